@@ -1,1 +1,3 @@
-"""Measurements of terradask, each compared with what a user would use instead. ``make bench`` runs them all."""
+"""Measurements of terradask, each compared with what a user would use instead. ``make bench`` runs
+them all.
+"""

@@ -26,17 +26,21 @@ _PAGE = Path(__file__).parents[1] / "docs" / "benchmarks.md"
 _HEAD = """# Benchmarks
 
 `make bench` makes these figures: {runs} counted runs of each candidate after a warm-up, all
-candidates of a part in turn (A B C A B C …), so that changes of the machine's speed affect them alike. Seconds
-are wall-clock time. Everything runs on the embedded AWS: the provider's own waits are real, AWS's
-are not. `python -m benchmarks PART` measures one part and updates it in this page.
+candidates of a part in turn (A B C A B C …), so that changes of the machine's speed affect them
+alike. Seconds are wall-clock time. Everything runs on the embedded AWS: the provider's own waits
+are real, AWS's are not. `python -m benchmarks PART` measures one part and updates it in this page.
 """
 
 
 def main() -> int:
     """Run the requested parts, and update them in the page."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("parts", nargs="*", choices=[*_PARTS, []], help="parts to run; by default all")
-    parser.add_argument("--runs", type=int, default=5, help="counted runs of each candidate (default 5)")
+    parser.add_argument(
+        "parts", nargs="*", choices=[*_PARTS, []], help="parts to run; by default all"
+    )
+    parser.add_argument(
+        "--runs", type=int, default=5, help="counted runs of each candidate (default 5)"
+    )
     arguments = parser.parse_args()
     measured: dict[str, str] = {}
     kept = True
@@ -48,12 +52,17 @@ def main() -> int:
     head = _HEAD.format(runs=arguments.runs)
     # Read at the end: another part may have been measured meanwhile.
     sections = _sections(_PAGE.read_text(encoding="utf-8")) | measured
-    _PAGE.write_text("\n".join([head, *(sections[name] for name in _PARTS if name in sections)]), encoding="utf-8")
+    _PAGE.write_text(
+        "\n".join([head, *(sections[name] for name in _PARTS if name in sections)]),
+        encoding="utf-8",
+    )
     return 0 if kept else 1
 
 
 def _section(name: str, module: ModuleType, runs: int) -> tuple[str, bool]:
-    """Measure a part; return its section of the page, and whether its figures are within their limits."""
+    """Measure a part; return its section of the page, and whether its figures are within their
+    limits.
+    """
     made = f"`python -m benchmarks {name}` on {machine()}, {datetime.date.today().isoformat()}."
     head = f"## {name.capitalize()}\n\n{(module.__doc__ or '').strip()}\n\n{made}\n\n"
     try:
@@ -61,14 +70,19 @@ def _section(name: str, module: ModuleType, runs: int) -> tuple[str, bool]:
     except NotMeasured as reason:
         return f"{head}Not measured: {reason}\n", True
     figures = table(["what", "median", "min", "max", "runs"], [row.cells() for row in rows])
-    lines = table(["criterion", "measured", "limit", "met"], [verdict.cells() for verdict in verdicts])
+    lines = table(
+        ["criterion", "measured", "limit", "met"], [verdict.cells() for verdict in verdicts]
+    )
     return f"{head}{figures}\n\n{lines}\n", all(verdict.kept for verdict in verdicts)
 
 
 def _sections(page: str) -> dict[str, str]:
     """Return the page's sections by the names of their parts."""
     found = re.split(r"^## (\w+)$", page, flags=re.MULTILINE)[1:]
-    return {title.lower(): f"## {title}{text.rstrip()}\n" for title, text in zip(found[::2], found[1::2], strict=True)}
+    return {
+        title.lower(): f"## {title}{text.rstrip()}\n"
+        for title, text in zip(found[::2], found[1::2], strict=True)
+    }
 
 
 if __name__ == "__main__":

@@ -1,4 +1,6 @@
-"""Scale an EC2Cluster to each size of its arguments and print JSON; dask-cloudprovider's own Python runs it."""
+"""Scale an EC2Cluster to each size of its arguments and print JSON; dask-cloudprovider's own Python
+runs it.
+"""
 
 from __future__ import annotations
 
@@ -16,12 +18,18 @@ from distributed import Scheduler
 
 
 class StandIn(EC2Scheduler):
-    """Requests the scheduler's instance from AWS as usual, then runs a scheduler at its address, where no machine boots."""
+    """Requests the scheduler's instance from AWS as usual, then runs a scheduler at its address,
+    where no machine boots.
+    """
 
     async def create_vm(self) -> Any:
         """Return what EC2Cluster's method returns."""
         addresses = await super().create_vm()
-        listed = [one for one in (addresses if isinstance(addresses, tuple | list) else [addresses]) if one]
+        listed = [
+            one
+            for one in (addresses if isinstance(addresses, tuple | list) else [addresses])
+            if one
+        ]
         self.local = await Scheduler(host=listed, port=8786, protocol="tcp", dashboard=False)
         return addresses
 
@@ -43,11 +51,19 @@ async def main(given: dict[str, Any], sizes: list[int]) -> None:
                 await cluster
             except Exception as error:
                 said = f"{type(error).__name__}: {error}"
-                print(json.dumps({"n": n, "failed": said, "failed_seconds": time.perf_counter() - started}), flush=True)
+                print(
+                    json.dumps(
+                        {"n": n, "failed": said, "failed_seconds": time.perf_counter() - started}
+                    ),
+                    flush=True,
+                )
                 raise
             seconds = time.perf_counter() - started
             assert len(cluster.workers) == n
-            print(json.dumps({"n": n, "calls": _counted() - before, "requested_seconds": seconds}), flush=True)
+            print(
+                json.dumps({"n": n, "calls": _counted() - before, "requested_seconds": seconds}),
+                flush=True,
+            )
             cluster.scale(0)
             await cluster
 

@@ -56,11 +56,17 @@ class Verdict:
 
     def cells(self) -> list[str]:
         """Return the verdict as Markdown cells."""
-        return [self.name, f"{self.value:.2f}{self.unit}", f"<= {self.limit:g}{self.unit}", "yes" if self.kept else "**no**"]
+        return [
+            self.name,
+            f"{self.value:.2f}{self.unit}",
+            f"<= {self.limit:g}{self.unit}",
+            "yes" if self.kept else "**no**",
+        ]
 
 
 def in_turn(runs: int, **candidates: Callable[[], float]) -> dict[str, Row]:
-    """Call the candidates in turn, A B C A B C …, so that changes of the machine's speed affect all alike.
+    """Call the candidates in turn, A B C A B C …, so that changes of the machine's speed affect all
+    alike.
 
     The first round warms up and isn't counted.
     """
@@ -68,22 +74,32 @@ def in_turn(runs: int, **candidates: Callable[[], float]) -> dict[str, Row]:
     for number in range(runs + 1):
         for name, candidate in candidates.items():
             value = candidate()
-            print(f"  {'warm-up' if number == 0 else f'run {number}'}: {name} {value:.2f}", file=sys.stderr, flush=True)
+            print(
+                f"  {'warm-up' if number == 0 else f'run {number}'}: {name} {value:.2f}",
+                file=sys.stderr,
+                flush=True,
+            )
             if number:
                 rows[name].runs.append(value)
     return rows
 
 
-def timed(command: Sequence[str], env: Mapping[str, str] | None = None, cwd: str | None = None) -> float:
+def timed(
+    command: Sequence[str], env: Mapping[str, str] | None = None, cwd: str | None = None
+) -> float:
     """Run a command and return how long it took, in seconds."""
     started = time.perf_counter()
-    subprocess.run(command, check=True, env=env, cwd=cwd, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
+    subprocess.run(
+        command, check=True, env=env, cwd=cwd, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE
+    )
     return time.perf_counter() - started
 
 
 def seconds_of(code: str, env: Mapping[str, str] | None = None) -> float:
     """Run Python code in a fresh process; it prints its figure as the last line."""
-    done = subprocess.run([sys.executable, "-c", code], check=False, env=env, capture_output=True, text=True)
+    done = subprocess.run(
+        [sys.executable, "-c", code], check=False, env=env, capture_output=True, text=True
+    )
     if done.returncode:
         raise SystemExit(f"a benchmark's process failed:\n{done.stderr}")
     return float(json.loads(done.stdout.strip().splitlines()[-1]))
@@ -98,4 +114,7 @@ def table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
 def machine() -> str:
     """Describe the machine, and how busy it was."""
     load = f"load average {os.getloadavg()[2]:.1f}"
-    return f"{os.cpu_count()} cores, {platform.system()} {platform.machine()}, Python {platform.python_version()}, {load}"
+    return (
+        f"{os.cpu_count()} cores, {platform.system()} {platform.machine()}, Python "
+        f"{platform.python_version()}, {load}"
+    )

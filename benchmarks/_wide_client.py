@@ -1,4 +1,5 @@
-"""The client whose scaling is measured: scales the cluster ``wide`` to each size of its arguments and back to zero, and prints JSON.
+"""The client whose scaling is measured: scales the cluster ``wide`` to each size of its arguments
+and back to zero, and prints JSON.
 
 It is a separate process, so that its memory is only the client's.
 """
@@ -43,7 +44,11 @@ class Calls:
     @property
     def reading(self) -> int:
         """How many calls only read."""
-        return sum(count for action, count in self.counts.items() if action.partition(":")[2].startswith(_READING))
+        return sum(
+            count
+            for action, count in self.counts.items()
+            if action.partition(":")[2].startswith(_READING)
+        )
 
     @property
     def writing(self) -> int:
@@ -53,7 +58,9 @@ class Calls:
 
 def _now() -> Counter[str]:
     # Hosts call with their roles' credentials; calls without a role are this client's.
-    with urllib.request.urlopen(os.environ["AWS_ENDPOINT_URL"] + "/terradask-sim/calls?by=role") as answer:
+    with urllib.request.urlopen(
+        os.environ["AWS_ENDPOINT_URL"] + "/terradask-sim/calls?by=role"
+    ) as answer:
         return Counter(json.load(answer).get("", {}))
 
 
@@ -73,16 +80,29 @@ class Log:
 
     @staticmethod
     def _read() -> list[dict[str, Any]]:
-        with urllib.request.urlopen(os.environ["AWS_ENDPOINT_URL"] + "/terradask-sim/calls/log") as answer:
+        with urllib.request.urlopen(
+            os.environ["AWS_ENDPOINT_URL"] + "/terradask-sim/calls/log"
+        ) as answer:
             log: list[dict[str, Any]] = json.load(answer)
             return log
 
     def polling(self) -> list[float]:
         """Return when the client polled, after it had first set a desired capacity."""
         calls = [call for call in self._read() if call["seconds"] > self._begin]
-        asked_at = min(call["seconds"] for call in calls if call["action"] == "autoscaling:SetDesiredCapacity")
-        polls = ("DescribeAutoScalingGroups", "DescribeScalingActivities", "ListObjectsV2", f"{NAME}/hosts/")
-        polling = (call for call in calls if any(poll in call["action"] + call["resource"] for poll in polls))
+        asked_at = min(
+            call["seconds"] for call in calls if call["action"] == "autoscaling:SetDesiredCapacity"
+        )
+        polls = (
+            "DescribeAutoScalingGroups",
+            "DescribeScalingActivities",
+            "ListObjectsV2",
+            f"{NAME}/hosts/",
+        )
+        polling = (
+            call
+            for call in calls
+            if any(poll in call["action"] + call["resource"] for poll in polls)
+        )
         return [call["seconds"] for call in polling if call["seconds"] > asked_at]
 
 
@@ -92,7 +112,9 @@ def _fullest(times: list[float]) -> dict[str, int]:
 
 def _attach() -> tuple[Cluster, dict[str, int]]:
     log = Log()
-    cluster = Cluster(NAME, n_workers=0, max_workers=MOST, wait_for_workers=False, show_widget=False)
+    cluster = Cluster(
+        NAME, n_workers=0, max_workers=MOST, wait_for_workers=False, show_widget=False
+    )
     # The one read of the groups after it has attached is left out.
     return cluster, _fullest(log.polling()[:-1])
 
@@ -128,7 +150,9 @@ def _grow(cluster: Cluster, n: int) -> dict[str, Any]:
         cluster.wait_for_workers(n, timeout=_PATIENCE_SECONDS)
         joined = time.perf_counter() - started
         with cluster.get_client() as client:
-            assert client.gather(client.map(lambda i: i + 1, range(2 * n), pure=False)) == list(range(1, 2 * n + 1))
+            assert client.gather(client.map(lambda i: i + 1, range(2 * n), pure=False)) == list(
+                range(1, 2 * n + 1)
+            )
         time.sleep(_IDLE_SECONDS)
     return {
         "scale_ms": scale_ms,
@@ -145,7 +169,10 @@ def _remove(cluster: Cluster, k: int) -> dict[str, int]:
     chosen, n = sorted(cluster.observed)[:k], len(cluster.observed)
     with counting() as calls:
         cluster.sync(cluster.scale_down, chosen)
-    _until(lambda: len(cluster.requested) == n - k == len(cluster.observed), f"{n - k} workers are left")
+    _until(
+        lambda: len(cluster.requested) == n - k == len(cluster.observed),
+        f"{n - k} workers are left",
+    )
     assert not cluster.observed & set(chosen)
     return {"k": k, "n": n, "writing": calls.writing, "reading": calls.reading}
 
@@ -167,7 +194,12 @@ def main(arguments: list[str]) -> None:
         for n in (int(size) for size in arguments if size.isdigit()):
             grown = _grow(cluster, n) if join else _request(cluster, n)
             removed = [_remove(cluster, k) for k in _REMOVED.get(n, ()) if join]
-            print(json.dumps({"n": n, "grown": grown, "removed": removed, "emptied": _empty(cluster)}), flush=True)
+            print(
+                json.dumps(
+                    {"n": n, "grown": grown, "removed": removed, "emptied": _empty(cluster)}
+                ),
+                flush=True,
+            )
 
 
 if __name__ == "__main__":

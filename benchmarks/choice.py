@@ -31,7 +31,10 @@ _REPEATS = 20
 def measure(runs: int) -> tuple[list[Row], list[Verdict]]:
     """Choose for a usual request, for one that excludes nothing, and for one that no type meets."""
     catalog = _catalog()
-    prices = {name: Decimal(one.vcpus) / 25 + Decimal(one.memory_mib) / 300_000 for name, one in catalog.types.items()}
+    prices = {
+        name: Decimal(one.vcpus) / 25 + Decimal(one.memory_mib) / 300_000
+        for name, one in catalog.types.items()
+    }
 
     def milliseconds(**request: Any) -> Callable[[], float]:
         def once() -> float:
@@ -45,10 +48,14 @@ def measure(runs: int) -> tuple[list[Row], list[Verdict]]:
     rows = in_turn(
         runs,
         **{
-            f"worker_cpu=[2, 8], worker_memory='16 GiB' among {len(catalog.types)} types": milliseconds(cpu=[2, 8], memory="16 GiB"),
+            (
+                f"worker_cpu=[2, 8], worker_memory='16 GiB' among {len(catalog.types)} types"
+            ): milliseconds(cpu=[2, 8], memory="16 GiB"),
             "worker_cpu='*', worker_memory='*'": milliseconds(cpu="*", memory="*"),
             "worker_gpu=1": milliseconds(gpu=1),
-            "worker_cpu=1, worker_memory='32 GiB': nothing fits, the nearest are searched": milliseconds(cpu=1, memory="32 GiB"),
+            (
+                "worker_cpu=1, worker_memory='32 GiB': nothing fits, the nearest are searched"
+            ): milliseconds(cpu=1, memory="32 GiB"),
         },
     )
     for row in rows.values():

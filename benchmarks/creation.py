@@ -1,4 +1,5 @@
-"""Creating a cluster, and starting a stopped one, compared with Terraform alone and with LocalCluster.
+"""Creating a cluster, and starting a stopped one, compared with Terraform alone and with
+LocalCluster.
 
 Each run is a fresh process. The time is from the call to the first result, without imports.
 """
@@ -33,7 +34,8 @@ _OURS = """
 import json, time
 from terradask import Cluster
 started = time.perf_counter()
-with Cluster({name!r}, n_workers=2, max_workers={max_workers}) as cluster, cluster.get_client() as client:
+cluster = Cluster({name!r}, n_workers=2, max_workers={max_workers})
+with cluster, cluster.get_client() as client:
     assert client.submit(sum, [1, 2, 3]).result() == 6
     seconds = time.perf_counter() - started
     assert cluster.origin == {origin!r}
@@ -50,14 +52,35 @@ def _terraform(environ: Mapping[str, str], bucket: str, numbers: Callable[[], in
         lock = Path(__file__).parents[1] / ".terraform.lock.hcl"
         shutil.copy(lock, folder)
         name = f"hand-{numbers()}"
-        env = {**environ, "TF_VAR_bucket": bucket, "TF_VAR_name": name, "TF_IN_AUTOMATION": "1", "CHECKPOINT_DISABLE": "1"}
+        env = {
+            **environ,
+            "TF_VAR_bucket": bucket,
+            "TF_VAR_name": name,
+            "TF_IN_AUTOMATION": "1",
+            "CHECKPOINT_DISABLE": "1",
+        }
 
         def run(*arguments: str) -> None:
-            subprocess.run(["terraform", *arguments], cwd=folder, env=env, check=True, stdout=subprocess.DEVNULL)
+            subprocess.run(
+                ["terraform", *arguments],
+                cwd=folder,
+                env=env,
+                check=True,
+                stdout=subprocess.DEVNULL,
+            )
 
-        backend = [f"-backend-config=bucket={bucket}", f"-backend-config=key=by-hand/{name}.tfstate"]
+        backend = [
+            f"-backend-config=bucket={bucket}",
+            f"-backend-config=key=by-hand/{name}.tfstate",
+        ]
         started = time.perf_counter()
-        run("init", "-input=false", "-lockfile=readonly", "-backend-config=use_lockfile=true", *backend)
+        run(
+            "init",
+            "-input=false",
+            "-lockfile=readonly",
+            "-backend-config=use_lockfile=true",
+            *backend,
+        )
         run("plan", "-input=false", "-out=plan")
         run("show", "-json", "plan")
         run("apply", "-input=false", "plan")
@@ -76,7 +99,9 @@ def measure(runs: int) -> tuple[list[Row], list[Verdict]]:
 
         def fresh() -> float:
             # Settings that were never synthesised: another limit each time.
-            return seconds_of(_OURS.format(name="made", max_workers=100 + next(count), origin="created"), environ)
+            return seconds_of(
+                _OURS.format(name="made", max_workers=100 + next(count), origin="created"), environ
+            )
 
         def again() -> float:
             return seconds_of(_OURS.format(name="made", max_workers=99, origin="created"), environ)
@@ -90,14 +115,21 @@ def measure(runs: int) -> tuple[list[Row], list[Verdict]]:
                 "Cluster(n_workers=2), deployed and stopped": lambda: seconds_of(
                     _OURS.format(name="resting", max_workers=50, origin="started"), environ
                 ),
-                "terraform init, plan, show, apply of the same, by hand": lambda: _terraform(environ, bucket, lambda: next(count)),
+                "terraform init, plan, show, apply of the same, by hand": lambda: _terraform(
+                    environ, bucket, lambda: next(count)
+                ),
                 "LocalCluster(n_workers=2)": lambda: seconds_of(_LOCAL, environ),
             },
         )
         _destroy(environ)
     new, known, start, terraform, local = (row.median for row in rows.values())
     return list(rows.values()), [
-        Verdict("new cluster, less Terraform by hand, less LocalCluster", new - terraform - local, 4, " s"),
+        Verdict(
+            "new cluster, less Terraform by hand, less LocalCluster",
+            new - terraform - local,
+            4,
+            " s",
+        ),
         Verdict("the same, settings synthesised before", known - terraform - local, 2, " s"),
         Verdict("start of a stopped cluster, less LocalCluster", start - local, 2, " s"),
     ]
@@ -111,12 +143,17 @@ def _terraform_configuration(environ: Mapping[str, str]) -> dict[str, str]:
 
 def _bucket(environ: Mapping[str, str]) -> str:
     code = "from terradask import Workspace; print(Workspace.load().bucket)"
-    done = subprocess.run([sys.executable, "-c", code], env=dict(environ), check=True, capture_output=True, text=True)
+    done = subprocess.run(
+        [sys.executable, "-c", code], env=dict(environ), check=True, capture_output=True, text=True
+    )
     return done.stdout.strip()
 
 
 def _deploy(environ: Mapping[str, str]) -> None:
-    code = 'from terradask import Workspace; w = Workspace.load(); w.apply(w.plan_cluster("resting", max_workers=50))'
+    code = (
+        "from terradask import Workspace; w = Workspace.load(); "
+        'w.apply(w.plan_cluster("resting", max_workers=50))'
+    )
     subprocess.run([sys.executable, "-c", code], env=dict(environ), check=True)
 
 

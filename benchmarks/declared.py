@@ -23,8 +23,13 @@ _TERRADASK = [sys.executable, "-m", "terradask"]
 
 
 def _settings(most: int, changed: int = 0) -> str:
-    """Return settings in which every cluster has a different limit; ``changed`` is added to one of them."""
-    tables = (f"[clusters.c{number}]\nmax_workers = {most + number + (changed if number == 7 else 0)}\n" for number in range(_CLUSTERS))
+    """Return settings in which every cluster has a different limit; ``changed`` is added to one of
+    them.
+    """
+    tables = (
+        f"[clusters.c{number}]\nmax_workers = {most + number + (changed if number == 7 else 0)}\n"
+        for number in range(_CLUSTERS)
+    )
     return "\n".join(tables)
 
 
@@ -47,21 +52,37 @@ def measure(runs: int) -> tuple[list[Row], list[Verdict]]:
 
         # The answers for all 50 are requested once, and locked.
         synth(_settings(100))
-        subprocess.run([*_TERRADASK, "apply", "c0", "--yes"], cwd=folder, env=environ, check=True, capture_output=True)
+        subprocess.run(
+            [*_TERRADASK, "apply", "c0", "--yes"],
+            cwd=folder,
+            env=environ,
+            check=True,
+            capture_output=True,
+        )
         rows = in_turn(
             runs,
             **{
-                f"terradask synth, network and {_CLUSTERS} clusters, all changed": lambda: synth(_settings(100 + 100 * next(count))),
+                f"terradask synth, network and {_CLUSTERS} clusters, all changed": lambda: synth(
+                    _settings(100 + 100 * next(count))
+                ),
                 "the same, one changed": lambda: synth(_settings(100, changed=100 * next(count))),
                 "terradask plan of an unchanged cluster": plan,
                 "terraform init, plan, show of the same stack": lambda: _terraform(environ),
             },
         )
-        subprocess.run([*_TERRADASK, "destroy", "c0", "--yes"], cwd=folder, env=environ, check=True, capture_output=True)
+        subprocess.run(
+            [*_TERRADASK, "destroy", "c0", "--yes"],
+            cwd=folder,
+            env=environ,
+            check=True,
+            capture_output=True,
+        )
     every, _, ours, bare = (row.median for row in rows.values())
     return list(rows.values()), [
         Verdict(f"synthesis of {_CLUSTERS} declared clusters", every, 10, " s"),
-        Verdict("plan of an unchanged cluster, less 1.2 x bare Terraform", ours - 1.2 * bare, 2, " s"),
+        Verdict(
+            "plan of an unchanged cluster, less 1.2 x bare Terraform", ours - 1.2 * bare, 2, " s"
+        ),
     ]
 
 
@@ -71,5 +92,9 @@ def _terraform(environ: Mapping[str, str]) -> float:
         for name in ("cdk.tf.json", ".terraform.lock.hcl"):
             shutil.copy(Path(environ["TERRADASK_STATE_DIR"], "cdktf.out/stacks/c0", name), folder)
         env = {**environ, "TF_IN_AUTOMATION": "1", "CHECKPOINT_DISABLE": "1"}
-        steps = (["init", "-input=false", "-lockfile=readonly"], ["plan", "-input=false", "-out=plan"], ["show", "-json", "plan"])
+        steps = (
+            ["init", "-input=false", "-lockfile=readonly"],
+            ["plan", "-input=false", "-out=plan"],
+            ["show", "-json", "plan"],
+        )
         return sum(timed(["terraform", *step], env, folder) for step in steps)

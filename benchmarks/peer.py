@@ -6,12 +6,12 @@ the embedded AWS can't run, so no worker joins here. The figures are each client
 neither.
 
 On a fresh account EC2Cluster fails, because it can't make its security group. So it was given the
-VPC, a security group and the largest subnet of terradask's network, an image, an instance type, and,
-since its scheduler can't boot either, a local scheduler at its instance's address. Its TLS was off.
-Calls for its scheduler's instance are not counted, nor are terradask's calls for starting. On AWS it
-also polls each instance's address until there is one; here the address comes with the launch, and
-nothing is throttled. It is installed from PyPI into an environment of its own, below the user's
-cache folder, and has 15 minutes for all sizes.
+VPC, a security group and the largest subnet of terradask's network, an image, an instance type,
+and, since its scheduler can't boot either, a local scheduler at its instance's address. Its TLS was
+off. Calls for its scheduler's instance are not counted, nor are terradask's calls for starting. On
+AWS it also polls each instance's address until there is one; here the address comes with the
+launch, and nothing is throttled. It is installed from PyPI into an environment of its own, below
+the user's cache folder, and has 15 minutes for all sizes.
 """
 
 from __future__ import annotations
@@ -54,9 +54,18 @@ def measure(runs: int) -> tuple[list[Row], list[Verdict]]:
     for n, own in ours.items():
         for who, figures in (("terradask", own), ("EC2Cluster", theirs.get(n, nothing))):
             rows.append(_row(f"{who}, scale({n}): AWS calls", figures, "calls", "calls"))
-            rows.append(_row(f"{who}, scale({n}): until {n} run", figures, "requested_seconds", "s"))
+            rows.append(
+                _row(f"{who}, scale({n}): until {n} run", figures, "requested_seconds", "s")
+            )
     most = max(n for n in ours if "calls" in theirs.get(n, {}))
-    return rows, [Verdict(f"calls for {most} workers, terradask / EC2Cluster", ours[most]["calls"] / theirs[most]["calls"], 0.1, " x")]
+    return rows, [
+        Verdict(
+            f"calls for {most} workers, terradask / EC2Cluster",
+            ours[most]["calls"] / theirs[most]["calls"],
+            0.1,
+            " x",
+        )
+    ]
 
 
 def _row(name: str, figures: dict[str, Any], key: str, unit: str) -> Row:
@@ -66,8 +75,14 @@ def _row(name: str, figures: dict[str, Any], key: str, unit: str) -> Row:
 
 
 def _environment() -> str:
-    """Return the Python of an environment with dask-cloudprovider; make the environment if there is none."""
-    folder = platformdirs.user_cache_path("terradask", appauthor=False) / "benchmarks" / _REQUIREMENT.partition("[")[0]
+    """Return the Python of an environment with dask-cloudprovider; make the environment if there is
+    none.
+    """
+    folder = (
+        platformdirs.user_cache_path("terradask", appauthor=False)
+        / "benchmarks"
+        / _REQUIREMENT.partition("[")[0]
+    )
     python, done = folder / "bin/python", folder / ".installed"
     if not done.is_file():
         uv = Path(sys.executable).with_name("uv")
@@ -77,7 +92,9 @@ def _environment() -> str:
             for command in (make, fill):
                 subprocess.run(command, check=True, capture_output=True, text=True)
         except (OSError, subprocess.CalledProcessError) as error:
-            raise NotMeasured(f"{_REQUIREMENT} can't be installed: {getattr(error, 'stderr', None) or error}") from error
+            raise NotMeasured(
+                f"{_REQUIREMENT} can't be installed: {getattr(error, 'stderr', None) or error}"
+            ) from error
         done.touch()
     return str(python)
 
@@ -86,13 +103,17 @@ def _ec2_cluster(simulator: Simulator, python: str) -> list[dict[str, Any]]:
     ec2 = simulator.client("ec2")
     subnets = [s for s in ec2.describe_subnets()["Subnets"] if not s["DefaultForAz"]]
     subnet = max(subnets, key=lambda s: s["AvailableIpAddressCount"])
-    groups = ec2.describe_security_groups(Filters=[{"Name": "vpc-id", "Values": [subnet["VpcId"]]}])["SecurityGroups"]
+    groups = ec2.describe_security_groups(
+        Filters=[{"Name": "vpc-id", "Values": [subnet["VpcId"]]}]
+    )["SecurityGroups"]
     images = ec2.describe_images(Owners=["099720109477"])["Images"]
     given = {
         "region": simulator.info.region,
         "vpc": subnet["VpcId"],
         "subnet_id": subnet["SubnetId"],
-        "security_groups": [next(g["GroupId"] for g in groups if g["GroupName"].endswith("-scheduler"))],
+        "security_groups": [
+            next(g["GroupId"] for g in groups if g["GroupName"].endswith("-scheduler"))
+        ],
         "ami": images[0]["ImageId"],
         "instance_type": "m7i.large",
     }
@@ -100,7 +121,14 @@ def _ec2_cluster(simulator: Simulator, python: str) -> list[dict[str, Any]]:
     command = [python, str(_CLIENT), json.dumps(given), *_SIZES]
     environ = {**os.environ, **simulator.environ}
     try:
-        done = subprocess.run(command, check=False, env=environ, capture_output=True, text=True, timeout=_LIMIT_SECONDS)
+        done = subprocess.run(
+            command,
+            check=False,
+            env=environ,
+            capture_output=True,
+            text=True,
+            timeout=_LIMIT_SECONDS,
+        )
         printed = done.stdout
     except subprocess.TimeoutExpired as late:
         printed = (late.stdout or b"").decode()

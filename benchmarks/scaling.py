@@ -1,9 +1,9 @@
 """A cluster of 1 to 1,000 simulated workers that join one real scheduler, on the embedded AWS.
 
 The workers are real Dask workers (mutual TLS, the instance's own address and name), a hundred in a
-process; they have no machines. Scheduler, workers, AWS and client share this machine, so the seconds
-are what they take together, not how fast EC2 is. Calls are the client's, counted by the embedded
-AWS. There is one run, in one client process, which scales from zero to each size and back.
+process; they have no machines. Scheduler, workers, AWS and client share this machine, so the
+seconds are what they take together, not how fast EC2 is. Calls are the client's, counted by the
+embedded AWS. There is one run, in one client process, which scales from zero to each size and back.
 
 Polling calls are all calls by which the client polls the groups, their scaling activities and the
 hosts' reports; the scheduler's address, a document in S3, is polled separately. The embedded AWS
@@ -36,12 +36,16 @@ workspace.apply(workspace.plan_cluster({_wide_client.NAME!r}, max_workers={_wide
 
 
 def deploy(simulator: Simulator) -> None:
-    """Deploy the cluster in another process, so that the client's memory doesn't include what Terraform needs."""
+    """Deploy the cluster in another process, so that the client's memory doesn't include what
+    Terraform needs.
+    """
     _run([sys.executable, "-c", _DEPLOY], simulator)
 
 
 def scale(simulator: Simulator, *arguments: str) -> tuple[dict[str, int], list[dict[str, Any]]]:
-    """Run the client and return its figures: those of attaching, and one dictionary for each size."""
+    """Run the client and return its figures: those of attaching, and one dictionary for
+    each size.
+    """
     printed = _run([sys.executable, "-m", "benchmarks._wide_client", *arguments], simulator)
     attached, *sizes = [json.loads(line) for line in printed.splitlines() if line.startswith("{")]
     return attached["attached"], sizes
@@ -68,13 +72,35 @@ def measure(runs: int) -> tuple[list[Row], list[Verdict]]:
             rows.append(Row(f"{what}, writing calls", [gone["writing"]], "calls"))
             rows.append(Row(f"{what}, polling calls meanwhile", [gone["reading"]], "calls"))
             removals.append(gone["writing"] + gone["reading"] - _most_calls(gone["k"], gone["n"]))
-        rows.append(Row(f"{one['emptied']['n']:,} -> 0 workers, writing calls", [one["emptied"]["writing"]], "calls"))
+        rows.append(
+            Row(
+                f"{one['emptied']['n']:,} -> 0 workers, writing calls",
+                [one["emptied"]["writing"]],
+                "calls",
+            )
+        )
     return rows, [
-        Verdict("scale() itself, the slowest", max(max(one["grown"]["scale_ms"], one["emptied"]["scale_ms"]) for one in sizes), 100, " ms"),
-        Verdict("the client's memory, the most", max(one["grown"]["memory_mib"] for one in sizes), 300, " MiB"),
+        Verdict(
+            "scale() itself, the slowest",
+            max(max(one["grown"]["scale_ms"], one["emptied"]["scale_ms"]) for one in sizes),
+            100,
+            " ms",
+        ),
+        Verdict(
+            "the client's memory, the most",
+            max(one["grown"]["memory_mib"] for one in sizes),
+            300,
+            " MiB",
+        ),
         Verdict("writing calls up, the most", max(one["grown"]["writing"] for one in sizes), 3),
-        Verdict("writing calls to zero, the most", max(one["emptied"]["writing"] for one in sizes), 3),
-        Verdict("calls that remove k of N, polling included, beyond min(k, 2 ceil((N-k)/50) + 1) + 2", max(removals), 0),
+        Verdict(
+            "writing calls to zero, the most", max(one["emptied"]["writing"] for one in sizes), 3
+        ),
+        Verdict(
+            "calls that remove k of N, polling included, beyond min(k, 2 ceil((N-k)/50) + 1) + 2",
+            max(removals),
+            0,
+        ),
         *(
             Verdict(
                 f"polling calls in any {seconds} s, the most",
@@ -91,7 +117,14 @@ def _grown(sizes: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 def _polling(what: str, figures: dict[str, Any]) -> list[Row]:
-    return [Row(f"{what}, polling calls in the busiest {seconds} s", [figures[f"polls_in_{seconds}_s"]], "calls") for seconds in (1, 5)]
+    return [
+        Row(
+            f"{what}, polling calls in the busiest {seconds} s",
+            [figures[f"polls_in_{seconds}_s"]],
+            "calls",
+        )
+        for seconds in (1, 5)
+    ]
 
 
 def _most_calls(k: int, n: int) -> int:
@@ -99,7 +132,9 @@ def _most_calls(k: int, n: int) -> int:
 
 
 def _run(command: list[str], simulator: Simulator) -> str:
-    done = subprocess.run(command, check=False, env=simulator.environ, cwd=_ROOT, capture_output=True, text=True)
+    done = subprocess.run(
+        command, check=False, env=simulator.environ, cwd=_ROOT, capture_output=True, text=True
+    )
     print(done.stderr, file=sys.stderr)
     if done.returncode:
         raise SystemExit(f"a benchmark's process failed:\n{done.stdout}\n{done.stderr}")

@@ -1,6 +1,7 @@
 """Write the generated parts of ``docs/`` again, or check that they are fresh.
 
-``make docs`` runs it; ``python docs/generate.py --check`` changes nothing and fails when a page is stale.
+``make docs`` runs it; ``python docs/generate.py --check`` changes nothing and fails when a page is
+stale.
 """
 
 from __future__ import annotations
@@ -58,7 +59,10 @@ def _architecture(old: str) -> str:
 
     tree = repository()
     shown = [name for name in packages(tree) if not name.startswith("__")]
-    summaries = {name: tree.modules[f"terradask.{name}"].summary.replace("``", "`").replace("|", "&#124;") for name in shown}
+    summaries = {
+        name: tree.modules[f"terradask.{name}"].summary.replace("``", "`").replace("|", "&#124;")
+        for name in shown
+    }
     rows = [f"| `{name}` | {summary} |" for name, summary in summaries.items()]
     return _between(old, "packages", "\n".join(["| package | what |", "| --- | --- |", *rows]))
 

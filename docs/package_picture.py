@@ -94,7 +94,9 @@ def _rows(graph: Mapping[str, set[str]]) -> list[list[str]]:
 
     for name in graph:
         of(name)
-    return [[n for n in graph if depth[n] == row] for row in sorted(set(depth.values()), reverse=True)]
+    return [
+        [n for n in graph if depth[n] == row] for row in sorted(set(depth.values()), reverse=True)
+    ]
 
 
 def _direct(graph: Mapping[str, set[str]]) -> dict[str, set[str]]:
@@ -121,7 +123,8 @@ def _line(start: tuple[float, float, float], end: tuple[float, float, float]) ->
     x1, y1, x2, y2 = start[0], start[1] + _BOX_HEIGHT, end[0], end[1]
     bend = (y2 - y1) / 2
     return (
-        f'  <path d="M{x1:.0f} {y1:.0f} C{x1:.0f} {y1 + bend:.0f} {x2:.0f} {y2 - bend:.0f} {x2:.0f} {y2:.0f}" '
+        f'  <path d="M{x1:.0f} {y1:.0f} C{x1:.0f} {y1 + bend:.0f} {x2:.0f} {y2 - bend:.0f} '
+        f'{x2:.0f} {y2:.0f}" '
         'fill="none" stroke="#6e7781" stroke-width="1" stroke-opacity="0.55"/>'
     )
 
@@ -130,7 +133,8 @@ def _box(name: str, place: tuple[float, float, float], *, is_root: bool) -> str:
     x, y, width = place
     fill, edge = ("#f6f8fa", "#d0d7de") if is_root else ("#eaf3ff", "#1f6feb")
     return (
-        f'  <rect x="{x - width / 2:.0f}" y="{y:.0f}" width="{width:.0f}" height="{_BOX_HEIGHT}" rx="8" '
+        f'  <rect x="{x - width / 2:.0f}" y="{y:.0f}" width="{width:.0f}" height="{_BOX_HEIGHT}" '
+        'rx="8" '
         f'fill="{fill}" stroke="{edge}"/>\n'
         f'  <text x="{x:.0f}" y="{y + 17:.0f}" font-size="12.5" font-weight="600" fill="#1f2328" '
         f'text-anchor="middle">{name}</text>\n'

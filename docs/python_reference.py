@@ -1,4 +1,6 @@
-"""The generated part of ``docs/python.md``: public classes and functions, from their documentation strings."""
+"""The generated part of ``docs/python.md``: public classes and functions, from their documentation
+strings.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +15,9 @@ _TABLES = {"Parameters", "Attributes", "Raises", "Returns"}
 
 def python_markdown() -> str:
     """Return the reference of what ``terradask`` exports."""
-    return "\n\n".join(_class(entry) if inspect.isclass(entry) else _function(entry) for entry in documented())
+    return "\n\n".join(
+        _class(entry) if inspect.isclass(entry) else _function(entry) for entry in documented()
+    )
 
 
 def documented() -> list[Any]:
@@ -27,7 +31,19 @@ def documented() -> list[Any]:
     from terradask._plans.summary import Change, Danger, PlanSummary
 
     exported = [getattr(terradask, name) for name in terradask.__all__ if not name.startswith("_")]
-    return [*exported, Plans, WorkspaceReport, PlanReport, PlanSummary, Change, Danger, ClusterOverview, Sweep, Stray, Swept]
+    return [
+        *exported,
+        Plans,
+        WorkspaceReport,
+        PlanReport,
+        PlanSummary,
+        Change,
+        Danger,
+        ClusterOverview,
+        Sweep,
+        Stray,
+        Swept,
+    ]
 
 
 def _function(function: Any) -> str:
@@ -37,7 +53,10 @@ def _function(function: Any) -> str:
 
 def _class(cls: type) -> str:
     parts = [f"### `{cls.__name__}`", _text(cls.__doc__)]
-    parts += [f"#### `{_signature(cls, name, member)}`\n\n{_text(doc)}" for name, member, doc in _members(cls)]
+    parts += [
+        f"#### `{_signature(cls, name, member)}`\n\n{_text(doc)}"
+        for name, member, doc in _members(cls)
+    ]
     return "\n\n".join(parts)
 
 
@@ -45,13 +64,21 @@ def _members(cls: type) -> Iterator[tuple[str, Any, str]]:
     import terradask
 
     # What is inherited from another public class stands there.
-    public = {getattr(terradask, name) for name in terradask.__all__ if not name.startswith("_")} - {cls}
-    ours = [base for base in cls.__mro__ if base.__module__.startswith("terradask") and base not in public]
+    public = {
+        getattr(terradask, name) for name in terradask.__all__ if not name.startswith("_")
+    } - {cls}
+    ours = [
+        base
+        for base in cls.__mro__
+        if base.__module__.startswith("terradask") and base not in public
+    ]
     members = {name: member for base in reversed(ours) for name, member in vars(base).items()}
     for name, member in members.items():
         if name.startswith("_"):
             continue
-        function = member.fget if isinstance(member, property) else getattr(member, "__func__", member)
+        function = (
+            member.fget if isinstance(member, property) else getattr(member, "__func__", member)
+        )
         if inspect.isfunction(function) and function.__doc__:
             yield name, member, function.__doc__
 
@@ -66,7 +93,9 @@ def _signature(cls: type, name: str, member: Any) -> str:
 
 
 def _parameter(parameter: inspect.Parameter) -> str:
-    """Return a parameter without its type; a default that is a function or a class by its name alone."""
+    """Return a parameter without its type; a default that is a function or a class by its name
+    alone.
+    """
     if callable(parameter.default) and parameter.default is not parameter.empty:
         return f"{parameter.name}={parameter.default.__name__.strip('<>')}"
     return str(parameter.replace(annotation=parameter.empty))

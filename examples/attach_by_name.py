@@ -7,8 +7,12 @@ if __name__ == "__main__":
     workspace.apply(workspace.plan_cluster("shared"))
     print("deployed:", workspace.deployment("shared").status().state)
 
-    # Whoever knows the name attaches; the first one starts it. Leaving an attached cluster doesn't end it.
-    with Cluster("shared", n_workers=1, shutdown_on_close=False) as cluster, cluster.get_client() as client:
+    # Whoever knows the name attaches; the first one starts it. Leaving an attached cluster doesn't
+    # end it.
+    with (
+        Cluster("shared", n_workers=1, shutdown_on_close=False) as cluster,
+        cluster.get_client() as client,
+    ):
         client.publish_dataset(answer=client.submit(sum, [20, 22]))
     with Cluster("shared") as cluster, cluster.get_client() as client:
         print("the first one left", client.get_dataset("answer").result())

@@ -9,7 +9,9 @@ if __name__ == "__main__":
 
     for danger in plan.summary.dangers:
         print("look at this:", danger.text)
-    unexpected = [change.address for change in plan.summary.changes if change.action in ("delete", "replace")]
+    unexpected = [
+        change.address for change in plan.summary.changes if change.action in ("delete", "replace")
+    ]
     if unexpected:
         raise SystemExit(f"would destroy {unexpected}")
 

@@ -13,7 +13,8 @@ import pytest
 from .quick_provider import DIRECT_VARIABLE, QuickProvider
 from .quick_provider import quick_provider as make_quick_provider
 
-# Whoever runs the tests in the background may have SIGINT ignored, and so would every process that a test interrupts.
+# Whoever runs the tests in the background may have SIGINT ignored, and so would every process that
+# a test interrupts.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
@@ -32,15 +33,21 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 def pytest_collection_finish() -> None:
-    """Keep the garbage collector from going through all that was imported, hundreds of thousands of objects, again and again."""
+    """Keep the garbage collector from going through all that was imported, hundreds of thousands of
+    objects, again and again.
+    """
     gc.collect()
     gc.freeze()
 
 
 @pytest.fixture(scope="session")
 def quick_provider(tmp_path_factory: pytest.TempPathFactory) -> Iterator[QuickProvider]:
-    """The AWS provider in a package that Terraform checks in no time, and that says of its types only what terradask needs."""
-    with make_quick_provider(tmp_path_factory.mktemp("provider"), Path(__file__).parents[1] / ".terraform.lock.hcl") as provider:
+    """The AWS provider in a package that Terraform checks in no time, and that says of its types
+    only what terradask needs.
+    """
+    with make_quick_provider(
+        tmp_path_factory.mktemp("provider"), Path(__file__).parents[1] / ".terraform.lock.hcl"
+    ) as provider:
         yield provider
 
 

@@ -13,7 +13,8 @@ UPDATE_VARIABLE = "UPDATE_GOLDEN"
 def check_golden(path: Path, shown: str) -> None:
     """Fail with the difference where a golden file has something else.
 
-    After a change that is meant: ``UPDATE_GOLDEN=1 .venv/bin/pytest <the test's file>``, and read the difference in git.
+    After a change that is meant: ``UPDATE_GOLDEN=1 .venv/bin/pytest <the test's file>``, and read
+    the difference in git.
     """
     if os.environ.get(UPDATE_VARIABLE):
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -22,7 +23,13 @@ def check_golden(path: Path, shown: str) -> None:
     if kept == shown:
         return
     lines = difflib.unified_diff(
-        kept.splitlines(keepends=True), shown.splitlines(keepends=True), f"{path.name} (kept)", f"{path.name} (made now)"
+        kept.splitlines(keepends=True),
+        shown.splitlines(keepends=True),
+        f"{path.name} (kept)",
+        f"{path.name} (made now)",
     )
-    advice = f"If the change is meant, run the test again with {UPDATE_VARIABLE}=1, and read the difference in git."
+    advice = (
+        f"If the change is meant, run the test again with {UPDATE_VARIABLE}=1, and read the "
+        "difference in git."
+    )
     raise AssertionError(f"{''.join(lines)}\n{advice}")

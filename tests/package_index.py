@@ -18,15 +18,21 @@ class _Quiet(SimpleHTTPRequestHandler):
 
 
 def publish(root: Path, name: str, version: str, body: str = "") -> str:
-    """Put a wheel with one module into the index, in place of an earlier one, and return its SHA-256, which the index tells too."""
+    """Put a wheel with one module into the index, in place of an earlier one, and return its
+    SHA-256, which the index tells too.
+    """
     module = name.replace("-", "_")
     about = f"{module}-{version}.dist-info"
     wheel = root / "files" / f"{module}-{version}-py3-none-any.whl"
     wheel.parent.mkdir(parents=True, exist_ok=True)
     with zipfile.ZipFile(wheel, "w") as archive:
         archive.writestr(f"{module}.py", body)
-        archive.writestr(f"{about}/METADATA", f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n")
-        archive.writestr(f"{about}/WHEEL", "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n")
+        archive.writestr(
+            f"{about}/METADATA", f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n"
+        )
+        archive.writestr(
+            f"{about}/WHEEL", "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n"
+        )
         archive.writestr(f"{about}/RECORD", "")
     return list_archive(root, name, wheel)
 
@@ -36,7 +42,9 @@ def list_archive(root: Path, name: str, archive: Path) -> str:
     digest = hashlib.sha256(archive.read_bytes()).hexdigest()
     page = root / "simple" / name / "index.html"
     page.parent.mkdir(parents=True, exist_ok=True)
-    page.write_text(f'<!DOCTYPE html><a href="/files/{archive.name}#sha256={digest}">{archive.name}</a>')
+    page.write_text(
+        f'<!DOCTYPE html><a href="/files/{archive.name}#sha256={digest}">{archive.name}</a>'
+    )
     return digest
 
 

@@ -1,7 +1,9 @@
-"""What Terraform starts as the AWS provider in most tests; arguments: the relay's socket, and the real provider's program.
+"""What Terraform starts as the AWS provider in most tests; arguments: the relay's socket, and the
+real provider's program.
 
-It tells Terraform to talk to the relay (`tests/provider_relay.py`), and becomes the real provider as soon as the relay needs one: then it
-is Terraform's child, with Terraform's environment, folder and process group, as ever. It starts at each command: keep it light.
+It tells Terraform to talk to the relay (`tests/provider_relay.py`), and becomes the real provider
+as soon as the relay needs one: then it is Terraform's child, with Terraform's environment, folder
+and process group, as ever. It starts at each command: keep it light.
 """
 
 from __future__ import annotations
@@ -24,7 +26,8 @@ def main(relay: str, provider: str) -> None:
     os.write(1, handshake)
     if not channel.recv(1):
         return
-    # The provider says on its standard output where it listens; it does so without TLS where Terraform gives no certificate.
+    # The provider says on its standard output where it listens; it does so without TLS where
+    # Terraform gives no certificate.
     os.dup2(channel.fileno(), 1)
     environ = {name: value for name, value in os.environ.items() if name != "PLUGIN_CLIENT_CERT"}
     os.execve(provider, [provider], environ)

@@ -1,7 +1,9 @@
-"""Stands between Terraform and the AWS provider, and answers one question itself: what types there are.
+"""Stands between Terraform and the AWS provider, and answers one question itself: what types there
+are.
 
-``python -m tests.provider_relay`` prints the path of its socket, to which each `tests/provider_launcher.py` connects, and runs until its
-standard input ends. Everything else that Terraform asks goes to a real provider, one for each start, and its answer back, byte for byte.
+``python -m tests.provider_relay`` prints the path of its socket, to which each
+`tests/provider_launcher.py` connects, and runs until its standard input ends. Everything else that
+Terraform asks goes to a real provider, one for each start, and its answer back, byte for byte.
 """
 
 from __future__ import annotations
@@ -50,8 +52,12 @@ class Relay:
         self._numbers = itertools.count()
         self._schema: bytes | None = None
         certificate, key = _certificate()
-        self._credentials = grpc.ssl_server_credentials([(key, certificate.public_bytes(Encoding.PEM))])
-        self._certificate = base64.b64encode(certificate.public_bytes(Encoding.DER)).decode().rstrip("=")
+        self._credentials = grpc.ssl_server_credentials(
+            [(key, certificate.public_bytes(Encoding.PEM))]
+        )
+        self._certificate = (
+            base64.b64encode(certificate.public_bytes(Encoding.DER)).decode().rstrip("=")
+        )
 
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         """Serve one launcher, and the provider that it becomes, until it ends."""
@@ -62,7 +68,8 @@ class Relay:
         server.add_secure_port(f"unix:{path}", self._credentials)
         await server.start()
         try:
-            # https://github.com/hashicorp/go-plugin/blob/main/docs/internals.md#handshake; the sixth part is the certificate
+            # https://github.com/hashicorp/go-plugin/blob/main/docs/internals.md#handshake; the
+            # sixth part is the certificate
             writer.write(f"1|5|unix|{path}|grpc|{self._certificate}\n".encode())
             await start.ended()
         finally:
@@ -80,17 +87,23 @@ class Relay:
 class _Start(grpc.GenericRpcHandler):
     """One start of the provider by Terraform."""
 
-    def __init__(self, relay: Relay, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    def __init__(
+        self, relay: Relay, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+    ) -> None:
         self._relay, self._reader, self._writer = relay, reader, writer
         self._asked_for = False
-        self._provider: asyncio.Future[grpc.aio.Channel] = asyncio.get_running_loop().create_future()
+        self._provider: asyncio.Future[grpc.aio.Channel] = (
+            asyncio.get_running_loop().create_future()
+        )
 
     async def ended(self) -> None:
         """Wait until the launcher, or the provider that it has become, has ended."""
         with contextlib.suppress(ConnectionError):
             handshake = (await self._reader.readline()).decode().split("|")
             if len(handshake) >= 5:
-                async with grpc.aio.insecure_channel(f"unix:{handshake[3]}", options=_OPTIONS) as channel:
+                async with grpc.aio.insecure_channel(
+                    f"unix:{handshake[3]}", options=_OPTIONS
+                ) as channel:
                     self._provider.set_result(channel)
                     while await self._reader.read(4096):
                         pass
@@ -105,17 +118,25 @@ class _Start(grpc.GenericRpcHandler):
         return bytes(await channel.unary_unary(method)(request))
 
     def service(self, details: grpc.HandlerCallDetails) -> grpc.RpcMethodHandler | None:
-        """Take what concerns the provider; go-plugin's streams of output and brokers are nothing that it uses."""
+        """Take what concerns the provider; go-plugin's streams of output and brokers are nothing
+        that it uses.
+        """
         if details.method.startswith(_SERVICE) or details.method == _SHUTDOWN:
-            return grpc.unary_unary_rpc_method_handler(functools.partial(self._answer, details.method))
+            return grpc.unary_unary_rpc_method_handler(
+                functools.partial(self._answer, details.method)
+            )
         return None
 
-    async def _answer(self, method: str, request: bytes, context: grpc.aio.ServicerContext[Any, Any]) -> bytes:
+    async def _answer(
+        self, method: str, request: bytes, context: grpc.aio.ServicerContext[Any, Any]
+    ) -> bytes:
         if method == _SHUTDOWN and not self._asked_for:
             self._writer.close()
             return b""
         try:
-            return await (self._relay.schema(self) if method == _SCHEMA else self.ask(method, request))
+            return await (
+                self._relay.schema(self) if method == _SCHEMA else self.ask(method, request)
+            )
         except grpc.aio.AioRpcError as error:
             await _refuse(context, error.code(), error.details() or "")
         except asyncio.CancelledError:
@@ -124,13 +145,17 @@ class _Start(grpc.GenericRpcHandler):
             await _refuse(context, grpc.StatusCode.UNAVAILABLE, "the provider has ended")
 
 
-async def _refuse(context: grpc.aio.ServicerContext[Any, Any], code: grpc.StatusCode, details: str) -> NoReturn:
+async def _refuse(
+    context: grpc.aio.ServicerContext[Any, Any], code: grpc.StatusCode, details: str
+) -> NoReturn:
     await context.abort(code, details)
     raise AssertionError("abort raises")
 
 
 def _certificate() -> tuple[x509.Certificate, bytes]:
-    """Return a certificate and its key: Terraform talks TLS to a provider, and believes the certificate that the handshake names."""
+    """Return a certificate and its key: Terraform talks TLS to a provider, and believes the
+    certificate that the handshake names.
+    """
     key = ec.generate_private_key(ec.SECP256R1())
     name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "localhost")])
     now = datetime.datetime.now(datetime.UTC)

@@ -1,7 +1,7 @@
 """What the AWS provider says of its resource types, cut down to the types that terradask uses.
 
-Terraform asks for it at each start of the provider. It describes 2,000 types in 5 MB, which takes Terraform and the provider most of the
-processor time of a command; terradask uses some forty.
+Terraform asks for it at each start of the provider. It describes 2,000 types in 5 MB, which takes
+Terraform and the provider most of the processor time of a command; terradask uses some forty.
 """
 
 from __future__ import annotations
@@ -36,13 +36,21 @@ class Types:
 
 def types_in_use() -> Types:
     """Return the types whose bindings terradask imports."""
-    modules = re.findall(r"^from cdktf_cdktf_provider_aws\.(\w+) import", _BINDINGS.read_text(encoding="utf-8"), re.MULTILINE)
+    modules = re.findall(
+        r"^from cdktf_cdktf_provider_aws\.(\w+) import",
+        _BINDINGS.read_text(encoding="utf-8"),
+        re.MULTILINE,
+    )
     data_sources = {name.removeprefix("data_") for name in modules if name.startswith("data_")}
-    return Types({f"aws_{name}" for name in modules if not name.startswith("data_") and name != "provider"}, data_sources)
+    return Types(
+        {f"aws_{name}" for name in modules if not name.startswith("data_") and name != "provider"},
+        data_sources,
+    )
 
 
 def cut_down(schema: bytes, types: Types) -> bytes:
-    """Leave other types out of an encoded ``GetProviderSchema.Response``; all else stays, byte for byte.
+    """Leave other types out of an encoded ``GetProviderSchema.Response``; all else stays, byte for
+    byte.
 
     Parameters
     ----------
@@ -52,7 +60,11 @@ def cut_down(schema: bytes, types: Types) -> bytes:
         The types to keep. Terraform refuses a configuration or a state with any other.
     """
     wanted = {_RESOURCES: types.resources, _DATA_SOURCES: types.data_sources}
-    kept = [whole for number, whole, content in _fields(schema) if number not in wanted or _key(content) in wanted[number]]
+    kept = [
+        whole
+        for number, whole, content in _fields(schema)
+        if number not in wanted or _key(content) in wanted[number]
+    ]
     return b"".join(kept)
 
 
@@ -61,12 +73,16 @@ def _key(entry: bytes) -> str:
 
 
 def _fields(message: bytes) -> Iterator[tuple[int, bytes, bytes]]:
-    """Yield each field's number, encoding and content: https://protobuf.dev/programming-guides/encoding/."""
+    """Yield each field's number, encoding and content:
+    https://protobuf.dev/programming-guides/encoding/.
+    """
     start = 0
     while start < len(message):
         tag, at = _varint(message, start)
         if tag & 7 != _LENGTH_DELIMITED:
-            raise ValueError(f"a field of wire type {tag & 7} at {start}; a schema has messages and texts alone")
+            raise ValueError(
+                f"a field of wire type {tag & 7} at {start}; a schema has messages and texts alone"
+            )
         length, at = _varint(message, at)
         yield tag >> 3, message[start : at + length], message[at : at + length]
         start = at + length

@@ -1,9 +1,12 @@
-"""The AWS provider in a package that Terraform checks in no time, and that says of its types only what terradask needs.
+"""The AWS provider in a package that Terraform checks in no time, and that says of its types only
+what terradask needs.
 
-Terraform reads all of a provider's package, 700 MB, at each of its commands, twice to initialise, to compare it with the lock file; then it
-has the provider describe its 2,000 types. Both take more processor time than everything else that a command does. The package here is a few
-lines of shell, which start `tests/provider_launcher.py`, which starts the real provider. What the real package's checksum is good for is
-tested where the real lock file is used; the examples and the demo use the real package too.
+Terraform reads all of a provider's package, 700 MB, at each of its commands, twice to initialise,
+to compare it with the lock file; then it has the provider describe its 2,000 types. Both take more
+processor time than everything else that a command does. The package here is a few lines of shell,
+which start `tests/provider_launcher.py`, which starts the real provider. What the real package's
+checksum is good for is tested where the real lock file is used; the examples and the demo use the
+real package too.
 """
 
 from __future__ import annotations
@@ -43,7 +46,8 @@ class QuickProvider:
     Parameters
     ----------
     environ
-        Variables for whatever runs Terraform. With them, a folder that is no workspace's has the lock file already.
+        Variables for whatever runs Terraform. With them, a folder that is no workspace's has the
+        lock file already.
     lock_file
         The lock file; it belongs beside each ``terradask.toml``.
     """
@@ -58,7 +62,8 @@ class QuickProvider:
 
 @contextmanager
 def quick_provider(folder: Path, real_lock_file: Path) -> Iterator[QuickProvider]:
-    """Make the package from the one on this machine; where Terraform takes the provider from elsewhere, all stays as it is.
+    """Make the package from the one on this machine; where Terraform takes the provider from
+    elsewhere, all stays as it is.
 
     Parameters
     ----------
@@ -79,7 +84,9 @@ def quick_provider(folder: Path, real_lock_file: Path) -> Iterator[QuickProvider
         lock_file = folder / "data/terradask" / LOCK_FILE
         _write_lock(lock_file, package)
         config = write_cli_config(folder / "mirror", folder / "terraform.rc")
-        yield QuickProvider({CLI_CONFIG_VARIABLE: str(config), "XDG_DATA_HOME": str(folder / "data")}, lock_file)
+        yield QuickProvider(
+            {CLI_CONFIG_VARIABLE: str(config), "XDG_DATA_HOME": str(folder / "data")}, lock_file
+        )
 
 
 @contextmanager
@@ -87,7 +94,9 @@ def relay() -> Iterator[str]:
     """Run the relay, which ends with this process, however that ends; give its socket."""
     command = [sys.executable, "-m", f"{__package__}.provider_relay"]
     root = Path(__file__).parents[1]
-    with subprocess.Popen(command, cwd=root, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+    with subprocess.Popen(
+        command, cwd=root, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as process:
         assert process.stdout is not None
         socket = process.stdout.readline().strip()
         assert socket, "the relay doesn't start"
@@ -97,7 +106,9 @@ def relay() -> Iterator[str]:
 def _write_package(package: Path, relay_socket: str, real: Path) -> None:
     launch = shlex.join([sys.executable, "-IS", str(_LAUNCHER), relay_socket, str(real)])
     package.parent.mkdir(parents=True)
-    package.write_text(f'#!/bin/sh\n[ -z "${DIRECT_VARIABLE}" ] || exec {shlex.quote(str(real))}\nexec {launch}\n')
+    package.write_text(
+        f'#!/bin/sh\n[ -z "${DIRECT_VARIABLE}" ] || exec {shlex.quote(str(real))}\nexec {launch}\n'
+    )
     package.chmod(0o755)
 
 
@@ -113,6 +124,8 @@ def _write_lock(lock_file: Path, package: Path) -> None:
 
 
 def _package_hash(file: Path) -> str:
-    """Return the checksum of a package of one file: https://developer.hashicorp.com/terraform/language/files/dependency-lock#h1."""
+    """Return the checksum of a package of one file:
+    https://developer.hashicorp.com/terraform/language/files/dependency-lock#h1.
+    """
     listed = f"{hashlib.sha256(file.read_bytes()).hexdigest()}  {file.name}\n"
     return "h1:" + base64.b64encode(hashlib.sha256(listed.encode()).digest()).decode()

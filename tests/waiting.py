@@ -1,4 +1,6 @@
-"""Waits of the tests: each ends on a condition, and its limit only catches what hangs, however busy the machine is."""
+"""Waits of the tests: each ends on a condition, and its limit only catches what hangs, however busy
+the machine is.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +9,8 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-#: For a condition that another thread, process or task brings about. pytest's own limit for a test is longer (pyproject.toml).
+#: For a condition that another thread, process or task brings about. pytest's own limit for a test
+#: is longer (pyproject.toml).
 HANG_SECONDS = 120.0
 
 #: For a whole command or program in a process of its own.
@@ -16,7 +19,9 @@ PROCESS_SECONDS = 240.0
 _PAUSE_SECONDS = 0.05
 
 
-def eventually(condition: Callable[[], Any], *, seconds: float = HANG_SECONDS, explain: Callable[[], str] = str) -> Any:
+def eventually(
+    condition: Callable[[], Any], *, seconds: float = HANG_SECONDS, explain: Callable[[], str] = str
+) -> Any:
     """Return a condition's first true answer.
 
     Parameters
@@ -33,7 +38,9 @@ def eventually(condition: Callable[[], Any], *, seconds: float = HANG_SECONDS, e
     return answer
 
 
-async def eventually_async(condition: Callable[[], Any], *, seconds: float = HANG_SECONDS, explain: Callable[[], str] = str) -> Any:
+async def eventually_async(
+    condition: Callable[[], Any], *, seconds: float = HANG_SECONDS, explain: Callable[[], str] = str
+) -> Any:
     """Return a condition's first true answer, as `eventually`, while the event loop goes on."""
     end = time.monotonic() + seconds
     while not (answer := condition()):
@@ -44,4 +51,6 @@ async def eventually_async(condition: Callable[[], Any], *, seconds: float = HAN
 
 def _check(end: float, seconds: float, answer: object, explain: Callable[[], str]) -> None:
     if time.monotonic() > end:
-        raise AssertionError(f"not so after {seconds:g} s; the last answer was {answer!r}\n{explain()}")
+        raise AssertionError(
+            f"not so after {seconds:g} s; the last answer was {answer!r}\n{explain()}"
+        )

@@ -1,6 +1,7 @@
 """Dask clusters in your own AWS account, as Terraform you can review.
 
-``Cluster`` is what a data scientist needs; ``Workspace`` plans and applies the network and clusters step by step.
+``Cluster`` is what a data scientist needs; ``Workspace`` plans and applies the network and clusters
+step by step.
 """
 
 from __future__ import annotations

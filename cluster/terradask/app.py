@@ -1,8 +1,8 @@
 """The app that the ``cdktf`` command runs, as ``cdktf.json`` says: ``python -m terradask.app``.
 
-It writes the network's stack and those of the declared clusters, ``[clusters.NAME]``. On an empty account the network is deployed by
-a command of its own: the ``cdktf`` command first initialises every stack that it is to deploy, and the clusters' states lie in the
-network's bucket.
+It writes the network's stack and those of the declared clusters, ``[clusters.NAME]``. On an empty
+account the network is deployed by a command of its own: the ``cdktf`` command first initialises
+every stack that it is to deploy, and the clusters' states lie in the network's bucket.
 """
 
 from __future__ import annotations

@@ -95,7 +95,11 @@ class HostConfig:
     def of_run(self, run: Run) -> HostConfig:
         """Return the configuration with the time constants that ``life`` of ``run.json`` sets."""
         silent_seconds = None if run.life is None else run.life.scheduler_silent_seconds
-        return self if silent_seconds is None else replace(self, timing=replace(self.timing, scheduler_silent_seconds=silent_seconds))
+        return (
+            self
+            if silent_seconds is None
+            else replace(self, timing=replace(self.timing, scheduler_silent_seconds=silent_seconds))
+        )
 
 
 def load_config(environ: Mapping[str, str]) -> HostConfig:
@@ -154,7 +158,10 @@ def _read(path: Path) -> bytes:
     except OSError as error:
         raise ConfigInvalid(
             f"{path} can't be read: {error.strerror}.",
-            advice="cloud-init writes it from the instance's user data; see /var/log/cloud-init-output.log.",
+            advice=(
+                "cloud-init writes it from the instance's user data; see "
+                "/var/log/cloud-init-output.log."
+            ),
         ) from error
 
 

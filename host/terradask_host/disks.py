@@ -1,7 +1,9 @@
-"""Local disks of the instance become Dask's scratch space. Run once by ``boot.sh``, as root: ``python -m terradask_host.disks``.
+"""Local disks of the instance become Dask's scratch space. Run once by ``boot.sh``, as root:
+``python -m terradask_host.disks``.
 
-Instance store is fast, comes with the instance, is encrypted by its hardware, and its content goes with the instance: right for what
-workers spill. https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/ssd-instance-store.html
+Instance store is fast, comes with the instance, is encrypted by its hardware, and its content goes
+with the instance: right for what workers spill.
+https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/ssd-instance-store.html
 """
 
 from __future__ import annotations
@@ -17,8 +19,9 @@ from typing import Any
 
 from terradask_host.config import ROOT_VARIABLE, Paths
 
-#: The model that an instance store's disk tells, where a volume says "Amazon Elastic Block Store". AWS's own images find it by the same
-#: words: https://github.com/awslabs/amazon-eks-ami/blob/main/templates/shared/runtime/bin/setup-local-disks
+#: The model that an instance store's disk tells, where a volume says "Amazon Elastic Block Store".
+#: AWS's own images find it by the same words:
+#: https://github.com/awslabs/amazon-eks-ami/blob/main/templates/shared/runtime/bin/setup-local-disks
 MODEL = "Amazon EC2 NVMe Instance Storage"
 
 #: Several disks become one, striped: nothing on them has to outlive any of them.
@@ -37,36 +40,72 @@ Run = Callable[[Sequence[str]], str]
 def unused_disks(listing: Mapping[str, Any]) -> list[str]:
     """Return the paths of the instance store's disks that nobody uses, the largest first.
 
-    A disk with partitions, a file system, a mount or something built on it belongs to the image's own set-up, and is never touched.
+    A disk with partitions, a file system, a mount or something built on it belongs to the image's
+    own set-up, and is never touched.
     """
-    free = [disk for disk in listing.get("blockdevices", ()) if _is_local(disk) and not _is_used(disk)]
-    return [disk["path"] for disk in sorted(free, key=lambda disk: (-int(disk["size"]), disk["path"]))]
+    free = [
+        disk for disk in listing.get("blockdevices", ()) if _is_local(disk) and not _is_used(disk)
+    ]
+    return [
+        disk["path"] for disk in sorted(free, key=lambda disk: (-int(disk["size"]), disk["path"]))
+    ]
 
 
 def _is_local(device: Mapping[str, Any]) -> bool:
     # udev writes some of its names with underscores.
-    return device.get("type") == "disk" and (device.get("model") or "").replace("_", " ").strip() == MODEL
+    return (
+        device.get("type") == "disk"
+        and (device.get("model") or "").replace("_", " ").strip() == MODEL
+    )
 
 
 def _is_used(device: Mapping[str, Any]) -> bool:
-    return bool(device.get("fstype") or device.get("pttype") or device.get("children") or any(device.get("mountpoints") or ()))
+    return bool(
+        device.get("fstype")
+        or device.get("pttype")
+        or device.get("children")
+        or any(device.get("mountpoints") or ())
+    )
 
 
 def stripe_commands(disks: Sequence[str]) -> list[list[str]]:
     """Return the commands that make one disk of several."""
     members = sorted(disks)
-    return [["mdadm", "--create", ARRAY, "--run", "--force", "--level=0", f"--raid-devices={len(members)}", *members]]
+    return [
+        [
+            "mdadm",
+            "--create",
+            ARRAY,
+            "--run",
+            "--force",
+            "--level=0",
+            f"--raid-devices={len(members)}",
+            *members,
+        ]
+    ]
 
 
 def mount_commands(device: str, scratch: Path) -> list[list[str]]:
-    """Return the commands that put a file system on a device, mount it and give it to the host program's user.
+    """Return the commands that put a file system on a device, mount it and give it to the host
+    program's user.
 
     What the device holds is lost.
     """
     return [
         # -K: without discarding the whole device first.
         ["mkfs.xfs", "-q", "-f", "-K", "-L", LABEL, device],
-        ["install", "-d", "-m", "0700", "-o", OWNER, "-g", OWNER, str(scratch.parent), str(scratch)],
+        [
+            "install",
+            "-d",
+            "-m",
+            "0700",
+            "-o",
+            OWNER,
+            "-g",
+            OWNER,
+            str(scratch.parent),
+            str(scratch),
+        ],
         ["mount", "-o", "noatime", device, str(scratch)],
         ["chown", f"{OWNER}:{OWNER}", str(scratch)],
         ["chmod", "0700", str(scratch)],
@@ -76,7 +115,8 @@ def mount_commands(device: str, scratch: Path) -> list[list[str]]:
 def prepare_scratch(paths: Paths, *, run: Run, log: Callable[[str], None]) -> bool:
     """Mount the instance's local disks, if it has any, where Dask spills.
 
-    Return whether scratch space lies on local disks now; where it does not, Dask spills to the instance's volume.
+    Return whether scratch space lies on local disks now; where it does not, Dask spills to the
+    instance's volume.
     """
     disks = unused_disks(json.loads(run(LIST)))
     if not disks:
@@ -96,7 +136,16 @@ def _stripe(disks: Sequence[str], *, run: Run, log: Callable[[str], None]) -> st
     """Make one device of several disks; where that fails, the largest has to do."""
     try:
         if shutil.which("mdadm") is None:
-            run(["dnf", "--assumeyes", "--quiet", "--setopt=install_weak_deps=False", "install", "mdadm"])
+            run(
+                [
+                    "dnf",
+                    "--assumeyes",
+                    "--quiet",
+                    "--setopt=install_weak_deps=False",
+                    "install",
+                    "mdadm",
+                ]
+            )
         for command in stripe_commands(disks):
             run(command)
     except (OSError, subprocess.SubprocessError) as error:
@@ -107,11 +156,15 @@ def _stripe(disks: Sequence[str], *, run: Run, log: Callable[[str], None]) -> st
 
 
 def _run(command: Sequence[str]) -> str:
-    return subprocess.run(list(command), check=True, stdout=subprocess.PIPE, text=True, timeout=300).stdout
+    return subprocess.run(
+        list(command), check=True, stdout=subprocess.PIPE, text=True, timeout=300
+    ).stdout
 
 
 def main() -> int:
-    """Return 0 when scratch space is ready, on whichever disk; 1 when local disks are there and could not be used."""
+    """Return 0 when scratch space is ready, on whichever disk; 1 when local disks are there and
+    could not be used.
+    """
 
     def log(line: str) -> None:
         print(f"terradask-boot: {line}", flush=True)

@@ -1,8 +1,9 @@
 """The documents of a cluster in the bucket, as their writers and readers at both ends have them.
 
-Terraform writes ``cluster.json``, a start ``run.json``, the scheduler's host ``scheduler.json``, each host ``hosts/<instance id>.json``.
-Each carries a format number. Fields that a reader doesn't know are left out, those that an older writer didn't know have defaults;
-``read`` raises one of `UNREADABLE` where a document isn't as its format says.
+Terraform writes ``cluster.json``, a start ``run.json``, the scheduler's host ``scheduler.json``,
+each host ``hosts/<instance id>.json``. Each carries a format number. Fields that a reader doesn't
+know are left out, those that an older writer didn't know have defaults; ``read`` raises one of
+`UNREADABLE` where a document isn't as its format says.
 """
 
 from __future__ import annotations
@@ -48,7 +49,13 @@ class GroupEntry:
     def read(cls, document: Mapping[str, Any]) -> Self:
         """Read the entry."""
         known = known_fields(cls, document)
-        return cls(**{**known, "zones": tuple(known.get("zones", ())), "resources": known.get("resources") or {}})
+        return cls(
+            **{
+                **known,
+                "zones": tuple(known.get("zones", ())),
+                "resources": known.get("resources") or {},
+            }
+        )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -67,7 +74,9 @@ class SchedulerEntry:
     @classmethod
     def read(cls, document: Mapping[str, Any]) -> Self:
         """Read the entry."""
-        return cls(**known_fields(cls, {**document, "class_name": document.get("class", cls.class_name)}))
+        return cls(
+            **known_fields(cls, {**document, "class_name": document.get("class", cls.class_name)})
+        )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -81,7 +90,9 @@ class WorkerEntry:
     @classmethod
     def read(cls, document: Mapping[str, Any]) -> Self:
         """Read the entry."""
-        return cls(**known_fields(cls, {**document, "class_name": document.get("class", cls.class_name)}))
+        return cls(
+            **known_fields(cls, {**document, "class_name": document.get("class", cls.class_name)})
+        )
 
 
 @dataclass(frozen=True)
@@ -120,7 +131,8 @@ class ClusterDocument:
 
 @dataclass(frozen=True)
 class LifetimePolicy:
-    """When a run ends by itself, as ``life`` of ``run.json`` tells it. Times are in seconds; None means never.
+    """When a run ends by itself, as ``life`` of ``run.json`` tells it. Times are in seconds; None
+    means never.
 
     Parameters
     ----------
@@ -135,7 +147,8 @@ class LifetimePolicy:
     scheduler_silent_seconds
         After which a worker's host that has lost its scheduler leaves. None: as hosts have it.
     destroyed_after
-        Whether the deployment goes too, with the next command: it was made for a client that is to take it along.
+        Whether the deployment goes too, with the next command: it was made for a client that is to
+        take it along.
     """
 
     idle_timeout_seconds: float | None = 1200.0
@@ -190,7 +203,9 @@ class Ended:
 
 @dataclass(frozen=True)
 class SchedulerAddress:
-    """Where the scheduler of a run is, or that the run has ended, as its host tells in ``scheduler.json``."""
+    """Where the scheduler of a run is, or that the run has ended, as its host tells in
+    ``scheduler.json``.
+    """
 
     run_id: str
     instance_id: str
@@ -209,7 +224,14 @@ class SchedulerAddress:
         """Read ``scheduler.json``."""
         known = known_fields(cls, document)
         ended = known.get("ended")
-        return cls(**{**known, "ended": Ended(plain_text(ended["at"]), plain_text(ended["reason"])) if ended else None})
+        return cls(
+            **{
+                **known,
+                "ended": Ended(plain_text(ended["at"]), plain_text(ended["reason"]))
+                if ended
+                else None,
+            }
+        )
 
     def to_document(self) -> dict[str, Any]:
         """Return what ``scheduler.json`` holds."""
@@ -243,7 +265,8 @@ class HostReport:
     private_address: str | None = None
     #: States and when they began; the last is the present one.
     history: tuple[tuple[str, str], ...] = ()
-    #: Why the host came to each state of its history; hosts of earlier versions tell the last one's alone.
+    #: Why the host came to each state of its history; hosts of earlier versions tell the last one's
+    #: alone.
     reasons: tuple[str | None, ...] = ()
     log_tail: tuple[str, ...] = ()
     #: What a scheduler's host did to others: when, to which group, what, and why.
@@ -253,13 +276,22 @@ class HostReport:
     def read(cls, document: Mapping[str, Any]) -> Self:
         """Read a report: whatever runs on a host can write it, and people see it in a terminal."""
         known = known_fields(cls, document)
-        plain: dict[str, Any] = {k: v if v is None else plain_text(v) for k, v in known.items() if k not in _LISTS_OF_REPORTS}
+        plain: dict[str, Any] = {
+            k: v if v is None else plain_text(v)
+            for k, v in known.items()
+            if k not in _LISTS_OF_REPORTS
+        }
         plain["at"] = moment_text(known["at"])
-        plain["history"] = tuple((plain_text(state), moment_text(at)) for state, at in known.get("history", ()))
-        plain["reasons"] = tuple(None if reason is None else plain_text(reason) for reason in known.get("reasons", ()))
+        plain["history"] = tuple(
+            (plain_text(state), moment_text(at)) for state, at in known.get("history", ())
+        )
+        plain["reasons"] = tuple(
+            None if reason is None else plain_text(reason) for reason in known.get("reasons", ())
+        )
         plain["log_tail"] = tuple(plain_text(line) for line in known.get("log_tail", ()))
         plain["notes"] = tuple(
-            (moment_text(at), plain_text(group), plain_text(what), plain_text(why)) for at, group, what, why in known.get("notes", ())
+            (moment_text(at), plain_text(group), plain_text(what), plain_text(why))
+            for at, group, what, why in known.get("notes", ())
         )
         return cls(**plain)
 
@@ -282,7 +314,9 @@ class HostReport:
         }
 
     def lost(self) -> Self:
-        """Return the report of a host whose instance is gone: its last words, unless it left or failed in order."""
+        """Return the report of a host whose instance is gone: its last words, unless it left or
+        failed in order.
+        """
         if self.state in {"left", "leaving", "failed"}:
             return self
         return replace(self, state="lost", reason=f"its instance is gone; it was {self.state}")
@@ -306,7 +340,9 @@ _LISTS_OF_REPORTS = ("history", "reasons", "notes", "log_tail")
 
 
 def closing_document(at: str, reason: str | None = None) -> dict[str, Any]:
-    """Return what ``closing.json`` holds: since when a deployment shall go, and why, where a host has decided that."""
+    """Return what ``closing.json`` holds: since when a deployment shall go, and why, where a host
+    has decided that.
+    """
     return {"format": FORMAT, "at": at, **({} if reason is None else {"reason": reason})}
 
 
@@ -316,10 +352,15 @@ def now_text() -> str:
 
 
 def plain_text(text: Any) -> str:
-    """Return a text as a terminal may show it: without control characters, which could rewrite what stands there."""
+    """Return a text as a terminal may show it: without control characters, which could rewrite what
+    stands there.
+    """
     if not isinstance(text, str):
         raise TypeError(f"{type(text).__name__} is no text")
-    return "".join(letter if letter.isprintable() or letter in "\n\t" else "\N{REPLACEMENT CHARACTER}" for letter in text)
+    return "".join(
+        letter if letter.isprintable() or letter in "\n\t" else "\N{REPLACEMENT CHARACTER}"
+        for letter in text
+    )
 
 
 def moment_text(text: Any) -> str:

@@ -21,7 +21,14 @@ from typing import Any
 class HostError(Exception):
     """Something that the host can explain; its text becomes the reason in the host's report."""
 
-    def __init__(self, problem: str, *, given: Any = None, allowed: str | None = None, advice: str | None = None) -> None:
+    def __init__(
+        self,
+        problem: str,
+        *,
+        given: Any = None,
+        allowed: str | None = None,
+        advice: str | None = None,
+    ) -> None:
         super().__init__(problem)
         self.problem = problem
         self.given = given
@@ -41,7 +48,9 @@ class HostError(Exception):
 
 
 class ConfigInvalid(HostError, ValueError):
-    """``host.json``, an environment variable or an object of the bucket is not what it should be."""
+    """``host.json``, an environment variable or an object of the bucket is not what it
+    should be.
+    """
 
 
 class MetadataUnavailable(HostError):

@@ -35,7 +35,11 @@ class InstanceMetadata:
     def __init__(self, endpoint: str, *, timeout_seconds: float = 2.0) -> None:
         parts = urlsplit(endpoint)
         if parts.scheme != "http" or not parts.hostname:
-            raise MetadataUnavailable("The metadata service's endpoint is no http address.", given=endpoint, allowed="http://…")
+            raise MetadataUnavailable(
+                "The metadata service's endpoint is no http address.",
+                given=endpoint,
+                allowed="http://…",
+            )
         self.endpoint = endpoint
         self._host = parts.hostname
         self._port = parts.port or 80
@@ -61,7 +65,9 @@ class InstanceMetadata:
         if status == http.client.NOT_FOUND:
             return None
         if status != http.client.OK:
-            raise MetadataUnavailable(f"The metadata service answered {status} to {path}.", given=self.endpoint)
+            raise MetadataUnavailable(
+                f"The metadata service answered {status} to {path}.", given=self.endpoint
+            )
         return body
 
     def identity(self) -> Identity:
@@ -70,11 +76,16 @@ class InstanceMetadata:
         Raises
         ------
         MetadataUnavailable
-            When a fact or a tag is missing, for instance since the launch template does not serve tags.
+            When a fact or a tag is missing, for instance since the launch template does not serve
+            tags.
         """
         role = self._need("meta-data/tags/instance/terradask:role")
         if role not in ROLES:
-            raise MetadataUnavailable("The tag terradask:role names no role of a host.", given=role, allowed=" or ".join(ROLES))
+            raise MetadataUnavailable(
+                "The tag terradask:role names no role of a host.",
+                given=role,
+                allowed=" or ".join(ROLES),
+            )
         return Identity(
             instance_id=self._need("meta-data/instance-id"),
             private_address=self._need("meta-data/local-ipv4"),
@@ -94,7 +105,8 @@ class InstanceMetadata:
         return self.get("meta-data/instance-life-cycle") == "spot"
 
     def spot_notice(self) -> dict[str, Any] | None:
-        """Return AWS's notice that it takes this spot instance back (``action`` and ``time``), or None while there is none.
+        """Return AWS's notice that it takes this spot instance back (``action`` and ``time``), or
+        None while there is none.
 
         Raises
         ------
@@ -109,7 +121,9 @@ class InstanceMetadata:
         except ValueError:
             notice = None
         if not isinstance(notice, dict):
-            raise MetadataUnavailable("The metadata service's spot/instance-action is no JSON object.", given=text)
+            raise MetadataUnavailable(
+                "The metadata service's spot/instance-action is no JSON object.", given=text
+            )
         return notice
 
     def rebalance_recommended(self) -> bool:
@@ -128,7 +142,10 @@ class InstanceMetadata:
             raise MetadataUnavailable(
                 f"The metadata service has no {path}.",
                 given=self.endpoint,
-                advice="The launch template must serve tags in the metadata, the group must propagate its tags.",
+                advice=(
+                    "The launch template must serve tags in the metadata, the group must "
+                    "propagate its tags."
+                ),
             )
         return value
 
@@ -136,7 +153,9 @@ class InstanceMetadata:
         header = {"X-aws-ec2-metadata-token-ttl-seconds": str(TOKEN_SECONDS)}
         status, body = self._request("PUT", "api/token", header)
         if status != http.client.OK:
-            raise MetadataUnavailable(f"The metadata service gave no token: {status}.", given=self.endpoint)
+            raise MetadataUnavailable(
+                f"The metadata service gave no token: {status}.", given=self.endpoint
+            )
         return body
 
     def _request(self, method: str, path: str, headers: dict[str, str]) -> tuple[int, str]:
@@ -147,7 +166,8 @@ class InstanceMetadata:
             return response.status, response.read().decode()
         except (OSError, http.client.HTTPException, UnicodeDecodeError) as error:
             raise MetadataUnavailable(
-                f"The metadata service does not answer: {type(error).__name__}: {error}", given=self.endpoint
+                f"The metadata service does not answer: {type(error).__name__}: {error}",
+                given=self.endpoint,
             ) from error
         finally:
             connection.close()

@@ -63,4 +63,7 @@ def check_transition(before: str | None, after: str) -> None:
     """
     allowed = TRANSITIONS[before] if before is not None else {BOOTING: ""}
     if after not in allowed:
-        raise HostError(f"A host can't go from {before} to {after}.", allowed=", ".join(allowed) or "nothing: it is final")
+        raise HostError(
+            f"A host can't go from {before} to {after}.",
+            allowed=", ".join(allowed) or "nothing: it is final",
+        )

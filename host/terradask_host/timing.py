@@ -20,7 +20,8 @@ class Timing:
     metadata_deadline_seconds: float = 60.0
     #: ``run.json`` and the secret of this instance's run must be there by then.
     run_deadline_seconds: float = 300.0
-    #: The tag ``terradask:run:id`` may lag behind the instance; after this a missing tag counts as none.
+    #: The tag ``terradask:run:id`` may lag behind the instance; after this a missing tag counts as
+    #: none.
     run_tag_grace_seconds: float = 10.0
     #: Building the software environment.
     environment_deadline_seconds: float = 900.0
@@ -34,13 +35,16 @@ class Timing:
     probe_timeout_seconds: float = 5.0
     #: From "start" to the report of the Dask process that it runs.
     dask_start_seconds: float = 300.0
-    #: Crashes of the Dask process that are answered with a restart, in one life of the host program.
+    #: Crashes of the Dask process that are answered with a restart, in one life of the host
+    #: program.
     dask_restarts: int = 3
     #: The first pause before such a restart; doubles each time.
     dask_restart_pause_seconds: float = 1.0
-    #: A retired worker's client is expected to end the instance within this; then the host leaves by itself.
+    #: A retired worker's client is expected to end the instance within this; then the host leaves
+    #: by itself.
     retired_grace_seconds: float = 30.0
-    #: Moving data off and closing, when the instance is being shut down. Less than the unit's TimeoutStopSec.
+    #: Moving data off and closing, when the instance is being shut down. Less than the unit's
+    #: TimeoutStopSec.
     leave_seconds: float = 90.0
     #: How often a spot instance looks for AWS's notice that it takes it back; what AWS recommends:
     #: https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/spot-instance-termination-notices.html
@@ -53,13 +57,16 @@ class Timing:
     dead_man_move_seconds: float = 600.0
     #: A host whose worker has not joined by then is ended; Karpenter's registration timeout.
     join_seconds: float = 900.0
-    #: Hosts in a row that end without having joined, after which their group launches no more; ParallelCluster's protected mode.
+    #: Hosts in a row that end without having joined, after which their group launches no more;
+    #: ParallelCluster's protected mode.
     join_failures: int = 10
     #: How often the scheduler's host compares its groups with the workers that have joined.
     join_look_seconds: float = 60.0
-    #: For so long AWS may leave an instance out of what it shows; a worker of a name that it doesn't show is refused after that.
+    #: For so long AWS may leave an instance out of what it shows; a worker of a name that it
+    #: doesn't show is refused after that.
     member_patience_seconds: float = 60.0
-    #: How often AWS is asked which instances the cluster has, at most, while a worker waits to join.
+    #: How often AWS is asked which instances the cluster has, at most, while a worker waits to
+    #: join.
     member_ask_seconds: float = 1.0
     #: How often the scheduler looks whether its cluster is idle, or without a client.
     life_look_seconds: float = 1.0
@@ -77,7 +84,8 @@ class Timing:
         Raises
         ------
         ConfigInvalid
-            When the variable holds no JSON object, an unknown name, or a value that is no positive number.
+            When the variable holds no JSON object, an unknown name, or a value that is no positive
+            number.
         """
         text = environ.get(TIMING_VARIABLE)
         if not text:
@@ -91,7 +99,13 @@ class Timing:
             raise ConfigInvalid(f"{TIMING_VARIABLE} is no JSON object.", given=text)
         for name, value in values.items():
             if name not in names:
-                raise ConfigInvalid(f"{TIMING_VARIABLE} names an unknown constant.", given=name, allowed=", ".join(names))
+                raise ConfigInvalid(
+                    f"{TIMING_VARIABLE} names an unknown constant.",
+                    given=name,
+                    allowed=", ".join(names),
+                )
             if isinstance(value, bool) or not isinstance(value, int | float) or value < 0:
-                raise ConfigInvalid(f"{TIMING_VARIABLE}: {name} is no number.", given=value, allowed="0 or more")
+                raise ConfigInvalid(
+                    f"{TIMING_VARIABLE}: {name} is no number.", given=value, allowed="0 or more"
+                )
         return cls(**values)

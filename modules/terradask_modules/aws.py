@@ -1,6 +1,7 @@
 """The one door to cdktf and the AWS provider's bindings: nothing else imports them.
 
-Moving to another framework or other bindings is a change of this file and of :mod:`terradask_modules.bindings`.
+Moving to another framework or other bindings is a change of this file and of
+:mod:`terradask_modules.bindings`.
 """
 
 from __future__ import annotations
@@ -114,7 +115,8 @@ __all__ = [
     "literal",
 ]
 
-#: Context under which every stack is synthesised, whoever runs the app: it decides how addresses are spelled.
+#: Context under which every stack is synthesised, whoever runs the app: it decides how addresses
+#: are spelled.
 APP_CONTEXT = {"excludeStackIdFromLogicalIds": "true", "allowSepCharsInLogicalIds": "true"}
 
 #: The provider's exact version: the bindings are made for it and the lock file holds its checksums.
@@ -124,7 +126,9 @@ REQUIRED_TERRAFORM = ">= 1.11.0"
 
 
 def at(name: str, resource: TerraformElement) -> None:
-    """Give a resource the address ``<type>.<name>``: readable in a plan, and the same whatever construct holds it."""
+    """Give a resource the address ``<type>.<name>``: readable in a plan, and the same whatever
+    construct holds it.
+    """
     resource.override_logical_id(name)
 
 

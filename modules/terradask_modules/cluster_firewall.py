@@ -1,4 +1,6 @@
-"""The firewall of one cluster by itself: its hosts talk to each other, and to no other cluster's."""
+"""The firewall of one cluster by itself: its hosts talk to each other, and to no other
+cluster's.
+"""
 
 from __future__ import annotations
 
@@ -13,11 +15,13 @@ from terradask_modules.security_groups import SecurityGroups
 class ClusterFirewall(SecurityGroups):
     """Security groups of a cluster's own schedulers and workers.
 
-    They say who of the cluster reaches whom. What hosts reach outside is said by a group of the network's that its hosts are in besides,
-    ``hosts`` of :class:`terradask_modules.firewall.Firewall`. So is who reaches the scheduler from outside, by ``clients``, unless the
-    cluster has rules of its own.
+    They say who of the cluster reaches whom. What hosts reach outside is said by a group of the
+    network's that its hosts are in besides, ``hosts`` of
+    :class:`terradask_modules.firewall.Firewall`. So is who reaches the scheduler from outside, by
+    ``clients``, unless the cluster has rules of its own.
 
-    Resources created: two security groups, six rules, and one for each range of ports of `ingress`. They cost nothing.
+    Resources created: two security groups, six rules, and one for each range of ports of `ingress`.
+    They cost nothing.
 
     Permissions needed: those of :class:`terradask_modules.firewall.Firewall`.
 
@@ -51,7 +55,11 @@ class ClusterFirewall(SecurityGroups):
         super().__init__(scope, vpc_id=vpc_id, tags=tags)
         #: Role -> id of its group.
         self.ids = {
-            role: self._group(role, host_name(workspace, role, cluster), f"Dask {role}s of cluster {cluster} in workspace {workspace}")
+            role: self._group(
+                role,
+                host_name(workspace, role, cluster),
+                f"Dask {role}s of cluster {cluster} in workspace {workspace}",
+            )
             for role in ("scheduler", "worker")
         }
         scheduler, worker = self.ids["scheduler"], self.ids["worker"]

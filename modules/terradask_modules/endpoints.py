@@ -1,4 +1,6 @@
-"""Interface endpoints: AWS's services at private addresses, for networks without a way to the internet."""
+"""Interface endpoints: AWS's services at private addresses, for networks without a way to the
+internet.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +15,8 @@ class InterfaceEndpoints(Construct):
 
     Resources created: an interface endpoint per service. Each costs by the hour and zone.
 
-    Permissions needed: ``ec2:CreateVpcEndpoint``, ``DescribeVpcEndpoints``, ``ModifyVpcEndpoint``, ``DeleteVpcEndpoints``.
+    Permissions needed: ``ec2:CreateVpcEndpoint``, ``DescribeVpcEndpoints``, ``ModifyVpcEndpoint``,
+    ``DeleteVpcEndpoints``.
 
     Parameters
     ----------

@@ -61,7 +61,9 @@ class TerradaskError(Exception):
         return "\n".join(lines)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Rebuild from the fields: exceptions pickle only their positional arguments by themselves."""
+        """Rebuild from the fields: exceptions pickle only their positional arguments by
+        themselves.
+        """
         return _rebuild, (type(self), self.args, self.__dict__)
 
     def as_dict(self) -> dict[str, Any]:
@@ -70,7 +72,9 @@ class TerradaskError(Exception):
         return {"error": type(self).__name__, **own}
 
 
-def _rebuild(cls: type[TerradaskError], args: tuple[Any, ...], state: dict[str, Any]) -> TerradaskError:
+def _rebuild(
+    cls: type[TerradaskError], args: tuple[Any, ...], state: dict[str, Any]
+) -> TerradaskError:
     error = cls.__new__(cls)
     Exception.__init__(error, *args)
     error.__dict__.update(state)

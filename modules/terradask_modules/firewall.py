@@ -1,4 +1,6 @@
-"""The firewall: who talks to whom. Closed unless a rule here opens it, and every rule says why it is there."""
+"""The firewall: who talks to whom. Closed unless a rule here opens it, and every rule says why it
+is there.
+"""
 
 from __future__ import annotations
 
@@ -16,16 +18,20 @@ _HTTPS = (443, 443)
 class Firewall(SecurityGroups):
     """Security groups of schedulers and workers, and of interface endpoints where there are some.
 
-    Schedulers are reached from the configured addresses and from workers; workers from schedulers and workers alone. Out go
-    hosts to the network itself, to S3, and to port 443. In a VPC with other things in it, out to the network itself means to each other.
+    Schedulers are reached from the configured addresses and from workers; workers from schedulers
+    and workers alone. Out go hosts to the network itself, to S3, and to port 443. In a VPC with
+    other things in it, out to the network itself means to each other.
 
-    Where clusters are isolated, two more say what concerns the outside for their hosts too: ``clients``, who reaches schedulers, and
-    ``hosts``, what hosts reach. No rule names either as the way to another host.
+    Where clusters are isolated, two more say what concerns the outside for their hosts too:
+    ``clients``, who reaches schedulers, and ``hosts``, what hosts reach. No rule names either as
+    the way to another host.
 
-    Resources created: two to five security groups and their rules, one resource each. They cost nothing.
+    Resources created: two to five security groups and their rules, one resource each. They cost
+    nothing.
 
-    Permissions needed: ``ec2:CreateSecurityGroup``, ``AuthorizeSecurityGroupIngress``, ``AuthorizeSecurityGroupEgress``,
-    their ``Revoke``, ``Describe`` and ``Delete`` counterparts, ``CreateTags``.
+    Permissions needed: ``ec2:CreateSecurityGroup``, ``AuthorizeSecurityGroupIngress``,
+    ``AuthorizeSecurityGroupEgress``, their ``Revoke``, ``Describe`` and ``Delete`` counterparts,
+    ``CreateTags``.
 
     Parameters
     ----------
@@ -36,7 +42,8 @@ class Firewall(SecurityGroups):
     vpc_id
         The VPC.
     vpc_cidr
-        Its block, all of which hosts may reach. None: hosts may reach each other alone, as in a VPC that has other things in it.
+        Its block, all of which hosts may reach. None: hosts may reach each other alone, as in a VPC
+        that has other things in it.
     s3_prefix_list_id
         Prefix list of the S3 endpoint. None: S3 is reached as every other service.
     ingress
@@ -92,7 +99,11 @@ class Firewall(SecurityGroups):
         self.endpoints_id = self._guard_endpoints(callers) if endpoints else None
 
     def _named(self, name: str, description: str) -> str:
-        return self._group(name, resource_name(self._workspace, name), f"{description} of terradask workspace {self._workspace}")
+        return self._group(
+            name,
+            resource_name(self._workspace, name),
+            f"{description} of terradask workspace {self._workspace}",
+        )
 
     def _face_the_outside(self, ingress: Sequence[Ingress], dual_stack: bool) -> dict[str, str]:
         clients = self._named("clients", "Who reaches schedulers of isolated clusters")
@@ -104,13 +115,31 @@ class Firewall(SecurityGroups):
     def _guard_endpoints(self, callers: Mapping[str, str]) -> str:
         endpoints = self._named("endpoints", "Interface endpoints of AWS services")
         for name, group_id in callers.items():
-            why = "AWS services, called by hosts of isolated clusters" if name == "hosts" else f"AWS services, called by {name} hosts"
-            self._in(f"endpoints-from-{name}", endpoints, _HTTPS, why, referenced_security_group_id=group_id)
+            why = (
+                "AWS services, called by hosts of isolated clusters"
+                if name == "hosts"
+                else f"AWS services, called by {name} hosts"
+            )
+            self._in(
+                f"endpoints-from-{name}",
+                endpoints,
+                _HTTPS,
+                why,
+                referenced_security_group_id=group_id,
+            )
         return endpoints
 
-    def _let_out_to_network(self, role: str, group_id: str, vpc_cidr: str | None, s3_prefix_list_id: str | None) -> None:
+    def _let_out_to_network(
+        self, role: str, group_id: str, vpc_cidr: str | None, s3_prefix_list_id: str | None
+    ) -> None:
         if vpc_cidr is not None:
-            self._out(f"{role}-to-vpc", group_id, None, "Hosts and endpoints in the network", cidr_ipv4=vpc_cidr)
+            self._out(
+                f"{role}-to-vpc",
+                group_id,
+                None,
+                "Hosts and endpoints in the network",
+                cidr_ipv4=vpc_cidr,
+            )
         if s3_prefix_list_id is not None:
             self._out(
                 f"{role}-to-s3",
@@ -129,4 +158,10 @@ class Firewall(SecurityGroups):
             cidr_ipv4=ANYWHERE,
         )
         if dual_stack:
-            self._out(f"{role}-to-https-ipv6", group_id, _HTTPS, "AWS services and package indexes, over IPv6", cidr_ipv6=ANYWHERE_IPV6)
+            self._out(
+                f"{role}-to-https-ipv6",
+                group_id,
+                _HTTPS,
+                "AWS services and package indexes, over IPv6",
+                cidr_ipv6=ANYWHERE_IPV6,
+            )

@@ -15,12 +15,12 @@ _NAME = "flow-logs"
 class FlowLogs(Construct):
     """The flow logs of a VPC, all traffic, in a log group of their own.
 
-    Resources created: a flow log, a log group, and a role with one inline policy by which AWS writes there. They cost by what is
-    written and kept.
+    Resources created: a flow log, a log group, and a role with one inline policy by which AWS
+    writes there. They cost by what is written and kept.
 
     Permissions needed: ``ec2:CreateFlowLogs``, ``DescribeFlowLogs``, ``DeleteFlowLogs``; those of
-    :class:`terradask_modules.logs.Logs`; ``iam:CreateRole``, ``PutRolePolicy``, their ``Get``, ``Tag`` and ``Delete`` counterparts,
-    and ``iam:PassRole`` on the role.
+    :class:`terradask_modules.logs.Logs`; ``iam:CreateRole``, ``PutRolePolicy``, their ``Get``,
+    ``Tag`` and ``Delete`` counterparts, and ``iam:PassRole`` on the role.
 
     Parameters
     ----------
@@ -39,7 +39,14 @@ class FlowLogs(Construct):
     """
 
     def __init__(
-        self, scope: Construct, *, vpc_id: str, where: PolicyScope, rules: RoleRules, retention_days: int, tags: Mapping[str, str]
+        self,
+        scope: Construct,
+        *,
+        vpc_id: str,
+        where: PolicyScope,
+        rules: RoleRules,
+        retention_days: int,
+        tags: Mapping[str, str],
     ) -> None:
         super().__init__(scope, _NAME)
         tags = dict(tags)
@@ -64,7 +71,9 @@ class FlowLogs(Construct):
             tags=tags,
         )
         at(_NAME, role)
-        policy = IamRolePolicy(self, "policy", name=name, role=role.name, policy=flow_logs_policy(where))
+        policy = IamRolePolicy(
+            self, "policy", name=name, role=role.name, policy=flow_logs_policy(where)
+        )
         at(_NAME, policy)
         log = FlowLog(
             self,

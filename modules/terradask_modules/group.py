@@ -6,7 +6,8 @@ from collections.abc import Mapping, Sequence
 
 from terradask_modules.aws import AutoscalingGroup, Construct, TerraformResourceLifecycle, at
 
-#: AWS's advice for spot, where the order of types doesn't count: of the pools least likely to be taken back, the cheapest.
+#: AWS's advice for spot, where the order of types doesn't count: of the pools least likely to be
+#: taken back, the cheapest.
 #: https://docs.aws.amazon.com/autoscaling/ec2/userguide/allocation-strategies.html
 _DISTRIBUTION = {
     "on-demand": {
@@ -27,9 +28,10 @@ class InstanceGroup(Construct):
 
     Resources created: an Auto Scaling group. It costs nothing while nothing runs.
 
-    Permissions needed: ``autoscaling:CreateAutoScalingGroup``, ``UpdateAutoScalingGroup``, ``SuspendProcesses``,
-    ``CreateOrUpdateTags``, ``DescribeAutoScalingGroups``, ``DescribeScalingActivities``, ``DeleteAutoScalingGroup``;
-    ``ec2:RunInstances`` and ``iam:PassRole`` on the hosts' roles, which AWS checks when the group is made.
+    Permissions needed: ``autoscaling:CreateAutoScalingGroup``, ``UpdateAutoScalingGroup``,
+    ``SuspendProcesses``, ``CreateOrUpdateTags``, ``DescribeAutoScalingGroups``,
+    ``DescribeScalingActivities``, ``DeleteAutoScalingGroup``; ``ec2:RunInstances`` and
+    ``iam:PassRole`` on the hosts' roles, which AWS checks when the group is made.
 
     Parameters
     ----------
@@ -42,9 +44,11 @@ class InstanceGroup(Construct):
     max_size
         Most instances that it may ever have.
     subnet_ids
-        The subnets in which it launches, each in another zone: where it has fewest hosts at that moment.
+        The subnets in which it launches, each in another zone: where it has fewest hosts at that
+        moment.
     template_id, template_version
-        Launch template and its number; never ``$Latest``, so that upgrading the network replaces no running host.
+        Launch template and its number; never ``$Latest``, so that upgrading the network replaces no
+        running host.
     instance_types
         Types, at most 40; on demand in order of preference.
     market
@@ -89,15 +93,21 @@ class InstanceGroup(Construct):
                         "launch_template_id": template_id,
                         "version": template_version,
                     },
-                    "override": [{"instanceType": instance_type} for instance_type in instance_types],
+                    "override": [
+                        {"instanceType": instance_type} for instance_type in instance_types
+                    ],
                 },
             },
-            # In one zone there is nothing to balance. In several, launches balance them all the same, and this would take hosts away.
+            # In one zone there is nothing to balance. In several, launches balance them all the
+            # same, and this would take hosts away.
             # https://docs.aws.amazon.com/autoscaling/ec2/userguide/as-suspend-resume-processes.html
             suspended_processes=["AZRebalance"],
             force_delete=True,
             wait_for_capacity_timeout="0",
             lifecycle=TerraformResourceLifecycle(ignore_changes=["desired_capacity"]),
-            tag=[{"key": key, "value": value, "propagateAtLaunch": True} for key, value in sorted(tags.items())],
+            tag=[
+                {"key": key, "value": value, "propagateAtLaunch": True}
+                for key, value in sorted(tags.items())
+            ],
         )
         at(group, self.resource)

@@ -1,4 +1,6 @@
-"""IAM policy documents: statements as they are made, and as others have written them. Pure: plain dictionaries."""
+"""IAM policy documents: statements as they are made, and as others have written them. Pure: plain
+dictionaries.
+"""
 
 from __future__ import annotations
 
@@ -38,7 +40,9 @@ def statement(
     return {name: value for name, value in parts.items() if value is not None}
 
 
-def allow(sid: str, action: str | list[str], resource: str | list[str], condition: Condition | None = None) -> Statement:
+def allow(
+    sid: str, action: str | list[str], resource: str | list[str], condition: Condition | None = None
+) -> Statement:
     """Return a statement that allows something; its ``Sid`` says why."""
     return statement("Allow", action, sid=sid, resource=resource, condition=condition)
 

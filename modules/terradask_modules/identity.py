@@ -1,4 +1,6 @@
-"""Who hosts are: a role and an instance profile for schedulers and for workers, with the least that they need."""
+"""Who hosts are: a role and an instance profile for schedulers and for workers, with the least that
+they need.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +9,16 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from terradask_modules.aws import Construct, DataAwsIamInstanceProfile, Fn, IamInstanceProfile, IamPolicy, IamRole, IamRolePolicy, at
+from terradask_modules.aws import (
+    Construct,
+    DataAwsIamInstanceProfile,
+    Fn,
+    IamInstanceProfile,
+    IamPolicy,
+    IamRole,
+    IamRolePolicy,
+    at,
+)
 from terradask_modules.errors import InvalidInput
 from terradask_modules.iam import MAX_POLICY_CHARACTERS, characters, policy_document
 from terradask_modules.names import ROLES, boundary_name, clusters_role_path, role_name
@@ -51,10 +62,12 @@ class RoleRules:
 class Identity(Construct):
     """The roles of hosts: a workspace's, or one cluster's own.
 
-    Resources created: for schedulers and for workers a role, its one inline policy, an instance profile. They cost nothing.
+    Resources created: for schedulers and for workers a role, its one inline policy, an instance
+    profile. They cost nothing.
 
-    Permissions needed: ``iam:CreateRole``, ``PutRolePolicy``, ``CreateInstanceProfile``, ``AddRoleToInstanceProfile``, their
-    ``Get``, ``Tag`` and ``Delete`` counterparts; ``iam:PassRole`` on both roles for whoever starts clusters.
+    Permissions needed: ``iam:CreateRole``, ``PutRolePolicy``, ``CreateInstanceProfile``,
+    ``AddRoleToInstanceProfile``, their ``Get``, ``Tag`` and ``Delete`` counterparts;
+    ``iam:PassRole`` on both roles for whoever starts clusters.
 
     Parameters
     ----------
@@ -65,13 +78,20 @@ class Identity(Construct):
     rules
         What is prescribed for roles.
     access
-        Role -> what its hosts may use beside the workspace, as a Terraform expression for a list of statements. None: what `where` says.
+        Role -> what its hosts may use beside the workspace, as a Terraform expression for a list of
+        statements. None: what `where` says.
     tags
         Tags of every resource.
     """
 
     def __init__(
-        self, scope: Construct, *, where: PolicyScope, rules: RoleRules, access: Mapping[str, Any] | None = None, tags: Mapping[str, str]
+        self,
+        scope: Construct,
+        *,
+        where: PolicyScope,
+        rules: RoleRules,
+        access: Mapping[str, Any] | None = None,
+        tags: Mapping[str, str],
     ) -> None:
         super().__init__(scope, "identity")
         self._where = where
@@ -79,16 +99,24 @@ class Identity(Construct):
         self._tags = dict(tags)
         self.roles: dict[str, Role] = {}
         for role, policy in (("scheduler", scheduler_policy), ("worker", worker_policy)):
-            self.roles[role] = self._role(role, policy(where) if access is None else self._with_access(role, access[role]))
+            self.roles[role] = self._role(
+                role, policy(where) if access is None else self._with_access(role, access[role])
+            )
 
     def _with_access(self, role: str, access: Any) -> str:
-        text: str = Fn.jsonencode(policy_document(Fn.concat([host_statements(self._where, role), access])))
+        text: str = Fn.jsonencode(
+            policy_document(Fn.concat([host_statements(self._where, role), access]))
+        )
         return text
 
     def _role(self, role: str, policy: str) -> Role:
         where, path = self._where, self._rules.path
         name = role_name(where.workspace, role, self._rules.name_prefix, where.cluster)
-        whose = f"terradask workspace {where.workspace}" if where.cluster is None else f"cluster {where.cluster} in {where.workspace}"
+        whose = (
+            f"terradask workspace {where.workspace}"
+            if where.cluster is None
+            else f"cluster {where.cluster} in {where.workspace}"
+        )
         made = IamRole(
             self,
             f"{role}-role",
@@ -104,7 +132,12 @@ class Identity(Construct):
         inline = IamRolePolicy(self, f"{role}-policy", name=name, role=made.name, policy=policy)
         at(role, inline)
         profile = IamInstanceProfile(
-            self, f"{role}-profile", name=name, path=path if path != "/" else None, role=made.name, tags=self._tags
+            self,
+            f"{role}-profile",
+            name=name,
+            path=path if path != "/" else None,
+            role=made.name,
+            tags=self._tags,
         )
         at(role, profile)
         return Role(arn=made.arn, profile_name=name, profile_arn=profile.arn)
@@ -113,13 +146,14 @@ class Identity(Construct):
 class Boundary(Construct):
     """The bound of what roles of clusters' own can ever do: no more than any host of the workspace.
 
-    Whoever makes clusters makes their roles; with the bound as a condition of that right, no role can be made by which they, or
-    their hosts, would reach further.
+    Whoever makes clusters makes their roles; with the bound as a condition of that right, no role
+    can be made by which they, or their hosts, would reach further.
 
     Resources created: a managed policy, which costs nothing.
 
-    Permissions needed: ``iam:CreatePolicy``, ``GetPolicy``, ``GetPolicyVersion``, ``ListPolicyVersions``, ``CreatePolicyVersion``,
-    ``DeletePolicyVersion``, ``DeletePolicy``, ``TagPolicy``.
+    Permissions needed: ``iam:CreatePolicy``, ``GetPolicy``, ``GetPolicyVersion``,
+    ``ListPolicyVersions``, ``CreatePolicyVersion``, ``DeletePolicyVersion``, ``DeletePolicy``,
+    ``TagPolicy``.
 
     Parameters
     ----------
@@ -138,7 +172,9 @@ class Boundary(Construct):
         If the document is longer than AWS takes: too many data buckets.
     """
 
-    def __init__(self, scope: Construct, *, where: PolicyScope, rules: RoleRules, tags: Mapping[str, str]) -> None:
+    def __init__(
+        self, scope: Construct, *, where: PolicyScope, rules: RoleRules, tags: Mapping[str, str]
+    ) -> None:
         super().__init__(scope, "boundary")
         document = scheduler_policy(where)
         length = characters(json.loads(document))
@@ -147,7 +183,10 @@ class Boundary(Construct):
                 "the policy that bounds the roles of isolated clusters is too long",
                 given=f"{length} characters, with {len(where.data_buckets)} data buckets",
                 allowed=f"{MAX_POLICY_CHARACTERS} characters",
-                advice="name fewer network.data_buckets, or give a network.permissions_boundary of your own",
+                advice=(
+                    "name fewer network.data_buckets, or give a network.permissions_boundary "
+                    "of your own"
+                ),
             )
         policy = IamPolicy(
             self,
@@ -165,7 +204,8 @@ class Boundary(Construct):
 class GivenIdentity(Construct):
     """Instance profiles that exist already, each with the role in it. Nothing is made or changed.
 
-    Permission needed: ``iam:GetInstanceProfile``; ``iam:PassRole`` on the roles for whoever starts clusters.
+    Permission needed: ``iam:GetInstanceProfile``; ``iam:PassRole`` on the roles for whoever starts
+    clusters.
 
     Parameters
     ----------
@@ -181,4 +221,6 @@ class GivenIdentity(Construct):
         for role in ROLES:
             profile = DataAwsIamInstanceProfile(self, role, name=profiles[role])
             at(role, profile)
-            self.roles[role] = Role(arn=profile.role_arn, profile_name=profiles[role], profile_arn=profile.arn)
+            self.roles[role] = Role(
+                arn=profile.role_arn, profile_name=profiles[role], profile_arn=profile.arn
+            )

@@ -38,7 +38,9 @@ def ports_text(ports: Ports) -> str:
 
 
 def first_closed(ports: Ports, spans: Iterable[Ports]) -> int | None:
-    """Return the first of some ports that spans of ports, laid together, leave out; None where they hold all."""
+    """Return the first of some ports that spans of ports, laid together, leave out; None where they
+    hold all.
+    """
     first, last = ports
     for low, high in sorted(spans):
         if low <= first:
@@ -50,4 +52,6 @@ def is_within(inner: Network, outer: Network) -> bool:
     """Return whether a block of addresses lies in another."""
     if isinstance(inner, IPv4Network) and isinstance(outer, IPv4Network):
         return inner.subnet_of(outer)
-    return isinstance(inner, IPv6Network) and isinstance(outer, IPv6Network) and inner.subnet_of(outer)
+    return (
+        isinstance(inner, IPv6Network) and isinstance(outer, IPv6Network) and inner.subnet_of(outer)
+    )

@@ -1,4 +1,6 @@
-"""Launch templates: what a host is before it knows who it is. One for each role and architecture of a workspace."""
+"""Launch templates: what a host is before it knows who it is. One for each role and architecture of
+a workspace.
+"""
 
 from __future__ import annotations
 
@@ -9,15 +11,18 @@ from typing import Any
 from terradask_modules.aws import Construct, LaunchTemplate, at
 from terradask_modules.names import host_name
 
-#: What gp3 has without charge, and what throughput takes: 0.25 MiB/s for each of its IOPS. Even our smallest volume, of 8 GiB, may have the
-#: 4,000 IOPS of 1,000 MiB/s: 500 for each GiB. https://docs.aws.amazon.com/ebs/latest/userguide/general-purpose.html
+#: What gp3 has without charge, and what throughput takes: 0.25 MiB/s for each of its IOPS. Even our
+#: smallest volume, of 8 GiB, may have the 4,000 IOPS of 1,000 MiB/s: 500 for each GiB.
+#: https://docs.aws.amazon.com/ebs/latest/userguide/general-purpose.html
 _GP3_IOPS = 3000
 _IOPS_PER_MIBPS = 4
 
 
 @dataclass(frozen=True, kw_only=True)
 class HostTemplate:
-    """What is particular to one role's template, or to one group of workers'. Values may be Terraform's references."""
+    """What is particular to one role's template, or to one group of workers'. Values may be
+    Terraform's references.
+    """
 
     role: str
     #: The group of workers whose own it is.
@@ -45,7 +50,11 @@ class HostTemplate:
     @property
     def profile(self) -> Mapping[str, str]:
         """The instance profile, as a template names it."""
-        return {"name": str(self.profile_name)} if self.profile_arn is None else {"arn": self.profile_arn}
+        return (
+            {"name": str(self.profile_name)}
+            if self.profile_arn is None
+            else {"arn": self.profile_arn}
+        )
 
     @property
     def disk_performance(self) -> Mapping[str, int]:
@@ -59,13 +68,15 @@ class HostTemplate:
 class Templates(Construct):
     """Launch templates that clusters' groups refer to by id and version.
 
-    Instances demand IMDSv2 with a hop limit of one, see their own tags in the metadata, have encrypted disks, end when they
-    power off, and carry the workspace's tags on instance, volume and network interface from birth.
+    Instances demand IMDSv2 with a hop limit of one, see their own tags in the metadata, have
+    encrypted disks, end when they power off, and carry the workspace's tags on instance, volume and
+    network interface from birth.
 
     Resources created: a launch template for each role and architecture. They cost nothing.
 
-    Permissions needed: ``ec2:CreateLaunchTemplate``, ``CreateLaunchTemplateVersion``, ``ModifyLaunchTemplate``,
-    ``DescribeLaunchTemplates``, ``DescribeLaunchTemplateVersions``, ``DeleteLaunchTemplate``, ``CreateTags``.
+    Permissions needed: ``ec2:CreateLaunchTemplate``, ``CreateLaunchTemplateVersion``,
+    ``ModifyLaunchTemplate``, ``DescribeLaunchTemplates``, ``DescribeLaunchTemplateVersions``,
+    ``DeleteLaunchTemplate``, ``CreateTags``.
 
     Parameters
     ----------
@@ -96,13 +107,17 @@ class Templates(Construct):
         super().__init__(scope, "templates")
         self._workspace = workspace
         self._cluster = cluster
-        self._whose = f"{'' if cluster is None else f'cluster {cluster} in '}terradask workspace {workspace}"
+        self._whose = (
+            f"{'' if cluster is None else f'cluster {cluster} in '}terradask workspace {workspace}"
+        )
         self._tags = dict(tags)
         self._user_data = user_data_base64
         #: role, or group of workers with a template of its own -> architecture -> the template
         self.by_name: dict[str, dict[str, Any]] = {}
         for host in hosts:
-            self.by_name.setdefault(host.group or host.role, {})[host.architecture] = self._template(host)
+            self.by_name.setdefault(host.group or host.role, {})[host.architecture] = (
+                self._template(host)
+            )
 
     def _template(self, host: HostTemplate) -> Any:
         name = host_name(self._workspace, host.name, self._cluster)
@@ -144,7 +159,10 @@ class Templates(Construct):
                     "securityGroups": list(host.security_group_ids),
                 }
             ],
-            tag_specifications=[{"resourceType": kind, "tags": tags} for kind in ("instance", "volume", "network-interface")],
+            tag_specifications=[
+                {"resourceType": kind, "tags": tags}
+                for kind in ("instance", "volume", "network-interface")
+            ],
             user_data=self._user_data,
             tags=tags,
         )

@@ -13,8 +13,8 @@ class Logs(Construct):
 
     Resources created: a CloudWatch log group. It costs by what is written and kept.
 
-    Permissions needed: ``logs:CreateLogGroup``, ``PutRetentionPolicy``, ``TagResource``, ``DescribeLogGroups``,
-    ``DeleteLogGroup``.
+    Permissions needed: ``logs:CreateLogGroup``, ``PutRetentionPolicy``, ``TagResource``,
+    ``DescribeLogGroups``, ``DeleteLogGroup``.
 
     Parameters
     ----------
@@ -31,11 +31,22 @@ class Logs(Construct):
     """
 
     def __init__(
-        self, scope: Construct, *, workspace: str, retention_days: int, kms_key_arn: str | None = None, tags: Mapping[str, str]
+        self,
+        scope: Construct,
+        *,
+        workspace: str,
+        retention_days: int,
+        kms_key_arn: str | None = None,
+        tags: Mapping[str, str],
     ) -> None:
         super().__init__(scope, "logs")
         self.group_name = log_group_name(workspace)
         group = CloudwatchLogGroup(
-            self, "hosts", name=self.group_name, retention_in_days=retention_days, kms_key_id=kms_key_arn, tags=dict(tags)
+            self,
+            "hosts",
+            name=self.group_name,
+            retention_in_days=retention_days,
+            kms_key_id=kms_key_arn,
+            tags=dict(tags),
         )
         at("hosts", group)

@@ -1,4 +1,6 @@
-"""The names of everything that terradask makes: one place, so that every part derives the same ones."""
+"""The names of everything that terradask makes: one place, so that every part derives the same
+ones.
+"""
 
 from __future__ import annotations
 
@@ -19,23 +21,28 @@ TAG_GROUP = "terradask:group"
 TAG_RUN_PREFIX = "terradask:run:"
 
 ROLES = ("scheduler", "worker")
-#: A cluster's own names of its groups; which of workers it has, for which markets, is a fact of the cluster (`market_group`).
+#: A cluster's own names of its groups; which of workers it has, for which markets, is a fact of the
+#: cluster (`market_group`).
 SCHEDULER_GROUP = "scheduler"
 WORKER_GROUP = "workers"
 
-#: Groups of workers that have names. Without hyphens: a group of AWS's is then named like no other cluster's.
+#: Groups of workers that have names. Without hyphens: a group of AWS's is then named like no other
+#: cluster's.
 WORKER_GROUP_PATTERN = r"^[a-z][a-z0-9]{0,15}$"
 WORKER_GROUPS_RESERVED = (SCHEDULER_GROUP, "schedulers", "worker", WORKER_GROUP, "spot", "zone")
 
 WORKSPACE_KEY = "workspace.json"
 
-#: IAM's limit of 64 (https://docs.aws.amazon.com/IAM/latest/UserGuide/reference_iam-quotas.html), less the longest prefix, 24.
+#: IAM's limit of 64 (https://docs.aws.amazon.com/IAM/latest/UserGuide/reference_iam-quotas.html),
+#: less the longest prefix, 24.
 _MAX_ROLE_NAME_CHARACTERS = 40
 
-#: What a session with Session Manager may do: forward one port of the host. AWS's own document, in every region.
+#: What a session with Session Manager may do: forward one port of the host. AWS's own document, in
+#: every region.
 SESSION_DOCUMENT = "AWS-StartPortForwardingSession"
 
-#: Ports on which a scheduler may listen for its workers: the firewall is the workspace's, the ports a cluster's.
+#: Ports on which a scheduler may listen for its workers: the firewall is the workspace's, the ports
+#: a cluster's.
 SCHEDULER_PORTS = (8786, 8787)
 #: Ports that processes of hosts bind.
 UNPRIVILEGED = (1024, 65535)
@@ -52,7 +59,8 @@ def resource_name(workspace: str, *parts: str) -> str:
 
 
 def host_name(workspace: str, role: str, cluster: str | None = None) -> str:
-    """Return the name of what makes a role's hosts what they are: templates, security groups; a workspace's, or one cluster's own.
+    """Return the name of what makes a role's hosts what they are: templates, security groups; a
+    workspace's, or one cluster's own.
 
     The dot keeps them apart: no name of a workspace or a cluster has one.
     """
@@ -61,17 +69,23 @@ def host_name(workspace: str, role: str, cluster: str | None = None) -> str:
 
 
 def group_name(workspace: str, cluster: str, group: str) -> str:
-    """Return the name of an Auto Scaling group; ``group`` is the cluster's own name of it, such as ``workers``."""
+    """Return the name of an Auto Scaling group; ``group`` is the cluster's own name of it, such as
+    ``workers``.
+    """
     return resource_name(workspace, cluster, group)
 
 
 def placement_group_name(workspace: str, cluster: str) -> str:
-    """Return the name of a cluster's placement group. The dot keeps it apart from those of workspaces whose names begin alike."""
+    """Return the name of a cluster's placement group. The dot keeps it apart from those of
+    workspaces whose names begin alike.
+    """
     return resource_name(f"{workspace}.{cluster}")
 
 
 def market_group(group: str, market: str) -> str:
-    """Return the cluster's own name of the Auto Scaling group that has a group's hosts of one market, ``on-demand`` or ``spot``."""
+    """Return the cluster's own name of the Auto Scaling group that has a group's hosts of one
+    market, ``on-demand`` or ``spot``.
+    """
     return f"{group}-spot" if market == "spot" else group
 
 
@@ -98,7 +112,8 @@ def flow_log_group_name(workspace: str) -> str:
 def role_name(workspace: str, role: str, prefix: str = "", cluster: str | None = None) -> str:
     """Return the name of a role and of its instance profile.
 
-    ``prefix`` is what a company's rules put in front; `cluster` is given where the role is a cluster's own.
+    ``prefix`` is what a company's rules put in front; `cluster` is given where the role is a
+    cluster's own.
     """
     name = host_name(workspace, role, cluster)
     if len(name) > _MAX_ROLE_NAME_CHARACTERS:
@@ -108,12 +123,16 @@ def role_name(workspace: str, role: str, prefix: str = "", cluster: str | None =
 
 
 def clusters_role_path(workspace: str, role_path: str = "/") -> str:
-    """Return the path of the roles that are clusters' own: names of two workspaces may begin alike, these paths never do."""
+    """Return the path of the roles that are clusters' own: names of two workspaces may begin alike,
+    these paths never do.
+    """
     return f"{role_path}terradask/{workspace}/"
 
 
 def boundary_name(workspace: str, prefix: str = "") -> str:
-    """Return the name of the policy that bounds the rights of clusters' own roles; it lies under their path."""
+    """Return the name of the policy that bounds the rights of clusters' own roles; it lies under
+    their path.
+    """
     return f"{prefix}{resource_name(workspace, 'hosts')}"
 
 

@@ -44,12 +44,13 @@ class ZoneSubnets:
 class Network(Construct):
     """A VPC whose subnets are keyed by zone name, so that adding a zone touches no other.
 
-    Resources created: VPC, internet gateway, its default security group emptied, a gateway endpoint for S3; per zone a
-    public and a private subnet and a private route table; NAT gateways with their addresses; with IPv6 an egress-only internet
-    gateway. NAT gateways cost by the hour.
+    Resources created: VPC, internet gateway, its default security group emptied, a gateway endpoint
+    for S3; per zone a public and a private subnet and a private route table; NAT gateways with
+    their addresses; with IPv6 an egress-only internet gateway. NAT gateways cost by the hour.
 
-    Permissions needed: ``ec2:*Vpc*``, ``*Subnet*``, ``*Route*``, ``*InternetGateway*``, ``*NatGateway*``, ``*Address*``,
-    ``*VpcEndpoint*``, ``*SecurityGroup*``, ``*EgressOnlyInternetGateway*`` and ``CreateTags``.
+    Permissions needed: ``ec2:*Vpc*``, ``*Subnet*``, ``*Route*``, ``*InternetGateway*``,
+    ``*NatGateway*``, ``*Address*``, ``*VpcEndpoint*``, ``*SecurityGroup*``,
+    ``*EgressOnlyInternetGateway*`` and ``CreateTags``.
 
     Parameters
     ----------
@@ -64,7 +65,8 @@ class Network(Construct):
     zones
         Zone name -> its subnets' blocks.
     nat_zones
-        Zones whose public subnet gets a NAT gateway: none, one, or all. A zone without one uses the first.
+        Zones whose public subnet gets a NAT gateway: none, one, or all. A zone without one uses the
+        first.
     ipv6_slots
         Zone name -> slot, where subnets get IPv6 addresses too. None: IPv4 alone.
     tags
@@ -98,7 +100,9 @@ class Network(Construct):
         )
         at("this", self._vpc)
         # Without rules it denies all: whatever is launched without naming a group talks to nobody.
-        default = DefaultSecurityGroup(self, "default", vpc_id=self._vpc.id, tags=self._named("default"))
+        default = DefaultSecurityGroup(
+            self, "default", vpc_id=self._vpc.id, tags=self._named("default")
+        )
         at("this", default)
         self.vpc_id: str = self._vpc.id
         self.cidr = cidr
@@ -133,7 +137,9 @@ class Network(Construct):
         return table
 
     def _add_zone(self, zone: str, blocks: ZoneCidrs) -> None:
-        private_table = RouteTable(self, f"private-{zone}", vpc_id=self.vpc_id, tags=self._named("private", zone))
+        private_table = RouteTable(
+            self, f"private-{zone}", vpc_id=self.vpc_id, tags=self._named("private", zone)
+        )
         at(f"private-{zone}", private_table)
         self._private_tables[zone] = private_table
         for kind, block, table, ids in (
@@ -146,17 +152,25 @@ class Network(Construct):
                 vpc_id=self.vpc_id,
                 availability_zone=zone,
                 cidr_block=block,
-                # Public addresses are the launch templates' choice; AWS also takes ten seconds longer over the attribute.
+                # Public addresses are the launch templates' choice; AWS also takes ten seconds
+                # longer over the attribute.
                 map_public_ip_on_launch=False,
                 tags=self._named(kind, zone),
                 **self._ipv6_block(kind, zone),
             )
             at(f"{kind}-{zone}", subnet)
             ids[zone] = subnet.id
-            association = RouteTableAssociation(self, f"{kind}-association-{zone}", subnet_id=subnet.id, route_table_id=table.id)
+            association = RouteTableAssociation(
+                self, f"{kind}-association-{zone}", subnet_id=subnet.id, route_table_id=table.id
+            )
             at(f"{kind}-{zone}", association)
 
-        self.zones[zone] = ZoneSubnets(self.public_subnet_ids[zone], blocks.public, self.private_subnet_ids[zone], blocks.private)
+        self.zones[zone] = ZoneSubnets(
+            self.public_subnet_ids[zone],
+            blocks.public,
+            self.private_subnet_ids[zone],
+            blocks.private,
+        )
 
     def _ipv6_block(self, kind: str, zone: str) -> dict[str, Any]:
         if self._ipv6_slots is None:
@@ -167,13 +181,21 @@ class Network(Construct):
 
     def _route_ipv6(self) -> None:
         """Lead public subnets both ways, private ones out alone."""
-        gateway = EgressOnlyInternetGateway(self, "egress-only", vpc_id=self.vpc_id, tags=self._named())
+        gateway = EgressOnlyInternetGateway(
+            self, "egress-only", vpc_id=self.vpc_id, tags=self._named()
+        )
         at("this", gateway)
         tables = {"public": (self._public_table, {"gateway_id": self._internet.id})}
         for zone, table in self._private_tables.items():
             tables[f"private-{zone}"] = (table, {"egress_only_gateway_id": gateway.id})
         for name, (table, through) in tables.items():
-            route = Route(self, f"{name}-ipv6", route_table_id=table.id, destination_ipv6_cidr_block=ANYWHERE_IPV6, **through)
+            route = Route(
+                self,
+                f"{name}-ipv6",
+                route_table_id=table.id,
+                destination_ipv6_cidr_block=ANYWHERE_IPV6,
+                **through,
+            )
             at(f"{name}-ipv6", route)
 
     def _add_nat(self, nat_zones: Sequence[str]) -> None:

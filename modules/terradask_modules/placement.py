@@ -1,4 +1,6 @@
-"""A cluster placement group: hosts close to each other in one zone, for less latency and more throughput between them."""
+"""A cluster placement group: hosts close to each other in one zone, for less latency and more
+throughput between them.
+"""
 
 from __future__ import annotations
 
@@ -12,8 +14,9 @@ class ClusterPlacement(Construct):
     Resources created: a placement group. It costs nothing
     (https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/placement-groups.html).
 
-    Permissions needed: ``ec2:CreatePlacementGroup``, ``DescribePlacementGroups``, ``DeletePlacementGroup``, ``CreateTags``, and
-    ``RunInstances`` on it for the groups that launch there.
+    Permissions needed: ``ec2:CreatePlacementGroup``, ``DescribePlacementGroups``,
+    ``DeletePlacementGroup``, ``CreateTags``, and ``RunInstances`` on it for the groups that launch
+    there.
 
     Parameters
     ----------
@@ -25,9 +28,16 @@ class ClusterPlacement(Construct):
 
     def __init__(self, scope: Construct, *, workspace: str, cluster: str) -> None:
         super().__init__(scope, "placement")
-        # Only the tags by which terradask finds it, which never change: nobody needs a right to change them.
+        # Only the tags by which terradask finds it, which never change: nobody needs a right to
+        # change them.
         tags = {TAG_WORKSPACE: workspace, TAG_CLUSTER: cluster}
-        group = PlacementGroup(self, "group", name=placement_group_name(workspace, cluster), strategy="cluster", tags=tags)
+        group = PlacementGroup(
+            self,
+            "group",
+            name=placement_group_name(workspace, cluster),
+            strategy="cluster",
+            tags=tags,
+        )
         at("hosts", group)
         #: Its name, as a reference: who is placed there is made after it, and gone before it.
         self.name = group.name

@@ -1,7 +1,8 @@
-"""What hosts may do in the account, as IAM policy documents. Pure: plain dictionaries, no construct.
+"""What hosts may do in the account, as IAM policy documents. Pure: plain dictionaries, no
+construct.
 
-Everything that changes something names this workspace's resources, by name and, where names could overlap with another
-workspace's, by tag.
+Everything that changes something names this workspace's resources, by name and, where names could
+overlap with another workspace's, by tag.
 """
 
 from __future__ import annotations
@@ -74,7 +75,9 @@ class PolicyScope:
 
     @property
     def own(self) -> dict[str, dict[str, str]]:
-        """Condition: the resource carries this workspace's tag, and the cluster's where it is about one."""
+        """Condition: the resource carries this workspace's tag, and the cluster's where it is about
+        one.
+        """
         tags = {f"aws:ResourceTag/{TAG_WORKSPACE}": self.workspace}
         if self.cluster is not None:
             tags[f"aws:ResourceTag/{TAG_CLUSTER}"] = self.cluster
@@ -90,27 +93,45 @@ class PolicyScope:
         """ARN pattern of clusters' secrets."""
         if self.cluster is None:
             return self.arn("secretsmanager", f"secret:{secrets_prefix(self.workspace)}*")
-        # Secrets Manager puts six characters behind a name: with their number fixed, no longer name is meant.
-        return self.arn("secretsmanager", f"secret:{secret_id(self.workspace, self.cluster)}-??????")
+        # Secrets Manager puts six characters behind a name: with their number fixed, no longer name
+        # is meant.
+        return self.arn(
+            "secretsmanager", f"secret:{secret_id(self.workspace, self.cluster)}-??????"
+        )
 
     @property
     def group_arns(self) -> list[str]:
-        """ARN patterns of Auto Scaling groups. Names of a workspace whose name is longer match too: bind them to the tag."""
+        """ARN patterns of Auto Scaling groups. Names of a workspace whose name is longer match too:
+        bind them to the tag.
+        """
         names = [resource_name(self.workspace, "*")]
         if self.cluster is not None:
             names = [group_name(self.workspace, self.cluster, group) for group in self.groups]
-        return [self.arn("autoscaling", f"autoScalingGroup:*:autoScalingGroupName/{name}") for name in names]
+        return [
+            self.arn("autoscaling", f"autoScalingGroup:*:autoScalingGroupName/{name}")
+            for name in names
+        ]
 
 
 def trust_policy(partition: str) -> str:
     """Return the document by which EC2 alone may hand a role to instances."""
     suffix = "amazonaws.com.cn" if partition == "aws-cn" else "amazonaws.com"
-    return policy_text([statement("Allow", "sts:AssumeRole", principal={"Service": f"ec2.{suffix}"})])
+    return policy_text(
+        [statement("Allow", "sts:AssumeRole", principal={"Service": f"ec2.{suffix}"})]
+    )
 
 
 def scheduler_policy(scope: PolicyScope) -> str:
-    """Return what a scheduler's host may do: a worker's rights, and to move its cluster's numbers."""
-    return policy_text([*host_statements(scope, "scheduler"), *access_statements(scope), *session_statements(scope)])
+    """Return what a scheduler's host may do: a worker's rights, and to move its
+    cluster's numbers.
+    """
+    return policy_text(
+        [
+            *host_statements(scope, "scheduler"),
+            *access_statements(scope),
+            *session_statements(scope),
+        ]
+    )
 
 
 def worker_policy(scope: PolicyScope) -> str:
@@ -119,28 +140,44 @@ def worker_policy(scope: PolicyScope) -> str:
 
 
 def host_statements(scope: PolicyScope, role: str) -> list[Statement]:
-    """Return what a role's hosts do for the cluster's sake: read, report, log, leave; and a scheduler's to move its cluster's numbers."""
+    """Return what a role's hosts do for the cluster's sake: read, report, log, leave; and a
+    scheduler's to move its cluster's numbers.
+    """
     statements = _common(scope)
     if role == "scheduler":
         moves = ["autoscaling:PutScheduledUpdateGroupAction", "autoscaling:SetDesiredCapacity"]
         statements += [
-            # Where the scheduler is or why the cluster has ended; and that its deployment shall go too.
-            allow("TellOfCluster", "s3:PutObject", [f"{scope.objects_arn}/{name}" for name in ("closing.json", "scheduler.json")]),
+            # Where the scheduler is or why the cluster has ended; and that its deployment shall go
+            # too.
+            allow(
+                "TellOfCluster",
+                "s3:PutObject",
+                [f"{scope.objects_arn}/{name}" for name in ("closing.json", "scheduler.json")],
+            ),
             allow("MoveOwnGroups", moves, _one_or_many(scope.group_arns), scope.own),
             # AWS knows no narrower right to look at groups.
-            allow("SeeGroups", "autoscaling:DescribeAutoScalingGroups", "*", {"StringEquals": {"aws:RequestedRegion": scope.region}}),
+            allow(
+                "SeeGroups",
+                "autoscaling:DescribeAutoScalingGroups",
+                "*",
+                {"StringEquals": {"aws:RequestedRegion": scope.region}},
+            ),
         ]
     return statements
 
 
 def flow_logs_trust_policy(scope: PolicyScope) -> str:
-    """Return the document by which VPC Flow Logs alone, and for this account alone, may take a role."""
+    """Return the document by which VPC Flow Logs alone, and for this account alone, may take a
+    role.
+    """
     condition = {
         "StringEquals": {"aws:SourceAccount": scope.account},
         "ArnLike": {"aws:SourceArn": scope.arn("ec2", "vpc-flow-log/*")},
     }
     service = {"Service": "vpc-flow-logs.amazonaws.com"}
-    return policy_text([statement("Allow", "sts:AssumeRole", principal=service, condition=condition)])
+    return policy_text(
+        [statement("Allow", "sts:AssumeRole", principal=service, condition=condition)]
+    )
 
 
 def flow_logs_policy(scope: PolicyScope) -> str:
@@ -150,7 +187,12 @@ def flow_logs_policy(scope: PolicyScope) -> str:
         [
             allow(
                 "WriteFlowLogs",
-                ["logs:CreateLogStream", "logs:DescribeLogGroups", "logs:DescribeLogStreams", "logs:PutLogEvents"],
+                [
+                    "logs:CreateLogStream",
+                    "logs:DescribeLogGroups",
+                    "logs:DescribeLogStreams",
+                    "logs:PutLogEvents",
+                ],
                 [group, f"{group}:*"],
             )
         ]
@@ -167,12 +209,18 @@ def _common(scope: PolicyScope) -> list[Statement]:
     readable = [f"{bucket}/host/*", *(f"{scope.objects_arn}/{name}" for name in _READABLE)]
     return [
         allow("ReadWorkspace", "s3:GetObject", readable),
-        # Without it S3 answers 403 instead of 404 for an object that is not there yet, and hosts wait for such objects.
+        # Without it S3 answers 403 instead of 404 for an object that is not there yet, and hosts
+        # wait for such objects.
         allow("TellAbsentFromForbidden", "s3:ListBucket", bucket),
         allow("ReportState", "s3:PutObject", f"{scope.objects_arn}/hosts/*"),
         allow("ReadKeys", "secretsmanager:GetSecretValue", scope.secrets_arn),
         *_log_statements(scope),
-        allow("LeaveForGood", "autoscaling:TerminateInstanceInAutoScalingGroup", _one_or_many(scope.group_arns), scope.own),
+        allow(
+            "LeaveForGood",
+            "autoscaling:TerminateInstanceInAutoScalingGroup",
+            _one_or_many(scope.group_arns),
+            scope.own,
+        ),
     ]
 
 
@@ -181,19 +229,23 @@ def _log_statements(scope: PolicyScope) -> list[Statement]:
     if scope.cluster is None:
         return [allow("WriteLogs", ["logs:CreateLogStream", "logs:PutLogEvents"], f"{group}:*")]
     return [
-        # A stream is made in the group, which all clusters share; what is written belongs to a stream.
+        # A stream is made in the group, which all clusters share; what is written belongs to a
+        # stream.
         allow("MakeLogStreams", "logs:CreateLogStream", f"{group}:*"),
         allow("WriteLogs", "logs:PutLogEvents", f"{group}:log-stream:{scope.cluster}/*"),
     ]
 
 
 def access_statements(scope: PolicyScope) -> list[Statement]:
-    """Return what the settings let hosts use beside the workspace: data in buckets, and the customer's key."""
+    """Return what the settings let hosts use beside the workspace: data in buckets, and the
+    customer's key.
+    """
     return [*_data_statements(scope), *_key_statements(scope)]
 
 
 def session_statements(scope: PolicyScope) -> list[Statement]:
-    """Return what Session Manager's agent on a scheduler's host calls. It runs no commands: nothing of ``ec2messages`` is there.
+    """Return what Session Manager's agent on a scheduler's host calls. It runs no commands: nothing
+    of ``ec2messages`` is there.
 
     https://docs.aws.amazon.com/systems-manager/latest/userguide/getting-started-create-iam-instance-profile.html
     """
@@ -201,7 +253,11 @@ def session_statements(scope: PolicyScope) -> list[Statement]:
         return []
     # AWS knows no narrower resource for them.
     here = {"StringEquals": {"aws:RequestedRegion": scope.region}}
-    channels = [f"ssmmessages:{verb}{kind}Channel" for verb in ("Create", "Open") for kind in ("Control", "Data")]
+    channels = [
+        f"ssmmessages:{verb}{kind}Channel"
+        for verb in ("Create", "Open")
+        for kind in ("Control", "Data")
+    ]
     return [allow("ServeSessions", ["ssm:UpdateInstanceInformation", *channels], "*", here)]
 
 
@@ -236,6 +292,8 @@ def _data_statements(scope: PolicyScope) -> list[Statement]:
 def _key_statements(scope: PolicyScope) -> list[Statement]:
     if scope.kms_key_arn is None:
         return []
-    services = [f"{service}.{scope.region}.{scope.dns_suffix}" for service in ("s3", "secretsmanager")]
+    services = [
+        f"{service}.{scope.region}.{scope.dns_suffix}" for service in ("s3", "secretsmanager")
+    ]
     through = {"StringEquals": {"kms:ViaService": services}}
     return [allow("UseKey", ["kms:Decrypt", "kms:GenerateDataKey"], scope.kms_key_arn, through)]

@@ -1,4 +1,6 @@
-"""Who may read a cluster's secret, beside the IAM policies that say who may read any: the secret's own policy."""
+"""Who may read a cluster's secret, beside the IAM policies that say who may read any: the secret's
+own policy.
+"""
 
 from __future__ import annotations
 
@@ -12,14 +14,22 @@ from terradask_modules.iam import policy_document, statement
 #: An IAM user, an IAM role or an account's root user.
 PRINCIPAL_PATTERN = r"^arn:aws(-[a-z]+)*:iam::[0-9]{12}:((user|role)/[A-Za-z0-9+=,.@_/-]+|root)$"
 
-#: Reading, and taking this policy away. Whoever stops or destroys the cluster writes over the keys or deletes them, and reads none.
-_DENIED = ("secretsmanager:DeleteResourcePolicy", "secretsmanager:GetSecretValue", "secretsmanager:PutResourcePolicy")
+#: Reading, and taking this policy away. Whoever stops or destroys the cluster writes over the keys
+#: or deletes them, and reads none.
+_DENIED = (
+    "secretsmanager:DeleteResourcePolicy",
+    "secretsmanager:GetSecretValue",
+    "secretsmanager:PutResourcePolicy",
+)
 
-_SESSION = re.compile(r"^arn:(?P<partition>[^:]+):sts::(?P<account>\d+):assumed-role/(?P<role>[^/]+)/.+$")
+_SESSION = re.compile(
+    r"^arn:(?P<partition>[^:]+):sts::(?P<account>\d+):assumed-role/(?P<role>[^/]+)/.+$"
+)
 
 
 def principal_of(caller_arn: str) -> str:
-    """Return the principal that IAM's policies know a caller by: of a role's session the role, everybody else as they are.
+    """Return the principal that IAM's policies know a caller by: of a role's session the role,
+    everybody else as they are.
 
     Parameters
     ----------
@@ -32,10 +42,14 @@ def principal_of(caller_arn: str) -> str:
     return f"arn:{session['partition']}:iam::{session['account']}:role/{session['role']}"
 
 
-def private_policy(principals: Sequence[str], host_roles: Iterable[str], *, account: str, partition: str) -> str:
-    """Return the policy of a secret that its hosts and some principals read, and nobody else, whatever IAM allows them.
+def private_policy(
+    principals: Sequence[str], host_roles: Iterable[str], *, account: str, partition: str
+) -> str:
+    """Return the policy of a secret that its hosts and some principals read, and nobody else,
+    whatever IAM allows them.
 
-    The account's root user may take the policy away: otherwise nobody could, once those who are named are gone.
+    The account's root user may take the policy away: otherwise nobody could, once those who are
+    named are gone.
 
     Parameters
     ----------
@@ -53,7 +67,8 @@ def private_policy(principals: Sequence[str], host_roles: Iterable[str], *, acco
 
     Notes
     -----
-    What a request's ``aws:PrincipalArn`` is: https://docs.aws.amazon.com/IAM/latest/UserGuide/reference_policies_condition-keys.html#condition-keys-principalarn
+    What a request's ``aws:PrincipalArn`` is:
+    https://docs.aws.amazon.com/IAM/latest/UserGuide/reference_policies_condition-keys.html#condition-keys-principalarn
     """
     strangers = [arn for arn in principals if arn.split(":")[4] != account]
     if strangers:
@@ -77,6 +92,8 @@ def private_policy(principals: Sequence[str], host_roles: Iterable[str], *, acco
 
 
 def _patterns(arn: str) -> list[str]:
-    """Return what a principal's ARN may look like: that of a role without a path also with one, since roles' names are an account's own."""
+    """Return what a principal's ARN may look like: that of a role without a path also with one,
+    since roles' names are an account's own.
+    """
     head, _, name = arn.partition(":role/")
     return [arn] if not name or "/" in name else [arn, f"{head}:role/*/{name}"]

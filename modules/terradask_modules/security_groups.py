@@ -1,11 +1,20 @@
-"""Security groups and their rules as resources, each rule one of its own and with the reason for it."""
+"""Security groups and their rules as resources, each rule one of its own and with the reason for
+it.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from terradask_modules.aws import Construct, SecurityGroup, VpcSecurityGroupEgressRule, VpcSecurityGroupIngressRule, at, literal
+from terradask_modules.aws import (
+    Construct,
+    SecurityGroup,
+    VpcSecurityGroupEgressRule,
+    VpcSecurityGroupIngressRule,
+    at,
+    literal,
+)
 from terradask_modules.ingress import Ingress, Ports
 from terradask_modules.names import SCHEDULER_PORTS, UNPRIVILEGED
 
@@ -29,12 +38,21 @@ class SecurityGroups(Construct):
         self._tags = dict(tags)
 
     def _group(self, address: str, name: str, description: str) -> str:
-        group = SecurityGroup(self, address, name=name, description=description, vpc_id=self._vpc_id, tags={**self._tags, "Name": name})
+        group = SecurityGroup(
+            self,
+            address,
+            name=name,
+            description=description,
+            vpc_id=self._vpc_id,
+            tags={**self._tags, "Name": name},
+        )
         at(address, group)
         group_id: str = group.id
         return group_id
 
-    def _admit_dask(self, scheduler_id: str, worker_id: str, scheduler_ports: Ports = SCHEDULER_PORTS) -> None:
+    def _admit_dask(
+        self, scheduler_id: str, worker_id: str, scheduler_ports: Ports = SCHEDULER_PORTS
+    ) -> None:
         """Let Dask's schedulers and workers in to each other."""
         self._in(
             "scheduler-from-worker",
@@ -48,7 +66,13 @@ class SecurityGroups(Construct):
             ("scheduler", scheduler_id, "The scheduler gives work to workers"),
             ("worker", worker_id, "Workers fetch results from each other"),
         ):
-            self._in(f"worker-from-{source}", worker_id, UNPRIVILEGED, why, referenced_security_group_id=group_id)
+            self._in(
+                f"worker-from-{source}",
+                worker_id,
+                UNPRIVILEGED,
+                why,
+                referenced_security_group_id=group_id,
+            )
 
     def _admit_clients(self, name: str, group_id: str, ingress: Sequence[Ingress]) -> None:
         for rule in ingress:
@@ -66,7 +90,13 @@ class SecurityGroups(Construct):
         ids = {"scheduler": scheduler_id, "worker": worker_id}
         for role, peer in (("scheduler", "worker"), ("worker", "scheduler"), ("worker", "worker")):
             why = f"Dask {peer} hosts of the {owner}"
-            self._out(f"{role}-to-{peer}", ids[role], UNPRIVILEGED, why, referenced_security_group_id=ids[peer])
+            self._out(
+                f"{role}-to-{peer}",
+                ids[role],
+                UNPRIVILEGED,
+                why,
+                referenced_security_group_id=ids[peer],
+            )
 
     def _in(self, name: str, group_id: str, ports: Ports, description: str, **peer: Any) -> None:
         first, last = ports
@@ -83,7 +113,9 @@ class SecurityGroups(Construct):
         )
         at(name, rule)
 
-    def _out(self, name: str, group_id: str, ports: Ports | None, description: str, **peer: Any) -> None:
+    def _out(
+        self, name: str, group_id: str, ports: Ports | None, description: str, **peer: Any
+    ) -> None:
         span: dict[str, Any] = {"ip_protocol": "-1"}
         if ports is not None:
             span = {"ip_protocol": "tcp", "from_port": ports[0], "to_port": ports[1]}
@@ -100,6 +132,8 @@ class SecurityGroups(Construct):
 
 
 def _address(prefix: str, cidr: str, ports: str) -> str:
-    """Return an address made of the rule itself: the order of rules in the settings then means nothing."""
+    """Return an address made of the rule itself: the order of rules in the settings then means
+    nothing.
+    """
     plain = "".join(character if character.isalnum() else "_" for character in cidr)
     return f"{prefix}-{plain}-{ports}"

@@ -26,11 +26,12 @@ NONCURRENT_DAYS = 30
 class Storage(Construct):
     """A private, encrypted, versioned bucket that answers over TLS only.
 
-    Resources created: an S3 bucket with its public access block, ownership, encryption, versioning, lifecycle and policy.
-    Destroying it deletes what is in it.
+    Resources created: an S3 bucket with its public access block, ownership, encryption, versioning,
+    lifecycle and policy. Destroying it deletes what is in it.
 
-    Permissions needed: ``s3:CreateBucket``, ``DeleteBucket``, ``PutBucket*``, ``GetBucket*``, ``PutEncryptionConfiguration``,
-    ``PutLifecycleConfiguration``, and to empty it ``ListBucketVersions`` and ``DeleteObjectVersion``.
+    Permissions needed: ``s3:CreateBucket``, ``DeleteBucket``, ``PutBucket*``, ``GetBucket*``,
+    ``PutEncryptionConfiguration``, ``PutLifecycleConfiguration``, and to empty it
+    ``ListBucketVersions`` and ``DeleteObjectVersion``.
 
     Parameters
     ----------
@@ -46,7 +47,15 @@ class Storage(Construct):
         Tags of the bucket, the workspace's among them.
     """
 
-    def __init__(self, scope: Construct, *, name: str, partition: str, kms_key_arn: str | None = None, tags: Mapping[str, str]) -> None:
+    def __init__(
+        self,
+        scope: Construct,
+        *,
+        name: str,
+        partition: str,
+        kms_key_arn: str | None = None,
+        tags: Mapping[str, str],
+    ) -> None:
         super().__init__(scope, "storage")
         self.name = name
         self._tags = dict(tags)
@@ -56,7 +65,8 @@ class Storage(Construct):
             bucket=name,
             force_destroy=True,
             tags=self._tags,
-            # The resource made for this, aws_s3_bucket_lifecycle_configuration, waits for 50 seconds after each change.
+            # The resource made for this, aws_s3_bucket_lifecycle_configuration, waits for 50
+            # seconds after each change.
             lifecycle_rule=[
                 {
                     "id": "old-versions",
@@ -116,7 +126,12 @@ class Storage(Construct):
             restrict_public_buckets=True,
         )
         at("workspace", block)
-        ownership = S3BucketOwnershipControls(self, "ownership", bucket=self._bucket.id, rule={"object_ownership": "BucketOwnerEnforced"})
+        ownership = S3BucketOwnershipControls(
+            self,
+            "ownership",
+            bucket=self._bucket.id,
+            rule={"object_ownership": "BucketOwnerEnforced"},
+        )
         at("workspace", ownership)
         return block
 
@@ -125,7 +140,10 @@ class Storage(Construct):
         if kms_key_arn is not None:
             # A key of the bucket's saves most calls to KMS, which cost.
             rule = {
-                "applyServerSideEncryptionByDefault": {"sseAlgorithm": "aws:kms", "kmsMasterKeyId": kms_key_arn},
+                "applyServerSideEncryptionByDefault": {
+                    "sseAlgorithm": "aws:kms",
+                    "kmsMasterKeyId": kms_key_arn,
+                },
                 "bucketKeyEnabled": True,
             }
         encryption = S3BucketServerSideEncryptionConfigurationA(
@@ -135,5 +153,10 @@ class Storage(Construct):
             rule=[rule],
         )
         at("workspace", encryption)
-        versioning = S3BucketVersioningA(self, "versioning", bucket=self._bucket.id, versioning_configuration={"status": "Enabled"})
+        versioning = S3BucketVersioningA(
+            self,
+            "versioning",
+            bucket=self._bucket.id,
+            versioning_configuration={"status": "Enabled"},
+        )
         at("workspace", versioning)

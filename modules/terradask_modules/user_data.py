@@ -1,4 +1,6 @@
-"""User data of a workspace's instances: a small ``#cloud-config`` document that points and holds no secret."""
+"""User data of a workspace's instances: a small ``#cloud-config`` document that points and holds no
+secret.
+"""
 
 from __future__ import annotations
 
@@ -17,11 +19,14 @@ USER_DATA_LIMIT_BYTES = 16_384
 HOST_FORMAT = 1
 
 
-def render_user_data(*, workspace: str, region: str, bucket: str, log_group: str, wheel_key: str, wheel_sha256: str) -> str:
+def render_user_data(
+    *, workspace: str, region: str, bucket: str, log_group: str, wheel_key: str, wheel_sha256: str
+) -> str:
     """Return the user data of every instance of a workspace, as plain text.
 
-    It is the same for all clusters and both roles: an instance learns who it is from its tags. It is readable by whoever may describe
-    instances or launch templates, and is printed in plans, so it carries names and one checksum only.
+    It is the same for all clusters and both roles: an instance learns who it is from its tags. It
+    is readable by whoever may describe instances or launch templates, and is printed in plans, so
+    it carries names and one checksum only.
 
     Parameters
     ----------
@@ -41,13 +46,15 @@ def render_user_data(*, workspace: str, region: str, bucket: str, log_group: str
     Returns
     -------
     str
-        A ``#cloud-config`` document. An ``aws_launch_template`` wants it in base64 (``Fn.base64encode``, or
-        ``base64.b64encode`` before synthesis); an ``aws_instance`` takes it as it is.
+        A ``#cloud-config`` document. An ``aws_launch_template`` wants it in base64
+        (``Fn.base64encode``, or ``base64.b64encode`` before synthesis); an ``aws_instance`` takes
+        it as it is.
 
     Raises
     ------
     InvalidInput
-        When a value is empty or has a line break, the checksum is none, or the document would exceed EC2's limit of 16,384 bytes.
+        When a value is empty or has a line break, the checksum is none, or the document would
+        exceed EC2's limit of 16,384 bytes.
     """
     values = {
         "workspace": workspace,
@@ -61,7 +68,9 @@ def render_user_data(*, workspace: str, region: str, bucket: str, log_group: str
         if not value or not value.isprintable():
             raise InvalidInput(f"User data needs {name} as one line of text.", given=value)
     if len(wheel_sha256) != 64 or not set(wheel_sha256) <= set("0123456789abcdef"):
-        raise InvalidInput("wheel_sha256 is no SHA-256.", given=wheel_sha256, allowed="64 hexadecimal digits")
+        raise InvalidInput(
+            "wheel_sha256 is no SHA-256.", given=wheel_sha256, allowed="64 hexadecimal digits"
+        )
     host_json = {
         "format": HOST_FORMAT,
         "workspace": workspace,
@@ -70,10 +79,16 @@ def render_user_data(*, workspace: str, region: str, bucket: str, log_group: str
         "log_group": log_group,
         "wheel": {"key": wheel_key, "sha256": wheel_sha256},
     }
-    text = _environment().get_template("cloud-config.yaml.j2").render(host_json=json.dumps(host_json))
+    text = (
+        _environment().get_template("cloud-config.yaml.j2").render(host_json=json.dumps(host_json))
+    )
     size = len(text.encode())
     if size > USER_DATA_LIMIT_BYTES:
-        raise InvalidInput("The user data is too large.", given=f"{size} bytes", allowed=f"{USER_DATA_LIMIT_BYTES} bytes")
+        raise InvalidInput(
+            "The user data is too large.",
+            given=f"{size} bytes",
+            allowed=f"{USER_DATA_LIMIT_BYTES} bytes",
+        )
     return text
 
 

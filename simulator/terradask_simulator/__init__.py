@@ -11,7 +11,16 @@ if TYPE_CHECKING:
     from terradask_simulator.simulator import HostInfo, Simulator
     from terradask_simulator.switches import Switches
 
-__all__ = ["HostInfo", "LeftRunning", "PortTaken", "Simulator", "SimulatorError", "SimulatorInfo", "Switches", "leftovers"]
+__all__ = [
+    "HostInfo",
+    "LeftRunning",
+    "PortTaken",
+    "Simulator",
+    "SimulatorError",
+    "SimulatorInfo",
+    "Switches",
+    "leftovers",
+]
 
 _PLACES = {
     "HostInfo": "simulator",

@@ -26,5 +26,8 @@ def deploy_baseline(environ: Mapping[str, str]) -> None:
         raise BaselineFailed(
             "The network baseline could not be deployed on the embedded AWS",
             given=f"`terradask apply network --yes` ended with code {done.returncode}:\n{tail}",
-            advice="start without the baseline and run the command by hand: `terradask sim run --bare -- ...`",
+            advice=(
+                "start without the baseline and run the command by hand: `terradask sim run "
+                "--bare -- ...`"
+            ),
         )

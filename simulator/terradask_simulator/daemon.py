@@ -1,7 +1,7 @@
 """The process that is the embedded AWS: ``python -m terradask_simulator.daemon``.
 
-Writes one line of JSON to its standard output when it answers, or says why it can't; then it works until it is asked
-to stop, gets SIGTERM, or its parent is gone.
+Writes one line of JSON to its standard output when it answers, or says why it can't; then it works
+until it is asked to stop, gets SIGTERM, or its parent is gone.
 """
 
 from __future__ import annotations
@@ -42,12 +42,30 @@ class Daemon:
     """One embedded AWS with its hosts."""
 
     def __init__(
-        self, server: socket.socket, slot: Slot, state_dir: Path, region: str, *, boot_hosts: bool, enforce_iam: bool = False
+        self,
+        server: socket.socket,
+        slot: Slot,
+        state_dir: Path,
+        region: str,
+        *,
+        boot_hosts: bool,
+        enforce_iam: bool = False,
     ) -> None:
-        self._region, self._slot, self._state_dir, self._enforce_iam = region, slot, state_dir, enforce_iam
+        self._region, self._slot, self._state_dir, self._enforce_iam = (
+            region,
+            slot,
+            state_dir,
+            enforce_iam,
+        )
         self.stopped = threading.Event()
-        self._aws = EmbeddedAws(server, self._control, public_cidr=slot.public_cidr, enforce_iam=enforce_iam)
-        self._hosts = Hosts(state_dir / "hosts", self._aws.url, self._aws.keys, self._aws.network) if boot_hosts else None
+        self._aws = EmbeddedAws(
+            server, self._control, public_cidr=slot.public_cidr, enforce_iam=enforce_iam
+        )
+        self._hosts = (
+            Hosts(state_dir / "hosts", self._aws.url, self._aws.keys, self._aws.network)
+            if boot_hosts
+            else None
+        )
         self._switchboard = Switchboard([self._aws.switches, HostSwitches(self._hosts)])
         self._reaper: subprocess.Popen[bytes] | None = None
 
@@ -55,7 +73,12 @@ class Daemon:
         """Start every part."""
         if self._hosts is not None:
             self._reaper = subprocess.Popen(
-                [sys.executable, "-m", "terradask_simulator.hosts.reaper", str(self._state_dir / "hosts")],
+                [
+                    sys.executable,
+                    "-m",
+                    "terradask_simulator.hosts.reaper",
+                    str(self._state_dir / "hosts"),
+                ],
                 stdin=subprocess.PIPE,
                 start_new_session=True,
             )
@@ -88,7 +111,11 @@ class Daemon:
         }
 
     def _control(self, method: str, path: str, query: dict[str, str], body: Any) -> Any:
-        answers: dict[str, Callable[[], Any]] = {"info": self.info, "hosts": self._table, "switches": self._switchboard.table}
+        answers: dict[str, Callable[[], Any]] = {
+            "info": self.info,
+            "hosts": self._table,
+            "switches": self._switchboard.table,
+        }
         if method == "GET" and path in answers:
             return answers[path]()
         match method, path.split("/"):
@@ -122,7 +149,11 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--parent", type=int, default=0)
     parser.add_argument("--temporary", action="store_true")
     options = parser.parse_args(arguments)
-    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s", stream=sys.stderr)
+    logging.basicConfig(
+        level=logging.INFO,
+        format="%(asctime)s %(levelname)s %(name)s: %(message)s",
+        stream=sys.stderr,
+    )
     logging.getLogger("werkzeug").setLevel(logging.ERROR)
     for name in ("botocore", "boto3", "urllib3"):
         logging.getLogger(name).setLevel(logging.WARNING)
@@ -156,7 +187,14 @@ def _make(options: argparse.Namespace) -> Daemon:
     (state_dir / "hosts").mkdir(parents=True, exist_ok=True)
     (state_dir / "wheels").mkdir(exist_ok=True)
     write_plugin(state_dir)
-    return Daemon(server, slot, state_dir, options.region, boot_hosts=not options.no_hosts, enforce_iam=options.iam)
+    return Daemon(
+        server,
+        slot,
+        state_dir,
+        options.region,
+        boot_hosts=not options.no_hosts,
+        enforce_iam=options.iam,
+    )
 
 
 if __name__ == "__main__":

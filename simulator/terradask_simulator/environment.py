@@ -39,9 +39,16 @@ def without_aws(environ: Mapping[str, str]) -> dict[str, str]:
 
 
 def overlay(
-    *, endpoint_url: str, region: str, vpc_cidr: str, state_dir: Path, environ: Mapping[str, str] | None = None
+    *,
+    endpoint_url: str,
+    region: str,
+    vpc_cidr: str,
+    state_dir: Path,
+    environ: Mapping[str, str] | None = None,
 ) -> dict[str, str | None]:
-    """Return the variables that the embedded AWS sets in `environ`, by default this process's, and with None those that it removes."""
+    """Return the variables that the embedded AWS sets in `environ`, by default this process's, and
+    with None those that it removes.
+    """
     around = os.environ if environ is None else environ
     changes: dict[str, str | None] = dict.fromkeys(_REMOVED)
     # AWS_ENDPOINT_URL_S3 and its like would win over AWS_ENDPOINT_URL.
@@ -62,7 +69,11 @@ def overlay(
         TERRADASK_WORKSPACE__OWN_ADDRESS_URL=endpoint_url + OWN_ADDRESS_PATH,
         TERRADASK_NETWORK__CIDR=vpc_cidr,
         TERRADASK_NETWORK__INGRESS=json.dumps(ingress),
-        PATH=os.pathsep.join(dict.fromkeys([str(plugin_folder(state_dir)), *around.get("PATH", os.defpath).split(os.pathsep)])),
+        PATH=os.pathsep.join(
+            dict.fromkeys(
+                [str(plugin_folder(state_dir)), *around.get("PATH", os.defpath).split(os.pathsep)]
+            )
+        ),
     )
     for name in ("NO_PROXY", "no_proxy"):
         others = [part for part in around.get(name, "").split(",") if part]
@@ -70,8 +81,12 @@ def overlay(
     return changes
 
 
-def complete(changes: Mapping[str, str | None], environ: Mapping[str, str] | None = None) -> dict[str, str]:
-    """Return `environ`, by default this process's, with changes applied; None removes a variable."""
+def complete(
+    changes: Mapping[str, str | None], environ: Mapping[str, str] | None = None
+) -> dict[str, str]:
+    """Return `environ`, by default this process's, with changes applied; None removes a
+    variable.
+    """
     whole = dict(os.environ if environ is None else environ)
     for name, value in changes.items():
         if value is None:

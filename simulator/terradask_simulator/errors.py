@@ -83,8 +83,12 @@ class LeftRunning(SimulatorError):
 
     def __init__(self, left: Sequence[str], *, returncode: int) -> None:
         super().__init__(
-            f"The command ended with code {returncode} and left {len(left)} thing(s) running:\n  " + "\n  ".join(left),
-            advice="close clusters before the command ends; the embedded AWS was stopped and everything on it is gone",
+            f"The command ended with code {returncode} and left {len(left)} thing(s) running:\n  "
+            + "\n  ".join(left),
+            advice=(
+                "close clusters before the command ends; the embedded AWS was stopped and "
+                "everything on it is gone"
+            ),
         )
         self.left = list(left)
         self.returncode = returncode
@@ -96,4 +100,6 @@ def translated() -> Iterator[None]:
     try:
         yield
     except EmbeddedAwsError as error:
-        raise SimulatorError(error.problem, given=error.given, allowed=error.allowed, advice=error.advice) from error
+        raise SimulatorError(
+            error.problem, given=error.given, allowed=error.allowed, advice=error.advice
+        ) from error

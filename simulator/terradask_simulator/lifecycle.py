@@ -1,4 +1,6 @@
-"""A simulator for a user at a terminal: start, stop and look at one, or run a command beside one."""
+"""A simulator for a user at a terminal: start, stop and look at one, or run a command
+beside one.
+"""
 
 from __future__ import annotations
 
@@ -19,10 +21,25 @@ import platformdirs
 from terradask_simulator.baseline import deploy_baseline
 from terradask_simulator.environment import complete, overlay
 from terradask_simulator.errors import AlreadyStarted, LeftRunning, NotStarted, SimulatorError
-from terradask_simulator.process import INFO_NAME, SimulatorInfo, created_at, launch, left_running, request_stop
+from terradask_simulator.process import (
+    INFO_NAME,
+    SimulatorInfo,
+    created_at,
+    launch,
+    left_running,
+    request_stop,
+)
 from terradask_simulator.simulator import Simulator
 
-__all__ = ["environment_of", "info_path", "of_this_environment", "run", "start_daemon", "status", "stop_daemon"]
+__all__ = [
+    "environment_of",
+    "info_path",
+    "of_this_environment",
+    "run",
+    "start_daemon",
+    "status",
+    "stop_daemon",
+]
 
 
 def info_path() -> Path:
@@ -47,7 +64,12 @@ def environment_of(info: SimulatorInfo) -> dict[str, str | None]:
 
 
 def start_daemon(
-    *, port: int = 0, region: str = "us-east-1", baseline: bool = True, boot_hosts: bool = True, enforce_iam: bool = False
+    *,
+    port: int = 0,
+    region: str = "us-east-1",
+    baseline: bool = True,
+    boot_hosts: bool = True,
+    enforce_iam: bool = False,
 ) -> SimulatorInfo:
     """Start a simulator that outlives this process.
 
@@ -80,7 +102,9 @@ def start_daemon(
             given=running.endpoint_url,
             advice="use it, or stop it first: `terradask sim stop`",
         )
-    info, process = launch(port=port, region=region, boot_hosts=boot_hosts, enforce_iam=enforce_iam, bound=False)
+    info, process = launch(
+        port=port, region=region, boot_hosts=boot_hosts, enforce_iam=enforce_iam, bound=False
+    )
     path = info_path()
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -96,7 +120,9 @@ def start_daemon(
 
 
 def status() -> SimulatorInfo | None:
-    """Return the started simulator, or None when there is none; what a killed one left behind is cleared away."""
+    """Return the started simulator, or None when there is none; what a killed one left behind is
+    cleared away.
+    """
     path = info_path()
     info = _read(path)
     if info is None or _lives(info):
@@ -107,7 +133,9 @@ def status() -> SimulatorInfo | None:
 
 
 def of_this_environment() -> SimulatorInfo | None:
-    """Return the simulator whose environment this process has, as within ``sim run``; else the started one, or None."""
+    """Return the simulator whose environment this process has, as within ``sim run``; else the
+    started one, or None.
+    """
     folder = os.environ.get("TERRADASK_STATE_DIR")
     info = _read(Path(folder) / INFO_NAME) if folder else None
     return info if info is not None and _lives(info) else status()
@@ -195,8 +223,12 @@ def run(
         The command can't be started, or the simulator can't.
     """
     if not command:
-        raise SimulatorError("No command was given", advice="terradask sim run -- COMMAND [ARGUMENTS]")
-    with Simulator.start(region=region, port=port, baseline=not bare, enforce_iam=enforce_iam) as simulator:
+        raise SimulatorError(
+            "No command was given", advice="terradask sim run -- COMMAND [ARGUMENTS]"
+        )
+    with Simulator.start(
+        region=region, port=port, baseline=not bare, enforce_iam=enforce_iam
+    ) as simulator:
         if on_ready is not None:
             on_ready(simulator.info)
         code = _run(list(command), simulator.environ)
@@ -211,10 +243,14 @@ def _run(command: list[str], environ: dict[str, str]) -> int:
         try:
             process = subprocess.Popen(command, env=environ)
         except OSError as error:
-            raise SimulatorError("The command can't be started", given=command[0], advice="give a program that is on PATH") from error
+            raise SimulatorError(
+                "The command can't be started",
+                given=command[0],
+                advice="give a program that is on PATH",
+            ) from error
         while process.poll() is None:
-            # Looking in turns rather than blocking: a signal that arrives on the way into a blocking call would be
-            # heard only at the command's end.
+            # Looking in turns rather than blocking: a signal that arrives on the way into a
+            # blocking call would be heard only at the command's end.
             while heard:
                 process.send_signal(heard.popleft())
             with contextlib.suppress(subprocess.TimeoutExpired):

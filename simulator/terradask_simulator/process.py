@@ -1,4 +1,6 @@
-"""Starts, finds and asks the daemon's process; used by the class `Simulator` and by the command line alike."""
+"""Starts, finds and asks the daemon's process; used by the class `Simulator` and by the command
+line alike.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +25,16 @@ from terradask_simulator.aws.endpoint.paths import CONTROL_PREFIX
 from terradask_simulator.environment import without_aws
 from terradask_simulator.errors import SimulatorError, SimulatorGone
 
-__all__ = ["INFO_NAME", "SimulatorInfo", "ask", "created_at", "first_line", "launch", "left_running", "request_stop"]
+__all__ = [
+    "INFO_NAME",
+    "SimulatorInfo",
+    "ask",
+    "created_at",
+    "first_line",
+    "launch",
+    "left_running",
+    "request_stop",
+]
 
 _START_SECONDS = 60.0
 
@@ -38,7 +49,8 @@ class SimulatorInfo:
     Parameters
     ----------
     pid, created
-        The daemon's process: its id, and the time of its creation, which tells it from a later one with the same id.
+        The daemon's process: its id, and the time of its creation, which tells it from a later one
+        with the same id.
     port, endpoint_url
         Where AWS answers.
     region, account
@@ -90,14 +102,32 @@ def launch(
 ) -> tuple[SimulatorInfo, subprocess.Popen[bytes]]:
     """Start a daemon and wait until it answers.
 
-    Its folder is `state_dir`, by default a fresh temporary one; if `bound`, it ends with this process.
+    Its folder is `state_dir`, by default a fresh temporary one; if `bound`, it ends with this
+    process.
     """
     made = state_dir is None
-    folder = Path(tempfile.mkdtemp(prefix="terradask-sim-")) if state_dir is None else state_dir.resolve()
+    folder = (
+        Path(tempfile.mkdtemp(prefix="terradask-sim-"))
+        if state_dir is None
+        else state_dir.resolve()
+    )
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "empty-aws-config").touch()
-    command = [sys.executable, "-m", "terradask_simulator.daemon", "--state-dir", str(folder), "--port", str(port)]
-    command += ["--region", region, *([] if boot_hosts else ["--no-hosts"]), *(["--iam"] if enforce_iam else [])]
+    command = [
+        sys.executable,
+        "-m",
+        "terradask_simulator.daemon",
+        "--state-dir",
+        str(folder),
+        "--port",
+        str(port),
+    ]
+    command += [
+        "--region",
+        region,
+        *([] if boot_hosts else ["--no-hosts"]),
+        *(["--iam"] if enforce_iam else []),
+    ]
     command += ["--parent", str(os.getpid())] if bound else []
     command += ["--temporary"] if made else []
     log_path = folder / "daemon.log"
@@ -131,7 +161,9 @@ def launch(
 
 
 def first_line(process: subprocess.Popen[bytes]) -> dict[str, Any] | None:
-    """Return what a daemon says of itself when it is ready, or None when it says nothing in time."""
+    """Return what a daemon says of itself when it is ready, or None when it says
+    nothing in time.
+    """
     if process.stdout is None:
         return None
     with process.stdout as stdout:
@@ -151,7 +183,9 @@ def first_line(process: subprocess.Popen[bytes]) -> dict[str, Any] | None:
     raise error
 
 
-def ask(info: SimulatorInfo, method: str, path: str, body: Any = None, *, timeout: float = 60.0) -> Any:
+def ask(
+    info: SimulatorInfo, method: str, path: str, body: Any = None, *, timeout: float = 60.0
+) -> Any:
     """Ask the daemon's control interface."""
     connection = http.client.HTTPConnection("127.0.0.1", info.port, timeout=timeout)
     try:
@@ -160,7 +194,9 @@ def ask(info: SimulatorInfo, method: str, path: str, body: Any = None, *, timeou
         response = connection.getresponse()
         text = response.read()
         if response.status != http.HTTPStatus.OK:
-            raise SimulatorError(f"The embedded AWS refused {method} {path}", given=text.decode(errors="replace"))
+            raise SimulatorError(
+                f"The embedded AWS refused {method} {path}", given=text.decode(errors="replace")
+            )
         return json.loads(text)
     except (OSError, http.client.HTTPException) as error:
         raise SimulatorGone(
@@ -182,12 +218,20 @@ def left_running(info: SimulatorInfo) -> list[str]:
         + f" (desired {group['desired']}, instances: {', '.join(group['instances']) or 'none'})"
         for group in groups
     ]
-    left += [f"instance {instance}" for instance in ask(info, "GET", "instances") if instance not in members]
+    left += [
+        f"instance {instance}"
+        for instance in ask(info, "GET", "instances")
+        if instance not in members
+    ]
     return left
 
 
-def request_stop(info: SimulatorInfo, process: subprocess.Popen[bytes] | None, *, seconds: float = 30.0) -> None:
-    """Ask a daemon to stop and wait until it is gone; kill it when it isn't in time. `process` is its own, where this one started it."""
+def request_stop(
+    info: SimulatorInfo, process: subprocess.Popen[bytes] | None, *, seconds: float = 30.0
+) -> None:
+    """Ask a daemon to stop and wait until it is gone; kill it when it isn't in time. `process` is
+    its own, where this one started it.
+    """
     with contextlib.suppress(SimulatorError):
         ask(info, "POST", "stop")
     end = time.monotonic() + seconds

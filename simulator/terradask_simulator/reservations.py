@@ -1,4 +1,6 @@
-"""What a simulator holds while it runs: a port, a /16 of loopback addresses, and one for its public addresses."""
+"""What a simulator holds while it runs: a port, a /16 of loopback addresses, and one for its public
+addresses.
+"""
 
 from __future__ import annotations
 
@@ -68,7 +70,10 @@ def claim_slot(*, first: int = FIRST_OCTET, last: int = LAST_OCTET, port: int = 
     """Take the first free range."""
     if sys.platform == "win32":
         raise PlatformUnsupported(
-            "The embedded AWS doesn't run on Windows: its hosts are process groups on loopback addresses of their own",
+            (
+                "The embedded AWS doesn't run on Windows: its hosts are process groups on loopback "
+                "addresses of their own"
+            ),
             given=sys.platform,
             allowed="linux; darwin with loopback aliases",
             advice="run it in the Windows Subsystem for Linux or in a Linux container",
@@ -83,10 +88,18 @@ def claim_slot(*, first: int = FIRST_OCTET, last: int = LAST_OCTET, port: int = 
             guard.close()
             if error.errno == errno.EADDRNOTAVAIL:
                 raise PlatformUnsupported(
-                    "This machine has no loopback addresses beyond 127.0.0.1, and every host of the embedded AWS listens on one of its own",
+                    (
+                        "This machine has no loopback addresses beyond 127.0.0.1, and every host "
+                        "of "
+                        "the embedded AWS listens on one of its own"
+                    ),
                     given=f"127.{octet}.255.254 on {sys.platform}",
-                    allowed="a system whose loopback interface answers for all of 127.0.0.0/8, as Linux does",
-                    advice="on macOS run terradask's simulator in a Linux container or virtual machine "
+                    allowed=(
+                        "a system whose loopback interface answers for all of 127.0.0.0/8, as "
+                        "Linux does"
+                    ),
+                    advice="on macOS run terradask's simulator in a Linux container or virtual "
+                    "machine "
                     "(macOS needs `ifconfig lo0 alias ADDRESS` as root for every single address)",
                 ) from error
             if error.errno != errno.EADDRINUSE:

@@ -37,8 +37,8 @@ class HostInfo:
     role, cluster, group
         From its tags.
     state
-        ``waiting`` (for its turn), ``booting``, ``running``, ``restarting``, ``ended`` (the program ended and the
-        machine is still on), ``failed``, ``ending`` or ``off``.
+        ``waiting`` (for its turn), ``booting``, ``running``, ``restarting``, ``ended`` (the program
+        ended and the machine is still on), ``failed``, ``ending`` or ``off``.
     pid
         The host program's process, None while there is none.
     private_address, public_address
@@ -64,10 +64,13 @@ class Simulator(Switches):
 
     Notes
     -----
-    Nothing reaches Amazon, and no permission is needed. The daemon ends with this process, whatever ends it.
+    Nothing reaches Amazon, and no permission is needed. The daemon ends with this process, whatever
+    ends it.
     """
 
-    def __init__(self, info: SimulatorInfo, process: subprocess.Popen[bytes], *, owns_state: bool) -> None:
+    def __init__(
+        self, info: SimulatorInfo, process: subprocess.Popen[bytes], *, owns_state: bool
+    ) -> None:
         super().__init__(info)
         self._process: subprocess.Popen[bytes] | None = process
         self._owns_state = owns_state
@@ -94,9 +97,11 @@ class Simulator(Switches):
         baseline
             Whether to deploy the network baseline, which runs Terraform.
         boot_hosts
-            Whether instances get machines. Without, instances run and nothing else happens: for measuring groups.
+            Whether instances get machines. Without, instances run and nothing else happens: for
+            measuring groups.
         enforce_iam
-            Whether policies decide what roles (hosts' among them) and users may do; this object's own credentials may do everything.
+            Whether policies decide what roles (hosts' among them) and users may do; this object's
+            own credentials may do everything.
         state_dir
             The folder for everything; by default a temporary one that `stop` removes.
 
@@ -108,7 +113,13 @@ class Simulator(Switches):
             The baseline could not be deployed; the simulator was stopped again.
         """
         folder = None if state_dir is None else Path(state_dir)
-        info, process = launch(port=port, region=region, boot_hosts=boot_hosts, enforce_iam=enforce_iam, state_dir=folder)
+        info, process = launch(
+            port=port,
+            region=region,
+            boot_hosts=boot_hosts,
+            enforce_iam=enforce_iam,
+            state_dir=folder,
+        )
         simulator = cls(info, process, owns_state=folder is None)
         if baseline:
             try:
@@ -122,7 +133,12 @@ class Simulator(Switches):
         """Return itself."""
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
         """Stop."""
         self.stop()
 
@@ -153,7 +169,9 @@ class Simulator(Switches):
 
     @property
     def environ(self) -> dict[str, str]:
-        """A whole environment, made from this process's own, in which everything uses the embedded AWS."""
+        """A whole environment, made from this process's own, in which everything uses the embedded
+        AWS.
+        """
         return complete(self.overlay)
 
     @contextlib.contextmanager
@@ -164,7 +182,8 @@ class Simulator(Switches):
 
     @contextlib.contextmanager
     def acting_as(self, name: str, *policies: Mapping[str, Any] | str) -> Iterator[None]:
-        """Make this process use the embedded AWS with some policies alone, for the length of a ``with`` block.
+        """Make this process use the embedded AWS with some policies alone, for the length of a
+        ``with`` block.
 
         Parameters
         ----------
@@ -175,21 +194,29 @@ class Simulator(Switches):
             yield
 
     def environ_of(self, name: str, *policies: Mapping[str, Any] | str) -> dict[str, str]:
-        """Return a whole environment in which everything uses the embedded AWS with some policies alone.
+        """Return a whole environment in which everything uses the embedded AWS with some policies
+        alone.
 
         Parameters
         ----------
         name
             The name of the role that is made for it; where it exists, its policies are replaced.
         policies
-            Its identity-based policies. They are attached as managed policies, of 6,144 characters at most without blanks each.
+            Its identity-based policies. They are attached as managed policies, of 6,144 characters
+            at most without blanks each.
         """
         return {**self.environ, **self._credentials_of(name, policies)}
 
-    def _credentials_of(self, name: str, policies: Sequence[Mapping[str, Any] | str]) -> dict[str, str]:
+    def _credentials_of(
+        self, name: str, policies: Sequence[Mapping[str, Any] | str]
+    ) -> dict[str, str]:
         from terradask_simulator.aws.iam.roles import assume
 
-        with translated(), contextlib.closing(self.client("iam")) as iam, contextlib.closing(self.client("sts")) as sts:
+        with (
+            translated(),
+            contextlib.closing(self.client("iam")) as iam,
+            contextlib.closing(self.client("sts")) as sts,
+        ):
             return assume(iam, sts, name, policies)
 
     def session(self) -> boto3.Session:
@@ -232,13 +259,15 @@ class Simulator(Switches):
         Parameters
         ----------
         by
-            None: by ``service:Action``. ``"role"``: by the name of the instances' role that signed (empty for other
-            callers), then by action. ``"resource"``: S3 calls by role, then ``bucket/key``, then action.
+            None: by ``service:Action``. ``"role"``: by the name of the instances' role that signed
+            (empty for other callers), then by action. ``"resource"``: S3 calls by role, then
+            ``bucket/key``, then action.
         """
         return ask(self.info, "GET", "calls" if by is None else f"calls?by={by}")
 
     def call_log(self, role: str = "") -> list[dict[str, Any]]:
-        """Return the calls since the start or the last `reset_calls` in their order, the newest 100,000 of all.
+        """Return the calls since the start or the last `reset_calls` in their order, the newest
+        100,000 of all.
 
         Parameters
         ----------
@@ -248,7 +277,8 @@ class Simulator(Switches):
         Returns
         -------
         list of dict
-            ``seconds`` on a clock that never goes back, ``action`` (``service:Action``), and ``resource`` (``bucket/key``) for S3.
+            ``seconds`` on a clock that never goes back, ``action`` (``service:Action``), and
+            ``resource`` (``bucket/key``) for S3.
         """
         log: list[dict[str, Any]] = ask(self.info, "GET", f"calls/log?role={role}")
         return log
@@ -258,12 +288,14 @@ class Simulator(Switches):
         ask(self.info, "POST", "calls/reset")
 
     def requests(self) -> dict[str, list[LoggedRequest]]:
-        """Return what was asked for since the start or the last `reset_calls`, in the words of policies.
+        """Return what was asked for since the start or the last `reset_calls`, in the words of
+        policies.
 
         Returns
         -------
         dict
-            Requests with action, resource and condition keys by the ARN of the role or user; ``""`` is this object's own credentials.
+            Requests with action, resource and condition keys by the ARN of the role or user; ``""``
+            is this object's own credentials.
 
         Raises
         ------
@@ -273,13 +305,22 @@ class Simulator(Switches):
         from terradask_simulator.iam import LoggedRequest
 
         if not self.info.enforce_iam:
-            raise SimulatorError("Policies are not evaluated on this simulator", advice="Simulator.start(enforce_iam=True)")
+            raise SimulatorError(
+                "Policies are not evaluated on this simulator",
+                advice="Simulator.start(enforce_iam=True)",
+            )
         answer = ask(self.info, "GET", "requests")
-        return {entity: [LoggedRequest.from_dict(row) for row in found] for entity, found in answer.items()}
+        return {
+            entity: [LoggedRequest.from_dict(row) for row in found]
+            for entity, found in answer.items()
+        }
 
     def hosts(self) -> list[HostInfo]:
         """Return the machines that there are now."""
-        return [HostInfo(**{**row, "log_path": Path(row["log_path"])}) for row in ask(self.info, "GET", "hosts")]
+        return [
+            HostInfo(**{**row, "log_path": Path(row["log_path"])})
+            for row in ask(self.info, "GET", "hosts")
+        ]
 
     def kill_host(self, instance_id: str) -> None:
         """Make a machine vanish: its processes are killed without warning, and its instance ends.
@@ -309,14 +350,16 @@ class Simulator(Switches):
         Returns
         -------
         dict
-            ``groups``: a row for each change, with ``seconds`` since the epoch, ``group``, ``desired`` and ``instances``. ``instances``:
-            by id, with ``group``, ``born``, ``ended`` (None while it lives), ``private_address`` and the ``tags`` that it was born with.
+            ``groups``: a row for each change, with ``seconds`` since the epoch, ``group``,
+            ``desired`` and ``instances``. ``instances``: by id, with ``group``, ``born``, ``ended``
+            (None while it lives), ``private_address`` and the ``tags`` that it was born with.
         """
         table: dict[str, Any] = ask(self.info, "GET", "history")
         return table
 
     def refuse_capacity(self, instance_type: str = "*", zone: str = "*") -> None:
-        """Let launches fail for want of capacity, until `allow_capacity`: `no_capacity` without a market.
+        """Let launches fail for want of capacity, until `allow_capacity`: `no_capacity` without a
+        market.
 
         Parameters
         ----------

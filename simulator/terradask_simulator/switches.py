@@ -1,4 +1,6 @@
-"""What AWS, networks and hosts do now and then, on demand: from lack of capacity to a full disk; and simulated workers."""
+"""What AWS, networks and hosts do now and then, on demand: from lack of capacity to a full disk;
+and simulated workers.
+"""
 
 from __future__ import annotations
 
@@ -31,14 +33,20 @@ class Switched:
     def __enter__(self) -> None:
         """Leave the switch as it was turned."""
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
         """Turn it back."""
         name, arguments = self._undo
         self._switches._turn(name, arguments)
 
 
 class Switches:
-    """The switches of a running embedded AWS; every `Simulator` has them, whatever process started it.
+    """The switches of a running embedded AWS; every `Simulator` has them, whatever process started
+    it.
 
     Parameters
     ----------
@@ -47,8 +55,9 @@ class Switches:
 
     Notes
     -----
-    Each acts at once, for the whole account. Most return a `Switched`: ``with simulator.no_capacity(): ...`` ends with the block, a plain
-    call lasts until something turns it back.
+    Each acts at once, for the whole account. Most return a `Switched`: ``with
+    simulator.no_capacity(): ...`` ends with the block, a plain call lasts until something turns it
+    back.
     """
 
     def __init__(self, info: SimulatorInfo) -> None:
@@ -73,7 +82,11 @@ class Switches:
         beyond
             How many instances all these pools have together; by default none.
         """
-        pools = {"instance_type": instance_type or "*", "zone": zone or "*", "market": market or "*"}
+        pools = {
+            "instance_type": instance_type or "*",
+            "zone": zone or "*",
+            "market": market or "*",
+        }
         return self._switched("no_capacity", {**pools, "beyond": beyond})
 
     def allow_capacity(self) -> None:
@@ -81,7 +94,8 @@ class Switches:
         self._turn("allow_capacity", {})
 
     def set_quota(self, quota_code: str, value: float, *, service_code: str = "ec2") -> Switched:
-        """Change one of the account's quotas: Service Quotas answers so, and requests for no more than that are approved.
+        """Change one of the account's quotas: Service Quotas answers so, and requests for no more
+        than that are approved.
 
         Parameters
         ----------
@@ -97,10 +111,13 @@ class Switches:
         SimulatorError
             No such quota is known here.
         """
-        return self._switched("set_quota", {"quota_code": quota_code, "value": value, "service_code": service_code})
+        return self._switched(
+            "set_quota", {"quota_code": quota_code, "value": value, "service_code": service_code}
+        )
 
     def enforce_quotas(self, on: bool = True) -> Switched:
-        """Refuse launches beyond the quotas of vCPUs, those of a grown account where none was set: 10,000 for standard instances.
+        """Refuse launches beyond the quotas of vCPUs, those of a grown account where none was set:
+        10,000 for standard instances.
 
         Parameters
         ----------
@@ -109,8 +126,11 @@ class Switches:
         """
         return self._switched("enforce_quotas", {"on": on})
 
-    def set_spot_price(self, instance_type: str, usd: Decimal | float | str, zone: str | None = None) -> Switched:
-        """Change a spot price: the history shows it from now on, and allocation strategies go by it.
+    def set_spot_price(
+        self, instance_type: str, usd: Decimal | float | str, zone: str | None = None
+    ) -> Switched:
+        """Change a spot price: the history shows it from now on, and allocation strategies go by
+        it.
 
         Parameters
         ----------
@@ -121,10 +141,13 @@ class Switches:
         zone
             Where; unset, in every zone.
         """
-        return self._switched("set_spot_price", {"instance_type": instance_type, "usd": str(usd), "zone": zone or "*"})
+        return self._switched(
+            "set_spot_price", {"instance_type": instance_type, "usd": str(usd), "zone": zone or "*"}
+        )
 
     def interrupt_spot(self, instance_id: str, notice_seconds: float = 120.0) -> None:
-        """Take a spot instance back: its metadata says so at once, its end comes at the deadline, and its group replaces it.
+        """Take a spot instance back: its metadata says so at once, its end comes at the deadline,
+        and its group replaces it.
 
         Parameters
         ----------
@@ -141,7 +164,8 @@ class Switches:
         self._turn("interrupt_spot", {"instance_id": instance_id, "notice_seconds": notice_seconds})
 
     def recommend_rebalance(self, instance_id: str) -> None:
-        """Let a spot instance's metadata say that it is at an elevated risk of interruption, which may never come.
+        """Let a spot instance's metadata say that it is at an elevated risk of interruption, which
+        may never come.
 
         Parameters
         ----------
@@ -166,7 +190,8 @@ class Switches:
         return self._switched("throttle", {"factor": factor})
 
     def delay_launches(self, factor: float = 1.0, *, seed: int = 0) -> Switched:
-        """Let launches and boots take as long as on EC2: instances are pending first, and boot some time after they run.
+        """Let launches and boots take as long as on EC2: instances are pending first, and boot some
+        time after they run.
 
         Parameters
         ----------
@@ -178,7 +203,8 @@ class Switches:
         return self._switched("delay_launches", {"factor": factor, "seed": seed})
 
     def hollow_hosts(self, on: bool = True) -> Switched:
-        """Simulate workers' instances from now on: Dask workers that join as their instances, a hundred in a process.
+        """Simulate workers' instances from now on: Dask workers that join as their instances, a
+        hundred in a process.
 
         Parameters
         ----------
@@ -193,7 +219,8 @@ class Switches:
         return self._switched("hollow_hosts", {"on": on})
 
     def hide_instances(self, seconds: float = 60.0, *, seed: int = 0) -> Switched:
-        """Leave instances that are launched from now on out of descriptions for a while, and refuse calls of EC2 that name them.
+        """Leave instances that are launched from now on out of descriptions for a while, and refuse
+        calls of EC2 that name them.
 
         Parameters
         ----------
@@ -204,7 +231,9 @@ class Switches:
         """
         return self._switched("hide_instances", {"seconds": seconds, "seed": seed})
 
-    def drop_answers(self, action: str = "*", *, share: float = 1.0, times: int = 0, seed: int = 0) -> Switched:
+    def drop_answers(
+        self, action: str = "*", *, share: float = 1.0, times: int = 0, seed: int = 0
+    ) -> Switched:
         """Serve calls, and cut their connections instead of answering.
 
         Parameters
@@ -218,7 +247,9 @@ class Switches:
         seed
             The same seed and calls lose the same answers.
         """
-        return self._switched("drop_answers", {"action": action, "share": share, "times": times, "seed": seed})
+        return self._switched(
+            "drop_answers", {"action": action, "share": share, "times": times, "seed": seed}
+        )
 
     def expire_credentials(self, access_key: str) -> Switched:
         """Let temporary credentials expire: every call that they sign is refused.
@@ -231,7 +262,8 @@ class Switches:
         return self._switched("expire_credentials", {"access_key": access_key})
 
     def skew_clock(self, seconds: float) -> Switched:
-        """Let AWS's clock go ahead of all others: beyond 15 minutes either way it refuses what they sign, in every service's own words.
+        """Let AWS's clock go ahead of all others: beyond 15 minutes either way it refuses what they
+        sign, in every service's own words.
 
         Parameters
         ----------
@@ -241,7 +273,8 @@ class Switches:
         return self._switched("skew_clock", {"seconds": seconds})
 
     def cut_network(self, instance_id: str, seconds: float = 60.0) -> Switched:
-        """Break every connection through an instance's public address, and answer no new ones for a while.
+        """Break every connection through an instance's public address, and answer no new ones for a
+        while.
 
         Parameters
         ----------
@@ -253,7 +286,8 @@ class Switches:
         return self._switched("cut_network", {"instance_id": instance_id, "seconds": seconds})
 
     def break_environments(self, on: bool = True) -> Switched:
-        """Let hosts that begin from now on have a user's Python without its packages: machines fail, simulated workers boot and never join.
+        """Let hosts that begin from now on have a user's Python without its packages: machines
+        fail, simulated workers boot and never join.
 
         Parameters
         ----------
@@ -283,12 +317,14 @@ class Switches:
         self._turn("fill_disk", {"instance_id": instance_id})
 
     def time_hosts(self, **seconds: float) -> Switched:
-        """Give hosts that begin from now on other time constants, so that tests wait less than on AWS.
+        """Give hosts that begin from now on other time constants, so that tests wait less than on
+        AWS.
 
         Parameters
         ----------
         **seconds
-            By the names in ``terradask_host.timing.Timing``; without any, all are the host program's own again.
+            By the names in ``terradask_host.timing.Timing``; without any, all are the host
+            program's own again.
 
         Raises
         ------
@@ -317,7 +353,11 @@ class Switches:
         SimulatorError
             There is no such switch, or it takes something else.
         """
-        known = [one for one in vars(Switches) if not one.startswith("_") and one not in ("switches", "turn")]
+        known = [
+            one
+            for one in vars(Switches)
+            if not one.startswith("_") and one not in ("switches", "turn")
+        ]
         if name not in known:
             raise SimulatorError("There is no such switch", given=name, allowed=", ".join(known))
         method = getattr(self, name)
@@ -325,7 +365,11 @@ class Switches:
         try:
             signature.bind(**arguments)
         except TypeError as error:
-            raise SimulatorError(f"{name} doesn't take that: {error}", given=arguments, allowed=", ".join(signature.parameters)) from error
+            raise SimulatorError(
+                f"{name} doesn't take that: {error}",
+                given=arguments,
+                allowed=", ".join(signature.parameters),
+            ) from error
         method(**arguments)
 
     def _switched(self, name: str, arguments: dict[str, Any]) -> Switched:

@@ -1,4 +1,6 @@
-"""The CDKTF app: stacks in, Terraform's JSON out. Importing this starts a Node process; :mod:`.synthesis` imports it only if necessary."""
+"""The CDKTF app: stacks in, Terraform's JSON out. Importing this starts a Node process;
+:mod:`.synthesis` imports it only if necessary.
+"""
 
 from __future__ import annotations
 
@@ -61,8 +63,14 @@ def render(stacks: Mapping[str, Inputs]) -> dict[str, str]:
             app.synth()
         # The framework runs in Node; its errors arrive as one of these, with a JavaScript trace.
         except (RuntimeError, JSIIError) as error:
-            raise SynthesisError(f"the stacks can't be synthesised: {str(error).splitlines()[0]}", given=", ".join(stacks)) from error
-        return {name: Path(folder, "stacks", name, "cdk.tf.json").read_text(encoding="utf-8") for name in stacks}
+            raise SynthesisError(
+                f"the stacks can't be synthesised: {str(error).splitlines()[0]}",
+                given=", ".join(stacks),
+            ) from error
+        return {
+            name: Path(folder, "stacks", name, "cdk.tf.json").read_text(encoding="utf-8")
+            for name in stacks
+        }
 
 
 def _add(app: App, name: str, inputs: Inputs) -> None:

@@ -27,8 +27,9 @@ def read_backend_options(options: Any, *, short_names: bool = False) -> dict[str
     Parameters
     ----------
     options
-        ``region_name``; ``zone_name``; ``ingress``, a list of rules ``{"ports": [8786, 8787], "cidr": "203.0.113.7/32"}``; ``firewall``,
-        one such rule. None, and options that are None, have no effect.
+        ``region_name``; ``zone_name``; ``ingress``, a list of rules ``{"ports": [8786, 8787],
+        "cidr": "203.0.113.7/32"}``; ``firewall``, one such rule. None, and options that are None,
+        have no effect.
     short_names
         Whether ``region`` and ``zone`` are also allowed.
 
@@ -47,9 +48,16 @@ def read_backend_options(options: Any, *, short_names: bool = False) -> dict[str
     if options is None:
         return {}
     if not isinstance(options, Mapping):
-        raise InvalidInput("backend options are a dictionary", given=options, allowed=", ".join(_SETTINGS), advice="name each option")
+        raise InvalidInput(
+            "backend options are a dictionary",
+            given=options,
+            allowed=", ".join(_SETTINGS),
+            advice="name each option",
+        )
     short = _SHORT if short_names else {}
-    said: dict[str, Any] = {str(short.get(name, name)): value for name, value in options.items() if value is not None}
+    said: dict[str, Any] = {
+        str(short.get(name, name)): value for name, value in options.items() if value is not None
+    }
     for name, value in said.items():
         if name not in _SETTINGS:
             near = _SHORT.get(name) or nearest(str(name), _SETTINGS)
@@ -70,7 +78,9 @@ def read_backend_options(options: Any, *, short_names: bool = False) -> dict[str
     found: dict[str, dict[str, Any]] = {}
     for name, value in said.items():
         section, setting = _SETTINGS[name]
-        found.setdefault(section, {})[setting] = _rules(name, value) if setting == "ingress" else value
+        found.setdefault(section, {})[setting] = (
+            _rules(name, value) if setting == "ingress" else value
+        )
     return found
 
 

@@ -32,11 +32,13 @@ def workspace_tags(workspace: WorkspaceSettings) -> dict[str, str]:
 def configure(stack: TerraformStack, *, region: str) -> None:
     """Add the provider and the versions that a stack runs with.
 
-    Tags are set on each resource instead of with ``default_tags``: a group's instances and a template's volumes wouldn't get
-    those, and a reviewer sees each resource's tags in the plan.
+    Tags are set on each resource instead of with ``default_tags``: a group's instances and a
+    template's volumes wouldn't get those, and a reviewer sees each resource's tags in the plan.
     """
     AwsProvider(stack, "aws", region=region, ignore_tags=[{"keyPrefixes": [TAG_RUN_PREFIX]}])
-    stack.add_override("terraform.required_providers.aws", {"source": PROVIDER_SOURCE, "version": PROVIDER_VERSION})
+    stack.add_override(
+        "terraform.required_providers.aws", {"source": PROVIDER_SOURCE, "version": PROVIDER_VERSION}
+    )
     stack.add_override("terraform.required_version", REQUIRED_TERRAFORM)
 
 

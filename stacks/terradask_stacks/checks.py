@@ -1,4 +1,6 @@
-"""Check settings together when they are used: a network alone may pass while clusters on it don't."""
+"""Check settings together when they are used: a network alone may pass while clusters
+on it don't.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +18,8 @@ if TYPE_CHECKING:
 HOST_SERVICES = ("secretsmanager", "autoscaling", "ec2", "logs", "sts")
 #: Those that the agent of Session Manager calls:
 #: https://docs.aws.amazon.com/systems-manager/latest/userguide/session-manager-getting-started-privatelink.html
-#: (ec2messages is for agents before 3.3.40.0: https://docs.aws.amazon.com/systems-manager/latest/userguide/systems-manager-setting-up-messageAPIs.html)
+#: (ec2messages is for agents before 3.3.40.0:
+#: https://docs.aws.amazon.com/systems-manager/latest/userguide/systems-manager-setting-up-messageAPIs.html)
 SESSION_SERVICES = ("ssm", "ssmmessages")
 
 
@@ -31,8 +34,9 @@ def check_egress(network: NetworkSettings) -> None:
     Parameters
     ----------
     network
-        The network's settings. ``nat = "none"`` is legal for a network, but its clusters need interface endpoints for every
-        service that hosts call, or hosts with public addresses. A given VPC's routes are checked when the network is planned.
+        The network's settings. ``nat = "none"`` is legal for a network, but its clusters need
+        interface endpoints for every service that hosts call, or hosts with public addresses. A
+        given VPC's routes are checked when the network is planned.
 
     Raises
     ------
@@ -41,7 +45,14 @@ def check_egress(network: NetworkSettings) -> None:
     """
     services = services_called(network)
     missing = [service for service in services if service not in network.interface_endpoints]
-    private = [hosts for hosts, public in (("workers", network.public_workers), ("schedulers", network.public_schedulers)) if not public]
+    private = [
+        hosts
+        for hosts, public in (
+            ("workers", network.public_workers),
+            ("schedulers", network.public_schedulers),
+        )
+        if not public
+    ]
     if network.vpc_id is not None or network.nat != "none" or not private or not missing:
         return
     public_settings = " and ".join(f"network.public_{hosts}" for hosts in private)
@@ -49,10 +60,16 @@ def check_egress(network: NetworkSettings) -> None:
         [
             Finding(
                 where="network.nat",
-                problem=f"{' and '.join(private)} could reach no AWS service: there is no NAT gateway and no interface endpoint for "
+                problem=(
+                    f"{' and '.join(private)} could reach no AWS service: there is no NAT "
+                    "gateway and no interface endpoint for "
+                )
                 + ", ".join(missing),
                 given=network.nat,
-                allowed=f"'single', 'per_zone', or 'none' with all of network.interface_endpoints or with {public_settings}",
+                allowed=(
+                    "'single', 'per_zone', or 'none' with all of network.interface_endpoints "
+                    f"or with {public_settings}"
+                ),
                 advice='set network.nat = "single", or network.interface_endpoints = ['
                 + ", ".join(f'"{service}"' for service in services)
                 + f"], or {public_settings} = true; then terradask apply network",
@@ -75,11 +92,17 @@ def check_reachable(network: NetworkSettings, cluster: ClusterSettings) -> None:
             [
                 Finding(
                     where=f"cluster.{setting}",
-                    problem="schedulers of this network have only private addresses (network.public_schedulers = false)",
+                    problem=(
+                        "schedulers of this network have only private addresses "
+                        "(network.public_schedulers = false)"
+                    ),
                     given=cluster.connect or True,
-                    allowed='connect = "private"' + (' or "ssm"' if network.session_manager else ""),
-                    advice='set cluster.connect = "private" (the same as use_scheduler_public_ip = false), and run clients where they '
-                    'can reach the VPC: inside it, or through a VPN or peering; or "ssm", with network.session_manager = true',
+                    allowed='connect = "private"'
+                    + (' or "ssm"' if network.session_manager else ""),
+                    advice='set cluster.connect = "private" (the same as use_scheduler_public_ip '
+                    "= false), and run clients where they "
+                    'can reach the VPC: inside it, or through a VPN or peering; or "ssm", with '
+                    "network.session_manager = true",
                 )
             ]
         )
@@ -91,16 +114,23 @@ def no_sessions() -> Finding:
     """Return the finding for ``connect = "ssm"`` on a network without it."""
     return Finding(
         where="cluster.connect",
-        problem="schedulers of this network can't be reached through Session Manager (network.session_manager = false)",
+        problem=(
+            "schedulers of this network can't be reached through Session Manager "
+            "(network.session_manager = false)"
+        ),
         given="ssm",
         allowed='"public" or "private"',
-        advice="set network.session_manager = true and run: terradask apply network; then stop and start running clusters, and attach the "
+        advice="set network.session_manager = true and run: terradask apply network; then stop "
+        "and start running clusters, and attach the "
         "policies of `terradask iam` again",
     )
 
 
-def check_own_templates(workspace: WorkspaceSettings, network: NetworkSettings, cluster: ClusterSettings) -> None:
-    """Refuse a cluster's own disks if the network doesn't allow clusters to have their own launch templates.
+def check_own_templates(
+    workspace: WorkspaceSettings, network: NetworkSettings, cluster: ClusterSettings
+) -> None:
+    """Refuse a cluster's own disks if the network doesn't allow clusters to have their own launch
+    templates.
 
     Raises
     ------
@@ -112,12 +142,18 @@ def check_own_templates(workspace: WorkspaceSettings, network: NetworkSettings, 
     findings = [
         Finding(
             where=f"cluster.{name}",
-            problem="this needs a launch template of the cluster's own, which the network does not allow",
+            problem=(
+                "this needs a launch template of the cluster's own, which the network does "
+                "not allow"
+            ),
             given=value,
-            allowed=f"network.{name}_gib, for all clusters; or network.cluster_launch_templates = true"
+            allowed=(
+                f"network.{name}_gib, for all clusters; or network.cluster_launch_templates = true"
+            )
             if name in ("worker_disk_size", "scheduler_disk_size")
             else "network.cluster_launch_templates = true",
-            advice="set network.cluster_launch_templates = true and run: terradask apply network; then print and attach the policies of "
+            advice="set network.cluster_launch_templates = true and run: terradask apply network; "
+            "then print and attach the policies of "
             "`terradask iam` again",
         )
         for name, value in cluster.own_disk_settings.items()
@@ -132,7 +168,8 @@ def check_ports(workspace: WorkspaceSettings, cluster: ClusterSettings) -> None:
     Parameters
     ----------
     workspace
-        The workspace's settings. Where clusters share security groups, these open ports 8786 and 8787; an isolated one's open its own.
+        The workspace's settings. Where clusters share security groups, these open ports 8786 and
+        8787; an isolated one's open its own.
     cluster
         The cluster's settings.
 
@@ -146,11 +183,17 @@ def check_ports(workspace: WorkspaceSettings, cluster: ClusterSettings) -> None:
     findings = [
         Finding(
             where=f"cluster.{name}",
-            problem="hosts open no port below 1024" if isolated else "the network doesn't open this port to workers",
+            problem="hosts open no port below 1024"
+            if isolated
+            else "the network doesn't open this port to workers",
             given=port,
             allowed=f"{first} to {last}",
             advice=f"leave cluster.{name} unset"
-            + ("" if isolated else ', or give clusters firewalls of their own: workspace.isolation = "cluster"'),
+            + (
+                ""
+                if isolated
+                else ', or give clusters firewalls of their own: workspace.isolation = "cluster"'
+            ),
         )
         for name, port in (
             ("scheduler_port", cluster.scheduler_port),
@@ -162,7 +205,9 @@ def check_ports(workspace: WorkspaceSettings, cluster: ClusterSettings) -> None:
         raise SettingsError(findings)
 
 
-def check_capacity(network: NetworkSettings, lock: NetworkLock | None, max_workers: int, *, zones: int = 1) -> None:
+def check_capacity(
+    network: NetworkSettings, lock: NetworkLock | None, max_workers: int, *, zones: int = 1
+) -> None:
     """Refuse a cluster whose zones have fewer addresses than the cluster may have workers.
 
     Parameters
@@ -182,12 +227,25 @@ def check_capacity(network: NetworkSettings, lock: NetworkLock | None, max_worke
         Naming the subnet's size and the maximum.
     """
     if lock is not None and not lock.zones:
-        raise SettingsError([Finding(where="network.zones", problem="the network has no zone for a cluster", allowed="one zone or more")])
+        raise SettingsError(
+            [
+                Finding(
+                    where="network.zones",
+                    problem="the network has no zone for a cluster",
+                    allowed="one zone or more",
+                )
+            ]
+        )
     which = "public" if network.public_workers and network.vpc_id is None else "private"
     setting = f"{which}_subnet_prefix_length"
     length: int = getattr(network, setting)
-    # In a public subnet a scheduler and a NAT gateway need addresses too; in a private one each endpoint needs one.
-    others = 2 if which == "public" else len(network.interface_endpoints) + (not network.public_schedulers)
+    # In a public subnet a scheduler and a NAT gateway need addresses too; in a private one each
+    # endpoint needs one.
+    others = (
+        2
+        if which == "public"
+        else len(network.interface_endpoints) + (not network.public_schedulers)
+    )
     room = max(usable_addresses(length) - others, 0) * zones
     if max_workers <= room:
         return
@@ -198,11 +256,17 @@ def check_capacity(network: NetworkSettings, lock: NetworkLock | None, max_worke
             [
                 Finding(
                     where="cluster.max_workers",
-                    problem=f"the given subnet for workers is a /{length} and holds {room // zones} of them"
+                    problem=(
+                        f"the given subnet for workers is a /{length} and holds "
+                        f"{room // zones} of them"
+                    )
                     + (f", and {whole}" if zones > 1 else ""),
                     given=max_workers,
                     allowed=f"{room} at most (AWS keeps {AWS_RESERVED_ADDRESSES} addresses)",
-                    advice=f"lower max_workers, or give a subnet of /{enough} or larger in network.subnets",
+                    advice=(
+                        f"lower max_workers, or give a subnet of /{enough} or larger in "
+                        "network.subnets"
+                    ),
                 )
             ]
         )
@@ -212,8 +276,14 @@ def check_capacity(network: NetworkSettings, lock: NetworkLock | None, max_worke
                 where="cluster.max_workers",
                 problem=f"a {which} subnet of /{length} holds {room // zones} workers, and {whole}",
                 given=max_workers,
-                allowed=f"{room} at most with network.{setting} = {length} (AWS keeps {AWS_RESERVED_ADDRESSES} addresses)",
-                advice=f"lower max_workers, or set network.{setting} to {enough} or less before the network is deployed",
+                allowed=(
+                    f"{room} at most with network.{setting} = {length} (AWS keeps "
+                    f"{AWS_RESERVED_ADDRESSES} addresses)"
+                ),
+                advice=(
+                    f"lower max_workers, or set network.{setting} to {enough} or less before "
+                    "the network is deployed"
+                ),
             )
         ]
     )

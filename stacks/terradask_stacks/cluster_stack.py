@@ -52,24 +52,25 @@ WORKSPACE_FORMAT = 1
 class ClusterStack(TerraformStack):
     """One cluster on a standing baseline.
 
-    It reads the baseline from ``workspace.json`` in the workspace's bucket when it is planned, and refers to launch templates
-    by their version numbers: upgrading the network replaces no running host.
+    It reads the baseline from ``workspace.json`` in the workspace's bucket when it is planned, and
+    refers to launch templates by their version numbers: upgrading the network replaces no running
+    host.
 
-    Resources created: an Auto Scaling group for the scheduler and one for each market of each group of workers, all at zero; a secret
-    without a value; ``cluster.json`` in the bucket; launch templates, if it has disks of its own; a placement group, if it asks for
-    one. In an isolating workspace also:
-    the resources of
-    :class:`terradask_modules.identity.Identity`, :class:`~terradask_modules.cluster_firewall.ClusterFirewall` and
+    Resources created: an Auto Scaling group for the scheduler and one for each market of each group
+    of workers, all at zero; a secret without a value; ``cluster.json`` in the bucket; launch
+    templates, if it has disks of its own; a placement group, if it asks for one. In an isolating
+    workspace also: the resources of :class:`terradask_modules.identity.Identity`,
+    :class:`~terradask_modules.cluster_firewall.ClusterFirewall` and
     :class:`~terradask_modules.launch_templates.Templates`. A stopped cluster costs only its secret.
 
     Permissions needed: those of :class:`terradask_modules.group.InstanceGroup` and
     :class:`~terradask_modules.placement.ClusterPlacement`; ``secretsmanager:CreateSecret``,
-    ``DescribeSecret``, ``GetResourcePolicy``, ``TagResource``, ``DeleteSecret``, if it is private to its creator also
-    ``PutResourcePolicy``; ``s3:GetObject``, ``PutObject`` and
-    ``DeleteObject`` in the workspace's bucket.
+    ``DescribeSecret``, ``GetResourcePolicy``, ``TagResource``, ``DeleteSecret``, if it is private
+    to its creator also ``PutResourcePolicy``; ``s3:GetObject``, ``PutObject`` and ``DeleteObject``
+    in the workspace's bucket.
 
-    If applying is interrupted, applying again finishes; destroying removes what was made. The state lies in the workspace's
-    bucket, so any machine can do either.
+    If applying is interrupted, applying again finishes; destroying removes what was made. The state
+    lies in the workspace's bucket, so any machine can do either.
 
     Parameters
     ----------
@@ -107,7 +108,8 @@ class ClusterStack(TerraformStack):
             bucket=self._bucket,
             key=cluster_key(name, "terraform.tfstate"),
             region=workspace.region,
-            # No `encrypt`: it would request S3's own key, while the bucket's default may be a customer's key.
+            # No `encrypt`: it would request S3's own key, while the bucket's default may be a
+            # customer's key.
         )
         # The framework's backend doesn't support native locking.
         self.add_override("terraform.backend.s3.use_lockfile", True)
@@ -121,15 +123,26 @@ class ClusterStack(TerraformStack):
             # Without a recovery window, so that the name can be used again at once.
             recovery_window_in_days=0,
             kms_key_id=baseline.optional("kms_key_arn"),
-            # A separate resource would be destroyed before the secret, which the destroying caller may not do.
+            # A separate resource would be destroyed before the secret, which the destroying caller
+            # may not do.
             policy=self._secret_policy(baseline),
             tags=self._tags,
         )
         at("keys", secret)
         templates = self._templates(baseline)
-        placed = ClusterPlacement(self, workspace=workspace.name, cluster=name).name if cluster.placement_group else None
+        placed = (
+            ClusterPlacement(self, workspace=workspace.name, cluster=name).name
+            if cluster.placement_group
+            else None
+        )
         groups = [
-            self._group(group, baseline, *templates.get(group.worker_group or "", templates[group.role]), placed) for group in self._groups
+            self._group(
+                group,
+                baseline,
+                *templates.get(group.worker_group or "", templates[group.role]),
+                placed,
+            )
+            for group in self._groups
         ]
         descriptor = S3Object(
             self,
@@ -153,7 +166,10 @@ class ClusterStack(TerraformStack):
             bucket=self._bucket,
             key=WORKSPACE_KEY,
             lifecycle=TerraformResourceLifecycle(
-                postcondition=[Postcondition(condition=condition, error_message=message) for condition, message in self._postconditions()]
+                postcondition=[
+                    Postcondition(condition=condition, error_message=message)
+                    for condition, message in self._postconditions()
+                ]
             ),
         )
         at("baseline", data)
@@ -165,27 +181,33 @@ class ClusterStack(TerraformStack):
         return [
             (
                 f"${{try(jsondecode(self.body).format, 0) == {WORKSPACE_FORMAT}}}",
-                f"The network of workspace {workspace} was deployed by another version of terradask: this one "
-                f"({terradask_version()}) reads workspace.json of format {WORKSPACE_FORMAT}. Run: terradask apply network "
+                f"The network of workspace {workspace} was deployed by another version of "
+                "terradask: this one "
+                f"({terradask_version()}) reads workspace.json of format {WORKSPACE_FORMAT}. Run: "
+                "terradask apply network "
                 "(it replaces no running host), or use the version that deployed it.",
             ),
             *(
                 (
                     f'${{try(contains(keys(jsondecode(self.body).zones), "{zone}"), false)}}',
-                    f"The network of workspace {workspace} has no subnets in zone {zone}, where the cluster was planned to be. Add it to "
-                    "network.zones (to network.subnets in a given VPC) and run: terradask apply network; or choose zones anew: terradask "
+                    f"The network of workspace {workspace} has no subnets in zone {zone}, where "
+                    "the cluster was planned to be. Add it to "
+                    "network.zones (to network.subnets in a given VPC) and run: terradask apply "
+                    "network; or choose zones anew: terradask "
                     f"plan --refresh {self._name}.",
                 )
                 for zone in sorted({zone for group in self._groups for zone in group.zones})
             ),
             (
                 f'${{try(jsondecode(self.body).templates.worker["{architecture}"].id, "") != ""}}',
-                f"The network of workspace {workspace} has no launch templates for {architecture}. Name it in network.architectures "
+                f"The network of workspace {workspace} has no launch templates for "
+                f"{architecture}. Name it in network.architectures "
                 "and run: terradask apply network.",
             ),
             (
                 f'${{try(jsondecode(self.body).isolation, "workspace") == "{isolation}"}}',
-                f"The network of workspace {workspace} was deployed with another workspace.isolation than {isolation}, which is set "
+                f"The network of workspace {workspace} was deployed with another "
+                f"workspace.isolation than {isolation}, which is set "
                 "here. Set what it was deployed with, or run: terradask apply network.",
             ),
             *self._own_templates_allowed(),
@@ -198,8 +220,10 @@ class ClusterStack(TerraformStack):
         return [
             (
                 "${try(jsondecode(self.body).cluster_launch_templates, false)}",
-                f"The network of workspace {self._workspace.name} lets clusters have no launch templates of their own, which "
-                f"{', '.join(settings)} takes. Set network.cluster_launch_templates = true and run: terradask apply network.",
+                f"The network of workspace {self._workspace.name} lets clusters have no launch "
+                "templates of their own, which "
+                f"{', '.join(settings)} takes. Set network.cluster_launch_templates = true and "
+                "run: terradask apply network.",
             )
         ]
 
@@ -215,17 +239,25 @@ class ClusterStack(TerraformStack):
             )
         host_roles = [self._host_role(role, baseline) for role in ROLES]
         principals = [creator, *self._cluster.secret_principals]
-        return private_policy(principals, host_roles, account=lock.account, partition=lock.partition)
+        return private_policy(
+            principals, host_roles, account=lock.account, partition=lock.partition
+        )
 
     def _host_role(self, role: str, baseline: Baseline) -> str:
-        """Return the ARN of the hosts' role; an isolated cluster's future one, so that plans show it."""
+        """Return the ARN of the hosts' role; an isolated cluster's future one, so that plans show
+        it.
+        """
         if self._workspace.isolation != "cluster":
             return baseline.text("roles", role)
-        path, prefix = (baseline.text("isolated", name) for name in ("role_path", "role_name_prefix"))
-        return f"arn:{self._lock.partition}:iam::{self._lock.account}:role{path}{role_name(self._workspace.name, role, prefix, self._name)}"
+        path, prefix = (
+            baseline.text("isolated", name) for name in ("role_path", "role_name_prefix")
+        )
+        name = role_name(self._workspace.name, role, prefix, self._name)
+        return f"arn:{self._lock.partition}:iam::{self._lock.account}:role{path}{name}"
 
     def _templates(self, baseline: Baseline) -> dict[str, tuple[str, str]]:
-        """Return the id and the version of each launch template, the workspace's or this cluster's own.
+        """Return the id and the version of each launch template, the workspace's or this cluster's
+        own.
 
         By role; those of groups of workers with disks of their own by the group's name.
         """
@@ -247,19 +279,37 @@ class ClusterStack(TerraformStack):
             scheduler_ports=self._cluster.ports_for_workers,
         )
         made = own.isolated(self) if workspace.isolation == "cluster" else own.shared(self)
-        mine = {name: (template.id, Token.as_string(template.latest_version)) for name, template in made.items()}
-        theirs = {role: ("templates", role, lock.architecture) for role in ROLES if role not in mine}
-        return {**mine, **{role: (baseline.text(*path, "id"), baseline.text(*path, "version")) for role, path in theirs.items()}}
+        mine = {
+            name: (template.id, Token.as_string(template.latest_version))
+            for name, template in made.items()
+        }
+        theirs = {
+            role: ("templates", role, lock.architecture) for role in ROLES if role not in mine
+        }
+        return {
+            **mine,
+            **{
+                role: (baseline.text(*path, "id"), baseline.text(*path, "version"))
+                for role, path in theirs.items()
+            },
+        }
 
     def _group(
-        self, group: ClusterGroup, baseline: Baseline, template_id: str, template_version: str, placement_group: str | None
+        self,
+        group: ClusterGroup,
+        baseline: Baseline,
+        template_id: str,
+        template_version: str,
+        placement_group: str | None,
     ) -> InstanceGroup:
         return InstanceGroup(
             self,
             group=group.key,
             name=group_name(self._workspace.name, self._name, group.key),
             max_size=group.max_size,
-            subnet_ids=[baseline.text("zones", zone, f"{group.role}_subnet_id") for zone in group.zones],
+            subnet_ids=[
+                baseline.text("zones", zone, f"{group.role}_subnet_id") for zone in group.zones
+            ],
             template_id=template_id,
             template_version=template_version,
             instance_types=group.instance_types,
@@ -285,7 +335,11 @@ class ClusterStack(TerraformStack):
                     "max_size": group.max_size,
                     "market": group.market,
                     "zones": list(group.zones),
-                    **({"worker_group": group.worker_group, "resources": dict(group.resources)} if group.role == "worker" else {}),
+                    **(
+                        {"worker_group": group.worker_group, "resources": dict(group.resources)}
+                        if group.role == "worker"
+                        else {}
+                    ),
                 }
                 for group in self._groups
             },
@@ -295,7 +349,11 @@ class ClusterStack(TerraformStack):
                 "options": cluster.scheduler_options,
                 "port": cluster.scheduler_port,
                 "dashboard_port": cluster.dashboard_port,
-                **({"dashboard_https_port": cluster.dashboard_https_port} if cluster.use_dashboard_https else {}),
+                **(
+                    {"dashboard_https_port": cluster.dashboard_https_port}
+                    if cluster.use_dashboard_https
+                    else {}
+                ),
                 "extra_worker": cluster.extra_worker_on_scheduler,
             },
             "worker": {

@@ -58,7 +58,9 @@ class SettingsError(InvalidInput):
 
     def __init__(self, findings: Sequence[Finding]) -> None:
         count = len(findings)
-        super().__init__("1 setting can't be used" if count == 1 else f"{count} settings can't be used")
+        super().__init__(
+            "1 setting can't be used" if count == 1 else f"{count} settings can't be used"
+        )
         self.findings = tuple(findings)
 
     def __str__(self) -> str:
@@ -89,7 +91,15 @@ class InvalidHardware(InvalidInput):
         What is wrong with the value; it follows the name in the message.
     """
 
-    def __init__(self, option: str, problem: str, *, given: Any = None, allowed: str | None = None, advice: str | None = None) -> None:
+    def __init__(
+        self,
+        option: str,
+        problem: str,
+        *,
+        given: Any = None,
+        allowed: str | None = None,
+        advice: str | None = None,
+    ) -> None:
         super().__init__(f"{option} {problem}", given=given, allowed=allowed, advice=advice)
         self.option = option
 
@@ -104,7 +114,13 @@ class ArgumentCombination(InvalidInput):
     """
 
     def __init__(
-        self, options: Sequence[str], problem: str, *, given: Any = None, allowed: str | None = None, advice: str | None = None
+        self,
+        options: Sequence[str],
+        problem: str,
+        *,
+        given: Any = None,
+        allowed: str | None = None,
+        advice: str | None = None,
     ) -> None:
         super().__init__(problem, given=given, allowed=allowed, advice=advice)
         self.options = tuple(options)

@@ -62,7 +62,9 @@ def findings_of(
     return list(found.values())
 
 
-def _finding(detail: ErrorDetails, model: type[BaseModel], origins: Mapping[str, str], prefix: str) -> Finding:
+def _finding(
+    detail: ErrorDetails, model: type[BaseModel], origins: Mapping[str, str], prefix: str
+) -> Finding:
     context = detail.get("ctx", {})
     where = _where(detail["loc"], origins, prefix)
     kind = detail["type"]
@@ -90,14 +92,18 @@ def _finding(detail: ErrorDetails, model: type[BaseModel], origins: Mapping[str,
         # Pydantic's own text contains its class.
         problem="Input should be a table" if kind == "model_type" else detail["msg"],
         given=None if kind == "missing" else detail["input"],
-        allowed=_described(model, detail["loc"]) if kind == "missing" else _TYPE_WORDS.get(kind) or _limits(context),
+        allowed=_described(model, detail["loc"])
+        if kind == "missing"
+        else _TYPE_WORDS.get(kind) or _limits(context),
     )
 
 
 def _described(model: type[BaseModel], location: Sequence[int | str]) -> str | None:
     """Return a setting's description from its field."""
     field = _model_at(model, location[:-1]).model_fields.get(str(location[-1]))
-    return None if field is None or field.description is None else field.description.removesuffix(".")
+    return (
+        None if field is None or field.description is None else field.description.removesuffix(".")
+    )
 
 
 def _where(location: Sequence[int | str], origins: Mapping[str, str], prefix: str) -> str:

@@ -1,4 +1,6 @@
-"""Which groups of workers a cluster has, and which Auto Scaling groups: its scheduler's, and one for each market of each. Pure."""
+"""Which groups of workers a cluster has, and which Auto Scaling groups: its scheduler's, and one
+for each market of each. Pure.
+"""
 
 from __future__ import annotations
 
@@ -47,7 +49,8 @@ class ClusterGroup:
     Parameters
     ----------
     key
-        The cluster's own name of it: the end of the Auto Scaling group's name, and the tag ``terradask:group``.
+        The cluster's own name of it: the end of the Auto Scaling group's name, and the tag
+        ``terradask:group``.
     role
         ``scheduler`` or ``worker``.
     max_size
@@ -82,10 +85,15 @@ def worker_groups_of(cluster: ClusterSettings) -> tuple[WorkerGroup, ...]:
     cluster
         The cluster's settings.
     """
-    always = WorkerGroup(name=WORKER_GROUP, max_workers=cluster.max_workers, spot_policy=cluster.spot_policy)
+    always = WorkerGroup(
+        name=WORKER_GROUP, max_workers=cluster.max_workers, spot_policy=cluster.spot_policy
+    )
     named = [
         WorkerGroup(
-            name=name, max_workers=group.max_workers, spot_policy=group.spot_policy or cluster.spot_policy, resources=group.resources
+            name=name,
+            max_workers=group.max_workers,
+            spot_policy=group.spot_policy or cluster.spot_policy,
+            resources=group.resources,
         )
         for name, group in sorted(cluster.worker_groups.items())
     ]
@@ -108,7 +116,11 @@ def groups_of(cluster: ClusterSettings, lock: ClusterLock) -> tuple[ClusterGroup
         If they lack the types of a group.
     """
     scheduler = ClusterGroup(
-        key=SCHEDULER_GROUP, role="scheduler", max_size=1, instance_types=tuple(lock.scheduler_instance_types), zones=(lock.zone,)
+        key=SCHEDULER_GROUP,
+        role="scheduler",
+        max_size=1,
+        instance_types=tuple(lock.scheduler_instance_types),
+        zones=(lock.zone,),
     )
     workers = [
         ClusterGroup(

@@ -26,7 +26,8 @@ class HostWheel:
     path
         The file.
     key
-        Its key in the workspace bucket; contains the checksum, so that an instance never finds another file under its key.
+        Its key in the workspace bucket; contains the checksum, so that an instance never finds
+        another file under its key.
     sha256
         In hexadecimal.
     """
@@ -37,10 +38,12 @@ class HostWheel:
 
 
 def build_host_wheel(folder: Path) -> HostWheel:
-    """Build the wheel of ``terradask_host`` from the installed package's files, without importing it.
+    """Build the wheel of ``terradask_host`` from the installed package's files, without importing
+    it.
 
-    Times, order and permissions are fixed and nothing is compressed: compressors differ between machines, and the checksum is part of
-    every launch template. The same files give the same bytes, and a plan shows no change.
+    Times, order and permissions are fixed and nothing is compressed: compressors differ between
+    machines, and the checksum is part of every launch template. The same files give the same bytes,
+    and a plan shows no change.
 
     Parameters
     ----------
@@ -61,7 +64,9 @@ def build_host_wheel(folder: Path) -> HostWheel:
         if path.is_file() and "__pycache__" not in path.parts
     }
     members[f"{info}/METADATA"] = _metadata(version)
-    members[f"{info}/WHEEL"] = b"Wheel-Version: 1.0\nGenerator: terradask\nRoot-Is-Purelib: true\nTag: py3-none-any\n"
+    members[f"{info}/WHEEL"] = (
+        b"Wheel-Version: 1.0\nGenerator: terradask\nRoot-Is-Purelib: true\nTag: py3-none-any\n"
+    )
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / f"{PACKAGE}-{version}-py3-none-any.whl"
     _write(path, members, record=f"{info}/RECORD")
@@ -83,11 +88,16 @@ def _version(path: Path) -> str:
     for node in ast.parse(path.read_text(encoding="utf-8")).body:
         if (
             isinstance(node, ast.Assign)
-            and any(isinstance(target, ast.Name) and target.id == "__version__" for target in node.targets)
+            and any(
+                isinstance(target, ast.Name) and target.id == "__version__"
+                for target in node.targets
+            )
             and isinstance(node.value, ast.Constant)
         ):
             return str(node.value.value)
-    raise TerradaskError(f"{path} has no __version__.", advice="Install terradask again: its files are damaged.")
+    raise TerradaskError(
+        f"{path} has no __version__.", advice="Install terradask again: its files are damaged."
+    )
 
 
 def _metadata(version: str) -> bytes:
@@ -105,7 +115,9 @@ def _metadata(version: str) -> bytes:
 
 
 def _write(path: Path, members: dict[str, bytes], *, record: str) -> None:
-    entries = [f"{name},sha256={_digest(data)},{len(data)}" for name, data in sorted(members.items())]
+    entries = [
+        f"{name},sha256={_digest(data)},{len(data)}" for name, data in sorted(members.items())
+    ]
     record_bytes = ("\n".join([*entries, f"{record},,"]) + "\n").encode()
     with zipfile.ZipFile(path, "w", zipfile.ZIP_STORED) as archive:
         for name, data in [*sorted(members.items()), (record, record_bytes)]:

@@ -1,4 +1,6 @@
-"""Ingress to schedulers: rules for security groups, and whether a cluster's are within its network's. Pure."""
+"""Ingress to schedulers: rules for security groups, and whether a cluster's are within its
+network's. Pure.
+"""
 
 from __future__ import annotations
 
@@ -11,12 +13,21 @@ from terradask_modules.ingress import Ingress, first_closed, is_within
 from terradask_stacks.errors import Finding, SettingsError
 
 if TYPE_CHECKING:
-    from terradask_stacks.settings import ClusterSettings, IngressRule, NetworkSettings, WorkspaceSettings
+    from terradask_stacks.settings import (
+        ClusterSettings,
+        IngressRule,
+        NetworkSettings,
+        WorkspaceSettings,
+    )
 
 
 def openings(rules: Iterable[IngressRule]) -> list[Ingress]:
     """Return rules for security groups: one for each range of ports."""
-    return [Ingress(ports=ports, cidr=rule.cidr, description=rule.description) for rule in rules for ports in rule.port_ranges]
+    return [
+        Ingress(ports=ports, cidr=rule.cidr, description=rule.description)
+        for rule in rules
+        for ports in rule.port_ranges
+    ]
 
 
 def uncovered(wanted: Iterable[IngressRule], allowed: Sequence[IngressRule]) -> list[str]:
@@ -32,15 +43,20 @@ def uncovered(wanted: Iterable[IngressRule], allowed: Sequence[IngressRule]) -> 
     missing = []
     for opening in openings(wanted):
         block = ip_network(opening.cidr)
-        around = [other.ports for other in openings(allowed) if is_within(block, ip_network(other.cidr))]
+        around = [
+            other.ports for other in openings(allowed) if is_within(block, ip_network(other.cidr))
+        ]
         first = first_closed(opening.ports, around)
         if first is not None:
             missing.append(str(replace(opening, ports=(first, opening.ports[1]))))
     return missing
 
 
-def check_ingress(workspace: WorkspaceSettings, network: NetworkSettings, cluster: ClusterSettings) -> None:
-    """Refuse a cluster's own rules that allow the whole internet, or more than a network that all clusters share.
+def check_ingress(
+    workspace: WorkspaceSettings, network: NetworkSettings, cluster: ClusterSettings
+) -> None:
+    """Refuse a cluster's own rules that allow the whole internet, or more than a network that all
+    clusters share.
 
     Parameters
     ----------
@@ -58,16 +74,22 @@ def check_ingress(workspace: WorkspaceSettings, network: NetworkSettings, cluste
     """
     rules = cluster.own_ingress or []
     anywhere = [rule.cidr for rule in rules if rule.is_anywhere]
-    where = "cluster.ingress" if cluster.allow_ingress_from is None else "cluster.allow_ingress_from"
+    where = (
+        "cluster.ingress" if cluster.allow_ingress_from is None else "cluster.allow_ingress_from"
+    )
     if anywhere and not network.allow_ingress_from_anywhere:
         raise SettingsError(
             [
                 Finding(
                     where=where,
-                    problem="this is the whole internet, and the network does not allow clusters to open themselves to it",
+                    problem=(
+                        "this is the whole internet, and the network does not allow clusters "
+                        "to open themselves to it"
+                    ),
                     given=anywhere[0],
                     allowed="the addresses that your clients come from, such as 203.0.113.7/32",
-                    advice="name the address of your office, VPN or machine: Dask runs any code that a client sends. If you "
+                    advice="name the address of your office, VPN or machine: Dask runs any code "
+                    "that a client sends. If you "
                     "really want this: "
                     "network.allow_ingress_from_anywhere = true, and terradask apply network",
                 )
@@ -80,18 +102,28 @@ def check_ingress(workspace: WorkspaceSettings, network: NetworkSettings, cluste
         [
             Finding(
                 where=where,
-                problem="clusters of this workspace share their security groups, which don't allow this",
+                problem=(
+                    "clusters of this workspace share their security groups, which don't allow this"
+                ),
                 given=", ".join(missing),
                 allowed=", ".join(map(str, openings(network.ingress))) or "nothing",
-                advice="add it to network.ingress, which admits it to every cluster, and run: terradask apply network; or give clusters "
-                'security groups of their own: workspace.isolation = "cluster"; or reach schedulers with no inbound rule: '
+                advice="add it to network.ingress, which admits it to every cluster, and run: "
+                "terradask apply network; or give clusters "
+                'security groups of their own: workspace.isolation = "cluster"; or reach '
+                "schedulers with no inbound rule: "
                 'cluster.connect = "ssm", with network.session_manager = true',
             )
         ]
     )
 
 
-def check_dashboard_https(workspace: WorkspaceSettings, allowed: Sequence[IngressRule], cluster: ClusterSettings, *, given: bool) -> None:
+def check_dashboard_https(
+    workspace: WorkspaceSettings,
+    allowed: Sequence[IngressRule],
+    cluster: ClusterSettings,
+    *,
+    given: bool,
+) -> None:
     """Refuse a dashboard over HTTPS that no rule admits browsers to.
 
     Parameters
@@ -112,7 +144,11 @@ def check_dashboard_https(workspace: WorkspaceSettings, allowed: Sequence[Ingres
     """
     if not cluster.use_dashboard_https or given:
         return
-    section = "network" if workspace.isolation == "workspace" or cluster.own_ingress is None else "cluster"
+    section = (
+        "network"
+        if workspace.isolation == "workspace" or cluster.own_ingress is None
+        else "cluster"
+    )
     rules = allowed if section == "network" else cluster.own_ingress or ()
     port = cluster.dashboard_https_port
     if any(first <= port <= last for first, last in (one.ports for one in openings(rules))):
@@ -124,7 +160,9 @@ def check_dashboard_https(workspace: WorkspaceSettings, allowed: Sequence[Ingres
                 problem=f"no rule of {section}.ingress admits the port of the dashboard over HTTPS",
                 given=f"cluster.dashboard_https_port = {port}",
                 allowed=", ".join(map(str, openings(rules))) or "nothing",
-                advice=f'add {{ ports = [{port}], cidr = "THEIR.ADDRESSES/24" }} to {section}.ingress'
+                advice=(
+                    f'add {{ ports = [{port}], cidr = "THEIR.ADDRESSES/24" }} to {section}.ingress'
+                )
                 + (" and run: terradask apply network" if section == "network" else ""),
             )
         ]

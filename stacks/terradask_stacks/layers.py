@@ -48,18 +48,27 @@ class Layers:
         self._above: dict[str, Any] = {}
 
     def values(self) -> dict[str, Any]:
-        """Return the merged layers, for `Settings`; afterwards the origins of declared clusters are known."""
-        values: dict[str, Any] = {section: dict(content) for section, content in self._values.items()}
+        """Return the merged layers, for `Settings`; afterwards the origins of declared clusters are
+        known.
+        """
+        values: dict[str, Any] = {
+            section: dict(content) for section, content in self._values.items()
+        }
         if self._declared:
             below = self._values.get("cluster", {})
-            values[DECLARED] = {name: _merged(_merged(below, own), self._above) for name, own in self._declared.items()}
+            values[DECLARED] = {
+                name: _merged(_merged(below, own), self._above)
+                for name, own in self._declared.items()
+            }
             for name, own in self._declared.items():
                 self._inherit_origins(name, own)
         if self._above:
             values["cluster"] = _merged(values.get("cluster", {}), self._above)
         return values
 
-    def add(self, layer: Mapping[str, Any], origin: Origin, *, above_declared: bool = False) -> None:
+    def add(
+        self, layer: Mapping[str, Any], origin: Origin, *, above_declared: bool = False
+    ) -> None:
         """Lay values over the earlier ones.
 
         Parameters
@@ -74,7 +83,13 @@ class Layers:
         sections = Settings.model_fields
         for section, content in layer.items():
             if section not in sections:
-                self._unknown(origin(section), f"there is no section {section!r}", section, list(sections), content)
+                self._unknown(
+                    origin(section),
+                    f"there is no section {section!r}",
+                    section,
+                    list(sections),
+                    content,
+                )
             elif content is None:
                 continue
             elif not isinstance(content, Mapping):
@@ -82,7 +97,11 @@ class Layers:
             elif section == DECLARED:
                 self._add_declared(content, origin)
             else:
-                target = self._above if above_declared and section == "cluster" else self._values.setdefault(section, {})
+                target = (
+                    self._above
+                    if above_declared and section == "cluster"
+                    else self._values.setdefault(section, {})
+                )
                 _take_back(target, content, _EXCLUDED_BY)
                 for key, value in content.items():
                     self._set(target, section, key, value, origin)
@@ -91,11 +110,21 @@ class Layers:
         """Lay ``TERRADASK_<SECTION>__<KEY>`` variables over the earlier values."""
         said: dict[str, dict[str, tuple[str, Any]]] = {}
         for variable, text in sorted(environ.items()):
-            if not variable.startswith(PREFIX) or variable in self._reserved or variable.startswith(_RESERVED_PREFIXES):
+            if (
+                not variable.startswith(PREFIX)
+                or variable in self._reserved
+                or variable.startswith(_RESERVED_PREFIXES)
+            ):
                 continue
             section, separator, key = variable.removeprefix(PREFIX).lower().partition("__")
             if not separator or section not in _sections() or key not in _fields_of(section):
-                self._unknown(variable, "no setting has this variable", variable, [*_variables(), *self._reserved], text)
+                self._unknown(
+                    variable,
+                    "no setting has this variable",
+                    variable,
+                    [*_variables(), *self._reserved],
+                    text,
+                )
                 continue
             said.setdefault(section, {})[key] = (variable, _parse(text, _fields_of(section)[key]))
         for section, content in said.items():
@@ -113,19 +142,33 @@ class Layers:
             for key, value in content.items():
                 self._set(target, f"{DECLARED}.{name}", key, value, origin)
 
-    def _set(self, target: dict[str, Any], section: str, key: str, value: Any, origin: Origin) -> None:
+    def _set(
+        self, target: dict[str, Any], section: str, key: str, value: Any, origin: Origin
+    ) -> None:
         name = f"{section}.{key}"
         fields = _fields_of(section)
         if key not in fields:
             elsewhere = [f"{other}.{key}" for other in _sections() if key in _fields_of(other)]
-            self._unknown(origin(name), f"[{section}] has no setting {key!r}", key, elsewhere or list(fields), value)
+            self._unknown(
+                origin(name),
+                f"[{section}] has no setting {key!r}",
+                key,
+                elsewhere or list(fields),
+                value,
+            )
             return
         present = target.get(key)
-        target[key] = _merged(present, value, key) if isinstance(present, Mapping) and isinstance(value, Mapping) else value
+        target[key] = (
+            _merged(present, value, key)
+            if isinstance(present, Mapping) and isinstance(value, Mapping)
+            else value
+        )
         self.origins[name] = origin(name)
         if isinstance(value, Mapping):
             tables = key == _GROUPS
-            self.origins.update({f"{name}.{item}": origin(f"{name}.{item}" if tables else name) for item in value})
+            self.origins.update(
+                {f"{name}.{item}": origin(f"{name}.{item}" if tables else name) for item in value}
+            )
 
     def _inherit_origins(self, name: str, own: Mapping[str, Any]) -> None:
         """Record the origins of the values that a declared cluster takes from ``[cluster]``."""
@@ -136,9 +179,16 @@ class Layers:
                 self.origins[f"{DECLARED}.{name}.{key}"] = origin
 
     def _no_table(self, where: str, given: Any, section: str) -> None:
-        fields = ", ".join(_fields_of(section)) if section != DECLARED else "a table for each cluster"
+        fields = (
+            ", ".join(_fields_of(section)) if section != DECLARED else "a table for each cluster"
+        )
         self.findings.append(
-            Finding(where=where, problem="a section is a table of settings", given=given, allowed=f"[{section}] with {fields}")
+            Finding(
+                where=where,
+                problem="a section is a table of settings",
+                given=given,
+                allowed=f"[{section}] with {fields}",
+            )
         )
 
     def _unknown(self, where: str, problem: str, name: str, known: list[str], given: Any) -> None:
@@ -148,7 +198,9 @@ class Layers:
                 where=where,
                 problem=problem,
                 given=given,
-                allowed=", ".join(known) if len(known) <= 30 else "TERRADASK_<SECTION>__<KEY>; see docs/settings.md",
+                allowed=", ".join(known)
+                if len(known) <= 30
+                else "TERRADASK_<SECTION>__<KEY>; see docs/settings.md",
                 advice=f"did you mean {near}?" if near else "remove it",
             )
         )
@@ -158,10 +210,16 @@ def _always(origin: str) -> Origin:
     return lambda _name: origin
 
 
-def _take_back(below: dict[str, Any], above: Mapping[str, Any], excluded_by: Mapping[str, tuple[str, ...]]) -> None:
-    """Remove what a layer excludes and doesn't set itself: a request for cores replaces types that were named before."""
+def _take_back(
+    below: dict[str, Any], above: Mapping[str, Any], excluded_by: Mapping[str, tuple[str, ...]]
+) -> None:
+    """Remove what a layer excludes and doesn't set itself: a request for cores replaces types that
+    were named before.
+    """
     for said, value in above.items():
-        for excluded in excluded_by.get(said, ()) if value is not None and value is not False else ():
+        for excluded in (
+            excluded_by.get(said, ()) if value is not None and value is not False else ()
+        ):
             if excluded not in above:
                 below.pop(excluded, None)
 
@@ -175,7 +233,11 @@ def _merged(below: Mapping[str, Any], above: Mapping[str, Any], *inside: str) ->
         _take_back(result, above, EXCLUDED_BY_IN_GROUP)
     for key, value in above.items():
         old = result.get(key)
-        result[key] = _merged(old, value, *inside, key) if isinstance(old, Mapping) and isinstance(value, Mapping) else value
+        result[key] = (
+            _merged(old, value, *inside, key)
+            if isinstance(old, Mapping) and isinstance(value, Mapping)
+            else value
+        )
     return result
 
 
@@ -209,7 +271,9 @@ def _parse(text: str, setting: FieldInfo) -> Any:
 
 
 def with_underscores(config: Mapping[str, Any]) -> dict[str, Any]:
-    """Return Dask's configuration with ``_`` in the names of settings; its users write ``-`` or ``_``."""
+    """Return Dask's configuration with ``_`` in the names of settings; its users write ``-`` or
+    ``_``.
+    """
 
     def plain(name: Any) -> str:
         return str(name).replace("-", "_")
@@ -219,7 +283,11 @@ def with_underscores(config: Mapping[str, Any]) -> dict[str, Any]:
             return content
         written = {plain(key): value for key, value in content.items()}
         groups = written.get(_GROUPS)
-        return {**written, _GROUPS: {name: table(own) for name, own in groups.items()}} if isinstance(groups, Mapping) else written
+        return (
+            {**written, _GROUPS: {name: table(own) for name, own in groups.items()}}
+            if isinstance(groups, Mapping)
+            else written
+        )
 
     return {
         # Names of declared clusters may have hyphens, and keep them.

@@ -1,7 +1,8 @@
-"""Load settings from ``terradask.toml``, Dask's configuration, environment variables and arguments, in this order.
+"""Load settings from ``terradask.toml``, Dask's configuration, environment variables and arguments,
+in this order.
 
-Each value's origin is kept, so that an error names the file, variable or argument to change, and every problem is
-reported at once.
+Each value's origin is kept, so that an error names the file, variable or argument to change, and
+every problem is reported at once.
 """
 
 from __future__ import annotations
@@ -45,7 +46,8 @@ class LoadedSettings:
     state_dir
         ``TERRADASK_STATE_DIR``, else ``<root>/.terradask``.
     out_dir
-        Where stacks are synthesised and Terraform runs: ``cdktf.out`` under the root, or under ``TERRADASK_STATE_DIR``.
+        Where stacks are synthesised and Terraform runs: ``cdktf.out`` under the root, or under
+        ``TERRADASK_STATE_DIR``.
     lock_path
         The file of locked answers.
     origins
@@ -73,12 +75,13 @@ def load_settings(
     Parameters
     ----------
     path
-        A ``terradask.toml``, or its folder. By default it is searched from the working directory upwards; it may be absent.
+        A ``terradask.toml``, or its folder. By default it is searched from the working directory
+        upwards; it may be absent.
     environ
         Environment variables; by default the process's.
     dask_config
-        Dask's configuration under ``terradask``. Keys may be written with ``-`` or ``_``. Its ``backend-options`` are defaults:
-        the file overrides them.
+        Dask's configuration under ``terradask``. Keys may be written with ``-`` or ``_``. Its
+        ``backend-options`` are defaults: the file overrides them.
     overrides
         Arguments of a call: ``{"cluster": {"n_workers": 4}}``.
 
@@ -102,7 +105,11 @@ def load_settings(
         layers.add(_read_toml(found), lambda name: f"{name} in {found}")
     layers.add(config, lambda name: f"terradask.{name} in Dask's configuration")
     layers.add_environment(environ)
-    layers.add(overrides or {}, lambda name: f"argument {name.partition('.')[2] or name}", above_declared=True)
+    layers.add(
+        overrides or {},
+        lambda name: f"argument {name.partition('.')[2] or name}",
+        above_declared=True,
+    )
     settings = _validated(layers)
     root = found.parent if found is not None else _user_folder()
     given = environ.get(STATE_DIR_VARIABLE)
@@ -206,7 +213,9 @@ def _parsed(text: str, path: Path) -> dict[str, Any]:
 
 
 def _broken(path: Path, how: str, error: Exception) -> SettingsError:
-    return SettingsError([Finding(where=str(path), problem=f"the file {how}: {error}", advice="correct the file")])
+    return SettingsError(
+        [Finding(where=str(path), problem=f"the file {how}: {error}", advice="correct the file")]
+    )
 
 
 def _user_folder() -> Path:

@@ -1,6 +1,7 @@
 """Answers that depend on time, caller or account: found once, locked, and used until a refresh.
 
-``terradask.lock.json`` makes a laptop and a CI job plan the same. Nothing here calls AWS; terradask's runtime does and fills these models.
+``terradask.lock.json`` makes a laptop and a CI job plan the same. Nothing here calls AWS;
+terradask's runtime does and fills these models.
 """
 
 from __future__ import annotations
@@ -28,8 +29,12 @@ class NetworkLock(_Model):
     """What the network's stack was made from, in addition to its settings."""
 
     account: str = Field(pattern=r"^[0-9]{12}$", description="The AWS account's number.")
-    partition: str = Field(default="aws", description="aws, aws-cn or aws-us-gov: the first part of every ARN.")
-    zones: dict[str, int] = Field(description="Zone name -> slot in the network's block. A zone keeps its slot.")
+    partition: str = Field(
+        default="aws", description="aws, aws-cn or aws-us-gov: the first part of every ARN."
+    )
+    zones: dict[str, int] = Field(
+        description="Zone name -> slot in the network's block. A zone keeps its slot."
+    )
     image_ids: dict[Architecture, str] = Field(description="Architecture -> image id.")
 
 
@@ -37,21 +42,49 @@ class ClusterLock(_Model):
     """What a cluster's stack was made from, in addition to its settings."""
 
     account: str = Field(pattern=r"^[0-9]{12}$", description="The AWS account's number.")
-    partition: str = Field(default="aws", description="aws, aws-cn or aws-us-gov: the first part of every ARN.")
+    partition: str = Field(
+        default="aws", description="aws, aws-cn or aws-us-gov: the first part of every ARN."
+    )
     zone: str = Field(description="The zone of the cluster.")
-    zone_is_default: bool = Field(default=False, description="The zone was not chosen: it was the network's first.")
+    zone_is_default: bool = Field(
+        default=False, description="The zone was not chosen: it was the network's first."
+    )
     worker_zones: dict[str, list[str]] = Field(
-        default={}, description="Group of workers -> its zones, if workers may be in several. Empty: all are in the cluster's zone."
+        default={},
+        description=(
+            "Group of workers -> its zones, if workers may be in several. Empty: all are "
+            "in the cluster's zone."
+        ),
     )
-    architecture: Architecture = Field(default="x86_64", description="Processor architecture of all hosts.")
-    scheduler_instance_types: list[str] = Field(min_length=1, description="Types of the scheduler's group, in order.")
-    worker_instance_types: list[str] = Field(min_length=1, description="Types of the workers' group, in order.")
-    group_instance_types: dict[str, list[str]] = Field(default={}, description="Named group of workers -> its types, in order.")
+    architecture: Architecture = Field(
+        default="x86_64", description="Processor architecture of all hosts."
+    )
+    scheduler_instance_types: list[str] = Field(
+        min_length=1, description="Types of the scheduler's group, in order."
+    )
+    worker_instance_types: list[str] = Field(
+        min_length=1, description="Types of the workers' group, in order."
+    )
+    group_instance_types: dict[str, list[str]] = Field(
+        default={}, description="Named group of workers -> its types, in order."
+    )
     asked: dict[str, dict[str, Any]] | None = Field(
-        default=None, description="Group -> the hardware that was requested for it. None: an older lock, of types by name or the default."
+        default=None,
+        description=(
+            "Group -> the hardware that was requested for it. None: an older lock, of "
+            "types by name or the default."
+        ),
     )
-    reasons: dict[str, str] = Field(default={}, description="Group -> the reason for its types, in a line; zone -> the reason for it.")
-    creator: str | None = Field(default=None, description="ARN of the IAM principal that a cluster is private to. None: it is not private.")
+    reasons: dict[str, str] = Field(
+        default={},
+        description="Group -> the reason for its types, in a line; zone -> the reason for it.",
+    )
+    creator: str | None = Field(
+        default=None,
+        description=(
+            "ARN of the IAM principal that a cluster is private to. None: it is not private."
+        ),
+    )
 
 
 class LockFile(_Model):
@@ -83,7 +116,8 @@ def assign_slots(existing: Mapping[str, int], zones: Iterable[str]) -> dict[str,
     Returns
     -------
     dict
-        A slot for each wanted zone: the one it had, else the lowest that no wanted or earlier zone holds.
+        A slot for each wanted zone: the one it had, else the lowest that no wanted or earlier zone
+        holds.
     """
     wanted = sorted(set(zones))
     taken = set(existing.values())
@@ -104,7 +138,9 @@ def read_lock(path: Path) -> LockFile:
     except FileNotFoundError:
         return LockFile()
     except (OSError, UnicodeDecodeError) as error:
-        raise LockError(f"{path} can't be read: {error}", advice="make the file readable") from error
+        raise LockError(
+            f"{path} can't be read: {error}", advice="make the file readable"
+        ) from error
     try:
         document = json.loads(text)
     except ValueError as error:

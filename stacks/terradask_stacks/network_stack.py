@@ -1,4 +1,6 @@
-"""The baseline of a workspace: network, firewall, roles, logs, bucket, launch templates, and the object that describes them."""
+"""The baseline of a workspace: network, firewall, roles, logs, bucket, launch templates, and the
+object that describes them.
+"""
 
 from __future__ import annotations
 
@@ -47,7 +49,9 @@ class WheelObject:
 
 
 def nat_zones(nat: str, slots: dict[str, int]) -> list[str]:
-    """Return the zones that get a NAT gateway, the one with the lowest slot first: adding a zone doesn't move it."""
+    """Return the zones that get a NAT gateway, the one with the lowest slot first: adding a zone
+    doesn't move it.
+    """
     by_slot = sorted(slots, key=lambda zone: slots[zone])
     return {"none": [], "single": by_slot[:1], "per_zone": by_slot}[nat]
 
@@ -55,9 +59,10 @@ def nat_zones(nat: str, slots: dict[str, int]) -> list[str]:
 class NetworkStack(TerraformStack):
     """The network baseline that all clusters of a workspace share.
 
-    Resources created: see the constructs in ``terradask_modules``; in addition ``workspace.json`` and the host program's wheel
-    as objects in the bucket. What the settings name as given is used and not made. NAT gateways and interface endpoints cost by the
-    hour; everything else costs next to nothing.
+    Resources created: see the constructs in ``terradask_modules``; in addition ``workspace.json``
+    and the host program's wheel as objects in the bucket. What the settings name as given is used
+    and not made. NAT gateways and interface endpoints cost by the hour; everything else costs next
+    to nothing.
 
     If applying is interrupted, applying again finishes; destroying removes what was made.
 
@@ -72,7 +77,8 @@ class NetworkStack(TerraformStack):
     wheel
         The host program.
     state_dir
-        Folder of terradask's state; by default ``.terradask`` beside ``cdktf.out``, by a relative path.
+        Folder of terradask's state; by default ``.terradask`` beside ``cdktf.out``, by a relative
+        path.
     """
 
     def __init__(
@@ -100,8 +106,16 @@ class NetworkStack(TerraformStack):
         self._roles = self._identify(network)
         self._isolated = self._isolate(network) if workspace.isolation == "cluster" else None
         key = network.kms_key_arn
-        Logs(self, workspace=workspace.name, retention_days=network.log_retention_days, kms_key_arn=key, tags=self._tags)
-        storage = Storage(self, name=self._bucket, partition=lock.partition, kms_key_arn=key, tags=self._tags)
+        Logs(
+            self,
+            workspace=workspace.name,
+            retention_days=network.log_retention_days,
+            kms_key_arn=key,
+            tags=self._tags,
+        )
+        storage = Storage(
+            self, name=self._bucket, partition=lock.partition, kms_key_arn=key, tags=self._tags
+        )
         storage.put(
             "host-wheel",
             key=wheel.key,
@@ -110,7 +124,8 @@ class NetworkStack(TerraformStack):
             content_type="application/zip",
         )
         self._image_ids = {
-            architecture: network.images.get(architecture, image_id) for architecture, image_id in sorted(lock.image_ids.items())
+            architecture: network.images.get(architecture, image_id)
+            for architecture, image_id in sorted(lock.image_ids.items())
         }
         self._user_data_base64 = self._user_data()
         self._templates = self._launch_templates(network)
@@ -124,7 +139,11 @@ class NetworkStack(TerraformStack):
     def _keep_state(self, state_dir: Path | None) -> None:
         workspace, state = self._settings.workspace, self._settings.state
         if state.backend == "local":
-            path = str(state_dir / "state" / "network.tfstate") if state_dir is not None else RELATIVE_STATE
+            path = (
+                str(state_dir / "state" / "network.tfstate")
+                if state_dir is not None
+                else RELATIVE_STATE
+            )
             LocalBackend(self, path=path)
             return
         S3Backend(
@@ -141,7 +160,10 @@ class NetworkStack(TerraformStack):
     def _given(self, network: NetworkSettings) -> GivenNetwork | None:
         if network.vpc_id is None:
             return None
-        subnets = {zone: {"scheduler": ids.scheduler, "worker": ids.worker} for zone, ids in network.subnets.items()}
+        subnets = {
+            zone: {"scheduler": ids.scheduler, "worker": ids.worker}
+            for zone, ids in network.subnets.items()
+        }
         return GivenNetwork(self, vpc_id=network.vpc_id, subnets=subnets)
 
     def _network(self, network: NetworkSettings) -> Network:
@@ -175,7 +197,10 @@ class NetworkStack(TerraformStack):
     def _guard(self, network: NetworkSettings) -> dict[str, str]:
         """Return role -> security group."""
         if network.security_groups is not None:
-            return {"scheduler": network.security_groups.scheduler, "worker": network.security_groups.worker}
+            return {
+                "scheduler": network.security_groups.scheduler,
+                "worker": network.security_groups.worker,
+            }
         workspace, vpc = self._settings.workspace, self._vpc
         own = isinstance(vpc, Network)
         firewall = Firewall(
@@ -186,7 +211,10 @@ class NetworkStack(TerraformStack):
             s3_prefix_list_id=vpc.s3_prefix_list_id if isinstance(vpc, Network) else None,
             ingress=openings(network.ingress),
             # If the routes to the internet are given, their destinations are too.
-            internet_for_workers=not own or network.nat != "none" or network.public_workers or network.dual_stack,
+            internet_for_workers=not own
+            or network.nat != "none"
+            or network.public_workers
+            or network.dual_stack,
             endpoints=bool(network.interface_endpoints),
             dual_stack=network.dual_stack,
             isolated=self._settings.workspace.isolation == "cluster",
@@ -210,14 +238,20 @@ class NetworkStack(TerraformStack):
         """Return the hosts' identities: role -> role and instance profile."""
         profiles = network.instance_profiles
         if profiles is not None:
-            return GivenIdentity(self, profiles={"scheduler": profiles.scheduler, "worker": profiles.worker}).roles
-        return Identity(self, where=self._scope(), rules=self._role_rules(network), tags=self._tags).roles
+            return GivenIdentity(
+                self, profiles={"scheduler": profiles.scheduler, "worker": profiles.worker}
+            ).roles
+        return Identity(
+            self, where=self._scope(), rules=self._role_rules(network), tags=self._tags
+        ).roles
 
     def _isolate(self, network: NetworkSettings) -> ForIsolated:
         """Create the permissions boundary of clusters' own roles, if the company gives none."""
         where, boundary = self._scope(), network.permissions_boundary
         if boundary is None:
-            boundary = Boundary(self, where=where, rules=self._role_rules(network), tags=self._tags).arn
+            boundary = Boundary(
+                self, where=where, rules=self._role_rules(network), tags=self._tags
+            ).arn
         return ForIsolated(
             outside=self._outside,
             permissions_boundary=boundary,

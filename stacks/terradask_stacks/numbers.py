@@ -1,4 +1,6 @@
-"""Read ``n_workers``: a number of workers, or bounds between which a cluster scales itself. Pure."""
+"""Read ``n_workers``: a number of workers, or bounds between which a cluster scales
+itself. Pure.
+"""
 
 from __future__ import annotations
 

@@ -40,7 +40,9 @@ class Baseline:
         return Token.as_string(self.value(*path))
 
     def optional(self, name: str) -> str:
-        """Return the text under a name; null if it is unset, or the network's version doesn't have it."""
+        """Return the text under a name; null if it is unset, or the network's version doesn't have
+        it.
+        """
         # The framework's own `try` loses a null.
         return f"${{try(jsondecode({BASELINE_BODY}).{name}, null)}}"
 
@@ -84,10 +86,11 @@ class OwnTemplates:
     scheduler_ports: Ports = SCHEDULER_PORTS
 
     def isolated(self, scope: Construct) -> Mapping[str, Any]:
-        """Create roles, security groups and launch templates; return role, or group of workers with disks of its own -> template.
+        """Create roles, security groups and launch templates; return role, or group of workers with
+        disks of its own -> template.
 
-        External rules, such as ingress to schedulers, stay with the network: changing them changes no cluster, except those
-        with their own ingress.
+        External rules, such as ingress to schedulers, stay with the network: changing them changes
+        no cluster, except those with their own ingress.
 
         Parameters
         ----------
@@ -110,17 +113,34 @@ class OwnTemplates:
             permissions_boundary=baseline.text("isolated", "permissions_boundary"),
         )
         shared = baseline.value("isolated", "access")
-        access = {"scheduler": Fn.concat([shared, baseline.list_or_none("isolated", "scheduler_access")]), "worker": shared}
+        access = {
+            "scheduler": Fn.concat([shared, baseline.list_or_none("isolated", "scheduler_access")]),
+            "worker": shared,
+        }
         roles = Identity(scope, where=where, rules=rules, access=access, tags=self.tags).roles
-        outside = {"scheduler": ("hosts",) if self.ingress is not None else ("hosts", "clients"), "worker": ("hosts",)}
+        outside = {
+            "scheduler": ("hosts",) if self.ingress is not None else ("hosts", "clients"),
+            "worker": ("hosts",),
+        }
         groups = {
-            role: [firewall.ids[role], *(baseline.text("isolated", "security_groups", group) for group in outside[role])] for role in ROLES
+            role: [
+                firewall.ids[role],
+                *(baseline.text("isolated", "security_groups", group) for group in outside[role]),
+            ]
+            for role in ROLES
         }
         own = [(role, None) for role in ROLES] + [("worker", group) for group in self._groups]
-        return self._templates(scope, [self._host(role, group, groups[role], profile_arn=roles[role].profile_arn) for role, group in own])
+        return self._templates(
+            scope,
+            [
+                self._host(role, group, groups[role], profile_arn=roles[role].profile_arn)
+                for role, group in own
+            ],
+        )
 
     def shared(self, scope: Construct) -> Mapping[str, Any]:
-        """Create only launch templates, for roles and groups of workers with the cluster's own disks; return them by these.
+        """Create only launch templates, for roles and groups of workers with the cluster's own
+        disks; return them by these.
 
         Parameters
         ----------
@@ -129,7 +149,12 @@ class OwnTemplates:
         """
         baseline = self.baseline
         hosts = [
-            self._host(role, group, [baseline.text("security_groups", role)], profile_name=baseline.text("instance_profiles", role))
+            self._host(
+                role,
+                group,
+                [baseline.text("security_groups", role)],
+                profile_name=baseline.text("instance_profiles", role),
+            )
             for role, group in [
                 *((role, None) for role in ROLES if role in self.disks),
                 *(("worker", group) for group in self._groups),
@@ -141,7 +166,9 @@ class OwnTemplates:
     def _groups(self) -> list[str]:
         return [name for name in self.disks if name not in ROLES]
 
-    def _host(self, role: str, group: str | None, security_groups: Sequence[str], **profile: str) -> HostTemplate:
+    def _host(
+        self, role: str, group: str | None, security_groups: Sequence[str], **profile: str
+    ) -> HostTemplate:
         baseline, disk = self.baseline, self.disks.get(group or role, Disk())
         return HostTemplate(
             role=role,
@@ -159,8 +186,14 @@ class OwnTemplates:
 
     @property
     def _instance_type(self) -> tuple[str, ...]:
-        """The path of the templates' instance type: networks of versions before ARM have only the one for x86-64."""
-        return ("instance_type",) if self.architecture == "x86_64" else ("instance_types", self.architecture)
+        """The path of the templates' instance type: networks of versions before ARM have only the
+        one for x86-64.
+        """
+        return (
+            ("instance_type",)
+            if self.architecture == "x86_64"
+            else ("instance_types", self.architecture)
+        )
 
     def _templates(self, scope: Construct, hosts: list[HostTemplate]) -> Mapping[str, Any]:
         templates = Templates(
@@ -171,4 +204,7 @@ class OwnTemplates:
             user_data_base64=self.baseline.text("launch", "user_data_base64"),
             tags=self.tags,
         )
-        return {name: by_architecture[self.architecture] for name, by_architecture in templates.by_name.items()}
+        return {
+            name: by_architecture[self.architecture]
+            for name, by_architecture in templates.by_name.items()
+        }

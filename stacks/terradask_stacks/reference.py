@@ -1,4 +1,5 @@
-"""What users read about settings, made from the models: a starter ``terradask.toml`` and ``docs/settings.md``.
+"""What users read about settings, made from the models: a starter ``terradask.toml`` and
+``docs/settings.md``.
 
 ``python -m terradask_stacks.reference > docs/settings.md``
 """
@@ -18,28 +19,41 @@ from terradask_stacks.layers import DECLARED
 from terradask_stacks.settings import IngressRule, Settings, Waiver, WorkerGroupSettings
 from terradask_stacks.settings.given import InstanceProfiles, SecurityGroups, ZoneSubnets
 
+_KEYS = "arn:aws:kms:us-east-1:123456789012:key"
+_NETWORK_KEY = f'"{_KEYS}/0123abcd-01ab-23cd-45ef-0123456789ab"'
+_STATE_KEY = f'"{_KEYS}/1234abcd-12ab-34cd-56ef-1234567890ab"'
+
 _EXAMPLES: dict[str, str] = {
     "workspace.tags": '{ team = "research" }',
     "network.zones": '["us-east-1a", "us-east-1b"]',
-    "network.ingress": '[{ ports = ["8786-8787"], cidr = "203.0.113.7/32", description = "office" }]',
+    "network.ingress": (
+        '[{ ports = ["8786-8787"], cidr = "203.0.113.7/32", description = "office" }]'
+    ),
     "network.data_buckets": '["my-bucket", "other-bucket/results"]',
     "network.architectures": '["x86_64", "arm64"]',
     "network.image": '"ami-0123456789abcdef0"',
     "network.arm64_image": '"ami-0123456789abcdef1"',
     "network.vpc_id": '"vpc-0123456789abcdef0"',
     "network.subnets": (
-        '{ "us-east-1a" = { scheduler = "subnet-0123456789abcdef0", worker = "subnet-0123456789abcdef1" }, '
-        '"us-east-1b" = { scheduler = "subnet-0123456789abcdef2", worker = "subnet-0123456789abcdef3" } }'
+        '{ "us-east-1a" = { scheduler = "subnet-0123456789abcdef0", worker = '
+        '"subnet-0123456789abcdef1" }, '
+        '"us-east-1b" = { scheduler = "subnet-0123456789abcdef2", worker = '
+        '"subnet-0123456789abcdef3" } }'
     ),
-    "network.security_groups": '{ scheduler = "sg-0123456789abcdef0", worker = "sg-0123456789abcdef1" }',
+    "network.security_groups": (
+        '{ scheduler = "sg-0123456789abcdef0", worker = "sg-0123456789abcdef1" }'
+    ),
     "network.instance_profiles": '{ scheduler = "dask-scheduler", worker = "dask-worker" }',
     "network.permissions_boundary": '"arn:aws:iam::123456789012:policy/boundary"',
-    "network.kms_key_arn": '"arn:aws:kms:us-east-1:123456789012:key/0123abcd-01ab-23cd-45ef-0123456789ab"',
+    "network.kms_key_arn": _NETWORK_KEY,
     "state.bucket": '"my-state-bucket"',
-    "state.kms_key_arn": '"arn:aws:kms:us-east-1:123456789012:key/1234abcd-12ab-34cd-56ef-1234567890ab"',
+    "state.kms_key_arn": _STATE_KEY,
     "policy.rego_folder": '"policy"',
     "policy.max_hourly_cost_usd": "25",
-    "policy.waivers": '[{ check = "P3", address = "aws_launch_template.worker-*", reason = "until NAT is there", expires = 2027-01-01 }]',
+    "policy.waivers": (
+        '[{ check = "P3", address = "aws_launch_template.worker-*", reason = "until '
+        'NAT is there", expires = 2027-01-01 }]'
+    ),
     "cluster.worker_vm_types": '["m6i.xlarge", "m5.xlarge"]',
     "cluster.worker_cpu": "[4, 8]",
     "cluster.worker_memory": '"32 GiB"',
@@ -148,7 +162,11 @@ def starter_toml() -> str:
     for section, model in _sections():
         parts.append(f"[{section}]")
         for key, field in model.model_fields.items():
-            parts.extend(textwrap.wrap(str(field.description), 110, initial_indent="# ", subsequent_indent="# "))
+            parts.extend(
+                textwrap.wrap(
+                    str(field.description), 110, initial_indent="# ", subsequent_indent="# "
+                )
+            )
             value = _EXAMPLES.get(f"{section}.{key}") or _toml(_default(field))
             parts.append(f"#{key} = {value}\n")
     parts.append(_DECLARED_EXAMPLE)
@@ -167,7 +185,11 @@ def settings_markdown() -> str:
 
 
 def _sections() -> list[tuple[str, type[BaseModel]]]:
-    return [(name, _as_model(field.annotation)) for name, field in Settings.model_fields.items() if name != DECLARED]
+    return [
+        (name, _as_model(field.annotation))
+        for name, field in Settings.model_fields.items()
+        if name != DECLARED
+    ]
 
 
 def _as_model(annotation: Any) -> type[BaseModel]:
@@ -200,7 +222,11 @@ def _shown(value: Any) -> str:
 
 def _toml(value: Any) -> str:
     if isinstance(value, dict):
-        return "{ " + ", ".join(f"{key} = {_toml(item)}" for key, item in value.items()) + " }" if value else "{}"
+        return (
+            "{ " + ", ".join(f"{key} = {_toml(item)}" for key, item in value.items()) + " }"
+            if value
+            else "{}"
+        )
     return json.dumps(value)
 
 
@@ -223,7 +249,9 @@ def _type_words(annotation: Any) -> str:
     if annotation in _WORDS:
         words = _WORDS[annotation]
     elif origin is Literal:
-        words = ", ".join(f"`{value if isinstance(value, str) else json.dumps(value)}`" for value in arguments)
+        words = ", ".join(
+            f"`{value if isinstance(value, str) else json.dumps(value)}`" for value in arguments
+        )
     elif origin is list:
         words = f"list of {_type_words(arguments[0])}"
     elif origin is dict:
@@ -231,7 +259,9 @@ def _type_words(annotation: Any) -> str:
     elif hasattr(annotation, "__metadata__"):
         words = _type_words(annotation.__origin__)
     else:
-        words = " or ".join(dict.fromkeys(_type_words(part) for part in arguments if part is not type(None)))
+        words = " or ".join(
+            dict.fromkeys(_type_words(part) for part in arguments if part is not type(None))
+        )
     return words
 
 

@@ -1,7 +1,9 @@
-"""Synthesise settings and locked answers to folders in which Terraform, or the ``cdktf`` command, runs.
+"""Synthesise settings and locked answers to folders in which Terraform, or the ``cdktf`` command,
+runs.
 
-The same settings and answers always give the same bytes, so results are cached: a second synthesis of the same starts no
-Node process and doesn't import the framework. Clusters that differ only in their names are synthesised once.
+The same settings and answers always give the same bytes, so results are cached: a second synthesis
+of the same starts no Node process and doesn't import the framework. Clusters that differ only in
+their names are synthesised once.
 """
 
 from __future__ import annotations
@@ -67,7 +69,8 @@ def synthesize(
     state_dir
         Folder of terradask's state, if it isn't ``.terradask`` next to ``out_dir``.
     lock_hcl
-        The provider's lock file to put into each folder; by default the one that ships with terradask.
+        The provider's lock file to put into each folder; by default the one that ships with
+        terradask.
     cache_dir
         Folder of earlier results; by default none is used.
 
@@ -178,11 +181,19 @@ class _Job:
         """Return the same for a cluster of another name."""
         if self.cluster is None or name == self.name:
             return self
-        return replace(self, name=name, lock=LockFile(clusters={name: self.lock.clusters[self.name]}))
+        return replace(
+            self, name=name, lock=LockFile(clusters={name: self.lock.clusters[self.name]})
+        )
 
     def nameless(self) -> _Job:
-        """Return the same with the placeholder's name, if its own can replace it: an isolated cluster's roles shorten it."""
-        if self.cluster is None or self.settings.workspace.isolation == "cluster" or _STAND_IN in json.dumps(self.facts()):
+        """Return the same with the placeholder's name, if its own can replace it: an isolated
+        cluster's roles shorten it.
+        """
+        if (
+            self.cluster is None
+            or self.settings.workspace.isolation == "cluster"
+            or _STAND_IN in json.dumps(self.facts())
+        ):
             return self
         return self.renamed(_STAND_IN)
 
@@ -237,7 +248,10 @@ def _texts(jobs: Mapping[str, _Job], wheel: _Wheel, cache_dir: Path | None) -> d
     """Return each stack's JSON, from the cache if possible."""
     nameless = {name: job.nameless() for name, job in jobs.items()}
     code = _code_digest(wheel) if cache_dir is not None else ""
-    keys = {name: _digest(json.dumps({"code": code, **job.facts()}, sort_keys=True)) for name, job in nameless.items()}
+    keys = {
+        name: _digest(json.dumps({"code": code, **job.facts()}, sort_keys=True))
+        for name, job in nameless.items()
+    }
     distinct = {key: nameless[name] for name, key in keys.items()}
     texts = _kept(distinct, cache_dir)
     missing = {key: job for key, job in distinct.items() if key not in texts}
@@ -266,12 +280,17 @@ def _kept_file(cache_dir: Path, key: str) -> Path:
 
 
 def _rendered(jobs: Mapping[str, _Job]) -> dict[str, str]:
-    """Synthesise all stacks together, importing the framework; those with the placeholder's name temporarily need different names."""
+    """Synthesise all stacks together, importing the framework; those with the placeholder's name
+    temporarily need different names.
+    """
     if not jobs:
         return {}
     from terradask_stacks.app import render
 
-    names = {key: f"{_STAND_IN}-{number}" if job.name == _STAND_IN else job.name for number, (key, job) in enumerate(jobs.items())}
+    names = {
+        key: f"{_STAND_IN}-{number}" if job.name == _STAND_IN else job.name
+        for number, (key, job) in enumerate(jobs.items())
+    }
     texts = render({names[key]: job.renamed(names[key]).inputs() for key, job in jobs.items()})
     return {key: texts[names[key]].replace(names[key], job.name) for key, job in jobs.items()}
 
@@ -314,7 +333,9 @@ def _manifest(stacks: Sequence[str]) -> str:
         return {
             "annotations": [],
             "constructPath": name,
-            "dependencies": [NETWORK_STACK] if name != NETWORK_STACK and NETWORK_STACK in stacks else [],
+            "dependencies": [NETWORK_STACK]
+            if name != NETWORK_STACK and NETWORK_STACK in stacks
+            else [],
             "name": name,
             "stackMetadataPath": f"stacks/{name}/metadata.json",
             "synthesizedStackPath": f"stacks/{name}/cdk.tf.json",

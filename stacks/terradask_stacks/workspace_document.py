@@ -18,7 +18,11 @@ from terradask_stacks.settings import NetworkSettings, Settings
 WORKSPACE_FORMAT = 1
 
 #: Settings of the network for given resources -> their name in ``workspace.json``.
-_GIVEN = {"vpc_id": "vpc", "security_groups": "security_groups", "instance_profiles": "instance_profiles"}
+_GIVEN = {
+    "vpc_id": "vpc",
+    "security_groups": "security_groups",
+    "instance_profiles": "instance_profiles",
+}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -44,7 +48,9 @@ class Made:
 
 @dataclass(frozen=True, kw_only=True)
 class ForIsolated:
-    """What clusters with roles, security groups and launch templates of their own need of the network."""
+    """What clusters with roles, security groups and launch templates of their own need of the
+    network.
+    """
 
     #: ``clients`` and ``hosts`` -> security group.
     outside: Mapping[str, str]
@@ -56,7 +62,9 @@ class ForIsolated:
 
 
 def given_parts(network: NetworkSettings) -> list[str]:
-    """Return what the network uses but doesn't create: ``vpc``, ``security_groups``, ``instance_profiles``."""
+    """Return what the network uses but doesn't create: ``vpc``, ``security_groups``,
+    ``instance_profiles``.
+    """
     return [part for setting, part in _GIVEN.items() if getattr(network, setting) is not None]
 
 
@@ -106,7 +114,9 @@ def workspace_document(settings: Settings, made: Made) -> dict[str, Any]:
         "launch": _launch(made, network),
         "cluster_launch_templates": network.cluster_launch_templates,
         "isolation": workspace.isolation,
-        "isolated": None if made.isolated is None else _isolated(made.isolated, workspace.name, network),
+        "isolated": None
+        if made.isolated is None
+        else _isolated(made.isolated, workspace.name, network),
     }
 
 
@@ -116,9 +126,18 @@ def _launch(made: Made, network: NetworkSettings) -> dict[str, Any]:
         "user_data_base64": made.user_data_base64,
         "image_ids": dict(made.image_ids),
         "instance_type": network.default_instance_type,
-        "instance_types": {architecture: network.default_instance_types[architecture] for architecture in made.image_ids},
-        "disk_size_gib": {"scheduler": network.scheduler_disk_size_gib, "worker": network.worker_disk_size_gib},
-        "public_address": {"scheduler": network.public_schedulers, "worker": network.public_workers},
+        "instance_types": {
+            architecture: network.default_instance_types[architecture]
+            for architecture in made.image_ids
+        },
+        "disk_size_gib": {
+            "scheduler": network.scheduler_disk_size_gib,
+            "worker": network.worker_disk_size_gib,
+        },
+        "public_address": {
+            "scheduler": network.public_schedulers,
+            "worker": network.public_workers,
+        },
     }
 
 

@@ -1,4 +1,6 @@
-"""A workspace whose network is deployed, with the real Terraform and provider, on moto: one for each file of tests."""
+"""A workspace whose network is deployed, with the real Terraform and provider, on moto: one for
+each file of tests.
+"""
 
 from __future__ import annotations
 
@@ -31,8 +33,17 @@ def endpoint() -> Iterator[str]:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
     environ = {**os.environ, "MOTO_IAM_LOAD_MANAGED_POLICIES": "true"}
-    command = [sys.executable, str(Path(__file__).with_name("moto_faults.py")), "-H", "127.0.0.1", "-p", str(port)]
-    process = subprocess.Popen(command, env=environ, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    command = [
+        sys.executable,
+        str(Path(__file__).with_name("moto_faults.py")),
+        "-H",
+        "127.0.0.1",
+        "-p",
+        str(port),
+    ]
+    process = subprocess.Popen(
+        command, env=environ, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+    )
     try:
         _until_it_answers(port, process)
         yield f"http://127.0.0.1:{port}"
@@ -53,8 +64,12 @@ def _until_it_answers(port: int, process: subprocess.Popen[bytes]) -> None:
 
 
 @pytest.fixture(scope="module")
-def machine(endpoint: str, quick_provider: QuickProvider, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[str], Path]]:
-    """Make folders that are like machines of their own: each with the settings, none with another's files."""
+def machine(
+    endpoint: str, quick_provider: QuickProvider, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Callable[[str], Path]]:
+    """Make folders that are like machines of their own: each with the settings, none with another's
+    files.
+    """
     with pytest.MonkeyPatch.context() as patched:
         for name in ("AWS_PROFILE", "AWS_SESSION_TOKEN", "AWS_CA_BUNDLE", "TERRADASK_STATE_DIR"):
             patched.delenv(name, raising=False)

@@ -29,7 +29,12 @@ max_workers = 5
 
 
 def groups() -> list[str]:
-    return [g["AutoScalingGroupName"] for g in boto3.client("autoscaling", REGION).describe_auto_scaling_groups()["AutoScalingGroups"]]
+    return [
+        g["AutoScalingGroupName"]
+        for g in boto3.client("autoscaling", REGION).describe_auto_scaling_groups()[
+            "AutoScalingGroups"
+        ]
+    ]
 
 
 def keys(prefix: str) -> list[str]:
@@ -37,12 +42,20 @@ def keys(prefix: str) -> list[str]:
     return [entry["Key"] for entry in found.get("Contents", [])]
 
 
-def killing_terraform(folder: Path, stack: str, action: str, *, at: int = 1) -> Callable[[ProgressEvent], None]:
-    """Return what kills a stack's Terraform, as the end of a machine's memory does, as soon as it acts for so many times."""
+def killing_terraform(
+    folder: Path, stack: str, action: str, *, at: int = 1
+) -> Callable[[ProgressEvent], None]:
+    """Return what kills a stack's Terraform, as the end of a machine's memory does, as soon as it
+    acts for so many times.
+    """
     begun: set[str] = set()
 
     def kill(event: ProgressEvent) -> None:
-        if not isinstance(event, ResourceChanged) or event.action != action or event.address in begun:
+        if (
+            not isinstance(event, ResourceChanged)
+            or event.action != action
+            or event.address in begun
+        ):
             return
         begun.add(event.address)
         if len(begun) == at:

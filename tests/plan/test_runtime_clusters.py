@@ -12,7 +12,13 @@ import boto3
 import pytest
 
 from terradask import Workspace
-from terradask._common.progress import Message, PhaseFinished, PhaseStarted, ProgressEvent, ResourceChanged
+from terradask._common.progress import (
+    Message,
+    PhaseFinished,
+    PhaseStarted,
+    ProgressEvent,
+    ResourceChanged,
+)
 from terradask.errors import (
     BaselineInUse,
     ClusterNotFound,
@@ -29,7 +35,9 @@ from .deployed import BUCKET, OLD, REGION, groups, keys, killing_terraform
 pytestmark = [pytest.mark.plan, pytest.mark.usefixtures("no_events")]
 
 
-def test_cluster_from_plan_to_nothing(workspace: Workspace, machine: Callable[[str], Path], events: list[ProgressEvent]):
+def test_cluster_from_plan_to_nothing(
+    workspace: Workspace, machine: Callable[[str], Path], events: list[ProgressEvent]
+):
     plan = workspace.plan_cluster("etl", max_workers=7)
     assert [c.type for c in plan.summary.changes].count("aws_autoscaling_group") == 2
     assert groups() == []
@@ -38,7 +46,14 @@ def test_cluster_from_plan_to_nothing(workspace: Workspace, machine: Callable[[s
     deployment = workspace.apply(plan)
     resources = [e for e in events if isinstance(e, ResourceChanged)]
     assert resources[-1].done == resources[-1].total == plan.summary.counts.create
-    assert {e.phase for e in events if isinstance(e, PhaseFinished)} == {"resolve", "synthesise", "init", "plan", "show", "apply"}
+    assert {e.phase for e in events if isinstance(e, PhaseFinished)} == {
+        "resolve",
+        "synthesise",
+        "init",
+        "plan",
+        "show",
+        "apply",
+    }
     assert deployment.status().state == "stopped"
     assert deployment.descriptor.max_workers == 7
     assert [d.name for d in workspace.deployments()] == ["etl"]
@@ -52,7 +67,9 @@ def test_cluster_from_plan_to_nothing(workspace: Workspace, machine: Callable[[s
         workspace.plan_network(destroy=True)
 
     # Another machine, which has never seen this cluster, and whose settings differ.
-    boto3.client("autoscaling", REGION).set_desired_capacity(AutoScalingGroupName="terradask-default-etl-workers", DesiredCapacity=2)
+    boto3.client("autoscaling", REGION).set_desired_capacity(
+        AutoScalingGroupName="terradask-default-etl-workers", DesiredCapacity=2
+    )
     folder = machine("second")
     second = Workspace.load(folder, progress=killing_terraform(folder, "etl", "delete"))
     with pytest.raises(TerraformError, match="ended by signal 9"):
@@ -60,7 +77,11 @@ def test_cluster_from_plan_to_nothing(workspace: Workspace, machine: Callable[[s
     # What is to go is known from then on: a sweep finishes.
     assert "clusters/etl/closing.json" in keys("clusters/etl/")
     swept = Workspace.load(folder).sweep(grace_seconds=OLD)
-    assert ({stray.kind for stray in swept.removed}, swept.kept, swept.failed) == ({"lock", "deployment"}, {}, {})
+    assert ({stray.kind for stray in swept.removed}, swept.kept, swept.failed) == (
+        {"lock", "deployment"},
+        {},
+        {},
+    )
     assert groups() == []
     assert keys("clusters/") == []
     assert boto3.client("secretsmanager", REGION).list_secrets()["SecretList"] == []
@@ -101,7 +122,9 @@ def test_exactly_the_reviewed_plan_is_applied_or_none(workspace: Workspace):
     assert keys("clusters/exact/") == []
 
 
-def test_saved_plan_is_applied_on_another_machine(workspace: Workspace, machine: Callable[[str], Path], tmp_path: Path):
+def test_saved_plan_is_applied_on_another_machine(
+    workspace: Workspace, machine: Callable[[str], Path], tmp_path: Path
+):
     plan = workspace.plan_cluster("saved", out=tmp_path / "artifact")
     assert oct((tmp_path / "artifact/plan.tfplan").stat().st_mode)[-3:] == "600"
     there = machine("third")
@@ -125,10 +148,13 @@ def test_saved_plan_is_applied_on_another_machine(workspace: Workspace, machine:
     with pytest.raises(InvalidInput, match="no plan"):
         elsewhere.open_plan(tmp_path / "artifact")
 
-    # An earlier version of the state is put back: nothing is planned or destroyed from it before somebody says so.
+    # An earlier version of the state is put back: nothing is planned or destroyed from it before
+    # somebody says so.
     s3 = boto3.client("s3", REGION)
     state = json.loads(s3.get_object(Bucket=BUCKET, Key=key)["Body"].read())
-    s3.put_object(Bucket=BUCKET, Key=key, Body=json.dumps({**state, "serial": state["serial"] - 1}).encode())
+    s3.put_object(
+        Bucket=BUCKET, Key=key, Body=json.dumps({**state, "serial": state["serial"] - 1}).encode()
+    )
     for refused in (workspace.plan_cluster, elsewhere.destroy_cluster):
         with pytest.raises(StateRolledBack, match="--accept-older-state"):
             refused("saved")
@@ -137,9 +163,12 @@ def test_saved_plan_is_applied_on_another_machine(workspace: Workspace, machine:
     assert len(groups()) == 2
     workspace.accept_older_state("saved")
 
-    # Somebody's process has ended without destroying it; who applies it wants it, also where nothing changes.
+    # Somebody's process has ended without destroying it; who applies it wants it, also where
+    # nothing changes.
     workspace.deployment("saved").mark_closing()
-    assert [(stray.kind, stray.id) for stray in workspace.strays(grace_seconds=OLD).strays] == [("deployment", "saved")]
+    assert [(stray.kind, stray.id) for stray in workspace.strays(grace_seconds=OLD).strays] == [
+        ("deployment", "saved")
+    ]
     elsewhere.note_applied(opened)
     assert workspace.strays(grace_seconds=OLD).strays == ()
     # Otherwise a sweep finishes, on any machine.
@@ -170,7 +199,10 @@ def test_interrupted_deployment_is_found_finished_or_destroyed(
     # What AWS made, and the answer never arrived: the name is taken, and no state knows.
     boto3.client("s3", REGION).delete_object(Bucket=BUCKET, Key="clusters/half/terraform.tfstate")
     secrets = boto3.client("secretsmanager", REGION)
-    tags = [{"Key": "terradask:workspace", "Value": "default"}, {"Key": "terradask:cluster", "Value": "half"}]
+    tags = [
+        {"Key": "terradask:workspace", "Value": "default"},
+        {"Key": "terradask:cluster", "Value": "half"},
+    ]
     if not secrets.list_secrets()["SecretList"]:
         secrets.create_secret(Name="terradask/default/half", Tags=tags)
 
@@ -200,7 +232,9 @@ def test_killed_terraform_stands_in_nobodys_way(machine: Callable[[str], Path]):
     # Two groups and the secret, all at once; then comes the descriptor.
     number = random.SystemRandom().randint(1, 3)
     print(f"killed at creation {number}")
-    killed = Workspace.load(folder, progress=killing_terraform(folder, "killed", "create", at=number))
+    killed = Workspace.load(
+        folder, progress=killing_terraform(folder, "killed", "create", at=number)
+    )
     with pytest.raises(TerraformError, match="ended by signal 9"):
         killed.apply(killed.plan_cluster("killed"))
     assert "clusters/killed/terraform.tfstate.tflock" in keys("clusters/")

@@ -36,28 +36,49 @@ pytestmark = [pytest.mark.plan, pytest.mark.usefixtures("no_events")]
 @pytest.mark.usefixtures("direct_provider")
 def test_second_plan_of_the_network_is_clean(workspace: Workspace):
     plan = workspace.plan_network()
-    assert (plan.summary.headline, plan.summary.drift, plan.summary.dangers) == ("network: no changes", (), ())
+    assert (plan.summary.headline, plan.summary.drift, plan.summary.dangers) == (
+        "network: no changes",
+        (),
+        (),
+    )
     # The provider reports more than that after every first apply.
     assert len(plan.document["resource_drift"]) > 10
     report = workspace.report(plan)
-    assert (report.verdict, report.running, report.context.account) == ("no changes", (), "123456789012")
+    assert (report.verdict, report.running, report.context.account) == (
+        "no changes",
+        (),
+        "123456789012",
+    )
 
 
 def test_state_and_plans_stay_out_of_version_control(workspace: Workspace):
     subprocess.run(["git", "init", "--quiet", str(workspace.root)], check=True)
     shown = subprocess.run(
-        ["git", "-C", str(workspace.root), "status", "--short", "--untracked-files=all"], capture_output=True, text=True, check=True
+        ["git", "-C", str(workspace.root), "status", "--short", "--untracked-files=all"],
+        capture_output=True,
+        text=True,
+        check=True,
     )
     shutil.rmtree(workspace.root / ".git")
-    assert shown.stdout.splitlines() == ["?? .terraform.lock.hcl", "?? terradask.lock.json", "?? terradask.toml"]
+    assert shown.stdout.splitlines() == [
+        "?? .terraform.lock.hcl",
+        "?? terradask.lock.json",
+        "?? terradask.toml",
+    ]
 
 
 def test_unchanged_stacks_are_found_without_planning_them(
     workspace: Workspace, machine: Callable[[str], Path], events: list[ProgressEvent]
 ):
     plans = workspace.plan(["network"], changed_only=True)
-    assert (plans.plans, plans.report.unchanged, plans.report.verdict) == ((), ("network",), "no changes")
-    assert not any(isinstance(event, PhaseFinished) and event.phase in ("init", "plan") for event in events)
+    assert (plans.plans, plans.report.unchanged, plans.report.verdict) == (
+        (),
+        ("network",),
+        "no changes",
+    )
+    assert not any(
+        isinstance(event, PhaseFinished) and event.phase in ("init", "plan") for event in events
+    )
     folder = machine("changed")
     (folder / "terradask.toml").write_text(f"{SETTINGS}[clusters.new]\n")
     changed = Workspace.load(folder, network={"log_retention_days": 7})
@@ -65,7 +86,9 @@ def test_unchanged_stacks_are_found_without_planning_them(
     assert notes.unchanged(changed.synth()) == ()
 
 
-def test_bad_input_is_refused_before_anything_runs(workspace: Workspace, events: list[ProgressEvent]):
+def test_bad_input_is_refused_before_anything_runs(
+    workspace: Workspace, events: list[ProgressEvent]
+):
     with pytest.raises(InvalidInput, match="network"):
         workspace.plan_cluster("network")
     with pytest.raises(InvalidInput):
@@ -91,24 +114,43 @@ def test_doctor_finds_everything(workspace: Workspace, monkeypatch: pytest.Monke
     monkeypatch.setenv("AWS_SHARED_CREDENTIALS_FILE", os.devnull)
     monkeypatch.setenv("TERRAFORM_BINARY_NAME", "/no/such/terraform")
     broken = {finding.check: finding for finding in examine()}
-    assert {name for name, f in broken.items() if not f.ok} == {"terraform", "credentials", "region", "service-roles", "baseline"}
+    assert {name for name, f in broken.items() if not f.ok} == {
+        "terraform",
+        "credentials",
+        "region",
+        "service-roles",
+        "baseline",
+    }
     assert all(f.fix for f in broken.values() if not f.ok)
 
 
 def _empty_security_group(name: str) -> str:
-    """Leave a group as Terraform leaves it when it is killed just after it was made: with the rule that AWS gives it."""
+    """Leave a group as Terraform leaves it when it is killed just after it was made: with the rule
+    that AWS gives it.
+    """
     ec2 = boto3.client("ec2", REGION)
-    groups = {g["GroupName"]: g["GroupId"] for g in ec2.describe_security_groups()["SecurityGroups"]}
+    groups = {
+        g["GroupName"]: g["GroupId"] for g in ec2.describe_security_groups()["SecurityGroups"]
+    }
     rules = ec2.describe_security_group_rules()["SecurityGroupRules"]
     for rule in rules:
         if groups[name] in (rule["GroupId"], rule.get("ReferencedGroupInfo", {}).get("GroupId")):
-            revoke = ec2.revoke_security_group_egress if rule["IsEgress"] else ec2.revoke_security_group_ingress
+            revoke = (
+                ec2.revoke_security_group_egress
+                if rule["IsEgress"]
+                else ec2.revoke_security_group_ingress
+            )
             revoke(GroupId=rule["GroupId"], SecurityGroupRuleIds=[rule["SecurityGroupRuleId"]])
-    ec2.authorize_security_group_egress(GroupId=groups[name], IpPermissions=[{"IpProtocol": "-1", "IpRanges": [{"CidrIp": "0.0.0.0/0"}]}])
+    ec2.authorize_security_group_egress(
+        GroupId=groups[name],
+        IpPermissions=[{"IpProtocol": "-1", "IpRanges": [{"CidrIp": "0.0.0.0/0"}]}],
+    )
     return groups[name]
 
 
-def test_network_that_the_state_does_not_know_is_imported(workspace: Workspace, events: list[ProgressEvent]):
+def test_network_that_the_state_does_not_know_is_imported(
+    workspace: Workspace, events: list[ProgressEvent]
+):
     ec2 = boto3.client("ec2", REGION)
     before = workspace.baseline()
     state = workspace.root / ".terradask/state/network.tfstate"
@@ -122,26 +164,45 @@ def test_network_that_the_state_does_not_know_is_imported(workspace: Workspace, 
     ec2.detach_internet_gateway(InternetGatewayId=gateway, VpcId=before.vpc_id)
     ec2.delete_launch_template(LaunchTemplateId=before.templates["worker"]["x86_64"].id)
     unfinished = _empty_security_group("terradask-default-worker")
-    in_flight = ("aws_internet_gateway", "aws_subnet", "aws_route_table_association", "aws_launch_template")
-    document["resources"] = [r for r in document["resources"] if r["type"] not in in_flight and "worker" not in r["name"]]
+    in_flight = (
+        "aws_internet_gateway",
+        "aws_subnet",
+        "aws_route_table_association",
+        "aws_launch_template",
+    )
+    document["resources"] = [
+        r for r in document["resources"] if r["type"] not in in_flight and "worker" not in r["name"]
+    ]
     state.write_text(json.dumps(document))
     actions = {change.address: change.action for change in workspace.plan_network().summary.changes}
-    assert actions["aws_subnet.public-us-east-1a"] == actions["aws_route_table_association.private-us-east-1a"] == "import"
+    assert (
+        actions["aws_subnet.public-us-east-1a"]
+        == actions["aws_route_table_association.private-us-east-1a"]
+        == "import"
+    )
     assert actions["aws_internet_gateway.this"] == "update"
     assert actions["aws_iam_role.worker"] == "import"
     # Imported, the rule that lets everything out would stay, and no plan would show it.
     assert actions["aws_security_group.worker"] == "create"
 
-    # Terraform empties the file before it writes. Beside that, a network of somebody else's has the same name.
+    # Terraform empties the file before it writes. Beside that, a network of somebody else's has the
+    # same name.
     state.write_text("")
-    names = [{"Key": "Name", "Value": "terradask-default"}, {"Key": "terradask:workspace", "Value": "other"}]
-    foreign = ec2.create_vpc(CidrBlock="10.64.0.0/16", TagSpecifications=[{"ResourceType": "vpc", "Tags": names}])["Vpc"]["VpcId"]
+    names = [
+        {"Key": "Name", "Value": "terradask-default"},
+        {"Key": "terradask:workspace", "Value": "other"},
+    ]
+    foreign = ec2.create_vpc(
+        CidrBlock="10.64.0.0/16", TagSpecifications=[{"ResourceType": "vpc", "Tags": names}]
+    )["Vpc"]["VpcId"]
     events.clear()
     plan = workspace.plan_network()
     counts = plan.summary.counts
     assert (counts.replace, counts.delete) == (0, 0)
     assert counts.imports + counts.update >= 20
-    assert any(isinstance(event, Message) and "the plan imports them" in event.text for event in events)
+    assert any(
+        isinstance(event, Message) and "the plan imports them" in event.text for event in events
+    )
     assert workspace.open_plan(plan.save(state.parent / "artifact")).changed
 
     after = workspace.apply(plan)
@@ -149,18 +210,25 @@ def test_network_that_the_state_does_not_know_is_imported(workspace: Workspace, 
     assert (after.vpc_id, after.zones, after.roles) == (before.vpc_id, before.zones, before.roles)
     assert after.security_groups["scheduler"] == before.security_groups["scheduler"]
     assert after.security_groups["worker"] != unfinished
-    assert unfinished not in {group["GroupId"] for group in ec2.describe_security_groups()["SecurityGroups"]}
+    assert unfinished not in {
+        group["GroupId"] for group in ec2.describe_security_groups()["SecurityGroups"]
+    }
     assert not workspace.plan_network().changed
     assert not (workspace.root / "cdktf.out/stacks/network/imports.tf.json").exists()
     ec2.delete_vpc(VpcId=foreign)
 
 
 def test_adding_a_zone_and_changing_hosts_replaces_nothing(workspace: Workspace):
-    larger = Workspace.load(workspace.root, network={"zones": ["us-east-1a", "us-east-1b"], "worker_disk_size_gib": 200})
+    larger = Workspace.load(
+        workspace.root, network={"zones": ["us-east-1a", "us-east-1b"], "worker_disk_size_gib": 200}
+    )
     plan = larger.plan_network()
     actions = {change.address: change.action for change in plan.summary.changes}
     created = {address for address, action in actions.items() if action == "create"}
-    assert {address.partition(".")[2] for address in created} == {"public-us-east-1b", "private-us-east-1b"}
+    assert {address.partition(".")[2] for address in created} == {
+        "public-us-east-1b",
+        "private-us-east-1b",
+    }
     assert {address: action for address, action in actions.items() if address not in created} == {
         "aws_launch_template.worker-arm64": "update",
         "aws_launch_template.worker-x86_64": "update",
@@ -168,7 +236,12 @@ def test_adding_a_zone_and_changing_hosts_replaces_nothing(workspace: Workspace)
         "aws_vpc_endpoint.s3": "update",
     }
     # Clusters name the template's version: theirs stays until they are planned again.
-    assert "latest_version" in {a.path for c in plan.summary.changes if c.type == "aws_launch_template" for a in c.attributes}
+    assert "latest_version" in {
+        a.path
+        for c in plan.summary.changes
+        if c.type == "aws_launch_template"
+        for a in c.attributes
+    }
 
 
 def test_network_of_another_format_is_refused_by_the_stack_itself(workspace: Workspace):
@@ -176,14 +249,23 @@ def test_network_of_another_format_is_refused_by_the_stack_itself(workspace: Wor
     terraform = Terraform(workspace.synth(["foreign"])["foreign"])
     s3 = boto3.client("s3", REGION)
     body = s3.get_object(Bucket=BUCKET, Key="workspace.json")["Body"].read()
-    s3.put_object(Bucket=BUCKET, Key="workspace.json", Body=json.dumps({**json.loads(body), "format": 99}), ContentType="application/json")
+    s3.put_object(
+        Bucket=BUCKET,
+        Key="workspace.json",
+        Body=json.dumps({**json.loads(body), "format": 99}),
+        ContentType="application/json",
+    )
     try:
         terraform.init()
         with pytest.raises(TerraformError) as refused:
             terraform.plan(workspace.root / "foreign.tfplan")
     finally:
-        s3.put_object(Bucket=BUCKET, Key="workspace.json", Body=body, ContentType="application/json")
-    assert "terradask apply network" in " ".join(diagnostic.detail for diagnostic in refused.value.diagnostics)
+        s3.put_object(
+            Bucket=BUCKET, Key="workspace.json", Body=body, ContentType="application/json"
+        )
+    assert "terradask apply network" in " ".join(
+        diagnostic.detail for diagnostic in refused.value.diagnostics
+    )
 
 
 def test_network_is_destroyed_last(workspace: Workspace, machine: Callable[[str], Path]):
@@ -192,7 +274,10 @@ def test_network_is_destroyed_last(workspace: Workspace, machine: Callable[[str]
     # A cluster's group of which the bucket knows nothing.
     boto3.client("secretsmanager", REGION).create_secret(
         Name="terradask/default/lost",
-        Tags=[{"Key": "terradask:workspace", "Value": "default"}, {"Key": "terradask:cluster", "Value": "lost"}],
+        Tags=[
+            {"Key": "terradask:workspace", "Value": "default"},
+            {"Key": "terradask:cluster", "Value": "lost"},
+        ],
     )
     # Nothing but the tag leads there: this machine has no state.
     elsewhere = Workspace.load(machine("last"))

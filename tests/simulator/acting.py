@@ -18,7 +18,9 @@ REFUSALS = {"AccessDenied", "AccessDeniedException", "UnauthorizedOperation", "4
 class Account:
     """Clients of whoever holds some credentials, closed together."""
 
-    def __init__(self, simulator: Simulator, environ: Mapping[str, str], clients: contextlib.ExitStack) -> None:
+    def __init__(
+        self, simulator: Simulator, environ: Mapping[str, str], clients: contextlib.ExitStack
+    ) -> None:
         self._endpoint_url, self._clients = simulator.endpoint_url, clients
         self._session = boto3.Session(
             aws_access_key_id=environ["AWS_ACCESS_KEY_ID"],
@@ -35,9 +37,17 @@ class Account:
 
 def host(owner: Account, simulator: Simulator, clients: contextlib.ExitStack, role: str) -> Account:
     """Return what a host can call whose role has a name, and path."""
-    session = owner.client("sts").assume_role(RoleArn=f"arn:aws:iam::{ACCOUNT}:role/{role}", RoleSessionName="i-0")
-    names = {"AWS_ACCESS_KEY_ID": "AccessKeyId", "AWS_SECRET_ACCESS_KEY": "SecretAccessKey", "AWS_SESSION_TOKEN": "SessionToken"}
-    return Account(simulator, {name: session["Credentials"][key] for name, key in names.items()}, clients)
+    session = owner.client("sts").assume_role(
+        RoleArn=f"arn:aws:iam::{ACCOUNT}:role/{role}", RoleSessionName="i-0"
+    )
+    names = {
+        "AWS_ACCESS_KEY_ID": "AccessKeyId",
+        "AWS_SECRET_ACCESS_KEY": "SecretAccessKey",
+        "AWS_SESSION_TOKEN": "SessionToken",
+    }
+    return Account(
+        simulator, {name: session["Credentials"][key] for name, key in names.items()}, clients
+    )
 
 
 def refused(call: Any, **parameters: Any) -> str:

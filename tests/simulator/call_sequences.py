@@ -1,4 +1,6 @@
-"""Which AWS calls a stretch of work makes: this process's own in their order, Terraform's as a set."""
+"""Which AWS calls a stretch of work makes: this process's own in their order,
+Terraform's as a set.
+"""
 
 from __future__ import annotations
 
@@ -31,7 +33,10 @@ _PLACEHOLDERS = [
         (r"\b[0-9a-f]{64}\b", "<sha256>"),
         (r"\b[0-9a-f]{32}\b", "<md5>"),
         (r"\b\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d[.\d]*(Z|\+00:00)?", "<time>"),
-        (r"\b(ami|eipalloc|i|igw|lt|nat|rtb|rtbassoc|sg|sgr|subnet|vol|vpc|vpce)-[0-9a-f]{8,17}\b", r"<\1>"),
+        (
+            r"\b(ami|eipalloc|i|igw|lt|nat|rtb|rtbassoc|sg|sgr|subnet|vol|vpc|vpce)-[0-9a-f]{8,17}\b",
+            r"<\1>",
+        ),
         (r"\bterradask_host-[\w.+]+-py3", "terradask_host-<version>-py3"),
         (r"\bterradask-[a-z]+-\d{12}-us-east-1\b", "<bucket>"),
         # Another page of the same answer.
@@ -122,7 +127,9 @@ class Recording:
             yield name, mine, {text for seconds, text in others if begin <= seconds < end}
 
     def _others(self) -> list[tuple[float, str]]:
-        """Return what came to the endpoint and no request of this process explains: one clock serves all processes."""
+        """Return what came to the endpoint and no request of this process explains: one clock
+        serves all processes.
+        """
         left: list[tuple[float, str]] = []
         open_requests = list(self._requests)
         for row in self.sim.call_log():
@@ -130,7 +137,9 @@ class Recording:
                 (
                     number
                     for number, (action, resource, begin, end) in enumerate(open_requests)
-                    if action == row["action"] and resource == row["resource"] and begin <= row["seconds"] <= end
+                    if action == row["action"]
+                    and resource == row["resource"]
+                    and begin <= row["seconds"] <= end
                 ),
                 None,
             )
@@ -165,18 +174,23 @@ def recording(sim: Simulator) -> Iterator[Recording]:
         yield recorded
 
 
-def told(recorded: Recording, *, side_by_side: Sequence[re.Pattern[str]], by_chance: re.Pattern[str]) -> str:
-    """Return the calls as text: by phase, this process's writes in their order, its reads and Terraform's calls as sets.
+def told(
+    recorded: Recording, *, side_by_side: Sequence[re.Pattern[str]], by_chance: re.Pattern[str]
+) -> str:
+    """Return the calls as text: by phase, this process's writes in their order, its reads and
+    Terraform's calls as sets.
 
-    Writes that the same one of the patterns `side_by_side` matches have no order of their own, and are sorted where they
-    follow one another. Reads that `by_chance` matches are left out.
+    Writes that the same one of the patterns `side_by_side` matches have no order of their own, and
+    are sorted where they follow one another. Reads that `by_chance` matches are left out.
     """
     lines = []
     for name, sent, terraform in recorded.by_phase():
         writes = [str(call) for call in sent if not call.is_read]
         sections = {
             "writes": _in_order(writes, side_by_side),
-            "reads": sorted({str(call) for call in sent if call.is_read and not by_chance.search(str(call))}),
+            "reads": sorted(
+                {str(call) for call in sent if call.is_read and not by_chance.search(str(call))}
+            ),
             "terraform": sorted(terraform),
         }
         lines.append(f"== {name}")
@@ -187,7 +201,9 @@ def told(recorded: Recording, *, side_by_side: Sequence[re.Pattern[str]], by_cha
 
 def _in_order(writes: Sequence[str], side_by_side: Sequence[re.Pattern[str]]) -> list[str]:
     def concurrent(text: str) -> int | None:
-        return next((number for number, pattern in enumerate(side_by_side) if pattern.search(text)), None)
+        return next(
+            (number for number, pattern in enumerate(side_by_side) if pattern.search(text)), None
+        )
 
     ordered: list[str] = []
     for together, neighbours in groupby(writes, concurrent):

@@ -39,7 +39,9 @@ RestartSec=100ms
 @pytest.fixture(scope="session")
 def policies() -> dict[str, list[dict[str, Any]]]:
     """The generated policies of every kind of caller, of the workspace that `sim` has."""
-    place = PolicyScope(partition="aws", region="us-east-1", account="123456789012", workspace="default")
+    place = PolicyScope(
+        partition="aws", region="us-east-1", account="123456789012", workspace="default"
+    )
     scope = CallerScope(place=place, session_manager=True)
     return {caller: list(caller_policies(scope, caller).values()) for caller in CALLERS}
 
@@ -52,19 +54,28 @@ class QuickSimulator(Simulator):
     @property
     def overlay(self) -> dict[str, str | None]:
         """Variables that are set, and with None those that are removed."""
-        return {**super().overlay, **self.provider.environ, "TERRADASK_NETWORK__SESSION_MANAGER": "true"}
+        return {
+            **super().overlay,
+            **self.provider.environ,
+            "TERRADASK_NETWORK__SESSION_MANAGER": "true",
+        }
 
 
 @pytest.fixture(scope="session")
-def sim(policies: dict[str, list[dict[str, Any]]], quick_provider: QuickProvider) -> Iterator[Simulator]:
-    """One embedded AWS, shared by the whole session, with the network deployed by somebody who holds the generated policy alone.
+def sim(
+    policies: dict[str, list[dict[str, Any]]], quick_provider: QuickProvider
+) -> Iterator[Simulator]:
+    """One embedded AWS, shared by the whole session, with the network deployed by somebody who
+    holds the generated policy alone.
 
-    IAM is evaluated: hosts live on their roles. Tests may do everything, unless they act as somebody.
+    IAM is evaluated: hosts live on their roles. Tests may do everything, unless they act as
+    somebody.
     """
     with QuickSimulator.start(enforce_iam=True) as simulator:
         simulator.provider = quick_provider
         with simulator.acting_as("setup", *policies["setup"]):
-            # Two zones are enough, and locked by this: fewer resources make every plan of the network quicker.
+            # Two zones are enough, and locked by this: fewer resources make every plan of the
+            # network quicker.
             workspace = Workspace.load(network={"zones": ["us-east-1a", "us-east-1b"]})
             workspace.apply(workspace.plan_network())
         yield simulator
@@ -72,7 +83,9 @@ def sim(policies: dict[str, list[dict[str, Any]]], quick_provider: QuickProvider
 
 @pytest.fixture(scope="module")
 def sim_environ(sim: Simulator) -> Iterator[dict[str, str]]:
-    """This process's own environment, which makes everything in it use `sim` for the length of a module."""
+    """This process's own environment, which makes everything in it use `sim` for the length of a
+    module.
+    """
     with sim.applied():
         yield sim.environ
 
@@ -87,7 +100,9 @@ def bare_sim(quick_provider: QuickProvider) -> Iterator[Simulator]:
 
 @dataclass
 class SmallNetwork:
-    """A VPC, a bucket, a role and groups, made with boto3 alone, for tests of the simulator itself."""
+    """A VPC, a bucket, a role and groups, made with boto3 alone, for tests of the
+    simulator itself.
+    """
 
     sim: Simulator
     workspace: str
@@ -150,11 +165,21 @@ class SmallNetwork:
             "wheel": {"key": key, "sha256": sha256},
         }
         files = [
-            {"path": "/etc/terradask/host.json", "permissions": "0644", "content": json.dumps(host)},
-            {"path": "/opt/terradask/boot.sh", "permissions": "0755", "content": "#!/bin/sh\nexit 1\n"},
+            {
+                "path": "/etc/terradask/host.json",
+                "permissions": "0644",
+                "content": json.dumps(host),
+            },
+            {
+                "path": "/opt/terradask/boot.sh",
+                "permissions": "0755",
+                "content": "#!/bin/sh\nexit 1\n",
+            },
             {"path": "/etc/systemd/system/terradask-host.service", "content": unit},
         ]
-        return "#cloud-config\n" + json.dumps({"write_files": files, "runcmd": [["/opt/terradask/boot.sh"]]})
+        return "#cloud-config\n" + json.dumps(
+            {"write_files": files, "runcmd": [["/opt/terradask/boot.sh"]]}
+        )
 
     def template(self, user_data: str = "", **data: Any) -> str:
         """Make a launch template and return its id."""
@@ -170,16 +195,27 @@ class SmallNetwork:
                 "InstanceMetadataTags": "enabled",
             },
             "InstanceInitiatedShutdownBehavior": "terminate",
-            "NetworkInterfaces": [{"DeviceIndex": 0, "AssociatePublicIpAddress": True, "Groups": [self.security_group]}],
+            "NetworkInterfaces": [
+                {
+                    "DeviceIndex": 0,
+                    "AssociatePublicIpAddress": True,
+                    "Groups": [self.security_group],
+                }
+            ],
             "TagSpecifications": [
-                {"ResourceType": kind, "Tags": [{"Key": "terradask:workspace", "Value": self.workspace}]}
+                {
+                    "ResourceType": kind,
+                    "Tags": [{"Key": "terradask:workspace", "Value": self.workspace}],
+                }
                 for kind in ("instance", "volume", "network-interface")
             ],
             **data,
         }
         if user_data:
             whole["UserData"] = base64.b64encode(user_data.encode()).decode()
-        made = self.ec2.create_launch_template(LaunchTemplateName=f"{self.workspace}-{time.monotonic_ns()}", LaunchTemplateData=whole)
+        made = self.ec2.create_launch_template(
+            LaunchTemplateName=f"{self.workspace}-{time.monotonic_ns()}", LaunchTemplateData=whole
+        )
         return str(made["LaunchTemplate"]["LaunchTemplateId"])
 
     def group(self, name: str, template: str, **settings: Any) -> str:
@@ -225,12 +261,18 @@ class SmallNetwork:
 
     def activities(self, name: str) -> list[dict[str, Any]]:
         """Return a group's scaling activities, newest first."""
-        return list(self.autoscaling.describe_scaling_activities(AutoScalingGroupName=name)["Activities"])
+        return list(
+            self.autoscaling.describe_scaling_activities(AutoScalingGroupName=name)["Activities"]
+        )
 
     def instances(self, ids: list[str]) -> list[dict[str, Any]]:
         """Return instances by id."""
         answer = self.ec2.describe_instances(InstanceIds=ids)
-        return [instance for reservation in answer["Reservations"] for instance in reservation["Instances"]]
+        return [
+            instance
+            for reservation in answer["Reservations"]
+            for instance in reservation["Instances"]
+        ]
 
     def delete_group(self, name: str) -> None:
         """Delete a group with its instances."""

@@ -1,4 +1,6 @@
-"""Groups of the embedded AWS with types, markets and zones of their own, and what became of them."""
+"""Groups of the embedded AWS with types, markets and zones of their own, and what
+became of them.
+"""
 
 from __future__ import annotations
 
@@ -12,10 +14,18 @@ A, B = "us-east-1a", "us-east-1b"
 
 @contextlib.contextmanager
 def own_groups(network: Any, template: str, prefix: str) -> Iterator[Callable[..., str]]:
-    """Make groups with types of their own, on one market, in one zone or both; they are deleted afterwards."""
+    """Make groups with types of their own, on one market, in one zone or both; they are deleted
+    afterwards.
+    """
     made: list[str] = []
 
-    def make(*types: str, market: str = "on-demand", both: bool = False, strategies: dict[str, Any] | None = None, **settings: Any) -> str:
+    def make(
+        *types: str,
+        market: str = "on-demand",
+        both: bool = False,
+        strategies: dict[str, Any] | None = None,
+        **settings: Any,
+    ) -> str:
         policy = {
             "LaunchTemplate": {
                 "LaunchTemplateSpecification": {"LaunchTemplateId": template, "Version": "1"},
@@ -29,7 +39,11 @@ def own_groups(network: Any, template: str, prefix: str) -> Iterator[Callable[..
         }
         subnets = ",".join(network.subnets) if both else network.subnets[0]
         name = f"{prefix[:40]}-{len(made)}"
-        made.append(network.group(name, template, MixedInstancesPolicy=policy, VPCZoneIdentifier=subnets, **settings))
+        made.append(
+            network.group(
+                name, template, MixedInstancesPolicy=policy, VPCZoneIdentifier=subnets, **settings
+            )
+        )
         return name
 
     yield make
@@ -49,4 +63,6 @@ def reaches(network: Any, group: str, number: int) -> list[dict[str, Any]]:
 
 
 def of(instances: list[dict[str, Any]], field: str) -> Counter[str]:
-    return Counter(one["Placement"]["AvailabilityZone"] if field == "zone" else one[field] for one in instances)
+    return Counter(
+        one["Placement"]["AvailabilityZone"] if field == "zone" else one[field] for one in instances
+    )

@@ -24,12 +24,23 @@ def plant_everywhere(sim, key, text):
         logs.create_log_group(logGroupName="/planted")
         stack.callback(logs.delete_log_group, logGroupName="/planted")
         logs.create_log_stream(**which)
-        logs.put_log_events(**which, logEvents=[{"timestamp": int(time.time() * 1000), "message": f"with {text}"}])
-        data = {"ImageId": "ami-12c6146b", "UserData": base64.b64encode(f"#!/bin/sh\n{key}".encode()).decode()}
-        data["TagSpecifications"] = [{"ResourceType": "instance", "Tags": [{"Key": "x", "Value": text}]}]
+        logs.put_log_events(
+            **which, logEvents=[{"timestamp": int(time.time() * 1000), "message": f"with {text}"}]
+        )
+        data = {
+            "ImageId": "ami-12c6146b",
+            "UserData": base64.b64encode(f"#!/bin/sh\n{key}".encode()).decode(),
+        }
+        data["TagSpecifications"] = [
+            {"ResourceType": "instance", "Tags": [{"Key": "x", "Value": text}]}
+        ]
         tags = [{"ResourceType": "launch-template", "Tags": [{"Key": "x", "Value": text}]}]
-        ec2.create_launch_template(LaunchTemplateName="planted", LaunchTemplateData=data, TagSpecifications=tags)
+        ec2.create_launch_template(
+            LaunchTemplateName="planted", LaunchTemplateData=data, TagSpecifications=tags
+        )
         stack.callback(ec2.delete_launch_template, LaunchTemplateName="planted")
-        process = subprocess.Popen(["/bin/sh", "-c", "read x", text], env={"X": text}, stdin=subprocess.PIPE)
+        process = subprocess.Popen(
+            ["/bin/sh", "-c", "read x", text], env={"X": text}, stdin=subprocess.PIPE
+        )
         stack.callback(process.communicate)
         yield

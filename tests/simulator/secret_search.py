@@ -1,4 +1,6 @@
-"""Searches everything that a cluster's life leaves, or shows while it lasts, for secrets in whatever form they may take."""
+"""Searches everything that a cluster's life leaves, or shows while it lasts, for secrets in
+whatever form they may take.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +28,9 @@ _SHORTEST = 8
 
 
 class Secrets:
-    """What must be found nowhere, by name; texts, and private keys in every form that they are written in."""
+    """What must be found nowhere, by name; texts, and private keys in every form that they are
+    written in.
+    """
 
     def __init__(self, planted: Mapping[str, str]) -> None:
         self._forms: dict[str, set[bytes]] = {}
@@ -35,18 +39,36 @@ class Secrets:
 
     def add(self, name: str, secret: bytes) -> None:
         """Look for a text."""
-        encoded = {secret, base64.b64encode(secret), secret.hex().encode(), urllib.parse.quote(secret).encode()}
+        encoded = {
+            secret,
+            base64.b64encode(secret),
+            secret.hex().encode(),
+            urllib.parse.quote(secret).encode(),
+        }
         encoded |= {json.dumps(secret.decode(errors="surrogateescape"))[1:-1].encode()}
-        # In the middle of something that was encoded, the same bytes look otherwise: without what depends on their neighbours.
-        encoded |= {base64.b64encode(b"-" * shift + secret)[4:-4] for shift in (1, 2)} | {base64.b64encode(secret)[:-4]}
-        self._forms.setdefault(name, set()).update(form for form in encoded if len(form) >= _SHORTEST)
+        # In the middle of something that was encoded, the same bytes look otherwise: without what
+        # depends on their neighbours.
+        encoded |= {base64.b64encode(b"-" * shift + secret)[4:-4] for shift in (1, 2)} | {
+            base64.b64encode(secret)[:-4]
+        }
+        self._forms.setdefault(name, set()).update(
+            form for form in encoded if len(form) >= _SHORTEST
+        )
 
     def add_key(self, name: str, key: Any) -> None:
-        """Look for a private key of P-256: its number, its DER, and those lines of its PEM that have the number in them."""
+        """Look for a private key of P-256: its number, its DER, and those lines of its PEM that
+        have the number in them.
+        """
         number = key.private_numbers().private_value.to_bytes(32, "big")
         self.add(name, number)
-        for kind, lines in ((serialization.PrivateFormat.PKCS8, 2), (serialization.PrivateFormat.TraditionalOpenSSL, 1)):
-            self.add(name, key.private_bytes(serialization.Encoding.DER, kind, serialization.NoEncryption()))
+        for kind, lines in (
+            (serialization.PrivateFormat.PKCS8, 2),
+            (serialization.PrivateFormat.TraditionalOpenSSL, 1),
+        ):
+            self.add(
+                name,
+                key.private_bytes(serialization.Encoding.DER, kind, serialization.NoEncryption()),
+            )
             pem = key.private_bytes(serialization.Encoding.PEM, kind, serialization.NoEncryption())
             # What follows is the public key, which certificates have too.
             self._forms[name].update(pem.splitlines()[1 : 1 + lines])
@@ -73,29 +95,47 @@ def layers(place: str, content: bytes) -> Iterator[tuple[str, bytes]]:
         with contextlib.suppress(OSError, EOFError, zlib.error):
             yield from layers(f"{place}, unpacked", gzip.decompress(content))
     if content[:2] == b"PK":
-        with contextlib.suppress(zipfile.BadZipFile), zipfile.ZipFile(io.BytesIO(content)) as archive:
+        with (
+            contextlib.suppress(zipfile.BadZipFile),
+            zipfile.ZipFile(io.BytesIO(content)) as archive,
+        ):
             for member in archive.namelist():
                 yield f"{place}: {member}", archive.read(member)
 
 
 def in_account(client: Client) -> Iterator[tuple[str, bytes]]:
-    """Yield what AWS keeps and hands out: objects in all their versions, log streams, user data, tags, groups, actions ahead."""
+    """Yield what AWS keeps and hands out: objects in all their versions, log streams, user data,
+    tags, groups, actions ahead.
+    """
     s3, logs, ec2, groups = client("s3"), client("logs"), client("ec2"), client("autoscaling")
     for bucket in s3.list_buckets()["Buckets"]:
         for page in s3.get_paginator("list_object_versions").paginate(Bucket=bucket["Name"]):
             for one in page.get("Versions", ()):
-                answer = s3.get_object(Bucket=bucket["Name"], Key=one["Key"], VersionId=one["VersionId"])
+                answer = s3.get_object(
+                    Bucket=bucket["Name"], Key=one["Key"], VersionId=one["VersionId"]
+                )
                 place = f"s3://{bucket['Name']}/{one['Key']}"
                 yield place, answer["Body"].read() + json.dumps(answer["Metadata"]).encode()
     for group in logs.describe_log_groups()["logGroups"]:
         for stream in logs.describe_log_streams(logGroupName=group["logGroupName"])["logStreams"]:
-            which = {"logGroupName": group["logGroupName"], "logStreamName": stream["logStreamName"]}
+            which = {
+                "logGroupName": group["logGroupName"],
+                "logStreamName": stream["logStreamName"],
+            }
             events = logs.get_log_events(**which, startFromHead=True)["events"]
-            yield f"log {which['logStreamName']}", "\n".join(event["message"] for event in events).encode()
-    for template in ec2.describe_launch_template_versions(Versions=["$Latest", "$Default"])["LaunchTemplateVersions"]:
+            yield (
+                f"log {which['logStreamName']}",
+                "\n".join(event["message"] for event in events).encode(),
+            )
+    for template in ec2.describe_launch_template_versions(Versions=["$Latest", "$Default"])[
+        "LaunchTemplateVersions"
+    ]:
         data = template["LaunchTemplateData"]
         yield f"launch template {template['LaunchTemplateName']}", json.dumps(data).encode()
-        yield f"user data of {template['LaunchTemplateName']}", base64.b64decode(data.get("UserData", ""))
+        yield (
+            f"user data of {template['LaunchTemplateName']}",
+            base64.b64decode(data.get("UserData", "")),
+        )
     yield "tags", json.dumps(ec2.describe_tags()["Tags"]).encode()
     yield "groups", json.dumps(groups.describe_auto_scaling_groups(), default=str).encode()
     yield "actions ahead", json.dumps(groups.describe_scheduled_actions(), default=str).encode()
@@ -108,7 +148,12 @@ def in_processes() -> Iterator[tuple[str, bytes]]:
         for name in ("cmdline", "environ"):
             with contextlib.suppress(OSError):
                 content = (folder / name).read_bytes()
-                yield f"{name} of {content[:60]!r}" if name == "cmdline" else f"environ of process {folder.name}", content
+                yield (
+                    f"{name} of {content[:60]!r}"
+                    if name == "cmdline"
+                    else f"environ of process {folder.name}",
+                    content,
+                )
 
 
 def in_files(*folders: Path) -> Iterator[tuple[str, bytes]]:
@@ -122,7 +167,9 @@ def in_files(*folders: Path) -> Iterator[tuple[str, bytes]]:
 
 
 def search(secrets: Secrets, simulator: Simulator, *folders: Path) -> list[Found]:
-    """Search the account, the processes, and folders: the simulator's own has hosts' disks and the stacks with their plans."""
+    """Search the account, the processes, and folders: the simulator's own has hosts' disks and the
+    stacks with their plans.
+    """
     clients = contextlib.ExitStack()
 
     def client(service: str) -> Any:

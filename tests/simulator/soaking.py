@@ -1,4 +1,6 @@
-"""A cluster under random scaling, kills and faults, with a steady workload whose answers are checked."""
+"""A cluster under random scaling, kills and faults, with a steady workload whose answers are
+checked.
+"""
 
 from __future__ import annotations
 
@@ -60,7 +62,9 @@ class Soak:
     work: list[tuple[list[int], list[Future]]] = field(default_factory=list)
 
     def __enter__(self) -> Self:
-        self.cluster = Cluster(self.name, n_workers=self.target, max_workers=MOST, wait_for_workers=True)
+        self.cluster = Cluster(
+            self.name, n_workers=self.target, max_workers=MOST, wait_for_workers=True
+        )
         self.client = Client(self.cluster, set_as_default=False)
         return self
 
@@ -107,7 +111,9 @@ class Soak:
         while not self._is_settled():
             if time.monotonic() > deadline:
                 self.tell(time.time() - SETTLE_SECONDS - 10)
-                raise AssertionError(f"not {self.target} workers: {self._look()}; so far: {self.said}")
+                raise AssertionError(
+                    f"not {self.target} workers: {self._look()}; so far: {self.said}"
+                )
             time.sleep(0.1)
 
     def check(self) -> None:
@@ -123,7 +129,7 @@ class Soak:
     def hear(self) -> None:
         self.witness.hear(self.client.get_events("all"))
 
-    # ---- what happens ---------------------------------------------------------------------------------------------
+    # ---- what happens ----------------------------------------------------------------------------
 
     def scale(self) -> None:
         self.target = self.draws.randint(0, MOST)
@@ -135,24 +141,32 @@ class Soak:
             time.sleep(self.draws.uniform(0.0, 0.5))
 
     def kill(self) -> None:
-        for victim in self.draws.sample(sorted(self.cluster.observed), min(len(self.cluster.observed), self.draws.randint(1, 2))):
+        for victim in self.draws.sample(
+            sorted(self.cluster.observed), min(len(self.cluster.observed), self.draws.randint(1, 2))
+        ):
             self.kill_host(victim)
 
     def adapt(self) -> None:
-        adaptive = self.cluster.adapt(minimum=1, maximum=MOST, interval="100ms", wait_count=2, target_duration="500ms")
+        adaptive = self.cluster.adapt(
+            minimum=1, maximum=MOST, interval="100ms", wait_count=2, target_duration="500ms"
+        )
         time.sleep(self.draws.uniform(0.5, 2.0))
         adaptive.stop()
         self.scale()
 
     def hide(self) -> None:
-        with self.simulator.hide_instances(self.draws.uniform(0.5, 4.0), seed=self.draws.randrange(1000)):
+        with self.simulator.hide_instances(
+            self.draws.uniform(0.5, 4.0), seed=self.draws.randrange(1000)
+        ):
             self.scale()
             time.sleep(self.draws.uniform(0.0, 2.0))
             self.scale()
             time.sleep(self.draws.uniform(0.0, 2.0))
 
     def lose_answers(self) -> None:
-        with self.simulator.drop_answers(share=self.draws.uniform(0.05, 0.3), seed=self.draws.randrange(1000)):
+        with self.simulator.drop_answers(
+            share=self.draws.uniform(0.05, 0.3), seed=self.draws.randrange(1000)
+        ):
             self.scale_twice()
             time.sleep(1.0)
 
@@ -210,7 +224,8 @@ class Soak:
         try:
             self.simulator.kill_host(instance_id)
         except SimulatorError:
-            # Behind a cut, the cluster still shows who has left meanwhile; whether it was to leave, the invariants tell.
+            # Behind a cut, the cluster still shows who has left meanwhile; whether it was to leave,
+            # the invariants tell.
             if not self._has_ended(instance_id):
                 raise
             return
@@ -221,7 +236,7 @@ class Soak:
     def _has_ended(self, instance_id: str) -> bool:
         return self.simulator.history()["instances"][instance_id]["ended"] is not None
 
-    # ---- looks ----------------------------------------------------------------------------------------------------
+    # ---- looks -----------------------------------------------------------------------------------
 
     def renew_client(self) -> None:
         """Have a client again, after a cut that may have taken the old one's work along."""
@@ -230,36 +245,59 @@ class Soak:
         self.client = Client(self.cluster, set_as_default=False)
 
     def _leave(self) -> None:
-        # A client whose connections broke may not even close in order, and would say so when it is collected.
+        # A client whose connections broke may not even close in order, and would say so when it is
+        # collected.
         with contextlib.suppress(Exception):
             self.client.close(timeout=1)
         self.client.status = "closed"
 
     def scheduler_id(self) -> str:
-        (host,) = [host for host in self.simulator.hosts() if host.cluster == self.name and host.role == "scheduler"]
+        (host,) = [
+            host
+            for host in self.simulator.hosts()
+            if host.cluster == self.name and host.role == "scheduler"
+        ]
         return host.instance_id
 
     def _is_settled(self) -> bool:
         cluster = self.cluster
-        return len(cluster.plan) == self.target and cluster.plan == cluster.requested == cluster.observed and self.at_aws() == cluster.plan
+        return (
+            len(cluster.plan) == self.target
+            and cluster.plan == cluster.requested == cluster.observed
+            and self.at_aws() == cluster.plan
+        )
 
     def at_aws(self) -> set[str]:
         tags = {"terradask:cluster": self.name, "terradask:role": "worker"}
         told = self.simulator.history()["instances"]
-        return {one for one, row in told.items() if row["ended"] is None and tags.items() <= row["tags"].items()}
+        return {
+            one
+            for one, row in told.items()
+            if row["ended"] is None and tags.items() <= row["tags"].items()
+        }
 
     def tell(self, since: float) -> None:
         """Print what has happened at AWS since some time, for whoever has to find out why."""
         for row in self.simulator.history()["groups"]:
             if row["seconds"] >= since:
-                print(f"{row['seconds']:.2f} {row['group']} wants {row['desired']}, has {', '.join(row['instances']) or 'none'}")
+                print(
+                    f"{row['seconds']:.2f} {row['group']} wants {row['desired']}, has "
+                    f"{', '.join(row['instances']) or 'none'}"
+                )
         for role, calls in self.simulator.calls("role").items():
             print(f"{role or 'clients'}: {calls}")
-        print(*(event for event in self.cluster.events() if event.at.timestamp() >= since), sep="\n")
+        print(
+            *(event for event in self.cluster.events() if event.at.timestamp() >= since), sep="\n"
+        )
 
     def _look(self) -> str:
         cluster = self.cluster
-        look = {"plan": cluster.plan, "requested": cluster.requested, "observed": cluster.observed, "at AWS": self.at_aws()}
+        look = {
+            "plan": cluster.plan,
+            "requested": cluster.requested,
+            "observed": cluster.observed,
+            "at AWS": self.at_aws(),
+        }
         told = "; ".join(f"{name}: {', '.join(sorted(found))}" for name, found in look.items())
         return f"{told}; trouble: {self._trouble()}"
 

@@ -19,7 +19,10 @@ ASKER = "arn:aws:iam::123456789012:role/asker"
 
 
 def test_what_is_asked_becomes_a_plan_that_says_why(
-    sim: Simulator, policies: dict[str, list[dict[str, Any]]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    sim: Simulator,
+    policies: dict[str, list[dict[str, Any]]],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     environ = sim.environ_of("asker", *policies["user"])
     for name in os.environ.keys() - environ.keys():
@@ -28,7 +31,9 @@ def test_what_is_asked_becomes_a_plan_that_says_why(
         monkeypatch.setenv(name, value)
     monkeypatch.chdir(tmp_path)
     workspace = Workspace.load()
-    plan = workspace.plan_cluster("asked", worker_cpu=2, worker_memory="8GiB", scheduler_vm_types=["m6i.large"])
+    plan = workspace.plan_cluster(
+        "asked", worker_cpu=2, worker_memory="8GiB", scheduler_vm_types=["m6i.large"]
+    )
     lock = PlannedStack.of(plan.document).descriptor["lock"]
     assert lock["asked"]["workers"] == {"worker_cpu": 2, "worker_memory": "8 GiB"}
     assert len(lock["worker_instance_types"]) > 5
@@ -39,7 +44,10 @@ def test_what_is_asked_becomes_a_plan_that_says_why(
     assert report.cost.unpriced == ()
     # The catalog is kept: this asks nothing.
     sim.reset_calls()
-    assert workspace.explain("asked", worker_cpu=2, worker_memory="8 GiB").chosen.types()["workers"] == lock["worker_instance_types"]
+    assert (
+        workspace.explain("asked", worker_cpu=2, worker_memory="8 GiB").chosen.types()["workers"]
+        == lock["worker_instance_types"]
+    )
     assert not any("DescribeInstanceType" in call for call in sim.calls())
     with pytest.raises(NoMatchingType, match="worker_cpu="):
         workspace.plan_cluster("asked", worker_cpu=1, worker_memory="32GiB")

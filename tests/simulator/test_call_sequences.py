@@ -1,6 +1,7 @@
 """The AWS calls of a cluster's life, and of a platform team's work, are those in ``data/``.
 
-Hosts' own calls are left out. After a change that is meant: ``UPDATE_CALLS=1 pytest tests/simulator/test_call_sequences.py``.
+Hosts' own calls are left out. After a change that is meant: ``UPDATE_CALLS=1 pytest
+tests/simulator/test_call_sequences.py``.
 """
 
 from __future__ import annotations
@@ -28,11 +29,18 @@ NAME = "calls"
 DATA = Path(__file__).parent / "data"
 
 #: What is asked of AWS's quotas, in the background, when a cluster is first made larger.
-QUOTA_READS = {"ec2:DescribeInstanceTypes", "ec2:DescribeInstances", "servicequotas:GetServiceQuota"}
+QUOTA_READS = {
+    "ec2:DescribeInstanceTypes",
+    "ec2:DescribeInstances",
+    "servicequotas:GetServiceQuota",
+}
 
 SIDE_BY_SIDE = [
     # What a start prepares between claiming the run and asking for hosts, in four threads.
-    re.compile(r"clusters/\w+/software\.lock$|:CreateOrUpdateTags |:PutScheduledUpdateGroupAction |:PutSecretValue .*scheduler, worker\}"),
+    re.compile(
+        r"clusters/\w+/software\.lock$|:CreateOrUpdateTags |:PutScheduledUpdateGroupAction "
+        r"|:PutSecretValue .*scheduler, worker\}"
+    ),
     # Groups are brought to zero in the order in which AWS lists them.
     re.compile(r":SetDesiredCapacity .*DesiredCapacity=0 "),
 ]
@@ -43,10 +51,17 @@ BY_CHANCE = re.compile(r"^s3:GetObject .*/hosts/<i>\.json$")
 
 def compare(recorded: Recording, name: str) -> None:
     """Compare what was called with a file."""
-    file, text = DATA / f"calls-{name}.txt", told(recorded, side_by_side=SIDE_BY_SIDE, by_chance=BY_CHANCE)
+    file, text = (
+        DATA / f"calls-{name}.txt",
+        told(recorded, side_by_side=SIDE_BY_SIDE, by_chance=BY_CHANCE),
+    )
     if os.environ.get("UPDATE_CALLS"):
         file.write_text(text)
-    changes = list(difflib.unified_diff(file.read_text().splitlines(), text.splitlines(), file.name, "called", n=4, lineterm=""))
+    changes = list(
+        difflib.unified_diff(
+            file.read_text().splitlines(), text.splitlines(), file.name, "called", n=4, lineterm=""
+        )
+    )
     assert not changes, "\n".join(changes)
 
 
@@ -65,7 +80,11 @@ def removed_on_failure(*removals: Callable[[], object]) -> Iterator[None]:
 @pytest.mark.usefixtures("sim_environ")
 def test_a_clusters_life(sim: Simulator) -> None:
     workspace = Workspace.load()
-    with removed_on_failure(lambda: workspace.destroy_cluster(NAME)), sim.hollow_hosts(), recording(sim) as recorded:
+    with (
+        removed_on_failure(lambda: workspace.destroy_cluster(NAME)),
+        sim.hollow_hosts(),
+        recording(sim) as recorded,
+    ):
         recorded.phase("create")
         cluster = Cluster(NAME, n_workers=1, max_workers=5, wait_for_workers=True)
         for n, first in ((2, True), (5, False), (2, False)):
@@ -93,14 +112,21 @@ def test_a_clusters_life(sim: Simulator) -> None:
 
 @pytest.fixture
 def team(
-    sim_environ: dict[str, str], quick_provider: QuickProvider, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    sim_environ: dict[str, str],
+    quick_provider: QuickProvider,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> Callable[[int, int], Workspace]:
-    """Load a workspace of its own, with so long a retention of logs and so many workers, on what the network of `sim` has."""
+    """Load a workspace of its own, with so long a retention of logs and so many workers, on what
+    the network of `sim` has.
+    """
     baseline = Workspace.load().baseline()
     zone = baseline.zones["us-east-1a"]
     network = {
         "vpc_id": baseline.vpc_id,
-        "subnets": {"us-east-1a": {"scheduler": zone.scheduler_subnet_id, "worker": zone.worker_subnet_id}},
+        "subnets": {
+            "us-east-1a": {"scheduler": zone.scheduler_subnet_id, "worker": zone.worker_subnet_id}
+        },
         "security_groups": baseline.security_groups,
         "instance_profiles": baseline.instance_profiles,
         "ingress": [],
@@ -111,7 +137,11 @@ def team(
     quick_provider.lock(tmp_path)
 
     def load(log_retention_days: int, max_workers: int) -> Workspace:
-        return Workspace.load(tmp_path, network={**network, "log_retention_days": log_retention_days}, cluster={"max_workers": max_workers})
+        return Workspace.load(
+            tmp_path,
+            network={**network, "log_retention_days": log_retention_days},
+            cluster={"max_workers": max_workers},
+        )
 
     return load
 

@@ -1,4 +1,5 @@
-"""Each principal holds its generated policy alone: what the docs promise works, and what they don't promise is refused.
+"""Each principal holds its generated policy alone: what the docs promise works, and what they don't
+promise is refused.
 
 The network of `sim` is deployed by ``setup`` already; ``ci`` plans in the tests of the pipelines.
 """
@@ -39,20 +40,27 @@ Run = Callable[..., subprocess.CompletedProcess[str]]
 
 
 @pytest.fixture(scope="module")
-def environs(sim: Simulator, policies: dict[str, list[dict[str, Any]]]) -> dict[str, dict[str, str]]:
+def environs(
+    sim: Simulator, policies: dict[str, list[dict[str, Any]]]
+) -> dict[str, dict[str, str]]:
     """An environment for each kind of caller."""
     return {caller: sim.environ_of(caller, *documents) for caller, documents in policies.items()}
 
 
 @pytest.fixture
-def terradask(environs: dict[str, dict[str, str]], quick_provider: QuickProvider, tmp_path: Path) -> Run:
+def terradask(
+    environs: dict[str, dict[str, str]], quick_provider: QuickProvider, tmp_path: Path
+) -> Run:
     """Run the command as one of the callers."""
     quick_provider.lock(tmp_path)
     (tmp_path / "terradask.toml").write_text("[clusters.granted]\nmax_workers = 3\nn_workers = 1\n")
 
     def run(caller: str, *arguments: str, code: int = 0) -> subprocess.CompletedProcess[str]:
         done = subprocess.run(
-            [sys.executable, *(arguments if arguments[0] == "-c" else ("-m", "terradask", *arguments))],
+            [
+                sys.executable,
+                *(arguments if arguments[0] == "-c" else ("-m", "terradask", *arguments)),
+            ],
             cwd=tmp_path,
             env=environs[caller],
             stdin=subprocess.DEVNULL,
@@ -71,13 +79,24 @@ def terradask(environs: dict[str, dict[str, str]], quick_provider: QuickProvider
 def removed(sim: Simulator) -> Iterator[None]:
     """No cluster of these tests is left after them, whatever happened."""
     yield
-    subprocess.run([sys.executable, "-m", "terradask", "destroy", "granted", "--yes"], env=sim.environ, capture_output=True, check=False)
+    subprocess.run(
+        [sys.executable, "-m", "terradask", "destroy", "granted", "--yes"],
+        env=sim.environ,
+        capture_output=True,
+        check=False,
+    )
 
 
 def denied(sim: Simulator, caller: str) -> list[str]:
-    """Return what was refused, but for hosts that had left their group when they were to be ended."""
+    """Return what was refused, but for hosts that had left their group when they were
+    to be ended.
+    """
     logged = sim.requests().get(f"arn:aws:iam::{ACCOUNT}:role/{caller}", ())
-    return [one.request.action for one in logged if not one.allowed and not one.request.resource.endswith("autoScalingGroupName/*")]
+    return [
+        one.request.action
+        for one in logged
+        if not one.allowed and not one.request.resource.endswith("autoScalingGroupName/*")
+    ]
 
 
 def test_a_clusters_life_in_two_hands(sim: Simulator, terradask: Run, removed: None) -> None:
@@ -86,7 +105,8 @@ def test_a_clusters_life_in_two_hands(sim: Simulator, terradask: Run, removed: N
     terradask("ongoing", "apply", "granted", "--yes")
     assert denied(sim, "ongoing") == []
 
-    # A data scientist starts it; that they make some of their own is seen where a market has no capacity.
+    # A data scientist starts it; that they make some of their own is seen where a market has no
+    # capacity.
     terradask("user", "-c", LIFE)
     assert json.loads(terradask("user", "status", "granted", "--json").stdout)["state"] == "stopped"
     assert denied(sim, "user") == []
@@ -104,7 +124,9 @@ def test_a_clusters_life_in_two_hands(sim: Simulator, terradask: Run, removed: N
 
 
 @pytest.mark.parametrize("caller", ["ongoing", "ci", "user"])
-def test_what_is_nobodys_but_setups_is_refused(environs: dict[str, dict[str, str]], sim: Simulator, caller: str) -> None:
+def test_what_is_nobodys_but_setups_is_refused(
+    environs: dict[str, dict[str, str]], sim: Simulator, caller: str
+) -> None:
     environ = environs[caller]
     with contextlib.ExitStack() as stack:
         account = Account(sim, environ, stack)
@@ -116,14 +138,33 @@ def test_what_is_nobodys_but_setups_is_refused(environs: dict[str, dict[str, str
         assert refused("ec2", "create_vpc", CidrBlock="10.0.0.0/16")
         ssh = {"IpProtocol": "tcp", "FromPort": 22, "ToPort": 22, "CidrIp": "0.0.0.0/0"}
         assert refused("ec2", "authorize_security_group_ingress", GroupId="sg-0", **ssh)
-        assert refused("iam", "put_role_policy", RoleName=host, PolicyName="more", PolicyDocument="{}")
-        assert refused("iam", "create_role", RoleName="terradask-default-mine", AssumeRolePolicyDocument="{}")
-        assert refused("sts", "assume_role", RoleArn=f"arn:aws:iam::{ACCOUNT}:role/{host}", RoleSessionName="mine")
+        assert refused(
+            "iam", "put_role_policy", RoleName=host, PolicyName="more", PolicyDocument="{}"
+        )
+        assert refused(
+            "iam", "create_role", RoleName="terradask-default-mine", AssumeRolePolicyDocument="{}"
+        )
+        assert refused(
+            "sts",
+            "assume_role",
+            RoleArn=f"arn:aws:iam::{ACCOUNT}:role/{host}",
+            RoleSessionName="mine",
+        )
         assert refused("s3", "put_bucket_policy", Bucket=BUCKET, Policy="{}")
         assert refused("s3", "put_object", Bucket=BUCKET, Key="workspace.json", Body=b"{}")
         assert refused("s3", "put_object", Bucket=BUCKET, Key="host/0/other.whl", Body=b"")
         # Another workspace, whose name begins like this one's.
-        assert refused("s3", "get_object", Bucket=f"terradask-default-two-{ACCOUNT}-us-east-1", Key="workspace.json")
+        assert refused(
+            "s3",
+            "get_object",
+            Bucket=f"terradask-default-two-{ACCOUNT}-us-east-1",
+            Key="workspace.json",
+        )
         assert refused("secretsmanager", "get_secret_value", SecretId="terradask/default-two/etl")
         theirs = "terradask-default-two-etl-workers"
-        assert refused("autoscaling", "delete_auto_scaling_group", AutoScalingGroupName=theirs, ForceDelete=True)
+        assert refused(
+            "autoscaling",
+            "delete_auto_scaling_group",
+            AutoScalingGroupName=theirs,
+            ForceDelete=True,
+        )

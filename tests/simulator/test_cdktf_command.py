@@ -28,7 +28,10 @@ def cdktf() -> Path:
     if shutil.which("node") is None:
         pytest.skip("no node on PATH: install Node 20 or newer, then run make setup")
     if not CDKTF.exists():
-        pytest.skip("the cdktf command is not installed: run make setup, which needs npm (or: cd tests/cdktf && npm ci)")
+        pytest.skip(
+            "the cdktf command is not installed: run make setup, which needs npm (or: cd "
+            "tests/cdktf && npm ci)"
+        )
     return CDKTF
 
 
@@ -61,7 +64,10 @@ with Cluster(name="etl") as cluster, cluster.get_client() as client:
 
 def stacks(app: Path) -> dict[str, bytes]:
     """Return each stack's configuration."""
-    return {path.parent.name: path.read_bytes() for path in (app / "cdktf.out/stacks").glob("*/cdk.tf.json")}
+    return {
+        path.parent.name: path.read_bytes()
+        for path in (app / "cdktf.out/stacks").glob("*/cdk.tf.json")
+    }
 
 
 def _environ(sim: Simulator, app: Path) -> dict[str, str]:
@@ -85,7 +91,9 @@ def _environ(sim: Simulator, app: Path) -> dict[str, str]:
     return environ
 
 
-def test_deploy_by_one_change_by_the_other_attach_from_python_destroy(cdktf: Path, app: Path, bare_sim: Simulator) -> None:
+def test_deploy_by_one_change_by_the_other_attach_from_python_destroy(
+    cdktf: Path, app: Path, bare_sim: Simulator
+) -> None:
     environ = _environ(bare_sim, app)
     settings = app / "terradask.toml"
     settings.write_text(SETTINGS.format(cidr=bare_sim.vpc_cidr, max_workers=3))
@@ -107,7 +115,8 @@ def test_deploy_by_one_change_by_the_other_attach_from_python_destroy(cdktf: Pat
     def terradask(*arguments: str) -> str:
         return run(sys.executable, "-m", "terradask", *arguments)
 
-    # Answers that depend on the account are looked up once, by terradask; from then on the app is pure.
+    # Answers that depend on the account are looked up once, by terradask; from then on the app is
+    # pure.
     terradask("synth")
     written = stacks(app)
     shutil.rmtree(app / "cdktf.out")
@@ -131,11 +140,17 @@ def test_deploy_by_one_change_by_the_other_attach_from_python_destroy(cdktf: Pat
     (listed,) = json.loads(terradask("list", "--json"))
     assert (listed["name"], listed["state"]) == ("etl", "stopped")
 
-    # Changed by terradask: what the command deployed is what terradask finds, and one number is the whole change.
+    # Changed by terradask: what the command deployed is what terradask finds, and one number is the
+    # whole change.
     settings.write_text(SETTINGS.format(cidr=bare_sim.vpc_cidr, max_workers=5))
     planned = json.loads(terradask("apply", "etl", "--yes", "--json"))
     assert planned["counts"] == {"create": 0, "update": 2, "replace": 0, "delete": 0, "imports": 0}
-    changed = {a["path"] for change in planned["changes"] for a in change["attributes"] if change["type"] == "aws_autoscaling_group"}
+    changed = {
+        a["path"]
+        for change in planned["changes"]
+        for a in change["attributes"]
+        if change["type"] == "aws_autoscaling_group"
+    }
     assert changed == {"max_size"}
 
     # A declared cluster is stopped when it is left, and not destroyed.

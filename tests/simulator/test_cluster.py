@@ -1,4 +1,6 @@
-"""Cluster, end to end on the embedded AWS: real Terraform, real mutual TLS, real Dask on hosts that really boot."""
+"""Cluster, end to end on the embedded AWS: real Terraform, real mutual TLS, real Dask on hosts that
+really boot.
+"""
 
 import asyncio
 import json
@@ -41,13 +43,19 @@ def client(cluster):
     with Client(cluster) as client:
         yield client
     cluster.scale(2)
-    eventually(lambda: len(cluster.observed) == 2 == len(cluster.plan), explain=lambda: f"not two workers again: {cluster.plan}")
+    eventually(
+        lambda: len(cluster.observed) == 2 == len(cluster.plan),
+        explain=lambda: f"not two workers again: {cluster.plan}",
+    )
 
 
 def unique_results(client, cluster):
     """Make one result on each worker that can't be made again; return futures and values."""
     addresses = list(client.scheduler_info(n_workers=-1)["workers"])
-    futures = [client.submit(os.urandom, 16, workers=[a], allow_other_workers=True, pure=False) for a in addresses]
+    futures = [
+        client.submit(os.urandom, 16, workers=[a], allow_other_workers=True, pure=False)
+        for a in addresses
+    ]
     wait(futures)
     return futures, client.gather(futures)
 
@@ -57,12 +65,18 @@ def test_it_computes_over_mutual_tls_on_hosts_of_the_account(cluster, client, si
     assert cluster.scheduler_address.startswith("tls://127.")
     assert cluster.observed == cluster.plan == cluster.requested
     assert all(name.startswith("i-") for name in cluster.observed)
-    assert {h.instance_id for h in sim.hosts() if h.role == "worker" and h.cluster == "shared"} == cluster.observed
+    assert {
+        h.instance_id for h in sim.hosts() if h.role == "worker" and h.cluster == "shared"
+    } == cluster.observed
 
 
 def test_what_was_asked_for_reaches_the_hosts(cluster, client):
     def look(dask_worker):
-        return dask.config.get("distributed.worker.memory.spill"), dask.config.get("array.chunk-size"), os.environ["SEEN_BY_ALL"]
+        return (
+            dask.config.get("distributed.worker.memory.spill"),
+            dask.config.get("array.chunk-size"),
+            os.environ["SEEN_BY_ALL"],
+        )
 
     assert set(client.run(look).values()) == {(0.61, "7 MiB", "yes")}
     assert client.run_on_scheduler(lambda dask_scheduler: dask_scheduler.idle_timeout) == 7200
@@ -126,7 +140,9 @@ from terradask import Cluster
 with Cluster("shared") as cluster, cluster.get_client() as client:
     cluster.scale(3)
     cluster.wait_for_workers(3, timeout=100)
-    print(json.dumps([cluster.origin, cluster.shutdown_on_close, cluster.scheduler_address, client.submit(sum, [1, 1]).result()]))
+    answer = client.submit(sum, [1, 1]).result()
+    facts = [cluster.origin, cluster.shutdown_on_close, cluster.scheduler_address, answer]
+    print(json.dumps(facts))
 """
     )
     assert json.loads(out) == ["attached", False, cluster.scheduler_address, 2]
@@ -136,7 +152,10 @@ with Cluster("shared") as cluster, cluster.get_client() as client:
 
 def test_asynchronous_attach(cluster, client):
     async def use():
-        async with Cluster("shared", asynchronous=True) as other, Client(other, asynchronous=True) as c:
+        async with (
+            Cluster("shared", asynchronous=True) as other,
+            Client(other, asynchronous=True) as c,
+        ):
             return other.origin, await c.submit(sum, [3, 3])
 
     assert asyncio.run(use()) == ("attached", 6)
@@ -164,7 +183,9 @@ def test_what_dask_restarts_comes_back_under_the_same_names(cluster, client):
 
 
 def test_adaptive_grows_with_work_and_shrinks_without(cluster, client):
-    adaptive = cluster.adapt(minimum=1, maximum=3, interval="200ms", wait_count=3, target_duration="1s")
+    adaptive = cluster.adapt(
+        minimum=1, maximum=3, interval="200ms", wait_count=3, target_duration="1s"
+    )
     try:
         futures = client.map(lambda n: time.sleep(0.4), range(2000))
         eventually(lambda: len(cluster.observed) == 3)

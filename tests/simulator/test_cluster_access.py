@@ -1,4 +1,6 @@
-"""Who gets at a cluster, end to end: through sessions, by whose keys, to the dashboard; and that no secret is left anywhere."""
+"""Who gets at a cluster, end to end: through sessions, by whose keys, to the dashboard; and that no
+secret is left anywhere.
+"""
 
 import contextlib
 import gzip
@@ -33,8 +35,12 @@ from .secret_search import Secrets, search
 pytestmark = [pytest.mark.simulator]
 ACCOUNT = "123456789012"
 
-#: Put where they must not go on from; what the tests of other features plant is added here. Another run's are others.
-PLANTED = {name: f"{name}-{uuid.uuid4().hex}" for name in ("dask-token", "dask-password", "caller-secret-access-key")}
+#: Put where they must not go on from; what the tests of other features plant is added here. Another
+#: run's are others.
+PLANTED = {
+    name: f"{name}-{uuid.uuid4().hex}"
+    for name in ("dask-token", "dask-password", "caller-secret-access-key")
+}
 
 
 @pytest.fixture(scope="module")
@@ -68,19 +74,27 @@ def secrets():
 @contextlib.contextmanager
 def named_besides(patch, role):
     """Let a role read the keys of a private cluster, as its settings name it."""
-    patch.setenv("TERRADASK_CLUSTER__SECRET_PRINCIPALS", json.dumps([f"arn:aws:iam::{ACCOUNT}:role/{role}"]))
+    patch.setenv(
+        "TERRADASK_CLUSTER__SECRET_PRINCIPALS", json.dumps([f"arn:aws:iam::{ACCOUNT}:role/{role}"])
+    )
     yield
 
 
 @pytest.fixture(scope="module")
 def cluster(sim_environ, secrets, temporary):
     index = f"https://me:{PLANTED['dask-password']}@index.example.org"
-    planted = {"planted.api-token": PLANTED["dask-token"], "planted.index": index, "planted.mirrors": [index]}
+    planted = {
+        "planted.api-token": PLANTED["dask-token"],
+        "planted.index": index,
+        "planted.mirrors": [index],
+    }
     with (
         pytest.MonkeyPatch.context() as patch,
         named_besides(patch, "user-of-sessions"),
         dask.config.set(planted),
-        Cluster("guarded", n_workers=2, wait_for_workers=True, max_workers=8, private_to_creator=True) as cluster,
+        Cluster(
+            "guarded", n_workers=2, wait_for_workers=True, max_workers=8, private_to_creator=True
+        ) as cluster,
     ):
         # boto3 took the caller's own; what is started from here on gets this one.
         patch.setenv("AWS_SECRET_ACCESS_KEY", PLANTED["caller-secret-access-key"])
@@ -92,10 +106,16 @@ def test_a_user_reaches_the_scheduler_through_sessions(cluster, sim, policies):
         return [f._process.pid for f in through._attached.dialer._endpoint._open.values()]
 
     def dashboard_answers():
-        with contextlib.suppress(OSError), urllib.request.urlopen(through.dashboard_link, timeout=20) as page:
+        with (
+            contextlib.suppress(OSError),
+            urllib.request.urlopen(through.dashboard_link, timeout=20) as page,
+        ):
             return page.status == 200
 
-    with sim.acting_as("user-of-sessions", *policies["user"]), Cluster("guarded", connect="ssm", attach=True) as through:
+    with (
+        sim.acting_as("user-of-sessions", *policies["user"]),
+        Cluster("guarded", connect="ssm", attach=True) as through,
+    ):
         host, _, port = through.scheduler_address.removeprefix("tls://").rpartition(":")
         assert (host, through.origin) == ("127.0.0.1", "attached")
         with through.get_client() as client:
@@ -116,17 +136,33 @@ def test_a_user_reaches_the_scheduler_through_sessions(cluster, sim, policies):
 
 def test_sessions_lead_nowhere_else(cluster, sim, policies):
     environ = sim.environ_of("user-of-sessions", *policies["user"])
-    worker = next(host for host in sim.hosts() if host.role == "worker" and host.cluster == "guarded")
-    scheduler = next(host for host in sim.hosts() if host.role == "scheduler" and host.cluster == "guarded")
-    keys = {name.lower(): environ[name] for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN") if name in environ}
+    worker = next(
+        host for host in sim.hosts() if host.role == "worker" and host.cluster == "guarded"
+    )
+    scheduler = next(
+        host for host in sim.hosts() if host.role == "scheduler" and host.cluster == "guarded"
+    )
+    keys = {
+        name.lower(): environ[name]
+        for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN")
+        if name in environ
+    }
     ssm = boto3.client("ssm", region_name="us-east-1", endpoint_url=sim.endpoint_url, **keys)
-    forward = {"DocumentName": "AWS-StartPortForwardingSession", "Parameters": {"portNumber": ["8786"]}}
+    forward = {
+        "DocumentName": "AWS-StartPortForwardingSession",
+        "Parameters": {"portNumber": ["8786"]},
+    }
     for target, more in (
         (worker.instance_id, forward),
         (scheduler.instance_id, {}),
-        (scheduler.instance_id, {**forward, "DocumentName": "AWS-StartPortForwardingSessionToRemoteHost"}),
+        (
+            scheduler.instance_id,
+            {**forward, "DocumentName": "AWS-StartPortForwardingSessionToRemoteHost"},
+        ),
     ):
-        with pytest.raises(ssm.exceptions.ClientError, match="not authorized to perform: ssm:StartSession"):
+        with pytest.raises(
+            ssm.exceptions.ClientError, match="not authorized to perform: ssm:StartSession"
+        ):
             ssm.start_session(Target=target, **more)
     # A worker's host has no agent that is connected: its role has no such right.
     with pytest.raises(ssm.exceptions.ClientError, match="is not connected"):
@@ -135,14 +171,29 @@ def test_sessions_lead_nowhere_else(cluster, sim, policies):
 
 
 def test_no_private_key_of_a_running_cluster_is_in_a_state(cluster, sim):
-    secret = json.loads(sim.client("secretsmanager").get_secret_value(SecretId="terradask/default/guarded")["SecretString"])
+    secret = json.loads(
+        sim.client("secretsmanager").get_secret_value(SecretId="terradask/default/guarded")[
+            "SecretString"
+        ]
+    )
     keys = [secret[role]["key"].encode() for role in ("scheduler", "worker", "client")]
     assert all(b"PRIVATE KEY" in key for key in keys)
     workspace = Workspace.load()
-    state = sim.client("s3").get_object(Bucket=workspace.bucket, Key="clusters/guarded/terraform.tfstate")["Body"].read()
+    state = (
+        sim.client("s3")
+        .get_object(Bucket=workspace.bucket, Key="clusters/guarded/terraform.tfstate")["Body"]
+        .read()
+    )
     assert b"aws_secretsmanager_secret" in state
     assert secrets_in_state(state, keys) == ()
-    assert len(secrets_in_state(state.replace(b"guarded", json.dumps(keys[0].decode()).encode(), 1), keys)) == 1
+    assert (
+        len(
+            secrets_in_state(
+                state.replace(b"guarded", json.dumps(keys[0].decode()).encode(), 1), keys
+            )
+        )
+        == 1
+    )
 
 
 def test_a_private_cluster_is_its_creators_and_nobody_elses(cluster, sim, policies):
@@ -155,13 +206,19 @@ def test_a_private_cluster_is_its_creators_and_nobody_elses(cluster, sim, polici
         # Nor do they let themselves in.
         workspace = Workspace.load()
         with pytest.raises(AccessDenied, match="explicit deny in a resource-based policy"):
-            workspace.aws.client("secretsmanager").delete_resource_policy(SecretId="terradask/default/guarded")
+            workspace.aws.client("secretsmanager").delete_resource_policy(
+                SecretId="terradask/default/guarded"
+            )
         # They still see that it runs, and could stop it.
         assert Deployment(workspace.aws, workspace.bucket, "guarded").status().state == "running"
 
 
 async def test_a_workers_certificate_alone_makes_no_worker(cluster, sim):
-    secret = json.loads(sim.client("secretsmanager").get_secret_value(SecretId="terradask/default/guarded")["SecretString"])
+    secret = json.loads(
+        sim.client("secretsmanager").get_secret_value(SecretId="terradask/default/guarded")[
+            "SecretString"
+        ]
+    )
     stolen = {f"tls_worker_{part}": text for part, text in secret["worker"].items()}
     security = Security(require_encryption=True, tls_ca_file=secret["ca"], **stolen)
     with pytest.raises(RuntimeError, match="failed to start") as caught:
@@ -182,14 +239,20 @@ async def test_a_workers_certificate_alone_makes_no_worker(cluster, sim):
         return [event for event in cluster.events() if "stranger" in (event.reason or "")]
 
     await eventually_async(told)
-    assert [(event.subject, event.state, event.step) for event in told()] == [("workers", "failed", "refused")]
+    assert [(event.subject, event.state, event.step) for event in told()] == [
+        ("workers", "failed", "refused")
+    ]
 
 
 def test_the_dashboard_is_on_loopback_behind_mutual_tls(cluster):
     browser = urllib.request.build_opener(urllib.request.HTTPCookieProcessor())
     base = cluster.dashboard_link.partition("/status?")[0]
     # The link leads to the page by a cookie, without which there is nothing.
-    for page, content in ((cluster.dashboard_link, b"url=./status"), (f"{base}/health", b"ok"), (f"{base}/status", b"Bokeh")):
+    for page, content in (
+        (cluster.dashboard_link, b"url=./status"),
+        (f"{base}/health", b"ok"),
+        (f"{base}/status", b"Bokeh"),
+    ):
         with browser.open(page, timeout=HANG_SECONDS) as answer:
             assert content in answer.read()
     with pytest.raises(urllib.error.HTTPError, match="403"):
@@ -199,11 +262,17 @@ def test_the_dashboard_is_on_loopback_behind_mutual_tls(cluster):
     anybody = ssl.create_default_context(cadata=attachment.keys.ca)
     anybody.check_hostname = False
     with pytest.raises(OSError):  # noqa: PT011 (refused, reset or a TLS alert: all mean no)
-        urllib.request.urlopen(f"https://{host}:{attachment.scheduler.dashboard_port}/health", timeout=HANG_SECONDS, context=anybody).read()
+        urllib.request.urlopen(
+            f"https://{host}:{attachment.scheduler.dashboard_port}/health",
+            timeout=HANG_SECONDS,
+            context=anybody,
+        ).read()
 
 
 def live(cluster):
-    """Do what is done with a cluster: compute, restart, scale, attach from another process, ask for status and events."""
+    """Do what is done with a cluster: compute, restart, scale, attach from another process, ask for
+    status and events.
+    """
     with cluster.get_client() as client:
         assert client.submit(sum, [1, 2]).result() == 3
         client.restart(timeout=HANG_SECONDS)
@@ -224,22 +293,35 @@ with Cluster("guarded") as cluster, cluster.get_client() as client:
 
 
 def test_no_secret_is_found_anywhere_in_a_life_or_after_it(cluster, sim, secrets, temporary):
-    """Roles' keys are in the cluster's secret and in their hosts' memory-backed folders; the authority's is nowhere."""
+    """Roles' keys are in the cluster's secret and in their hosts' memory-backed folders; the
+    authority's is nowhere.
+    """
     live(cluster)
     workspace = Workspace.load()
     report = workspace.report(workspace.plan_cluster("guarded"))
     (temporary / "report").write_text(report_to_text(report) + json.dumps(report.as_dict()))
     # Hosts' memory is elsewhere than their disks.
     run = [(host.log_path.parent / "root/run").resolve() for host in sim.hosts()]
-    own = [Path(platformdirs.user_cache_dir("terradask")), Path(platformdirs.user_data_dir("terradask"))]
+    own = [
+        Path(platformdirs.user_cache_dir("terradask")),
+        Path(platformdirs.user_data_dir("terradask")),
+    ]
     folders = (sim.state_dir, temporary, *run, *own)
-    value = sim.client("secretsmanager").get_secret_value(SecretId="terradask/default/guarded")["SecretString"]
+    value = sim.client("secretsmanager").get_secret_value(SecretId="terradask/default/guarded")[
+        "SecretString"
+    ]
     keys = {role: json.loads(value)[role]["key"] for role in ("scheduler", "worker", "client")}
 
     # The secret has what was made, but for the authority's key, which came first.
-    assert {name for _, name in secrets.find("", "".join(keys.values()).encode())} == {f"private key {number}" for number in (2, 3, 4)}
+    assert {name for _, name in secrets.find("", "".join(keys.values()).encode())} == {
+        f"private key {number}" for number in (2, 3, 4)
+    }
     living = search(secrets, sim, *folders)
-    memory = {file.resolve(): host.role for host in sim.hosts() for file in (host.log_path.parent / "root/run/terradask").glob("*.key")}
+    memory = {
+        file.resolve(): host.role
+        for host in sim.hosts()
+        for file in (host.log_path.parent / "root/run/terradask").glob("*.key")
+    }
     assert {Path(place) for place, _ in living} == memory.keys()
     assert {path.read_text() == keys[role] for path, role in memory.items()} == {True}
     assert {path.stat().st_mode & 0o777 for path in memory} == {0o600}
@@ -252,5 +334,14 @@ def test_no_secret_is_found_anywhere_in_a_life_or_after_it(cluster, sim, secrets
     (temporary / "left").write_bytes(gzip.compress(keys["client"].encode()))
     with plant_everywhere(sim, keys["worker"], PLANTED["dask-token"]):
         found = {place for place, _ in search(secrets, sim, temporary)}
-    kinds = ("left, unpacked", "s3://planted/x", "log x", "tags", "launch template planted", "user data of planted", "environ", "cmdline")
+    kinds = (
+        "left, unpacked",
+        "s3://planted/x",
+        "log x",
+        "tags",
+        "launch template planted",
+        "user data of planted",
+        "environ",
+        "cmdline",
+    )
     assert {kind for kind in kinds if not any(kind in place for place in found)} == set()

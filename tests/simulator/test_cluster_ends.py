@@ -28,7 +28,8 @@ def test_stop_and_start_run_no_terraform_and_make_new_keys(sim_environ, tmp_path
     code = """
 import json
 from terradask import Cluster, Workspace
-with Cluster("resting", n_workers=1, wait_for_workers=True) as cluster, cluster.get_client() as client:
+cluster = Cluster("resting", n_workers=1, wait_for_workers=True)
+with cluster, cluster.get_client() as client:
     keys = Workspace.load().deployment("resting").attach(timeout_seconds=100).keys
     print(json.dumps([cluster.origin, client.submit(sum, [1, 2]).result(), keys.ca]))
 """
@@ -42,18 +43,32 @@ with Cluster("resting", n_workers=1, wait_for_workers=True) as cluster, cluster.
     assert first[2] != second[2]
     # Both runs are told, although both are over.
     told = deployment.events()
-    assert [event.state for event in told if event.subject == "cluster"] == ["starting", "running", "stopped"] * 2
-    worker = next(event.subject for event in told if event.group == "workers" and event.state == "joined")
+    assert [event.state for event in told if event.subject == "cluster"] == [
+        "starting",
+        "running",
+        "stopped",
+    ] * 2
+    worker = next(
+        event.subject for event in told if event.group == "workers" and event.state == "joined"
+    )
     life = [event.state for event in told if event.subject == worker]
     assert life[:2] == ["requested", "launched"]
     assert life.index("booting") < life.index("joined")
     # A run that ended by itself, as when the scheduler was idle, is no cluster to attach to.
     deployment.start(n_workers=0)
     deployment.groups.zero()
-    deployment.objects.write("run.json", {**deployment.run().to_document(), "started_at": "2026-01-01T00:00:00Z"})
+    deployment.objects.write(
+        "run.json", {**deployment.run().to_document(), "started_at": "2026-01-01T00:00:00Z"}
+    )
     with pytest.raises(ClusterEnded, match="watchdog schedule"):
         Cluster.from_name("resting")
-    old = KeySet.from_document(read_secret(workspace.aws, "terradask/default/resting", version_id=deployment.run().secret_version_id))
+    old = KeySet.from_document(
+        read_secret(
+            workspace.aws,
+            "terradask/default/resting",
+            version_id=deployment.run().secret_version_id,
+        )
+    )
     with Cluster("resting", n_workers=0, idle_timeout="15s") as cluster:
         assert cluster.origin == "started"
         with pytest.raises(OSError, match=r"Timed out|certificate|SSL"):
@@ -71,7 +86,9 @@ with Cluster("resting", n_workers=1, wait_for_workers=True) as cluster, cluster.
     assert not Deployment(workspace.aws, workspace.bucket, "resting").exists
 
 
-def test_a_client_that_goes_without_closing_leaves_zero_and_the_next_command_finishes(sim_environ, sim):
+def test_a_client_that_goes_without_closing_leaves_zero_and_the_next_command_finishes(
+    sim_environ, sim
+):
     run_python(
         """
 from terradask import Cluster

@@ -1,4 +1,6 @@
-"""What `Cluster` refuses before anything is made, or takes back: no network, no way to it, no software, workers that fail."""
+"""What `Cluster` refuses before anything is made, or takes back: no network, no way to it, no
+software, workers that fail.
+"""
 
 import pytest
 
@@ -43,13 +45,17 @@ def test_a_cluster_that_nobody_could_reach_is_refused(sim_environ, monkeypatch):
         Cluster("closed", n_workers=1)
 
 
-def test_a_plugin_that_is_missing_is_told_before_anything_is_made(sim_environ, tmp_path, monkeypatch):
+def test_a_plugin_that_is_missing_is_told_before_anything_is_made(
+    sim_environ, tmp_path, monkeypatch
+):
     monkeypatch.setattr(plugin, "_USUAL_FOLDERS", ())
     with monkeypatch.context() as patch:
         patch.setenv("PATH", str(tmp_path))
         with pytest.raises(SessionManagerPluginMissing, match="isn't on this machine"):
             Cluster("pluginless", n_workers=1, connect="ssm")
-    assert not Deployment(Workspace.load().aws, Workspace.load().bucket, "pluginless").objects.names()
+    assert not Deployment(
+        Workspace.load().aws, Workspace.load().bucket, "pluginless"
+    ).objects.names()
 
 
 def test_my_own_address_has_to_lie_within_a_network_that_all_share(sim_environ, monkeypatch):

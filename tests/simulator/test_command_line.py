@@ -27,7 +27,9 @@ COMMAND = [sys.executable, "-m", "terradask"]
 def terradask(sim: Simulator, tmp_path: Path):
     """Run the command in a process of its own, beside the shared embedded AWS."""
 
-    def run(*arguments: str, code: int = 0, environ: Mapping[str, str] | None = None) -> subprocess.CompletedProcess[str]:
+    def run(
+        *arguments: str, code: int = 0, environ: Mapping[str, str] | None = None
+    ) -> subprocess.CompletedProcess[str]:
         done = subprocess.run(
             [*COMMAND, *arguments],
             cwd=tmp_path,
@@ -58,7 +60,12 @@ def _lose_a_machine(sim: Simulator, cluster: str) -> str:
             InstanceType="t3.micro",
             MinCount=1,
             MaxCount=1,
-            TagSpecifications=[{"ResourceType": "instance", "Tags": [{"Key": key, "Value": value} for key, value in tags.items()]}],
+            TagSpecifications=[
+                {
+                    "ResourceType": "instance",
+                    "Tags": [{"Key": key, "Value": value} for key, value in tags.items()],
+                }
+            ],
         )
         return str(made["Instances"][0]["InstanceId"])
 
@@ -68,7 +75,13 @@ def removed(sim: Simulator) -> Iterator[str]:
     """A name for a cluster that is gone after the test, whatever happened in it."""
     name = "cli"
     yield name
-    subprocess.run([*COMMAND, "destroy", name, "--yes"], env=sim.environ, capture_output=True, check=False, timeout=PROCESS_SECONDS)
+    subprocess.run(
+        [*COMMAND, "destroy", name, "--yes"],
+        env=sim.environ,
+        capture_output=True,
+        check=False,
+        timeout=PROCESS_SECONDS,
+    )
 
 
 def test_a_clusters_life(terradask, removed: str, tmp_path: Path, sim: Simulator) -> None:
@@ -98,15 +111,24 @@ def test_a_clusters_life(terradask, removed: str, tmp_path: Path, sim: Simulator
     assert "state      running" in shown
     assert "HOST" in shown
 
-    # What it costs, as everybody in the account sees it; a cluster of another workspace by its tags alone.
-    (one,) = [one for one in json.loads(terradask("list", "--json").stdout) if one["name"] == removed]
+    # What it costs, as everybody in the account sees it; a cluster of another workspace by its tags
+    # alone.
+    (one,) = [
+        one for one in json.loads(terradask("list", "--json").stdout) if one["name"] == removed
+    ]
     assert one["hosts_by_state"]["running"] >= 1
     assert one["workspace"] == "default"
     assert float(one["hourly_usd"]) > 0
     assert one["deployed_at"] <= one["last_activity"]
-    elsewhere = terradask("list", "--all-workspaces", "--json", environ={"TERRADASK_WORKSPACE__NAME": "other"})
+    elsewhere = terradask(
+        "list", "--all-workspaces", "--json", environ={"TERRADASK_WORKSPACE__NAME": "other"}
+    )
     (seen,) = [one for one in json.loads(elsewhere.stdout) if one["name"] == removed]
-    assert (seen["workspace"], seen["state"], seen["hourly_usd"]) == ("default", "running", one["hourly_usd"])
+    assert (seen["workspace"], seen["state"], seen["hourly_usd"]) == (
+        "default",
+        "running",
+        one["hourly_usd"],
+    )
 
     # A machine whose group is gone, beside those of the cluster that lives: that one alone goes.
     with sim.applied():
@@ -170,7 +192,13 @@ def test_a_cluster_that_is_not_there(terradask, arguments: list[str], says: str)
 
 def test_no_network(bare_sim: Simulator, tmp_path: Path) -> None:
     done = subprocess.run(
-        [*COMMAND, "plan", "etl"], cwd=tmp_path, env=bare_sim.environ, capture_output=True, text=True, check=False, timeout=PROCESS_SECONDS
+        [*COMMAND, "plan", "etl"],
+        cwd=tmp_path,
+        env=bare_sim.environ,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=PROCESS_SECONDS,
     )
     assert done.returncode == 6
     assert "terradask apply network" in done.stderr
@@ -178,7 +206,9 @@ def test_no_network(bare_sim: Simulator, tmp_path: Path) -> None:
 
 
 def test_doctor_on_the_embedded_aws(terradask) -> None:
-    findings = {finding["check"]: finding for finding in json.loads(terradask("doctor", "--json").stdout)}
+    findings = {
+        finding["check"]: finding for finding in json.loads(terradask("doctor", "--json").stdout)
+    }
     assert {"python", "node", "terraform", "provider", "credentials", "region"} <= set(findings)
     assert all(finding["ok"] for finding in findings.values())
     assert "ok" in terradask("doctor").stdout
@@ -197,7 +227,9 @@ def _begin(sim: Simulator, folder: Path, *arguments: str) -> subprocess.Popen[st
 
 
 @pytest.mark.usefixtures("direct_provider")
-def test_ending_a_plan_from_outside_leaves_no_lock(terradask, removed: str, sim: Simulator, tmp_path: Path) -> None:
+def test_ending_a_plan_from_outside_leaves_no_lock(
+    terradask, removed: str, sim: Simulator, tmp_path: Path
+) -> None:
     process = _begin(sim, tmp_path, "plan", removed)
     assert process.stderr is not None
     for line in process.stderr:

@@ -21,7 +21,10 @@ from terradask._pricing.prices import PriceKey
 pytestmark = pytest.mark.simulator
 
 PLANS = Path(__file__).parents[1] / "unit/data"
-DISK = {"DeviceName": "/dev/xvda", "Ebs": {"VolumeType": "gp3", "VolumeSize": 40, "Encrypted": True}}
+DISK = {
+    "DeviceName": "/dev/xvda",
+    "Ebs": {"VolumeType": "gp3", "VolumeSize": 40, "Encrypted": True},
+}
 
 
 @pytest.fixture(scope="module")
@@ -30,9 +33,13 @@ def aws(network: Any) -> Iterator[Aws]:
         yield Aws("us-east-1")
 
 
-def test_a_cluster_is_priced_from_the_price_list_ec2_and_its_template(aws: Aws, network: Any, tmp_path: Path) -> None:
+def test_a_cluster_is_priced_from_the_price_list_ec2_and_its_template(
+    aws: Aws, network: Any, tmp_path: Path
+) -> None:
     template = network.template(BlockDeviceMappings=[DISK])
-    plan = json.loads((PLANS / "cost_cluster.json").read_text().replace("lt-dac4ed09721b65e03", template))
+    plan = json.loads(
+        (PLANS / "cost_cluster.json").read_text().replace("lt-dac4ed09721b65e03", template)
+    )
     hosts = read_launches(aws, plan)
     assert [(launch.volume_gib, launch.public_address) for launch in hosts.values()] == [(40, True)]
     cost = estimate(plan, AwsPriceList(aws, cache=PriceCache(tmp_path)), hosts=hosts)
@@ -41,14 +48,20 @@ def test_a_cluster_is_priced_from_the_price_list_ec2_and_its_template(aws: Aws, 
         ("aws_autoscaling_group.scheduler", "volume"),
         ("aws_autoscaling_group.scheduler", "public IPv4 address"),
     }
-    workers = {item.what: item.desired_hourly_usd for item in cost.items if item.address.endswith(".workers") and item.counted}
+    workers = {
+        item.what: item.desired_hourly_usd
+        for item in cost.items
+        if item.address.endswith(".workers") and item.counted
+    }
     # 4 vCPUs at 0.03, 16 GiB at 0.004; 40 GB at 0.1 a month; an address at 0.006: pricing.toml.
     assert workers == {
         "m6i.xlarge (Linux, on-demand), the dearest of 2 types": 4 * Decimal("0.184"),
         "gp3 volume, 40 GiB": 4 * Decimal("0.0054794521"),
         "public IPv4 address": 4 * Decimal("0.006"),
     }
-    (spot,) = [item for item in cost.items if item.address.endswith(".workers") and item.market == "spot"]
+    (spot,) = [
+        item for item in cost.items if item.address.endswith(".workers") and item.market == "spot"
+    ]
     assert spot.unit_hourly_usd == Decimal("0.0736")
     assert "made-up" in cost.source
     assert list(tmp_path.iterdir()) == []
@@ -57,22 +70,40 @@ def test_a_cluster_is_priced_from_the_price_list_ec2_and_its_template(aws: Aws, 
 @pytest.mark.parametrize("region", ["us-east-1", "eu-central-1", "sa-east-1"])
 def test_every_product_has_one_price_in_every_region(aws: Aws, region: str) -> None:
     kinds = ("nat-gateway", "public-ipv4", "interface-endpoint", "gp3-storage", "secret")
-    keys = [PriceKey(kind, region) for kind in kinds] + [PriceKey("instance", region, "g5.xlarge", "on-demand")]
+    keys = [PriceKey(kind, region) for kind in kinds] + [
+        PriceKey("instance", region, "g5.xlarge", "on-demand")
+    ]
     quotes = AwsPriceList(aws).look_up(keys)
     assert quotes.problems == {}
-    assert [str(quotes.prices[key].usd.normalize()) for key in keys[:5]] == ["0.06", "0.006", "0.012", "0.1", "0.5"]
+    assert [str(quotes.prices[key].usd.normalize()) for key in keys[:5]] == [
+        "0.06",
+        "0.006",
+        "0.012",
+        "0.1",
+        "0.5",
+    ]
 
 
 def test_a_type_that_there_is_not_has_no_price(aws: Aws) -> None:
-    keys = [PriceKey("instance", "us-east-1", "m99.huge", "on-demand"), PriceKey("instance", "us-east-1", "m99.huge", "spot", "us-east-1a")]
+    keys = [
+        PriceKey("instance", "us-east-1", "m99.huge", "on-demand"),
+        PriceKey("instance", "us-east-1", "m99.huge", "spot", "us-east-1a"),
+    ]
     quotes = AwsPriceList(aws).look_up(keys)
     assert quotes.prices == {}
-    assert list(quotes.problems.values()) == ["the price list has no such product", "there is no spot price in this zone"]
+    assert list(quotes.problems.values()) == [
+        "the price list has no such product",
+        "there is no spot price in this zone",
+    ]
 
 
 def test_the_price_list_answers_page_by_page(network: Any) -> None:
     pricing = network.client("pricing")
-    pages = list(pricing.get_paginator("get_products").paginate(ServiceCode="AmazonVPC", PaginationConfig={"PageSize": 5}))
+    pages = list(
+        pricing.get_paginator("get_products").paginate(
+            ServiceCode="AmazonVPC", PaginationConfig={"PageSize": 5}
+        )
+    )
     found = [json.loads(entry) for page in pages for entry in page["PriceList"]]
     assert [len(page["PriceList"]) for page in pages] == [5, 5, 5, 5, 4]
     assert len({entry["product"]["sku"] for entry in found}) == 24
@@ -87,11 +118,16 @@ def test_the_price_list_answers_page_by_page(network: Any) -> None:
         ({"ServiceCode": "AmazonMars"}, "InvalidParameterException"),
         ({"ServiceCode": "AmazonVPC", "NextToken": "?"}, "InvalidNextTokenException"),
         (
-            {"ServiceCode": "AmazonVPC", "Filters": [{"Type": "CONTAINS", "Field": "usagetype", "Value": "Nat"}]},
+            {
+                "ServiceCode": "AmazonVPC",
+                "Filters": [{"Type": "CONTAINS", "Field": "usagetype", "Value": "Nat"}],
+            },
             "InvalidParameterException",
         ),
     ],
 )
-def test_the_price_list_refuses_as_aws_does(network: Any, question: dict[str, Any], code: str) -> None:
+def test_the_price_list_refuses_as_aws_does(
+    network: Any, question: dict[str, Any], code: str
+) -> None:
     with pytest.raises(botocore.exceptions.ClientError, match=code):
         network.client("pricing").get_products(**question)

@@ -1,4 +1,6 @@
-"""Clusters that are made by several at once, and clusters whose making is refused at any of its calls."""
+"""Clusters that are made by several at once, and clusters whose making is refused at any of its
+calls.
+"""
 
 from __future__ import annotations
 
@@ -31,7 +33,8 @@ try:
 except Exception as error:
     print(json.dumps([type(error).__name__, str(error)]), flush=True)
     sys.exit()
-print(json.dumps([cluster.origin, Workspace.load().deployment("contested").run().run_id]), flush=True)
+run = Workspace.load().deployment("contested").run()
+print(json.dumps([cluster.origin, run.run_id]), flush=True)
 sys.stdin.readline()
 cluster.close()
 """
@@ -74,17 +77,26 @@ def racers(sim: Simulator, folder: Path, number: int) -> Iterator[list[subproces
 
 @pytest.mark.soak
 @pytest.mark.parametrize("number", [3, 10])
-def test_several_who_make_the_same_cluster_end_with_one(sim: Simulator, tmp_path: Path, number: int) -> None:
+def test_several_who_make_the_same_cluster_end_with_one(
+    sim: Simulator, tmp_path: Path, number: int
+) -> None:
     before = len(sim.history()["instances"])
     with sim.hollow_hosts(), racers(sim, tmp_path, number) as running:
-        told = [json.loads(racer.stdout.readline()) for racer in running if racer.stdout is not None]
-        assert sorted(origin for origin, _ in told) == ["attached"] * (number - 1) + ["created"], told
+        told = [
+            json.loads(racer.stdout.readline()) for racer in running if racer.stdout is not None
+        ]
+        assert sorted(origin for origin, _ in told) == ["attached"] * (number - 1) + ["created"], (
+            told
+        )
         assert len({run for _, run in told}) == 1
         assert invariants.over_scaled(sim, "contested", at_most=1) == []
         born = list(sim.history()["instances"].values())[before:]
         assert sorted(row["tags"]["terradask:role"] for row in born) == ["scheduler", "worker"]
         # Whoever made it takes it along, when the guests have left.
-        for _, racer in sorted(zip((origin == "created" for origin, _ in told), running, strict=True), key=lambda each: each[0]):
+        for _, racer in sorted(
+            zip((origin == "created" for origin, _ in told), running, strict=True),
+            key=lambda each: each[0],
+        ):
             racer.communicate("\n", timeout=PROCESS_SECONDS)
             assert racer.returncode == 0
     assert invariants.left_behind(sim, "contested") == []
@@ -106,12 +118,19 @@ def test_a_making_that_is_refused_at_any_call_leaves_nothing_behind_a_sweep(
 
 @pytest.mark.soak
 @pytest.mark.parametrize("service", ["autoscaling", "ec2", "s3", "secretsmanager"])
-def test_a_making_whose_answers_get_lost_succeeds_or_leaves_nothing_behind_a_sweep(sim: Simulator, service: str) -> None:
+def test_a_making_whose_answers_get_lost_succeeds_or_leaves_nothing_behind_a_sweep(
+    sim: Simulator, service: str
+) -> None:
     draws = drawn(f"lost answers of {service}")
     with sim.applied(), sim.hollow_hosts():
-        with sim.drop_answers(f"{service}:*", share=draws.uniform(0.05, 0.3), seed=draws.randrange(1000)):
+        with sim.drop_answers(
+            f"{service}:*", share=draws.uniform(0.05, 0.3), seed=draws.randrange(1000)
+        ):
             try:
-                with Cluster("unlucky", n_workers=2, wait_for_workers=True) as cluster, cluster.get_client() as client:
+                with (
+                    Cluster("unlucky", n_workers=2, wait_for_workers=True) as cluster,
+                    cluster.get_client() as client,
+                ):
                     assert client.submit(sum, [1, 2]).result(HANG_SECONDS) == 3
             except TerradaskError as error:
                 print(f"{type(error).__name__}: {error}")

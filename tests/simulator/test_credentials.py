@@ -1,4 +1,6 @@
-"""The caller's credentials expire, or the clock of this machine is wrong, in the middle of something."""
+"""The caller's credentials expire, or the clock of this machine is wrong, in the middle of
+something.
+"""
 
 from __future__ import annotations
 
@@ -37,13 +39,19 @@ def own_aws() -> Iterator[Simulator]:
 def temporary(simulator: Simulator) -> dict[str, str]:
     """Return new temporary credentials."""
     environ = simulator.environ_of(
-        "temporary", {"Version": "2012-10-17", "Statement": [{"Effect": "Allow", "Action": "*", "Resource": "*"}]}
+        "temporary",
+        {
+            "Version": "2012-10-17",
+            "Statement": [{"Effect": "Allow", "Action": "*", "Resource": "*"}],
+        },
     )
     return {name: environ[name] for name in VARIABLES}
 
 
 @pytest.mark.parametrize("protocol", CALLS)
-def test_credentials_that_have_expired_are_told_and_read_anew(own_aws: Simulator, protocol: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_credentials_that_have_expired_are_told_and_read_anew(
+    own_aws: Simulator, protocol: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def use(credentials: Mapping[str, str]) -> None:
         for name, value in credentials.items():
             monkeypatch.setenv(name, value)
@@ -61,17 +69,27 @@ def test_credentials_that_have_expired_are_told_and_read_anew(own_aws: Simulator
     CALLS[protocol](aws)
 
 
-def test_credentials_with_an_end_are_renewed_before_it(own_aws: Simulator, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_credentials_with_an_end_are_renewed_before_it(
+    own_aws: Simulator, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     printed = tmp_path / "credentials.json"
     code = f"print(open({str(printed)!r}).read())"
     (tmp_path / "print.py").write_text(code)
-    (tmp_path / "config").write_text(f"[profile temporary]\ncredential_process = {sys.executable} {tmp_path}/print.py\n")
+    (tmp_path / "config").write_text(
+        f"[profile temporary]\ncredential_process = {sys.executable} {tmp_path}/print.py\n"
+    )
     monkeypatch.setenv("AWS_CONFIG_FILE", str(tmp_path / "config"))
 
     def give(credentials: Mapping[str, str], minutes: float) -> None:
         end = datetime.datetime.now(datetime.UTC) + datetime.timedelta(minutes=minutes)
         key, secret, token = (credentials[name] for name in VARIABLES)
-        document = {"Version": 1, "AccessKeyId": key, "SecretAccessKey": secret, "SessionToken": token, "Expiration": end.isoformat()}
+        document = {
+            "Version": 1,
+            "AccessKeyId": key,
+            "SecretAccessKey": secret,
+            "SessionToken": token,
+            "Expiration": end.isoformat(),
+        }
         printed.write_text(json.dumps(document))
 
     old, new = temporary(own_aws), temporary(own_aws)
@@ -79,13 +97,18 @@ def test_credentials_with_an_end_are_renewed_before_it(own_aws: Simulator, tmp_p
     aws = Aws("us-east-1", profile="temporary")
     used: list[Any] = []
     client = aws.client("s3")
-    client.meta.events.register("before-send", lambda request, **_: used.append(request.headers["Authorization"]))
+    client.meta.events.register(
+        "before-send", lambda request, **_: used.append(request.headers["Authorization"])
+    )
     client.list_buckets()
     give(new, minutes=60)
     with own_aws.expire_credentials(old["AWS_ACCESS_KEY_ID"]):
         client.list_buckets()
     assert aws.client("s3") is client
-    assert [key["AWS_ACCESS_KEY_ID"].encode() in used[n] for n, key in enumerate((old, new))] == [True, True]
+    assert [key["AWS_ACCESS_KEY_ID"].encode() in used[n] for n, key in enumerate((old, new))] == [
+        True,
+        True,
+    ]
 
 
 @pytest.mark.parametrize("hours", [1, -1])

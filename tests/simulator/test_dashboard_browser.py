@@ -1,4 +1,6 @@
-"""The dashboard in a real browser: through the door on loopback, and over HTTPS at the scheduler's host."""
+"""The dashboard in a real browser: through the door on loopback, and over HTTPS at the scheduler's
+host.
+"""
 
 import hashlib
 import http.server
@@ -24,7 +26,10 @@ CHROMIUM = shutil.which("chromium")
 
 pytestmark = [
     pytest.mark.simulator,
-    pytest.mark.skipif(CHROMIUM is None, reason="no chromium on PATH: make chromium, as root on Debian, or install it"),
+    pytest.mark.skipif(
+        CHROMIUM is None,
+        reason="no chromium on PATH: make chromium, as root on Debian, or install it",
+    ),
 ]
 
 #: Nothing that Chromium asks of the internet by itself.
@@ -42,7 +47,9 @@ ROWS = """() => (window.Bokeh?.documents ?? [])
 
 @pytest.fixture(scope="module")
 def cluster(sim_environ):
-    with Cluster("seen", n_workers=1, wait_for_workers=True, max_workers=4, use_dashboard_https=True) as cluster:
+    with Cluster(
+        "seen", n_workers=1, wait_for_workers=True, max_workers=4, use_dashboard_https=True
+    ) as cluster:
         yield cluster
 
 
@@ -55,7 +62,9 @@ def client(cluster):
 @pytest.fixture(scope="module")
 def browser():
     with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=QUIET, chromium_sandbox=False)
+        browser = playwright.chromium.launch(
+            executable_path=CHROMIUM, args=QUIET, chromium_sandbox=False
+        )
         yield browser
         browser.close()
 
@@ -70,7 +79,10 @@ def page(browser, complaints):
     context = browser.new_context(viewport={"width": 1280, "height": 800})
     page = context.new_page()
     page.set_default_timeout(20_000)
-    page.on("console", lambda message: complaints.append(message.text) if message.type == "error" else None)
+    page.on(
+        "console",
+        lambda message: complaints.append(message.text) if message.type == "error" else None,
+    )
     page.on("pageerror", lambda error: complaints.append(str(error)))
     page.on("requestfailed", lambda request: complaints.append(f"{request.url}: {request.failure}"))
     yield page
@@ -79,7 +91,9 @@ def page(browser, complaints):
 
 @pytest.fixture(scope="module")
 def other_site():
-    """Somebody else's site on this machine, under its port; the page that it shows is the attribute `content`."""
+    """Somebody else's site on this machine, under its port; the page that it shows is the attribute
+    `content`.
+    """
 
     class Handler(http.server.BaseHTTPRequestHandler):
         def do_GET(self):
@@ -139,13 +153,20 @@ def test_without_the_token_or_from_another_page_nothing_is_seen(page, cluster, o
     base = cluster.dashboard_link.partition("/status")[0]
     assert page.goto(f"{base}/status").status == 403
     assert page.goto(f"{base}/status?terradask-token=guessed").status == 403
-    # Who is in has a cookie, which the browser sends to this address, whatever port the page that asks is of.
+    # Who is in has a cookie, which the browser sends to this address, whatever port the page that
+    # asks is of.
     page.goto(cluster.dashboard_link)
     page.wait_for_url("**/status")
     assert page.goto(f"{base}/health").status == 200
     page.goto(f"http://127.0.0.1:{other_site.server_port}/")
     with page.expect_response(f"{base}/health") as asked:
-        page.evaluate("(address) => fetch(address, {method: 'POST', mode: 'no-cors', credentials: 'include'})", f"{base}/health")
+        page.evaluate(
+            (
+                "(address) => fetch(address, {method: 'POST', mode: 'no-cors', credentials: "
+                "'include'})"
+            ),
+            f"{base}/health",
+        )
     assert asked.value.status == 403
 
 
@@ -156,7 +177,11 @@ def test_the_hosts_port_refuses_whoever_has_no_certificate(page, cluster):
     for scheme in ("http", "https"):
         with pytest.raises(Error, match="ERR_"):
             page.goto(f"{scheme}://{address}")
-        asked = subprocess.run(["curl", "-sk", "--max-time", "10", f"{scheme}://{address}"], check=False, capture_output=True)
+        asked = subprocess.run(
+            ["curl", "-sk", "--max-time", "10", f"{scheme}://{address}"],
+            check=False,
+            capture_output=True,
+        )
         assert asked.returncode != 0
         assert asked.stdout == b""
 
@@ -176,19 +201,32 @@ def test_people_without_terradask_open_it_over_https(browser, page, cluster, cli
         theirs.wait_for_url("**/status")
         watch_work(theirs, client)
         (cookie,) = trusting.cookies()
-        assert (cookie["value"], cookie["httpOnly"], cookie["secure"], cookie["sameSite"]) == (token, True, True, "Strict")
+        assert (cookie["value"], cookie["httpOnly"], cookie["secure"], cookie["sameSite"]) == (
+            token,
+            True,
+            True,
+            "Strict",
+        )
         with pytest.raises(Error, match="ERR_"):
             theirs.goto(base.replace("https", "http"))
     assert token not in repr(shared)
-    assert [path for path in sim.state_dir.rglob("*") if path.is_file() and token.encode() in path.read_bytes()] == []
+    assert [
+        path
+        for path in sim.state_dir.rglob("*")
+        if path.is_file() and token.encode() in path.read_bytes()
+    ] == []
 
 
 def test_the_command_opens_it_until_ctrl_c(page, cluster, sim):
-    shared = CliRunner().invoke(terradask_command, ["dashboard", "seen", "--shared"], catch_exceptions=False)
+    shared = CliRunner().invoke(
+        terradask_command, ["dashboard", "seen", "--shared"], catch_exceptions=False
+    )
     assert shared.stdout.strip() == cluster.shared_dashboard.link
     assert cluster.shared_dashboard.fingerprint in shared.stderr
     command = [sys.executable, "-m", "terradask", "dashboard", "seen"]
-    with subprocess.Popen(command, env=sim.environ, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as running:
+    with subprocess.Popen(
+        command, env=sim.environ, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as running:
         try:
             page.goto(running.stdout.readline().strip())
             page.wait_for_url("**/status")

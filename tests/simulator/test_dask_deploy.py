@@ -1,6 +1,8 @@
-"""What distributed's own tests of its clusters ask for, asked of `Cluster`: by their names in distributed 2026.8, written anew.
+"""What distributed's own tests of its clusters ask for, asked of `Cluster`: by their names in
+distributed 2026.8, written anew.
 
-`HERE` holds in this module, `ELSEWHERE` in others, and `NOT_OURS` says what makes no sense for instances that AWS starts, and why.
+`HERE` holds in this module, `ELSEWHERE` in others, and `NOT_OURS` says what makes no sense for
+instances that AWS starts, and why.
 """
 
 import asyncio
@@ -21,39 +23,63 @@ from ..waiting import HANG_SECONDS, eventually
 pytestmark = [pytest.mark.simulator]
 
 SPEC_CLUSTER = """
-test_specification test_spec_sync test_loop_started_in_constructor test_repr test_scale test_adaptive_killed_worker
-test_unexpected_closed_worker test_restart test_broken_worker test_spec_close_clusters test_new_worker_spec test_nanny_port
-test_spec_process test_get_logs test_scheduler_info test_dashboard_link test_widget test_scale_cores_memory test_ProcessInterfaceValid
-test_MultiWorker test_run_spec test_run_spec_cluster_worker_names test_bad_close test_shutdown_scheduler_disabled test_shutdown_scheduler
+test_specification test_spec_sync test_loop_started_in_constructor test_repr test_scale
+test_adaptive_killed_worker test_unexpected_closed_worker test_restart test_broken_worker
+test_spec_close_clusters test_new_worker_spec test_nanny_port test_spec_process test_get_logs
+test_scheduler_info test_dashboard_link test_widget test_scale_cores_memory
+test_ProcessInterfaceValid test_MultiWorker test_run_spec test_run_spec_cluster_worker_names
+test_bad_close test_shutdown_scheduler_disabled test_shutdown_scheduler
 """
 ADAPTIVE = """
-test_adaptive_local_cluster test_adaptive_local_cluster_multi_workers test_min_max test_avoid_churn test_adapt_quickly test_adapt_down
-test_no_more_workers_than_tasks test_basic_no_loop test_target_duration test_worker_keys test_adapt_cores_memory test_adaptive_config
-test_update_adaptive test_adaptive_no_memory_limit test_adapt_gets_stopped_on_cluster_close test_scale_needs_to_be_awaited
-test_adaptive_stopped test_scale_up_large_tasks test_respect_average_nthreads test_adaptive_stops_on_cluster_status_change test_interval
-test_adapt_logs_error_in_safe_target test_adapt_callback_logs_error_in_scale_down test_adaptive_logs_stopping_once test_adapt_stop_del
+test_adaptive_local_cluster test_adaptive_local_cluster_multi_workers test_min_max test_avoid_churn
+test_adapt_quickly test_adapt_down test_no_more_workers_than_tasks test_basic_no_loop
+test_target_duration test_worker_keys test_adapt_cores_memory test_adaptive_config
+test_update_adaptive test_adaptive_no_memory_limit test_adapt_gets_stopped_on_cluster_close
+test_scale_needs_to_be_awaited test_adaptive_stopped test_scale_up_large_tasks
+test_respect_average_nthreads test_adaptive_stops_on_cluster_status_change test_interval
+test_adapt_logs_error_in_safe_target test_adapt_callback_logs_error_in_scale_down
+test_adaptive_logs_stopping_once test_adapt_stop_del
 """
-CLUSTER = "test_eq test_repr test_cluster_wait_for_worker test_exponential_backoff test_sync_context_manager_used_with_async_cluster"
+CLUSTER = (
+    "test_eq test_repr test_cluster_wait_for_worker test_exponential_backoff "
+    "test_sync_context_manager_used_with_async_cluster"
+)
 
 #: In test_cluster.py, unless another file is named.
 ELSEWHERE = {
     "test_restart": "test_what_dask_restarts_comes_back_under_the_same_names",
     "test_unexpected_closed_worker": "test_a_dead_worker_is_replaced_once_and_mirrored",
     "test_broken_worker": "test_cluster_refused.py: test_what_a_worker_says_when_it_fails",
-    "test_spec_close_clusters": "test_cluster_ends.py: test_a_client_that_goes_without_closing_leaves_zero_and_the_next_command_finishes",
-    "test_dashboard_link": "test_cluster_access.py: test_the_dashboard_is_on_loopback_behind_mutual_tls",
+    "test_spec_close_clusters": (
+        "test_cluster_ends.py: "
+        "test_a_client_that_goes_without_closing_leaves_zero_and_the_next_command_finishes"
+    ),
+    "test_dashboard_link": (
+        "test_cluster_access.py: test_the_dashboard_is_on_loopback_behind_mutual_tls"
+    ),
     "test_MultiWorker": "hosts/test_hosts_of_a_cluster.py: several workers on a host",
-    "test_shutdown_scheduler": "test_cluster_ends.py: test_a_client_that_goes_without_closing_leaves_zero_and_the_next_command_finishes",
-    "test_shutdown_scheduler_disabled": "test_a_second_process_attaches_by_name_scales_and_leaves_it_running",
+    "test_shutdown_scheduler": (
+        "test_cluster_ends.py: "
+        "test_a_client_that_goes_without_closing_leaves_zero_and_the_next_command_finishes"
+    ),
+    "test_shutdown_scheduler_disabled": (
+        "test_a_second_process_attaches_by_name_scales_and_leaves_it_running"
+    ),
 }
 NOT_OURS = {
-    "test_new_worker_spec": "no dictionary describes worker objects: Auto Scaling groups make hosts",
+    "test_new_worker_spec": (
+        "no dictionary describes worker objects: Auto Scaling groups make hosts"
+    ),
     "test_nanny_port": "ports of workers are the hosts' own, behind their security group",
     "test_spec_process": "there is no process object for a host",
     "test_ProcessInterfaceValid": "there is no process object for a host",
     "test_run_spec": "run_spec starts workers in this process",
-    "test_worker_keys": "hosts are what is closed together, which distributed's worker_key can't say otherwise",
-    "test_adaptive_config": "about distributed's Adaptive alone; bounds of adapt() are its arguments",
+    "test_worker_keys": (
+        "hosts are what is closed together, which distributed's worker_key can't say otherwise"
+    ),
+    "test_adaptive_config": (
+        "about distributed's Adaptive alone; bounds of adapt() are its arguments"
+    ),
     "test_scale_needs_to_be_awaited": "about a subclass whose scale() blocks",
     "test_scale_up_large_tasks": "about the scheduler's adaptive_target alone",
     "test_respect_average_nthreads": "about the scheduler's adaptive_target alone",
@@ -72,7 +98,10 @@ EAGER = {"interval": "50 ms", "target_duration": "500 ms"}
 
 @pytest.fixture(scope="module")
 def cluster(sim, sim_environ):
-    with sim.hollow_hosts(), Cluster("daskish", n_workers=1, max_workers=6, wait_for_workers=True) as cluster:
+    with (
+        sim.hollow_hosts(),
+        Cluster("daskish", n_workers=1, max_workers=6, wait_for_workers=True) as cluster,
+    ):
         yield cluster
 
 
@@ -95,7 +124,7 @@ def test_every_test_of_distributed_is_held_or_has_a_reason():
     assert not here & set(NOT_OURS)
 
 
-# ---- SpecCluster ------------------------------------------------------------------------------------------------------
+# ---- SpecCluster ---------------------------------------------------------------------------------
 
 
 def test_specification(cluster, client):
@@ -135,7 +164,11 @@ def test_adaptive_killed_worker(cluster, client, sim):
     eventually(lambda: any(client.processing().values()))
     sim.kill_host(first)
     assert future.result(HANG_SECONDS) == 2
-    eventually(lambda: len(cluster.observed) == 1 == len(cluster.requested) and first not in cluster.observed)
+    eventually(
+        lambda: (
+            len(cluster.observed) == 1 == len(cluster.requested) and first not in cluster.observed
+        )
+    )
 
 
 def test_get_logs(cluster, client):
@@ -160,7 +193,8 @@ def test_widget(cluster, client):
 def test_scale_cores_memory(cluster, client):
     cluster.scale(cores=2)
     assert len(cluster.plan) == 2
-    # Simulated workers have no limit of their own; what a limit means is in tests/unit/test_host_size.py.
+    # Simulated workers have no limit of their own; what a limit means is in
+    # tests/unit/test_host_size.py.
     with pytest.raises(InvalidInput, match="no memory limit"):
         cluster.scale(memory="5 GB")
     with pytest.raises(InvalidInput, match="max_workers"):
@@ -180,7 +214,7 @@ def test_bad_close():
     assert not [str(each.message) for each in told]
 
 
-# ---- Adaptive ---------------------------------------------------------------------------------------------------------
+# ---- Adaptive ------------------------------------------------------------------------------------
 
 
 def test_adaptive_local_cluster(cluster, client):
@@ -331,7 +365,7 @@ def _behind(gate):
     return behind
 
 
-# ---- Cluster ----------------------------------------------------------------------------------------------------------
+# ---- Cluster -------------------------------------------------------------------------------------
 
 
 def test_eq(cluster):

@@ -23,7 +23,11 @@ pytestmark = [pytest.mark.simulator]
 
 @pytest.mark.slow
 def test_the_demo_keeps_its_promises(tmp_path: Path) -> None:
-    environ = {name: value for name, value in os.environ.items() if not name.startswith(("AWS_", "TERRADASK_"))}
+    environ = {
+        name: value
+        for name, value in os.environ.items()
+        if not name.startswith(("AWS_", "TERRADASK_"))
+    }
     done = subprocess.run(
         [sys.executable, "-m", "terradask", "demo"],
         cwd=tmp_path,
@@ -55,7 +59,12 @@ def test_the_demo_keeps_its_promises(tmp_path: Path) -> None:
 def test_the_demo_refuses_anything_but_an_embedded_aws(tmp_path: Path) -> None:
     environ = os.environ | {"AWS_ENDPOINT_URL": "http://127.0.0.1:9"}
     done = subprocess.run(
-        [sys.executable, "-m", "terradask", "demo"], cwd=tmp_path, env=environ, capture_output=True, text=True, check=False
+        [sys.executable, "-m", "terradask", "demo"],
+        cwd=tmp_path,
+        env=environ,
+        capture_output=True,
+        text=True,
+        check=False,
     )
     assert done.returncode == 2
     assert "AWS_ENDPOINT_URL=http://127.0.0.1:9" in done.stderr
@@ -68,7 +77,11 @@ def test_a_promise_that_is_not_kept_ends_the_demo_and_names_what_differed() -> N
         story.check("one and one are two", True)
         with pytest.raises(DemoFailed) as caught:
             story.check("two and two are five", 2 + 2 == 5, 4)
-    assert (caught.value.step, caught.value.promised, caught.value.found) == ("Count", "two and two are five", 4)
+    assert (caught.value.step, caught.value.promised, caught.value.found) == (
+        "Count",
+        "two and two are five",
+        4,
+    )
     assert "two and two are five" in str(caught.value)
     assert lines[2].endswith("ok one and one are two")
     assert "five" not in "".join(lines)
@@ -93,7 +106,12 @@ def test_a_wrong_answer_is_noticed() -> None:
 )
 def test_reads_by_somebody_else_are_noticed(meanwhile: dict, found: str) -> None:
     calls = iter([{}, {}, meanwhile])
-    job = MainJob(Story(lambda _line: None, lambda text, _style: text), Path(), lambda: next(calls), bucket="b")
+    job = MainJob(
+        Story(lambda _line: None, lambda text, _style: text),
+        Path(),
+        lambda: next(calls),
+        bucket="b",
+    )
     reads = [job._reads() for _ in range(3)]
     if found == "user's credentials":
         reads[2]["worker"] = 99
@@ -105,7 +123,9 @@ def test_a_piece_computed_again_would_differ() -> None:
     assert pieces.fingerprint(pieces.piece(1)) != pieces.fingerprint(pieces.piece(1))
 
 
-def test_a_demo_that_is_not_as_promised_exits_with_an_error(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_demo_that_is_not_as_promised_exits_with_an_error(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     def broken(story: Story) -> None:
         with story.step("Scale"):
             story.check("5 workers came", False, found=["one", "two"])

@@ -1,4 +1,6 @@
-"""The embedded AWS where it is about the account: quotas, service-linked roles, keys of log groups."""
+"""The embedded AWS where it is about the account: quotas, service-linked roles, keys of
+log groups.
+"""
 
 from __future__ import annotations
 
@@ -15,36 +17,63 @@ def test_quotas_are_those_of_a_grown_account_and_requests_stay_open(sim: Simulat
     quotas = sim.client("service-quotas")
     assert quotas.get_service_quota(**STANDARD)["Quota"]["Value"] == 10_000.0
     assert quotas.get_aws_default_service_quota(**STANDARD)["Quota"]["Value"] == 5.0
-    assert quotas.get_aws_default_service_quota(ServiceCode="vpc", QuotaCode="L-F678F1CE")["Quota"]["QuotaName"] == "VPCs per Region"
+    assert (
+        quotas.get_aws_default_service_quota(ServiceCode="vpc", QuotaCode="L-F678F1CE")["Quota"][
+            "QuotaName"
+        ]
+        == "VPCs per Region"
+    )
     with pytest.raises(quotas.exceptions.NoSuchResourceException):
         quotas.get_service_quota(ServiceCode="ec2", QuotaCode="L-00000000")
     with pytest.raises(quotas.exceptions.IllegalArgumentException):
         quotas.request_service_quota_increase(**STANDARD, DesiredValue=10_000.0)
-    made = quotas.request_service_quota_increase(**STANDARD, DesiredValue=20_000.0)["RequestedQuota"]
+    made = quotas.request_service_quota_increase(**STANDARD, DesiredValue=20_000.0)[
+        "RequestedQuota"
+    ]
     assert (made["Status"], made["QuotaCode"]) == ("PENDING", "L-1216C47A")
     with pytest.raises(quotas.exceptions.ResourceAlreadyExistsException):
         quotas.request_service_quota_increase(**STANDARD, DesiredValue=30_000.0)
-    listed = quotas.list_requested_service_quota_change_history(ServiceCode="ec2")["RequestedQuotas"]
+    listed = quotas.list_requested_service_quota_change_history(ServiceCode="ec2")[
+        "RequestedQuotas"
+    ]
     assert [request["Id"] for request in listed] == [made["Id"]]
-    assert quotas.list_requested_service_quota_change_history(ServiceCode="vpc")["RequestedQuotas"] == []
+    assert (
+        quotas.list_requested_service_quota_change_history(ServiceCode="vpc")["RequestedQuotas"]
+        == []
+    )
     assert quotas.get_service_quota(**STANDARD)["Quota"]["Value"] == 10_000.0
 
 
-def test_applying_the_network_made_the_service_linked_roles_which_can_be_made_once(sim: Simulator, sim_environ: dict[str, str]) -> None:
+def test_applying_the_network_made_the_service_linked_roles_which_can_be_made_once(
+    sim: Simulator, sim_environ: dict[str, str]
+) -> None:
     roles = find_service_roles(Aws("us-east-1"))
-    assert [(role.name, role.exists) for role in roles] == [("AWSServiceRoleForAutoScaling", True), ("AWSServiceRoleForEC2Spot", True)]
+    assert [(role.name, role.exists) for role in roles] == [
+        ("AWSServiceRoleForAutoScaling", True),
+        ("AWSServiceRoleForEC2Spot", True),
+    ]
     iam = sim.client("iam")
-    assert iam.get_role(RoleName="AWSServiceRoleForEC2Spot")["Role"]["Path"] == "/aws-service-role/spot.amazonaws.com/"
-    with pytest.raises(iam.exceptions.InvalidInputException, match="has been taken in this account"):
+    assert (
+        iam.get_role(RoleName="AWSServiceRoleForEC2Spot")["Role"]["Path"]
+        == "/aws-service-role/spot.amazonaws.com/"
+    )
+    with pytest.raises(
+        iam.exceptions.InvalidInputException, match="has been taken in this account"
+    ):
         iam.create_service_linked_role(AWSServiceName="spot.amazonaws.com")
 
 
 def test_log_group_takes_another_key(sim: Simulator) -> None:
-    logs, key = sim.client("logs"), "arn:aws:kms:us-east-1:123456789012:key/11111111-2222-3333-4444-555555555555"
+    logs, key = (
+        sim.client("logs"),
+        "arn:aws:kms:us-east-1:123456789012:key/11111111-2222-3333-4444-555555555555",
+    )
     logs.create_log_group(logGroupName="/account/test")
 
     def key_of_group() -> str | None:
-        found: dict[str, str] = logs.describe_log_groups(logGroupNamePrefix="/account/test")["logGroups"][0]
+        found: dict[str, str] = logs.describe_log_groups(logGroupNamePrefix="/account/test")[
+            "logGroups"
+        ][0]
         return found.get("kmsKeyId")
 
     logs.associate_kms_key(logGroupName="/account/test", kmsKeyId=key)
@@ -60,11 +89,15 @@ def test_subnets_are_found_by_their_block_of_ipv6(sim: Simulator) -> None:
     ec2 = sim.client("ec2")
     vpc = ec2.create_vpc(CidrBlock="10.9.0.0/16", AmazonProvidedIpv6CidrBlock=True)["Vpc"]
     block = vpc["Ipv6CidrBlockAssociationSet"][0]["Ipv6CidrBlock"].replace("::/56", "::/64")
-    subnet = ec2.create_subnet(VpcId=vpc["VpcId"], CidrBlock="10.9.0.0/24", Ipv6CidrBlock=block)["Subnet"]
+    subnet = ec2.create_subnet(VpcId=vpc["VpcId"], CidrBlock="10.9.0.0/24", Ipv6CidrBlock=block)[
+        "Subnet"
+    ]
     (association,) = subnet["Ipv6CidrBlockAssociationSet"]
     assert association["Ipv6CidrBlockState"] == {"State": "associated"}
     name = "ipv6-cidr-block-association.association-id"
-    found = ec2.describe_subnets(Filters=[{"Name": name, "Values": [association["AssociationId"]]}])["Subnets"]
+    found = ec2.describe_subnets(
+        Filters=[{"Name": name, "Values": [association["AssociationId"]]}]
+    )["Subnets"]
     assert [one["SubnetId"] for one in found] == [subnet["SubnetId"]]
     ec2.delete_subnet(SubnetId=subnet["SubnetId"])
     ec2.delete_vpc(VpcId=vpc["VpcId"])

@@ -41,13 +41,22 @@ def test_a_pool_without_capacity_is_named_and_the_next_override_taken(network, m
             activity = eventually(lambda: failed(network, group))[-1]
             assert len(network.members(group)) == 2
         assert activity["StatusMessage"] == (
-            "Could not launch On-Demand Instances. InsufficientInstanceCapacity - We currently do not have sufficient m7i.large capacity "
-            "in the Availability Zone you requested (us-east-1a). Our system will be working on provisioning additional capacity. You can "
-            "currently get m7i.large capacity by not specifying an Availability Zone in your request or choosing "
+            "Could not launch On-Demand Instances. InsufficientInstanceCapacity - We currently do "
+            "not have sufficient m7i.large capacity "
+            "in the Availability Zone you requested (us-east-1a). Our system will be working on "
+            "provisioning additional capacity. You can "
+            "currently get m7i.large capacity by not specifying an Availability Zone in your "
+            "request or choosing "
             "us-east-1b, us-east-1c, us-east-1d, us-east-1f. Launching EC2 instance failed."
         )
-        assert activity["Description"] == f"Launching a new EC2 instance.  Status Reason: {activity['StatusMessage']}"
-        assert json.loads(activity["Details"]) == {"Subnet ID": network.subnets[0], "Availability Zone": A}
+        assert (
+            activity["Description"]
+            == f"Launching a new EC2 instance.  Status Reason: {activity['StatusMessage']}"
+        )
+        assert json.loads(activity["Details"]) == {
+            "Subnet ID": network.subnets[0],
+            "Availability Zone": A,
+        }
         assert network.reaches(group, 3)
     assert network.sim.switches()["no_capacity"] == []
 
@@ -58,11 +67,13 @@ def test_spot_without_capacity_says_so_in_the_words_of_spot(network, make):
         for group in (one, several):
             network.want(group, 1)
         assert eventually(lambda: failed(network, one))[0]["StatusMessage"] == (
-            "Could not launch Spot Instances. InsufficientInstanceCapacity - There is no Spot capacity available that matches your "
+            "Could not launch Spot Instances. InsufficientInstanceCapacity - There is no Spot "
+            "capacity available that matches your "
             "request. Launching EC2 instance failed."
         )
         assert eventually(lambda: failed(network, several))[0]["StatusMessage"] == (
-            "Could not launch Spot Instances. UnfulfillableCapacity - Unable to fulfill capacity due to your request configuration. "
+            "Could not launch Spot Instances. UnfulfillableCapacity - Unable to fulfill capacity "
+            "due to your request configuration. "
             "Please adjust your request and try again. Launching EC2 instance failed."
         )
         reaches(network, on_demand, 1)
@@ -82,11 +93,18 @@ def test_a_pool_may_hold_some_and_failures_are_repeated(network, make):
 
 
 def test_a_launch_outside_of_groups_is_refused_as_well(network, template):
-    run = {"LaunchTemplate": {"LaunchTemplateId": template}, "SubnetId": network.subnets[1], "MinCount": 1, "MaxCount": 1}
+    run = {
+        "LaunchTemplate": {"LaunchTemplateId": template},
+        "SubnetId": network.subnets[1],
+        "MinCount": 1,
+        "MaxCount": 1,
+    }
     ec2 = network.ec2
     with (
         network.sim.no_capacity("m7i.large", B),
-        pytest.raises(botocore.exceptions.ClientError, match=r"sufficient m7i\.large capacity") as error,
+        pytest.raises(
+            botocore.exceptions.ClientError, match=r"sufficient m7i\.large capacity"
+        ) as error,
     ):
         ec2.run_instances(**{**run, "LaunchTemplate": {"LaunchTemplateId": template}})
     assert error.value.response["Error"]["Code"] == "InsufficientInstanceCapacity"
@@ -98,22 +116,36 @@ def test_launches_beyond_a_quota_fail_per_class_and_market(network, make):
     quotas = network.client("service-quotas")
     standard, spot, gpu = make("m7i.large"), make("m7i.large", market="spot"), make("g4dn.xlarge")
     with network.sim.set_quota(STANDARD, 5):
-        asked = quotas.request_service_quota_increase(ServiceCode="ec2", QuotaCode=STANDARD, DesiredValue=6.0)["RequestedQuota"]
+        asked = quotas.request_service_quota_increase(
+            ServiceCode="ec2", QuotaCode=STANDARD, DesiredValue=6.0
+        )["RequestedQuota"]
     limits = {STANDARD: 6, STANDARD_SPOT: 4, GPU: 0}
     with network.sim.enforce_quotas(), contextlib.ExitStack() as stack:
         for code, limit in limits.items():
             stack.enter_context(network.sim.set_quota(code, limit))
-        assert quotas.get_service_quota(ServiceCode="ec2", QuotaCode=STANDARD)["Quota"]["Value"] == 6.0
-        assert quotas.get_aws_default_service_quota(ServiceCode="ec2", QuotaCode=STANDARD)["Quota"]["Value"] == 5.0
-        (request,) = quotas.list_requested_service_quota_change_history(ServiceCode="ec2")["RequestedQuotas"]
+        assert (
+            quotas.get_service_quota(ServiceCode="ec2", QuotaCode=STANDARD)["Quota"]["Value"] == 6.0
+        )
+        assert (
+            quotas.get_aws_default_service_quota(ServiceCode="ec2", QuotaCode=STANDARD)["Quota"][
+                "Value"
+            ]
+            == 5.0
+        )
+        (request,) = quotas.list_requested_service_quota_change_history(ServiceCode="ec2")[
+            "RequestedQuotas"
+        ]
         assert (request["Id"], request["Status"]) == (asked["Id"], "APPROVED")
         for group in (standard, spot, gpu):
             network.want(group, 4)
         for group, limit in ((standard, 6), (gpu, 0)):
             assert eventually(lambda group=group: failed(network, group))[0]["StatusMessage"] == (
-                f"Could not launch On-Demand Instances. VcpuLimitExceeded - You have requested more vCPU capacity than your current vCPU "
-                f"limit of {limit} allows for the instance bucket that the specified instance type belongs to. Please visit "
-                "http://aws.amazon.com/contact-us/ec2-request to request an adjustment to this limit. Launching EC2 instance failed."
+                "Could not launch On-Demand Instances. VcpuLimitExceeded - You have requested "
+                "more vCPU capacity than your current vCPU "
+                f"limit of {limit} allows for the instance bucket that the specified instance "
+                "type belongs to. Please visit "
+                "http://aws.amazon.com/contact-us/ec2-request to request an adjustment to this "
+                "limit. Launching EC2 instance failed."
             )
         text = eventually(lambda: failed(network, spot))[0]["StatusMessage"]
         assert "MaxSpotInstanceCountExceeded - Max spot instance count exceeded." in text

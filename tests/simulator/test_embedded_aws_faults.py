@@ -1,4 +1,6 @@
-"""Switches for what goes wrong on the way and on hosts: hidden instances, lost answers, cut networks, full disks."""
+"""Switches for what goes wrong on the way and on hosts: hidden instances, lost answers, cut
+networks, full disks.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +28,11 @@ server = socket.create_server((address, 8786))
 def echo():
     while True:
         peer = server.accept()[0]
-        threading.Thread(target=lambda: [peer.sendall(data) for data in iter(lambda: peer.recv(9), b"")], daemon=True).start()
+        def echo(peer=peer):
+            for data in iter(lambda: peer.recv(9), b""):
+                peer.sendall(data)
+
+        threading.Thread(target=echo, daemon=True).start()
 
 threading.Thread(target=echo, daemon=True).start()
 while True:
@@ -40,7 +46,10 @@ while True:
 
 
 def echoes(host) -> bool:
-    with socket.create_connection((host.public_address, 8786), timeout=1) as peer, contextlib.suppress(OSError):
+    with (
+        socket.create_connection((host.public_address, 8786), timeout=1) as peer,
+        contextlib.suppress(OSError),
+    ):
         peer.sendall(b"hello")
         return peer.recv(9) == b"hello"
     return False
@@ -56,12 +65,20 @@ def group(network):
 @pytest.fixture(scope="module")
 def host(network):
     network.ec2.authorize_security_group_ingress(
-        GroupId=network.security_group, IpProtocol="tcp", FromPort=8786, ToPort=8786, CidrIp="127.0.0.1/32"
+        GroupId=network.security_group,
+        IpProtocol="tcp",
+        FromPort=8786,
+        ToPort=8786,
+        CidrIp="127.0.0.1/32",
     )
     key, sha256 = network.wheel(PROGRAM)
     name = network.group("faulty", network.template(network.user_data(key, sha256)))
     network.want(name, 1)
-    (host,) = eventually(lambda: [host for host in network.sim.hosts() if host.state == "running" and host.public_address])
+    (host,) = eventually(
+        lambda: [
+            host for host in network.sim.hosts() if host.state == "running" and host.public_address
+        ]
+    )
     eventually(lambda: "written" in host.log_path.read_text())
     yield host
     network.delete_group(name)
@@ -73,21 +90,30 @@ def test_new_instances_are_hidden_for_a_while(network, group):
         eventually(lambda: len(network.sim.running_instances()) >= 3)
         assert len(network.members(group)) < 3
         assert network.describe(group)["DesiredCapacity"] == 3
-        born = [one for one, told in network.sim.history()["instances"].items() if told["group"] == group]
+        born = [
+            one
+            for one, told in network.sim.history()["instances"].items()
+            if told["group"] == group
+        ]
         hidden = next(one for one in born if one not in network.members(group))
         for call in (network.ec2.describe_instances, network.ec2.terminate_instances):
             with pytest.raises(ClientError, match=r"InvalidInstanceID\.NotFound"):
                 call(InstanceIds=[hidden])
     eventually(lambda: len(network.members(group)) == 3)
     assert network.instances([hidden])[0]["State"]["Name"] == "running"
-    assert {one for one, told in network.sim.history()["instances"].items() if told["group"] == group} == set(born)
+    assert {
+        one for one, told in network.sim.history()["instances"].items() if told["group"] == group
+    } == set(born)
 
 
 def test_new_instances_show_by_themselves(network, group):
     with network.sim.hide_instances(0.5, seed=3):
         network.want(group, 3)
         eventually(lambda: len(network.members(group)) == 3)
-    assert len([one for one in network.sim.history()["instances"].values() if one["group"] == group]) == 3
+    assert (
+        len([one for one in network.sim.history()["instances"].values() if one["group"] == group])
+        == 3
+    )
 
 
 def test_what_was_hidden_shows_when_the_switch_is_turned_back(network, group):
@@ -100,7 +126,9 @@ def test_what_was_hidden_shows_when_the_switch_is_turned_back(network, group):
 
 def test_a_lost_answer_is_of_a_call_that_was_served(network, group):
     once = network.sim.session().client(
-        "autoscaling", endpoint_url=network.sim.endpoint_url, config=Config(retries={"total_max_attempts": 1})
+        "autoscaling",
+        endpoint_url=network.sim.endpoint_url,
+        config=Config(retries={"total_max_attempts": 1}),
     )
     with contextlib.closing(once), network.sim.drop_answers("autoscaling:SetDesired*", times=1):
         network.describe(group)
@@ -143,7 +171,9 @@ def test_history_tells_what_was_wanted_and_who_lived_when(network, group):
     network.want(group, 1)
     eventually(lambda: len(network.members(group)) == 1)
     told = network.sim.history()
-    rows = [(row["desired"], len(row["instances"])) for row in told["groups"] if row["group"] == group]
+    rows = [
+        (row["desired"], len(row["instances"])) for row in told["groups"] if row["group"] == group
+    ]
     assert rows[-1] == (1, 1)
     assert (2, 2) in rows
     gone = told["instances"][next(one for one in first if one not in network.members(group))]

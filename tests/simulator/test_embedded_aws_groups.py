@@ -1,4 +1,6 @@
-"""Groups of the embedded AWS keep their numbers, limits and schedules as AWS documents, where moto alone does not."""
+"""Groups of the embedded AWS keep their numbers, limits and schedules as AWS documents, where moto
+alone does not.
+"""
 
 from __future__ import annotations
 
@@ -64,20 +66,30 @@ def test_an_update_of_the_limits_keeps_the_policy_and_moves_the_number(network, 
     network.reaches(group, 2)
     described = network.describe(group)
     assert described["DesiredCapacity"] == 2
-    assert described["MixedInstancesPolicy"]["LaunchTemplate"]["Overrides"][0] == {"InstanceType": "m7i.xlarge"}
+    assert described["MixedInstancesPolicy"]["LaunchTemplate"]["Overrides"][0] == {
+        "InstanceType": "m7i.xlarge"
+    }
     network.delete_group(group)
 
 
-def test_lowering_spares_protected_instances_and_goes_on_when_protection_is_removed(network, template):
+def test_lowering_spares_protected_instances_and_goes_on_when_protection_is_removed(
+    network, template
+):
     group = network.group("protect", template)
     network.want(group, 4)
     ids = network.reaches(group, 4)
-    network.autoscaling.set_instance_protection(AutoScalingGroupName=group, InstanceIds=ids[:3], ProtectedFromScaleIn=True)
-    shown = {m["InstanceId"]: m["ProtectedFromScaleIn"] for m in network.describe(group)["Instances"]}
+    network.autoscaling.set_instance_protection(
+        AutoScalingGroupName=group, InstanceIds=ids[:3], ProtectedFromScaleIn=True
+    )
+    shown = {
+        m["InstanceId"]: m["ProtectedFromScaleIn"] for m in network.describe(group)["Instances"]
+    }
     assert shown == {**dict.fromkeys(ids[:3], True), ids[3]: False}
     network.want(group, 1)
     assert sorted(network.reaches(group, 3)) == sorted(ids[:3])
-    network.autoscaling.set_instance_protection(AutoScalingGroupName=group, InstanceIds=ids[:3], ProtectedFromScaleIn=False)
+    network.autoscaling.set_instance_protection(
+        AutoScalingGroupName=group, InstanceIds=ids[:3], ProtectedFromScaleIn=False
+    )
     network.reaches(group, 1)
     too_many = refused(
         network.autoscaling.set_instance_protection,
@@ -101,7 +113,10 @@ def test_leaving_with_decrement_is_final_and_without_is_replaced(network, templa
     leave(InstanceId=second, ShouldDecrementDesiredCapacity=False)
     (third,) = eventually(lambda: [one for one in network.members(group) if one != second])
     assert third not in (first, second)
-    assert refused(leave, InstanceId=first, ShouldDecrementDesiredCapacity=True)[0] == "ValidationError"
+    assert (
+        refused(leave, InstanceId=first, ShouldDecrementDesiredCapacity=True)[0]
+        == "ValidationError"
+    )
     network.delete_group(group)
 
 
@@ -119,7 +134,9 @@ def test_removing_a_host_that_has_already_left_is_no_error_and_lowers_nothing(ne
         "ValidationError",
         f"Instance Id not found - No managed instance found for instance ID: {left}",
     )
-    Groups(network, {"workers": name}).remove("workers", TerminateEach((left, dead, "i-0123456789abcdef0")), pytest.fail)
+    Groups(network, {"workers": name}).remove(
+        "workers", TerminateEach((left, dead, "i-0123456789abcdef0")), pytest.fail
+    )
     assert network.members(name) == [stays]
     assert network.describe(name)["DesiredCapacity"] == 1
     network.delete_group(name)
@@ -129,9 +146,13 @@ def test_a_survivor_that_has_left_meanwhile_is_no_error(network, template):
     name = network.group("survive", template)
     network.want(name, 3)
     gone, leaves, stays = network.reaches(name, 3)
-    network.autoscaling.terminate_instance_in_auto_scaling_group(InstanceId=gone, ShouldDecrementDesiredCapacity=True)
+    network.autoscaling.terminate_instance_in_auto_scaling_group(
+        InstanceId=gone, ShouldDecrementDesiredCapacity=True
+    )
     eventually(lambda: set(network.members(name)) == {leaves, stays})
-    Groups(network, {"workers": name}).remove("workers", ProtectAndLower(survivors=(gone, stays), desired=1), lambda: time.sleep(0.05))
+    Groups(network, {"workers": name}).remove(
+        "workers", ProtectAndLower(survivors=(gone, stays), desired=1), lambda: time.sleep(0.05)
+    )
     eventually(lambda: network.members(name) == [stays])
     assert not any(member["ProtectedFromScaleIn"] for member in network.describe(name)["Instances"])
     network.delete_group(name)
@@ -139,7 +160,9 @@ def test_a_survivor_that_has_left_meanwhile_is_no_error(network, template):
 
 def test_a_scheduled_action_that_is_gone_is_told_but_no_error(network, template):
     group = network.group("switched-off", template)
-    answer = network.autoscaling.batch_delete_scheduled_action(AutoScalingGroupName=group, ScheduledActionNames=["absent"])
+    answer = network.autoscaling.batch_delete_scheduled_action(
+        AutoScalingGroupName=group, ScheduledActionNames=["absent"]
+    )
     (failed,) = answer["FailedScheduledActions"]
     assert (failed["ScheduledActionName"], failed["ErrorCode"]) == ("absent", "ValidationError")
     network.delete_group(group)
@@ -166,7 +189,12 @@ def test_scheduled_actions_run_and_belong_to_their_group(network, template):
     put = network.autoscaling.put_scheduled_update_group_action
     for group, start in zip(groups, (soon, later), strict=True):
         network.want(group, 1)
-        put(AutoScalingGroupName=group, ScheduledActionName="deadline", StartTime=start, DesiredCapacity=0)
+        put(
+            AutoScalingGroupName=group,
+            ScheduledActionName="deadline",
+            StartTime=start,
+            DesiredCapacity=0,
+        )
     network.reaches(groups[0], 1)
     described = network.autoscaling.describe_scheduled_actions(AutoScalingGroupName=groups[1])
     (action,) = described["ScheduledUpdateGroupActions"]
@@ -178,11 +206,23 @@ def test_scheduled_actions_run_and_belong_to_their_group(network, template):
     gone = network.autoscaling.describe_scheduled_actions(AutoScalingGroupName=groups[0])
     assert gone["ScheduledUpdateGroupActions"] == []
     past = soon - datetime.timedelta(minutes=5)
-    assert refused(put, AutoScalingGroupName=groups[0], ScheduledActionName="x", StartTime=past, DesiredCapacity=0) == (
+    assert refused(
+        put,
+        AutoScalingGroupName=groups[0],
+        ScheduledActionName="x",
+        StartTime=past,
+        DesiredCapacity=0,
+    ) == (
         "ValidationError",
         "Given start time is in the past",
     )
-    code, text = refused(put, AutoScalingGroupName=groups[0], ScheduledActionName="x", Recurrence="0 * * * *", DesiredCapacity=0)
+    code, text = refused(
+        put,
+        AutoScalingGroupName=groups[0],
+        ScheduledActionName="x",
+        Recurrence="0 * * * *",
+        DesiredCapacity=0,
+    )
     assert (code, "recurring" in text) == ("ValidationError", True)
     for group in groups:
         network.delete_group(group)
@@ -193,10 +233,15 @@ def test_a_group_with_instances_is_deleted_by_force_only(network, template):
     group = network.group("force", template)
     network.want(group, 2)
     ids = network.reaches(group, 2)
-    assert refused(network.autoscaling.delete_auto_scaling_group, AutoScalingGroupName=group)[0] == "ResourceInUse"
+    assert (
+        refused(network.autoscaling.delete_auto_scaling_group, AutoScalingGroupName=group)[0]
+        == "ResourceInUse"
+    )
     network.delete_group(group)
     assert {one["State"]["Name"] for one in network.instances(ids)} == {"terminated"}
-    deleted = network.autoscaling.describe_scaling_activities(AutoScalingGroupName=group, IncludeDeletedGroups=True)
+    deleted = network.autoscaling.describe_scaling_activities(
+        AutoScalingGroupName=group, IncludeDeletedGroups=True
+    )
     assert deleted["Activities"]
     assert refused(network.autoscaling.describe_scaling_activities, AutoScalingGroupName=group)
 

@@ -24,7 +24,8 @@ pytestmark = pytest.mark.simulator
 HOST_THAT_STAYS_UP = """
 import json, os, pathlib, sys, time
 root = pathlib.Path(os.environ["TERRADASK_HOST_ROOT"])
-facts = {"arguments": sys.argv[1:], "environ": dict(os.environ), "host": json.loads((root / "etc/terradask/host.json").read_text())}
+host = json.loads((root / "etc/terradask/host.json").read_text())
+facts = {"arguments": sys.argv[1:], "environ": dict(os.environ), "host": host}
 (root / "facts.part").write_text(json.dumps(facts))
 (root / "facts.part").rename(root / "facts.json")
 print("up", flush=True)
@@ -35,7 +36,9 @@ HOST_THAT_EXITS_1 = "import sys; print('this host fails', flush=True); sys.exit(
 
 HOST_THAT_LEAVES = "print('this host leaves', flush=True)"
 
-HOST_THAT_POWERS_OFF = "import subprocess, time; subprocess.run(['systemctl', 'poweroff']); time.sleep(600)"
+HOST_THAT_POWERS_OFF = (
+    "import subprocess, time; subprocess.run(['systemctl', 'poweroff']); time.sleep(600)"
+)
 
 HOST_THAT_IGNORES_SIGTERM_AND_HAS_A_CHILD = """
 import signal, subprocess, sys, time
@@ -49,9 +52,11 @@ time.sleep(600)
 HOST_THAT_ANSWERS = """
 import socket, urllib.request, os
 imds = os.environ["AWS_EC2_METADATA_SERVICE_ENDPOINT"]
-put = urllib.request.Request(imds + "/latest/api/token", method="PUT", headers={"X-aws-ec2-metadata-token-ttl-seconds": "60"})
+ttl = {"X-aws-ec2-metadata-token-ttl-seconds": "60"}
+put = urllib.request.Request(imds + "/latest/api/token", method="PUT", headers=ttl)
 token = urllib.request.urlopen(put).read().decode()
-get = urllib.request.Request(imds + "/latest/meta-data/local-ipv4", headers={"X-aws-ec2-metadata-token": token})
+shown = {"X-aws-ec2-metadata-token": token}
+get = urllib.request.Request(imds + "/latest/meta-data/local-ipv4", headers=shown)
 address = urllib.request.urlopen(get).read().decode()
 server = socket.create_server((address, 8786))
 print("up", flush=True)
@@ -64,12 +69,14 @@ while True:
 HOST_THAT_READS_PARQUET = """
 import boto3, json, os, pathlib, s3fs, pandas, time
 import pyarrow.parquet
-bucket = json.loads((pathlib.Path(os.environ["TERRADASK_HOST_ROOT"]) / "etc/terradask/host.json").read_text())["bucket"]
+root = pathlib.Path(os.environ["TERRADASK_HOST_ROOT"])
+bucket = json.loads((root / "etc/terradask/host.json").read_text())["bucket"]
 frame = pandas.read_parquet(f"s3://{bucket}/data/part-0.parquet")
 s3fs.S3FileSystem.clear_instance_cache()
 table = pyarrow.parquet.read_table(f"{bucket}/data/part-0.parquet", filesystem=s3fs.S3FileSystem())
 caller = boto3.client("sts").get_caller_identity()["Arn"]
-boto3.client("s3").put_object(Bucket=bucket, Key="answer.json", Body=json.dumps([int(frame["x"].sum()), table.num_rows, caller]))
+answer = json.dumps([int(frame["x"].sum()), table.num_rows, caller])
+boto3.client("s3").put_object(Bucket=bucket, Key="answer.json", Body=answer)
 print("up", flush=True)
 time.sleep(600)
 """
@@ -84,7 +91,11 @@ class Imds:
     def ask(self, path: str, method: str = "GET", **headers: str) -> tuple[int, str]:
         connection = http.client.HTTPConnection(self.address, 1338, timeout=HANG_SECONDS)
         try:
-            connection.request(method, path, headers={name.replace("_", "-"): value for name, value in headers.items()})
+            connection.request(
+                method,
+                path,
+                headers={name.replace("_", "-"): value for name, value in headers.items()},
+            )
             response = connection.getresponse()
             return response.status, response.read().decode()
         finally:
@@ -106,13 +117,19 @@ def booted(network: Any, request: pytest.FixtureRequest):
         unit = settings.pop("unit", None)
         key, sha256 = network.wheel(program)
         user_data = network.user_data(key, sha256, *([unit] if unit else []))
-        group = network.group(f"hosts-{request.node.name[:40]}-{len(groups)}", network.template(user_data, **settings))
+        group = network.group(
+            f"hosts-{request.node.name[:40]}-{len(groups)}", network.template(user_data, **settings)
+        )
         groups.append(group)
         network.want(group, number)
         network.reaches(group, number)
 
         def hosts() -> list[Any]:
-            return [host for host in network.sim.hosts() if host.cluster == group and host.state == "running"]
+            return [
+                host
+                for host in network.sim.hosts()
+                if host.cluster == group and host.state == "running"
+            ]
 
         return group, eventually(lambda: hosts() if len(hosts()) == number else None)
 
@@ -129,7 +146,11 @@ def processes_of(host: Any) -> list[int]:
     found = []
     for process in psutil.process_iter():
         try:
-            if process.environ().get("TERRADASK_HOST_ROOT", "").startswith(str(host.log_path.parent)):
+            if (
+                process.environ()
+                .get("TERRADASK_HOST_ROOT", "")
+                .startswith(str(host.log_path.parent))
+            ):
                 found.append(process.pid)
         except psutil.Error:
             continue
@@ -168,7 +189,9 @@ def test_ending_the_instance_ends_every_process_and_its_listeners(network, boote
         Imds(host.private_address).token()
 
 
-def test_a_program_that_ends_well_powers_its_instance_off_and_the_group_replaces_it(network, booted):
+def test_a_program_that_ends_well_powers_its_instance_off_and_the_group_replaces_it(
+    network, booted
+):
     group, (host,) = booted(HOST_THAT_STAYS_UP)
     (before,) = network.members(group)
     # A second, orderly end: SIGTERM counts as success, as systemd has it.
@@ -190,7 +213,9 @@ def test_a_program_that_ends_well_powers_its_instance_off_and_the_group_replaces
 )
 def test_how_the_program_ends_decides_about_the_instance(network, program, reason, starts):
     key, sha256 = network.wheel(program)
-    group = network.group(f"ending-{starts}-{len(reason)}", network.template(network.user_data(key, sha256)))
+    group = network.group(
+        f"ending-{starts}-{len(reason)}", network.template(network.user_data(key, sha256))
+    )
     network.want(group, 1)
     (first,) = network.reaches(group, 1)
     log = network.sim.state_dir / "hosts" / first / "host.log"
@@ -211,7 +236,9 @@ def test_a_host_whose_wheel_is_another_one_reports_that_and_ends(network):
     (first,) = network.reaches(group, 1)
     eventually(lambda: network.instances([first])[0]["State"]["Name"] == "terminated")
     network.want(group, 0)
-    answer = network.client("s3").get_object(Bucket=network.bucket, Key=f"clusters/wrong-wheel/hosts/{first}.json")
+    answer = network.client("s3").get_object(
+        Bucket=network.bucket, Key=f"clusters/wrong-wheel/hosts/{first}.json"
+    )
     report = json.loads(answer["Body"].read())
     assert report["state"] == "failed"
     assert "another checksum" in report["reason"]
@@ -236,7 +263,9 @@ def test_metadata_wants_a_session_and_serves_tags_role_and_user_data(network, bo
     assert imds.ask("/latest/meta-data/instance-id")[0] == 401
     assert imds.ask("/latest/meta-data/instance-id", X_aws_ec2_metadata_token="made-up")[0] == 401
     assert imds.ask("/latest/api/token", "PUT")[0] == 400
-    assert imds.ask("/latest/api/token", "PUT", X_aws_ec2_metadata_token_ttl_seconds="21601")[0] == 400
+    assert (
+        imds.ask("/latest/api/token", "PUT", X_aws_ec2_metadata_token_ttl_seconds="21601")[0] == 400
+    )
     forwarded = {"X_aws_ec2_metadata_token_ttl_seconds": "60", "X_Forwarded_For": "10.0.0.1"}
     assert imds.ask("/latest/api/token", "PUT", **forwarded)[0] == 403
     assert imds.get("meta-data/instance-id") == (200, host.instance_id)
@@ -251,11 +280,18 @@ def test_metadata_wants_a_session_and_serves_tags_role_and_user_data(network, bo
     assert imds.get("meta-data/iam/security-credentials/") == (200, network.role)
     credentials = json.loads(imds.get(f"meta-data/iam/security-credentials/{network.role}")[1])
     assert credentials["Code"] == "Success"
-    assert json.loads(imds.get("meta-data/iam/info")[1])["InstanceProfileArn"].endswith(network.role)
+    assert json.loads(imds.get("meta-data/iam/info")[1])["InstanceProfileArn"].endswith(
+        network.role
+    )
     assert imds.get("user-data")[1].startswith("#cloud-config")
-    assert json.loads(imds.get("dynamic/instance-identity/document")[1])["instanceId"] == host.instance_id
+    assert (
+        json.loads(imds.get("dynamic/instance-identity/document")[1])["instanceId"]
+        == host.instance_id
+    )
     assert imds.get("meta-data/nothing")[0] == 404
-    network.ec2.create_tags(Resources=[host.instance_id], Tags=[{"Key": "terradask:run:id", "Value": "r1"}])
+    network.ec2.create_tags(
+        Resources=[host.instance_id], Tags=[{"Key": "terradask:run:id", "Value": "r1"}]
+    )
     assert imds.get("meta-data/tags/instance/terradask:run:id") == (200, "r1")
 
 
@@ -271,7 +307,9 @@ def test_public_addresses_admit_whom_the_security_group_admits(network, booted):
     eventually(lambda: say_up(host))
 
     def ask(address: str, source: str = "127.0.0.1", port: int = 8786) -> bytes:
-        with socket.create_connection((address, port), timeout=HANG_SECONDS, source_address=(source, 0)) as connection:
+        with socket.create_connection(
+            (address, port), timeout=HANG_SECONDS, source_address=(source, 0)
+        ) as connection:
             return connection.recv(100)
 
     expected = b"hello from " + host.private_address.encode()
@@ -284,7 +322,9 @@ def test_public_addresses_admit_whom_the_security_group_admits(network, booted):
         "ToPort": 8787,
         "IpRanges": [{"CidrIp": "127.0.0.9/32", "Description": "one peer"}],
     }
-    network.ec2.authorize_security_group_ingress(GroupId=network.security_group, IpPermissions=[permission])
+    network.ec2.authorize_security_group_ingress(
+        GroupId=network.security_group, IpPermissions=[permission]
+    )
 
     def admitted() -> bool:
         try:
@@ -295,7 +335,9 @@ def test_public_addresses_admit_whom_the_security_group_admits(network, booted):
     eventually(admitted)
     assert "no forward" not in (network.sim.state_dir / "daemon.log").read_text()
     assert ask(host.public_address, "127.0.0.1") == b""
-    network.ec2.revoke_security_group_ingress(GroupId=network.security_group, IpPermissions=[permission])
+    network.ec2.revoke_security_group_ingress(
+        GroupId=network.security_group, IpPermissions=[permission]
+    )
 
     def closed() -> bool:
         try:
@@ -319,14 +361,17 @@ def test_boto3_s3fs_and_pandas_find_the_roles_credentials(network, booted):
     network.sim.reset_calls()
     _, (host,) = booted(HOST_THAT_READS_PARQUET)
     eventually(lambda: say_up(host))
-    total, rows, caller = json.loads(s3.get_object(Bucket=network.bucket, Key="answer.json")["Body"].read())
+    total, rows, caller = json.loads(
+        s3.get_object(Bucket=network.bucket, Key="answer.json")["Body"].read()
+    )
     assert (total, rows) == (4950, 100)
     assert caller.endswith(f":assumed-role/{network.role}/{host.instance_id}")
     reads = network.sim.calls(by="resource")[network.role][f"{network.bucket}/data/part-0.parquet"]
     assert reads["s3:GetObject"] >= 2
     assert "sts:GetCallerIdentity" in network.sim.calls(by="role")[network.role]
     assert "s3:GetObject" not in network.sim.calls(by="role")[""] or not any(
-        "part-0" in key and "s3:GetObject" in calls for key, calls in network.sim.calls(by="resource").get("", {}).items()
+        "part-0" in key and "s3:GetObject" in calls
+        for key, calls in network.sim.calls(by="resource").get("", {}).items()
     )
 
 

@@ -1,4 +1,6 @@
-"""Groups of the embedded AWS launch what their template, policy and subnets say, and tell why they could not."""
+"""Groups of the embedded AWS launch what their template, policy and subnets say, and tell why they
+could not.
+"""
 
 from __future__ import annotations
 
@@ -38,12 +40,19 @@ def test_instances_get_the_first_offered_override_the_tags_and_unique_addresses(
     assert "not-propagated" not in tags
     assert instances[0]["IamInstanceProfile"]["Arn"].endswith(f"/{network.role}")
     assert instances[0]["MetadataOptions"]["HttpTokens"] == "required"
-    assert {member["LifecycleState"] for member in network.describe(group)["Instances"]} == {"InService"}
+    assert {member["LifecycleState"] for member in network.describe(group)["Instances"]} == {
+        "InService"
+    }
     network.delete_group(group)
 
 
 def test_volumes_and_interfaces_end_with_their_instance_and_carry_the_templates_tags(network):
-    devices = [{"DeviceName": "/dev/xvda", "Ebs": {"VolumeSize": 20, "VolumeType": "gp3", "Encrypted": True}}]
+    devices = [
+        {
+            "DeviceName": "/dev/xvda",
+            "Ebs": {"VolumeSize": 20, "VolumeType": "gp3", "Encrypted": True},
+        }
+    ]
     group = network.group("disks", network.template(BlockDeviceMappings=devices))
     network.want(group, 2)
     network.reaches(group, 2)
@@ -66,7 +75,9 @@ def test_a_launch_that_fails_leaves_its_reason_and_is_tried_again(network, templ
     network.reaches(group, 0)
     network.sim.refuse_capacity()
     network.want(group, 1)
-    failed = eventually(lambda: [one for one in network.activities(group) if one["StatusCode"] == "Failed"])
+    failed = eventually(
+        lambda: [one for one in network.activities(group) if one["StatusCode"] == "Failed"]
+    )
     assert "do not have sufficient m7i.xlarge capacity" in failed[0]["StatusMessage"]
     assert network.members(group) == []
     network.sim.allow_capacity()
@@ -79,10 +90,18 @@ def test_a_launch_that_fails_leaves_its_reason_and_is_tried_again(network, templ
     ("instance_type", "why"),
     [
         ("x9.huge", "x9.huge"),
-        ("m7g.large", "The architecture 'arm64' of the specified instance type does not match the architecture 'x86_64'"),
+        (
+            "m7g.large",
+            (
+                "The architecture 'arm64' of the specified instance type does not match the "
+                "architecture 'x86_64'"
+            ),
+        ),
     ],
 )
-def test_a_type_that_no_zone_offers_or_that_runs_no_such_image_never_launches(network, template, instance_type, why):
+def test_a_type_that_no_zone_offers_or_that_runs_no_such_image_never_launches(
+    network, template, instance_type, why
+):
     group = network.group(
         "unknown",
         template,
@@ -101,7 +120,9 @@ def test_a_type_that_no_zone_offers_or_that_runs_no_such_image_never_launches(ne
 
 def test_spot_groups_launch_spot(network, template):
     policy = {
-        "LaunchTemplate": {"LaunchTemplateSpecification": {"LaunchTemplateId": template, "Version": "1"}},
+        "LaunchTemplate": {
+            "LaunchTemplateSpecification": {"LaunchTemplateId": template, "Version": "1"}
+        },
         "InstancesDistribution": {
             "OnDemandBaseCapacity": 1,
             "OnDemandPercentageAboveBaseCapacity": 0,
@@ -111,13 +132,19 @@ def test_spot_groups_launch_spot(network, template):
     group = network.group("spot", template, MixedInstancesPolicy=policy)
     network.want(group, 3)
     instances = network.instances(network.reaches(group, 3))
-    assert sorted(instance.get("InstanceLifecycle", "") for instance in instances) == ["", "spot", "spot"]
+    assert sorted(instance.get("InstanceLifecycle", "") for instance in instances) == [
+        "",
+        "spot",
+        "spot",
+    ]
     network.delete_group(group)
 
 
 @pytest.mark.parametrize("key", ["a/b", "a b", "_index"])
 def test_tag_keys_that_the_metadata_service_cannot_serve_fail_the_launch(network, template, key):
-    group = network.group("keys", template, Tags=[{"Key": key, "Value": "x", "PropagateAtLaunch": True}])
+    group = network.group(
+        "keys", template, Tags=[{"Key": key, "Value": "x", "PropagateAtLaunch": True}]
+    )
     network.want(group, 1)
     failed = eventually(lambda: network.activities(group))
     assert f"'{key}' is not a valid tag key" in failed[0]["StatusMessage"]
@@ -129,19 +156,38 @@ def test_a_templates_own_tags_and_second_version_work(network):
     made = network.ec2.create_launch_template(
         LaunchTemplateName="versions",
         LaunchTemplateData={"ImageId": "ami-12c6146b", "InstanceType": "m7i.large"},
-        TagSpecifications=[{"ResourceType": "launch-template", "Tags": [{"Key": "a", "Value": "b"}]}],
+        TagSpecifications=[
+            {"ResourceType": "launch-template", "Tags": [{"Key": "a", "Value": "b"}]}
+        ],
     )["LaunchTemplate"]
     assert made["Tags"] == [{"Key": "a", "Value": "b"}]
-    network.ec2.create_tags(Resources=[made["LaunchTemplateId"]], Tags=[{"Key": "later", "Value": "c"}])
-    (shown,) = network.ec2.describe_launch_templates(LaunchTemplateIds=[made["LaunchTemplateId"]])["LaunchTemplates"]
+    network.ec2.create_tags(
+        Resources=[made["LaunchTemplateId"]], Tags=[{"Key": "later", "Value": "c"}]
+    )
+    (shown,) = network.ec2.describe_launch_templates(LaunchTemplateIds=[made["LaunchTemplateId"]])[
+        "LaunchTemplates"
+    ]
     assert {tag["Key"] for tag in shown["Tags"]} == {"a", "later"}
     network.ec2.create_launch_template_version(
         LaunchTemplateId=made["LaunchTemplateId"],
-        LaunchTemplateData={"ImageId": "ami-12c6146b", "InstanceType": "m6i.large", "UserData": "aGVsbG8="},
+        LaunchTemplateData={
+            "ImageId": "ami-12c6146b",
+            "InstanceType": "m6i.large",
+            "UserData": "aGVsbG8=",
+        },
     )
-    versions = network.ec2.describe_launch_template_versions(LaunchTemplateId=made["LaunchTemplateId"])
+    versions = network.ec2.describe_launch_template_versions(
+        LaunchTemplateId=made["LaunchTemplateId"]
+    )
     assert "TagSpecifications" not in versions["LaunchTemplateVersions"][0]["LaunchTemplateData"]
-    policy = {"LaunchTemplate": {"LaunchTemplateSpecification": {"LaunchTemplateId": made["LaunchTemplateId"], "Version": "2"}}}
+    policy = {
+        "LaunchTemplate": {
+            "LaunchTemplateSpecification": {
+                "LaunchTemplateId": made["LaunchTemplateId"],
+                "Version": "2",
+            }
+        }
+    }
     group = network.group("second", made["LaunchTemplateId"], MixedInstancesPolicy=policy)
     network.want(group, 1)
     (only,) = network.reaches(group, 1)
@@ -154,12 +200,14 @@ def test_a_templates_own_tags_and_second_version_work(network):
 
 def test_a_full_subnet_fails_the_launch_with_the_reason(network, template):
     first, second = network.sim.vpc_cidr.split(".")[:2]
-    subnet = network.ec2.create_subnet(VpcId=network.vpc_id, CidrBlock=f"{first}.{second}.200.0/28", AvailabilityZone="us-east-1a")[
-        "Subnet"
-    ]["SubnetId"]
+    subnet = network.ec2.create_subnet(
+        VpcId=network.vpc_id, CidrBlock=f"{first}.{second}.200.0/28", AvailabilityZone="us-east-1a"
+    )["Subnet"]["SubnetId"]
     group = network.group("full", template, VPCZoneIdentifier=subnet)
     network.want(group, 12)
-    failed = eventually(lambda: [one for one in network.activities(group) if one["StatusCode"] == "Failed"])
+    failed = eventually(
+        lambda: [one for one in network.activities(group) if one["StatusCode"] == "Failed"]
+    )
     assert "not enough free addresses" in failed[0]["StatusMessage"]
     network.want(group, 11)
     network.reaches(group, 11)
@@ -168,9 +216,14 @@ def test_a_full_subnet_fails_the_launch_with_the_reason(network, template):
 
 def test_a_group_whose_subnet_is_gone_says_so_and_holds_up_no_other(network, template):
     first, second = network.sim.vpc_cidr.split(".")[:2]
-    made = network.ec2.create_subnet(VpcId=network.vpc_id, CidrBlock=f"{first}.{second}.201.0/28", AvailabilityZone="us-east-1a")
+    made = network.ec2.create_subnet(
+        VpcId=network.vpc_id, CidrBlock=f"{first}.{second}.201.0/28", AvailabilityZone="us-east-1a"
+    )
     subnet = made["Subnet"]["SubnetId"]
-    groups = [network.group("a-lost-subnet", template, VPCZoneIdentifier=subnet), network.group("a-sound-one", template)]
+    groups = [
+        network.group("a-lost-subnet", template, VPCZoneIdentifier=subnet),
+        network.group("a-sound-one", template),
+    ]
     network.ec2.delete_subnet(SubnetId=subnet)
     for group in groups:
         network.want(group, 1)

@@ -13,9 +13,24 @@ from pathlib import Path
 import psutil
 import pytest
 
-from terradask_simulator import LeftRunning, PortTaken, Simulator, SimulatorError, leftovers, lifecycle, process
+from terradask_simulator import (
+    LeftRunning,
+    PortTaken,
+    Simulator,
+    SimulatorError,
+    leftovers,
+    lifecycle,
+    process,
+)
 from terradask_simulator.errors import AlreadyStarted, NotStarted, SimulatorGone
-from terradask_simulator.lifecycle import environment_of, info_path, run, start_daemon, status, stop_daemon
+from terradask_simulator.lifecycle import (
+    environment_of,
+    info_path,
+    run,
+    start_daemon,
+    status,
+    stop_daemon,
+)
 
 from ..waiting import HANG_SECONDS, eventually
 
@@ -26,17 +41,24 @@ LEAVES_A_GROUP = """
 import boto3
 ec2, groups = boto3.client("ec2"), boto3.client("autoscaling")
 template = ec2.create_launch_template(
-    LaunchTemplateName="t", LaunchTemplateData={"ImageId": "ami-12c6146b", "InstanceType": "m7i.large"}
+    LaunchTemplateName="t",
+    LaunchTemplateData={"ImageId": "ami-12c6146b", "InstanceType": "m7i.large"},
 )["LaunchTemplate"]["LaunchTemplateId"]
 groups.create_auto_scaling_group(
-    AutoScalingGroupName="forgotten", MinSize=0, MaxSize=1, DesiredCapacity=1, AvailabilityZones=["us-east-1a"],
+    AutoScalingGroupName="forgotten", MinSize=0, MaxSize=1, DesiredCapacity=1,
+    AvailabilityZones=["us-east-1a"],
     LaunchTemplate={"LaunchTemplateId": template},
     Tags=[{"Key": "terradask:cluster", "Value": "etl", "PropagateAtLaunch": True}],
 )
 raise SystemExit(7)
 """
 
-POLICY = json.dumps({"Version": "2012-10-17", "Statement": [{"Effect": "Allow", "Action": "s3:ListBucket", "Resource": "*"}]})
+POLICY = json.dumps(
+    {
+        "Version": "2012-10-17",
+        "Statement": [{"Effect": "Allow", "Action": "s3:ListBucket", "Resource": "*"}],
+    }
+)
 
 
 def wait_gone(pid: int) -> None:
@@ -107,7 +129,9 @@ info = Simulator.start().info
 print(info.pid, info.state_dir, flush=True)
 time.sleep(600)
 """
-    with subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True) as parent:
+    with subprocess.Popen(
+        [sys.executable, "-c", code], stdout=subprocess.PIPE, text=True
+    ) as parent:
         assert parent.stdout is not None
         number, folder = parent.stdout.readline().split()
         pid = int(number)
@@ -125,7 +149,9 @@ def test_a_killed_daemon_takes_its_hosts_along(tmp_path):
         root = tmp_path / "hosts/i-0123/root"
         root.mkdir(parents=True)
         environ = {**os.environ, "TERRADASK_HOST_ROOT": str(root)}
-        with subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"], env=environ) as host:
+        with subprocess.Popen(
+            [sys.executable, "-c", "import time; time.sleep(600)"], env=environ
+        ) as host:
             os.kill(simulator.info.pid, signal.SIGKILL)
             assert host.wait(HANG_SECONDS) == -signal.SIGKILL
         wait_gone(simulator.info.pid)
@@ -196,7 +222,10 @@ def test_an_interrupted_start_leaves_nothing(monkeypatch):
 
 def test_run_returns_the_commands_code_and_gives_it_the_environment():
     ready = []
-    code = "import boto3, sys; sys.exit(len(boto3.client('ec2').describe_availability_zones()['AvailabilityZones']))"
+    code = (
+        "import boto3, sys; "
+        "sys.exit(len(boto3.client('ec2').describe_availability_zones()['AvailabilityZones']))"
+    )
     assert run([sys.executable, "-c", code], bare=True, on_ready=ready.append) == 6
     wait_gone(ready[0].pid)
 
@@ -232,7 +261,9 @@ import sys
 from terradask_simulator.lifecycle import run
 sys.exit(run([sys.executable, "-c", {command!r}], bare=True))
 """
-    with subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True, start_new_session=True) as outer:
+    with subprocess.Popen(
+        [sys.executable, "-c", code], stdout=subprocess.PIPE, text=True, start_new_session=True
+    ) as outer:
         assert outer.stdout is not None
         assert outer.stdout.readline() == "ready\n"
         outer.send_signal(number)
@@ -247,17 +278,30 @@ def test_leftovers_finds_what_carries_tag_or_name_and_nothing_else(bare_sim):
         tags = [{"Key": "terradask:workspace", "Value": "w"}]
         other = [{"Key": "terradask:workspace", "Value": "w-2"}]
         assert leftovers("w") == []
-        vpc = made["ec2"].create_vpc(CidrBlock=bare_sim.vpc_cidr, TagSpecifications=[{"ResourceType": "vpc", "Tags": tags}])["Vpc"]["VpcId"]
+        vpc = made["ec2"].create_vpc(
+            CidrBlock=bare_sim.vpc_cidr, TagSpecifications=[{"ResourceType": "vpc", "Tags": tags}]
+        )["Vpc"]["VpcId"]
         first, second = bare_sim.vpc_cidr.split(".")[:2]
-        subnet = made["ec2"].create_subnet(VpcId=vpc, CidrBlock=f"{first}.{second}.0.0/24")["Subnet"]["SubnetId"]
+        subnet = made["ec2"].create_subnet(VpcId=vpc, CidrBlock=f"{first}.{second}.0.0/24")[
+            "Subnet"
+        ]["SubnetId"]
         nat = made["ec2"].create_nat_gateway(
-            SubnetId=subnet, ConnectivityType="private", TagSpecifications=[{"ResourceType": "natgateway", "Tags": tags}]
+            SubnetId=subnet,
+            ConnectivityType="private",
+            TagSpecifications=[{"ResourceType": "natgateway", "Tags": tags}],
         )["NatGateway"]["NatGatewayId"]
-        for bucket in ("terradask-w-123456789012-us-east-1", "terradask-w-2-123456789012-us-east-1"):
+        for bucket in (
+            "terradask-w-123456789012-us-east-1",
+            "terradask-w-2-123456789012-us-east-1",
+        ):
             made["s3"].create_bucket(Bucket=bucket)
-        made["s3"].put_object(Bucket="terradask-w-123456789012-us-east-1", Key="clusters/etl/run.json", Body=b"{}")
+        made["s3"].put_object(
+            Bucket="terradask-w-123456789012-us-east-1", Key="clusters/etl/run.json", Body=b"{}"
+        )
         made["iam"].create_role(RoleName="terradask-w-worker", AssumeRolePolicyDocument="{}")
-        made["iam"].create_role(RoleName="terradask-w-2-worker", AssumeRolePolicyDocument="{}", Tags=other)
+        made["iam"].create_role(
+            RoleName="terradask-w-2-worker", AssumeRolePolicyDocument="{}", Tags=other
+        )
         made["iam"].create_instance_profile(InstanceProfileName="terradask-w-worker")
         made["iam"].create_policy(PolicyName="terradask-w-2-own", PolicyDocument=POLICY, Tags=other)
         made["logs"].create_log_group(logGroupName="/terradask/w")

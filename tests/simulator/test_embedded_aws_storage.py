@@ -1,4 +1,6 @@
-"""Buckets and security group rules of the embedded AWS behave as AWS documents, where moto alone does not."""
+"""Buckets and security group rules of the embedded AWS behave as AWS documents, where moto alone
+does not.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +19,13 @@ def s3(network: Any) -> Any:
 
 
 def policy(bucket: str, **statement: Any) -> str:
-    whole = {"Effect": "Deny", "Principal": "*", "Action": "s3:*", "Resource": f"arn:aws:s3:::{bucket}/*", **statement}
+    whole = {
+        "Effect": "Deny",
+        "Principal": "*",
+        "Action": "s3:*",
+        "Resource": f"arn:aws:s3:::{bucket}/*",
+        **statement,
+    }
     return json.dumps({"Version": "2012-10-17", "Statement": [whole]})
 
 
@@ -39,7 +47,10 @@ def test_a_versioned_bucket_can_be_emptied(s3):
     s3.put_object(Bucket="versions", Key="k", Body=b"x")
     s3.delete_object(Bucket="versions", Key="k")
     listed = s3.list_object_versions(Bucket="versions")
-    versions = [{"Key": one["Key"], "VersionId": one["VersionId"]} for one in [*listed["Versions"], *listed["DeleteMarkers"]]]
+    versions = [
+        {"Key": one["Key"], "VersionId": one["VersionId"]}
+        for one in [*listed["Versions"], *listed["DeleteMarkers"]]
+    ]
     assert len(versions) == 2
     assert "Errors" not in s3.delete_objects(Bucket="versions", Delete={"Objects": versions})
     s3.delete_bucket(Bucket="versions")
@@ -62,10 +73,19 @@ def test_rules_keep_their_description_whatever_their_peer_is(network):
     for peer in peers:
         permission = {"IpProtocol": "tcp", "FromPort": 9000, "ToPort": 9001, **peer}
         network.ec2.authorize_security_group_ingress(GroupId=own, IpPermissions=[permission])
-    rules = network.ec2.describe_security_group_rules(Filters=[{"Name": "group-id", "Values": [own]}])["SecurityGroupRules"]
-    (block,) = [rule["SecurityGroupRuleId"] for rule in rules if rule.get("CidrIpv4") == "10.0.0.0/8"]
+    rules = network.ec2.describe_security_group_rules(
+        Filters=[{"Name": "group-id", "Values": [own]}]
+    )["SecurityGroupRules"]
+    (block,) = [
+        rule["SecurityGroupRuleId"] for rule in rules if rule.get("CidrIpv4") == "10.0.0.0/8"
+    ]
     network.ec2.revoke_security_group_ingress(GroupId=own, SecurityGroupRuleIds=[block])
-    with pytest.raises(botocore.exceptions.ClientError, match=r"InvalidSecurityGroupRuleId\.NotFound") as caught:
+    with pytest.raises(
+        botocore.exceptions.ClientError, match=r"InvalidSecurityGroupRuleId\.NotFound"
+    ) as caught:
         network.ec2.revoke_security_group_ingress(GroupId=own, SecurityGroupRuleIds=[block])
     assert block in str(caught.value)
-    assert sorted(rule["Description"] for rule in rules if not rule["IsEgress"]) == ["a block", "between hosts"]
+    assert sorted(rule["Description"] for rule in rules if not rule["IsEgress"]) == [
+        "a block",
+        "between hosts",
+    ]

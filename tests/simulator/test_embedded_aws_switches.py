@@ -1,4 +1,6 @@
-"""Switches of the embedded AWS: notices, throttling, slow launches; and that the documentation names every one."""
+"""Switches of the embedded AWS: notices, throttling, slow launches; and that the documentation
+names every one.
+"""
 
 from __future__ import annotations
 
@@ -40,11 +42,15 @@ class Imds:
     def __init__(self, address: str) -> None:
         self.base = f"http://{address}:1338/latest"
         seconds = {"X-aws-ec2-metadata-token-ttl-seconds": "60"}
-        with urllib.request.urlopen(urllib.request.Request(f"{self.base}/api/token", method="PUT", headers=seconds)) as answer:
+        with urllib.request.urlopen(
+            urllib.request.Request(f"{self.base}/api/token", method="PUT", headers=seconds)
+        ) as answer:
             self.token = answer.read().decode()
 
     def get(self, path: str) -> str | None:
-        request = urllib.request.Request(f"{self.base}/meta-data/{path}", headers={"X-aws-ec2-metadata-token": self.token})
+        request = urllib.request.Request(
+            f"{self.base}/meta-data/{path}", headers={"X-aws-ec2-metadata-token": self.token}
+        )
         try:
             with urllib.request.urlopen(request) as answer:
                 return str(answer.read().decode())
@@ -57,17 +63,37 @@ class Imds:
 def test_a_spot_instance_hears_of_its_end_and_is_replaced(network):
     user_data = network.user_data(*network.wheel("import time; time.sleep(600)"))
     policy = {
-        "LaunchTemplate": {"LaunchTemplateSpecification": {"LaunchTemplateId": network.template(user_data), "Version": "1"}},
-        "InstancesDistribution": {"OnDemandPercentageAboveBaseCapacity": 0, "SpotAllocationStrategy": "price-capacity-optimized"},
+        "LaunchTemplate": {
+            "LaunchTemplateSpecification": {
+                "LaunchTemplateId": network.template(user_data),
+                "Version": "1",
+            }
+        },
+        "InstancesDistribution": {
+            "OnDemandPercentageAboveBaseCapacity": 0,
+            "SpotAllocationStrategy": "price-capacity-optimized",
+        },
     }
     group = network.group("interrupted", "", MixedInstancesPolicy=policy)
     (instance,) = reaches(network, group, 1)
     lost = instance["InstanceId"]
-    assert (instance["InstanceLifecycle"], instance["SpotInstanceRequestId"][:4]) == ("spot", "sir-")
-    eventually(lambda: [host for host in network.sim.hosts() if host.instance_id == lost and host.state == "running"])
+    assert (instance["InstanceLifecycle"], instance["SpotInstanceRequestId"][:4]) == (
+        "spot",
+        "sir-",
+    )
+    eventually(
+        lambda: [
+            host
+            for host in network.sim.hosts()
+            if host.instance_id == lost and host.state == "running"
+        ]
+    )
     imds = Imds(instance["PrivateIpAddress"])
     assert imds.get("instance-life-cycle") == "spot"
-    assert (imds.get("spot/instance-action"), imds.get("events/recommendations/rebalance")) == (None, None)
+    assert (imds.get("spot/instance-action"), imds.get("events/recommendations/rebalance")) == (
+        None,
+        None,
+    )
     others = Switches(network.sim.info)
     others.recommend_rebalance(lost)
     noticed = json.loads(imds.get("events/recommendations/rebalance") or "")["noticeTime"]
@@ -78,7 +104,10 @@ def test_a_spot_instance_hears_of_its_end_and_is_replaced(network):
     assert network.members(group) == [lost]
     (fresh,) = eventually(lambda: [one for one in network.members(group) if one != lost])
     (ended,) = network.instances([lost])
-    assert (ended["State"]["Name"], ended["StateReason"]["Code"]) == ("terminated", "Server.SpotInstanceTermination")
+    assert (ended["State"]["Name"], ended["StateReason"]["Code"]) == (
+        "terminated",
+        "Server.SpotInstanceTermination",
+    )
     assert network.instances([fresh])[0]["InstanceLifecycle"] == "spot"
     with pytest.raises(SimulatorError, match="no such spot instance"):
         network.sim.interrupt_spot(lost)
@@ -88,7 +117,10 @@ def test_a_spot_instance_hears_of_its_end_and_is_replaced(network):
 def test_calls_are_throttled_by_buckets(network, make):
     once = botocore.config.Config(retries={"total_max_attempts": 1})
     session = network.sim.session()
-    ec2, autoscaling = (session.client(name, endpoint_url=network.sim.endpoint_url, config=once) for name in ("ec2", "autoscaling"))
+    ec2, autoscaling = (
+        session.client(name, endpoint_url=network.sim.endpoint_url, config=once)
+        for name in ("ec2", "autoscaling")
+    )
     network.clients.callback(ec2.close)
     network.clients.callback(autoscaling.close)
     own = [{"Name": "vpc-id", "Values": [network.vpc_id]}]
@@ -103,17 +135,30 @@ def test_calls_are_throttled_by_buckets(network, make):
 
     with network.sim.throttle(0.1):
         number, answer = until_refused(ec2.describe_security_groups)
-        assert (number, answer["Error"]["Code"], answer["ResponseMetadata"]["HTTPStatusCode"]) == (5, "RequestLimitExceeded", 503)
-        assert "throttled on ec2:DescribeSecurityGroups because it exceeded its request rate limit" in answer["Error"]["Message"]
+        assert (number, answer["Error"]["Code"], answer["ResponseMetadata"]["HTTPStatusCode"]) == (
+            5,
+            "RequestLimitExceeded",
+            503,
+        )
+        assert (
+            "throttled on ec2:DescribeSecurityGroups because it exceeded its request rate limit"
+            in answer["Error"]["Message"]
+        )
         # What names a filter takes from the larger bucket; other actions have buckets of their own.
         assert until_refused(ec2.describe_security_groups, Filters=own)[0] >= 10
         assert ec2.describe_vpcs(Filters=own)["Vpcs"]
         number, answer = until_refused(autoscaling.describe_auto_scaling_groups, MaxRecords=1)
-        assert (number, answer["Error"]) == (5, {"Type": "Sender", "Code": "Throttling", "Message": "Rate exceeded"})
+        assert (number, answer["Error"]) == (
+            5,
+            {"Type": "Sender", "Code": "Throttling", "Message": "Rate exceeded"},
+        )
         # All of Auto Scaling shares one.
         assert until_refused(autoscaling.describe_scheduled_actions)[0] == 0
     ec2.describe_security_groups(Filters=own)
-    with network.sim.throttle(0.001), pytest.raises(botocore.exceptions.ClientError, match="resource rate limit"):
+    with (
+        network.sim.throttle(0.001),
+        pytest.raises(botocore.exceptions.ClientError, match="resource rate limit"),
+    ):
         ec2.terminate_instances(InstanceIds=["i-0123456789abcdef0", "i-0123456789abcdef1"])
 
 
@@ -124,20 +169,35 @@ def test_launches_take_their_time(network, make):
         eventually(lambda: len(network.members(group)) == 3)
         first = network.describe(group)["Instances"]
         assert {one["LifecycleState"] for one in first} == {"Pending"}
-        assert {one["State"]["Name"] for one in network.instances(network.members(group))} == {"pending"}
+        assert {one["State"]["Name"] for one in network.instances(network.members(group))} == {
+            "pending"
+        }
         assert {one["StatusCode"] for one in network.activities(group)} == {"InProgress"}
         # The seed draws 1.1, 1.3 and 1.1 s.
-        eventually(lambda: {one["LifecycleState"] for one in network.describe(group)["Instances"]} == {"InService"})
+        eventually(
+            lambda: (
+                {one["LifecycleState"] for one in network.describe(group)["Instances"]}
+                == {"InService"}
+            )
+        )
         assert {one["StatusCode"] for one in network.activities(group)} == {"Successful"}
         assert sorted(network.members(group)) == sorted(one["InstanceId"] for one in first)
     assert network.sim.switches()["delay_launches"] == {"factor": 0.0, "seed": 0}
 
 
 def test_a_host_boots_some_time_after_its_instance_runs(network):
-    group = network.group("boots", network.template(network.user_data(*network.wheel("import time; time.sleep(600)"))))
+    group = network.group(
+        "boots", network.template(network.user_data(*network.wheel("import time; time.sleep(600)")))
+    )
     with network.sim.delay_launches(0.05, seed=1):
         network.want(group, 1)
-        eventually(lambda: [one for one in network.describe(group)["Instances"] if one["LifecycleState"] == "InService"])
+        eventually(
+            lambda: [
+                one
+                for one in network.describe(group)["Instances"]
+                if one["LifecycleState"] == "InService"
+            ]
+        )
         began = time.monotonic()
         assert network.sim.hosts() == []
         eventually(network.sim.hosts)
@@ -157,7 +217,13 @@ def test_the_examples_of_the_documentation_run_and_name_every_switch(network, ma
     (example,) = re.findall(r"```python\n(.*?)```", section, re.DOTALL)
     group = make(market="spot")
     (instance,) = reaches(network, group, 1)
-    exec(compile(example, str(PAGE), "exec"), {"simulator": network.sim, "instance_id": instance["InstanceId"]})
+    exec(
+        compile(example, str(PAGE), "exec"),
+        {"simulator": network.sim, "instance_id": instance["InstanceId"]},
+    )
     listed = set(re.findall(r"^\| `(\w+)\(", section, re.MULTILINE))
     assert listed == {name for name in vars(Switches) if not name.startswith("_")} - {"turn"}
-    assert not any(network.sim.switches().values()) or network.sim.switches()["delay_launches"]["factor"] == 0
+    assert (
+        not any(network.sim.switches().values())
+        or network.sim.switches()["delay_launches"]["factor"] == 0
+    )

@@ -16,15 +16,25 @@ pytestmark = pytest.mark.simulator
 def test_types_zones_and_prices_come_page_by_page(network: Any) -> None:
     ec2 = network.client("ec2")
     wanted = [{"Name": "instance-type", "Values": ["m6i.*", "c7g.*", "m5.xlarge"]}]
-    pages = [page["InstanceTypes"] for page in ec2.get_paginator("describe_instance_types").paginate(MaxResults=5, Filters=wanted)]
+    pages = [
+        page["InstanceTypes"]
+        for page in ec2.get_paginator("describe_instance_types").paginate(
+            MaxResults=5, Filters=wanted
+        )
+    ]
     names = [one["InstanceType"] for page in pages for one in page]
     assert {len(page) for page in pages[:-1]} == {5}
     assert len(names) == len(set(names)) > 15
-    offerings = ec2.get_paginator("describe_instance_type_offerings").paginate(LocationType="availability-zone")
+    offerings = ec2.get_paginator("describe_instance_type_offerings").paginate(
+        LocationType="availability-zone"
+    )
     sizes = [len(page["InstanceTypeOfferings"]) for page in offerings]
     assert set(sizes[:-1]) == {1000}
     for question in ({"MaxResults": 101}, {"NextToken": "?"}, {"InstanceTypes": ["m99.huge"]}):
-        with pytest.raises(botocore.exceptions.ClientError, match=r"InvalidParameterValue|InvalidNextToken|InvalidInstanceType"):
+        with pytest.raises(
+            botocore.exceptions.ClientError,
+            match=r"InvalidParameterValue|InvalidNextToken|InvalidInstanceType",
+        ):
             ec2.describe_instance_types(**question)
     with network.sim.applied():
         sheet = RegionPrices(Aws("us-east-1")).look_up("on-demand")

@@ -1,4 +1,6 @@
-"""Faults of AWS, of the network and of hosts at drawn points, on one cluster; the invariants are asserted after each (docs/faults.md)."""
+"""Faults of AWS, of the network and of hosts at drawn points, on one cluster; the invariants are
+asserted after each (docs/faults.md).
+"""
 
 from __future__ import annotations
 
@@ -13,7 +15,12 @@ from typing import Any
 import pytest
 
 from terradask import Cluster
-from terradask.errors import ClusterError, ExpiredCredentials, SchedulerReplaced, SchedulerUnreachable
+from terradask.errors import (
+    ClusterError,
+    ExpiredCredentials,
+    SchedulerReplaced,
+    SchedulerUnreachable,
+)
 from terradask_simulator import Simulator
 from terradask_simulator.checks import invariants
 
@@ -41,7 +48,11 @@ SCALING_CALLS = (
 @pytest.fixture(scope="module")
 def made(sim: Simulator, sim_environ: dict[str, str]) -> Iterator[Soak]:
     timing = {**TIMING, "join_seconds": JOIN_SECONDS, "join_failures": FAILURES}
-    with sim.hollow_hosts(), sim.time_hosts(**timing), Soak(sim, "faulty", drawn("faults"), gentle=True) as made:
+    with (
+        sim.hollow_hosts(),
+        sim.time_hosts(**timing),
+        Soak(sim, "faulty", drawn("faults"), gentle=True) as made,
+    ):
         yield made
     assert invariants.left_behind(sim, "faulty") == []
 
@@ -110,7 +121,9 @@ def test_credentials_that_expire_cost_nothing_and_what_was_asked_is_done_with_ne
 
 
 @pytest.mark.parametrize("seconds", points(1, 4, 20, 60))
-def test_hidden_instances_are_neither_launched_again_nor_forgotten(faulty: Soak, seconds: float | None) -> None:
+def test_hidden_instances_are_neither_launched_again_nor_forgotten(
+    faulty: Soak, seconds: float | None
+) -> None:
     seconds = seconds or faulty.draws.uniform(1.0, 4.0)
     with faulty.simulator.hide_instances(seconds, seed=faulty.draws.randrange(1000)):
         faulty.cluster.scale(6)
@@ -128,7 +141,9 @@ def test_throttled_calls_are_at_most_twice_as_many(faulty: Soak, factor: float |
         for n in (6, 3):
             scaled_to(faulty, n)
         counted = faulty.simulator.calls(by="role")[""].items()
-        return sum(count for action, count in counted if action.startswith("autoscaling:")), time.monotonic() - started
+        return sum(
+            count for action, count in counted if action.startswith("autoscaling:")
+        ), time.monotonic() - started
 
     ideal, _ = calls()
     with faulty.simulator.throttle(factor or faulty.draws.uniform(0.1, 0.2)):
@@ -138,7 +153,9 @@ def test_throttled_calls_are_at_most_twice_as_many(faulty: Soak, factor: float |
 
 
 @pytest.mark.parametrize("there", points(4, 5))
-def test_what_there_is_is_kept_and_the_rest_comes_with_capacity(faulty: Soak, there: int | None) -> None:
+def test_what_there_is_is_kept_and_the_rest_comes_with_capacity(
+    faulty: Soak, there: int | None
+) -> None:
     there = there or faulty.draws.randint(4, 5)
     others = len(faulty.simulator.running_instances()) - 3
     with faulty.simulator.no_capacity(beyond=others + there):
@@ -198,7 +215,9 @@ def test_a_dead_worker_is_replaced_once(faulty: Soak) -> None:
 
 def test_a_group_that_somebody_else_has_resized_is_mirrored(faulty: Soak) -> None:
     autoscaling = faulty.simulator.client("autoscaling")
-    autoscaling.set_desired_capacity(AutoScalingGroupName="terradask-default-faulty-workers", DesiredCapacity=5)
+    autoscaling.set_desired_capacity(
+        AutoScalingGroupName="terradask-default-faulty-workers", DesiredCapacity=5
+    )
     autoscaling.close()
     faulty.target = 5
     faulty.settle()
@@ -208,7 +227,11 @@ def test_hosts_that_never_join_are_ended_and_their_group_is_given_up(faulty: Soa
     before = faulty.at_aws()
     with faulty.simulator.break_environments():
         faulty.cluster.scale(3 + FAILURES)
-        eventually(lambda: any("launches no more" in str(event.reason) for event in faulty.cluster.events()))
+        eventually(
+            lambda: any(
+                "launches no more" in str(event.reason) for event in faulty.cluster.events()
+            )
+        )
         eventually(lambda: faulty.at_aws() == before)
     faulty.target = 3
     faulty.settle()
@@ -233,7 +256,9 @@ def test_a_short_soak(faulty: Soak) -> None:
     assert faulty.checked >= SHORT_STEPS
 
 
-def test_a_dead_scheduler_is_told_within_a_minute_and_workers_join_its_replacement(faulty: Soak) -> None:
+def test_a_dead_scheduler_is_told_within_a_minute_and_workers_join_its_replacement(
+    faulty: Soak,
+) -> None:
     faulty.hear()
     started = time.monotonic()
     faulty.kill_host(faulty.scheduler_id())

@@ -1,4 +1,6 @@
-"""A network in a VPC that somebody else made, planned with the real Terraform against the embedded AWS."""
+"""A network in a VPC that somebody else made, planned with the real Terraform against the embedded
+AWS.
+"""
 
 from __future__ import annotations
 
@@ -18,18 +20,36 @@ pytestmark = [pytest.mark.simulator]
 
 TRUST = {
     "Version": "2012-10-17",
-    "Statement": [{"Effect": "Allow", "Principal": {"Service": "ec2.amazonaws.com"}, "Action": "sts:AssumeRole"}],
+    "Statement": [
+        {
+            "Effect": "Allow",
+            "Principal": {"Service": "ec2.amazonaws.com"},
+            "Action": "sts:AssumeRole",
+        }
+    ],
 }
 
 
 def somebody_elses(sim: Simulator) -> dict[str, Any]:
-    """Make a VPC with a subnet behind a NAT gateway, a group and an instance profile; return them as settings."""
+    """Make a VPC with a subnet behind a NAT gateway, a group and an instance profile; return them
+    as settings.
+    """
     ec2, iam = sim.client("ec2"), sim.client("iam")
     vpc = ec2.create_vpc(CidrBlock="10.9.0.0/16")["Vpc"]["VpcId"]
-    subnet = ec2.create_subnet(VpcId=vpc, CidrBlock="10.9.0.0/20", AvailabilityZone="us-east-1b")["Subnet"]["SubnetId"]
-    nat = ec2.create_nat_gateway(SubnetId=subnet, AllocationId=ec2.allocate_address(Domain="vpc")["AllocationId"])["NatGateway"]
-    (table,) = ec2.describe_route_tables(Filters=[{"Name": "vpc-id", "Values": [vpc]}])["RouteTables"]
-    ec2.create_route(RouteTableId=table["RouteTableId"], DestinationCidrBlock="0.0.0.0/0", NatGatewayId=nat["NatGatewayId"])
+    subnet = ec2.create_subnet(VpcId=vpc, CidrBlock="10.9.0.0/20", AvailabilityZone="us-east-1b")[
+        "Subnet"
+    ]["SubnetId"]
+    nat = ec2.create_nat_gateway(
+        SubnetId=subnet, AllocationId=ec2.allocate_address(Domain="vpc")["AllocationId"]
+    )["NatGateway"]
+    (table,) = ec2.describe_route_tables(Filters=[{"Name": "vpc-id", "Values": [vpc]}])[
+        "RouteTables"
+    ]
+    ec2.create_route(
+        RouteTableId=table["RouteTableId"],
+        DestinationCidrBlock="0.0.0.0/0",
+        NatGatewayId=nat["NatGatewayId"],
+    )
     group = ec2.create_security_group(GroupName="dask", Description="hosts", VpcId=vpc)["GroupId"]
     iam.create_role(RoleName="dask", AssumeRolePolicyDocument=json.dumps(TRUST))
     iam.create_instance_profile(InstanceProfileName="dask")
@@ -59,14 +79,25 @@ def test_a_plan_makes_nothing_that_is_given(
 
     with pytest.raises(SettingsError) as error:
         workspace.plan_network()
-    assert {finding.where for finding in error.value.findings} == {"network.security_groups.scheduler", "network.security_groups.worker"}
+    assert {finding.where for finding in error.value.findings} == {
+        "network.security_groups.scheduler",
+        "network.security_groups.worker",
+    }
 
     ec2, group = sim.client("ec2"), network["security_groups"]["worker"]
-    among_hosts = {"IpProtocol": "tcp", "FromPort": 0, "ToPort": 65535, "UserIdGroupPairs": [{"GroupId": group}]}
+    among_hosts = {
+        "IpProtocol": "tcp",
+        "FromPort": 0,
+        "ToPort": 65535,
+        "UserIdGroupPairs": [{"GroupId": group}],
+    }
     ec2.authorize_security_group_ingress(GroupId=group, IpPermissions=[among_hosts])
     ec2.close()
     summary = workspace.plan_network().summary
 
     kinds = {change.address.partition(".")[0] for change in summary.changes}
-    assert {kind for kind in kinds if not kind.startswith("aws_s3_")} == {"aws_cloudwatch_log_group", "aws_launch_template"}
+    assert {kind for kind in kinds if not kind.startswith("aws_s3_")} == {
+        "aws_cloudwatch_log_group",
+        "aws_launch_template",
+    }
     assert summary.counts.total == summary.counts.create

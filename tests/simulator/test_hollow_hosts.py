@@ -1,4 +1,6 @@
-"""Simulated workers: many in one process that join a real scheduler as their instances, and leave with them."""
+"""Simulated workers: many in one process that join a real scheduler as their instances, and leave
+with them.
+"""
 
 from __future__ import annotations
 
@@ -20,16 +22,27 @@ N = 20
 @pytest.fixture
 def cluster(sim: Simulator, sim_environ: dict[str, str]) -> Iterator[Cluster]:
     sim.reset_calls()
-    with sim.hollow_hosts(), Cluster("hollow", n_workers=N, max_workers=N, wait_for_workers=True) as cluster:
+    with (
+        sim.hollow_hosts(),
+        Cluster("hollow", n_workers=N, max_workers=N, wait_for_workers=True) as cluster,
+    ):
         yield cluster
 
 
 def limiter(sim: Simulator) -> list[float]:
     """When this client polled: from the last call of the start on."""
     log = sim.call_log()
-    started = max(number for number, call in enumerate(log) if call["action"] == "autoscaling:SetDesiredCapacity")
+    started = max(
+        number
+        for number, call in enumerate(log)
+        if call["action"] == "autoscaling:SetDesiredCapacity"
+    )
     polled = ("DescribeAutoScalingGroups", "DescribeScalingActivities", "hosts/")
-    return [call["seconds"] for call in log[started:] if any(one in call["action"] + call["resource"] for one in polled)]
+    return [
+        call["seconds"]
+        for call in log[started:]
+        if any(one in call["action"] + call["resource"] for one in polled)
+    ]
 
 
 def test_they_join_work_report_heal_and_leave(sim: Simulator, cluster: Cluster) -> None:
@@ -41,18 +54,27 @@ def test_they_join_work_report_heal_and_leave(sim: Simulator, cluster: Cluster) 
     assert {host.instance_id for host in hosts} == cluster.observed == cluster.requested
     assert len({host.pid for host in hosts}) == 1
     workers = cluster.scheduler_info["workers"]
-    assert {address.rpartition(":")[0] for address in workers} == {f"tls://{host.private_address}" for host in hosts}
+    assert {address.rpartition(":")[0] for address in workers} == {
+        f"tls://{host.private_address}" for host in hosts
+    }
     assert {worker["nthreads"] for worker in workers.values()} == {1}
     with cluster.get_client() as client:
         assert client.gather(client.map(lambda i: i + 1, range(3 * N))) == list(range(1, 3 * N + 1))
         states = {
-            report.instance_id: report.state for report in Workspace.load().deployment(cluster.name).reports() if report.role == "worker"
+            report.instance_id: report.state
+            for report in Workspace.load().deployment(cluster.name).reports()
+            if report.role == "worker"
         }
         assert states == dict.fromkeys(cluster.observed, "running")
 
         gone = sorted(cluster.observed)[0]
         sim.kill_host(gone)
-        eventually(lambda: gone not in cluster.observed and len(cluster.observed) == N == len(cluster.requested))
+        eventually(
+            lambda: (
+                gone not in cluster.observed
+                and len(cluster.observed) == N == len(cluster.requested)
+            )
+        )
 
         kept = client.map(lambda i: i * i, range(3 * N))
         client.gather(kept)
@@ -65,6 +87,14 @@ def test_they_join_work_report_heal_and_leave(sim: Simulator, cluster: Cluster) 
     cluster.scale(0)
     eventually(lambda: not cluster.observed and not cluster.requested)
     # All at once, rather than one call for each.
-    changes = {action: count for action, count in sim.calls().items() if action.startswith("autoscaling:") and ":Describe" not in action}
+    changes = {
+        action: count
+        for action, count in sim.calls().items()
+        if action.startswith("autoscaling:") and ":Describe" not in action
+    }
     assert sum(changes.values()) < 5, changes
-    eventually(lambda: not [host for host in sim.hosts() if host.cluster == "hollow" and host.role == "worker"])
+    eventually(
+        lambda: (
+            not [host for host in sim.hosts() if host.cluster == "hollow" and host.role == "worker"]
+        )
+    )

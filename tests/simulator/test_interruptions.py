@@ -1,4 +1,6 @@
-"""Ctrl-C, SIGTERM and kills in each phase: what is left, and that the next command goes on from there."""
+"""Ctrl-C, SIGTERM and kills in each phase: what is left, and that the next command goes on from
+there.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +24,8 @@ pytestmark = [pytest.mark.simulator, pytest.mark.usefixtures("direct_provider")]
 
 COMMAND = [sys.executable, "-m", "terradask"]
 
-#: Of this type there is none to have, so that workers never come and the wait for them can be interrupted.
+#: Of this type there is none to have, so that workers never come and the wait for them can be
+#: interrupted.
 SCARCE = "c5.large"
 
 # Makes a cluster and interrupts itself, a little after each cue that the progress gives.
@@ -39,7 +42,8 @@ class Interrupting:
         self.cues = [tuple(cue) for cue in cues]
 
     def __call__(self, event):
-        said = [type(event).__name__, *(str(getattr(event, f)) for f in ("phase", "state", "text") if hasattr(event, f))]
+        named = (getattr(event, f) for f in ("phase", "state", "text") if hasattr(event, f))
+        said = [type(event).__name__, *map(str, named)]
         if self.cues and said[: len(self.cues[0]) - 2] == list(self.cues[0][:-2]):
             *_, number, delay_seconds = self.cues.pop(0)
             threading.Timer(delay_seconds, os.kill, (os.getpid(), number)).start()
@@ -47,14 +51,18 @@ class Interrupting:
 for title, cues in STORIES:
     told = Interrupting(cues)
     try:
-        Cluster(NAME, n_workers=1, worker_vm_types=["SCARCE"], wait_for_workers=True, progress=told, show_widget=False)
+        Cluster(
+            NAME, n_workers=1, worker_vm_types=["SCARCE"], wait_for_workers=True,
+            progress=told, show_widget=False,
+        )
         ended = ["made"]
     except BaseException as error:
         ended = [type(error).__name__, *getattr(error, "__notes__", [])]
         if len(STORIES) == 1:
             raise
     finally:
-        print(json.dumps([title, ended, len(told.cues), leftovers("default", cluster=NAME)]), flush=True)
+        left = leftovers("default", cluster=NAME)
+        print(json.dumps([title, ended, len(told.cues), left]), flush=True)
 """.replace("SCARCE", SCARCE)
 
 
@@ -65,10 +73,18 @@ def scarce(sim: Simulator) -> Iterator[None]:
         yield
     finally:
         sim.allow_capacity()
-        subprocess.run([*COMMAND, "destroy", "cut", "--yes"], env=sim.environ, capture_output=True, check=False, timeout=PROCESS_SECONDS)
+        subprocess.run(
+            [*COMMAND, "destroy", "cut", "--yes"],
+            env=sim.environ,
+            capture_output=True,
+            check=False,
+            timeout=PROCESS_SECONDS,
+        )
 
 
-def _make(sim: Simulator, folder: Path, stories: list[tuple[str, list[list[object]]]]) -> subprocess.CompletedProcess[str]:
+def _make(
+    sim: Simulator, folder: Path, stories: list[tuple[str, list[list[object]]]]
+) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
         [sys.executable, "-c", MAKER, json.dumps(stories)],
         cwd=folder,
@@ -86,24 +102,32 @@ def _left(sim: Simulator) -> list[str]:
         return leftovers("default", cluster="cut")
 
 
-def test_interrupted_cluster_is_taken_back_in_each_phase_of_its_deployment(sim: Simulator, tmp_path: Path, scarce: None) -> None:
+def test_interrupted_cluster_is_taken_back_in_each_phase_of_its_deployment(
+    sim: Simulator, tmp_path: Path, scarce: None
+) -> None:
     cues = {
         "init": ["PhaseStarted", "init"],
         "plan": ["PhaseStarted", "plan"],
         "apply": ["ResourceChanged", "started"],
     }
-    done = _make(sim, tmp_path, [(title, [[*cue, signal.SIGINT, 0.2]]) for title, cue in cues.items()])
+    done = _make(
+        sim, tmp_path, [(title, [[*cue, signal.SIGINT, 0.2]]) for title, cue in cues.items()]
+    )
     assert done.returncode == 0, done.stderr
     stories = {title: rest for title, *rest in map(json.loads, done.stdout.splitlines())}
     assert list(stories) == list(cues), done.stderr
     for title, ((kind, *notes), cues_left, left) in stories.items():
         assert (kind, cues_left, left) == ("KeyboardInterrupt", 0, []), title
-        assert notes == (["What had been made of cluster 'cut' was rolled back."] if title == "apply" else []), title
+        assert notes == (
+            ["What had been made of cluster 'cut' was rolled back."] if title == "apply" else []
+        ), title
     # Nor does the process leave anything as it ends.
     assert _left(sim) == []
 
 
-def test_python_that_waits_for_workers_and_is_terminated_ends_in_order(sim: Simulator, tmp_path: Path, scarce: None) -> None:
+def test_python_that_waits_for_workers_and_is_terminated_ends_in_order(
+    sim: Simulator, tmp_path: Path, scarce: None
+) -> None:
     done = _make(sim, tmp_path, [("SIGTERM", [["PhaseFinished", "attach", signal.SIGTERM, 0.5]])])
     assert done.returncode == 128 + signal.SIGTERM, done.stderr
     assert "Traceback" not in done.stderr
@@ -113,7 +137,10 @@ def test_python_that_waits_for_workers_and_is_terminated_ends_in_order(sim: Simu
 def test_second_ctrl_c_leaves_zero_and_a_sweep_finishes(
     sim: Simulator, tmp_path: Path, scarce: None, policies: dict[str, list[dict[str, Any]]]
 ) -> None:
-    cues = [["PhaseFinished", "start", signal.SIGINT, 0.0], ["PhaseStarted", "destroy", signal.SIGINT, 0.3]]
+    cues = [
+        ["PhaseFinished", "start", signal.SIGINT, 0.0],
+        ["PhaseStarted", "destroy", signal.SIGINT, 0.3],
+    ]
     done = _make(sim, tmp_path, [("twice", cues)])
     # Python ends itself by the signal, which shells show as 130.
     assert done.returncode == -signal.SIGINT, done.stderr

@@ -1,6 +1,8 @@
-"""Two clusters of a workspace that isolates them: each lives on rights of its own, and reaches nothing of the other's.
+"""Two clusters of a workspace that isolates them: each lives on rights of its own, and reaches
+nothing of the other's.
 
-Every caller holds its generated policy alone, and lies in a VPC that somebody else made: the one of the workspace that all tests share.
+Every caller holds its generated policy alone, and lies in a VPC that somebody else made: the one of
+the workspace that all tests share.
 """
 
 from __future__ import annotations
@@ -48,7 +50,8 @@ UNSEEN = {
     "ssmmessages:OpenDataChannel",
 }
 
-#: What only a change of a standing cluster calls: of its tags, its templates, its firewall, or of the network's boundary.
+#: What only a change of a standing cluster calls: of its tags, its templates, its firewall, or of
+#: the network's boundary.
 CHANGES = {
     "ec2:CreateLaunchTemplateVersion",
     "ec2:CreateTags",
@@ -105,22 +108,35 @@ class Walled:
     def denied(self, caller: Caller) -> list[str]:
         """Return what was refused."""
         logged = self.sim.requests().get(f"arn:aws:iam::{ACCOUNT}:role/walled-{caller}", ())
-        return [f"{one.request.action} on {one.request.resource}" for one in logged if not one.allowed]
+        return [
+            f"{one.request.action} on {one.request.resource}" for one in logged if not one.allowed
+        ]
 
 
 @pytest.fixture(scope="module")
-def walled(sim: Simulator, quick_provider: QuickProvider, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Walled]:
+def walled(
+    sim: Simulator, quick_provider: QuickProvider, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Walled]:
     """The workspace with its network, deployed by ``setup``; removed by it afterwards."""
     folder = tmp_path_factory.mktemp("walled")
     quick_provider.lock(folder)
     with sim.applied():
         with contextlib.closing(sim.client("s3")) as s3:
-            shared = json.load(s3.get_object(Bucket=f"terradask-default-{ACCOUNT}-us-east-1", Key="workspace.json")["Body"])
-        (folder / "terradask.toml").write_text(SETTINGS.format(**shared, **shared["zones"]["us-east-1a"]))
+            shared = json.load(
+                s3.get_object(
+                    Bucket=f"terradask-default-{ACCOUNT}-us-east-1", Key="workspace.json"
+                )["Body"]
+            )
+        (folder / "terradask.toml").write_text(
+            SETTINGS.format(**shared, **shared["zones"]["us-east-1a"])
+        )
         scope = caller_scope(load_settings(folder).settings, Aws("us-east-1"))
         policies = {caller: list(caller_policies(scope, caller).values()) for caller in CALLERS}
         state = {"TERRADASK_STATE_DIR": str(folder / ".terradask")}
-        environs = {caller: {**sim.environ_of(f"walled-{caller}", *policies[caller]), **state} for caller in CALLERS}
+        environs = {
+            caller: {**sim.environ_of(f"walled-{caller}", *policies[caller]), **state}
+            for caller in CALLERS
+        }
         workspace = Walled(sim, folder, policies, environs)
         try:
             workspace.run("setup", "apply", "network", "--yes")
@@ -132,15 +148,29 @@ def walled(sim: Simulator, quick_provider: QuickProvider, tmp_path_factory: pyte
 
 @pytest.fixture(scope="module")
 def both(walled: Walled) -> Iterator[dict[str, Cluster]]:
-    """A declared cluster, deployed by ``ongoing``, and one that ``user`` makes meanwhile; both running, started by ``user``."""
+    """A declared cluster, deployed by ``ongoing``, and one that ``user`` makes meanwhile; both
+    running, started by ``user``.
+    """
     walled.sim.reset_calls()
-    with pytest.MonkeyPatch.context() as patch, contextlib.ExitStack() as clusters, ThreadPoolExecutor(1) as pool:
+    with (
+        pytest.MonkeyPatch.context() as patch,
+        contextlib.ExitStack() as clusters,
+        ThreadPoolExecutor(1) as pool,
+    ):
         patch.chdir(walled.folder)
         for name, value in walled.environs["user"].items():
             patch.setenv(name, value)
         declared = pool.submit(walled.run, "ongoing", "apply", "one", "--yes")
-        # Its only worker is in a group with a name, which roles and policies have to know. Its clients are let in by a rule of its own.
-        groups = {"gpu": {"vm_types": ["m6i.large"], "n_workers": 1, "max_workers": 2, "resources": {"GPU": 1}}}
+        # Its only worker is in a group with a name, which roles and policies have to know. Its
+        # clients are let in by a rule of its own.
+        groups = {
+            "gpu": {
+                "vm_types": ["m6i.large"],
+                "n_workers": 1,
+                "max_workers": 2,
+                "resources": {"GPU": 1},
+            }
+        }
         mine = {"private_to_creator": True, "allow_ingress_from": "me"}
         two = clusters.enter_context(Cluster("two", n_workers=0, worker_groups=groups, **mine))
         declared.result()
@@ -164,19 +194,34 @@ def test_a_host_reaches_nothing_of_the_other_cluster(
     walled: Walled, both: dict[str, Cluster], owner: Account, clients: contextlib.ExitStack
 ) -> None:
     theirs = "terradask-walled-two-gpu"
-    groups = owner.client("autoscaling").describe_auto_scaling_groups(AutoScalingGroupNames=[theirs])["AutoScalingGroups"]
+    groups = owner.client("autoscaling").describe_auto_scaling_groups(
+        AutoScalingGroupNames=[theirs]
+    )["AutoScalingGroups"]
     instance = groups[0]["Instances"][0]["InstanceId"]
     for role in ("scheduler", "worker"):
         mine = host(owner, walled.sim, clients, f"terradask/walled/terradask-walled.one-{role}")
         s3, logs, scaling = mine.client("s3"), mine.client("logs"), mine.client("autoscaling")
         assert s3.get_object(Bucket=BUCKET, Key="clusters/one/run.json")["Body"].read()
-        for name in ("cluster.json", "run.json", "scheduler.json", "software.lock", "terraform.tfstate"):
+        for name in (
+            "cluster.json",
+            "run.json",
+            "scheduler.json",
+            "software.lock",
+            "terraform.tfstate",
+        ):
             assert refused(s3.get_object, Bucket=BUCKET, Key=f"clusters/two/{name}")
         for name in ("scheduler.json", f"hosts/{instance}.json"):
             assert refused(s3.put_object, Bucket=BUCKET, Key=f"clusters/two/{name}", Body=b"")
-        assert refused(mine.client("secretsmanager").get_secret_value, SecretId="terradask/walled/two")
+        assert refused(
+            mine.client("secretsmanager").get_secret_value, SecretId="terradask/walled/two"
+        )
         event = [{"timestamp": 1, "message": "forged"}]
-        assert refused(logs.put_log_events, logGroupName="/terradask/walled", logStreamName=f"two/{instance}", logEvents=event)
+        assert refused(
+            logs.put_log_events,
+            logGroupName="/terradask/walled",
+            logStreamName=f"two/{instance}",
+            logEvents=event,
+        )
         leave = {"InstanceId": instance, "ShouldDecrementDesiredCapacity": True}
         assert refused(scaling.terminate_instance_in_auto_scaling_group, **leave)
         assert refused(scaling.set_desired_capacity, AutoScalingGroupName=theirs, DesiredCapacity=0)
@@ -185,12 +230,22 @@ def test_a_host_reaches_nothing_of_the_other_cluster(
         assert refused(mine.client("sts").assume_role, **assume)
 
 
-def test_who_is_let_in_stands_in_the_clusters_own_group(both: dict[str, Cluster], owner: Account) -> None:
+def test_who_is_let_in_stands_in_the_clusters_own_group(
+    both: dict[str, Cluster], owner: Account
+) -> None:
     ec2 = owner.client("ec2")
-    tags = {"terradask:workspace": "walled", "terradask:cluster": "two", "Name": "terradask-walled.two-scheduler"}
-    groups = ec2.describe_security_groups(Filters=[{"Name": f"tag:{name}", "Values": [value]} for name, value in tags.items()])
+    tags = {
+        "terradask:workspace": "walled",
+        "terradask:cluster": "two",
+        "Name": "terradask-walled.two-scheduler",
+    }
+    groups = ec2.describe_security_groups(
+        Filters=[{"Name": f"tag:{name}", "Values": [value]} for name, value in tags.items()]
+    )
     (group,) = groups["SecurityGroups"]
-    blocks = {block["CidrIp"]: rule for rule in group["IpPermissions"] for block in rule["IpRanges"]}
+    blocks = {
+        block["CidrIp"]: rule for rule in group["IpPermissions"] for block in rule["IpRanges"]
+    }
     assert blocks.keys() == {"127.0.0.1/32"}
     assert both["two"].scheduler_address.startswith("tls://127.")
     assert both["one"].scheduler_address.startswith("tls://127.0.0.1:")
@@ -198,48 +253,106 @@ def test_who_is_let_in_stands_in_the_clusters_own_group(both: dict[str, Cluster]
 
 @pytest.mark.parametrize("caller", ["ongoing", "user"])
 def test_who_makes_clusters_makes_no_other_roles_and_opens_no_shared_door(
-    walled: Walled, both: dict[str, Cluster], owner: Account, clients: contextlib.ExitStack, caller: Caller
+    walled: Walled,
+    both: dict[str, Cluster],
+    owner: Account,
+    clients: contextlib.ExitStack,
+    caller: Caller,
 ) -> None:
     theirs = Account(walled.sim, walled.environs[caller], clients)
     iam, ec2, scaling = theirs.client("iam"), theirs.client("ec2"), theirs.client("autoscaling")
     with contextlib.closing(walled.sim.client("s3")) as s3:
         baseline = json.load(s3.get_object(Bucket=BUCKET, Key="workspace.json")["Body"])
     boundary = baseline["isolated"]["permissions_boundary"]
-    own, everything = "terradask-walled.one-worker", json.dumps({"Version": "2012-10-17", "Statement": []})
+    own, everything = (
+        "terradask-walled.one-worker",
+        json.dumps({"Version": "2012-10-17", "Statement": []}),
+    )
     fresh = {"RoleName": "mine", "AssumeRolePolicyDocument": everything}
     assert refused(iam.create_role, **fresh, Path="/terradask/walled/")
     assert refused(iam.create_role, **fresh, PermissionsBoundary=boundary)
-    assert refused(iam.create_role, **fresh, Path="/terradask/default/", PermissionsBoundary=boundary)
+    assert refused(
+        iam.create_role, **fresh, Path="/terradask/default/", PermissionsBoundary=boundary
+    )
     assert refused(iam.delete_role_permissions_boundary, RoleName=own)
-    assert refused(iam.put_role_permissions_boundary, RoleName=own, PermissionsBoundary=f"arn:aws:iam::{ACCOUNT}:policy/other")
-    assert refused(iam.create_policy_version, PolicyArn=boundary, PolicyDocument=everything, SetAsDefault=True)
-    assert refused(iam.put_role_policy, RoleName="terradask-walled-worker", PolicyName="more", PolicyDocument=everything)
-    assert refused(iam.attach_role_policy, RoleName=own, PolicyArn="arn:aws:iam::aws:policy/AdministratorAccess")
+    assert refused(
+        iam.put_role_permissions_boundary,
+        RoleName=own,
+        PermissionsBoundary=f"arn:aws:iam::{ACCOUNT}:policy/other",
+    )
+    assert refused(
+        iam.create_policy_version, PolicyArn=boundary, PolicyDocument=everything, SetAsDefault=True
+    )
+    assert refused(
+        iam.put_role_policy,
+        RoleName="terradask-walled-worker",
+        PolicyName="more",
+        PolicyDocument=everything,
+    )
+    assert refused(
+        iam.attach_role_policy,
+        RoleName=own,
+        PolicyArn="arn:aws:iam::aws:policy/AdministratorAccess",
+    )
 
-    shared = [*baseline["security_groups"].values(), *baseline["isolated"]["security_groups"].values()]
-    ssh = {"IpPermissions": [{"IpProtocol": "tcp", "FromPort": 22, "ToPort": 22, "IpRanges": [{"CidrIp": "0.0.0.0/0"}]}]}
+    shared = [
+        *baseline["security_groups"].values(),
+        *baseline["isolated"]["security_groups"].values(),
+    ]
+    ssh = {
+        "IpPermissions": [
+            {
+                "IpProtocol": "tcp",
+                "FromPort": 22,
+                "ToPort": 22,
+                "IpRanges": [{"CidrIp": "0.0.0.0/0"}],
+            }
+        ]
+    }
     for group in shared:
         assert refused(ec2.authorize_security_group_ingress, GroupId=group, **ssh)
-        assert refused(ec2.create_tags, Resources=[group], Tags=[{"Key": "terradask:cluster", "Value": "one"}])
+        assert refused(
+            ec2.create_tags, Resources=[group], Tags=[{"Key": "terradask:cluster", "Value": "one"}]
+        )
     template = baseline["templates"]["worker"]["x86_64"]
     data = {"ImageId": "ami-12c6146b"}
-    assert refused(ec2.create_launch_template_version, LaunchTemplateId=template["id"], LaunchTemplateData=data)
+    assert refused(
+        ec2.create_launch_template_version, LaunchTemplateId=template["id"], LaunchTemplateData=data
+    )
     # The shared role can't be handed to anything.
     tags = [{"Key": "terradask:workspace", "Value": "walled", "PropagateAtLaunch": True}]
     launch = {"LaunchTemplateId": template["id"], "Version": template["version"]}
-    numbers = {"MinSize": 0, "MaxSize": 1, "VPCZoneIdentifier": baseline["zones"]["us-east-1a"]["worker_subnet_id"]}
+    numbers = {
+        "MinSize": 0,
+        "MaxSize": 1,
+        "VPCZoneIdentifier": baseline["zones"]["us-east-1a"]["worker_subnet_id"],
+    }
     name = "terradask-walled-mine-workers"
-    assert refused(scaling.create_auto_scaling_group, AutoScalingGroupName=name, LaunchTemplate=launch, Tags=tags, **numbers)
+    assert refused(
+        scaling.create_auto_scaling_group,
+        AutoScalingGroupName=name,
+        LaunchTemplate=launch,
+        Tags=tags,
+        **numbers,
+    )
 
 
-def test_each_lives_on_rights_of_its_own_and_leaves_nothing(walled: Walled, both: dict[str, Cluster], owner: Account) -> None:
+def test_each_lives_on_rights_of_its_own_and_leaves_nothing(
+    walled: Walled, both: dict[str, Cluster], owner: Account
+) -> None:
     for cluster in both.values():
         with cluster.get_client() as client:
             assert client.submit(sum, [1, 2, 3]).result(HANG_SECONDS) == 6
-    assert {name: len(group.observed) for name, group in both["two"].worker_groups.items()} == {"workers": 0, "gpu": 1}
+    assert {name: len(group.observed) for name, group in both["two"].worker_groups.items()} == {
+        "workers": 0,
+        "gpu": 1,
+    }
     iam, two = owner.client("iam"), both["two"]
     roles = [f"terradask-walled.{name}-{role}" for name in both for role in ("scheduler", "worker")]
-    documents = {role: iam.get_role_policy(RoleName=role, PolicyName=role)["PolicyDocument"] for role in roles}
+    documents = {
+        role: iam.get_role_policy(RoleName=role, PolicyName=role)["PolicyDocument"]
+        for role in roles
+    }
     already = set(walled.denied("user"))
     instances = {one.instance_id for one in walled.sim.hosts() if one.cluster == "two"}
     with Client(two.scheduler_address, security=two.security) as client:
@@ -255,13 +368,20 @@ def test_each_lives_on_rights_of_its_own_and_leaves_nothing(walled: Walled, both
         assert denied_by(document, [one.request for one in logged if one.allowed]) == []
         # The scheduler that nobody shut down had no numbers to move at its end.
         unseen = UNSEEN | ({"autoscaling:SetDesiredCapacity"} if ".one-" in role else set())
-        assert {action for _, action in needless(document, [one.request for one in logged])} <= unseen
+        assert {
+            action for _, action in needless(document, [one.request for one in logged])
+        } <= unseen
     walled.run("ongoing", "destroy", "one", "--yes")
     for caller in ("ongoing", "user"):
         logged = walled.sim.requests()[f"arn:aws:iam::{ACCOUNT}:role/walled-{caller}"]
-        statements = [statement for document in walled.policies[caller] for statement in document["Statement"]]
+        statements = [
+            statement for document in walled.policies[caller] for statement in document["Statement"]
+        ]
         own = [statement for statement in statements if statement["Sid"].endswith("OfClusters")]
-        unused = needless({"Version": "2012-10-17", "Statement": own}, [one.request for one in logged if one.allowed])
+        unused = needless(
+            {"Version": "2012-10-17", "Statement": own},
+            [one.request for one in logged if one.allowed],
+        )
         # Listing roles is for a sweep.
         assert {action for _, action in unused} <= CHANGES | {"iam:ListRoles"}
         assert {action for _, action in unused} >= CHANGES

@@ -1,4 +1,6 @@
-"""What is lent, and whose: a user's session, a role's own credentials, or an error before anything is made."""
+"""What is lent, and whose: a user's session, a role's own credentials, or an error before anything
+is made.
+"""
 
 from __future__ import annotations
 
@@ -32,11 +34,17 @@ def user(sim: Simulator, policies: dict[str, list[dict[str, Any]]]) -> Iterator[
     ("variables", "error"),
     [
         ({"AWS_ACCESS_KEY_ID": None, "AWS_SECRET_ACCESS_KEY": None}, NoCredentials),
-        ({"AWS_SESSION_TOKEN": "x", "AWS_CREDENTIAL_EXPIRATION": "2020-01-01T00:00:00Z"}, ExpiredCredentials),
+        (
+            {"AWS_SESSION_TOKEN": "x", "AWS_CREDENTIAL_EXPIRATION": "2020-01-01T00:00:00Z"},
+            ExpiredCredentials,
+        ),
     ],
 )
 def test_who_has_none_to_lend_learns_it_before_anything_is_made(
-    sim: Simulator, variables: dict[str, str | None], error: type[Exception], monkeypatch: pytest.MonkeyPatch
+    sim: Simulator,
+    variables: dict[str, str | None],
+    error: type[Exception],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     with sim.applied():
         for name, value in variables.items():
@@ -50,7 +58,11 @@ def test_who_has_none_to_lend_learns_it_before_anything_is_made(
         assert "AWS_PROFILE" in str(caught.value.advice)
         assert set(sim.calls(by="role").get("", {})) <= {"sts:GetCallerIdentity"}
     with contextlib.closing(sim.client("autoscaling")) as groups:
-        assert not [g for g in groups.describe_auto_scaling_groups()["AutoScalingGroups"] if "poor" in g["AutoScalingGroupName"]]
+        assert not [
+            g
+            for g in groups.describe_auto_scaling_groups()["AutoScalingGroups"]
+            if "poor" in g["AutoScalingGroupName"]
+        ]
 
 
 def test_a_roles_credentials_are_lent_as_they_are(sim: Simulator) -> None:
@@ -58,9 +70,15 @@ def test_a_roles_credentials_are_lent_as_they_are(sim: Simulator) -> None:
 
     with sim.acting_as("analyst", DATA):
         lent = lend(Aws("us-east-1"), 900)
-        assert (lent.access_key_id, lent.session_token) == (os.environ["AWS_ACCESS_KEY_ID"], os.environ["AWS_SESSION_TOKEN"])
+        assert (lent.access_key_id, lent.session_token) == (
+            os.environ["AWS_ACCESS_KEY_ID"],
+            os.environ["AWS_SESSION_TOKEN"],
+        )
         assert lent.secret_access_key not in repr(lent)
-        with contextlib.closing(boto3.Session().client("sts")) as sts, pytest.raises(ClientError, match="session credentials"):
+        with (
+            contextlib.closing(boto3.Session().client("sts")) as sts,
+            pytest.raises(ClientError, match="session credentials"),
+        ):
             sts.get_session_token()
 
 
@@ -73,10 +91,21 @@ def test_a_users_session_lasts_as_long_as_was_asked_and_does_less_than_the_user(
         for name, value in user.items():
             monkeypatch.setenv(name, value)
         lent = lend(Aws("us-east-1"), 1800)
-        assert 1700 < (lent.expires_at - datetime.datetime.now(datetime.UTC)).total_seconds() <= 1800
-        key = dict(zip(("aws_access_key_id", "aws_secret_access_key", "aws_session_token"), vars(lent).values(), strict=False))
+        assert (
+            1700 < (lent.expires_at - datetime.datetime.now(datetime.UTC)).total_seconds() <= 1800
+        )
+        key = dict(
+            zip(
+                ("aws_access_key_id", "aws_secret_access_key", "aws_session_token"),
+                vars(lent).values(),
+                strict=False,
+            )
+        )
         session = boto3.Session(**key)
-        with contextlib.closing(session.client("sts")) as sts, contextlib.closing(session.client("iam")) as iam:
+        with (
+            contextlib.closing(session.client("sts")) as sts,
+            contextlib.closing(session.client("iam")) as iam,
+        ):
             assert sts.get_caller_identity()["Arn"] == ARN
             with pytest.raises(ClientError, match="InvalidClientTokenId"):
                 iam.list_users()

@@ -1,4 +1,6 @@
-"""The scripts of the example pipelines, run as the pipelines run them: a code host on loopback, AWS embedded."""
+"""The scripts of the example pipelines, run as the pipelines run them: a code host on loopback, AWS
+embedded.
+"""
 
 from __future__ import annotations
 
@@ -56,8 +58,14 @@ class CodeHost:
             comment.update(body)
             return 200, comment
         if path.endswith("/code-scanning/sarifs"):
-            return (202, {"id": "1"}) if self.code_scanning else (403, {"message": "Advanced Security must be enabled"})
-        found = next((answer for ending, answer in self.answers.items() if path.endswith(ending)), None)
+            return (
+                (202, {"id": "1"})
+                if self.code_scanning
+                else (403, {"message": "Advanced Security must be enabled"})
+            )
+        found = next(
+            (answer for ending, answer in self.answers.items() if path.endswith(ending)), None
+        )
         return (404, {"message": "Not Found"}) if found is None else (200, found)
 
     def _comments(self, method: str, body: Any, query: dict[str, list[str]]) -> tuple[int, Any]:
@@ -72,14 +80,19 @@ class CodeHost:
 def host() -> Iterator[CodeHost]:
     """A code host with a pull request that a person has commented on a lot."""
     host = CodeHost()
-    host.comments = [{"id": number, "user": PERSON, "author": PERSON, "body": "hm"} for number in range(1, 102)]
+    host.comments = [
+        {"id": number, "user": PERSON, "author": PERSON, "body": "hm"} for number in range(1, 102)
+    ]
 
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
             body = None
             if length := int(self.headers.get("Content-Length") or 0):
                 body = json.loads(self.rfile.read(length))
-            allowed = TOKEN in (self.headers.get("Authorization", "").removeprefix("Bearer "), self.headers.get("PRIVATE-TOKEN"))
+            allowed = TOKEN in (
+                self.headers.get("Authorization", "").removeprefix("Bearer "),
+                self.headers.get("PRIVATE-TOKEN"),
+            )
             status, document = host.answer(self.command, self.path, body) if allowed else (401, {})
             content = document if isinstance(document, bytes) else json.dumps(document).encode()
             self.send_response(status)
@@ -118,7 +131,9 @@ class Pipeline:
             check=False,
             timeout=PROCESS_SECONDS,
         )
-        assert done.returncode == code, f"{command}: {done.returncode}\n{done.stdout}\n{done.stderr}"
+        assert done.returncode == code, (
+            f"{command}: {done.returncode}\n{done.stdout}\n{done.stderr}"
+        )
         return done.stdout + done.stderr
 
 
@@ -158,12 +173,16 @@ def gitlab(host: CodeHost, tmp_path: Path) -> Pipeline:
 def _report(pipeline: Pipeline, *, verdict: str, text: str, about: str = "default") -> None:
     folder = pipeline.folder / "report"
     folder.mkdir(exist_ok=True)
-    (folder / "report.md").write_text(f"<!-- terradask plan {about} 123456789012 us-east-1 -->\n{text}\n")
+    (folder / "report.md").write_text(
+        f"<!-- terradask plan {about} 123456789012 us-east-1 -->\n{text}\n"
+    )
     (folder / "report.json").write_text(json.dumps({"verdict": verdict}))
 
 
 @pytest.mark.parametrize("name", ["github", "gitlab"])
-def test_one_comment_is_made_and_then_updated(name: str, host: CodeHost, request: pytest.FixtureRequest) -> None:
+def test_one_comment_is_made_and_then_updated(
+    name: str, host: CodeHost, request: pytest.FixtureRequest
+) -> None:
     pipeline: Pipeline = request.getfixturevalue(name)
     comment = ("python3", f"ci/{name}.py", "comment", "report")
 
@@ -172,7 +191,9 @@ def test_one_comment_is_made_and_then_updated(name: str, host: CodeHost, request
     assert host.posted == []
 
     # A person who quotes the report's first line has a comment of their own.
-    host.comments[3]["body"] = "<!-- terradask plan default 123456789012 us-east-1 -->\nwhat is this?"
+    host.comments[3]["body"] = (
+        "<!-- terradask plan default 123456789012 us-east-1 -->\nwhat is this?"
+    )
     _report(pipeline, verdict="changes", text="first")
     pipeline.run(*comment)
     _report(pipeline, verdict="changes", text="of another workspace", about="trading")
@@ -182,7 +203,11 @@ def test_one_comment_is_made_and_then_updated(name: str, host: CodeHost, request
 
     own = [comment["body"].splitlines()[1:] for comment in host.comments if comment["user"] == BOT]
     assert own == [["second"], ["of another workspace"]]
-    assert [method for method, _, _ in host.posted] == ["POST", "POST", {"github": "PATCH", "gitlab": "PUT"}[name]]
+    assert [method for method, _, _ in host.posted] == [
+        "POST",
+        "POST",
+        {"github": "PATCH", "gitlab": "PUT"}[name],
+    ]
 
 
 def test_github_a_token_that_may_not_comment_is_a_failure(host: CodeHost, github: Pipeline) -> None:
@@ -191,7 +216,9 @@ def test_github_a_token_that_may_not_comment_is_a_failure(host: CodeHost, github
     assert "401" in github.run("python3", "ci/github.py", "comment", "report", code=1)
 
 
-def test_github_findings_are_uploaded_where_there_is_code_scanning(host: CodeHost, github: Pipeline) -> None:
+def test_github_findings_are_uploaded_where_there_is_code_scanning(
+    host: CodeHost, github: Pipeline
+) -> None:
     (github.folder / "report").mkdir()
     (github.folder / "report/network.sarif").write_text("{}")
     github.run("python3", "ci/github.py", "sarif", "report")
@@ -203,9 +230,16 @@ def test_github_findings_are_uploaded_where_there_is_code_scanning(host: CodeHos
     assert "::notice::" in github.run("python3", "ci/github.py", "sarif", "report")
 
 
-def test_github_the_run_that_was_reviewed_is_that_of_the_last_commit(host: CodeHost, github: Pipeline) -> None:
+def test_github_the_run_that_was_reviewed_is_that_of_the_last_commit(
+    host: CodeHost, github: Pipeline
+) -> None:
     find = ("python3", "ci/github.py", "reviewed-run", "plan.yml")
-    merged = {"number": 12, "merge_commit_sha": MERGE, "merged_at": "2026-11-20T05:00:00Z", "head": {"sha": HEAD}}
+    merged = {
+        "number": 12,
+        "merge_commit_sha": MERGE,
+        "merged_at": "2026-11-20T05:00:00Z",
+        "head": {"sha": HEAD},
+    }
 
     host.answers[f"/commits/{MERGE}/pulls"] = []
     assert "no pull request" in github.run(*find, code=1)
@@ -217,7 +251,9 @@ def test_github_the_run_that_was_reviewed_is_that_of_the_last_commit(host: CodeH
     assert Path(github.environ["GITHUB_OUTPUT"]).read_text() == "run-id=9\n"
 
 
-def test_gitlab_the_plan_that_was_reviewed_is_that_of_the_last_commit(host: CodeHost, gitlab: Pipeline) -> None:
+def test_gitlab_the_plan_that_was_reviewed_is_that_of_the_last_commit(
+    host: CodeHost, gitlab: Pipeline
+) -> None:
     fetch = ("python3", "ci/gitlab.py", "reviewed-plan", "plan")
 
     host.answers[f"/commits/{MERGE}/merge_requests"] = [{"iid": 11, "sha": HEAD, "state": "closed"}]
@@ -243,10 +279,16 @@ def test_both_pipelines_run_the_same_scripts(script: str) -> None:
 
 
 def test_a_plan_is_reviewed_applied_as_it_was_reviewed_and_watched(
-    sim: Simulator, quick_provider: QuickProvider, policies: dict[str, list[dict[str, Any]]], host: CodeHost, github: Pipeline
+    sim: Simulator,
+    quick_provider: QuickProvider,
+    policies: dict[str, list[dict[str, Any]]],
+    host: CodeHost,
+    github: Pipeline,
 ) -> None:
     quick_provider.lock(github.folder)
-    settings, lock, sealed = (github.folder / name for name in ("terradask.toml", "terradask.lock.json", "plan.sealed"))
+    settings, lock, sealed = (
+        github.folder / name for name in ("terradask.toml", "terradask.lock.json", "plan.sealed")
+    )
     summary = github.folder / "summary.md"
     environ = {
         **github.environ,
@@ -257,8 +299,12 @@ def test_a_plan_is_reviewed_applied_as_it_was_reviewed_and_watched(
         "TERRADASK_NETWORK__ZONES": "null",
     }
     # Each job holds the policies that docs/pull-requests.md gives its role, and nothing else.
-    planning = Pipeline(github.folder, {**sim.environ_of("pipeline-plan", *policies["ci"]), **environ})
-    applying = Pipeline(github.folder, {**sim.environ_of("pipeline-apply", *policies["ongoing"]), **environ})
+    planning = Pipeline(
+        github.folder, {**sim.environ_of("pipeline-plan", *policies["ci"]), **environ}
+    )
+    applying = Pipeline(
+        github.folder, {**sim.environ_of("pipeline-apply", *policies["ongoing"]), **environ}
+    )
     # The simulator keeps locked answers elsewhere; a repository has the file.
     lock.write_text("{}")
     try:
@@ -270,7 +316,11 @@ def test_a_plan_is_reviewed_applied_as_it_was_reviewed_and_watched(
 
         settings.write_text(reviewed)
         planning.run("ci/plan.sh")
-        assert {path.name for path in (github.folder / "report").iterdir()} == {"report.md", "report.json", "etl.sarif"}
+        assert {path.name for path in (github.folder / "report").iterdir()} == {
+            "report.md",
+            "report.json",
+            "etl.sarif",
+        }
         assert not (github.folder / "plan").exists()
         github.run("python3", "ci/github.py", "comment", "report")
         kept = sealed.read_bytes()
@@ -295,7 +345,9 @@ def test_a_plan_is_reviewed_applied_as_it_was_reviewed_and_watched(
         assert "nothing to do" in applying.run("ci/apply.sh")
 
         with contextlib.closing(sim.client("autoscaling")) as groups:
-            groups.update_auto_scaling_group(AutoScalingGroupName="terradask-default-etl-workers", MaxSize=99)
+            groups.update_auto_scaling_group(
+                AutoScalingGroupName="terradask-default-etl-workers", MaxSize=99
+            )
         planning.run("ci/drift.sh", "etl", code=2)
         assert "99" in summary.read_text()
     finally:

@@ -1,4 +1,6 @@
-"""The network's state in S3, with the real Terraform: its bucket, its lock, its way there and back."""
+"""The network's state in S3, with the real Terraform: its bucket, its lock, its way
+there and back.
+"""
 
 from __future__ import annotations
 
@@ -62,19 +64,32 @@ def _network_state(root: Path) -> StateBackend:
     return StackStates(WorkspaceContext.load(SettingsSource(root, {}))).place("network")
 
 
-def test_init_makes_a_bucket_that_two_workspaces_share(tmp_path: Path, s3: Any, capsys: pytest.CaptureFixture[str]) -> None:
+def test_init_makes_a_bucket_that_two_workspaces_share(
+    tmp_path: Path, s3: Any, capsys: pytest.CaptureFixture[str]
+) -> None:
     for name in ("blue", "green"):
         (tmp_path / name).mkdir()
-        (tmp_path / name / "terradask.toml").write_text(f'[workspace]\nname = "{name}"\ntags = {{ team = "data" }}\n')
+        (tmp_path / name / "terradask.toml").write_text(
+            f'[workspace]\nname = "{name}"\ntags = {{ team = "data" }}\n'
+        )
         assert run(["-C", str(tmp_path / name), "init", "--state", "s3", "--json"]) == 0
         assert json.loads(capsys.readouterr().out)["state_bucket"] == BUCKET
     assert s3.get_bucket_versioning(Bucket=BUCKET)["Status"] == "Enabled"
-    assert set(s3.get_public_access_block(Bucket=BUCKET)["PublicAccessBlockConfiguration"].values()) == {True}
-    assert s3.get_bucket_ownership_controls(Bucket=BUCKET)["OwnershipControls"]["Rules"] == [{"ObjectOwnership": "BucketOwnerEnforced"}]
-    encryption = s3.get_bucket_encryption(Bucket=BUCKET)["ServerSideEncryptionConfiguration"]["Rules"]
+    assert set(
+        s3.get_public_access_block(Bucket=BUCKET)["PublicAccessBlockConfiguration"].values()
+    ) == {True}
+    assert s3.get_bucket_ownership_controls(Bucket=BUCKET)["OwnershipControls"]["Rules"] == [
+        {"ObjectOwnership": "BucketOwnerEnforced"}
+    ]
+    encryption = s3.get_bucket_encryption(Bucket=BUCKET)["ServerSideEncryptionConfiguration"][
+        "Rules"
+    ]
     assert encryption[0]["ApplyServerSideEncryptionByDefault"]["SSEAlgorithm"] == "AES256"
     (statement,) = json.loads(s3.get_bucket_policy(Bucket=BUCKET)["Policy"])["Statement"]
-    assert (statement["Effect"], statement["Condition"]) == ("Deny", {"Bool": {"aws:SecureTransport": "false"}})
+    assert (statement["Effect"], statement["Condition"]) == (
+        "Deny",
+        {"Bool": {"aws:SecureTransport": "false"}},
+    )
     (rule,) = s3.get_bucket_lifecycle_configuration(Bucket=BUCKET)["Rules"]
     assert rule["NoncurrentVersionExpiration"] == {"NoncurrentDays": 90}
     tags = {tag["Key"]: tag["Value"] for tag in s3.get_bucket_tagging(Bucket=BUCKET)["TagSet"]}
@@ -89,13 +104,19 @@ def test_a_bucket_that_is_not_terradasks_keeps_its_settings(s3: Any) -> None:
     s3.create_bucket(Bucket="platform-states")
     told: list[str] = []
     aws = Aws("us-east-1")
-    assert not make_state_bucket(aws, "platform-states", tags={}, kms_key_arn=None, own_name=False, warn=told.append)
+    assert not make_state_bucket(
+        aws, "platform-states", tags={}, kms_key_arn=None, own_name=False, warn=told.append
+    )
     assert len(told) == 2
     assert "its settings stay as they are" in told[1]
     assert "Status" not in s3.get_bucket_versioning(Bucket="platform-states")
-    s3.create_bucket(Bucket="states-abroad", CreateBucketConfiguration={"LocationConstraint": "eu-west-1"})
+    s3.create_bucket(
+        Bucket="states-abroad", CreateBucketConfiguration={"LocationConstraint": "eu-west-1"}
+    )
     with pytest.raises(InvalidInput, match="eu-west-1"):
-        make_state_bucket(aws, "states-abroad", tags={}, kms_key_arn=None, own_name=False, warn=told.append)
+        make_state_bucket(
+            aws, "states-abroad", tags={}, kms_key_arn=None, own_name=False, warn=told.append
+        )
 
 
 APPLY = """
@@ -107,7 +128,9 @@ APPLY = """
 
 
 class Network:
-    """A workspace whose network is one resource that costs nothing: what is tried here is where its state lies."""
+    """A workspace whose network is one resource that costs nothing: what is tried here is where its
+    state lies.
+    """
 
     def __init__(self, root: Path) -> None:
         self.root = root
@@ -119,18 +142,31 @@ class Network:
     def keep_state_in(self, backend: str) -> None:
         """Change the setting, and synthesise."""
         (self.root / "terradask.toml").write_text(
-            f'[workspace]\nname = "moved"\n[state]\nbackend = "{backend}"\nlock_timeout_seconds = 1\n'
+            '[workspace]\nname = "moved"\n[state]\nbackend = '
+            f'"{backend}"\nlock_timeout_seconds = '
+            "1\n"
         )
-        remote = {"bucket": BUCKET, "key": self.key, "region": "us-east-1", "encrypt": True, "use_lockfile": True}
+        remote = {
+            "bucket": BUCKET,
+            "key": self.key,
+            "region": "us-east-1",
+            "encrypt": True,
+            "use_lockfile": True,
+        }
         where = {"s3": remote} if backend == "s3" else {"local": {"path": str(self.local)}}
         # Its removal takes a while.
         slow = {"local-exec": {"when": "destroy", "command": "sleep 30"}}
         resource = {"terraform_data": {"a": {"input": "one", "provisioner": slow}}}
-        (self.folder / CONFIGURATION).write_text(json.dumps({"terraform": {"backend": where}, "resource": resource}))
+        (self.folder / CONFIGURATION).write_text(
+            json.dumps({"terraform": {"backend": where}, "resource": resource})
+        )
 
     def plan(self, told: list[str]) -> Any:
         """Plan as the commands do."""
-        context = WorkspaceContext.load(SettingsSource(self.root, {}), progress=lambda event: told.append(getattr(event, "text", "")))
+        context = WorkspaceContext.load(
+            SettingsSource(self.root, {}),
+            progress=lambda event: told.append(getattr(event, "text", "")),
+        )
         with StackRunner(context).locked("network") as stack:
             stack.terraform.init()
             return stack.terraform.plan(self.root / "p.tfplan")
@@ -139,7 +175,9 @@ class Network:
 def test_a_state_moves_there_and_back_and_a_dead_owners_lock_is_broken(
     tmp_path: Path, s3: Any, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    make_state_bucket(Aws("us-east-1"), BUCKET, tags={}, kms_key_arn=None, own_name=True, warn=print)
+    make_state_bucket(
+        Aws("us-east-1"), BUCKET, tags={}, kms_key_arn=None, own_name=True, warn=print
+    )
     network = Network(tmp_path)
     told: list[str] = []
     network.keep_state_in("local")
@@ -148,7 +186,8 @@ def test_a_state_moves_there_and_back_and_a_dead_owners_lock_is_broken(
     terraform.apply(terraform.plan(tmp_path / "p.tfplan"))
     before = network.local.read_bytes()
 
-    # The cdktf command doesn't begin with an empty state, nor moves one; the next plan moves it, and finds nothing to do.
+    # The cdktf command doesn't begin with an empty state, nor moves one; the next plan moves it,
+    # and finds nothing to do.
     network.keep_state_in("s3")
     monkeypatch.chdir(tmp_path)
     assert app.main() == 5
@@ -160,7 +199,10 @@ def test_a_state_moves_there_and_back_and_a_dead_owners_lock_is_broken(
 
     # Terraform takes our lock for one of its own.
     remote = _network_state(tmp_path)
-    with remote.held(LockWait(network.folder, None, 0, told.append)), pytest.raises(StateLocked) as caught:
+    with (
+        remote.held(LockWait(network.folder, None, 0, told.append)),
+        pytest.raises(StateLocked) as caught,
+    ):
         Terraform(network.folder, state_lock_seconds=0).plan(tmp_path / "q.tfplan")
     assert (caught.value.holder, caught.value.given) == (this_user(), f"{BUCKET}/{network.key}")
 
@@ -178,12 +220,20 @@ def test_a_state_moves_there_and_back_and_a_dead_owners_lock_is_broken(
     assert broken["reason"].startswith("terraform apply (process ")
     assert not broken["forced"]
     record = s3.get_object(Bucket=BUCKET, Key=f"unlocks/{broken['at']}.json")["Body"].read()
-    assert json.loads(record) == json.loads((tmp_path / ".terradask/unlocks.jsonl").read_text()) == broken
+    assert (
+        json.loads(record)
+        == json.loads((tmp_path / ".terradask/unlocks.jsonl").read_text())
+        == broken
+    )
     assert run(["-C", str(tmp_path), "unlock"]) == 0
     assert "not locked" in capsys.readouterr().err
 
     # A lock of which nothing is known here stays.
-    s3.put_object(Bucket=BUCKET, Key=f"{network.key}.tflock", Body=json.dumps({"ID": "theirs", "Who": "ana@laptop"}))
+    s3.put_object(
+        Bucket=BUCKET,
+        Key=f"{network.key}.tflock",
+        Body=json.dumps({"ID": "theirs", "Who": "ana@laptop"}),
+    )
     assert run(["-C", str(tmp_path), "unlock"]) == 5
     assert "--force theirs" in capsys.readouterr().err
     assert run(["-C", str(tmp_path), "unlock", "--force", "theirs", "--yes"]) == 0
@@ -193,18 +243,27 @@ def test_a_state_moves_there_and_back_and_a_dead_owners_lock_is_broken(
     assert not network.plan(told).changed
     assert network.local.read_bytes() == state
     assert json.loads(state)["lineage"] == json.loads(before)["lineage"]
-    with LocalBackend(network.local).held(LockWait(network.folder, None, 0, told.append)), pytest.raises(StateLocked):
+    with (
+        LocalBackend(network.local).held(LockWait(network.folder, None, 0, told.append)),
+        pytest.raises(StateLocked),
+    ):
         Terraform(network.folder, state_lock_seconds=0).plan(tmp_path / "q.tfplan")
 
 
 def test_a_lock_that_somebody_deletes_meanwhile_costs_no_state(tmp_path: Path, s3: Any) -> None:
-    make_state_bucket(Aws("us-east-1"), BUCKET, tags={}, kms_key_arn=None, own_name=True, warn=print)
+    make_state_bucket(
+        Aws("us-east-1"), BUCKET, tags={}, kms_key_arn=None, own_name=True, warn=print
+    )
     network = Network(tmp_path)
     network.key = "workspaces/unlocked/network.tfstate"
     network.keep_state_in("s3")
     # While it is made: its creation takes as long as the deletion of the lock.
     gone = tmp_path / "gone"
-    slow = {"local-exec": {"command": f"touch {tmp_path}/begun; until test -e {gone}; do sleep 0.05; done"}}
+    slow = {
+        "local-exec": {
+            "command": f"touch {tmp_path}/begun; until test -e {gone}; do sleep 0.05; done"
+        }
+    }
     configuration = json.loads((network.folder / CONFIGURATION).read_text())
     configuration["resource"] = {"terraform_data": {"a": {"input": "one", "provisioner": slow}}}
     (network.folder / CONFIGURATION).write_text(json.dumps(configuration))
@@ -225,44 +284,71 @@ def test_a_lock_that_somebody_deletes_meanwhile_costs_no_state(tmp_path: Path, s
     assert not terraform.plan(tmp_path / "q.tfplan").changed
 
 
-def test_a_lock_that_was_taken_without_hearing_so_is_in_nobodys_way(tmp_path: Path, own_aws: Simulator, s3: Any) -> None:
-    make_state_bucket(Aws("us-east-1"), BUCKET, tags={}, kms_key_arn=None, own_name=True, warn=print)
+def test_a_lock_that_was_taken_without_hearing_so_is_in_nobodys_way(
+    tmp_path: Path, own_aws: Simulator, s3: Any
+) -> None:
+    make_state_bucket(
+        Aws("us-east-1"), BUCKET, tags={}, kms_key_arn=None, own_name=True, warn=print
+    )
     network = Network(tmp_path)
     network.key = "workspaces/unheard/network.tfstate"
     network.keep_state_in("s3")
     removed: list[tuple[LockInfo, str]] = []
-    terraform = Terraform(network.folder, state_lock_seconds=0, on_unlock=lambda *told: removed.append(told))
+    terraform = Terraform(
+        network.folder, state_lock_seconds=0, on_unlock=lambda *told: removed.append(told)
+    )
     terraform.init()
     with own_aws.drop_answers("s3:PutObject", times=1):
         plan = terraform.plan(tmp_path / "p.tfplan")
     with own_aws.drop_answers("s3:PutObject", times=1):
         assert terraform.apply(plan)["add"] == 1
     assert [lock.operation for lock, _ in removed] == ["OperationTypePlan", "OperationTypeApply"]
-    assert all(re.fullmatch(r"terraform (plan|apply) \(process \d+\) took it, never heard so, and has ended", why) for _, why in removed)
-    assert [entry["Key"] for entry in s3.list_objects_v2(Bucket=BUCKET, Prefix=network.key)["Contents"]] == [network.key]
+    assert all(
+        re.fullmatch(
+            r"terraform (plan|apply) \(process \d+\) took it, never heard so, and has ended", why
+        )
+        for _, why in removed
+    )
+    assert [
+        entry["Key"] for entry in s3.list_objects_v2(Bucket=BUCKET, Prefix=network.key)["Contents"]
+    ] == [network.key]
 
 
-def test_the_lock_on_a_clusters_state(tmp_path: Path, s3: Any, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_lock_on_a_clusters_state(
+    tmp_path: Path, s3: Any, capsys: pytest.CaptureFixture[str]
+) -> None:
     (tmp_path / "terradask.toml").write_text('[workspace]\nname = "locked"\n')
     assert run(["-C", str(tmp_path), "unlock", "etl"]) == 6
     assert "terradask apply network" in capsys.readouterr().err
     bucket = "terradask-locked-123456789012-us-east-1"
     s3.create_bucket(Bucket=bucket)
-    lock = json.dumps({"ID": "theirs", "Who": "ana@laptop", "Created": "2026-11-20T05:00:00Z", "Operation": "OperationTypePlan"})
+    lock = json.dumps(
+        {
+            "ID": "theirs",
+            "Who": "ana@laptop",
+            "Created": "2026-11-20T05:00:00Z",
+            "Operation": "OperationTypePlan",
+        }
+    )
     s3.put_object(Bucket=bucket, Key="clusters/etl/terraform.tfstate.tflock", Body=lock)
     assert run(["-C", str(tmp_path), "unlock", "etl", "--json"]) == 5
     assert "terradask unlock etl --force theirs" in json.loads(capsys.readouterr().err)["advice"]
     assert run(["-C", str(tmp_path), "unlock", "etl", "--force", "theirs"]) == 2
     assert run(["-C", str(tmp_path), "unlock", "etl", "--force", "theirs", "--yes"]) == 0
     assert "locked by ana@laptop since 2026-11-20T05:00:00Z: forced" in capsys.readouterr().err
-    assert [entry["Key"].split("/")[0] for entry in s3.list_objects_v2(Bucket=bucket)["Contents"]] == ["unlocks"]
+    assert [
+        entry["Key"].split("/")[0] for entry in s3.list_objects_v2(Bucket=bucket)["Contents"]
+    ] == ["unlocks"]
 
 
 def _destroying(network: Network, tmp_path: Path) -> subprocess.Popen[str]:
     """A process in the middle of removing something."""
     (tmp_path / "apply.py").write_text(textwrap.dedent(APPLY))
     process = subprocess.Popen(
-        [sys.executable, str(tmp_path / "apply.py"), str(network.folder)], stdout=subprocess.PIPE, text=True, start_new_session=True
+        [sys.executable, str(tmp_path / "apply.py"), str(network.folder)],
+        stdout=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
     )
     assert process.stdout is not None
     assert any("provision_start" in line for line in process.stdout)

@@ -1,4 +1,6 @@
-"""Every scenario of the examples is synthesised and planned by the real Terraform; what comes out passes checkov."""
+"""Every scenario of the examples is synthesised and planned by the real Terraform; what comes out
+passes checkov.
+"""
 
 from __future__ import annotations
 
@@ -30,7 +32,11 @@ EXAMPLES = ROOT / "examples"
 CHECKOV = ROOT / ".venv-checkov/bin/checkov"
 
 SCENARIOS = ("minimal", "private-network", "bring-your-own-vpc", "two-teams", "gpu")
-FOLDERS = sorted(path.parent.relative_to(EXAMPLES).as_posix() for name in SCENARIOS for path in (EXAMPLES / name).rglob("terradask.toml"))
+FOLDERS = sorted(
+    path.parent.relative_to(EXAMPLES).as_posix()
+    for name in SCENARIOS
+    for path in (EXAMPLES / name).rglob("terradask.toml")
+)
 
 HEADINGS = ["What it makes", "Change before use", "Check", "What to know"]
 
@@ -64,22 +70,31 @@ class Planned:
 def given(sim: Simulator) -> Iterator[dict[str, Any]]:
     """What the settings name as given, made in the embedded AWS."""
     with contextlib.ExitStack() as clients:
-        ec2, kms = (clients.enter_context(contextlib.closing(sim.client(service))) for service in ("ec2", "kms"))
+        ec2, kms = (
+            clients.enter_context(contextlib.closing(sim.client(service)))
+            for service in ("ec2", "kms")
+        )
         vpc = ec2.create_vpc(CidrBlock="10.90.0.0/16")["Vpc"]["VpcId"]
         for attribute in ("EnableDnsSupport", "EnableDnsHostnames"):
             ec2.modify_vpc_attribute(VpcId=vpc, **{attribute: {"Value": True}})
         gateway = ec2.create_internet_gateway()["InternetGateway"]["InternetGatewayId"]
         ec2.attach_internet_gateway(InternetGatewayId=gateway, VpcId=vpc)
         public, private = (
-            ec2.create_subnet(VpcId=vpc, CidrBlock=f"10.90.{third}.0/20", AvailabilityZone="us-east-1a")["Subnet"]["SubnetId"]
+            ec2.create_subnet(
+                VpcId=vpc, CidrBlock=f"10.90.{third}.0/20", AvailabilityZone="us-east-1a"
+            )["Subnet"]["SubnetId"]
             for third in (0, 16)
         )
-        nat = ec2.create_nat_gateway(SubnetId=public, ConnectivityType="private")["NatGateway"]["NatGatewayId"]
+        nat = ec2.create_nat_gateway(SubnetId=public, ConnectivityType="private")["NatGateway"][
+            "NatGatewayId"
+        ]
         for subnet, way in ((public, {"GatewayId": gateway}), (private, {"NatGatewayId": nat})):
             table = ec2.create_route_table(VpcId=vpc)["RouteTable"]["RouteTableId"]
             ec2.associate_route_table(RouteTableId=table, SubnetId=subnet)
             ec2.create_route(RouteTableId=table, DestinationCidrBlock="0.0.0.0/0", **way)
-        images = ec2.describe_images(Filters=[{"Name": "name", "Values": ["al2023-ami-2023*-x86_64"]}])["Images"]
+        images = ec2.describe_images(
+            Filters=[{"Name": "name", "Values": ["al2023-ami-2023*-x86_64"]}]
+        )["Images"]
         yield {
             "vpc_id": vpc,
             "subnets": {"us-east-1a": {"scheduler": public, "worker": private}},
@@ -89,13 +104,21 @@ def given(sim: Simulator) -> Iterator[dict[str, Any]]:
         ec2.delete_nat_gateway(NatGatewayId=nat)
 
 
-#: Folder -> the settings of its network whose values are placeholders, or left to whoever copies it.
-OWN_SETTINGS = {"bring-your-own-vpc": ("vpc_id", "subnets"), "gpu": ("image",), "private-network": ("kms_key_arn",)}
+#: Folder -> the settings of its network whose values are placeholders, or left to whoever copies
+#: it.
+OWN_SETTINGS = {
+    "bring-your-own-vpc": ("vpc_id", "subnets"),
+    "gpu": ("image",),
+    "private-network": ("kms_key_arn",),
+}
 
 
 @pytest.fixture(scope="module")
 def planned(
-    sim: Simulator, given: dict[str, Any], quick_provider: QuickProvider, tmp_path_factory: pytest.TempPathFactory
+    sim: Simulator,
+    given: dict[str, Any],
+    quick_provider: QuickProvider,
+    tmp_path_factory: pytest.TempPathFactory,
 ) -> Iterator[dict[str, Planned]]:
     """Every folder, synthesised and planned, two at a time."""
     root = tmp_path_factory.mktemp("examples")
@@ -134,7 +157,9 @@ def test_the_scenarios_have_one_skeleton(name: str) -> None:
 
 
 @pytest.mark.parametrize("folder", FOLDERS)
-def test_every_stack_is_synthesised_and_the_network_planned(folder: str, planned: dict[str, Planned]) -> None:
+def test_every_stack_is_synthesised_and_the_network_planned(
+    folder: str, planned: dict[str, Planned]
+) -> None:
     found = planned[folder]
     assert set(found.folders) == {"network", *found.workspace.settings.clusters}
     assert len(found.folders) > 1
@@ -147,20 +172,41 @@ def test_every_stack_is_synthesised_and_the_network_planned(folder: str, planned
 def test_a_cluster_is_planned_on_the_network(planned: dict[str, Planned]) -> None:
     folder, cluster = WITH_CLUSTER
     created = planned[folder].plans[cluster].creates
-    assert {"aws_autoscaling_group.scheduler", "aws_autoscaling_group.workers", "aws_secretsmanager_secret.keys"} <= set(created)
+    assert {
+        "aws_autoscaling_group.scheduler",
+        "aws_autoscaling_group.workers",
+        "aws_secretsmanager_secret.keys",
+    } <= set(created)
 
 
 def test_the_private_network_has_no_way_to_the_internet(planned: dict[str, Planned]) -> None:
     found = planned["private-network"]
     assert found.created.isdisjoint({"aws_nat_gateway", "aws_eip"})
-    assert sorted(endpoint.get("vpc_endpoint_type") for endpoint in found.resources("aws_vpc_endpoint")) == ["Gateway", *["Interface"] * 5]
-    cards = [card for template in found.resources("aws_launch_template") for card in template["network_interfaces"]]
+    assert sorted(
+        endpoint.get("vpc_endpoint_type") for endpoint in found.resources("aws_vpc_endpoint")
+    ) == ["Gateway", *["Interface"] * 5]
+    cards = [
+        card
+        for template in found.resources("aws_launch_template")
+        for card in template["network_interfaces"]
+    ]
     assert [card["associate_public_ip_address"] for card in cards] == ["false"] * 4
 
 
-def test_nothing_is_made_in_a_given_vpc_but_security_groups(planned: dict[str, Planned], given: dict[str, Any]) -> None:
+def test_nothing_is_made_in_a_given_vpc_but_security_groups(
+    planned: dict[str, Planned], given: dict[str, Any]
+) -> None:
     found = planned["bring-your-own-vpc"]
-    assert found.created.isdisjoint({"aws_vpc", "aws_subnet", "aws_route", "aws_nat_gateway", "aws_vpc_endpoint", "aws_internet_gateway"})
+    assert found.created.isdisjoint(
+        {
+            "aws_vpc",
+            "aws_subnet",
+            "aws_route",
+            "aws_nat_gateway",
+            "aws_vpc_endpoint",
+            "aws_internet_gateway",
+        }
+    )
     assert given["vpc_id"] in json.dumps(found.synthesised("network"))
 
 
@@ -168,24 +214,46 @@ def test_two_teams_share_no_name(planned: dict[str, Planned]) -> None:
     names = []
     for team in ("research", "trading"):
         found = planned[f"two-teams/{team}"]
-        resources = [each for kind in found.synthesised("network")["resource"].values() for each in kind.values()]
-        names.append({each[key] for each in resources for key in ("name", "bucket") if key in each and "${" not in each[key]})
+        resources = [
+            each
+            for kind in found.synthesised("network")["resource"].values()
+            for each in kind.values()
+        ]
+        names.append(
+            {
+                each[key]
+                for each in resources
+                for key in ("name", "bucket")
+                if key in each and "${" not in each[key]
+            }
+        )
         assert {vpc["tags"]["team"] for vpc in found.resources("aws_vpc")} == {team}
     assert len(names[0]) > 3
     assert names[0].isdisjoint(names[1])
 
 
-def test_gpu_workers_start_from_the_given_image(planned: dict[str, Planned], given: dict[str, Any]) -> None:
+def test_gpu_workers_start_from_the_given_image(
+    planned: dict[str, Planned], given: dict[str, Any]
+) -> None:
     found = planned["gpu"]
-    assert {template["image_id"] for template in found.resources("aws_launch_template")} == {given["image"]}
-    (workers,) = [group for group in found.resources("aws_autoscaling_group", "train") if group["name"].endswith("-workers")]
-    assert [override["instance_type"] for override in workers["mixed_instances_policy"]["launch_template"]["override"]] == [
+    assert {template["image_id"] for template in found.resources("aws_launch_template")} == {
+        given["image"]
+    }
+    (workers,) = [
+        group
+        for group in found.resources("aws_autoscaling_group", "train")
+        if group["name"].endswith("-workers")
+    ]
+    assert [
+        override["instance_type"]
+        for override in workers["mixed_instances_policy"]["launch_template"]["override"]
+    ] == [
         "g5.xlarge",
         "g4dn.xlarge",
     ]
 
 
-# ---- checkov --------------------------------------------------------------------------------------------------------
+# ---- checkov -------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -199,21 +267,30 @@ class Checked:
 
 @pytest.fixture(scope="module")
 def scanned(planned: dict[str, Planned], tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The Terraform JSON and the plans of a network and a cluster with defaults, and of a network with every protection."""
+    """The Terraform JSON and the plans of a network and a cluster with defaults, and of a network
+    with every protection.
+    """
     if not CHECKOV.exists():
         pytest.skip("checkov is not installed: make checkov")
     root = tmp_path_factory.mktemp("scanned")
 
     def write(name: str, folder: str, stack: str) -> None:
         document = planned[folder].synthesised(stack)
-        # checkov takes no string there, and then reads nothing at all: github.com/bridgecrewio/checkov/issues/7454.
+        # checkov takes no string there, and then reads nothing at all:
+        # github.com/bridgecrewio/checkov/issues/7454.
         del document["terraform"]["required_version"]
         written = root / name / stack
         written.mkdir(parents=True)
         (written / "cdk.tf.json").write_text(json.dumps(document, indent=1))
-        (written / "plan.json").write_text(json.dumps(planned[folder].plans[stack].document, indent=1))
+        (written / "plan.json").write_text(
+            json.dumps(planned[folder].plans[stack].document, indent=1)
+        )
 
-    jobs = (("defaults", "minimal", "network"), ("defaults", *WITH_CLUSTER), ("protected", "private-network", "network"))
+    jobs = (
+        ("defaults", "minimal", "network"),
+        ("defaults", *WITH_CLUSTER),
+        ("protected", "private-network", "network"),
+    )
     with ThreadPoolExecutor(2) as pool:
         for job in [pool.submit(write, *job) for job in jobs]:
             job.result()
@@ -234,7 +311,17 @@ def checked(scanned: Path) -> dict[str, Checked]:
 
 def _checkov(folder: Path, *arguments: str) -> Checked:
     done = subprocess.run(
-        [str(CHECKOV), "--directory", ".", "--framework", "terraform_json", "terraform_plan", "--output", "json", *arguments],
+        [
+            str(CHECKOV),
+            "--directory",
+            ".",
+            "--framework",
+            "terraform_json",
+            "terraform_plan",
+            "--output",
+            "json",
+            *arguments,
+        ],
         cwd=folder,
         env={"PATH": os.environ["PATH"], "HOME": str(folder)},
         capture_output=True,
@@ -245,8 +332,16 @@ def _checkov(folder: Path, *arguments: str) -> Checked:
     assert done.returncode in (0, 1), done.stderr
     reports = json.loads(done.stdout)
     assert {report["check_type"] for report in reports} == {"terraform_json", "terraform_plan"}
-    failed = frozenset((f["check_id"], f["file_path"].strip("/")) for report in reports for f in report["results"]["failed_checks"])
-    return Checked(sum(r["summary"]["passed"] for r in reports), failed, sum(r["summary"]["parsing_errors"] for r in reports))
+    failed = frozenset(
+        (f["check_id"], f["file_path"].strip("/"))
+        for report in reports
+        for f in report["results"]["failed_checks"]
+    )
+    return Checked(
+        sum(r["summary"]["passed"] for r in reports),
+        failed,
+        sum(r["summary"]["parsing_errors"] for r in reports),
+    )
 
 
 def _skips() -> list[str]:
@@ -260,10 +355,18 @@ def test_checkov_finds_nothing(checked: dict[str, Checked]) -> None:
     assert found.passed > 100
 
 
-def test_every_skip_is_needed_and_settings_pass_the_checks_that_they_are_for(checked: dict[str, Checked]) -> None:
+def test_every_skip_is_needed_and_settings_pass_the_checks_that_they_are_for(
+    checked: dict[str, Checked],
+) -> None:
     failed = checked["what is skipped"].failed
     assert {check for check, _ in failed} == set(_skips())
-    by_setting = set(re.findall(r"- (CKV\w+) # .*: network\.\w+$", (ROOT / ".checkov.yaml").read_text(), flags=re.MULTILINE))
+    by_setting = set(
+        re.findall(
+            r"- (CKV\w+) # .*: network\.\w+$",
+            (ROOT / ".checkov.yaml").read_text(),
+            flags=re.MULTILINE,
+        )
+    )
     assert len(by_setting) == 5
     assert by_setting.isdisjoint(check for check, path in failed if path.startswith("protected"))
 

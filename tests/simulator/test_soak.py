@@ -1,4 +1,6 @@
-"""What takes minutes: an hour of random scaling, kills and faults, and hosts that are really broken. A short soak is in test_faults.py."""
+"""What takes minutes: an hour of random scaling, kills and faults, and hosts that are really
+broken. A short soak is in test_faults.py.
+"""
 
 from __future__ import annotations
 
@@ -36,7 +38,9 @@ def test_an_hour(sim: Simulator, sim_environ: dict[str, str]) -> None:
     assert invariants.over_scaled(sim, "soak", at_most=MOST) == []
     assert invariants.born_without_tags(sim, "soak") == []
     assert invariants.outlived(sim, "soak", seconds=3600) == []
-    assert invariants.removed_unretired(sim, "soak", soak.witness, lost=soak.lost, until=ending) == []
+    assert (
+        invariants.removed_unretired(sim, "soak", soak.witness, lost=soak.lost, until=ending) == []
+    )
     assert invariants.unjoined(sim, "soak", soak.witness.joined, seconds=UNJOINED_SECONDS) == []
 
 
@@ -45,7 +49,10 @@ def test_a_full_disk_and_a_broken_environment(sim: Simulator, sim_environ: dict[
     def write() -> None:
         Path("large").write_bytes(bytes(2 * 1024**2))
 
-    with Cluster("worn", n_workers=2, max_workers=3, wait_for_workers=True) as cluster, cluster.get_client() as client:
+    with (
+        Cluster("worn", n_workers=2, max_workers=3, wait_for_workers=True) as cluster,
+        cluster.get_client() as client,
+    ):
         full, whole = sorted(cluster.observed)
         sim.fill_disk(full)
         with pytest.raises(OSError, match="File too large"):
@@ -55,7 +62,12 @@ def test_a_full_disk_and_a_broken_environment(sim: Simulator, sim_environ: dict[
         with sim.break_environments():
             cluster.scale(3)
             eventually(
-                lambda: [event for event in cluster.events() if event.state == "failed" and "distributed" in str(event.reason)], seconds=60
+                lambda: [
+                    event
+                    for event in cluster.events()
+                    if event.state == "failed" and "distributed" in str(event.reason)
+                ],
+                seconds=60,
             )
         eventually(lambda: len(cluster.observed) == 3)
         assert {full, whole} <= cluster.observed

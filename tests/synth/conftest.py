@@ -26,13 +26,17 @@ IMAGES: dict[Architecture, str] = {"x86_64": "ami-12c6146b", "arm64": "ami-01234
 
 
 def lock_file(
-    zones: dict[str, int] | None = None, cluster: ClusterSettings | None = None, architectures: Sequence[Architecture] = ("x86_64",)
+    zones: dict[str, int] | None = None,
+    cluster: ClusterSettings | None = None,
+    architectures: Sequence[Architecture] = ("x86_64",),
 ) -> LockFile:
     """Return answers for the network and for one cluster named etl."""
     cluster = cluster or ClusterSettings()
     images = {architecture: IMAGES[architecture] for architecture in architectures}
     return LockFile(
-        network=NetworkLock(account=ACCOUNT, zones=zones or assign_slots({}, ZONES), image_ids=images),
+        network=NetworkLock(
+            account=ACCOUNT, zones=zones or assign_slots({}, ZONES), image_ids=images
+        ),
         clusters={
             "etl": ClusterLock(
                 account=ACCOUNT,
@@ -40,7 +44,10 @@ def lock_file(
                 architecture="arm64" if cluster.expects_arm else "x86_64",
                 scheduler_instance_types=cluster.scheduler_vm_types or ["m6i.xlarge"],
                 worker_instance_types=cluster.worker_vm_types or ["m6i.xlarge"],
-                group_instance_types={name: group.vm_types or ["m6i.xlarge"] for name, group in cluster.worker_groups.items()},
+                group_instance_types={
+                    name: group.vm_types or ["m6i.xlarge"]
+                    for name, group in cluster.worker_groups.items()
+                },
                 creator=CREATOR if cluster.private_to_creator else None,
             )
         },
@@ -51,19 +58,30 @@ def lock_file(
 def synth_text(tmp_path_factory: pytest.TempPathFactory) -> SynthText:
     """Synthesise one stack, ``network`` or ``etl``, from sections of settings; return its text.
 
-    ``zones`` are the network's with their slots; ``locked`` are answers for the stack that differ from the usual ones.
+    ``zones`` are the network's with their slots; ``locked`` are answers for the stack that differ
+    from the usual ones.
     """
 
-    def run(stack: str, *, zones: dict[str, int] | None = None, locked: dict[str, Any] | None = None, **sections: Any) -> str:
+    def run(
+        stack: str,
+        *,
+        zones: dict[str, int] | None = None,
+        locked: dict[str, Any] | None = None,
+        **sections: Any,
+    ) -> str:
         settings = Settings.model_validate(sections)
         answers = lock_file(zones, settings.cluster, settings.network.architectures or ("x86_64",))
         assert answers.network is not None
         if stack == "network":
             answers = answers.with_network(answers.network.model_copy(update=locked or {}))
         else:
-            answers = answers.with_cluster(stack, answers.clusters[stack].model_copy(update=locked or {}))
+            answers = answers.with_cluster(
+                stack, answers.clusters[stack].model_copy(update=locked or {})
+            )
         folder: Path = tmp_path_factory.mktemp("synth")
-        written = synthesize(settings, answers, out_dir=folder, stacks=[stack], clusters={"etl": settings.cluster})
+        written = synthesize(
+            settings, answers, out_dir=folder, stacks=[stack], clusters={"etl": settings.cluster}
+        )
         return (written[stack] / "cdk.tf.json").read_bytes().decode()
 
     return run
@@ -86,7 +104,10 @@ def network(synth: Synth) -> dict[str, Any]:
     return synth(
         "network",
         workspace={"tags": {"team": "research"}},
-        network={"ingress": [{"cidr": "203.0.113.7/32", "description": "office"}], "data_buckets": ["lake/raw", "results"]},
+        network={
+            "ingress": [{"cidr": "203.0.113.7/32", "description": "office"}],
+            "data_buckets": ["lake/raw", "results"],
+        },
     )
 
 
@@ -94,5 +115,7 @@ def network(synth: Synth) -> dict[str, Any]:
 def cluster(synth: Synth) -> dict[str, Any]:
     """The stack of a cluster with two types of workers."""
     return synth(
-        "etl", workspace={"tags": {"team": "research"}}, cluster={"worker_vm_types": ["m6i.xlarge", "m5.xlarge"], "tags": {"job": "7"}}
+        "etl",
+        workspace={"tags": {"team": "research"}},
+        cluster={"worker_vm_types": ["m6i.xlarge", "m5.xlarge"], "tags": {"job": "7"}},
     )

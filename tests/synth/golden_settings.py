@@ -14,7 +14,10 @@ _ISOLATED = {"isolation": "cluster"}
 _GIVEN_VPC = {
     "vpc_id": "vpc-0123456789abcdef0",
     "subnets": {
-        zone: {"scheduler": f"subnet-0123456789abcde{zone[-1]}0", "worker": f"subnet-0123456789abcde{zone[-1]}1"}
+        zone: {
+            "scheduler": f"subnet-0123456789abcde{zone[-1]}0",
+            "worker": f"subnet-0123456789abcde{zone[-1]}1",
+        }
         for zone in ("us-east-1a", "us-east-1b")
     },
 }
@@ -40,7 +43,14 @@ NETWORKS: dict[str, dict[str, Any]] = {
         "network": {"nat": "per_zone", "interface_endpoints": ["sts"]},
     },
     "given-vpc": {"network": {**_GIVEN_VPC, "public_schedulers": False, "ingress": [_OFFICE]}},
-    "given-hosts": {"network": {**_GIVEN_VPC, **_GIVEN_HOSTS, "ingress": [_OFFICE], "data_buckets": ["lake/raw"]}},
+    "given-hosts": {
+        "network": {
+            **_GIVEN_VPC,
+            **_GIVEN_HOSTS,
+            "ingress": [_OFFICE],
+            "data_buckets": ["lake/raw"],
+        }
+    },
     "public-workers": {"network": {"nat": "none", "public_workers": True}},
     "session-manager": {
         "network": {
@@ -99,7 +109,12 @@ NETWORKS: dict[str, dict[str, Any]] = {
     },
     "isolation": {
         "workspace": {**_ISOLATED, "tags": {"team": "research"}},
-        "network": {"ingress": [_OFFICE], "nat": "none", "interface_endpoints": ["sts"], "data_buckets": ["lake/raw"]},
+        "network": {
+            "ingress": [_OFFICE],
+            "nat": "none",
+            "interface_endpoints": ["sts"],
+            "data_buckets": ["lake/raw"],
+        },
     },
     "isolation-company-rules": {
         "workspace": _ISOLATED,
@@ -114,9 +129,19 @@ NETWORKS: dict[str, dict[str, Any]] = {
 
 CLUSTERS: dict[str, dict[str, Any]] = {
     "default": {},
-    "spot": {"cluster": {"spot_policy": "spot", "max_workers": 30, "worker_vm_types": ["m6i.xlarge", "m5.xlarge"]}},
-    "spot-with-fallback": {"cluster": {"spot_policy": "spot_with_fallback", "spot_fallback_seconds": 90}},
-    "worker-groups": {"cluster": {"worker_groups": {"gpu": _GPU, "plain": {}}, "tags": {"job": "7"}}},
+    "spot": {
+        "cluster": {
+            "spot_policy": "spot",
+            "max_workers": 30,
+            "worker_vm_types": ["m6i.xlarge", "m5.xlarge"],
+        }
+    },
+    "spot-with-fallback": {
+        "cluster": {"spot_policy": "spot_with_fallback", "spot_fallback_seconds": 90}
+    },
+    "worker-groups": {
+        "cluster": {"worker_groups": {"gpu": _GPU, "plain": {}}, "tags": {"job": "7"}}
+    },
     "gpu": {
         "cluster": {"worker_gpu": 1, "worker_gpu_type": "A10G", "scheduler_gpu": 0},
         "locked": {
@@ -125,9 +150,21 @@ CLUSTERS: dict[str, dict[str, Any]] = {
             "reasons": {"workers": "one A10G", "zone": "us-east-1a: the only one"},
         },
     },
-    "disks": {"cluster": {"worker_disk_size": 200, "worker_disk_throughput": 800, "scheduler_disk_size": 20}},
+    "disks": {
+        "cluster": {
+            "worker_disk_size": 200,
+            "worker_disk_throughput": 800,
+            "scheduler_disk_size": 20,
+        }
+    },
     "disks-of-groups": {"cluster": {"worker_groups": {"big": _BIG, "gpu": _GPU}}},
-    "placement-group": {"cluster": {"placement_group": True, "worker_groups": {"gpu": _GPU}, "tags": {"team": "research"}}},
+    "placement-group": {
+        "cluster": {
+            "placement_group": True,
+            "worker_groups": {"gpu": _GPU},
+            "tags": {"team": "research"},
+        }
+    },
     "arm": {
         "cluster": {
             "worker_vm_types": ["m7g.xlarge"],
@@ -177,7 +214,10 @@ CLUSTERS: dict[str, dict[str, Any]] = {
             "arm": True,
             "spot_policy": "spot_with_fallback",
             "worker_disk_size": 200,
-            "worker_groups": {"big": {**_BIG, "vm_types": ["r7g.4xlarge"]}, "batch": {"spot_policy": "spot"}},
+            "worker_groups": {
+                "big": {**_BIG, "vm_types": ["r7g.4xlarge"]},
+                "batch": {"spot_policy": "spot"},
+            },
             "placement_group": True,
             "private_to_creator": True,
             "ingress": [{"ports": [8786, "8787-8788"], "cidr": "203.0.113.0/24"}],

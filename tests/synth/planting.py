@@ -14,7 +14,8 @@ from .policy_forms import Document
 
 Plant = Callable[[Document], Any]
 
-# Made up, in the shapes of real ones, and put together here so that no scanner of this repository finds them.
+# Made up, in the shapes of real ones, and put together here so that no scanner of this repository
+# finds them.
 ACCESS_KEY = "AKIA" + "ABCDEFGHIJKLMNOP"
 PEM = "-----BEGIN " + "PRIVATE KEY-----\nMC4CAQAwBQYDK2VwBCIEIDzPZ7\n-----END " + "PRIVATE KEY-----"
 CERTIFICATE = "-----BEGIN CERTIFICATE-----\nMIIB\n-----END CERTIFICATE-----"
@@ -33,11 +34,15 @@ def boots_with(content: str | bytes) -> Plant:
 
 def tampers(part: str, **values: Any) -> Plant:
     return lambda stack: (
-        template(stack)[part][0].update(values) if isinstance(template(stack)[part], list) else template(stack)[part].update(values)
+        template(stack)[part][0].update(values)
+        if isinstance(template(stack)[part], list)
+        else template(stack)[part].update(values)
     )
 
 
-def admits(*sources: dict[str, Any], to: str = "scheduler", first: int = 8786, last: int = 8787) -> Plant:
+def admits(
+    *sources: dict[str, Any], to: str = "scheduler", first: int = 8786, last: int = 8787
+) -> Plant:
     def plant(stack: Document) -> None:
         for number, source in enumerate(sources):
             stack["resource"]["aws_vpc_security_group_ingress_rule"][f"seed-{number}"] = {
@@ -53,15 +58,21 @@ def admits(*sources: dict[str, Any], to: str = "scheduler", first: int = 8786, l
 
 
 def grants(**statement: Any) -> Plant:
-    return lambda stack: edit_policy(stack["resource"]["aws_iam_role_policy"]["worker"], "policy", statement)
+    return lambda stack: edit_policy(
+        stack["resource"]["aws_iam_role_policy"]["worker"], "policy", statement
+    )
 
 
 def trusts(**statement: Any) -> Plant:
-    return lambda stack: edit_policy(stack["resource"]["aws_iam_role"]["worker"], "assume_role_policy", statement)
+    return lambda stack: edit_policy(
+        stack["resource"]["aws_iam_role"]["worker"], "assume_role_policy", statement
+    )
 
 
 def opens_bucket(**statement: Any) -> Plant:
-    return lambda stack: edit_policy(stack["resource"]["aws_s3_bucket_policy"]["workspace"], "policy", statement)
+    return lambda stack: edit_policy(
+        stack["resource"]["aws_s3_bucket_policy"]["workspace"], "policy", statement
+    )
 
 
 def edit_policy(held: Document, attribute: str, statement: Document) -> None:
@@ -87,7 +98,10 @@ def mime(*parts: str) -> str:
 
 def cloud_config(content: bytes, encoding: str) -> str:
     body = gzip.compress(content) if "gz" in encoding else content
-    return f"#cloud-config\nwrite_files:\n  - path: /etc/x\n    encoding: {encoding}\n    content: {base64.b64encode(body).decode()}\n"
+    return (
+        f"#cloud-config\nwrite_files:\n  - path: /etc/x\n    encoding: {encoding}\n    "
+        f"content: {base64.b64encode(body).decode()}\n"
+    )
 
 
 BOUNDARY = "arn:aws:iam::123456789012:policy/boundary"

@@ -30,13 +30,42 @@ def as_plan(stack: Document) -> Document:
                 "after_unknown": {**unknown, "id": True},
                 "after_sensitive": {},
             }
-            changes.append({"address": address, "mode": "managed", "type": kind, "name": name, "change": change})
-            configured.append({"address": address, "mode": "managed", "type": kind, "name": name, "expressions": _expressions(given)})
+            changes.append(
+                {
+                    "address": address,
+                    "mode": "managed",
+                    "type": kind,
+                    "name": name,
+                    "change": change,
+                }
+            )
+            configured.append(
+                {
+                    "address": address,
+                    "mode": "managed",
+                    "type": kind,
+                    "name": name,
+                    "expressions": _expressions(given),
+                }
+            )
     for kind, by_name in stack.get("data", {}).items():
         for name, values in by_name.items():
-            configured.append({"address": f"data.{kind}.{name}", "mode": "data", "expressions": _expressions(values)})
-    outputs = {name: {"sensitive": out.get("sensitive", False), "value": out["value"]} for name, out in stack.get("output", {}).items()}
-    providers = {name: {"expressions": _expressions(block)} for name, blocks in stack.get("provider", {}).items() for block in blocks}
+            configured.append(
+                {
+                    "address": f"data.{kind}.{name}",
+                    "mode": "data",
+                    "expressions": _expressions(values),
+                }
+            )
+    outputs = {
+        name: {"sensitive": out.get("sensitive", False), "value": out["value"]}
+        for name, out in stack.get("output", {}).items()
+    }
+    providers = {
+        name: {"expressions": _expressions(block)}
+        for name, blocks in stack.get("provider", {}).items()
+        for block in blocks
+    }
     return {
         "format_version": "1.2",
         "resource_changes": changes,
@@ -52,12 +81,20 @@ def _interpolated(value: Any) -> bool:
 def _known(value: Any) -> Any:
     if isinstance(value, dict):
         return {key: _known(inner) for key, inner in value.items() if not _interpolated(inner)}
-    return [_known(inner) for inner in value if not _interpolated(inner)] if isinstance(value, list) else value
+    return (
+        [_known(inner) for inner in value if not _interpolated(inner)]
+        if isinstance(value, list)
+        else value
+    )
 
 
 def _unknown(value: Any) -> Any:
     if isinstance(value, dict):
-        return {key: _unknown(inner) for key, inner in value.items() if _interpolated(inner) or isinstance(inner, dict | list)}
+        return {
+            key: _unknown(inner)
+            for key, inner in value.items()
+            if _interpolated(inner) or isinstance(inner, dict | list)
+        }
     if isinstance(value, list):
         return True if any(map(_interpolated, value)) else [_unknown(inner) for inner in value]
     return _interpolated(value)
@@ -72,7 +109,10 @@ def _expressions(value: Any) -> Any:
     return {"constant_value": value, **({"references": references} if references else {})}
 
 
-FORMS: dict[str, Callable[[Document], Document]] = {"synthesised": lambda stack: stack, "planned": as_plan}
+FORMS: dict[str, Callable[[Document], Document]] = {
+    "synthesised": lambda stack: stack,
+    "planned": as_plan,
+}
 
 
 def found(document: Document, **more: Any) -> list[PolicyFinding]:

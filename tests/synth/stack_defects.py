@@ -54,11 +54,15 @@ def grant(document: Document, **statement: Any) -> None:
 SEEDS: dict[str, tuple[Policy, Callable[[Document], Any]]] = {
     "an access key in user data": (
         user_data_is_harmless,
-        lambda seeded: worker_template(seeded).update(user_data=encoded("export KEY=AKIAABCDEFGHIJKLMNOP")),
+        lambda seeded: worker_template(seeded).update(
+            user_data=encoded("export KEY=AKIAABCDEFGHIJKLMNOP")
+        ),
     ),
     "a private key in compressed user data": (
         user_data_is_harmless,
-        lambda seeded: worker_template(seeded).update(user_data=base64.b64encode(gzip.compress(b"-----BEGIN PRIVATE KEY-----")).decode()),
+        lambda seeded: worker_template(seeded).update(
+            user_data=base64.b64encode(gzip.compress(b"-----BEGIN PRIVATE KEY-----")).decode()
+        ),
     ),
     "user data beyond EC2's limit": (
         user_data_is_harmless,
@@ -66,7 +70,9 @@ SEEDS: dict[str, tuple[Policy, Callable[[Document], Any]]] = {
     ),
     "a disk in the clear": (
         hosts_are_hardened,
-        lambda seeded: worker_template(seeded)["block_device_mappings"][0]["ebs"].update(encrypted="false"),
+        lambda seeded: worker_template(seeded)["block_device_mappings"][0]["ebs"].update(
+            encrypted="false"
+        ),
     ),
     "IMDSv1": (
         hosts_are_hardened,
@@ -74,11 +80,15 @@ SEEDS: dict[str, tuple[Policy, Callable[[Document], Any]]] = {
     ),
     "two hops": (
         hosts_are_hardened,
-        lambda seeded: worker_template(seeded)["metadata_options"].update(http_put_response_hop_limit=2),
+        lambda seeded: worker_template(seeded)["metadata_options"].update(
+            http_put_response_hop_limit=2
+        ),
     ),
     "a worker with a public address": (
         hosts_are_hardened,
-        lambda seeded: worker_template(seeded)["network_interfaces"][0].update(associate_public_ip_address="true"),
+        lambda seeded: worker_template(seeded)["network_interfaces"][0].update(
+            associate_public_ip_address="true"
+        ),
     ),
     "a stopped host that stays": (
         hosts_are_hardened,
@@ -98,11 +108,18 @@ SEEDS: dict[str, tuple[Policy, Callable[[Document], Any]]] = {
     ),
     "workers reached from an office": (
         workers_hear_only_their_own,
-        lambda seeded: admit(seeded, "seeded", cidr_ipv4="203.0.113.7/32", security_group_id="${aws_security_group.worker.id}"),
+        lambda seeded: admit(
+            seeded,
+            "seeded",
+            cidr_ipv4="203.0.113.7/32",
+            security_group_id="${aws_security_group.worker.id}",
+        ),
     ),
     "SSH": (
         workers_hear_only_their_own,
-        lambda seeded: admit(seeded, "seeded", cidr_ipv4="203.0.113.7/32", from_port=20, to_port=30),
+        lambda seeded: admit(
+            seeded, "seeded", cidr_ipv4="203.0.113.7/32", from_port=20, to_port=30
+        ),
     ),
     "a rule that doesn't say why": (
         rules_say_why,
@@ -110,7 +127,9 @@ SEEDS: dict[str, tuple[Policy, Callable[[Document], Any]]] = {
     ),
     "a secret with a value": (
         no_secret_is_written,
-        lambda seeded: seeded["resource"].update(aws_secretsmanager_secret_version={"keys": {"secret_string": "x"}}),
+        lambda seeded: seeded["resource"].update(
+            aws_secretsmanager_secret_version={"keys": {"secret_string": "x"}}
+        ),
     ),
     "PassRole on everything": (
         rights_end_at_the_workspace,
@@ -122,7 +141,9 @@ SEEDS: dict[str, tuple[Policy, Callable[[Document], Any]]] = {
     ),
     "tagging anybody's volumes": (
         rights_end_at_the_workspace,
-        lambda seeded: grant(seeded, Action="ec2:CreateTags", Resource="arn:aws:ec2:us-east-1:1:volume/*"),
+        lambda seeded: grant(
+            seeded, Action="ec2:CreateTags", Resource="arn:aws:ec2:us-east-1:1:volume/*"
+        ),
     ),
     "all of S3": (
         rights_end_at_the_workspace,
@@ -130,7 +151,9 @@ SEEDS: dict[str, tuple[Policy, Callable[[Document], Any]]] = {
     ),
     "an image by name": (
         images_are_named,
-        lambda seeded: seeded.setdefault("data", {}).update(aws_ami={"latest": {"most_recent": True}}),
+        lambda seeded: seeded.setdefault("data", {}).update(
+            aws_ami={"latest": {"most_recent": True}}
+        ),
     ),
     "a bucket without its block": (
         buckets_are_closed,

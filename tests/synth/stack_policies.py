@@ -12,7 +12,10 @@ from typing import Any
 
 Document = dict[str, Any]
 Policy = Callable[[Document], list[str]]
-SECRETS = re.compile(r"-----BEGIN|\b(AKIA|ASIA)[A-Z0-9]{16}\b|tls-key|DASK_INTERNAL_INHERIT_CONFIG|aws_secret_access_key", re.IGNORECASE)
+SECRETS = re.compile(
+    r"-----BEGIN|\b(AKIA|ASIA)[A-Z0-9]{16}\b|tls-key|DASK_INTERNAL_INHERIT_CONFIG|aws_secret_access_key",
+    re.IGNORECASE,
+)
 USER_DATA_LIMIT = 16_384
 WRITES = re.compile(r":(Add|Attach|Authorize|Create|Delete|Put|Set|Terminate|Update|Run|Pass)")
 
@@ -48,7 +51,9 @@ def nothing_is_open_to_everyone(document: Document) -> list[str]:
 
 
 def hosts_are_hardened(document: Document) -> list[str]:
-    """P3: IMDSv2 with one hop, encrypted disks, ends when off, tagged at birth, only schedulers with public addresses."""
+    """P3: IMDSv2 with one hop, encrypted disks, ends when off, tagged at birth, only schedulers
+    with public addresses.
+    """
     broken = []
     for name, template in resources(document, "aws_launch_template").items():
         metadata = template.get("metadata_options", {})
@@ -58,12 +63,18 @@ def hosts_are_hardened(document: Document) -> list[str]:
             "tags in metadata": metadata.get("instance_metadata_tags") == "enabled",
             "ends when off": template.get("instance_initiated_shutdown_behavior") == "terminate",
             "encrypted disks": all(
-                disk["ebs"].get("encrypted") in (True, "true") for disk in template.get("block_device_mappings", [{"ebs": {}}])
+                disk["ebs"].get("encrypted") in (True, "true")
+                for disk in template.get("block_device_mappings", [{"ebs": {}}])
             ),
-            "tagged at birth": {each["resource_type"] for each in template.get("tag_specifications", [])}
+            "tagged at birth": {
+                each["resource_type"] for each in template.get("tag_specifications", [])
+            }
             >= {"instance", "volume", "network-interface"},
             "no public address": name.startswith("scheduler")
-            or all(card.get("associate_public_ip_address") == "false" for card in template.get("network_interfaces", [{}])),
+            or all(
+                card.get("associate_public_ip_address") == "false"
+                for card in template.get("network_interfaces", [{}])
+            ),
             "no SSH key": "key_name" not in template,
         }
         broken += [f"{name}: {rule}" for rule, kept in wanted.items() if not kept]
@@ -85,20 +96,33 @@ def workers_hear_only_their_own(document: Document) -> list[str]:
 
 def rules_say_why(document: Document) -> list[str]:
     """Every rule and group has a description."""
-    kinds = ("aws_security_group", "aws_vpc_security_group_ingress_rule", "aws_vpc_security_group_egress_rule")
-    return [name for kind in kinds for name, rule in resources(document, kind).items() if not rule.get("description")]
+    kinds = (
+        "aws_security_group",
+        "aws_vpc_security_group_ingress_rule",
+        "aws_vpc_security_group_egress_rule",
+    )
+    return [
+        name
+        for kind in kinds
+        for name, rule in resources(document, kind).items()
+        if not rule.get("description")
+    ]
 
 
 def no_secret_is_written(document: Document) -> list[str]:
     """P5: nothing that would put a secret's value into the state."""
     broken = [
-        f"{kind}: a secret's value" for kind in ("aws_secretsmanager_secret_version", "aws_ssm_parameter") if resources(document, kind)
+        f"{kind}: a secret's value"
+        for kind in ("aws_secretsmanager_secret_version", "aws_ssm_parameter")
+        if resources(document, kind)
     ]
     return broken + (["a secret"] if SECRETS.search(json.dumps(document)) else [])
 
 
 def rights_end_at_the_workspace(document: Document) -> list[str]:
-    """P6: what changes something names the workspace's resources; no role passes roles or does everything."""
+    """P6: what changes something names the workspace's resources; no role passes roles or does
+    everything.
+    """
     broken = []
     for name, role_policy in resources(document, "aws_iam_role_policy").items():
         for statement in json.loads(role_policy["policy"])["Statement"]:
@@ -108,7 +132,11 @@ def rights_end_at_the_workspace(document: Document) -> list[str]:
                     broken.append(f"{name}: {action}")
                 if WRITES.search(action) and (wide or "PassRole" in action):
                     broken.append(f"{name}: {action} on {statement['Resource']}")
-                if action.startswith(("ec2:Create", "autoscaling:")) and "Describe" not in action and not is_own(statement):
+                if (
+                    action.startswith(("ec2:Create", "autoscaling:"))
+                    and "Describe" not in action
+                    and not is_own(statement)
+                ):
                     broken.append(f"{name}: {action} without the workspace's tag")
                 if wide and "aws:RequestedRegion" not in json.dumps(statement.get("Condition", {})):
                     broken.append(f"{name}: {action} in every region")
@@ -117,9 +145,15 @@ def rights_end_at_the_workspace(document: Document) -> list[str]:
 
 def images_are_named(document: Document) -> list[str]:
     """P7: images by id; nothing looks one up by a name that anybody may give to theirs."""
-    found = [f"{kind} looks up an image" for kind in document.get("data", {}) if kind.startswith("data.aws_ami") or "aws_ami" in kind]
+    found = [
+        f"{kind} looks up an image"
+        for kind in document.get("data", {})
+        if kind.startswith("data.aws_ami") or "aws_ami" in kind
+    ]
     templates = resources(document, "aws_launch_template").items()
-    return found + [name for name, template in templates if not template["image_id"].startswith("ami-")]
+    return found + [
+        name for name, template in templates if not template["image_id"].startswith("ami-")
+    ]
 
 
 def buckets_are_closed(document: Document) -> list[str]:
@@ -131,7 +165,9 @@ def buckets_are_closed(document: Document) -> list[str]:
     versioning = resources(document, "aws_s3_bucket_versioning").get("workspace", {})
     wanted = {
         "public access blocked": [value for value in block.values() if value is True] == [True] * 4,
-        "encrypted": bool(resources(document, "aws_s3_bucket_server_side_encryption_configuration")),
+        "encrypted": bool(
+            resources(document, "aws_s3_bucket_server_side_encryption_configuration")
+        ),
         "versioned": versioning.get("versioning_configuration", {}).get("status") == "Enabled",
         "TLS only": '"aws:SecureTransport": "false"' in policy and '"Deny"' in policy,
     }
@@ -143,7 +179,9 @@ def listed(value: str | list[str]) -> Iterator[str]:
 
 
 def is_own(statement: dict[str, Any]) -> bool:
-    return "aws:ResourceTag/terradask:workspace" in statement.get("Condition", {}).get("StringEquals", {})
+    return "aws:ResourceTag/terradask:workspace" in statement.get("Condition", {}).get(
+        "StringEquals", {}
+    )
 
 
 ALL: list[Policy] = [

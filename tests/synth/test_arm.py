@@ -16,15 +16,23 @@ BASELINE = "jsondecode(data.aws_s3_object.baseline.body)"
 def templates(synth: Any) -> dict[str, Any]:
     document: dict[str, Any] = synth("network", network={"architectures": ["x86_64", "arm64"]})
     found: dict[str, Any] = document["resource"]["aws_launch_template"]
-    return {**found, "workspace.json": document["resource"]["aws_s3_object"]["workspace"]["content"]}
+    return {
+        **found,
+        "workspace.json": document["resource"]["aws_s3_object"]["workspace"]["content"],
+    }
 
 
 @pytest.mark.parametrize("role", ["scheduler", "worker"])
-def test_arms_templates_differ_in_name_image_and_type_alone(templates: dict[str, Any], role: str) -> None:
+def test_arms_templates_differ_in_name_image_and_type_alone(
+    templates: dict[str, Any], role: str
+) -> None:
     x86, arm = templates[f"{role}-x86_64"], templates[f"{role}-arm64"]
     differ = {key for key in x86 if x86[key] != arm[key] and key != "//"}
     assert differ == {"name", "image_id", "instance_type"}
-    assert (arm["name"], x86["name"]) == (f"terradask-default-{role}-arm64", f"terradask-default-{role}")
+    assert (arm["name"], x86["name"]) == (
+        f"terradask-default-{role}-arm64",
+        f"terradask-default-{role}",
+    )
     assert (arm["image_id"], x86["image_id"]) == (IMAGES["arm64"], IMAGES["x86_64"])
     assert (arm["instance_type"], x86["instance_type"]) == ("m7g.xlarge", "m6i.xlarge")
 
@@ -35,13 +43,22 @@ def test_workspace_json_tells_of_both(templates: dict[str, Any]) -> None:
         assert f"aws_launch_template.{role}-arm64.id" in content
         assert f"aws_launch_template.{role}-x86_64.id" in content
     assert '"instance_types" = {"arm64" = "m7g.xlarge", "x86_64" = "m6i.xlarge"}' in content
-    assert f'"image_ids" = {{"arm64" = "{IMAGES["arm64"]}", "x86_64" = "{IMAGES["x86_64"]}"}}' in content
+    assert (
+        f'"image_ids" = {{"arm64" = "{IMAGES["arm64"]}", "x86_64" = "{IMAGES["x86_64"]}"}}'
+        in content
+    )
 
 
 def test_given_images_are_taken(synth: Any) -> None:
-    network = {"architectures": ["x86_64", "arm64"], "image": "ami-00000001", "arm64_image": "ami-00000002"}
+    network = {
+        "architectures": ["x86_64", "arm64"],
+        "image": "ami-00000001",
+        "arm64_image": "ami-00000002",
+    }
     found = synth("network", network=network)["resource"]["aws_launch_template"]
-    assert {name: template["image_id"] for name, template in found.items() if name.startswith("worker")} == {
+    assert {
+        name: template["image_id"] for name, template in found.items() if name.startswith("worker")
+    } == {
         "worker-x86_64": "ami-00000001",
         "worker-arm64": "ami-00000002",
     }
@@ -55,22 +72,35 @@ def test_a_network_without_arm_has_nothing_of_it(network: dict[str, Any]) -> Non
 def test_a_cluster_on_arm_uses_its_templates_and_says_when_there_are_none(synth: Any) -> None:
     document = synth("etl", cluster=ARM)
     for name, role in (("scheduler", "scheduler"), ("workers", "worker")):
-        policy = document["resource"]["aws_autoscaling_group"][name]["mixed_instances_policy"]["launch_template"]
+        policy = document["resource"]["aws_autoscaling_group"][name]["mixed_instances_policy"][
+            "launch_template"
+        ]
         specification = policy["launch_template_specification"]
         assert specification["launch_template_id"] == f"${{{BASELINE}.templates.{role}.arm64.id}}"
         assert specification["version"] == f"${{{BASELINE}.templates.{role}.arm64.version}}"
     conditions = document["data"]["aws_s3_object"]["baseline"]["lifecycle"]["postcondition"]
-    (message,) = [one["error_message"] for one in conditions if 'templates.worker["arm64"]' in one["condition"]]
+    (message,) = [
+        one["error_message"]
+        for one in conditions
+        if 'templates.worker["arm64"]' in one["condition"]
+    ]
     assert "no launch templates for arm64" in message
     assert "network.architectures" in message
-    assert '"architecture": "arm64"' in document["resource"]["aws_s3_object"]["descriptor"]["content"]
+    assert (
+        '"architecture": "arm64"' in document["resource"]["aws_s3_object"]["descriptor"]["content"]
+    )
 
 
 @pytest.mark.parametrize(
     "sections",
-    [{"workspace": {"isolation": "cluster"}, "cluster": ARM}, {"cluster": {**ARM, "worker_disk_size": 200, "scheduler_disk_size": 20}}],
+    [
+        {"workspace": {"isolation": "cluster"}, "cluster": ARM},
+        {"cluster": {**ARM, "worker_disk_size": 200, "scheduler_disk_size": 20}},
+    ],
 )
-def test_a_clusters_own_templates_are_for_its_architecture(synth: Any, sections: dict[str, Any]) -> None:
+def test_a_clusters_own_templates_are_for_its_architecture(
+    synth: Any, sections: dict[str, Any]
+) -> None:
     templates = synth("etl", **sections)["resource"]["aws_launch_template"]
     assert set(templates) == {"scheduler-arm64", "worker-arm64"}
     for role in ("scheduler", "worker"):

@@ -1,4 +1,6 @@
-"""A cluster's stack as JSON: structure without numbers, on a baseline that is read when it is planned."""
+"""A cluster's stack as JSON: structure without numbers, on a baseline that is read when it is
+planned.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +27,10 @@ def group(document: Document, name: str) -> Any:
 def test_groups_own_structure_and_no_numbers(cluster: Document, name: str, max_size: int) -> None:
     body = group(cluster, name)
 
-    assert body | {"name": f"terradask-default-etl-{name}", "min_size": 0, "max_size": max_size} == body
+    assert (
+        body | {"name": f"terradask-default-etl-{name}", "min_size": 0, "max_size": max_size}
+        == body
+    )
     assert "desired_capacity" not in body
     assert body["lifecycle"] == {"ignore_changes": ["desired_capacity"]}
     assert body["force_delete"] is True
@@ -36,14 +41,19 @@ def test_groups_own_structure_and_no_numbers(cluster: Document, name: str, max_s
 
 def test_templates_are_named_by_number(cluster: Document) -> None:
     for name in ("scheduler", "workers"):
-        specification = group(cluster, name)["mixed_instances_policy"]["launch_template"]["launch_template_specification"]
+        specification = group(cluster, name)["mixed_instances_policy"]["launch_template"][
+            "launch_template_specification"
+        ]
         assert specification["version"].endswith(".version}")
 
 
 def test_types_keep_their_order(cluster: Document) -> None:
     policy = group(cluster, "workers")["mixed_instances_policy"]
 
-    assert [each["instance_type"] for each in policy["launch_template"]["override"]] == ["m6i.xlarge", "m5.xlarge"]
+    assert [each["instance_type"] for each in policy["launch_template"]["override"]] == [
+        "m6i.xlarge",
+        "m5.xlarge",
+    ]
     assert policy["instances_distribution"]["on_demand_allocation_strategy"] == "prioritized"
 
 
@@ -55,43 +65,76 @@ def test_types_keep_their_order(cluster: Document) -> None:
         ("spot_with_fallback", {"workers": "on-demand", "workers-spot": "spot"}),
     ],
 )
-def test_workers_have_a_group_for_each_market(synth: Any, policy: str, markets: dict[str, str]) -> None:
+def test_workers_have_a_group_for_each_market(
+    synth: Any, policy: str, markets: dict[str, str]
+) -> None:
     document = synth("etl", cluster={"spot_policy": policy, "max_workers": 30})
     descriptor = json.loads(document["resource"]["aws_s3_object"]["descriptor"]["content"])
     share = {"on-demand": 100, "spot": 0}
 
-    assert {key: entry["market"] for key, entry in descriptor["groups"].items()} == {"scheduler": "on-demand", **markets}
+    assert {key: entry["market"] for key, entry in descriptor["groups"].items()} == {
+        "scheduler": "on-demand",
+        **markets,
+    }
     for key, market in markets.items():
         body = group(document, key)
         distribution = body["mixed_instances_policy"]["instances_distribution"]
         assert (body["name"], body["max_size"]) == (f"terradask-default-etl-{key}", 30)
         assert distribution["on_demand_percentage_above_base_capacity"] == share[market]
-        assert distribution.get("spot_allocation_strategy") == ("price-capacity-optimized" if market == "spot" else None)
+        assert distribution.get("spot_allocation_strategy") == (
+            "price-capacity-optimized" if market == "spot" else None
+        )
         assert {"key": "terradask:group", "value": key, "propagate_at_launch": True} in body["tag"]
 
 
-def test_a_group_of_workers_with_a_name_has_types_a_limit_and_markets_of_its_own(synth: Any) -> None:
-    gpu = {"vm_types": ["g4dn.xlarge"], "max_workers": 3, "spot_policy": "spot_with_fallback", "resources": {"GPU": 1}}
+def test_a_group_of_workers_with_a_name_has_types_a_limit_and_markets_of_its_own(
+    synth: Any,
+) -> None:
+    gpu = {
+        "vm_types": ["g4dn.xlarge"],
+        "max_workers": 3,
+        "spot_policy": "spot_with_fallback",
+        "resources": {"GPU": 1},
+    }
     document = synth("etl", cluster={"worker_groups": {"gpu": gpu}})
     entries = json.loads(document["resource"]["aws_s3_object"]["descriptor"]["content"])["groups"]
 
-    assert sorted(entries) == sorted(document["resource"]["aws_autoscaling_group"]) == ["gpu", "gpu-spot", "scheduler", "workers"]
+    assert (
+        sorted(entries)
+        == sorted(document["resource"]["aws_autoscaling_group"])
+        == ["gpu", "gpu-spot", "scheduler", "workers"]
+    )
     assert (entries["workers"]["worker_group"], entries["workers"]["resources"]) == ("workers", {})
     for key in ("gpu", "gpu-spot"):
         body = group(document, key)
         assert (body["name"], body["max_size"]) == (f"terradask-default-etl-{key}", 3)
-        assert body["mixed_instances_policy"]["launch_template"]["override"] == [{"instance_type": "g4dn.xlarge"}]
+        assert body["mixed_instances_policy"]["launch_template"]["override"] == [
+            {"instance_type": "g4dn.xlarge"}
+        ]
         assert {"key": "terradask:group", "value": key, "propagate_at_launch": True} in body["tag"]
-        assert {"key": "terradask:role", "value": "worker", "propagate_at_launch": True} in body["tag"]
-        assert (entries[key]["role"], entries[key]["worker_group"], entries[key]["resources"]) == ("worker", "gpu", {"GPU": 1.0})
+        assert {"key": "terradask:role", "value": "worker", "propagate_at_launch": True} in body[
+            "tag"
+        ]
+        assert (entries[key]["role"], entries[key]["worker_group"], entries[key]["resources"]) == (
+            "worker",
+            "gpu",
+            {"GPU": 1.0},
+        )
 
 
 def test_workers_in_several_zones_are_launched_in_a_subnet_of_each(tmp_path: Path) -> None:
     zones = ["us-east-1a", "us-east-1b"]
     settings = Settings(cluster=ClusterSettings(allow_cross_zone=True))
     locked = lock_file()
-    lock = locked.with_cluster("etl", locked.clusters["etl"].model_copy(update={"worker_zones": {"workers": zones}, "zone": "us-east-1b"}))
-    written = synthesize(settings, lock, out_dir=tmp_path, stacks=["etl"], clusters={"etl": settings.cluster})
+    lock = locked.with_cluster(
+        "etl",
+        locked.clusters["etl"].model_copy(
+            update={"worker_zones": {"workers": zones}, "zone": "us-east-1b"}
+        ),
+    )
+    written = synthesize(
+        settings, lock, out_dir=tmp_path, stacks=["etl"], clusters={"etl": settings.cluster}
+    )
     document: Document = json.loads((written["etl"] / "cdk.tf.json").read_text())
 
     subnets = group(document, "workers")["vpc_zone_identifier"]
@@ -101,9 +144,15 @@ def test_workers_in_several_zones_are_launched_in_a_subnet_of_each(tmp_path: Pat
     (subnet,) = group(document, "scheduler")["vpc_zone_identifier"]
     assert '"us-east-1b"' in subnet
     descriptor = json.loads(document["resource"]["aws_s3_object"]["descriptor"]["content"])
-    assert {key: entry["zones"] for key, entry in descriptor["groups"].items()} == {"scheduler": ["us-east-1b"], "workers": zones}
+    assert {key: entry["zones"] for key, entry in descriptor["groups"].items()} == {
+        "scheduler": ["us-east-1b"],
+        "workers": zones,
+    }
     assert descriptor["zone"] == "us-east-1b"
-    conditions = [each["condition"] for each in document["data"]["aws_s3_object"]["baseline"]["lifecycle"]["postcondition"]]
+    conditions = [
+        each["condition"]
+        for each in document["data"]["aws_s3_object"]["baseline"]["lifecycle"]["postcondition"]
+    ]
     assert all(any(f'"{zone}"' in condition for condition in conditions) for zone in zones)
 
 
@@ -123,7 +172,9 @@ def test_instances_learn_who_they_are_from_tags(cluster: Document) -> None:
 
 def test_a_runs_tags_are_nobodys_drift(cluster: Document, network: Document) -> None:
     for document in (cluster, network):
-        assert document["provider"]["aws"][0]["ignore_tags"] == [{"key_prefixes": ["terradask:run:"]}]
+        assert document["provider"]["aws"][0]["ignore_tags"] == [
+            {"key_prefixes": ["terradask:run:"]}
+        ]
 
 
 def test_hosts_lie_where_the_network_says(cluster: Document) -> None:
@@ -141,9 +192,12 @@ def test_the_state_lies_in_the_bucket_and_is_locked_there(cluster: Document) -> 
 
 
 def test_the_state_is_encrypted_as_the_bucket_says(cluster: Document, network: Document) -> None:
-    # A backend that asks for encryption names a key, and without one S3's own: the bucket's default would not count.
+    # A backend that asks for encryption names a key, and without one S3's own: the bucket's default
+    # would not count.
     assert not {"encrypt", "kms_key_id"} & cluster["terraform"]["backend"]["s3"].keys()
-    assert network["resource"]["aws_s3_bucket_server_side_encryption_configuration"]["workspace"]["rule"]
+    assert network["resource"]["aws_s3_bucket_server_side_encryption_configuration"]["workspace"][
+        "rule"
+    ]
 
 
 def test_the_secret_is_empty_and_gives_its_name_back(cluster: Document) -> None:
@@ -154,7 +208,11 @@ def test_the_secret_is_empty_and_gives_its_name_back(cluster: Document) -> None:
 
 
 @pytest.mark.parametrize(
-    ("isolation", "role"), [("workspace", "body).roles.worker}"), ("cluster", ".isolated.role_name_prefix}terradask-default.etl-worker")]
+    ("isolation", "role"),
+    [
+        ("workspace", "body).roles.worker}"),
+        ("cluster", ".isolated.role_name_prefix}terradask-default.etl-worker"),
+    ],
 )
 def test_a_private_clusters_secret_says_who_reads_it(synth: Any, isolation: str, role: str) -> None:
     on_call = f"arn:aws:iam::{ACCOUNT}:role/team/on-call"
@@ -173,12 +231,21 @@ def test_a_cluster_that_is_not_private_leaves_its_secret_to_iam(cluster: Documen
 def test_a_private_cluster_without_a_creator_is_not_synthesised(tmp_path: Path) -> None:
     settings = Settings.model_validate({"cluster": {"private_to_creator": True}})
     with pytest.raises(LockError, match="name none"):
-        synthesize(settings, lock_file(), out_dir=tmp_path, stacks=["etl"], clusters={"etl": settings.cluster})
+        synthesize(
+            settings,
+            lock_file(),
+            out_dir=tmp_path,
+            stacks=["etl"],
+            clusters={"etl": settings.cluster},
+        )
 
 
 def test_the_provider_is_the_one_in_the_lock_file(cluster: Document, network: Document) -> None:
     for document in (cluster, network):
-        assert document["terraform"]["required_providers"]["aws"] == {"source": "hashicorp/aws", "version": "5.100.0"}
+        assert document["terraform"]["required_providers"]["aws"] == {
+            "source": "hashicorp/aws",
+            "version": "5.100.0",
+        }
         assert document["terraform"]["required_version"] == ">= 1.11.0"
 
 
@@ -186,17 +253,38 @@ def test_the_descriptor_is_the_contracts(cluster: Document) -> None:
     document = json.loads(cluster["resource"]["aws_s3_object"]["descriptor"]["content"])
 
     assert set(document) == {
-        *("format", "terradask_version", "workspace", "cluster", "region", "bucket", "zone", "groups"),
+        *(
+            "format",
+            "terradask_version",
+            "workspace",
+            "cluster",
+            "region",
+            "bucket",
+            "zone",
+            "groups",
+        ),
         *("secret_id", "scheduler", "worker", "settings", "lock"),
     }
-    scheduler = {"class": "distributed.Scheduler", "options": {}, "port": 8786, "dashboard_port": 8787, "extra_worker": False}
+    scheduler = {
+        "class": "distributed.Scheduler",
+        "options": {},
+        "port": 8786,
+        "dashboard_port": 8787,
+        "extra_worker": False,
+    }
     assert document["scheduler"] == scheduler
-    assert document["worker"] == {"class": "distributed.Nanny", "options": {}, "workers_per_host": 1}
+    assert document["worker"] == {
+        "class": "distributed.Nanny",
+        "options": {},
+        "workers_per_host": 1,
+    }
     assert document["groups"]["workers"]["autoscaling_group"] == group(cluster, "workers")["name"]
 
 
 def test_the_descriptor_shows_a_dashboard_over_https_where_it_is_asked_for(synth: Any) -> None:
-    content = synth("etl", cluster={"use_dashboard_https": True})["resource"]["aws_s3_object"]["descriptor"]["content"]
+    content = synth("etl", cluster={"use_dashboard_https": True})["resource"]["aws_s3_object"][
+        "descriptor"
+    ]["content"]
     assert json.loads(content)["scheduler"]["dashboard_https_port"] == 8788
 
 

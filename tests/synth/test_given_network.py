@@ -1,4 +1,6 @@
-"""Networks of given resources, of a company's rules for roles and keys, and with the optional ways out: as JSON."""
+"""Networks of given resources, of a company's rules for roles and keys, and with the optional ways
+out: as JSON.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +19,10 @@ KEY = "arn:aws:kms:us-east-1:123456789012:key/0123abcd-01ab-23cd-45ef-0123456789
 BOUNDARY = "arn:aws:iam::123456789012:policy/boundary"
 VPC = "vpc-0123456789abcdef0"
 SUBNETS = {
-    zone: {"scheduler": f"subnet-0123456789abcde{zone[-1]}0", "worker": f"subnet-0123456789abcde{zone[-1]}1"}
+    zone: {
+        "scheduler": f"subnet-0123456789abcde{zone[-1]}0",
+        "worker": f"subnet-0123456789abcde{zone[-1]}1",
+    }
     for zone in ("us-east-1a", "us-east-1b")
 }
 GROUPS = {"scheduler": "sg-0123456789abcdef0", "worker": "sg-0123456789abcdef1"}
@@ -73,13 +78,18 @@ def test_hosts_use_what_is_given(given: Document) -> None:
         (card,) = template["network_interfaces"]
         assert card["security_groups"] == [group]
         assert card["associate_public_ip_address"] == "false"
-        assert template["iam_instance_profile"] == {"arn": f"${{data.aws_iam_instance_profile.{role}.arn}}"}
+        assert template["iam_instance_profile"] == {
+            "arn": f"${{data.aws_iam_instance_profile.{role}.arn}}"
+        }
 
 
 def test_a_subnet_elsewhere_is_refused_by_terraform_too(given: Document) -> None:
     conditions = given["data"]["aws_subnet"]["worker-us-east-1b"]["lifecycle"]["postcondition"]
 
-    assert [each["condition"] for each in conditions] == [f'${{self.vpc_id == "{VPC}"}}', '${self.availability_zone == "us-east-1b"}']
+    assert [each["condition"] for each in conditions] == [
+        f'${{self.vpc_id == "{VPC}"}}',
+        '${self.availability_zone == "us-east-1b"}',
+    ]
 
 
 def test_our_groups_in_a_given_vpc_let_hosts_out_to_each_other_and_443(synth: Synth) -> None:
@@ -87,9 +97,18 @@ def test_our_groups_in_a_given_vpc_let_hosts_out_to_each_other_and_443(synth: Sy
 
     assert resource(document, "aws_security_group.worker")["vpc_id"] == VPC
     rules = document["resource"]["aws_vpc_security_group_egress_rule"]
-    peers = {("scheduler", "worker"), ("worker", "scheduler"), ("worker", "worker"), ("scheduler", "https"), ("worker", "https")}
+    peers = {
+        ("scheduler", "worker"),
+        ("worker", "scheduler"),
+        ("worker", "worker"),
+        ("scheduler", "https"),
+        ("worker", "https"),
+    }
     assert set(rules) == {f"{role}-to-{peer}" for role, peer in peers}
-    assert [name for name, rule in rules.items() if "cidr_ipv4" in rule] == ["scheduler-to-https", "worker-to-https"]
+    assert [name for name, rule in rules.items() if "cidr_ipv4" in rule] == [
+        "scheduler-to-https",
+        "worker-to-https",
+    ]
 
 
 def test_private_schedulers_lie_where_workers_do(synth: Synth) -> None:
@@ -101,14 +120,23 @@ def test_private_schedulers_lie_where_workers_do(synth: Synth) -> None:
 
 
 def test_roles_are_as_the_company_prescribes(synth: Synth) -> None:
-    rules = {"role_path": "/platform/", "role_name_prefix": "acme-", "permissions_boundary": BOUNDARY, "flow_logs": True}
+    rules = {
+        "role_path": "/platform/",
+        "role_name_prefix": "acme-",
+        "permissions_boundary": BOUNDARY,
+        "flow_logs": True,
+    }
     resources = synth("network", network=rules)["resource"]
 
     assert {role["name"] for role in resources["aws_iam_role"].values()} == {
         f"acme-terradask-default-{name}" for name in ("scheduler", "worker", "flow-logs")
     }
-    assert {(role["path"], role["permissions_boundary"]) for role in resources["aws_iam_role"].values()} == {("/platform/", BOUNDARY)}
-    assert {(each["path"], each["name"][:5]) for each in resources["aws_iam_instance_profile"].values()} == {("/platform/", "acme-")}
+    assert {
+        (role["path"], role["permissions_boundary"]) for role in resources["aws_iam_role"].values()
+    } == {("/platform/", BOUNDARY)}
+    assert {
+        (each["path"], each["name"][:5]) for each in resources["aws_iam_instance_profile"].values()
+    } == {("/platform/", "acme-")}
 
 
 def test_a_customers_key_encrypts_everything_that_takes_one(synth: Synth) -> None:
@@ -117,9 +145,14 @@ def test_a_customers_key_encrypts_everything_that_takes_one(synth: Synth) -> Non
 
     for template in resources["aws_launch_template"].values():
         assert [disk["ebs"]["kms_key_id"] for disk in template["block_device_mappings"]] == [KEY]
-    assert {group["kms_key_id"] for group in resources["aws_cloudwatch_log_group"].values()} == {KEY}
+    assert {group["kms_key_id"] for group in resources["aws_cloudwatch_log_group"].values()} == {
+        KEY
+    }
     (rule,) = resources["aws_s3_bucket_server_side_encryption_configuration"]["workspace"]["rule"]
-    assert rule["apply_server_side_encryption_by_default"] == {"kms_master_key_id": KEY, "sse_algorithm": "aws:kms"}
+    assert rule["apply_server_side_encryption_by_default"] == {
+        "kms_master_key_id": KEY,
+        "sse_algorithm": "aws:kms",
+    }
     assert rule["bucket_key_enabled"] is True
     assert statements(document, "worker")["UseKey"]["Resource"] == KEY
     assert f'"kms_key_arn" = "{KEY}"' in described(document)
@@ -130,7 +163,10 @@ def test_a_clusters_secret_uses_the_networks_key(cluster: Document) -> None:
 
 
 def test_flow_logs_are_written_by_a_role_that_can_do_nothing_else(synth: Synth) -> None:
-    before, document = synth("network"), synth("network", network={"flow_logs": True, "log_retention_days": 7})
+    before, document = (
+        synth("network"),
+        synth("network", network={"flow_logs": True, "log_retention_days": 7}),
+    )
 
     assert set(addresses(document)) - set(addresses(before)) == {
         "aws_cloudwatch_log_group.flow-logs",
@@ -141,7 +177,9 @@ def test_flow_logs_are_written_by_a_role_that_can_do_nothing_else(synth: Synth) 
     assert resource(document, "aws_cloudwatch_log_group.flow-logs")["retention_in_days"] == 7
     log = resource(document, "aws_flow_log.this")
     assert (log["traffic_type"], log["vpc_id"]) == ("ALL", "${aws_vpc.this.id}")
-    trust = json.loads(resource(document, "aws_iam_role.flow-logs")["assume_role_policy"])["Statement"][0]
+    trust = json.loads(resource(document, "aws_iam_role.flow-logs")["assume_role_policy"])[
+        "Statement"
+    ][0]
     assert trust["Principal"] == {"Service": "vpc-flow-logs.amazonaws.com"}
     assert trust["Condition"]["StringEquals"] == {"aws:SourceAccount": "123456789012"}
     (allowed,) = statements(document, "flow-logs").values()
@@ -149,19 +187,31 @@ def test_flow_logs_are_written_by_a_role_that_can_do_nothing_else(synth: Synth) 
 
 
 def test_dual_stack_gives_each_subnet_a_block_that_stays_its_own(synth: Synth) -> None:
-    more = synth("network", network={"dual_stack": True}, zones={"us-east-1a": 1, "us-east-1b": 0, "us-east-1c": 2})
+    more = synth(
+        "network",
+        network={"dual_stack": True},
+        zones={"us-east-1a": 1, "us-east-1b": 0, "us-east-1c": 2},
+    )
     less = synth("network", network={"dual_stack": True}, zones={"us-east-1a": 1, "us-east-1b": 0})
 
-    blocks = {name: subnet["ipv6_cidr_block"] for name, subnet in more["resource"]["aws_subnet"].items()}
+    blocks = {
+        name: subnet["ipv6_cidr_block"] for name, subnet in more["resource"]["aws_subnet"].items()
+    }
     assert len(set(blocks.values())) == 6
     assert blocks["public-us-east-1a"] == "${cidrsubnet(aws_vpc.this.ipv6_cidr_block, 8, 3)}"
-    assert {name: subnet["ipv6_cidr_block"] for name, subnet in less["resource"]["aws_subnet"].items()}.items() <= blocks.items()
+    assert {
+        name: subnet["ipv6_cidr_block"] for name, subnet in less["resource"]["aws_subnet"].items()
+    }.items() <= blocks.items()
 
 
 def test_dual_stack_leads_private_subnets_out_alone(synth: Synth) -> None:
     document = synth("network", network={"dual_stack": True, "nat": "none"})
 
-    routes = {name: route for name, route in document["resource"]["aws_route"].items() if "destination_ipv6_cidr_block" in route}
+    routes = {
+        name: route
+        for name, route in document["resource"]["aws_route"].items()
+        if "destination_ipv6_cidr_block" in route
+    }
     assert {name: "egress_only_gateway_id" in route for name, route in routes.items()} == {
         "public-ipv6": False,
         "private-us-east-1a-ipv6": True,

@@ -1,7 +1,8 @@
 """``cdk.tf.json`` of thirty settings, byte for byte.
 
-What follows the host wheel's content is masked: its SHA-256, and user data, which name it. Those are kept as a digest of their text
-with the wheel's masked; the default network's text is kept whole, so that a difference can be read.
+What follows the host wheel's content is masked: its SHA-256, and user data, which name it. Those
+are kept as a digest of their text with the wheel's masked; the default network's text is kept
+whole, so that a difference can be read.
 """
 
 from __future__ import annotations
@@ -35,7 +36,10 @@ def masked(text: str, wheel_sha256: str) -> str:
 
     def digest(found: re.Match[str]) -> str:
         decoded = base64.b64decode(found[0], validate=True).decode()
-        return f"<user data with SHA-256 {hashlib.sha256(decoded.replace(wheel_sha256, WHEEL).encode()).hexdigest()}>"
+        return (
+            "<user data with SHA-256 "
+            f"{hashlib.sha256(decoded.replace(wheel_sha256, WHEEL).encode()).hexdigest()}>"
+        )
 
     return _BASE64.sub(digest, text).replace(wheel_sha256, WHEEL)
 
@@ -62,7 +66,9 @@ def test_user_data_is_the_golden_one(synth_text: SynthText) -> None:
     check_golden(USER_DATA, only.replace(wheel_sha256(text), WHEEL))
 
 
-def test_masking_leaves_nothing_of_the_wheel_and_everything_of_user_data(synth_text: SynthText) -> None:
+def test_masking_leaves_nothing_of_the_wheel_and_everything_of_user_data(
+    synth_text: SynthText,
+) -> None:
     text = synth_text("network")
     sha256 = wheel_sha256(text)
     shown = masked(text, sha256)
@@ -75,11 +81,17 @@ def test_masking_leaves_nothing_of_the_wheel_and_everything_of_user_data(synth_t
         return text.replace(before, after)
 
     other = "0" * 64
-    assert masked(with_user_data(data.replace(sha256, other)).replace(sha256, other), other) == shown
+    assert (
+        masked(with_user_data(data.replace(sha256, other)).replace(sha256, other), other) == shown
+    )
     assert masked(with_user_data(data.replace("UMask=0077", "UMask=0022")), sha256) != shown
 
 
 def test_every_golden_file_has_its_settings() -> None:
     assert len(NETWORKS) + len(CLUSTERS) >= 30
-    expected = {*(f"network-{name}.tf.json" for name in NETWORKS), *(f"cluster-{name}.tf.json" for name in CLUSTERS), USER_DATA.name}
+    expected = {
+        *(f"network-{name}.tf.json" for name in NETWORKS),
+        *(f"cluster-{name}.tf.json" for name in CLUSTERS),
+        USER_DATA.name,
+    }
     assert {path.name for path in GOLDEN.iterdir()} == expected

@@ -23,17 +23,35 @@ OWN = {
     "aws_iam_instance_profile": {"scheduler", "worker"},
     "aws_security_group": {"scheduler", "worker"},
     "aws_launch_template": {"scheduler-x86_64", "worker-x86_64"},
-    "aws_vpc_security_group_ingress_rule": {"scheduler-from-worker", "worker-from-scheduler", "worker-from-worker"},
-    "aws_vpc_security_group_egress_rule": {"scheduler-to-worker", "worker-to-scheduler", "worker-to-worker"},
+    "aws_vpc_security_group_ingress_rule": {
+        "scheduler-from-worker",
+        "worker-from-scheduler",
+        "worker-from-worker",
+    },
+    "aws_vpc_security_group_egress_rule": {
+        "scheduler-to-worker",
+        "worker-to-scheduler",
+        "worker-to-worker",
+    },
 }
 WHERE = PolicyScope(
-    partition="aws", region="us-east-1", account="123456789012", workspace="default", cluster="etl", groups=("scheduler", "workers-spot")
+    partition="aws",
+    region="us-east-1",
+    account="123456789012",
+    workspace="default",
+    cluster="etl",
+    groups=("scheduler", "workers-spot"),
 )
 
 
 @pytest.fixture(scope="module")
 def network(synth: Any) -> Resources:
-    sections = {"ingress": [{"cidr": "203.0.113.7/32"}], "nat": "none", "interface_endpoints": ["sts"], "data_buckets": ["lake/raw"]}
+    sections = {
+        "ingress": [{"cidr": "203.0.113.7/32"}],
+        "nat": "none",
+        "interface_endpoints": ["sts"],
+        "data_buckets": ["lake/raw"],
+    }
     found: Resources = synth("network", workspace=ISOLATED, network=sections)["resource"]
     return found
 
@@ -52,18 +70,29 @@ def test_a_cluster_makes_its_own_hosts_only_when_isolated(cluster: Resources, sy
 def test_everything_of_its_own_carries_its_name_and_tag(cluster: Resources) -> None:
     for kind in OWN.keys() - {"aws_iam_role_policy"}:
         for found in cluster[kind].values():
-            assert found["tags"].items() >= {"terradask:workspace": "default", "terradask:cluster": "etl"}.items()
+            assert (
+                found["tags"].items()
+                >= {"terradask:workspace": "default", "terradask:cluster": "etl"}.items()
+            )
     for role in ("scheduler", "worker"):
         assert cluster["aws_security_group"][role]["name"] == f"terradask-default.etl-{role}"
-        assert cluster["aws_launch_template"][f"{role}-x86_64"]["name"] == f"terradask-default.etl-{role}"
+        assert (
+            cluster["aws_launch_template"][f"{role}-x86_64"]["name"]
+            == f"terradask-default.etl-{role}"
+        )
         assert cluster["aws_iam_role"][role]["name"].endswith(f"}}terradask-default.etl-{role}")
 
 
 def test_hosts_are_launched_from_its_own_templates(cluster: Resources) -> None:
     for group, role in (("scheduler", "scheduler"), ("workers", "worker")):
-        policy = cluster["aws_autoscaling_group"][group]["mixed_instances_policy"]["launch_template"]["launch_template_specification"]
+        policy = cluster["aws_autoscaling_group"][group]["mixed_instances_policy"][
+            "launch_template"
+        ]["launch_template_specification"]
         template = f"aws_launch_template.{role}-x86_64"
-        assert policy == {"launch_template_id": f"${{{template}.id}}", "version": f"${{{template}.latest_version}}"}
+        assert policy == {
+            "launch_template_id": f"${{{template}.id}}",
+            "version": f"${{{template}.latest_version}}",
+        }
         profile = cluster["aws_launch_template"][f"{role}-x86_64"]["iam_instance_profile"]
         assert profile == {"arn": f"${{aws_iam_instance_profile.{role}.arn}}"}
 
@@ -76,38 +105,73 @@ def test_no_rule_names_anything_but_the_clusters_own_groups(cluster: Resources) 
             assert not {"cidr_ipv4", "cidr_ipv6", "prefix_list_id"} & rule.keys()
 
 
-def test_the_networks_groups_for_the_outside_lead_to_no_host(network: Resources, cluster: Resources) -> None:
+def test_the_networks_groups_for_the_outside_lead_to_no_host(
+    network: Resources, cluster: Resources
+) -> None:
     outside = {f"${{aws_security_group.{name}.id}}" for name in ("hosts", "clients")}
-    rules = {name: rule for kind in ("ingress", "egress") for name, rule in network[f"aws_vpc_security_group_{kind}_rule"].items()}
-    named = {name for name, rule in rules.items() if rule.get("referenced_security_group_id") in outside}
+    rules = {
+        name: rule
+        for kind in ("ingress", "egress")
+        for name, rule in network[f"aws_vpc_security_group_{kind}_rule"].items()
+    }
+    named = {
+        name for name, rule in rules.items() if rule.get("referenced_security_group_id") in outside
+    }
     assert named == {"endpoints-from-hosts"}
     assert {name for name, rule in rules.items() if rule["security_group_id"] in outside} == {
         "hosts-to-https",
         "clients-from-203_0_113_7_32-8786-8787",
     }
-    groups = {name: found["network_interfaces"][0]["security_groups"] for name, found in cluster["aws_launch_template"].items()}
+    groups = {
+        name: found["network_interfaces"][0]["security_groups"]
+        for name, found in cluster["aws_launch_template"].items()
+    }
     assert [len(ids) for ids in (groups["scheduler-x86_64"], groups["worker-x86_64"])] == [3, 2]
     assert not any(".clients}" in group for group in groups["worker-x86_64"])
 
 
 def test_who_reaches_the_scheduler_can_be_the_clusters_own(synth: Any) -> None:
-    rules = [{"ports": [8786, "8787-8788"], "cidr": "203.0.113.0/24"}, {"ports": [8786], "cidr": "2001:db8::/56"}]
+    rules = [
+        {"ports": [8786, "8787-8788"], "cidr": "203.0.113.0/24"},
+        {"ports": [8786], "cidr": "2001:db8::/56"},
+    ]
     found = synth("etl", workspace=ISOLATED, cluster={"ingress": rules})["resource"]
     own = found["aws_vpc_security_group_ingress_rule"]
-    added = {name: rule for name, rule in own.items() if name not in OWN["aws_vpc_security_group_ingress_rule"]}
-    assert {(rule["from_port"], rule["to_port"], rule.get("cidr_ipv4") or rule["cidr_ipv6"]) for rule in added.values()} == {
+    added = {
+        name: rule
+        for name, rule in own.items()
+        if name not in OWN["aws_vpc_security_group_ingress_rule"]
+    }
+    assert {
+        (rule["from_port"], rule["to_port"], rule.get("cidr_ipv4") or rule["cidr_ipv6"])
+        for rule in added.values()
+    } == {
         (8786, 8786, "203.0.113.0/24"),
         (8787, 8788, "203.0.113.0/24"),
         (8786, 8786, "2001:db8::/56"),
     }
-    assert {rule["security_group_id"] for rule in added.values()} == {"${aws_security_group.scheduler.id}"}
+    assert {rule["security_group_id"] for rule in added.values()} == {
+        "${aws_security_group.scheduler.id}"
+    }
     # Instead of whom the network lets in: that group is left out.
-    groups = found["aws_launch_template"]["scheduler-x86_64"]["network_interfaces"][0]["security_groups"]
+    groups = found["aws_launch_template"]["scheduler-x86_64"]["network_interfaces"][0][
+        "security_groups"
+    ]
     assert len(groups) == 2
     assert not any(".clients}" in group for group in groups)
     closed = synth("etl", workspace=ISOLATED, cluster={"ingress": []})["resource"]
-    assert set(closed["aws_vpc_security_group_ingress_rule"]) == OWN["aws_vpc_security_group_ingress_rule"]
-    assert len(closed["aws_launch_template"]["scheduler-x86_64"]["network_interfaces"][0]["security_groups"]) == 2
+    assert (
+        set(closed["aws_vpc_security_group_ingress_rule"])
+        == OWN["aws_vpc_security_group_ingress_rule"]
+    )
+    assert (
+        len(
+            closed["aws_launch_template"]["scheduler-x86_64"]["network_interfaces"][0][
+                "security_groups"
+            ]
+        )
+        == 2
+    )
 
 
 def test_in_a_workspace_that_is_shared_a_cluster_makes_no_rules(synth: Any) -> None:
@@ -123,12 +187,20 @@ def test_a_roles_rights_name_the_one_cluster(role: str) -> None:
         found = statement["Resource"]
         resources = [found] if isinstance(found, str) else found
         own = [arn for arn in resources if "etl" in arn]
-        assert statement["Sid"] in shared or [arn for arn in resources if not arn.endswith("/host/*")] == own
+        assert (
+            statement["Sid"] in shared
+            or [arn for arn in resources if not arn.endswith("/host/*")] == own
+        )
         assert "*" not in "".join(arn.rpartition("/etl")[2] for arn in own if ":secret:" in arn)
     conditions = [
-        statement["Condition"]["StringEquals"] for statement in statements if "Condition" in statement and statement["Sid"] not in shared
+        statement["Condition"]["StringEquals"]
+        for statement in statements
+        if "Condition" in statement and statement["Sid"] not in shared
     ]
-    both = {"aws:ResourceTag/terradask:workspace": "default", "aws:ResourceTag/terradask:cluster": "etl"}
+    both = {
+        "aws:ResourceTag/terradask:workspace": "default",
+        "aws:ResourceTag/terradask:cluster": "etl",
+    }
     assert conditions
     assert all(condition == both for condition in conditions)
 
@@ -143,17 +215,28 @@ def test_a_shared_role_takes_the_same_actions(role: str) -> None:
 
 
 def test_a_role_may_move_its_clusters_groups_each_by_name(synth: Any) -> None:
-    begins = "arn:aws:autoscaling:us-east-1:123456789012:autoScalingGroup:*:autoScalingGroupName/terradask-default-etl-"
-    settings = {"spot_policy": "spot_with_fallback", "worker_groups": {"gpu": {"spot_policy": "spot"}}}
+    begins = (
+        "arn:aws:autoscaling:us-east-1:123456789012:autoScalingGroup:*:"
+        "autoScalingGroupName/terradask-default-etl-"
+    )
+    settings = {
+        "spot_policy": "spot_with_fallback",
+        "worker_groups": {"gpu": {"spot_policy": "spot"}},
+    }
     resources = synth("etl", workspace={"isolation": "cluster"}, cluster=settings)["resource"]
     for role in ("scheduler", "worker"):
         policy = resources["aws_iam_role_policy"][role]["policy"]
-        assert all(f"{begins}{key}" in policy for key in ("scheduler", "workers", "workers-spot", "gpu-spot"))
+        assert all(
+            f"{begins}{key}" in policy
+            for key in ("scheduler", "workers", "workers-spot", "gpu-spot")
+        )
         assert f"{begins}*" not in policy
     assert WHERE.group_arns == [f"{begins}scheduler", f"{begins}workers-spot"]
 
 
-def test_rights_beside_the_workspace_come_from_the_network(network: Resources, cluster: Resources) -> None:
+def test_rights_beside_the_workspace_come_from_the_network(
+    network: Resources, cluster: Resources
+) -> None:
     policies = {role: policy["policy"] for role, policy in cluster["aws_iam_role_policy"].items()}
     assert policies["worker"].endswith(".isolated.access)})}")
     # Of a network of an older version there is none.
@@ -165,22 +248,33 @@ def test_rights_beside_the_workspace_come_from_the_network(network: Resources, c
 
 def test_roles_are_bounded_by_what_any_host_may_do(network: Resources, cluster: Resources) -> None:
     boundary = network["aws_iam_policy"]["boundary"]
-    assert (boundary["name"], boundary["path"]) == ("terradask-default-hosts", "/terradask/default/")
-    assert json.loads(boundary["policy"]) == json.loads(network["aws_iam_role_policy"]["scheduler"]["policy"])
+    assert (boundary["name"], boundary["path"]) == (
+        "terradask-default-hosts",
+        "/terradask/default/",
+    )
+    assert json.loads(boundary["policy"]) == json.loads(
+        network["aws_iam_role_policy"]["scheduler"]["policy"]
+    )
     for role in cluster["aws_iam_role"].values():
         assert role["permissions_boundary"].endswith(".isolated.permissions_boundary}")
 
 
 def test_a_companys_boundary_takes_the_place_of_ours(synth: Any) -> None:
     company = "arn:aws:iam::123456789012:policy/company"
-    found = synth("network", workspace=ISOLATED, network={"permissions_boundary": company})["resource"]
+    found = synth("network", workspace=ISOLATED, network={"permissions_boundary": company})[
+        "resource"
+    ]
     assert "aws_iam_policy" not in found
     assert f'"permissions_boundary" = "{company}"' in found["aws_s3_object"]["workspace"]["content"]
 
 
 def test_a_bound_that_iam_would_refuse_is_refused_first(synth: Any) -> None:
     with pytest.raises(Exception, match="too long"):
-        synth("network", workspace=ISOLATED, network={"data_buckets": [f"lake-{number}" for number in range(20)]})
+        synth(
+            "network",
+            workspace=ISOLATED,
+            network={"data_buckets": [f"lake-{number}" for number in range(20)]},
+        )
 
 
 @pytest.mark.parametrize(
@@ -190,8 +284,16 @@ def test_a_bound_that_iam_would_refuse_is_refused_first(synth: Any) -> None:
         (
             {
                 "vpc_id": "vpc-0123456789abcdef0",
-                "subnets": {"us-east-1a": {"scheduler": "subnet-0123456789abcdef0", "worker": "subnet-0123456789abcdef0"}},
-                "security_groups": {"scheduler": "sg-0123456789abcdef0", "worker": "sg-0123456789abcdef0"},
+                "subnets": {
+                    "us-east-1a": {
+                        "scheduler": "subnet-0123456789abcdef0",
+                        "worker": "subnet-0123456789abcdef0",
+                    }
+                },
+                "security_groups": {
+                    "scheduler": "sg-0123456789abcdef0",
+                    "worker": "sg-0123456789abcdef0",
+                },
             },
             "security_groups",
         ),

@@ -21,8 +21,12 @@ SERVICES = ["secretsmanager", "autoscaling", "ec2", "logs", "sts"]
 
 
 def addresses(document: Document) -> list[str]:
-    found = [f"{kind}.{name}" for kind, named in document.get("resource", {}).items() for name in named]
-    data = [f"data.{kind}.{name}" for kind, named in document.get("data", {}).items() for name in named]
+    found = [
+        f"{kind}.{name}" for kind, named in document.get("resource", {}).items() for name in named
+    ]
+    data = [
+        f"data.{kind}.{name}" for kind, named in document.get("data", {}).items() for name in named
+    ]
     return sorted(found + data)
 
 
@@ -32,7 +36,9 @@ def resource(document: Document, address: str) -> Any:
 
 
 def test_addresses_are_those_in_the_golden_list(network: Document, cluster: Document) -> None:
-    check_golden(GOLDEN, "\n".join(["# network", *addresses(network), "# etl", *addresses(cluster), ""]))
+    check_golden(
+        GOLDEN, "\n".join(["# network", *addresses(network), "# etl", *addresses(cluster), ""])
+    )
 
 
 def test_adding_a_zone_changes_no_other_zone(synth: Synth, network: Document) -> None:
@@ -40,16 +46,28 @@ def test_adding_a_zone_changes_no_other_zone(synth: Synth, network: Document) ->
     before = synth("network", zones={"us-east-1a": 0, "us-east-1b": 1})
 
     assert set(addresses(before)) < set(addresses(more))
-    for kind in ("aws_subnet", "aws_route_table", "aws_route", "aws_nat_gateway", "aws_route_table_association"):
+    for kind in (
+        "aws_subnet",
+        "aws_route_table",
+        "aws_route",
+        "aws_nat_gateway",
+        "aws_route_table_association",
+    ):
         for name, old in before["resource"][kind].items():
             assert more["resource"][kind][name] == old
 
 
 @pytest.mark.parametrize(
-    ("nat", "gateways"), [("none", []), ("single", ["nat-us-east-1b"]), ("per_zone", ["nat-us-east-1a", "nat-us-east-1b"])]
+    ("nat", "gateways"),
+    [
+        ("none", []),
+        ("single", ["nat-us-east-1b"]),
+        ("per_zone", ["nat-us-east-1a", "nat-us-east-1b"]),
+    ],
 )
 def test_nat_gateways_are_as_many_as_asked_for(synth: Synth, nat: str, gateways: list[str]) -> None:
-    # The single one lies in the zone with the lowest slot, so that it doesn't move when a zone is added in front.
+    # The single one lies in the zone with the lowest slot, so that it doesn't move when a zone is
+    # added in front.
     document = synth("network", zones={"us-east-1a": 1, "us-east-1b": 0}, network={"nat": nat})
 
     assert sorted(document["resource"].get("aws_nat_gateway", {})) == gateways
@@ -67,11 +85,19 @@ def routes(document: Document, subnet: str) -> Iterator[tuple[str, str]]:
 
 
 def reachable(document: Document, role: str, subnet: str) -> set[str]:
-    """Derive which of the services that hosts call a role's host reaches from a subnet: routes, endpoints and the firewall."""
+    """Derive which of the services that hosts call a role's host reaches from a subnet: routes,
+    endpoints and the firewall.
+    """
     group = f"${{aws_security_group.{role}.id}}"
-    out = [rule for rule in document["resource"]["aws_vpc_security_group_egress_rule"].values() if rule["security_group_id"] == group]
+    out = [
+        rule
+        for rule in document["resource"]["aws_vpc_security_group_egress_rule"].values()
+        if rule["security_group_id"] == group
+    ]
     https = any(rule.get("cidr_ipv4") == "0.0.0.0/0" and rule["from_port"] == 443 for rule in out)
-    inside = any(rule.get("cidr_ipv4") == resource(document, "aws_vpc.this")["cidr_block"] for rule in out)
+    inside = any(
+        rule.get("cidr_ipv4") == resource(document, "aws_vpc.this")["cidr_block"] for rule in out
+    )
     template = resource(document, f"aws_launch_template.{role}-x86_64")
     public = template["network_interfaces"][0]["associate_public_ip_address"] == "true"
     found = set()
@@ -87,7 +113,9 @@ def reachable(document: Document, role: str, subnet: str) -> set[str]:
         if rule["security_group_id"] == "${aws_security_group.endpoints.id}"
     }
     if inside and group in admitted:
-        found.update(name for name, endpoint in endpoints.items() if endpoint.get("private_dns_enabled"))
+        found.update(
+            name for name, endpoint in endpoints.items() if endpoint.get("private_dns_enabled")
+        )
     return found
 
 
@@ -100,7 +128,9 @@ def reachable(document: Document, role: str, subnet: str) -> set[str]:
         ({"nat": "none", "public_workers": True}, "public"),
     ],
 )
-def test_every_host_reaches_every_service_that_it_calls(synth: Synth, settings: dict[str, Any], kind: str) -> None:
+def test_every_host_reaches_every_service_that_it_calls(
+    synth: Synth, settings: dict[str, Any], kind: str
+) -> None:
     document = synth("network", network=settings)
 
     described = document["resource"]["aws_s3_object"]["workspace"]["content"]
@@ -127,11 +157,25 @@ def test_nothing_is_let_in_by_default(synth: Synth) -> None:
 
 
 def test_ingress_rules_are_named_by_what_they_say(synth: Synth) -> None:
-    rules = [{"cidr": "203.0.113.7/32", "ports": [8786, "8787-8788"]}, {"cidr": "2001:db8::/56", "description": "office"}]
-    turned = synth("network", network={"ingress": rules[::-1]})["resource"]["aws_vpc_security_group_ingress_rule"]
+    rules = [
+        {"cidr": "203.0.113.7/32", "ports": [8786, "8787-8788"]},
+        {"cidr": "2001:db8::/56", "description": "office"},
+    ]
+    turned = synth("network", network={"ingress": rules[::-1]})["resource"][
+        "aws_vpc_security_group_ingress_rule"
+    ]
 
-    assert synth("network", network={"ingress": rules})["resource"]["aws_vpc_security_group_ingress_rule"] == turned
-    named = {name: rule for name, rule in turned.items() if name.startswith("scheduler-from-") and name != "scheduler-from-worker"}
+    assert (
+        synth("network", network={"ingress": rules})["resource"][
+            "aws_vpc_security_group_ingress_rule"
+        ]
+        == turned
+    )
+    named = {
+        name: rule
+        for name, rule in turned.items()
+        if name.startswith("scheduler-from-") and name != "scheduler-from-worker"
+    }
     assert set(named) == {
         "scheduler-from-203_0_113_7_32-8786-8786",
         "scheduler-from-203_0_113_7_32-8787-8788",
@@ -182,7 +226,12 @@ def test_everything_that_can_be_tagged_is(network: Document, cluster: Document) 
             for name, body in named.items():
                 if "tags" in body:
                     assert body["tags"]["terradask:workspace"] == "default", f"{kind}.{name}"
-    untagged = {kind for kind, named in network["resource"].items() for body in named.values() if "tags" not in body}
+    untagged = {
+        kind
+        for kind, named in network["resource"].items()
+        for body in named.values()
+        if "tags" not in body
+    }
     assert untagged == {
         "aws_iam_role_policy",
         "aws_route",
@@ -205,15 +254,24 @@ def test_objects_carry_no_more_tags_than_s3_takes(synth: Synth) -> None:
 def test_smallest_networks_fit(synth: Synth) -> None:
     document = synth(
         "network",
-        network={"cidr": "127.64.0.0/24", "private_subnet_prefix_length": 26, "public_subnet_prefix_length": 28},
+        network={
+            "cidr": "127.64.0.0/24",
+            "private_subnet_prefix_length": 26,
+            "public_subnet_prefix_length": 28,
+        },
     )
-    blocks = [ip_network(subnet["cidr_block"]) for subnet in document["resource"]["aws_subnet"].values()]
+    blocks = [
+        ip_network(subnet["cidr_block"]) for subnet in document["resource"]["aws_subnet"].values()
+    ]
 
     assert all(block.subnet_of(ip_network("127.64.0.0/24")) for block in blocks)
 
 
 def test_descriptions_are_taken_as_they_stand(synth: Synth) -> None:
-    document = synth("network", network={"ingress": [{"cidr": "203.0.113.7/32", "description": "${path.module}"}]})
+    document = synth(
+        "network",
+        network={"ingress": [{"cidr": "203.0.113.7/32", "description": "${path.module}"}]},
+    )
     rules = document["resource"]["aws_vpc_security_group_ingress_rule"].values()
 
     assert "$${path.module}" in {rule["description"] for rule in rules}

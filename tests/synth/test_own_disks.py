@@ -1,4 +1,6 @@
-"""A cluster with disks of its own has launch templates of its own; everything else of them is the network's."""
+"""A cluster with disks of its own has launch templates of its own; everything else of them is the
+network's.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +16,9 @@ from terradask_stacks.settings import ClusterSettings, NetworkSettings, Workspac
 
 @pytest.fixture(scope="module")
 def stack(synth: Any) -> dict[str, Any]:
-    document: dict[str, Any] = synth("etl", cluster={"worker_disk_size": 200, "worker_disk_throughput": 800})
+    document: dict[str, Any] = synth(
+        "etl", cluster={"worker_disk_size": 200, "worker_disk_throughput": 800}
+    )
     return document
 
 
@@ -23,7 +27,9 @@ def test_only_the_role_whose_disks_differ_has_a_template_of_its_own(stack: dict[
     assert set(resources["aws_launch_template"]) == {"worker-x86_64"}
     assert not {"aws_iam_role", "aws_security_group", "aws_iam_instance_profile"} & resources.keys()
     used = {
-        name: group["mixed_instances_policy"]["launch_template"]["launch_template_specification"]["launch_template_id"]
+        name: group["mixed_instances_policy"]["launch_template"]["launch_template_specification"][
+            "launch_template_id"
+        ]
         for name, group in resources["aws_autoscaling_group"].items()
     }
     assert used["workers"] == "${aws_launch_template.worker-x86_64.id}"
@@ -33,10 +39,18 @@ def test_only_the_role_whose_disks_differ_has_a_template_of_its_own(stack: dict[
 def test_the_template_is_the_networks_but_for_the_disk(stack: dict[str, Any]) -> None:
     template = stack["resource"]["aws_launch_template"]["worker-x86_64"]
     assert template["name"] == "terradask-default.etl-worker"
-    assert template["tags"].items() >= {"terradask:workspace": "default", "terradask:cluster": "etl"}.items()
+    assert (
+        template["tags"].items()
+        >= {"terradask:workspace": "default", "terradask:cluster": "etl"}.items()
+    )
     disk = template["block_device_mappings"][0]["ebs"]
     # 0.25 MiB/s for each of its IOPS.
-    assert (disk["volume_size"], disk["throughput"], disk["iops"], disk["encrypted"]) == (200, 800, 3200, "true")
+    assert (disk["volume_size"], disk["throughput"], disk["iops"], disk["encrypted"]) == (
+        200,
+        800,
+        3200,
+        "true",
+    )
     for expression, path in (
         (template["iam_instance_profile"]["name"], "instance_profiles.worker"),
         (template["network_interfaces"][0]["security_groups"][0], "security_groups.worker"),
@@ -53,20 +67,35 @@ def test_a_group_of_workers_has_disks_of_its_own_or_the_clusters(synth: Any) -> 
     for own, isolation, expected in (
         ({}, "workspace", {"worker-big", "worker-fast"}),
         ({"worker_disk_size": 200}, "workspace", {"worker", "worker-big", "worker-fast"}),
-        ({"worker_disk_size": 200}, "cluster", {"scheduler", "worker", "worker-big", "worker-fast"}),
+        (
+            {"worker_disk_size": 200},
+            "cluster",
+            {"scheduler", "worker", "worker-big", "worker-fast"},
+        ),
     ):
         cluster = {**own, "worker_groups": {"big": big, "fast": fast, "plain": plain}}
         resources = synth("etl", workspace={"isolation": isolation}, cluster=cluster)["resource"]
-        templates = {name.removesuffix("-x86_64"): template for name, template in resources["aws_launch_template"].items()}
+        templates = {
+            name.removesuffix("-x86_64"): template
+            for name, template in resources["aws_launch_template"].items()
+        }
         assert templates.keys() == expected
         assert templates["worker-big"]["name"] == "terradask-default.etl-worker-big"
-        disks = {name: template["block_device_mappings"][0]["ebs"] for name, template in templates.items()}
+        disks = {
+            name: template["block_device_mappings"][0]["ebs"]
+            for name, template in templates.items()
+        }
         assert disks["worker-big"]["volume_size"] == 500
-        assert ("throughput" in disks["worker-big"], disks["worker-fast"]["throughput"]) == (False, 250)
+        assert ("throughput" in disks["worker-big"], disks["worker-fast"]["throughput"]) == (
+            False,
+            250,
+        )
         size = disks["worker-fast"]["volume_size"]
         assert size == 200 if own else "disk_size_gib" in str(size)
         used = {
-            name: group["mixed_instances_policy"]["launch_template"]["launch_template_specification"]["launch_template_id"]
+            name: group["mixed_instances_policy"]["launch_template"][
+                "launch_template_specification"
+            ]["launch_template_id"]
             for name, group in resources["aws_autoscaling_group"].items()
         }
         assert used["big"] == "${aws_launch_template.worker-big-x86_64.id}"
@@ -81,19 +110,29 @@ def test_the_network_has_to_let_it(stack: dict[str, Any], synth: Any) -> None:
         if "cluster_launch_templates" in one["condition"]
     ]
     assert "worker_disk_size, worker_disk_throughput takes" in message
-    for plain in (synth("etl"), synth("etl", workspace={"isolation": "cluster"}, cluster={"worker_disk_size": 200})):
+    for plain in (
+        synth("etl"),
+        synth("etl", workspace={"isolation": "cluster"}, cluster={"worker_disk_size": 200}),
+    ):
         assert "cluster_launch_templates" not in json.dumps(plain)
 
 
 def test_an_isolated_clusters_templates_have_its_disks(synth: Any) -> None:
-    resources = synth("etl", workspace={"isolation": "cluster"}, cluster={"scheduler_disk_size": 20})["resource"]["aws_launch_template"]
+    resources = synth(
+        "etl", workspace={"isolation": "cluster"}, cluster={"scheduler_disk_size": 20}
+    )["resource"]["aws_launch_template"]
     assert resources["scheduler-x86_64"]["block_device_mappings"][0]["ebs"]["volume_size"] == 20
-    assert "disk_size_gib" in str(resources["worker-x86_64"]["block_device_mappings"][0]["ebs"]["volume_size"])
+    assert "disk_size_gib" in str(
+        resources["worker-x86_64"]["block_device_mappings"][0]["ebs"]["volume_size"]
+    )
 
 
 def test_workspace_json_says_whether(synth: Any) -> None:
     document = synth("network", network={"cluster_launch_templates": True})
-    assert '"cluster_launch_templates" = true' in document["resource"]["aws_s3_object"]["workspace"]["content"]
+    assert (
+        '"cluster_launch_templates" = true'
+        in document["resource"]["aws_s3_object"]["workspace"]["content"]
+    )
 
 
 def test_disks_are_refused_by_name_where_the_network_lets_no_cluster_have_its_own() -> None:
@@ -103,17 +142,26 @@ def test_disks_are_refused_by_name_where_the_network_lets_no_cluster_have_its_ow
     with pytest.raises(SettingsError) as caught:
         check_own_templates(workspace, network, grouped)
     (finding,) = caught.value.findings
-    assert (finding.where, finding.allowed) == ("cluster.worker_groups.gpu.disk_size", "network.cluster_launch_templates = true")
+    assert (finding.where, finding.allowed) == (
+        "cluster.worker_groups.gpu.disk_size",
+        "network.cluster_launch_templates = true",
+    )
     with pytest.raises(SettingsError) as caught:
         check_own_templates(workspace, network, own)
-    assert [finding.where for finding in caught.value.findings] == ["cluster.worker_disk_size", "cluster.scheduler_disk_size"]
+    assert [finding.where for finding in caught.value.findings] == [
+        "cluster.worker_disk_size",
+        "cluster.scheduler_disk_size",
+    ]
     assert "network.worker_disk_size_gib, for all clusters" in str(caught.value.findings[0].allowed)
     check_own_templates(workspace, network, ClusterSettings())
     check_own_templates(WorkspaceSettings(isolation="cluster"), network, own)
     check_own_templates(workspace, NetworkSettings(cluster_launch_templates=True), own)
 
 
-@pytest.mark.parametrize("said", [{"worker_disk_size": 7}, {"worker_disk_throughput": 100}, {"worker_disk_throughput": 1001}])
+@pytest.mark.parametrize(
+    "said",
+    [{"worker_disk_size": 7}, {"worker_disk_throughput": 100}, {"worker_disk_throughput": 1001}],
+)
 def test_disks_that_there_are_not_are_refused(said: dict[str, int]) -> None:
     with pytest.raises(ValueError, match="disk"):
         ClusterSettings(**said)

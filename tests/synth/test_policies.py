@@ -22,20 +22,27 @@ VARIANTS: dict[str, dict[str, Any]] = {
         "interface_endpoints": ["secretsmanager", "autoscaling", "ec2", "logs", "sts"],
     },
     "ARM": {"architectures": ["x86_64", "arm64"]},
-    "ingress": {"ingress": [{"cidr": "203.0.113.7/32"}, {"cidr": "2001:db8::/56", "ports": [8786]}]},
+    "ingress": {
+        "ingress": [{"cidr": "203.0.113.7/32"}, {"cidr": "2001:db8::/56", "ports": [8786]}]
+    },
     "data": {"data_buckets": ["lake/raw", "results"]},
     "private, as a company prescribes": {
         "public_schedulers": False,
         "flow_logs": True,
         "dual_stack": True,
-        "kms_key_arn": "arn:aws:kms:us-east-1:123456789012:key/0123abcd-01ab-23cd-45ef-0123456789ab",
+        "kms_key_arn": (
+            "arn:aws:kms:us-east-1:123456789012:key/0123abcd-01ab-23cd-45ef-0123456789ab"
+        ),
         "permissions_boundary": "arn:aws:iam::123456789012:policy/boundary",
         "role_path": "/platform/",
         "role_name_prefix": "acme-",
     },
     "a given VPC": {
         "vpc_id": "vpc-0123456789abcdef0",
-        "subnets": {zone: {"scheduler": "subnet-00000000", "worker": "subnet-00000001"} for zone in ("us-east-1a", "us-east-1b")},
+        "subnets": {
+            zone: {"scheduler": "subnet-00000000", "worker": "subnet-00000001"}
+            for zone in ("us-east-1a", "us-east-1b")
+        },
     },
 }
 
@@ -44,11 +51,15 @@ VARIANTS: dict[str, dict[str, Any]] = {
 def test_the_network_keeps_every_policy(synth: Callable[..., Document], variant: str) -> None:
     document = synth("network", network=VARIANTS[variant])
 
-    assert {policy.__name__: policy(document) for policy in ALL} == {policy.__name__: [] for policy in ALL}
+    assert {policy.__name__: policy(document) for policy in ALL} == {
+        policy.__name__: [] for policy in ALL
+    }
 
 
 def test_a_cluster_keeps_every_policy(cluster: Document) -> None:
-    assert {policy.__name__: policy(cluster) for policy in ALL} == {policy.__name__: [] for policy in ALL}
+    assert {policy.__name__: policy(cluster) for policy in ALL} == {
+        policy.__name__: [] for policy in ALL
+    }
 
 
 def test_public_workers_are_the_one_exception(synth: Callable[..., Document]) -> None:

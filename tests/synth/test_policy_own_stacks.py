@@ -14,8 +14,13 @@ from .policy_forms import FORMS, Document, found
 NETWORKS: dict[str, dict[str, Any]] = {
     "defaults": {},
     "one NAT gateway per zone": {"nat": "per_zone"},
-    "endpoints alone": {"nat": "none", "interface_endpoints": ["secretsmanager", "autoscaling", "ec2", "logs", "sts"]},
-    "ingress": {"ingress": [{"cidr": "203.0.113.7/32"}, {"cidr": "2001:db8::/56", "ports": [8786]}]},
+    "endpoints alone": {
+        "nat": "none",
+        "interface_endpoints": ["secretsmanager", "autoscaling", "ec2", "logs", "sts"],
+    },
+    "ingress": {
+        "ingress": [{"cidr": "203.0.113.7/32"}, {"cidr": "2001:db8::/56", "ports": [8786]}]
+    },
     "data": {"data_buckets": ["lake/raw", "results"]},
     "private schedulers": {"public_schedulers": False},
     "flow logs, IPv6": {"flow_logs": True, "dual_stack": True},
@@ -24,15 +29,27 @@ NETWORKS: dict[str, dict[str, Any]] = {
         "session_manager": True,
         "nat": "none",
         "public_schedulers": False,
-        "interface_endpoints": ["secretsmanager", "autoscaling", "ec2", "logs", "sts", "ssm", "ssmmessages"],
+        "interface_endpoints": [
+            "secretsmanager",
+            "autoscaling",
+            "ec2",
+            "logs",
+            "sts",
+            "ssm",
+            "ssmmessages",
+        ],
     },
-    "a customer's key": {"kms_key_arn": "arn:aws:kms:us-east-1:123456789012:key/0123abcd-01ab-23cd-45ef-0123456789ab"},
+    "a customer's key": {
+        "kms_key_arn": "arn:aws:kms:us-east-1:123456789012:key/0123abcd-01ab-23cd-45ef-0123456789ab"
+    },
 }
 
 
 @pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize("variant", NETWORKS)
-def test_our_own_network_has_no_findings(synth: Callable[..., Document], variant: str, form: str) -> None:
+def test_our_own_network_has_no_findings(
+    synth: Callable[..., Document], variant: str, form: str
+) -> None:
     assert found(FORMS[form](synth("network", network=NETWORKS[variant]))) == []
 
 
@@ -42,7 +59,9 @@ def test_our_own_cluster_has_no_findings(cluster: Document, form: str) -> None:
 
 
 @pytest.mark.parametrize("form", FORMS)
-def test_public_workers_are_told_and_stop_nothing(synth: Callable[..., Document], form: str) -> None:
+def test_public_workers_are_told_and_stop_nothing(
+    synth: Callable[..., Document], form: str
+) -> None:
     told = found(FORMS[form](synth("network", network={"public_workers": True})))
 
     assert [(finding.check, finding.severity, finding.address) for finding in told] == [
@@ -51,9 +70,13 @@ def test_public_workers_are_told_and_stop_nothing(synth: Callable[..., Document]
 
 
 @pytest.mark.parametrize("form", FORMS)
-def test_the_whole_internet_is_told_where_a_setting_means_it(synth: Callable[..., Document], form: str) -> None:
+def test_the_whole_internet_is_told_where_a_setting_means_it(
+    synth: Callable[..., Document], form: str
+) -> None:
     rules = [{"cidr": "0.0.0.0/0"}, {"cidr": "::/0"}]
-    opened = FORMS[form](synth("network", network={"ingress": rules, "allow_ingress_from_anywhere": True}))
+    opened = FORMS[form](
+        synth("network", network={"ingress": rules, "allow_ingress_from_anywhere": True})
+    )
 
     told = found(opened, open_to_anywhere=True)
     assert [(finding.check, finding.severity) for finding in told] == [("P2", "warning")] * 2
@@ -65,11 +88,22 @@ def test_a_setting_for_everybody_means_no_halves_and_no_ssh(network: Document, f
     for check, defect in (("P2", "half of everybody"), ("P4", "SSH")):
         seeded = copy.deepcopy(network)
         SEEDS[check][defect](seeded)
-        assert (check, "error") in {(finding.check, finding.severity) for finding in found(FORMS[form](seeded), open_to_anywhere=True)}
+        assert (check, "error") in {
+            (finding.check, finding.severity)
+            for finding in found(FORMS[form](seeded), open_to_anywhere=True)
+        }
 
 
 @pytest.mark.parametrize("form", FORMS)
-def test_a_cluster_that_opens_ssh_is_stopped_until_somebody_waives_it(synth: Callable[..., Document], form: str) -> None:
-    opened = synth("etl", workspace={"isolation": "cluster"}, cluster={"allow_ingress_from": "203.0.113.7/32", "allow_ssh": True})
+def test_a_cluster_that_opens_ssh_is_stopped_until_somebody_waives_it(
+    synth: Callable[..., Document], form: str
+) -> None:
+    opened = synth(
+        "etl",
+        workspace={"isolation": "cluster"},
+        cluster={"allow_ingress_from": "203.0.113.7/32", "allow_ssh": True},
+    )
 
-    assert {(finding.check, finding.severity) for finding in found(FORMS[form](opened))} >= {("P4", "error")}
+    assert {(finding.check, finding.severity) for finding in found(FORMS[form](opened))} >= {
+        ("P4", "error")
+    }

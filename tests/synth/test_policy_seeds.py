@@ -1,4 +1,6 @@
-"""P8: every defect that is planted into our own stacks is found, in the stack as it is synthesised and in a plan of it."""
+"""P8: every defect that is planted into our own stacks is found, in the stack as it is synthesised
+and in a plan of it.
+"""
 
 from __future__ import annotations
 
@@ -20,15 +22,23 @@ CASES = [(check, defect) for check, defects in SEEDS.items() for defect in defec
 
 
 @pytest.mark.parametrize("form", FORMS)
-@pytest.mark.parametrize(("check", "defect"), CASES, ids=[f"{check}-{defect}" for check, defect in CASES])
+@pytest.mark.parametrize(
+    ("check", "defect"), CASES, ids=[f"{check}-{defect}" for check, defect in CASES]
+)
 def test_a_planted_defect_is_found(network: Document, check: str, defect: str, form: str) -> None:
     seeded = copy.deepcopy(network)
     SEEDS[check][defect](seeded)
 
     told = found(FORMS[form](seeded))
 
-    assert (check, "warning" if defect in TOLD_ONLY else "error") in {(finding.check, finding.severity) for finding in told}
-    assert not [finding for finding in told if any(secret in str(finding) for secret in (ACCESS_KEY, PEM, "correct-horse", "hunter2"))]
+    assert (check, "warning" if defect in TOLD_ONLY else "error") in {
+        (finding.check, finding.severity) for finding in told
+    }
+    assert not [
+        finding
+        for finding in told
+        if any(secret in str(finding) for secret in (ACCESS_KEY, PEM, "correct-horse", "hunter2"))
+    ]
 
 
 def test_every_check_has_defects_and_the_documentation_counts_them() -> None:
@@ -41,7 +51,9 @@ def test_every_check_has_defects_and_the_documentation_counts_them() -> None:
 
 
 @pytest.mark.parametrize("form", FORMS)
-def test_the_three_defects_that_scanners_pass_are_found_together(network: Document, form: str) -> None:
+def test_the_three_defects_that_scanners_pass_are_found_together(
+    network: Document, form: str
+) -> None:
     seeded = copy.deepcopy(network)
     boots_with(f"export KEY={ACCESS_KEY}\n{PEM}")(seeded)
     template(seeded)["block_device_mappings"][0]["ebs"].update(encrypted="false")
@@ -49,30 +61,56 @@ def test_the_three_defects_that_scanners_pass_are_found_together(network: Docume
 
     told = [(finding.check, finding.severity) for finding in found(FORMS[form](seeded))]
 
-    assert told == [("P1", "error"), ("P1", "error"), ("P2", "error"), ("P2", "error"), ("P3", "error")]
+    assert told == [
+        ("P1", "error"),
+        ("P1", "error"),
+        ("P2", "error"),
+        ("P2", "error"),
+        ("P3", "error"),
+    ]
 
 
 @pytest.mark.parametrize("form", FORMS)
-def test_a_password_in_a_clusters_environment_is_found(synth: Callable[..., Document], form: str) -> None:
-    told = found(FORMS[form](synth("etl", cluster={"environ": {"DB_PASSWORD": "correct-horse", "OMP_NUM_THREADS": "1"}})))
+def test_a_password_in_a_clusters_environment_is_found(
+    synth: Callable[..., Document], form: str
+) -> None:
+    told = found(
+        FORMS[form](
+            synth(
+                "etl", cluster={"environ": {"DB_PASSWORD": "correct-horse", "OMP_NUM_THREADS": "1"}}
+            )
+        )
+    )
 
-    assert [(finding.check, finding.address) for finding in told] == [("P5", "aws_s3_object.descriptor")]
+    assert [(finding.check, finding.address) for finding in told] == [
+        ("P5", "aws_s3_object.descriptor")
+    ]
     assert "content.settings.environ.DB_PASSWORD" in told[0].message
     assert "correct-horse" not in str(told)
 
 
 @pytest.mark.parametrize("form", FORMS)
-def test_roles_carry_the_boundary_and_the_name_that_the_settings_demand(network: Document, form: str) -> None:
+def test_roles_carry_the_boundary_and_the_name_that_the_settings_demand(
+    network: Document, form: str
+) -> None:
     bounded = copy.deepcopy(network)
     for role in bounded["resource"]["aws_iam_role"].values():
         role["permissions_boundary"] = BOUNDARY
     ours = RoleRules(permissions_boundary=BOUNDARY, name_prefix="terradask-")
 
     assert found(FORMS[form](bounded), role_rules=ours) == []
-    assert [finding.check for finding in found(FORMS[form](network), role_rules=ours)] == ["P6", "P6"]
-    assert [finding.check for finding in found(FORMS[form](bounded), role_rules=RoleRules(name_prefix="acme-"))] == ["P6", "P6"]
+    assert [finding.check for finding in found(FORMS[form](network), role_rules=ours)] == [
+        "P6",
+        "P6",
+    ]
+    assert [
+        finding.check
+        for finding in found(FORMS[form](bounded), role_rules=RoleRules(name_prefix="acme-"))
+    ] == ["P6", "P6"]
 
 
 @pytest.mark.parametrize("form", FORMS)
-def test_a_policy_that_keeps_others_from_a_secret_opens_nothing(synth: Callable[..., Document], form: str) -> None:
+def test_a_policy_that_keeps_others_from_a_secret_opens_nothing(
+    synth: Callable[..., Document], form: str
+) -> None:
     assert found(FORMS[form](synth("etl", cluster={"private_to_creator": True}))) == []

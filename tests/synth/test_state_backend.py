@@ -8,8 +8,12 @@ from typing import Any
 KEY = "arn:aws:kms:eu-west-1:123456789012:key/1234abcd-12ab-34cd-56ef-1234567890ab"
 
 
-def test_in_s3_it_is_encrypted_locked_natively_and_lies_under_the_workspaces_name(synth: Callable[..., dict[str, Any]]):
-    backend = synth("network", workspace={"name": "blue"}, state={"backend": "s3"})["terraform"]["backend"]
+def test_in_s3_it_is_encrypted_locked_natively_and_lies_under_the_workspaces_name(
+    synth: Callable[..., dict[str, Any]],
+):
+    backend = synth("network", workspace={"name": "blue"}, state={"backend": "s3"})["terraform"][
+        "backend"
+    ]
     expected = {
         "bucket": "terradask-state-123456789012-us-east-1",
         "key": "workspaces/blue/network.tfstate",
@@ -23,7 +27,12 @@ def test_in_s3_it_is_encrypted_locked_natively_and_lies_under_the_workspaces_nam
     assert given == {"s3": {**expected, "bucket": "ours", "kms_key_id": KEY}}
 
 
-def test_a_clusters_state_lies_in_the_workspaces_bucket_whatever_the_setting(synth: Callable[..., dict[str, Any]]):
-    backends = [synth("etl", state={"backend": backend})["terraform"]["backend"] for backend in ("local", "s3")]
+def test_a_clusters_state_lies_in_the_workspaces_bucket_whatever_the_setting(
+    synth: Callable[..., dict[str, Any]],
+):
+    backends = [
+        synth("etl", state={"backend": backend})["terraform"]["backend"]
+        for backend in ("local", "s3")
+    ]
     assert backends[0] == backends[1]
     assert backends[0]["s3"]["use_lockfile"] is True

@@ -1,4 +1,6 @@
-"""Synthesis as a whole: the same bytes every time, folders that Terraform and the cdktf command take, a cache that needs no Node."""
+"""Synthesis as a whole: the same bytes every time, folders that Terraform and the cdktf command
+take, a cache that needs no Node.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +22,11 @@ from terradask_stacks.synthesis import LOCK_HCL, synthesize
 ROOT = Path(__file__).parents[2]
 
 LOCK = LockFile(
-    network=NetworkLock(account="123456789012", zones={"us-east-1b": 1, "us-east-1a": 0}, image_ids={"x86_64": "ami-12c6146b"}),
+    network=NetworkLock(
+        account="123456789012",
+        zones={"us-east-1b": 1, "us-east-1a": 0},
+        image_ids={"x86_64": "ami-12c6146b"},
+    ),
     clusters={
         "etl": ClusterLock(
             account="123456789012",
@@ -40,7 +46,8 @@ from terradask_stacks.settings import ClusterSettings, Settings
 from terradask_stacks.synthesis import synthesize
 folder = Path(sys.argv[1])
 synthesize(
-    Settings(), read_lock(folder / "lock.json"), out_dir=folder / sys.argv[2], clusters={"etl": ClusterSettings()},
+    Settings(), read_lock(folder / "lock.json"), out_dir=folder / sys.argv[2],
+    clusters={"etl": ClusterSettings()},
     cache_dir=folder / "cache",
 )
 print("cdktf" in sys.modules, "jsii" in sys.modules)
@@ -49,14 +56,18 @@ print("cdktf" in sys.modules, "jsii" in sys.modules)
 
 def digests(folder: Path) -> dict[str, str]:
     return {
-        str(path.relative_to(folder)): hashlib.sha256(path.read_bytes()).hexdigest() for path in sorted(folder.rglob("*")) if path.is_file()
+        str(path.relative_to(folder)): hashlib.sha256(path.read_bytes()).hexdigest()
+        for path in sorted(folder.rglob("*"))
+        if path.is_file()
     }
 
 
 def test_the_same_settings_give_the_same_bytes(tmp_path: Path) -> None:
     for name in ("once", "again"):
         synthesize(Settings(), LOCK, out_dir=tmp_path / name, clusters=CLUSTERS)
-    alone = synthesize(Settings(), LOCK, out_dir=tmp_path / "alone", stacks=["etl"], clusters=CLUSTERS)
+    alone = synthesize(
+        Settings(), LOCK, out_dir=tmp_path / "alone", stacks=["etl"], clusters=CLUSTERS
+    )
 
     assert digests(tmp_path / "once") == digests(tmp_path / "again")
     text = (alone["etl"] / "cdk.tf.json").read_bytes()
@@ -69,7 +80,12 @@ def test_a_kept_result_needs_no_node_and_no_framework(tmp_path: Path) -> None:
     write_lock(tmp_path / "lock.json", LOCK)
 
     def run(out: str) -> str:
-        done = subprocess.run([sys.executable, "-c", PROGRAM, str(tmp_path), out], capture_output=True, text=True, check=True)
+        done = subprocess.run(
+            [sys.executable, "-c", PROGRAM, str(tmp_path), out],
+            capture_output=True,
+            text=True,
+            check=True,
+        )
         assert done.stderr == ""
         return done.stdout.strip()
 
@@ -81,7 +97,14 @@ def test_a_kept_result_needs_no_node_and_no_framework(tmp_path: Path) -> None:
 
 def test_a_damaged_result_is_made_again(tmp_path: Path) -> None:
     def run(out: str) -> dict[str, str]:
-        synthesize(Settings(), LOCK, out_dir=tmp_path / out, stacks=["etl"], clusters=CLUSTERS, cache_dir=tmp_path / "cache")
+        synthesize(
+            Settings(),
+            LOCK,
+            out_dir=tmp_path / out,
+            stacks=["etl"],
+            clusters=CLUSTERS,
+            cache_dir=tmp_path / "cache",
+        )
         return digests(tmp_path / out)
 
     first = run("first")
@@ -120,7 +143,10 @@ def test_folders_are_what_terraform_and_the_command_take(tmp_path: Path) -> None
 
     assert folders == {"network": tmp_path / "stacks/network", "etl": tmp_path / "stacks/etl"}
     assert manifest["version"] == "0.21.0"
-    assert {name: entry["dependencies"] for name, entry in manifest["stacks"].items()} == {"network": [], "etl": ["network"]}
+    assert {name: entry["dependencies"] for name, entry in manifest["stacks"].items()} == {
+        "network": [],
+        "etl": ["network"],
+    }
     for name, folder in folders.items():
         assert tmp_path / manifest["stacks"][name]["synthesizedStackPath"] == folder / "cdk.tf.json"
         assert (folder / ".terraform.lock.hcl").read_bytes() == LOCK_HCL.read_bytes()
@@ -139,14 +165,24 @@ def test_the_manifest_is_the_one_that_the_framework_writes(tmp_path: Path) -> No
     app.synth()
     synthesize(Settings(), LOCK, out_dir=tmp_path / "ours", clusters=CLUSTERS)
 
-    theirs, ours = (json.loads((tmp_path / who / "manifest.json").read_text()) for who in ("theirs", "ours"))
+    theirs, ours = (
+        json.loads((tmp_path / who / "manifest.json").read_text()) for who in ("theirs", "ours")
+    )
     assert ours == theirs
 
 
 def test_the_networks_state_is_beside_the_output_or_where_it_is_told(tmp_path: Path) -> None:
     def path(state_dir: Path | None) -> str:
-        folder = synthesize(Settings(), LOCK, out_dir=tmp_path / "cdktf.out", stacks=["network"], state_dir=state_dir)["network"]
-        text: str = json.loads((folder / "cdk.tf.json").read_text())["terraform"]["backend"]["local"]["path"]
+        folder = synthesize(
+            Settings(),
+            LOCK,
+            out_dir=tmp_path / "cdktf.out",
+            stacks=["network"],
+            state_dir=state_dir,
+        )["network"]
+        text: str = json.loads((folder / "cdk.tf.json").read_text())["terraform"]["backend"][
+            "local"
+        ]["path"]
         return str((folder / text).resolve())
 
     assert path(None) == str(tmp_path / ".terradask/state/network.tfstate")
@@ -161,7 +197,10 @@ REFUSED: dict[str, tuple[type[Exception], dict[str, Any]]] = {
     "terradask plan network": (LockError, {"lock": LockFile(), "stacks": ["network"]}),
     "terradask plan etl": (LockError, {"lock": LockFile(), "stacks": ["etl"]}),
     "allowed: network, etl": (SynthesisError, {"stacks": ["nightly"]}),
-    "cluster.scheduler_port": (SettingsError, {"clusters": {"etl": ClusterSettings(scheduler_port=443)}}),
+    "cluster.scheduler_port": (
+        SettingsError,
+        {"clusters": {"etl": ClusterSettings(scheduler_port=443)}},
+    ),
 }
 
 
@@ -177,7 +216,9 @@ def test_what_can_not_be_made_says_what_to_do(tmp_path: Path, says: str) -> None
 def test_what_the_framework_refuses_is_an_error_of_ours() -> None:
     from terradask_stacks.app import ClusterInputs, render
 
-    inputs = ClusterInputs(settings=Settings(), cluster=ClusterSettings(), lock=LOCK.clusters["etl"])
+    inputs = ClusterInputs(
+        settings=Settings(), cluster=ClusterSettings(), lock=LOCK.clusters["etl"]
+    )
 
     with pytest.raises(SynthesisError, match="can't be synthesised") as error:
         render({"a name": inputs})
@@ -191,11 +232,18 @@ def test_a_name_that_is_put_in_gives_what_a_synthesis_under_it_gives(tmp_path: P
     lock = LockFile(clusters=dict.fromkeys(clusters, LOCK.clusters["etl"]))
     written = synthesize(settings, lock, out_dir=tmp_path, stacks=list(clusters), clusters=clusters)
 
-    inputs = {name: ClusterInputs(settings=settings, cluster=cluster, lock=lock.clusters[name]) for name, cluster in clusters.items()}
-    assert {name: (folder / "cdk.tf.json").read_text() for name, folder in written.items()} == render(inputs)
+    inputs = {
+        name: ClusterInputs(settings=settings, cluster=cluster, lock=lock.clusters[name])
+        for name, cluster in clusters.items()
+    }
+    assert {
+        name: (folder / "cdk.tf.json").read_text() for name, folder in written.items()
+    } == render(inputs)
 
 
-def test_clusters_that_differ_in_their_names_alone_are_synthesised_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_clusters_that_differ_in_their_names_alone_are_synthesised_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     rendered: list[str] = []
 
     def counting(stacks: Any) -> dict[str, str]:
@@ -207,7 +255,14 @@ def test_clusters_that_differ_in_their_names_alone_are_synthesised_once(tmp_path
     lock = LockFile(clusters=dict.fromkeys([*clusters, "d"], LOCK.clusters["etl"]))
 
     def run(settings: Settings, out: str) -> dict[str, str]:
-        written = synthesize(settings, lock, out_dir=tmp_path / out, clusters=clusters, stacks=list(clusters), cache_dir=tmp_path / "cache")
+        written = synthesize(
+            settings,
+            lock,
+            out_dir=tmp_path / out,
+            clusters=clusters,
+            stacks=list(clusters),
+            cache_dir=tmp_path / "cache",
+        )
         return {name: (folder / "cdk.tf.json").read_text() for name, folder in written.items()}
 
     assert run(Settings(), "one") == {name: f"of {name}" for name in clusters}
@@ -220,7 +275,9 @@ def test_clusters_that_differ_in_their_names_alone_are_synthesised_once(tmp_path
     assert rendered[2:] == ["a", "b", "c", "d"]
 
 
-def test_what_cannot_be_synthesised_is_told_by_the_names_that_were_given(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_cannot_be_synthesised_is_told_by_the_names_that_were_given(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def failing(stacks: Any) -> dict[str, str]:
         raise SynthesisError("the stacks can't be synthesised", given=", ".join(stacks))
 

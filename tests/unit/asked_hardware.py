@@ -50,24 +50,39 @@ class Asked(Exception):
 
 
 def known() -> Catalog:
-    """The catalog, with the type of one V100 that the documents name and that the region has no longer."""
+    """The catalog, with the type of one V100 that the documents name and that the region has no
+    longer.
+    """
     found = catalog()
     of_v100 = found.types["p3dn.24xlarge"]
-    one = replace(of_v100, name="p3.2xlarge", vcpus=8, memory_mib=61 * 1024, gpus=Gpus(1, "V100", "NVIDIA", 16384), local_disk_gb=0)
+    one = replace(
+        of_v100,
+        name="p3.2xlarge",
+        vcpus=8,
+        memory_mib=61 * 1024,
+        gpus=Gpus(1, "V100", "NVIDIA", 16384),
+        local_disk_gb=0,
+    )
     zones = {zone: names | {one.name} for zone, names in found.zones.items()}
     return replace(found, types={**found.types, one.name: one}, zones=zones)
 
 
 def stop_before_aws(monkeypatch: pytest.MonkeyPatch, folder: Path) -> None:
-    """Let `Cluster` come as far as what it asks for, and answer questions to AWS out of the catalog."""
+    """Let `Cluster` come as far as what it asks for, and answer questions to AWS out of the
+    catalog.
+    """
 
     def run(provisioner: Any) -> None:
-        cluster = load_settings(folder, environ={}, dask_config={}, overrides=provisioner._overrides()).settings.cluster_named("etl")
+        cluster = load_settings(
+            folder, environ={}, dask_config={}, overrides=provisioner._overrides()
+        ).settings.cluster_named("etl")
         place = Place("123456789012", "aws", frozenset(ZONES), frozenset({"x86_64", "arm64"}))
         raise Asked(cluster, resolve_cluster(cluster, place, Aws("us-east-1")))
 
     def named(_aws: Aws, names: set[str], default: set[str], zones: Any) -> Catalog:
-        return replace(known(), zones={zone: known().zones[zone] & {*names, *default} for zone in zones})
+        return replace(
+            known(), zones={zone: known().zones[zone] & {*names, *default} for zone in zones}
+        )
 
     (folder / "terradask.toml").touch()
     monkeypatch.setattr(Provisioner, "run", run)
@@ -89,12 +104,28 @@ def refused(**arguments: Any) -> TerradaskError:
 
 def descriptor(asked: Asked) -> Descriptor:
     groups = {
-        group.key: {"autoscaling_group": group.key, "role": group.role, "max_size": group.max_size, "market": group.market}
+        group.key: {
+            "autoscaling_group": group.key,
+            "role": group.role,
+            "max_size": group.max_size,
+            "market": group.market,
+        }
         | ({"worker_group": group.worker_group} if group.worker_group else {})
         for group in groups_of(asked.settings, asked.lock)
     }
-    facts = {"workspace": "default", "cluster": "etl", "region": "us-east-1", "bucket": "b", "zone": asked.lock.zone, "secret_id": "s"}
-    documents = {"settings": asked.settings.model_dump(mode="json"), "lock": asked.lock.model_dump(mode="json"), "worker": {}}
+    facts = {
+        "workspace": "default",
+        "cluster": "etl",
+        "region": "us-east-1",
+        "bucket": "b",
+        "zone": asked.lock.zone,
+        "secret_id": "s",
+    }
+    documents = {
+        "settings": asked.settings.model_dump(mode="json"),
+        "lock": asked.lock.model_dump(mode="json"),
+        "worker": {},
+    }
     return read_descriptor({"format": 1, **facts, "groups": groups, **documents})
 
 

@@ -19,14 +19,24 @@ IN_SUITE, IN_SOAK = 20, 2000
 PLANTED = "correct-horse-battery-staple"
 PLAIN = st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=12)
 VALUES = st.recursive(
-    PLAIN, lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=8), inner, max_size=3), max_leaves=6
+    PLAIN,
+    lambda inner: (
+        st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=8), inner, max_size=3)
+    ),
+    max_leaves=6,
 )
 TEXTS = st.text(max_size=40) | st.text(string.printable, max_size=40)
 
 
 def paths(node: Any, path: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
     """Return where something stands in a document."""
-    inner = node.items() if isinstance(node, dict) else enumerate(node) if isinstance(node, list) else ()
+    inner = (
+        node.items()
+        if isinstance(node, dict)
+        else enumerate(node)
+        if isinstance(node, list)
+        else ()
+    )
     return [path, *(found for key, value in inner for found in paths(value, (*path, key)))]
 
 
@@ -51,7 +61,12 @@ def stored(name: str) -> Any:
 
 
 AT = "2026-11-20T05:15:00Z"
-GROUP = {"autoscaling_group": "terradask-default-etl-workers", "role": "worker", "max_size": 4, "zones": ["us-east-1a"]}
+GROUP = {
+    "autoscaling_group": "terradask-default-etl-workers",
+    "role": "worker",
+    "max_size": 4,
+    "zones": ["us-east-1a"],
+}
 CLUSTER = {
     "format": 1,
     "workspace": "default",
@@ -107,36 +122,91 @@ REPORT = {
     "notes": [[AT, "workers", "given up", "why"]],
 }
 KEYS = {"format": 1, "run_id": "r1", **SECRET, "client": {"cert": "-----BEGIN X", "key": PLANTED}}
-JOURNAL = {"format": 1, "run_id": "r1", "events": [{"at": AT, "subject": "cluster", "state": "stopped", "group": None, "reason": "x"}]}
+JOURNAL = {
+    "format": 1,
+    "run_id": "r1",
+    "events": [{"at": AT, "subject": "cluster", "state": "stopped", "group": None, "reason": "x"}],
+}
 STATE = {
     "serial": 4,
     "lineage": "l",
-    "resources": [{"mode": "managed", "type": "aws_x", "name": "y", "instances": [{"attributes": {"id": "i-1", "password": PLANTED}}]}],
+    "resources": [
+        {
+            "mode": "managed",
+            "type": "aws_x",
+            "name": "y",
+            "instances": [{"attributes": {"id": "i-1", "password": PLANTED}}],
+        }
+    ],
 }
 EVENT = {
     "type": "apply_start",
     "@message": "m",
     "hook": {"resource": {"addr": "a.b"}, "action": "create", "elapsed_seconds": 2},
-    "diagnostic": {"severity": "error", "summary": "s", "detail": "d", "range": {"filename": "f", "start": {"line": 1}}},
+    "diagnostic": {
+        "severity": "error",
+        "summary": "s",
+        "detail": "d",
+        "range": {"filename": "f", "start": {"line": 1}},
+    },
 }
 ARCHIVE = {"url": "https://host.example/probe-1.0-py3-none-any.whl"}
-UV_LOCK = {"version": 1, "package": [{"name": "probe", "version": "1.0", "sdist": ARCHIVE, "wheels": [ARCHIVE | {"hash": "sha256:00"}]}]}
+UV_LOCK = {
+    "version": 1,
+    "package": [
+        {
+            "name": "probe",
+            "version": "1.0",
+            "sdist": ARCHIVE,
+            "wheels": [ARCHIVE | {"hash": "sha256:00"}],
+        }
+    ],
+}
 PYLOCK = {
     "lock-version": "1.0",
     "created-by": "me",
-    "packages": [{"name": "probe", "version": "1.0", "wheels": [ARCHIVE | {"hashes": {"sha256": "00"}}]}],
+    "packages": [
+        {"name": "probe", "version": "1.0", "wheels": [ARCHIVE | {"hashes": {"sha256": "00"}}]}
+    ],
 }
 TOML = {
-    "workspace": {"name": "default", "region": "us-east-1", "isolation": "workspace", "tags": {"team": "a"}},
-    "network": {"cidr": "10.64.0.0/16", "nat": "single", "ingress": [{"cidr": "203.0.113.7/32", "ports": [8786]}], "data_buckets": ["a/b"]},
-    "cluster": {"n_workers": [2, 4], "worker_memory": "16 GiB", "idle_timeout": "20 minutes", "environ": {"DB_PASSWORD": PLANTED}},
-    "policy": {"waivers": [{"check": "P1", "address": "*", "reason": "because", "expires": "2026-12-01"}]},
+    "workspace": {
+        "name": "default",
+        "region": "us-east-1",
+        "isolation": "workspace",
+        "tags": {"team": "a"},
+    },
+    "network": {
+        "cidr": "10.64.0.0/16",
+        "nat": "single",
+        "ingress": [{"cidr": "203.0.113.7/32", "ports": [8786]}],
+        "data_buckets": ["a/b"],
+    },
+    "cluster": {
+        "n_workers": [2, 4],
+        "worker_memory": "16 GiB",
+        "idle_timeout": "20 minutes",
+        "environ": {"DB_PASSWORD": PLANTED},
+    },
+    "policy": {
+        "waivers": [{"check": "P1", "address": "*", "reason": "because", "expires": "2026-12-01"}]
+    },
 }
 PRICE = {
     "product": {"attributes": {"instanceType": "m6i.xlarge", "usagetype": "BoxUsage:m6i.xlarge"}},
-    "terms": {"OnDemand": {"a": {"priceDimensions": {"b": {"unit": "Hrs", "pricePerUnit": {"USD": "0.192"}}}}}},
+    "terms": {
+        "OnDemand": {
+            "a": {"priceDimensions": {"b": {"unit": "Hrs", "pricePerUnit": {"USD": "0.192"}}}}
+        }
+    },
 }
-SPOT = {"InstanceType": "m6i.xlarge", "ProductDescription": "Linux/UNIX", "SpotPrice": "0.06", "Timestamp": 5, "AvailabilityZone": "a"}
+SPOT = {
+    "InstanceType": "m6i.xlarge",
+    "ProductDescription": "Linux/UNIX",
+    "SpotPrice": "0.06",
+    "Timestamp": 5,
+    "AvailabilityZone": "a",
+}
 SHEET = {"format": 1, "market": "spot", "as_of": AT, "usd": {"us-east-1a": {"m6i.xlarge": "0.06"}}}
 STACK = {
     "terraform": {},
@@ -146,18 +216,33 @@ STACK = {
                 "user_data": "I2Nsb3VkLWNvbmZpZwo=",
                 "metadata_options": {"http_tokens": "required"},
                 "block_device_mappings": [{"ebs": {"encrypted": "true"}}],
-                "network_interfaces": [{"associate_public_ip_address": "false", "security_groups": ["${aws_security_group.worker.id}"]}],
+                "network_interfaces": [
+                    {
+                        "associate_public_ip_address": "false",
+                        "security_groups": ["${aws_security_group.worker.id}"],
+                    }
+                ],
                 "tag_specifications": [{"resource_type": "instance", "tags": {"a": "b"}}],
             }
         },
-        "aws_vpc_security_group_ingress_rule": {"x": {"cidr_ipv4": "0.0.0.0/0", "from_port": 1, "to_port": 2, "security_group_id": "sg"}},
-        "aws_iam_role": {"worker": {"name": "w", "inline_policy": [{"policy": "{}"}], "assume_role_policy": "{}"}},
+        "aws_vpc_security_group_ingress_rule": {
+            "x": {"cidr_ipv4": "0.0.0.0/0", "from_port": 1, "to_port": 2, "security_group_id": "sg"}
+        },
+        "aws_iam_role": {
+            "worker": {"name": "w", "inline_policy": [{"policy": "{}"}], "assume_role_policy": "{}"}
+        },
         "aws_iam_role_policy": {
-            "worker": {"policy": json.dumps({"Statement": [{"Effect": "Allow", "Action": "iam:PassRole", "Resource": "*"}]})}
+            "worker": {
+                "policy": json.dumps(
+                    {"Statement": [{"Effect": "Allow", "Action": "iam:PassRole", "Resource": "*"}]}
+                )
+            }
         },
         "aws_s3_object": {"x": {"content": json.dumps({"password": PLANTED})}},
     },
-    "data": {"aws_ami": {"x": {"owners": ["amazon"], "filter": [{"name": "owner-id", "values": ["1"]}]}}},
+    "data": {
+        "aws_ami": {"x": {"owners": ["amazon"], "filter": [{"name": "owner-id", "values": ["1"]}]}}
+    },
     "output": {"x": {"value": "y", "sensitive": True}},
     "provider": {"aws": [{"region": "us-east-1"}]},
 }
@@ -170,4 +255,8 @@ def small_plan() -> Any:
     plan["resource_changes"] = plan["resource_changes"][:6]
     root = plan["configuration"]["root_module"]
     root["resources"] = [one for one in root["resources"] if one["address"] in kept]
-    return {key: plan[key] for key in ("format_version", "resource_changes", "configuration", "output_changes") if key in plan}
+    return {
+        key: plan[key]
+        for key in ("format_version", "resource_changes", "configuration", "output_changes")
+        if key in plan
+    }

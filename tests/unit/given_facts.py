@@ -11,7 +11,11 @@ from terradask_stacks.settings import Settings
 REGION = "us-east-1"
 VPC = "vpc-0123456789abcdef0"
 PUBLIC, PRIVATE = "subnet-000000000000000aa", "subnet-000000000000000bb"
-SCHEDULER, WORKER, ENDPOINTS = "sg-000000000000000aa", "sg-000000000000000bb", "sg-000000000000000cc"
+SCHEDULER, WORKER, ENDPOINTS = (
+    "sg-000000000000000aa",
+    "sg-000000000000000bb",
+    "sg-000000000000000cc",
+)
 KEY = "arn:aws:kms:us-east-1:123456789012:key/0123abcd-01ab-23cd-45ef-0123456789ab"
 BOUNDARY = "arn:aws:iam::123456789012:policy/boundary"
 IMAGE = "ami-0123456789abcdef0"
@@ -32,12 +36,16 @@ NETWORK: dict[str, Any] = {
 
 
 def settings(**network: Any) -> Settings:
-    """Return settings in which everything is given, with some of it changed; None leaves a setting out."""
+    """Return settings in which everything is given, with some of it changed; None leaves a setting
+    out.
+    """
     given = {key: value for key, value in {**NETWORK, **network}.items() if value is not None}
     return Settings.model_validate({"network": given, "cluster": {"max_workers": 50}})
 
 
-def rule(first: int, last: int, *, group: str | None = None, block: str | None = None) -> dict[str, Any]:
+def rule(
+    first: int, last: int, *, group: str | None = None, block: str | None = None
+) -> dict[str, Any]:
     """Return a rule of a security group, as EC2 describes it."""
     return {
         "IpProtocol": "tcp",
@@ -73,13 +81,27 @@ def table(name: str, target: dict[str, str] | None, **association: Any) -> dict[
 
 def healthy() -> dict[str, Any]:
     """Return the fields of facts with which nothing is wrong."""
-    trust = {"Statement": [{"Effect": "Allow", "Principal": {"Service": "ec2.amazonaws.com"}, "Action": "sts:AssumeRole"}]}
+    trust = {
+        "Statement": [
+            {
+                "Effect": "Allow",
+                "Principal": {"Service": "ec2.amazonaws.com"},
+                "Action": "sts:AssumeRole",
+            }
+        ]
+    }
     everything = {"IpProtocol": "-1", "IpRanges": [{"CidrIp": "0.0.0.0/0"}]}
     facts = {
         "vpcs": {VPC: {"VpcId": VPC, "State": "available"}},
         "dns": {"enableDnsSupport": True, "enableDnsHostnames": True},
         "subnets": {
-            name: {"SubnetId": name, "VpcId": VPC, "AvailabilityZone": "us-east-1a", "CidrBlock": block, "AvailableIpAddressCount": 200}
+            name: {
+                "SubnetId": name,
+                "VpcId": VPC,
+                "AvailabilityZone": "us-east-1a",
+                "CidrBlock": block,
+                "AvailableIpAddressCount": 200,
+            }
             for name, block in ((PUBLIC, "10.0.0.0/24"), (PRIVATE, "10.0.16.0/20"))
         },
         "route_tables": [
@@ -91,29 +113,52 @@ def healthy() -> dict[str, Any]:
             SCHEDULER: {
                 "GroupId": SCHEDULER,
                 "VpcId": VPC,
-                "IpPermissions": [rule(8786, 8786, group=WORKER), rule(8787, 8787, group=WORKER), rule(8000, 9000, block="203.0.113.0/24")],
+                "IpPermissions": [
+                    rule(8786, 8786, group=WORKER),
+                    rule(8787, 8787, group=WORKER),
+                    rule(8000, 9000, block="203.0.113.0/24"),
+                ],
                 "IpPermissionsEgress": [everything],
             },
             WORKER: {
                 "GroupId": WORKER,
                 "VpcId": VPC,
-                "IpPermissions": [rule(0, 65535, group=WORKER), rule(1024, 65535, block="10.0.0.0/16")],
+                "IpPermissions": [
+                    rule(0, 65535, group=WORKER),
+                    rule(1024, 65535, block="10.0.0.0/16"),
+                ],
                 "IpPermissionsEgress": [everything],
             },
-            ENDPOINTS: {"GroupId": ENDPOINTS, "VpcId": VPC, "IpPermissions": [rule(443, 443, block="10.0.0.0/16")]},
+            ENDPOINTS: {
+                "GroupId": ENDPOINTS,
+                "VpcId": VPC,
+                "IpPermissions": [rule(443, 443, block="10.0.0.0/16")],
+            },
         },
         "profiles": {
-            name: {"InstanceProfileName": name, "Roles": [{"RoleName": name, "AssumeRolePolicyDocument": trust}]}
+            name: {
+                "InstanceProfileName": name,
+                "Roles": [{"RoleName": name, "AssumeRolePolicyDocument": trust}],
+            }
             for name in ("dask-scheduler", "dask-worker")
         },
         "boundaries": {BOUNDARY: {"Arn": BOUNDARY}},
-        "keys": {KEY: {"KeyState": "Enabled", "KeyUsage": "ENCRYPT_DECRYPT", "KeySpec": "SYMMETRIC_DEFAULT"}},
+        "keys": {
+            KEY: {
+                "KeyState": "Enabled",
+                "KeyUsage": "ENCRYPT_DECRYPT",
+                "KeySpec": "SYMMETRIC_DEFAULT",
+            }
+        },
         "key_policy": {
             "Statement": [
                 {
                     "Effect": "Allow",
                     "Principal": {
-                        "AWS": "arn:aws:iam::123456789012:role/aws-service-role/autoscaling.amazonaws.com/AWSServiceRoleForAutoScaling",
+                        "AWS": (
+                            "arn:aws:iam::123456789012:role/aws-service-role/"
+                            "autoscaling.amazonaws.com/AWSServiceRoleForAutoScaling"
+                        ),
                         "Service": ["logs.us-east-1.amazonaws.com"],
                     },
                     "Action": "kms:*",

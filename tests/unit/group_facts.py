@@ -33,11 +33,15 @@ spot_policy = "spot"
 
 
 def lock(**types: list[str]) -> ClusterLock:
-    answers = {"scheduler_instance_types": ["m6i.large"], "worker_instance_types": ["m6i.xlarge"], "group_instance_types": types}
+    answers = {
+        "scheduler_instance_types": ["m6i.large"],
+        "worker_instance_types": ["m6i.xlarge"],
+        "group_instance_types": types,
+    }
     return ClusterLock.model_validate({"account": "123456789012", "zone": "us-east-1a", **answers})
 
 
-# ---- settings -------------------------------------------------------------------------------------------------------
+# ---- settings ------------------------------------------------------------------------------------
 
 
 def load(folder: Path, text: str = "", **more: Any) -> Settings:
@@ -45,11 +49,13 @@ def load(folder: Path, text: str = "", **more: Any) -> Settings:
     return load_settings(folder, environ={}, **more).settings
 
 
-# ---- a deployed cluster ---------------------------------------------------------------------------------------------
+# ---- a deployed cluster --------------------------------------------------------------------------
 
 
 def descriptor(**groups: Any) -> Descriptor:
-    cluster = ClusterSettings.model_validate({"max_workers": 8, "n_workers": 1, "worker_groups": groups or {"gpu": GPU}})
+    cluster = ClusterSettings.model_validate(
+        {"max_workers": 8, "n_workers": 1, "worker_groups": groups or {"gpu": GPU}}
+    )
     answers = lock(**{name: ["g4dn.xlarge"] for name in cluster.worker_groups})
     entries = {
         group.key: {
@@ -61,12 +67,27 @@ def descriptor(**groups: Any) -> Descriptor:
         }
         for group in groups_of(cluster, answers)
     }
-    facts = {"workspace": "default", "cluster": "etl", "region": "us-east-1", "bucket": "b", "zone": "us-east-1a", "secret_id": "s"}
-    documents = {"settings": cluster.model_dump(mode="json"), "lock": answers.model_dump(mode="json"), "worker": {}}
-    return read_descriptor({"format": 1, **facts, "groups": dict(sorted(entries.items())), **documents})
+    facts = {
+        "workspace": "default",
+        "cluster": "etl",
+        "region": "us-east-1",
+        "bucket": "b",
+        "zone": "us-east-1a",
+        "secret_id": "s",
+    }
+    documents = {
+        "settings": cluster.model_dump(mode="json"),
+        "lock": answers.model_dump(mode="json"),
+        "worker": {},
+    }
+    return read_descriptor(
+        {"format": 1, **facts, "groups": dict(sorted(entries.items())), **documents}
+    )
 
 
 def deployment() -> Any:
     found = descriptor()
     facts = {"aws": SimpleNamespace(), "name": "etl", "descriptor": found}
-    return SimpleNamespace(**facts, check_workers=lambda n, group="workers": check_workers(found, n, group))
+    return SimpleNamespace(
+        **facts, check_workers=lambda n, group="workers": check_workers(found, n, group)
+    )

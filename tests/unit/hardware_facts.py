@@ -1,4 +1,6 @@
-"""A whole catalog for the tests of hardware: what AWS answered for us-east-1, as moto carries it, with prices that are made up."""
+"""A whole catalog for the tests of hardware: what AWS answered for us-east-1, as moto carries it,
+with prices that are made up.
+"""
 
 from __future__ import annotations
 
@@ -42,15 +44,19 @@ def catalog() -> Catalog:
 
 @functools.cache
 def prices() -> dict[str, Decimal]:
-    """Made up, and alike to AWS's in what matters: by size, AMD's and Graviton's below Intel's, a little more for what is newer,
-    extras for disks, network and GPUs.
+    """Made up, and alike to AWS's in what matters: by size, AMD's and Graviton's below Intel's, a
+    little more for what is newer, extras for disks, network and GPUs.
     """
     return {name: _price(one) for name, one in catalog().types.items()}
 
 
 def _price(one: InstanceType) -> Decimal:
     usd = 0.0337 * one.vcpus + 0.0036 * one.memory_mib / 1024
-    usd *= {"a": 0.9, "g": 0.8}.get(one.attributes[:1], 1) * (1.15 if one.local_disk_gb else 1) * (1.2 if "n" in one.attributes else 1)
+    usd *= (
+        {"a": 0.9, "g": 0.8}.get(one.attributes[:1], 1)
+        * (1.15 if one.local_disk_gb else 1)
+        * (1.2 if "n" in one.attributes else 1)
+    )
     usd *= 1 + one.generation / 50
     if one.gpus is not None:
         usd += 0.4 * one.gpus.count * one.gpus.memory_mib / 16384

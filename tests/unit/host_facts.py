@@ -41,12 +41,33 @@ SECRET = {
 }
 
 
-def cluster_document(scheduler: dict[str, Any], worker: dict[str, Any], **workers: Any) -> ClusterDocument:
+def cluster_document(
+    scheduler: dict[str, Any], worker: dict[str, Any], **workers: Any
+) -> ClusterDocument:
     """Return a cluster whose hosts run this; `workers` is said of the group of workers."""
-    group = {"autoscaling_group": "terradask-default-etl-workers", "role": "worker", "max_size": 4, **workers}
-    facts = {"workspace": "default", "cluster": "etl", "region": "us-east-1", "bucket": "b", "zone": "us-east-1a", "secret_id": "s"}
+    group = {
+        "autoscaling_group": "terradask-default-etl-workers",
+        "role": "worker",
+        "max_size": 4,
+        **workers,
+    }
+    facts = {
+        "workspace": "default",
+        "cluster": "etl",
+        "region": "us-east-1",
+        "bucket": "b",
+        "zone": "us-east-1a",
+        "secret_id": "s",
+    }
     return ClusterDocument.read(
-        {**facts, "settings": {}, "lock": {}, "groups": {"workers": group}, "scheduler": scheduler, "worker": worker}
+        {
+            **facts,
+            "settings": {},
+            "lock": {},
+            "groups": {"workers": group},
+            "scheduler": scheduler,
+            "worker": worker,
+        }
     )
 
 

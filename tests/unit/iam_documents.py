@@ -4,7 +4,10 @@ from terradask_simulator.aws.iam import Policy, Request, evaluate
 
 ACCOUNT = "123456789012"
 USER = f"arn:aws:iam::{ACCOUNT}:user/anika"
-ROLE, SESSION = f"arn:aws:iam::{ACCOUNT}:role/team/analyst", f"arn:aws:sts::{ACCOUNT}:assumed-role/analyst/i-1"
+ROLE, SESSION = (
+    f"arn:aws:iam::{ACCOUNT}:role/team/analyst",
+    f"arn:aws:sts::{ACCOUNT}:assumed-role/analyst/i-1",
+)
 
 
 def policy(*statements, version="2012-10-17"):
@@ -22,7 +25,10 @@ def deny(action, resource="*", **more):
 def asks(action, resource="*", principal=USER, **context):
     entity = ROLE if principal == SESSION else principal
     keys = {"aws:PrincipalArn": (entity,), "aws:PrincipalAccount": (ACCOUNT,)}
-    keys |= {key: (value,) if isinstance(value, str) else tuple(value) for key, value in context.get("context", {}).items()}
+    keys |= {
+        key: (value,) if isinstance(value, str) else tuple(value)
+        for key, value in context.get("context", {}).items()
+    }
     return Request(action, resource, keys, principal)
 
 

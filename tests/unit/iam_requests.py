@@ -1,4 +1,6 @@
-"""Requests in AWS's protocols, a small world of resources, and the permissions that the one needs in the other."""
+"""Requests in AWS's protocols, a small world of resources, and the permissions that the one needs
+in the other.
+"""
 
 from __future__ import annotations
 
@@ -41,7 +43,11 @@ class SmallWorld:
         return {"rtbassoc-1": ("rtb-1", "subnet-1"), "sgr-1": ("sg-1",)}.get(resource_id, ())
 
     def template(self, name_or_id, version):
-        return TemplateData(name_or_id, self.templates[name_or_id]) if name_or_id in self.templates else None
+        return (
+            TemplateData(name_or_id, self.templates[name_or_id])
+            if name_or_id in self.templates
+            else None
+        )
 
     def template_id(self, name):
         return "lt-1" if name == "host" else ""
@@ -78,22 +84,39 @@ class SmallWorld:
 
 
 def signed(service, **environ):
-    header = f"AWS4-HMAC-SHA256 Credential=AKIA/20261120/{REGION}/{service}/aws4_request, SignedHeaders=host, Signature=0"
-    return {"REQUEST_METHOD": "POST", "PATH_INFO": "/", "QUERY_STRING": "", "HTTP_AUTHORIZATION": header, **environ}
+    header = (
+        f"AWS4-HMAC-SHA256 Credential=AKIA/20261120/{REGION}/{service}/aws4_request, "
+        "SignedHeaders=host, Signature=0"
+    )
+    return {
+        "REQUEST_METHOD": "POST",
+        "PATH_INFO": "/",
+        "QUERY_STRING": "",
+        "HTTP_AUTHORIZATION": header,
+        **environ,
+    }
 
 
 def query(service, action, **parameters):
-    body = urlencode({"Action": action, **{name.replace("__", "."): value for name, value in parameters.items()}}).encode()
-    return read_operation(signed(service, CONTENT_TYPE="application/x-www-form-urlencoded; charset=utf-8"), body)
+    body = urlencode(
+        {"Action": action, **{name.replace("__", "."): value for name, value in parameters.items()}}
+    ).encode()
+    return read_operation(
+        signed(service, CONTENT_TYPE="application/x-www-form-urlencoded; charset=utf-8"), body
+    )
 
 
 def call(service, target, **parameters):
-    return read_operation(signed(service, HTTP_X_AMZ_TARGET=f"X.{target}"), json.dumps(parameters).encode())
+    return read_operation(
+        signed(service, HTTP_X_AMZ_TARGET=f"X.{target}"), json.dumps(parameters).encode()
+    )
 
 
 def rest(method, path, string="", body=b"", **headers):
     more = {f"HTTP_{name.upper()}": value for name, value in headers.items()}
-    return read_operation(signed("s3", REQUEST_METHOD=method, PATH_INFO=path, QUERY_STRING=string, **more), body)
+    return read_operation(
+        signed("s3", REQUEST_METHOD=method, PATH_INFO=path, QUERY_STRING=string, **more), body
+    )
 
 
 def asked(operation, world=None):

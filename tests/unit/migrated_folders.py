@@ -1,4 +1,6 @@
-"""A network's state as tests move it: a folder, a bucket in memory, and a process that dies at any request."""
+"""A network's state as tests move it: a folder, a bucket in memory, and a process that dies at any
+request.
+"""
 
 from __future__ import annotations
 
@@ -38,7 +40,9 @@ class MemoryS3:
         self.owner = ACCOUNT
         self.taken: set[str] = set()
 
-    def _begin(self, operation: str, bucket: str, *, missing: str = "NoSuchBucket") -> dict[str, bytes]:
+    def _begin(
+        self, operation: str, bucket: str, *, missing: str = "NoSuchBucket"
+    ) -> dict[str, bytes]:
         if self.dies_at is not None and len(self.calls) >= self.dies_at:
             raise Killed
         self.calls.append(operation)
@@ -73,7 +77,9 @@ class MemoryS3:
     def put_object(self, **request: Any) -> None:
         objects, key = self._begin("PutObject", request["Bucket"]), request["Key"]
         there = None if key not in objects else etag_of(objects[key])
-        if ("IfNoneMatch" in request and there is not None) or ("IfMatch" in request and there != request["IfMatch"]):
+        if ("IfNoneMatch" in request and there is not None) or (
+            "IfMatch" in request and there != request["IfMatch"]
+        ):
             raise refused("PutObject", "PreconditionFailed", 412)
         objects[key] = request["Body"]
 
@@ -87,7 +93,10 @@ class MemoryS3:
 
 def refused(operation: str, code: str, status: int) -> Exception:
     """Return what a client of `Aws` raises."""
-    error = ClientError({"Error": {"Code": code, "Message": code}, "ResponseMetadata": {"HTTPStatusCode": status}}, operation)
+    error = ClientError(
+        {"Error": {"Code": code, "Message": code}, "ResponseMetadata": {"HTTPStatusCode": status}},
+        operation,
+    )
     return typed_error(error, "us-east-1") or error
 
 
@@ -95,12 +104,22 @@ def etag_of(content: bytes) -> str:
     return f'"{hash(content)}"'
 
 
-def state_of(serial: int = 3, lineage: str = "one", *, resources: int = 2, account: str = ACCOUNT) -> bytes:
+def state_of(
+    serial: int = 3, lineage: str = "one", *, resources: int = 2, account: str = ACCOUNT
+) -> bytes:
     instances = [
-        {"mode": "managed", "type": "aws_vpc", "name": f"n{i}", "instances": [{"attributes": {"id": f"vpc-{i}", "arn": arn_of(account)}}]}
+        {
+            "mode": "managed",
+            "type": "aws_vpc",
+            "name": f"n{i}",
+            "instances": [{"attributes": {"id": f"vpc-{i}", "arn": arn_of(account)}}],
+        }
         for i in range(resources)
     ]
-    return json.dumps({"version": 4, "serial": serial, "lineage": lineage, "outputs": {}, "resources": instances}, indent=2).encode()
+    return json.dumps(
+        {"version": 4, "serial": serial, "lineage": lineage, "outputs": {}, "resources": instances},
+        indent=2,
+    ).encode()
 
 
 def arn_of(account: str) -> str:
@@ -119,21 +138,29 @@ class Folder:
 
     def settings(self, backend: str, **more: Any) -> None:
         lines = "".join(f"{key} = {json.dumps(value)}\n" for key, value in more.items())
-        (self.root / "terradask.toml").write_text(f'[state]\nbackend = "{backend}"\nlock_timeout_seconds = 0\n{lines}')
+        (self.root / "terradask.toml").write_text(
+            f'[state]\nbackend = "{backend}"\nlock_timeout_seconds = 0\n{lines}'
+        )
 
     @property
     def state(self) -> NetworkState:
         aws = Aws("us-east-1")
         aws._clients["s3"] = self.s3
         aws._identity = {"Account": ACCOUNT, "Arn": f"arn:aws:iam::{ACCOUNT}:user/me"}
-        return NetworkState(load_settings(self.root, environ={}), aws, progress=lambda event: self.told.append(getattr(event, "text", "")))
+        return NetworkState(
+            load_settings(self.root, environ={}),
+            aws,
+            progress=lambda event: self.told.append(getattr(event, "text", "")),
+        )
 
     def settle(self) -> None:
         with FolderLock(self.stack, limit_seconds=0) as lock:
             self.state.settle(lock, folder=self.stack)
 
     def settle_killed(self) -> bool:
-        """Settle with a kill in the middle, and return whether there was one: what a process leaves that had no time to do anything."""
+        """Settle with a kill in the middle, and return whether there was one: what a process leaves
+        that had no time to do anything.
+        """
         beside = self.stack.with_name(".network.lock")
         left = "{}"
 

@@ -14,7 +14,13 @@ from hypothesis import strategies as st
 
 from terradask._aws.launch_problem import read_problem
 from terradask._deployments.archive_hashes import read_lock_file
-from terradask._deployments.documents import read_address, read_descriptor, read_host_reports, read_report, read_run
+from terradask._deployments.documents import (
+    read_address,
+    read_descriptor,
+    read_host_reports,
+    read_report,
+    read_run,
+)
 from terradask._deployments.events.gather import events_in
 from terradask._deployments.keys import KeySet
 from terradask._deployments.lifetime import parse_duration
@@ -134,7 +140,9 @@ def toml_of(document: Any) -> st.SearchStrategy[Any]:
 
 @dataclass(frozen=True)
 class Input:
-    """Something that comes from outside: what it looks like, who reads it, and how it may be refused."""
+    """Something that comes from outside: what it looks like, who reads it, and how it may be
+    refused.
+    """
 
     limiter: st.SearchStrategy[Any]
     read: Callable[[Any], Any]
@@ -143,32 +151,67 @@ class Input:
 
 MAPPINGS = st.dictionaries(st.text(max_size=8), VALUES, max_size=3)
 VARIABLES = st.sampled_from(
-    ["WORKSPACE__NAME", "CLUSTER__N_WORKERS", "CLUSTER__ENVIRON", "NETWORK__INGRESS", "NETWORK__CIDR", "X", "CLUSTER"]
+    [
+        "WORKSPACE__NAME",
+        "CLUSTER__N_WORKERS",
+        "CLUSTER__ENVIRON",
+        "NETWORK__INGRESS",
+        "NETWORK__CIDR",
+        "X",
+        "CLUSTER",
+    ]
 )
-TAGS = st.sampled_from(["terradask:role", "terradask:cluster", "terradask:group", "instance-id", "local-ipv4", "availability-zone"])
+TAGS = st.sampled_from(
+    [
+        "terradask:role",
+        "terradask:cluster",
+        "terradask:group",
+        "instance-id",
+        "local-ipv4",
+        "availability-zone",
+    ]
+)
 INPUTS: dict[str, Input] = {
     "settings, as text": Input(TEXTS, lambda text: settings_in(text, Path("terradask.toml"))),
     "settings": Input(toml_of(TOML), settings_of),
-    "arguments": Input(mapping_of(TOML), lambda overrides: load_settings(environ={}, overrides=overrides)),
+    "arguments": Input(
+        mapping_of(TOML), lambda overrides: load_settings(environ={}, overrides=overrides)
+    ),
     "variables": Input(
-        st.dictionaries(VARIABLES.map("TERRADASK_{}".format), TEXTS | VALUES.map(json.dumps), max_size=3),
+        st.dictionaries(
+            VARIABLES.map("TERRADASK_{}".format), TEXTS | VALUES.map(json.dumps), max_size=3
+        ),
         lambda environ: load_settings(environ=environ),
     ),
-    "Dask's configuration": Input(MAPPINGS, lambda config: load_settings(environ={}, dask_config=config)),
+    "Dask's configuration": Input(
+        MAPPINGS, lambda config: load_settings(environ={}, dask_config=config)
+    ),
     "backend options": Input(MAPPINGS | VALUES, read_backend_options),
     "a plan, to its policy": Input(damaged(small_plan()), policy_of),
     "a stack, to its policy": Input(damaged(STACK), policy_of),
-    "a plan, to be shown": Input(damaged(small_plan()), lambda plan: summarise(plan, stack="x", plan_hash="0")),
+    "a plan, to be shown": Input(
+        damaged(small_plan()), lambda plan: summarise(plan, stack="x", plan_hash="0")
+    ),
     "a saved plan": Input(TEXTS, in_file(PlanArchive.read)),
     "Terraform's events": Input(texts_of(EVENT), parse_event, ()),
-    "a state, as text": Input(texts_of(STATE).map(str.encode), lambda content: state_of(content, "s3://b/k")),
+    "a state, as text": Input(
+        texts_of(STATE).map(str.encode), lambda content: state_of(content, "s3://b/k")
+    ),
     "a state": Input(damaged(STATE), StateInfo.from_json),
-    "a lock of a state": Input(texts_of({"ID": "1", "Who": "me", "Created": AT}).map(str.encode), LockInfo.from_json, ()),
+    "a lock of a state": Input(
+        texts_of({"ID": "1", "Who": "me", "Created": AT}).map(str.encode), LockInfo.from_json, ()
+    ),
     "a lock in words": Input(TEXTS, LockInfo.from_text, ()),
-    "the locked answers": Input(texts_of({"format": 1, "network": {"account": "1"}}), in_file(read_lock)),
-    "the network's word": Input(texts_of({"format": BASELINE_FORMAT, "workspace": "default"}), parse_baseline),
+    "the locked answers": Input(
+        texts_of({"format": 1, "network": {"account": "1"}}), in_file(read_lock)
+    ),
+    "the network's word": Input(
+        texts_of({"format": BASELINE_FORMAT, "workspace": "default"}), parse_baseline
+    ),
     "an object": Input(texts_of(RUN), lambda text: parse_object(text, "run.json")),
-    "a host's object": Input(texts_of(REPORT), lambda text: parse_object(text, "hosts/i-1.json"), ()),
+    "a host's object": Input(
+        texts_of(REPORT), lambda text: parse_object(text, "hosts/i-1.json"), ()
+    ),
     "a descriptor": Input(mapping_of(CLUSTER), descriptor),
     "a run": Input(mapping_of(RUN), read_run),
     "an address": Input(mapping_of(SCHEDULER), read_address),
@@ -176,11 +219,25 @@ INPUTS: dict[str, Input] = {
     "hosts' reports": Input(st.lists(mapping_of(REPORT), max_size=2), read_host_reports, ()),
     "keys": Input(damaged(KEYS), KeySet.from_document),
     "a journal": Input(damaged(JOURNAL), events_in, ()),
-    "instance types": Input(st.lists(damaged(stored("instance_types.json")[0]), max_size=3), read_types, ()),
+    "instance types": Input(
+        st.lists(damaged(stored("instance_types.json")[0]), max_size=3), read_types, ()
+    ),
     "kept instance types": Input(VALUES, lambda document: read_catalog(document, "us-east-1"), ()),
-    "a price": Input(st.lists(texts_of(PRICE), max_size=2), lambda entries: read_price(query_for_instances("us-east-1"), entries), ()),
-    "prices": Input(st.lists(texts_of(PRICE), max_size=2), lambda entries: read_instance_prices("us-east-1", entries), ()),
-    "spot prices": Input(st.lists(damaged(SPOT), max_size=2), lambda entries: read_spot_price("m6i.xlarge", entries), ()),
+    "a price": Input(
+        st.lists(texts_of(PRICE), max_size=2),
+        lambda entries: read_price(query_for_instances("us-east-1"), entries),
+        (),
+    ),
+    "prices": Input(
+        st.lists(texts_of(PRICE), max_size=2),
+        lambda entries: read_instance_prices("us-east-1", entries),
+        (),
+    ),
+    "spot prices": Input(
+        st.lists(damaged(SPOT), max_size=2),
+        lambda entries: read_spot_price("m6i.xlarge", entries),
+        (),
+    ),
     "kept prices": Input(damaged(SHEET), lambda document: read_sheet(document, "spot", "x"), ()),
     "why a launch failed": Input(TEXTS, read_problem, ()),
     "cores": Input(VALUES, lambda value: parse_cores("n_cores", value)),
@@ -188,24 +245,43 @@ INPUTS: dict[str, Input] = {
     "a duration": Input(VALUES, lambda value: parse_duration("timeout", value)),
     "whom to trust": Input(TEXTS | TEXTS.map("github:a/{}".format), parse_trust),
     "host.json": Input(
-        texts_of(HOST_JSON), in_file(lambda path: load_config({"TERRADASK_HOST_ROOT": str(path.parents[2])})), (HostError,)
+        texts_of(HOST_JSON),
+        in_file(lambda path: load_config({"TERRADASK_HOST_ROOT": str(path.parents[2])})),
+        (HostError,),
     ),
-    "what a host reads": Input(texts_of(RUN) | st.binary(max_size=20), lambda text: parse_document(text, "run.json"), (HostError,)),
+    "what a host reads": Input(
+        texts_of(RUN) | st.binary(max_size=20),
+        lambda text: parse_document(text, "run.json"),
+        (HostError,),
+    ),
     "time constants": Input(
-        texts_of({"join_seconds": 5}), lambda text: Timing.from_environ({"TERRADASK_HOST_TIMING": text}), (HostError,)
+        texts_of({"join_seconds": 5}),
+        lambda text: Timing.from_environ({"TERRADASK_HOST_TIMING": text}),
+        (HostError,),
     ),
     "versions": Input(TEXTS, check_lock, (HostError,)),
-    "a lock file": Input(TEXTS | toml_of(UV_LOCK).map(tomlkit.dumps) | toml_of(PYLOCK).map(tomlkit.dumps), in_file(read_lock_file)),
+    "a lock file": Input(
+        TEXTS | toml_of(UV_LOCK).map(tomlkit.dumps) | toml_of(PYLOCK).map(tomlkit.dumps),
+        in_file(read_lock_file),
+    ),
     "keys on a host": Input(mapping_of(KEYS), keys_of, (HostError,)),
     "metadata and tags": Input(
-        st.dictionaries(TAGS, TEXTS | st.just("worker")) | st.just({"instance-action": "x"}), metadata, (HostError,)
+        st.dictionaries(TAGS, TEXTS | st.just("worker")) | st.just({"instance-action": "x"}),
+        metadata,
+        (HostError,),
     ),
     "user data": Input(
-        (texts_of({"write_files": [{"path": "/a", "content": "x", "encoding": "b64", "permissions": "0644"}]})).map(
-            lambda text: f"#cloud-config\n{text}".encode(errors="surrogatepass")
-        )
+        (
+            texts_of(
+                {
+                    "write_files": [
+                        {"path": "/a", "content": "x", "encoding": "b64", "permissions": "0644"}
+                    ]
+                }
+            )
+        ).map(lambda text: f"#cloud-config\n{text}".encode(errors="surrogatepass"))
         | st.binary(max_size=20),
         parse_cloud_config,
         (BootFailed,),
     ),
-}  # fmt: skip
+}

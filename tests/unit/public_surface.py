@@ -1,8 +1,10 @@
 """What users can rely on, as sorted text: one line an entry, long signatures one line a parameter.
 
-Types are named without their modules, and a class's members without the base class that defines them: neither is for users.
+Types are named without their modules, and a class's members without the base class that defines
+them: neither is for users.
 
-The test runs this file in a process of its own: click keeps a command's help option as it was when it was first asked for.
+The test runs this file in a process of its own: click keeps a command's help option as it was when
+it was first asked for.
 """
 
 from __future__ import annotations
@@ -29,7 +31,16 @@ from terradask import errors
 
 ROOT = Path(__file__).parents[2]
 
-_PROTOCOLS = ("__aenter__", "__await__", "__call__", "__contains__", "__enter__", "__getitem__", "__iter__", "__len__")
+_PROTOCOLS = (
+    "__aenter__",
+    "__await__",
+    "__call__",
+    "__contains__",
+    "__enter__",
+    "__getitem__",
+    "__iter__",
+    "__len__",
+)
 _WIDTH = 100
 
 
@@ -43,7 +54,9 @@ def public_surface() -> str:
         "Settings": settings(),
         "Command line": command_line(),
     }
-    return "\n".join(f"# {title}\n\n" + "\n".join(lines) + "\n" for title, lines in sections.items())
+    return "\n".join(
+        f"# {title}\n\n" + "\n".join(lines) + "\n" for title, lines in sections.items()
+    )
 
 
 def modules() -> list[str]:
@@ -56,14 +69,18 @@ def modules() -> list[str]:
 
 
 def documented_imports() -> list[str]:
-    """Return what the pages and examples import of modules other than ``terradask``, which users then do too."""
+    """Return what the pages and examples import of modules other than ``terradask``, which users
+    then do too.
+    """
     return sorted(f"from {module} import {name}" for module, name in _documented())
 
 
 def error_lines() -> list[str]:
     """Return the tree of errors: their public bases and exit codes."""
     kinds = [getattr(errors, name) for name in errors.__all__]
-    return sorted(f"{kind.__name__}({', '.join(_public_bases(kind))}): {kind.exit_code}" for kind in kinds)
+    return sorted(
+        f"{kind.__name__}({', '.join(_public_bases(kind))}): {kind.exit_code}" for kind in kinds
+    )
 
 
 def objects() -> list[str]:
@@ -71,7 +88,11 @@ def objects() -> list[str]:
     entries = [getattr(module, name) for module in _public_modules() for name in _exports(module)]
     entries += [getattr(importlib.import_module(module), name) for module, name in _documented()]
     entries += _page("python_reference").documented()
-    found = {entry.__name__: entry for entry in entries if inspect.isclass(entry) or inspect.isfunction(entry)}
+    found = {
+        entry.__name__: entry
+        for entry in entries
+        if inspect.isclass(entry) or inspect.isfunction(entry)
+    }
     lines: list[str] = []
     for name in sorted(found):
         entry = found[name]
@@ -84,13 +105,24 @@ def settings() -> list[str]:
     from terradask_stacks.settings import Settings
 
     schema = Settings.model_json_schema()
-    names = {key: part["$ref"].rpartition("/")[2] for key, part in schema["properties"].items() if "$ref" in part}
+    names = {
+        key: part["$ref"].rpartition("/")[2]
+        for key, part in schema["properties"].items()
+        if "$ref" in part
+    }
     titles = {model: section for section, model in names.items()}
-    lines = [f"{key}: {_schema(part)}" for key, part in schema["properties"].items() if "$ref" not in part]
+    lines = [
+        f"{key}: {_schema(part)}"
+        for key, part in schema["properties"].items()
+        if "$ref" not in part
+    ]
     for model, part in schema["$defs"].items():
         required = part.get("required", [])
         for key, field in part["properties"].items():
-            lines.append(f"{titles.get(model, model)}.{key}: {_schema(field)}{' needed' if key in required else ''}")
+            lines.append(
+                f"{titles.get(model, model)}.{key}: "
+                f"{_schema(field)}{' needed' if key in required else ''}"
+            )
     return sorted(lines)
 
 
@@ -99,9 +131,22 @@ def command_line() -> list[str]:
     from terradask.cli import command
 
     lines: list[str] = []
-    for ctx in _contexts(click.Context(command, info_name="terradask", terminal_width=_WIDTH, **command.context_settings)):
-        lines += [f"## {ctx.command_path}", "", *(line.rstrip() for line in ctx.command.get_help(ctx).splitlines()), ""]
-        hidden = [option.opts for option in ctx.command.params if isinstance(option, click.Option) and option.hidden]
+    for ctx in _contexts(
+        click.Context(
+            command, info_name="terradask", terminal_width=_WIDTH, **command.context_settings
+        )
+    ):
+        lines += [
+            f"## {ctx.command_path}",
+            "",
+            *(line.rstrip() for line in ctx.command.get_help(ctx).splitlines()),
+            "",
+        ]
+        hidden = [
+            option.opts
+            for option in ctx.command.params
+            if isinstance(option, click.Option) and option.hidden
+        ]
         lines += [f"hidden: {' '.join(opts)}" for opts in hidden]
     return lines
 
@@ -112,24 +157,41 @@ def _contexts(ctx: click.Context) -> Iterator[click.Context]:
         for name in sorted(ctx.command.list_commands(ctx)):
             child = ctx.command.get_command(ctx, name)
             assert child is not None
-            yield from _contexts(click.Context(child, info_name=name, parent=ctx, **child.context_settings))
+            yield from _contexts(
+                click.Context(child, info_name=name, parent=ctx, **child.context_settings)
+            )
 
 
 def _public_modules() -> list[ModuleType]:
-    names = [found.name for found in pkgutil.iter_modules(terradask.__path__) if not found.name.startswith("_")]
+    names = [
+        found.name
+        for found in pkgutil.iter_modules(terradask.__path__)
+        if not found.name.startswith("_")
+    ]
     return [terradask, *(importlib.import_module(f"terradask.{name}") for name in sorted(names))]
 
 
 def _exports(module: ModuleType) -> list[str]:
-    own = [name for name, value in vars(module).items() if inspect.isfunction(value) and value.__module__ == module.__name__]
+    own = [
+        name
+        for name, value in vars(module).items()
+        if inspect.isfunction(value) and value.__module__ == module.__name__
+    ]
     return sorted(getattr(module, "__all__", [name for name in own if not name.startswith("_")]))
 
 
 def _documented() -> set[tuple[str, str]]:
     pages = [ROOT / "README.md", *ROOT.glob("docs/*.md"), *ROOT.glob("examples/*.py")]
     statement = re.compile(r"^from (terradask[\w.]*) import ([\w, ]+)$", re.MULTILINE)
-    found = [match for page in pages for match in statement.findall(page.read_text(encoding="utf-8"))]
-    return {(module, name.strip()) for module, names in found for name in names.split(",") if module != "terradask"}
+    found = [
+        match for page in pages for match in statement.findall(page.read_text(encoding="utf-8"))
+    ]
+    return {
+        (module, name.strip())
+        for module, names in found
+        for name in names.split(",")
+        if module != "terradask"
+    }
 
 
 def _page(name: str) -> ModuleType:
@@ -151,7 +213,11 @@ def _public_bases(cls: type) -> list[str]:
     found: list[str] = []
     for base in cls.__bases__:
         if base.__name__ in names or not _ours(base):
-            found += [base.__name__] if base.__name__ not in {"object", "ABC", "Generic", "Protocol"} else []
+            found += (
+                [base.__name__]
+                if base.__name__ not in {"object", "ABC", "Generic", "Protocol"}
+                else []
+            )
         else:
             found += _public_bases(base)
     return list(dict.fromkeys(found))
@@ -164,7 +230,11 @@ def _class(cls: type) -> list[str]:
     if "BaseModel" in bases or any(base.__name__ == "BaseModel" for base in cls.__mro__):
         return [f"{head}: settings"]
     lines = [head, *_signature(name, cls)]
-    lines += [f"{name}.{protocol}" for protocol in _PROTOCOLS if any(protocol in vars(base) for base in cls.__mro__)]
+    lines += [
+        f"{name}.{protocol}"
+        for protocol in _PROTOCOLS
+        if any(protocol in vars(base) for base in cls.__mro__)
+    ]
     members = dict(_members(cls))
     for member in sorted(members):
         lines += _member(f"{name}.{member}", members[member], cls)
@@ -172,15 +242,23 @@ def _class(cls: type) -> list[str]:
 
 
 def _members(cls: type) -> Iterator[tuple[str, Any]]:
-    """Yield what our classes give a class, whichever of them it is; an error's without what its base has as well."""
-    fields = {field.name: field for field in dataclasses.fields(cls)} if dataclasses.is_dataclass(cls) else {}
+    """Yield what our classes give a class, whichever of them it is; an error's without what its
+    base has as well.
+    """
+    fields = (
+        {field.name: field for field in dataclasses.fields(cls)}
+        if dataclasses.is_dataclass(cls)
+        else {}
+    )
     # A class whose base is exported says only what is its own.
     exported = {getattr(errors, name) for name in errors.__all__}
     left_out = [base for base in cls.__mro__[1:] if base in exported] if cls in exported else []
     # What a subclass of Dask's sets may be Dask's.
     ours_alone = not any(base.__module__.startswith("distributed") for base in cls.__mro__)
     for base in reversed([base for base in cls.__mro__ if _ours(base) and base not in left_out]):
-        yield from ((name, None) for name in _attributes(base) if ours_alone and not name.startswith("_"))
+        yield from (
+            (name, None) for name in _attributes(base) if ours_alone and not name.startswith("_")
+        )
         yield from ((name, value) for name, value in vars(base).items() if not name.startswith("_"))
     yield from fields.items()
 
@@ -191,8 +269,14 @@ def _attributes(cls: type) -> Iterable[str]:
     if not inspect.isfunction(function) or function.__code__.co_filename == "<string>":
         return []
     tree = ast.parse(f"class _:\n{inspect.getsource(function)}")
-    stored = [node for node in ast.walk(tree) if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store)]
-    return [node.attr for node in stored if isinstance(node.value, ast.Name) and node.value.id == "self"]
+    stored = [
+        node
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store)
+    ]
+    return [
+        node.attr for node in stored if isinstance(node.value, ast.Name) and node.value.id == "self"
+    ]
 
 
 def _member(name: str, member: Any, cls: type) -> list[str]:
@@ -201,11 +285,20 @@ def _member(name: str, member: Any, cls: type) -> list[str]:
     getter = member.func if isinstance(member, cached_property) else getattr(member, "fget", None)
     if getter is not None:
         settable = ", settable" if getattr(member, "fset", None) else ""
-        return [f"{name}: {_annotation(inspect.signature(getter).return_annotation)} (property{settable})"]
+        return [
+            (
+                f"{name}: {_annotation(inspect.signature(getter).return_annotation)} "
+                f"(property{settable})"
+            )
+        ]
     if isinstance(member, staticmethod | classmethod):
-        return _signature(name, getattr(cls, name.rpartition(".")[2]), kind=f" ({type(member).__name__})")
+        return _signature(
+            name, getattr(cls, name.rpartition(".")[2]), kind=f" ({type(member).__name__})"
+        )
     if inspect.isfunction(member):
-        return _signature(name, member, kind=" (async)" if inspect.iscoroutinefunction(member) else "")
+        return _signature(
+            name, member, kind=" (async)" if inspect.iscoroutinefunction(member) else ""
+        )
     return [name]
 
 
@@ -213,11 +306,15 @@ def _signature(name: str, function: Any, *, kind: str = "") -> list[str]:
     signature = inspect.signature(function)
     parameters = [_parameter(each) for each in signature.parameters.values() if each.name != "self"]
     named = [each for each in signature.parameters.values() if each.name != "self"]
-    first = next((number for number, each in enumerate(named) if each.kind is each.KEYWORD_ONLY), None)
+    first = next(
+        (number for number, each in enumerate(named) if each.kind is each.KEYWORD_ONLY), None
+    )
     if first is not None and not any(each.kind is each.VAR_POSITIONAL for each in named):
         parameters.insert(first, "*")
     # What a constructor returns is no news.
-    returned = "" if inspect.isclass(function) else f" -> {_annotation(signature.return_annotation)}"
+    returned = (
+        "" if inspect.isclass(function) else f" -> {_annotation(signature.return_annotation)}"
+    )
     line = f"{name}({', '.join(parameters)}){returned}{kind}"
     if len(line) <= _WIDTH:
         return [line]
@@ -225,7 +322,9 @@ def _signature(name: str, function: Any, *, kind: str = "") -> list[str]:
 
 
 def _parameter(parameter: inspect.Parameter) -> str:
-    stars = "*" * (parameter.kind is parameter.VAR_POSITIONAL) + "**" * (parameter.kind is parameter.VAR_KEYWORD)
+    stars = "*" * (parameter.kind is parameter.VAR_POSITIONAL) + "**" * (
+        parameter.kind is parameter.VAR_KEYWORD
+    )
     text = f"{stars}{parameter.name}"
     if parameter.annotation is not parameter.empty:
         text += f": {_annotation(parameter.annotation)}"
@@ -233,7 +332,9 @@ def _parameter(parameter: inspect.Parameter) -> str:
         return text
     default = parameter.default
     named = callable(default) and hasattr(default, "__name__")
-    return f"{text} = {default.__name__.strip('<>') if named else re.sub(r' at 0x[0-9a-f]+', '', repr(default))}"
+    return f"{text} = " + (
+        default.__name__.strip("<>") if named else re.sub(r" at 0x[0-9a-f]+", "", repr(default))
+    )
 
 
 def _annotation(annotation: Any) -> str:

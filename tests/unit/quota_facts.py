@@ -42,7 +42,9 @@ class Client:
 class FakeAws:
     region = "us-east-1"
 
-    def __init__(self, *, limits: Mapping[str, float], default_limits: Mapping[str, float] = {}, **ec2: Any) -> None:
+    def __init__(
+        self, *, limits: Mapping[str, float], default_limits: Mapping[str, float] = {}, **ec2: Any
+    ) -> None:
         def get(source: Mapping[str, float]) -> Any:
             def answer(*, ServiceCode: str, QuotaCode: str) -> dict[str, Any]:  # noqa: N803  as boto3 names them
                 if QuotaCode not in source:
@@ -53,7 +55,13 @@ class FakeAws:
 
         def types(**asked: Any) -> dict[str, Any]:
             wanted = asked["Filters"][0]["Values"]
-            return {"InstanceTypes": [{"InstanceType": t, "VCpuInfo": {"DefaultVCpus": TYPES[t]}} for t in wanted if t in TYPES]}
+            return {
+                "InstanceTypes": [
+                    {"InstanceType": t, "VCpuInfo": {"DefaultVCpus": TYPES[t]}}
+                    for t in wanted
+                    if t in TYPES
+                ]
+            }
 
         nothing = {
             "describe_instances": {"Reservations": []},
@@ -63,19 +71,31 @@ class FakeAws:
             "describe_vpcs": {"Vpcs": []},
             "describe_nat_gateways": {"NatGateways": []},
             "describe_subnets": {"Subnets": []},
-            "describe_availability_zones": {"AvailabilityZones": [{"ZoneName": f"us-east-1{z}"} for z in "abc"]},
+            "describe_availability_zones": {
+                "AvailabilityZones": [{"ZoneName": f"us-east-1{z}"} for z in "abc"]
+            },
             "describe_instance_types": types,
         }
         self.quotas = Client(
             {
                 "get_service_quota": get(limits),
                 "get_aws_default_service_quota": get(default_limits),
-                "list_requested_service_quota_change_history": ec2.pop("requests", {"RequestedQuotas": []}),
-                "request_service_quota_increase": lambda **asked: self.quotas.requests.append(asked),
+                "list_requested_service_quota_change_history": ec2.pop(
+                    "requests", {"RequestedQuotas": []}
+                ),
+                "request_service_quota_increase": lambda **asked: self.quotas.requests.append(
+                    asked
+                ),
             }
         )
-        scaling = Client({"describe_auto_scaling_groups": ec2.pop("groups", {"AutoScalingGroups": []})})
-        self._clients = {"ec2": Client({**nothing, **ec2}), "autoscaling": scaling, "service-quotas": self.quotas}
+        scaling = Client(
+            {"describe_auto_scaling_groups": ec2.pop("groups", {"AutoScalingGroups": []})}
+        )
+        self._clients = {
+            "ec2": Client({**nothing, **ec2}),
+            "autoscaling": scaling,
+            "service-quotas": self.quotas,
+        }
 
     def client(self, name: str) -> Client:
         return self._clients[name]

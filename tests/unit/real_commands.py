@@ -21,7 +21,12 @@ def write_script(tmp_path: Path, text: str) -> list[str]:
 
 def follow(command: list[str], tmp_path: Path, **options):
     lines: list[str] = []
-    given = {"on_line": lines.append, "cancelled": threading.Event(), "on_stopping": lambda: None, **options}
+    given = {
+        "on_line": lines.append,
+        "cancelled": threading.Event(),
+        "on_stopping": lambda: None,
+        **options,
+    }
     done = process.follow(command, cwd=tmp_path, environ=dict(os.environ), **given)
     return done, lines
 
@@ -38,7 +43,8 @@ def gone(pid: int) -> bool:
 WITH_HELPER = """
     import subprocess, sys, time
     descriptors = [int(text) for text in sys.argv[1:]]
-    helper = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"], pass_fds=descriptors)
+    command = [sys.executable, "-c", "import time; time.sleep(600)"]
+    helper = subprocess.Popen(command, pass_fds=descriptors)
     print("helper", helper.pid)
     time.sleep(600)
 """
@@ -47,6 +53,8 @@ WITH_HELPER = """
 def ended(pid: int) -> bool:
     """Tell whether a process of another parent has ended, reaped or not."""
     try:
-        return gone(pid) or Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "Z"
+        return (
+            gone(pid) or Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "Z"
+        )
     except FileNotFoundError:
         return True

@@ -15,16 +15,28 @@ from terradask._policy.values import AttributeChange
 from terradask._pricing.estimate import CostEstimate, CostItem
 
 DATA = Path(__file__).with_name("data")
-CONTEXT = ReportContext("default", "123456789012", "us-east-1", "0.1.0", "0123456789abcdef0123456789abcdef01234567-dirty")
-FINDING = PolicyFinding("P1", "error", "aws_iam_role_policy.worker", "allows everything", advice="name the actions")
+CONTEXT = ReportContext(
+    "default",
+    "123456789012",
+    "us-east-1",
+    "0.1.0",
+    "0123456789abcdef0123456789abcdef01234567-dirty",
+)
+FINDING = PolicyFinding(
+    "P1", "error", "aws_iam_role_policy.worker", "allows everything", advice="name the actions"
+)
 COST = CostEstimate(
     "us-east-1",
     "AWS Price List API",
     "2026-11-01",
     (
         CostItem("aws_nat_gateway.a", "NAT gateway", Decimal("0.045"), note="traffic is extra"),
-        CostItem("aws_autoscaling_group.workers", "m6i.xlarge", Decimal("0.192"), desired=0, maximum=10),
-        CostItem("aws_autoscaling_group.workers", "x9.huge", None, note="no price of x9.huge: not found"),
+        CostItem(
+            "aws_autoscaling_group.workers", "m6i.xlarge", Decimal("0.192"), desired=0, maximum=10
+        ),
+        CostItem(
+            "aws_autoscaling_group.workers", "x9.huge", None, note="no price of x9.huge: not found"
+        ),
     ),
     problem="no price of x9.huge: not found",
 )
@@ -36,11 +48,19 @@ def document(name: str) -> dict[str, Any]:
     return loaded
 
 
-def report(name: str = "change", *, stack: str = "network", running: tuple[RunningCluster, ...] = (), **parts: Any) -> PlanReport:
+def report(
+    name: str = "change",
+    *,
+    stack: str = "network",
+    running: tuple[RunningCluster, ...] = (),
+    **parts: Any,
+) -> PlanReport:
     """Return a report on a recorded plan."""
     summary = summarise(document(name), stack=stack, plan_hash="ab" * 32)
     given = {"findings": (), "cost": None, **parts}
-    return PlanReport(summary, context=CONTEXT, expires_at="2026-11-21T05:30:19Z", running=running, **given)
+    return PlanReport(
+        summary, context=CONTEXT, expires_at="2026-11-21T05:30:19Z", running=running, **given
+    )
 
 
 def of_changes(*changes: Change, stack: str = "network") -> PlanReport:
@@ -52,7 +72,14 @@ def of_changes(*changes: Change, stack: str = "network") -> PlanReport:
 def large(resources: int, value: str = "x" * 100) -> WorkspaceReport:
     """Return a report with many new resources."""
     attribute = AttributeChange("description", None, value)
-    return whole(of_changes(*(Change(f"aws_thing.number_{i}", "aws_thing", "create", None, (attribute,)) for i in range(resources))))
+    return whole(
+        of_changes(
+            *(
+                Change(f"aws_thing.number_{i}", "aws_thing", "create", None, (attribute,))
+                for i in range(resources)
+            )
+        )
+    )
 
 
 def whole(*reports: PlanReport, **parts: Any) -> WorkspaceReport:

@@ -1,4 +1,6 @@
-"""The repository's Python files as a tree of modules: their imports, classes and size, read without running them."""
+"""The repository's Python files as a tree of modules: their imports, classes and size, read without
+running them.
+"""
 
 from __future__ import annotations
 
@@ -68,12 +70,19 @@ class Module:
 
     @cached_property
     def names(self) -> dict[str, str]:
-        """What names of this module stand for elsewhere: imported ones, and those that are other names' aliases."""
+        """What names of this module stand for elsewhere: imported ones, and those that are other
+        names' aliases.
+        """
         # `import a.b` brings `a` alone.
-        found = {one.bound: one.dotted if one.name or one.bound != one.top else one.top for one in self.imports}
+        found = {
+            one.bound: one.dotted if one.name or one.bound != one.top else one.top
+            for one in self.imports
+        }
         for statement in self.syntax.body:
             match statement:
-                case ast.Assign(targets=[ast.Name(id=name)], value=value) if (alias := dotted(value)) is not None:
+                case ast.Assign(targets=[ast.Name(id=name)], value=value) if (
+                    alias := dotted(value)
+                ) is not None:
                     found.setdefault(name, f"{self.name}.{alias}")
         return found
 
@@ -88,12 +97,26 @@ class Module:
             match child:
                 case ast.Import(names=names, lineno=line):
                     for one in names:
-                        yield Import(line, one.name, None, one.asname or one.name.partition(".")[0], in_function)
+                        yield Import(
+                            line,
+                            one.name,
+                            None,
+                            one.asname or one.name.partition(".")[0],
+                            in_function,
+                        )
                 case ast.ImportFrom(names=names, lineno=line):
                     for one in names:
-                        yield Import(line, self._absolute(child), one.name, one.asname or one.name, in_function)
+                        yield Import(
+                            line,
+                            self._absolute(child),
+                            one.name,
+                            one.asname or one.name,
+                            in_function,
+                        )
                 case _:
-                    inside = in_function or isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda)
+                    inside = in_function or isinstance(
+                        child, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda
+                    )
                     yield from self._imports(child, in_function=inside)
 
     def _absolute(self, statement: ast.ImportFrom) -> str:
@@ -110,21 +133,39 @@ class Tree:
 
     def __init__(self, top: Path) -> None:
         self.top = top
-        files = [(top / folder, path) for package, folder in ROOTS.items() for path in _python(top / folder / package)]
-        modules = (Module(_module_name(root, path), path, path.relative_to(top).as_posix()) for root, path in files)
+        files = [
+            (top / folder, path)
+            for package, folder in ROOTS.items()
+            for path in _python(top / folder / package)
+        ]
+        modules = (
+            Module(_module_name(root, path), path, path.relative_to(top).as_posix())
+            for root, path in files
+        )
         self.modules: Mapping[str, Module] = {module.name: module for module in modules}
 
     def below(self, package: str) -> list[Module]:
         """Return a package's modules, and the package itself."""
-        return [module for name, module in self.modules.items() if name == package or name.startswith(f"{package}.")]
+        return [
+            module
+            for name, module in self.modules.items()
+            if name == package or name.startswith(f"{package}.")
+        ]
 
     def beside(self, folder: str) -> list[Module]:
         """Return the Python files of a folder that is no root."""
-        files = ((path, path.relative_to(self.top).as_posix()) for path in _python(self.top / folder))
-        return [Module(where.removesuffix(".py").replace("/", "."), path, where) for path, where in files]
+        files = (
+            (path, path.relative_to(self.top).as_posix()) for path in _python(self.top / folder)
+        )
+        return [
+            Module(where.removesuffix(".py").replace("/", "."), path, where)
+            for path, where in files
+        ]
 
     def target(self, one: Import) -> str | None:
-        """Return the module of this tree that an import is of; `from a import b` may name a module `b`."""
+        """Return the module of this tree that an import is of; `from a import b` may name a module
+        `b`.
+        """
         return next((name for name in (one.dotted, one.module) if name in self.modules), None)
 
     def split(self, name: str) -> tuple[Module, str] | None:
@@ -143,7 +184,9 @@ def repository() -> Tree:
 
 
 def dotted(node: ast.expr) -> str | None:
-    """Return `a.b.c` of a name, an attribute or what has been subscripted, such as a generic base."""
+    """Return `a.b.c` of a name, an attribute or what has been subscripted, such as a
+    generic base.
+    """
     match node:
         case ast.Name(id=name):
             return name
@@ -166,7 +209,11 @@ def _module_name(root: Path, path: Path) -> str:
 
 def _classes(node: ast.AST, prefix: str) -> Iterator[tuple[str, ast.ClassDef]]:
     for child in ast.iter_child_nodes(node):
-        name = getattr(child, "name", None) if isinstance(child, ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef) else None
+        name = (
+            getattr(child, "name", None)
+            if isinstance(child, ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef)
+            else None
+        )
         inner = f"{prefix}{name}." if name else prefix
         if isinstance(child, ast.ClassDef):
             yield f"{prefix}{child.name}", child

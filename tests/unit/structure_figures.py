@@ -1,4 +1,6 @@
-"""What breaks the rules of structure, and how large the code is, in figures: `python -m tests.unit.structure_figures`."""
+"""What breaks the rules of structure, and how large the code is, in figures: `python -m
+tests.unit.structure_figures`.
+"""
 
 from __future__ import annotations
 
@@ -34,7 +36,9 @@ _NO_CODE = {
 
 @dataclass(frozen=True)
 class Size:
-    """How much there is of some files. Code is neither comment nor docstring; of both, blank lines are not counted."""
+    """How much there is of some files. Code is neither comment nor docstring; of both, blank lines
+    are not counted.
+    """
 
     files: int = 0
     lines: int = 0
@@ -56,7 +60,12 @@ def size(module: Module) -> Size:
     """Return one file's size."""
     docstrings = set(_docstring_lines(module.syntax))
     tokens = tokenize.generate_tokens(io.StringIO(module.source).readline)
-    code = {line for token in tokens if token.type not in _NO_CODE for line in range(token.start[0], token.end[0] + 1)}
+    code = {
+        line
+        for token in tokens
+        if token.type not in _NO_CODE
+        for line in range(token.start[0], token.end[0] + 1)
+    }
     inside = {one.line for one in module.imports if one.in_function}
     lines = module.source.splitlines()
     filled = [line for line in docstrings if lines[line - 1].strip()]
@@ -64,14 +73,27 @@ def size(module: Module) -> Size:
 
 
 def patched_private_names(modules: Iterable[Module]) -> list[str]:
-    """Return where tests set private names: `setattr(object, "_name", …)` or `setattr("a.module._name", …)`."""
-    calls = ((module, node) for module in modules for node in ast.walk(module.syntax) if isinstance(node, ast.Call))
-    return [f"{module.where}:{node.lineno}: {name}" for module, node in calls for name in _private_name(node)]
+    """Return where tests set private names: `setattr(object, "_name", …)` or
+    `setattr("a.module._name", …)`.
+    """
+    calls = (
+        (module, node)
+        for module in modules
+        for node in ast.walk(module.syntax)
+        if isinstance(node, ast.Call)
+    )
+    return [
+        f"{module.where}:{node.lineno}: {name}"
+        for module, node in calls
+        for name in _private_name(node)
+    ]
 
 
 def deepest(tree: Tree) -> int:
     """Return how many own classes stand in the longest line of them."""
-    return max(len(structure_rules.lineage(tree, name)) for name in structure_rules.own_classes(tree))
+    return max(
+        len(structure_rules.lineage(tree, name)) for name in structure_rules.own_classes(tree)
+    )
 
 
 def report(tree: Tree) -> Iterator[str]:
@@ -88,7 +110,10 @@ def report(tree: Tree) -> Iterator[str]:
     yield _row("all five roots", sum(sizes.values(), Size()))
     yield from (_row(folder, _total(tree.beside(folder))) for folder in BESIDES)
     yield ""
-    yield f"packages of terradask without a place: {sum('has no place' in line for line in broken['order'])}"
+    yield (
+        "packages of terradask without a place: "
+        f"{sum('has no place' in line for line in broken['order'])}"
+    )
     yield f"imports against the order: {sum(' imports ' in line for line in broken['order'])}"
     yield f"circles of files: {len(broken['circles'])}"
     yield f"depth of own classes: {deepest(tree)}"
@@ -100,7 +125,9 @@ def _private_name(node: ast.Call) -> list[str]:
     match node:
         case ast.Call(func=ast.Attribute(attr="setattr"), args=[ast.Constant(value=str(path)), *_]):
             name = path.rpartition(".")[2]
-        case ast.Call(func=ast.Attribute(attr="setattr"), args=[owner, ast.Constant(value=str(name)), *_]):
+        case ast.Call(
+            func=ast.Attribute(attr="setattr"), args=[owner, ast.Constant(value=str(name)), *_]
+        ):
             path = f"{dotted(owner) or '…'}.{name}"
         case _:
             return []
@@ -120,7 +147,8 @@ def _total(modules: Iterable[Module]) -> Size:
 
 
 def _row(name: str, one: Size) -> str:
-    return f"{name:24}{one.files:>8}{one.lines:>8}{one.code:>8}{one.docstrings:>8}{one.imports_in_functions:>22}"
+    sizes = f"{one.files:>8}{one.lines:>8}{one.code:>8}{one.docstrings:>8}"
+    return f"{name:24}{sizes}{one.imports_in_functions:>22}"
 
 
 if __name__ == "__main__":

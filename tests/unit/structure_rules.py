@@ -1,4 +1,6 @@
-"""The rules of the repository's structure: each takes a tree and returns what breaks it, a line each."""
+"""The rules of the repository's structure: each takes a tree and returns what breaks it, a line
+each.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +11,8 @@ from dataclasses import dataclass
 
 from .source_tree import BESIDES, ROOTS, Import, Module, Tree, dotted
 
-# Inside `terradask` each package (or module) imports itself and those above it. docs/architecture.md's list has this order.
+# Inside `terradask` each package (or module) imports itself and those above it.
+# docs/architecture.md's list has this order.
 ORDER = (
     "errors",  # every error, in one tree
     "_common",  # progress, clock, files, polling
@@ -45,9 +48,13 @@ MAY_IMPORT: dict[str, set[str]] = {
     "terradask_host": set(),
     "terradask_simulator": {"terradask_host"},
 }
-# The base of all errors is everybody's, except on the hosts, where nothing else of ours is installed.
-COMMON = {"terradask_simulator": {"terradask_modules.errors", "terradask_modules.errors.TerradaskError"}}
-# What stands at both ends, and is the same: the HTTP proxy of the dashboard, and the documents in the bucket.
+# The base of all errors is everybody's, except on the hosts, where nothing else of ours is
+# installed.
+COMMON = {
+    "terradask_simulator": {"terradask_modules.errors", "terradask_modules.errors.TerradaskError"}
+}
+# What stands at both ends, and is the same: the HTTP proxy of the dashboard, and the documents in
+# the bucket.
 SHARED = {"terradask": ("terradask_host.http_proxy.", "terradask_host.documents.")}
 # The commands that start the simulator are the one place where the runtime knows it.
 BEHIND_THE_COMMAND = ("cluster/terradask/cli/_sim.py", "cluster/terradask/_demo")
@@ -73,15 +80,27 @@ def roots(tree: Tree) -> list[str]:
 
 def framework(tree: Tree) -> list[str]:
     """Return imports of CDKTF outside of the one module that is for it."""
-    found = ((module, one) for module in tree.modules.values() for one in module.imports if module.where != FRAMEWORK_DOOR)
+    found = (
+        (module, one)
+        for module in tree.modules.values()
+        for one in module.imports
+        if module.where != FRAMEWORK_DOOR
+    )
     return [_describe(module, one) for module, one in found if one.top in FRAMEWORK]
 
 
 def host_alone(tree: Tree) -> list[str]:
-    """Return imports of the host program, its preload scripts aside, of more than the standard library and boto3."""
+    """Return imports of the host program, its preload scripts aside, of more than the standard
+    library and boto3.
+    """
     standard = sys.stdlib_module_names | {"boto3", "botocore", "terradask_host"}
     modules = [module for module in tree.below("terradask_host") if "preload" not in module.name]
-    return [_describe(module, one) for module in modules for one in module.imports if one.top not in standard]
+    return [
+        _describe(module, one)
+        for module in modules
+        for one in module.imports
+        if one.top not in standard
+    ]
 
 
 def aws_half(tree: Tree) -> list[str]:
@@ -90,14 +109,21 @@ def aws_half(tree: Tree) -> list[str]:
     if not modules:
         return [f"there is no {AWS_HALF}"]
     imports = [(module, one) for module in modules for one in module.imports if one.top in ROOTS]
-    return [_describe(module, one) for module, one in imports if not f"{one.dotted}.".startswith(f"{AWS_HALF}.")]
+    return [
+        _describe(module, one)
+        for module, one in imports
+        if not f"{one.dotted}.".startswith(f"{AWS_HALF}.")
+    ]
 
 
 def order(tree: Tree) -> list[str]:
     """Return packages of `terradask` that `ORDER` misses, and imports against it."""
     place = {name: number for number, name in enumerate(ORDER)}
     missing = [name for name in packages(tree) if name not in place]
-    found = [f"terradask.{name} has no place: add it to {ORDER_IS_IN}, below all that it imports" for name in missing]
+    found = [
+        f"terradask.{name} has no place: add it to {ORDER_IS_IN}, below all that it imports"
+        for name in missing
+    ]
     for module, one, target in _imports_within_terradask(tree):
         ours, theirs = _package(module.name), _package(target)
         if ours in place and theirs in place and place[theirs] > place[ours]:
@@ -121,22 +147,37 @@ def circles(tree: Tree) -> list[str]:
 
 
 def depth(tree: Tree) -> list[str]:
-    """Return classes with more than two own ones in a line, themselves counted; errors and pydantic models aside."""
+    """Return classes with more than two own ones in a line, themselves counted; errors and pydantic
+    models aside.
+    """
     lineages = ((name, lineage(tree, name)) for name in own_classes(tree))
-    return [f"{name}: {' -> '.join(map(str, line))}" for name, line in lineages if len(line) > MAX_CLASS_DEPTH]
+    return [
+        f"{name}: {' -> '.join(map(str, line))}"
+        for name, line in lineages
+        if len(line) > MAX_CLASS_DEPTH
+    ]
 
 
 def length(tree: Tree) -> list[str]:
     """Return files that are too long."""
-    modules = [*tree.modules.values(), *(module for folder in BESIDES for module in tree.beside(folder))]
+    modules = [
+        *tree.modules.values(),
+        *(module for folder in BESIDES for module in tree.beside(folder)),
+    ]
     sizes = ((len(module.source.splitlines()), module.where) for module in modules)
-    return [f"{where}: {size} lines" for size, where in sorted(sizes, reverse=True) if size > MAX_LINES]
+    return [
+        f"{where}: {size} lines" for size, where in sorted(sizes, reverse=True) if size > MAX_LINES
+    ]
 
 
 def packages(tree: Tree) -> list[str]:
-    """Return the packages of `terradask`, and the modules beside them, in their order; what has no place comes last."""
+    """Return the packages of `terradask`, and the modules beside them, in their order; what has no
+    place comes last.
+    """
     names = {_package(module.name) for module in tree.below("terradask")}
-    return sorted(names, key=lambda name: (ORDER.index(name) if name in ORDER else len(ORDER), name))
+    return sorted(
+        names, key=lambda name: (ORDER.index(name) if name in ORDER else len(ORDER), name)
+    )
 
 
 @dataclass(frozen=True)
@@ -152,11 +193,17 @@ class ClassName:
 
 def own_classes(tree: Tree) -> list[ClassName]:
     """Return every class of the tree."""
-    return [ClassName(name, qualified) for name, module in tree.modules.items() for qualified in module.classes]
+    return [
+        ClassName(name, qualified)
+        for name, module in tree.modules.items()
+        for qualified in module.classes
+    ]
 
 
 def lineage(tree: Tree, name: ClassName) -> list[ClassName]:
-    """Return a class and the longest line of own ones above it; nothing for errors and pydantic models."""
+    """Return a class and the longest line of own ones above it; nothing for errors and pydantic
+    models.
+    """
     lines = []
     for base in _bases(tree, name):
         if isinstance(base, str):
@@ -175,7 +222,9 @@ def _bases(tree: Tree, name: ClassName) -> Iterator[ClassName | str]:
 
 
 def _resolve(tree: Tree, module: Module, scope: str, base: str) -> ClassName | str:
-    """Return the class that a name stands for, seen from within `scope`: followed through modules, where it is ours."""
+    """Return the class that a name stands for, seen from within `scope`: followed through modules,
+    where it is ours.
+    """
     scopes = scope.split(".")[:-1]
     for end in range(len(scopes), -1, -1):
         inner = ".".join([*scopes[:end], base])

@@ -17,7 +17,9 @@ class Own(Adaptive):
 
 
 def told(adaptive, wanted, *, stops):
-    """What the cluster is told by one decision; stopped, when that is so, while the scheduler is asked."""
+    """What the cluster is told by one decision; stopped, when that is so, while the scheduler is
+    asked.
+    """
     orders = []
 
     async def main():
@@ -43,7 +45,9 @@ def told(adaptive, wanted, *, stops):
             orders=orders,
             scale=lambda n: orders.append(("up", n)),
             scale_down=scale_down,
-            scheduler_comm=SimpleNamespace(adaptive_target=target, workers_to_close=close, retire_workers=retired),
+            scheduler_comm=SimpleNamespace(
+                adaptive_target=target, workers_to_close=close, retire_workers=retired
+            ),
         )
         deciding = adaptive_for(adaptive)(cluster, interval=0, minimum=0, maximum=9, wait_count=1)
         deciding.state = "running"
@@ -56,7 +60,12 @@ def told(adaptive, wanted, *, stops):
 
 @pytest.mark.parametrize(
     ("adaptive", "wanted", "orders"),
-    [(Adaptive, 5, [("up", 5)]), (Adaptive, 1, [("down", ["i-2"])]), (Own, 5, [("up", 5)]), (Own, 1, [("own", ["i-2"])])],
+    [
+        (Adaptive, 5, [("up", 5)]),
+        (Adaptive, 1, [("down", ["i-2"])]),
+        (Own, 5, [("up", 5)]),
+        (Own, 1, [("own", ["i-2"])]),
+    ],
 )
 def test_what_was_being_decided_is_dropped(adaptive, wanted, orders):
     assert told(adaptive, wanted, stops=False) == orders

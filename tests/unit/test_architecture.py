@@ -1,4 +1,6 @@
-"""One processor architecture for a whole cluster: asked for, or said by the types that are named."""
+"""One processor architecture for a whole cluster: asked for, or said by the types that
+are named.
+"""
 
 from __future__ import annotations
 
@@ -28,32 +30,52 @@ BOTH = ("x86_64", "arm64")
 def _aws_is_a_catalog(monkeypatch: pytest.MonkeyPatch) -> None:
     def named(_aws: Aws, named: Any, default: Any, zones: Any) -> Any:
         types = {name: catalog().types[name] for name in {*named, *default}}
-        return replace(catalog(), types=types, zones={zone: catalog().zones[zone] & types.keys() for zone in zones})
+        return replace(
+            catalog(),
+            types=types,
+            zones={zone: catalog().zones[zone] & types.keys() for zone in zones},
+        )
 
     monkeypatch.setattr(resolve_hardware, "named_catalog", named)
     monkeypatch.setattr(resolve_hardware, "priced_catalog", lambda _aws: (catalog(), prices()))
 
 
-def resolved(lock: ClusterLock | None = None, *, network: tuple[str, ...] = BOTH, **settings: Any) -> ClusterLock:
-    place = Place("123456789012", "aws", frozenset({"us-east-1a", "us-east-1b"}), frozenset(network))
+def resolved(
+    lock: ClusterLock | None = None, *, network: tuple[str, ...] = BOTH, **settings: Any
+) -> ClusterLock:
+    place = Place(
+        "123456789012", "aws", frozenset({"us-east-1a", "us-east-1b"}), frozenset(network)
+    )
     return resolve_cluster(ClusterSettings.model_validate(settings), place, Aws("us-east-1"), lock)
 
 
 def architectures(lock: ClusterLock) -> set[str]:
     """Return what the types of all groups are for."""
-    groups = (lock.scheduler_instance_types, lock.worker_instance_types, *lock.group_instance_types.values())
+    groups = (
+        lock.scheduler_instance_types,
+        lock.worker_instance_types,
+        *lock.group_instance_types.values(),
+    )
     return {catalog().types[name].architecture for types in groups for name in types}
 
 
 def test_nothing_said_is_x86() -> None:
     lock = resolved()
     assert (lock.architecture, architectures(lock)) == ("x86_64", {"x86_64"})
-    assert resolved(arm=False).worker_instance_types == lock.worker_instance_types == list(DEFAULT_INSTANCE_TYPES)
+    assert (
+        resolved(arm=False).worker_instance_types
+        == lock.worker_instance_types
+        == list(DEFAULT_INSTANCE_TYPES)
+    )
 
 
 def test_asked_for_it_is_the_default_of_arm_for_all() -> None:
     lock = resolved(arm=True, worker_groups={"big": {"memory": "64 GiB"}})
-    assert lock.scheduler_instance_types == lock.worker_instance_types == list(DEFAULT_ARM_INSTANCE_TYPES)
+    assert (
+        lock.scheduler_instance_types
+        == lock.worker_instance_types
+        == list(DEFAULT_ARM_INSTANCE_TYPES)
+    )
     assert (lock.architecture, architectures(lock)) == ("arm64", {"arm64"})
     assert resolved(lock, arm=True, worker_groups={"big": {"memory": "64 GiB"}}) is lock
     assert resolved(lock).architecture == "x86_64"
@@ -98,9 +120,15 @@ def test_a_named_type_says_it_for_all(said: dict[str, Any]) -> None:
     ("said", "options"),
     [
         ({"worker_vm_types": ["m7g.xlarge", "m6i.xlarge"]}, ("worker_vm_types",)),
-        ({"worker_vm_types": ["m7g.xlarge"], "scheduler_vm_types": ["m6i.large"]}, ("worker_vm_types", "scheduler_vm_types")),
         (
-            {"worker_vm_types": ["m6i.xlarge"], "worker_groups": {"b": {"vm_types": ["c7g.large"]}}},
+            {"worker_vm_types": ["m7g.xlarge"], "scheduler_vm_types": ["m6i.large"]},
+            ("worker_vm_types", "scheduler_vm_types"),
+        ),
+        (
+            {
+                "worker_vm_types": ["m6i.xlarge"],
+                "worker_groups": {"b": {"vm_types": ["c7g.large"]}},
+            },
             ("worker_vm_types", "worker_groups.b.vm_types"),
         ),
         ({"worker_vm_types": ["m6i.xlarge"], "arm": True}, ("worker_vm_types", "arm")),
@@ -111,14 +139,19 @@ def test_two_architectures_are_refused(said: dict[str, Any], options: tuple[str,
     with pytest.raises(ArgumentCombination) as caught:
         resolved(**said)
     assert caught.value.options == options
-    assert all(name in str(caught.value.given) for name in (*said.get("worker_vm_types", ()), *said.get("scheduler_vm_types", ())))
+    assert all(
+        name in str(caught.value.given)
+        for name in (*said.get("worker_vm_types", ()), *said.get("scheduler_vm_types", ()))
+    )
 
 
 def test_a_network_without_launch_templates_for_it_says_what_to_set() -> None:
     with pytest.raises(ArchitectureMissing) as caught:
         resolved(network=("x86_64",), arm=True)
     assert (caught.value.architecture, caught.value.architectures) == ("arm64", ("x86_64",))
-    assert 'network.architectures = ["x86_64", "arm64"] and run: terradask apply network' in str(caught.value)
+    assert 'network.architectures = ["x86_64", "arm64"] and run: terradask apply network' in str(
+        caught.value
+    )
     with pytest.raises(ArchitectureMissing, match=r"cluster\.arm = true"):
         resolved(network=("arm64",))
     # What was locked doesn't hold once they are gone.
@@ -127,13 +160,24 @@ def test_a_network_without_launch_templates_for_it_says_what_to_set() -> None:
 
 
 def test_quotas_count_the_default_of_the_architecture() -> None:
-    assert set(named_or_default(ClusterSettings(arm=True))["workers"]) == set(DEFAULT_ARM_INSTANCE_TYPES)
+    assert set(named_or_default(ClusterSettings(arm=True))["workers"]) == set(
+        DEFAULT_ARM_INSTANCE_TYPES
+    )
     found = named_or_default(ClusterSettings(worker_vm_types=["c7g.large"]))
     assert found == {"workers": ["c7g.large"], "scheduler": list(DEFAULT_ARM_INSTANCE_TYPES)}
 
 
 def test_the_descriptor_tells() -> None:
-    document = {"workspace": "w", "cluster": "c", "region": "r", "bucket": "b", "zone": "z", "groups": {}, "secret_id": "s", "settings": {}}
+    document = {
+        "workspace": "w",
+        "cluster": "c",
+        "region": "r",
+        "bucket": "b",
+        "zone": "z",
+        "groups": {},
+        "secret_id": "s",
+        "settings": {},
+    }
     for lock, architecture in (({"architecture": "arm64"}, "arm64"), ({}, "x86_64")):
         descriptor = read_descriptor({**document, "format": 1, "worker": {}, "lock": lock})
         assert descriptor.architecture == architecture
@@ -143,5 +187,9 @@ def test_the_descriptor_tells() -> None:
 
 def test_names_say_what_ec2_says() -> None:
     # NVIDIA's Grace stands behind the dash.
-    wrong = {name for name, one in catalog().types.items() if is_arm_name(name) != (one.architecture == "arm64")}
+    wrong = {
+        name
+        for name, one in catalog().types.items()
+        if is_arm_name(name) != (one.architecture == "arm64")
+    }
     assert {name.partition(".")[0] for name in wrong} <= {"p6e-gb200", "p6e-gb300"}

@@ -1,4 +1,6 @@
-"""Hashes come out of the lock files that people have, as their tools write them, for exactly what is installed here."""
+"""Hashes come out of the lock files that people have, as their tools write them, for exactly what
+is installed here.
+"""
 
 from __future__ import annotations
 
@@ -32,28 +34,44 @@ def written(tmp_path: Path, text: str, name: str = "requirements.txt") -> Path:
     "command",
     [
         ["pip", "compile", "--generate-hashes", "pyproject.toml", "--output-file", "lock"],
-        ["pip", "compile", "pyproject.toml", "--format", "pylock.toml", "--output-file", "pylock.toml"],
+        [
+            "pip",
+            "compile",
+            "pyproject.toml",
+            "--format",
+            "pylock.toml",
+            "--output-file",
+            "pylock.toml",
+        ],
         ["lock"],
         ["export", "--format", "requirements-txt", "--output-file", "lock"],
         ["export", "--format", "pylock.toml", "--output-file", "pylock.toml"],
     ],
     ids=" ".join,
 )
-def test_what_uv_writes_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: list[str]) -> None:
+def test_what_uv_writes_is_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: list[str]
+) -> None:
     monkeypatch.setenv("UV_CACHE_DIR", str(tmp_path / "cache"))
     monkeypatch.setenv("UV_PYTHON_PREFERENCE", "only-system")
     packages = {"probe": "1.0", "other-thing": "2.0.0"}
     dependencies = [*packages, "only-elsewhere; sys_platform == 'win32'"]
     (tmp_path / "pyproject.toml").write_text(
-        f'[project]\nname = "team"\nversion = "0"\nrequires-python = ">=3.11"\ndependencies = {dependencies}\n'
+        '[project]\nname = "team"\nversion = "0"\nrequires-python = ">=3.11"\ndependencies = '
+        f"{dependencies}\n"
     )
     with serving(tmp_path / "index") as url:
         monkeypatch.setenv("UV_DEFAULT_INDEX", url)
-        digests = {name: (publish(tmp_path / "index", name, version),) for name, version in packages.items()}
+        digests = {
+            name: (publish(tmp_path / "index", name, version),)
+            for name, version in packages.items()
+        }
         publish(tmp_path / "index", "only-elsewhere", "1.0")
         subprocess.run([find_uv(), *command, "--no-config", "--quiet"], cwd=tmp_path, check=True)
     # An export writes uv.lock, too.
-    lock = next(path for name in ("lock", "pylock.toml", "uv.lock") if (path := tmp_path / name).exists())
+    lock = next(
+        path for name in ("lock", "pylock.toml", "uv.lock") if (path := tmp_path / name).exists()
+    )
     assert archive_hashes(lock, packages) == digests
 
 
@@ -94,7 +112,14 @@ def test_requirements_as_pip_tools_poetry_and_people_write_them(tmp_path: Path) 
 
 def test_all_that_a_file_lacks_is_told_at_once(tmp_path: Path) -> None:
     path = written(tmp_path, COMPILED)
-    installed = {"last": "0.1", "absent": "1", "loose": "1.5", "starred": "1.0", "numpy": "1.26.4.post1", "bare": "3.0"}
+    installed = {
+        "last": "0.1",
+        "absent": "1",
+        "loose": "1.5",
+        "starred": "1.0",
+        "numpy": "1.26.4.post1",
+        "bare": "3.0",
+    }
     with pytest.raises(SoftwareNotLocked) as caught:
         archive_hashes(path, installed)
     for error in (caught.value, pickle.loads(pickle.dumps(caught.value))):
@@ -164,21 +189,30 @@ def test_what_can_not_be_read_is_refused(tmp_path: Path) -> None:
         read_lock_file(tmp_path / "binary")
 
 
-def test_a_packaging_that_reads_no_pylock_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_packaging_that_reads_no_pylock_is_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setitem(sys.modules, "packaging.pylock", None)
     with pytest.raises(SoftwareLockInvalid, match=r"packaging>=26"):
         read_lock_file(written(tmp_path, PYLOCK))
 
 
 def test_a_lock_of_this_environment_becomes_what_hosts_take() -> None:
-    """The repository's own lock is of this environment: a large one, for several Pythons, with markers and comments."""
-    bare, locked = lock_software(["pandas"]), lock_software(["pandas"], lock_file=ROOT / "requirements/dev.lock")
+    """The repository's own lock is of this environment: a large one, for several Pythons, with
+    markers and comments.
+    """
+    bare, locked = (
+        lock_software(["pandas"]),
+        lock_software(["pandas"], lock_file=ROOT / "requirements/dev.lock"),
+    )
     assert bare.packages == locked.packages
     lines = check_lock(locked.to_requirements())
     assert len(lines) == len(bare.packages) == len(locked.hashes)
     assert has_hashes(lines)
     assert not has_hashes(check_lock(bare.to_requirements()))
-    (numpy,) = [line for line in lines if line.startswith(f"numpy=={importlib.metadata.version('numpy')} ")]
+    (numpy,) = [
+        line for line in lines if line.startswith(f"numpy=={importlib.metadata.version('numpy')} ")
+    ]
     # Wheels of several systems and processors.
     assert numpy.count("--hash=sha256:") > 10
 
@@ -187,5 +221,7 @@ def test_a_setting_is_relative_to_its_file(tmp_path: Path) -> None:
     assert lock_file_of({}, tmp_path) is None
     assert lock_file_of({"software_lock": None}, tmp_path) is None
     assert lock_file_of({"software_lock": "uv.lock"}, tmp_path) == tmp_path / "uv.lock"
-    assert lock_file_of({"software_lock": "/elsewhere/uv.lock"}, tmp_path) == Path("/elsewhere/uv.lock")
+    assert lock_file_of({"software_lock": "/elsewhere/uv.lock"}, tmp_path) == Path(
+        "/elsewhere/uv.lock"
+    )
     assert lock_file_of({"software_lock": "uv.lock"}, None) == Path("uv.lock")

@@ -22,13 +22,22 @@ DESCRIPTOR = Descriptor("default", "etl", "us-east-1", "bucket", "us-east-1a", {
 RUN = Run("r1", "2026-11-20T05:15:00Z", "arn", "v1", "3.11", {}, 2)
 KEYS = KeySet("r1", "ca", *(Bundle("cert", "key") for _ in range(3)))
 SCHEDULER = {
-    "format": 1, "run_id": "r1", "instance_id": "i-1", "boot": 1, "private_address": "tls://10.0.0.1:8786", "public_address": None,
-    "dashboard_port": 8787, "python": "3.11", "packages": {},
-}  # fmt: skip
+    "format": 1,
+    "run_id": "r1",
+    "instance_id": "i-1",
+    "boot": 1,
+    "private_address": "tls://10.0.0.1:8786",
+    "public_address": None,
+    "dashboard_port": 8787,
+    "python": "3.11",
+    "packages": {},
+}
 
 NO_QUOTA = (
-    "Could not launch On-Demand Instances. VcpuLimitExceeded - You have requested more vCPU capacity than your current vCPU limit of 0 "
-    "allows for the instance bucket that the specified instance type belongs to. Launching EC2 instance failed."
+    "Could not launch On-Demand Instances. VcpuLimitExceeded - You have requested more vCPU "
+    "capacity than your current vCPU limit of 0 "
+    "allows for the instance bucket that the specified instance type belongs to. Launching EC2 "
+    "instance failed."
 )
 
 
@@ -71,18 +80,45 @@ class Objects:
 
 def groups_with(*instance_ids, failures=()):
     members = tuple(Member(instance_id, "Pending") for instance_id in instance_ids)
-    return SimpleNamespace(failures=lambda name: list(failures), describe=lambda: {"scheduler": Group("scheduler", 1, 1, members)})
+    return SimpleNamespace(
+        failures=lambda name: list(failures),
+        describe=lambda: {"scheduler": Group("scheduler", 1, 1, members)},
+    )
 
 
-def attached(aws, objects, groups=None, *, descriptor=DESCRIPTOR, timeout_seconds=0.0, on_wait=None, cancelled=lambda: False):
+def attached(
+    aws,
+    objects,
+    groups=None,
+    *,
+    descriptor=DESCRIPTOR,
+    timeout_seconds=0.0,
+    on_wait=None,
+    cancelled=lambda: False,
+):
     return attach(
-        aws, objects, groups or groups_with(), descriptor, RUN,
-        limiter=RateLimiter(seconds_a_look=0.001), timeout_seconds=timeout_seconds, on_wait=on_wait, cancelled=cancelled,
-    )  # fmt: skip
+        aws,
+        objects,
+        groups or groups_with(),
+        descriptor,
+        RUN,
+        limiter=RateLimiter(seconds_a_look=0.001),
+        timeout_seconds=timeout_seconds,
+        on_wait=on_wait,
+        cancelled=cancelled,
+    )
 
 
 def host(instance_id, state, at, run_id="r1"):
-    return {"instance_id": instance_id, "role": "scheduler", "group": "scheduler", "state": state, "reason": at, "at": at, "run_id": run_id}
+    return {
+        "instance_id": instance_id,
+        "role": "scheduler",
+        "group": "scheduler",
+        "state": state,
+        "reason": at,
+        "at": at,
+        "run_id": run_id,
+    }
 
 
 def test_keys_may_be_written_after_the_run_was_announced():
@@ -91,12 +127,17 @@ def test_keys_may_be_written_after_the_run_was_announced():
 
 def test_who_may_not_read_the_keys_learns_it_at_once():
     with pytest.raises(AccessDenied):
-        attached(Secrets(missing_reads=1, code="AccessDeniedException"), Objects(), timeout_seconds=60)
+        attached(
+            Secrets(missing_reads=1, code="AccessDeniedException"), Objects(), timeout_seconds=60
+        )
 
 
 def test_of_several_failed_hosts_the_latest_is_told(monkeypatch):
     monkeypatch.setattr(attachment, "_REPORT_SECONDS", 0)
-    hosts = [host("i-1", "failed", "2026-11-20T05:17:00Z"), host("i-2", "failed", "2026-11-20T05:16:00Z")]
+    hosts = [
+        host("i-1", "failed", "2026-11-20T05:17:00Z"),
+        host("i-2", "failed", "2026-11-20T05:16:00Z"),
+    ]
     with pytest.raises(HostFailed) as caught:
         attached(Secrets(), Objects(hosts=hosts), groups_with("i-1", "i-2"), timeout_seconds=60)
     assert caught.value.instance_id == "i-1"
@@ -109,7 +150,9 @@ def test_a_failed_host_that_came_and_went_unseen_is_told_in_the_end():
 
 def test_workers_that_boot_meanwhile_cost_nothing(monkeypatch):
     monkeypatch.setattr(attachment, "_REPORT_SECONDS", 0)
-    workers = [{**host(f"i-{n}", "booting", "2026-11-20T05:17:00Z"), "role": "worker"} for n in range(1000)]
+    workers = [
+        {**host(f"i-{n}", "booting", "2026-11-20T05:17:00Z"), "role": "worker"} for n in range(1000)
+    ]
     objects = Objects(hosts=[*workers, host("i-s", "booting", "2026-11-20T05:17:00Z")])
     told = []
 
@@ -118,7 +161,10 @@ def test_workers_that_boot_meanwhile_cost_nothing(monkeypatch):
         if len(told) == 3:
             objects._scheduler = SCHEDULER
 
-    assert attached(Secrets(), objects, groups_with("i-s"), timeout_seconds=60, on_wait=tell).run == RUN
+    assert (
+        attached(Secrets(), objects, groups_with("i-s"), timeout_seconds=60, on_wait=tell).run
+        == RUN
+    )
     assert told == [["i-s"]] * 3
     assert objects.reads == ["scheduler.json", "hosts/i-s.json"] * 3 + ["scheduler.json"]
 
@@ -140,7 +186,12 @@ def test_another_runs_scheduler_and_hosts_do_not_count():
         ("2026-11-20T05:15:03+00:00", NO_QUOTA, 0, "Running On-Demand Standard"),
         ("2026-11-20T05:15:03+00:00", NO_QUOTA, 1, None),
         ("2026-11-20T05:14:03+00:00", NO_QUOTA, 0, None),
-        ("2026-11-20T05:15:03+00:00", "Invalid IAM Instance Profile name. Launching EC2 instance failed.", 0, None),
+        (
+            "2026-11-20T05:15:03+00:00",
+            "Invalid IAM Instance Profile name. Launching EC2 instance failed.",
+            0,
+            None,
+        ),
     ],
     ids=["quota", "there all the same", "an earlier run's", "AWS tries again"],
 )
@@ -148,7 +199,9 @@ def test_a_scheduler_that_aws_does_not_launch_is_told(at, text, instances, expec
     failures = [(datetime.datetime.fromisoformat(at), read_problem(text))] * 2
     groups = groups_with(*(f"i-{n}" for n in range(instances)), failures=failures)
     entry = GroupEntry(autoscaling_group="g", role="scheduler", max_size=1)
-    descriptor = replace(DESCRIPTOR, groups={"scheduler": entry}, lock={"scheduler_instance_types": ["m6i.xlarge"]})
+    descriptor = replace(
+        DESCRIPTOR, groups={"scheduler": entry}, lock={"scheduler_instance_types": ["m6i.xlarge"]}
+    )
     with pytest.raises(NoCapacity if expected else SchedulerMissing) as caught:
         attached(Secrets(), Objects(), groups, descriptor=descriptor)
     if expected:
@@ -159,11 +212,21 @@ def test_a_scheduler_that_aws_does_not_launch_is_told(at, text, instances, expec
 
 def test_a_scheduler_that_aws_does_not_launch_is_not_waited_for(monkeypatch):
     monkeypatch.setattr(attachment, "_REPORT_SECONDS", 0)
-    failures = [(datetime.datetime.fromisoformat("2026-11-20T05:15:03+00:00"), read_problem(NO_QUOTA))]
+    failures = [
+        (datetime.datetime.fromisoformat("2026-11-20T05:15:03+00:00"), read_problem(NO_QUOTA))
+    ]
     entry = GroupEntry(autoscaling_group="g", role="scheduler", max_size=1)
-    descriptor = replace(DESCRIPTOR, groups={"scheduler": entry}, lock={"scheduler_instance_types": ["m6i.xlarge"]})
+    descriptor = replace(
+        DESCRIPTOR, groups={"scheduler": entry}, lock={"scheduler_instance_types": ["m6i.xlarge"]}
+    )
     with pytest.raises(NoCapacity):
-        attached(Secrets(), Objects(), groups_with(failures=failures), descriptor=descriptor, timeout_seconds=60)
+        attached(
+            Secrets(),
+            Objects(),
+            groups_with(failures=failures),
+            descriptor=descriptor,
+            timeout_seconds=60,
+        )
 
 
 def test_a_cancelled_wait_ends():

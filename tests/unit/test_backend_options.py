@@ -1,4 +1,6 @@
-"""Backend options: of a call, of the workspace's file, of Dask's configuration; which goes before which, and how the file is written."""
+"""Backend options: of a call, of the workspace's file, of Dask's configuration; which goes before
+which, and how the file is written.
+"""
 
 from __future__ import annotations
 
@@ -42,36 +44,65 @@ def _file(folder: Path, text: str = TEXT) -> Path:
     return path
 
 
-# ---- which goes before which ----------------------------------------------------------------------------------------
+# ---- which goes before which ---------------------------------------------------------------------
 
 
 def _settings(folder: Path, text: str, call: dict[str, Any] | None = None, **dask: Any) -> Any:
     return load_settings(_file(folder, text), environ={}, dask_config=dask, overrides=call).settings
 
 
-def test_a_call_goes_before_the_workspace_and_that_before_the_defaults_of_dasks_configuration(tmp_path: Path) -> None:
-    defaults = {"backend-options": {"region": "us-west-1", "zone_name": "us-west-1a", "firewall": OFFICE}}
+def test_a_call_goes_before_the_workspace_and_that_before_the_defaults_of_dasks_configuration(
+    tmp_path: Path,
+) -> None:
+    defaults = {
+        "backend-options": {"region": "us-west-1", "zone_name": "us-west-1a", "firewall": OFFICE}
+    }
     alone = _settings(tmp_path, "", **defaults)
-    assert (alone.workspace.region, alone.cluster.zone_name, alone.cluster.ingress[0].cidr) == ("us-west-1", "us-west-1a", OFFICE["cidr"])
+    assert (alone.workspace.region, alone.cluster.zone_name, alone.cluster.ingress[0].cidr) == (
+        "us-west-1",
+        "us-west-1a",
+        OFFICE["cidr"],
+    )
     file = '[cluster]\nzone_name = "us-west-1b"\ningress = []\n'
     under = _settings(tmp_path, file, **defaults)
-    assert (under.workspace.region, under.cluster.zone_name, under.cluster.ingress) == ("us-west-1", "us-west-1b", [])
+    assert (under.workspace.region, under.cluster.zone_name, under.cluster.ingress) == (
+        "us-west-1",
+        "us-west-1b",
+        [],
+    )
     called = _settings(tmp_path, file, {"cluster": {"zone_name": "us-west-1c"}}, **defaults)
     assert called.cluster.zone_name == "us-west-1c"
-    # Sections of Dask's configuration are no defaults: they go before the file, as they always have.
-    sections = _settings(tmp_path, '[workspace]\nregion = "eu-west-1"\n', workspace={"region": "eu-north-1"}, **{"backend-options": {}})
+    # Sections of Dask's configuration are no defaults: they go before the file, as they always
+    # have.
+    sections = _settings(
+        tmp_path,
+        '[workspace]\nregion = "eu-west-1"\n',
+        workspace={"region": "eu-north-1"},
+        **{"backend-options": {}},
+    )
     assert sections.workspace.region == "eu-north-1"
 
 
 def test_who_wants_the_best_zone_means_none_that_was_named_before(tmp_path: Path) -> None:
     text = '[cluster]\nzone_name = "us-east-1b"\n[clusters.etl]\nn_workers = 1\n'
-    assert _settings(tmp_path, text, {"cluster": {"use_best_zone": True}}).clusters["etl"].zone_name is None
-    assert _settings(tmp_path, text, {"cluster": {"use_best_zone": False}}).cluster.zone_name == "us-east-1b"
+    assert (
+        _settings(tmp_path, text, {"cluster": {"use_best_zone": True}}).clusters["etl"].zone_name
+        is None
+    )
+    assert (
+        _settings(tmp_path, text, {"cluster": {"use_best_zone": False}}).cluster.zone_name
+        == "us-east-1b"
+    )
 
 
 def test_defaults_that_can_not_be_used_name_their_place(tmp_path: Path) -> None:
-    with pytest.raises(SettingsError, match=r"terradask.backend-options \(cluster.ingress\) in Dask's configuration, at 0.cidr"):
-        _settings(tmp_path, "", backend_options={"firewall": {"ports": [8786], "cidr": "203.0.113.7/24"}})
+    with pytest.raises(
+        SettingsError,
+        match=r"terradask.backend-options \(cluster.ingress\) in Dask's configuration, at 0.cidr",
+    ):
+        _settings(
+            tmp_path, "", backend_options={"firewall": {"ports": [8786], "cidr": "203.0.113.7/24"}}
+        )
 
 
 @pytest.mark.parametrize("zone", ["us-east-1a", "eu-central-1a"])
@@ -83,7 +114,9 @@ def test_a_zone_of_another_region_is_refused_with_the_region(tmp_path: Path, zon
 
 def test_a_zone_without_subnets_says_where_to_add_it(tmp_path: Path) -> None:
     with pytest.raises(SettingsError, match=r"add it to network\.zones"):
-        _settings(tmp_path, '[network]\nzones = ["us-east-1a"]\n[cluster]\nzone_name = "us-east-1b"\n')
+        _settings(
+            tmp_path, '[network]\nzones = ["us-east-1a"]\n[cluster]\nzone_name = "us-east-1b"\n'
+        )
     given = """
     [network]
     vpc_id = "vpc-0123456789abcdef0"
@@ -95,22 +128,34 @@ def test_a_zone_without_subnets_says_where_to_add_it(tmp_path: Path) -> None:
         _settings(tmp_path, given, {"cluster": {"zone_name": "us-east-1b"}})
 
 
-# ---- the file -------------------------------------------------------------------------------------------------------
+# ---- the file ------------------------------------------------------------------------------------
 
 
 def test_values_are_written_where_they_stand_and_everything_else_stays(tmp_path: Path) -> None:
     path = _file(tmp_path)
     path.chmod(0o640)
-    done = set_backend_options(region_name="us-west-2", zone_name="us-west-2b", firewall=OFFICE, settings=tmp_path)
+    done = set_backend_options(
+        region_name="us-west-2", zone_name="us-west-2b", firewall=OFFICE, settings=tmp_path
+    )
     text = path.read_text()
     assert tomllib.loads(text) == tomllib.loads(TEXT) | {
         "workspace": {"region": "us-west-2", "name": "team"},
         "cluster": {"worker_cpu": 4, "zone_name": "us-west-2b"},
         "network": {"nat": "single", "ingress": [OFFICE]},
     }
-    for comment in ("# The team's workspace.", '"us-west-2"  # near the data', "[cluster]  # of every cluster", "# Who gets in:"):
+    for comment in (
+        "# The team's workspace.",
+        '"us-west-2"  # near the data',
+        "[cluster]  # of every cluster",
+        "# Who gets in:",
+    ):
         assert comment in text
-    assert text.index("[workspace]") < text.index("[cluster]") < text.index("[[network.ingress]]") < text.index("[clusters.etl]")
+    assert (
+        text.index("[workspace]")
+        < text.index("[cluster]")
+        < text.index("[[network.ingress]]")
+        < text.index("[clusters.etl]")
+    )
     assert path.stat().st_mode & 0o777 == 0o640
     assert [left.name for left in tmp_path.iterdir()] == ["terradask.toml"]
     assert done.changes == {
@@ -128,11 +173,17 @@ def test_values_are_written_where_they_stand_and_everything_else_stays(tmp_path:
     [
         "",
         "# nothing yet\n",
-        '[network]\ningress = [{ cidr = "198.51.100.7/32" }]\nnat = "single"\n\n[cluster]\nn_workers = 1\n',
+        (
+            '[network]\ningress = [{ cidr = "198.51.100.7/32" }]\nnat = '
+            '"single"\n\n[cluster]\nn_workers = 1\n'
+        ),
         "[network]\ningress = []\n",
         'network.nat = "none"\n',
         'network = { nat = "single" }\n',
-        '[[network.ingress]]\ncidr = "198.51.100.7/32"\n[[network.ingress]]\ncidr = "198.51.100.8/32"\n',
+        (
+            '[[network.ingress]]\ncidr = "198.51.100.7/32"\n[[network.ingress]]\ncidr = '
+            '"198.51.100.8/32"\n'
+        ),
         '[clusters.etl]\nn_workers = 2\n\n[[network.ingress]]\ncidr = "198.51.100.7/32"\n',
         "[cluster]\r\nn_workers = 1\r\n",
     ],
@@ -155,20 +206,32 @@ def test_however_the_file_is_written(tmp_path: Path, text: str) -> None:
     ("options", "error", "says"),
     [
         ({"region_name": "us-wets-2"}, RegionUnknown, "us-west-2"),
-        ({"region_name": "us-west-2", "zone_name": "us-west-1b"}, SettingsError, "outside of workspace.region"),
+        (
+            {"region_name": "us-west-2", "zone_name": "us-west-1b"},
+            SettingsError,
+            "outside of workspace.region",
+        ),
         ({"firewall": {"ports": [8786], "cidr": "0.0.0.0/0"}}, SettingsError, "the whole internet"),
-        ({"firewall": {"port": [8786], "cidr": "203.0.113.0/24"}}, SettingsError, "did you mean ports"),
+        (
+            {"firewall": {"port": [8786], "cidr": "203.0.113.0/24"}},
+            SettingsError,
+            "did you mean ports",
+        ),
         ({"firewall": OFFICE, "ingress": [HOME]}, ArgumentCombination, "one of them"),
     ],
 )
-def test_what_can_not_be_used_leaves_the_file_alone(tmp_path: Path, options: dict[str, Any], error: Any, says: str) -> None:
+def test_what_can_not_be_used_leaves_the_file_alone(
+    tmp_path: Path, options: dict[str, Any], error: Any, says: str
+) -> None:
     path = _file(tmp_path)
     with pytest.raises(error, match=says):
         set_backend_options(**options, settings=path)
     assert path.read_text() == TEXT
 
 
-def test_without_a_file_it_says_how_to_make_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_a_file_it_says_how_to_make_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     # One of our own would move the workspace's state, which lies beside it.
     monkeypatch.chdir(tmp_path)
     with pytest.raises(SettingsError, match="terradask init"):
@@ -177,5 +240,7 @@ def test_without_a_file_it_says_how_to_make_one(tmp_path: Path, monkeypatch: pyt
     _file(tmp_path)
     (tmp_path / "deep").mkdir()
     monkeypatch.chdir(tmp_path / "deep")
-    assert set_backend_options(zone_name="us-west-1c").path == (tmp_path / "terradask.toml").resolve()
+    assert (
+        set_backend_options(zone_name="us-west-1c").path == (tmp_path / "terradask.toml").resolve()
+    )
     assert terradask.BackendOptionsChange.__name__ in dir(terradask)

@@ -37,8 +37,14 @@ def probe_wheel(folder: Path) -> tuple[Path, str]:
     path = folder / "boot_probe-1.0-py3-none-any.whl"
     with zipfile.ZipFile(path, "w") as archive:
         archive.writestr("boot_probe.py", "")
-        archive.writestr("boot_probe-1.0.dist-info/METADATA", "Metadata-Version: 2.1\nName: boot-probe\nVersion: 1.0\n")
-        archive.writestr("boot_probe-1.0.dist-info/WHEEL", "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n")
+        archive.writestr(
+            "boot_probe-1.0.dist-info/METADATA",
+            "Metadata-Version: 2.1\nName: boot-probe\nVersion: 1.0\n",
+        )
+        archive.writestr(
+            "boot_probe-1.0.dist-info/WHEEL",
+            "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n",
+        )
         archive.writestr("boot_probe-1.0.dist-info/RECORD", "")
     return path, f"boot-probe==1.0 --hash=sha256:{hashlib.sha256(path.read_bytes()).hexdigest()}\n"
 
@@ -53,10 +59,13 @@ def host_wheel(folder: Path, lock: str) -> Path:
         members = {name: source.read(name) for name in source.namelist()}
         members["terradask_host/boot.lock"] = lock.encode()
         record = next(name for name in members if name.endswith("/RECORD"))
-        digest = base64.urlsafe_b64encode(hashlib.sha256(lock.encode()).digest()).rstrip(b"=").decode()
+        digest = (
+            base64.urlsafe_b64encode(hashlib.sha256(lock.encode()).digest()).rstrip(b"=").decode()
+        )
         lines = members[record].decode().splitlines()
         members[record] = "\n".join(
-            f"terradask_host/boot.lock,sha256={digest},{len(lock)}" if "boot.lock" in line else line for line in lines
+            f"terradask_host/boot.lock,sha256={digest},{len(lock)}" if "boot.lock" in line else line
+            for line in lines
         ).encode()
         for name, data in members.items():
             target.writestr(name, data)
@@ -64,7 +73,9 @@ def host_wheel(folder: Path, lock: str) -> Path:
 
 
 class Machine:
-    """A folder in which boot.sh runs: its own paths, AWS and system commands that write down how they were called."""
+    """A folder in which boot.sh runs: its own paths, AWS and system commands that write down how
+    they were called.
+    """
 
     def __init__(self, folder: Path, script: str, *, wheel: Path, sha256: str, links: Path) -> None:
         self.folder = folder
@@ -82,7 +93,11 @@ class Machine:
         (folder / "boot.sh").write_text(script)
         (folder / "output.log").write_text("first\nsecond\n")
         key = f"host/x/{wheel.name}"
-        host = {"region": "eu-west-1", "bucket": "the-bucket", "wheel": {"key": key, "sha256": sha256}}
+        host = {
+            "region": "eu-west-1",
+            "bucket": "the-bucket",
+            "wheel": {"key": key, "sha256": sha256},
+        }
         (folder / "etc/host.json").write_text(json.dumps(host))
         (folder / "bucket/host/x").mkdir(parents=True)
         shutil.copy(wheel, folder / "bucket" / key)
@@ -96,12 +111,14 @@ class Machine:
         self.command(
             "aws",
             f'from="${{@: -2:1}}" to="${{@: -1}}"; from="${{from/s3:\\/\\/the-bucket/{store}}}";'
-            f'to="${{to/s3:\\/\\/the-bucket/{store}}}"; mkdir -p "$(dirname "$to")"; cp "$from" "$to"',
+            f'to="${{to/s3:\\/\\/the-bucket/{store}}}"; mkdir -p "$(dirname "$to")"; cp "$from" '
+            '"$to"',
         )
         self.command(
             "curl",
             """case "${@: -1}" in
-              */api/token) echo t;; */instance-id) echo i-7;; *:cluster) echo etl;; *:role) echo worker;;
+              */api/token) echo t;; */instance-id) echo i-7;; *:cluster) echo etl;;
+              *:role) echo worker;;
               *:group) echo workers;; */local-ipv4) echo 10.0.0.7;; *) exit 22;; esac""",
         )
         self.environ = {
@@ -118,7 +135,13 @@ class Machine:
         path.chmod(0o755)
 
     def boot(self) -> subprocess.CompletedProcess[str]:
-        return subprocess.run(["/bin/bash", self.folder / "boot.sh"], env=self.environ, capture_output=True, text=True, check=False)
+        return subprocess.run(
+            ["/bin/bash", self.folder / "boot.sh"],
+            env=self.environ,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
 
     @property
     def calls(self) -> str:
@@ -143,7 +166,9 @@ def machine(files: dict[str, str], tmp_path: Path) -> Machine:
 def test_boot_makes_the_environment_and_starts_the_unit(machine: Machine) -> None:
     # The bucket isn't to be reached at first.
     aws = machine.folder / "bin/aws"
-    script = aws.read_text().replace("\nfrom=", f'\n[ "$(grep -c ^aws {machine.folder}/calls)" -ge 3 ] || exit 1\nfrom=')
+    script = aws.read_text().replace(
+        "\nfrom=", f'\n[ "$(grep -c ^aws {machine.folder}/calls)" -ge 3 ] || exit 1\nfrom='
+    )
     assert "grep -c" in script
     aws.write_text(script)
     answer = machine.boot()
@@ -151,11 +176,17 @@ def test_boot_makes_the_environment_and_starts_the_unit(machine: Machine) -> Non
     assert "attempt 2 of 5 failed: aws" in answer.stdout
     python = machine.folder / "opt/venv/bin/python"
     code = "import boot_probe, terradask_host; print(terradask_host.__file__)"
-    where = subprocess.run([python, "-I", "-c", code], capture_output=True, text=True, check=True).stdout
+    where = subprocess.run(
+        [python, "-I", "-c", code], capture_output=True, text=True, check=True
+    ).stdout
     assert where.startswith(str(machine.folder / "opt/venv"))
     assert "systemctl enable --now --no-block terradask-host.service" in machine.calls
     # Local disks are mounted before the unit starts, and when its user is known.
-    assert machine.calls.index("useradd") < machine.calls.index("lsblk") < machine.calls.index("systemctl enable")
+    assert (
+        machine.calls.index("useradd")
+        < machine.calls.index("lsblk")
+        < machine.calls.index("systemctl enable")
+    )
     assert "no local disks" in answer.stdout
     assert "useradd --system" in machine.calls
     assert "--region eu-west-1 s3://the-bucket/host/x/" in machine.calls
@@ -172,7 +203,11 @@ def test_boot_refuses_another_wheel_says_why_and_powers_off(machine: Machine) ->
     assert "systemctl" not in machine.calls
     assert "shutdown --poweroff +1" in machine.calls
     report = machine.report()
-    assert (report["state"], report["role"], report["private_address"]) == ("failed", "worker", "10.0.0.7")
+    assert (report["state"], report["role"], report["private_address"]) == (
+        "failed",
+        "worker",
+        "10.0.0.7",
+    )
     assert "sha256sum" in report["reason"]
     assert report["run_id"] is None
     assert report["log_tail"] == ["first", "second"]

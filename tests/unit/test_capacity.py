@@ -8,36 +8,84 @@ from terradask._aws.launch_problem import LaunchProblem, read_problem
 from terradask._deployments.capacity import CapacityMemory
 from terradask._deployments.shortfall import Pool, Shortfall, describe, no_capacity
 
-#: As people report them of real groups, or as AWS documents them; the code, what is missing, and the type that AWS names. Each ends alike.
+#: As people report them of real groups, or as AWS documents them; the code, what is missing, and
+#: the type that AWS names. Each ends alike.
 TEXTS = {
-    "Could not launch Spot Instances. UnfulfillableCapacity - Unable to fulfill capacity due to your request "
-    "configuration. Please adjust your request and try again.": ("UnfulfillableCapacity", "capacity", None),
-    "Could not launch Spot Instances. InsufficientInstanceCapacity - There is no Spot capacity available that matches your request.": (
+    "Could not launch Spot Instances. UnfulfillableCapacity - Unable to fulfill capacity due to "
+    "your request "
+    "configuration. Please adjust your request and try again.": (
+        "UnfulfillableCapacity",
+        "capacity",
+        None,
+    ),
+    (
+        "Could not launch Spot Instances. InsufficientInstanceCapacity - There is no Spot capacity "
+        "available that matches your request."
+    ): (
         "InsufficientInstanceCapacity",
         "capacity",
         None,
     ),
-    "There is no Spot capacity available that matches your request.": ("InsufficientInstanceCapacity", "capacity", None),
-    "Could not launch On-Demand Instances. InsufficientInstanceCapacity - We currently do not have sufficient "
-    "p3dn.24xlarge capacity in the Availability Zone you requested (us-west-2c). Our system will be working on "
-    "provisioning additional capacity.": ("InsufficientInstanceCapacity", "capacity", "p3dn.24xlarge"),
-    "We currently do not have sufficient u-6tb1.metal capacity in the Availability Zone you requested (us-east-1a). Our "
-    "system will be working on provisioning additional capacity. You can currently get u-6tb1.metal capacity by not "
-    "specifying an Availability Zone in your request or choosing us-east-1b.": ("InsufficientInstanceCapacity", "capacity", "u-6tb1.metal"),
-    "Could not launch On-Demand Instances. VcpuLimitExceeded - You have requested more vCPU capacity than your current "
-    "vCPU limit of 5 allows for the instance bucket that the specified instance type belongs to. Please visit "
-    "http://aws.amazon.com/contact-us/ec2-request to request an adjustment to this limit.": ("VcpuLimitExceeded", "quota", None),
-    "Could not launch Spot Instances. MaxSpotInstanceCountExceeded - Max spot instance count exceeded.": (
+    "There is no Spot capacity available that matches your request.": (
+        "InsufficientInstanceCapacity",
+        "capacity",
+        None,
+    ),
+    "Could not launch On-Demand Instances. InsufficientInstanceCapacity - We currently do not "
+    "have sufficient "
+    "p3dn.24xlarge capacity in the Availability Zone you requested (us-west-2c). Our system will "
+    "be working on "
+    "provisioning additional capacity.": (
+        "InsufficientInstanceCapacity",
+        "capacity",
+        "p3dn.24xlarge",
+    ),
+    "We currently do not have sufficient u-6tb1.metal capacity in the Availability Zone you "
+    "requested (us-east-1a). Our "
+    "system will be working on provisioning additional capacity. You can currently get "
+    "u-6tb1.metal capacity by not "
+    "specifying an Availability Zone in your request or choosing us-east-1b.": (
+        "InsufficientInstanceCapacity",
+        "capacity",
+        "u-6tb1.metal",
+    ),
+    "Could not launch On-Demand Instances. VcpuLimitExceeded - You have requested more vCPU "
+    "capacity than your current "
+    "vCPU limit of 5 allows for the instance bucket that the specified instance type belongs to. "
+    "Please visit "
+    "http://aws.amazon.com/contact-us/ec2-request to request an adjustment to this limit.": (
+        "VcpuLimitExceeded",
+        "quota",
+        None,
+    ),
+    (
+        "Could not launch Spot Instances. MaxSpotInstanceCountExceeded - Max spot instance count "
+        "exceeded."
+    ): (
         "MaxSpotInstanceCountExceeded",
         "quota",
         None,
     ),
     "Max spot instance count exceeded.": ("MaxSpotInstanceCountExceeded", "quota", None),
-    "Could not launch Spot Instances. InvalidFleetConfiguration - Your requested instance type (p3.8xlarge) is not "
-    "supported in your requested Availability Zone (us-east-2c).": ("InvalidFleetConfiguration", "unsupported", "p3.8xlarge"),
-    "Your requested instance type (c5.large) is not supported in your requested Availability Zone (us-east-1e). Please "
-    "retry your request by not specifying an Availability Zone or choosing us-east-1a.": ("Unsupported", "unsupported", "c5.large"),
-    "Could not launch On-Demand Instances. InvalidParameterCombination - The specified instance type is not eligible for Free Tier.": (
+    "Could not launch Spot Instances. InvalidFleetConfiguration - Your requested instance type "
+    "(p3.8xlarge) is not "
+    "supported in your requested Availability Zone (us-east-2c).": (
+        "InvalidFleetConfiguration",
+        "unsupported",
+        "p3.8xlarge",
+    ),
+    "Your requested instance type (c5.large) is not supported in your requested Availability Zone "
+    "(us-east-1e). Please "
+    "retry your request by not specifying an Availability Zone or choosing us-east-1a.": (
+        "Unsupported",
+        "unsupported",
+        "c5.large",
+    ),
+    (
+        "Could not launch On-Demand Instances. InvalidParameterCombination - The specified "
+        "instance "
+        "type is not eligible for Free Tier."
+    ): (
         "InvalidParameterCombination",
         "other",
         None,
@@ -46,10 +94,17 @@ TEXTS = {
     "": ("LaunchFailed", "other", None),
 }
 
-SPOT = Pool(("us-east-1a",), "spot", ("m6i.xlarge", "m5.xlarge", "m6a.xlarge", "m5a.xlarge", "m7i.xlarge"))
+SPOT = Pool(
+    ("us-east-1a",), "spot", ("m6i.xlarge", "m5.xlarge", "m6a.xlarge", "m5a.xlarge", "m7i.xlarge")
+)
 ON_DEMAND = Pool(("us-east-1a",), "on-demand", ("m6i.xlarge",))
-NO_SPOT = read_problem("There is no Spot capacity available that matches your request. Launching EC2 instance failed.")
-NO_QUOTA = LaunchProblem("VcpuLimitExceeded", "You have requested more vCPU capacity than your current vCPU limit of 5 allows")
+NO_SPOT = read_problem(
+    "There is no Spot capacity available that matches your request. Launching EC2 instance failed."
+)
+NO_QUOTA = LaunchProblem(
+    "VcpuLimitExceeded",
+    "You have requested more vCPU capacity than your current vCPU limit of 5 allows",
+)
 
 
 @pytest.mark.parametrize("text", TEXTS)
@@ -62,11 +117,18 @@ def test_the_texts_of_aws_are_read(text):
 def test_a_problem_is_remembered_for_three_minutes_by_group_and_type():
     memory = CapacityMemory()
     memory.note("workers-spot", NO_SPOT, 100)
-    memory.note("workers-spot", LaunchProblem("InsufficientInstanceCapacity", "m5", "m5.large"), 200)
-    assert [problem.instance_type for problem in memory.problems("workers-spot", 210)] == ["m5.large", None]
+    memory.note(
+        "workers-spot", LaunchProblem("InsufficientInstanceCapacity", "m5", "m5.large"), 200
+    )
+    assert [problem.instance_type for problem in memory.problems("workers-spot", 210)] == [
+        "m5.large",
+        None,
+    ]
     assert memory.problems("workers", 210) == ()
     assert memory.exhausted(210) == {"workers-spot"}
-    assert [problem.instance_type for problem in memory.problems("workers-spot", 281)] == ["m5.large"]
+    assert [problem.instance_type for problem in memory.problems("workers-spot", 281)] == [
+        "m5.large"
+    ]
     assert memory.exhausted(380) == frozenset()
 
 
@@ -85,10 +147,14 @@ def test_a_warning_says_how_many_of_how_many_and_why():
 
 def test_an_error_names_pools_and_quotas_and_what_to_do():
     error = no_capacity(
-        "etl", Shortfall(20, 0, {"workers-spot": (NO_SPOT,), "workers": (NO_QUOTA,)}), {"workers-spot": SPOT, "workers": ON_DEMAND}
+        "etl",
+        Shortfall(20, 0, {"workers-spot": (NO_SPOT,), "workers": (NO_QUOTA,)}),
+        {"workers-spot": SPOT, "workers": ON_DEMAND},
     )
     text = str(error)
-    assert "m6i.xlarge, m5.xlarge, m6a.xlarge, m5a.xlarge and 1 more types (spot, us-east-1a)" in text
+    assert (
+        "m6i.xlarge, m5.xlarge, m6a.xlarge, m5a.xlarge and 1 more types (spot, us-east-1a)" in text
+    )
     assert "L-1216C47A" in text
     assert "terradask quotas" in text
     assert "0 of 20 instances" in text
@@ -97,7 +163,9 @@ def test_an_error_names_pools_and_quotas_and_what_to_do():
 
 def test_another_zone_takes_a_new_plan_unless_one_is_named_or_all_are_tried():
     def advice(pool: Pool) -> str:
-        return str(no_capacity("etl", Shortfall(4, 0, {"workers": (NO_SPOT,)}), {"workers": pool}).advice)
+        return str(
+            no_capacity("etl", Shortfall(4, 0, {"workers": (NO_SPOT,)}), {"workers": pool}).advice
+        )
 
     assert "terradask plan --refresh etl" in advice(ON_DEMAND)
     assert "allow_cross_zone" in advice(ON_DEMAND)
@@ -110,5 +178,9 @@ def test_another_zone_takes_a_new_plan_unless_one_is_named_or_all_are_tried():
 
 
 def test_spot_alone_is_told_of_the_fallback():
-    assert "spot_with_fallback" in str(no_capacity("etl", Shortfall(4, 0, {"workers-spot": (NO_SPOT,)}), {"workers-spot": SPOT}))
-    assert "spot_with_fallback" not in str(no_capacity("etl", Shortfall(4, 0, {"workers": (NO_SPOT,)}), {"workers": ON_DEMAND}))
+    assert "spot_with_fallback" in str(
+        no_capacity("etl", Shortfall(4, 0, {"workers-spot": (NO_SPOT,)}), {"workers-spot": SPOT})
+    )
+    assert "spot_with_fallback" not in str(
+        no_capacity("etl", Shortfall(4, 0, {"workers": (NO_SPOT,)}), {"workers": ON_DEMAND})
+    )

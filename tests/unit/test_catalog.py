@@ -17,7 +17,9 @@ from terradask._common.disk_cache import DiskCache
 from terradask._instance_types.catalog import catalog_document, load_catalog, read_catalog
 from terradask.errors import AccessDenied
 
-DESCRIBED: list[dict[str, Any]] = json.loads((Path(__file__).parent / "data/instance_types.json").read_text())
+DESCRIBED: list[dict[str, Any]] = json.loads(
+    (Path(__file__).parent / "data/instance_types.json").read_text()
+)
 START = datetime.datetime(2026, 11, 1, 12, tzinfo=datetime.UTC)
 OFFERED = {
     "us-east-1a": ["m6i.xlarge", "c7g.large", "mac1.metal"],
@@ -29,7 +31,9 @@ OFFERED = {
 class FakeAws:
     """A session that answers page by page, and counts what it is asked."""
 
-    def __init__(self, endpoint: str = "https://ec2.us-east-1.amazonaws.com", account: str = "123456789012") -> None:
+    def __init__(
+        self, endpoint: str = "https://ec2.us-east-1.amazonaws.com", account: str = "123456789012"
+    ) -> None:
         self.region = "us-east-1"
         self.endpoint = endpoint
         self.account_id = account
@@ -38,7 +42,9 @@ class FakeAws:
         self.asked: list[str] = []
 
     def client(self, _name: str) -> Any:
-        return SimpleNamespace(meta=SimpleNamespace(endpoint_url=self.endpoint), get_paginator=self.paginator)
+        return SimpleNamespace(
+            meta=SimpleNamespace(endpoint_url=self.endpoint), get_paginator=self.paginator
+        )
 
     def paginator(self, operation: str) -> Any:
         def paginate(**question: Any) -> list[dict[str, Any]]:
@@ -46,10 +52,18 @@ class FakeAws:
             if operation in self.refused:
                 raise AccessDenied(operation, self.refused[operation])
             if operation == "describe_instance_types":
-                return [{"InstanceTypes": DESCRIBED[:5]}, {"InstanceTypes": []}, {"InstanceTypes": DESCRIBED[5:]}]
+                return [
+                    {"InstanceTypes": DESCRIBED[:5]},
+                    {"InstanceTypes": []},
+                    {"InstanceTypes": DESCRIBED[5:]},
+                ]
             assert question["LocationType"] == "availability-zone"
             return [
-                {"InstanceTypeOfferings": [{"InstanceType": name, "Location": zone} for name in names]}
+                {
+                    "InstanceTypeOfferings": [
+                        {"InstanceType": name, "Location": zone} for name in names
+                    ]
+                }
                 for zone, names in self.offered.items()
             ]
 
@@ -75,7 +89,10 @@ def test_a_catalog_holds_what_zones_of_the_region_offer_and_linux_runs_on(aws, c
     catalog = load(aws, cache)
     assert catalog.region == "us-east-1"
     assert set(catalog.types) == {"m6i.xlarge", "c7g.large", "g6f.large"}
-    assert catalog.zones == {"us-east-1a": {"m6i.xlarge", "c7g.large"}, "us-east-1b": {"m6i.xlarge", "g6f.large"}}
+    assert catalog.zones == {
+        "us-east-1a": {"m6i.xlarge", "c7g.large"},
+        "us-east-1b": {"m6i.xlarge", "g6f.large"},
+    }
     assert catalog.zones_with("m6i.xlarge") == ("us-east-1a", "us-east-1b")
     assert catalog.fetched_at == START
 
@@ -121,7 +138,9 @@ def test_a_damaged_file_is_read_anew(aws, cache, tmp_path, damage):
     first = load(aws, cache)
     (file,) = tmp_path.rglob("*.json")
     whole = json.loads(file.read_text())
-    file.write_text(json.dumps({**whole, **json.loads(damage)}) if damage.startswith('{"') else damage)
+    file.write_text(
+        json.dumps({**whole, **json.loads(damage)}) if damage.startswith('{"') else damage
+    )
     assert load(aws, cache) == first
     assert len(aws.asked) == 4
     assert json.loads(file.read_text()) == whole
@@ -155,7 +174,9 @@ def test_an_endpoint_on_this_machine_keeps_its_types_in_its_own_folder(tmp_path,
     for _ in range(2):
         load(aws, None)
     assert len(aws.asked) == 6
-    assert [path.relative_to(tmp_path).parts[:2] for path in tmp_path.rglob("*.json")] == [("state", "catalogs")]
+    assert [path.relative_to(tmp_path).parts[:2] for path in tmp_path.rglob("*.json")] == [
+        ("state", "catalogs")
+    ]
 
 
 @pytest.mark.parametrize(

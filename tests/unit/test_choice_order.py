@@ -1,4 +1,6 @@
-"""What is chosen has to be for sale in zones and markets; its order, its number, and what it tells."""
+"""What is chosen has to be for sale in zones and markets; its order, its number, and
+what it tells.
+"""
 
 from __future__ import annotations
 
@@ -18,18 +20,25 @@ from .hardware_facts import catalog, prices
 
 
 def test_a_type_has_to_be_offered_in_one_of_the_zones():
-    assert all(name in catalog().zones["us-east-1f"] for name in chosen(cpu=2, zones=["us-east-1f"]).names)
+    assert all(
+        name in catalog().zones["us-east-1f"] for name in chosen(cpu=2, zones=["us-east-1f"]).names
+    )
     error = refused(NoMatchingType, gpu=1, zones=["us-east-1e"])
     assert error.alternatives[0]["change"] == {"zone_name": "us-east-1a"}
     assert refused(UnknownZone, zones=["us-east-1z"]).given == "us-east-1z"
 
 
 def test_a_type_has_to_be_for_sale_on_every_market():
-    assert "can't be had on spot" in refused(NoMatchingType, vm_types=["hpc7a.12xlarge"], markets=["spot"]).problem
+    assert (
+        "can't be had on spot"
+        in refused(NoMatchingType, vm_types=["hpc7a.12xlarge"], markets=["spot"]).problem
+    )
     only = {"cpu": 24, "memory": "768 GiB"}
     error = refused(NoMatchingType, **only, markets=["on-demand", "spot"])
     assert error.problem.endswith("for sale on demand and on spot")
-    assert not any(name.startswith("hpc") for name in chosen(cpu="*", memory="768 GiB", markets=["spot"]).names)
+    assert not any(
+        name.startswith("hpc") for name in chosen(cpu="*", memory="768 GiB", markets=["spot"]).names
+    )
 
 
 def test_what_spot_does_not_have_may_be_had_on_demand():
@@ -39,19 +48,39 @@ def test_what_spot_does_not_have_may_be_had_on_demand():
 
 
 def test_order_is_price_then_generation_then_name():
-    same = {name: Decimal(1) for name in ("m5.xlarge", "m6a.xlarge", "m6i.xlarge", "m7i.xlarge")} | {"m8i.xlarge": Decimal("1.5")}
+    same = {
+        name: Decimal(1) for name in ("m5.xlarge", "m6a.xlarge", "m6i.xlarge", "m7i.xlarge")
+    } | {"m8i.xlarge": Decimal("1.5")}
     choice = choose(HardwareRequest.of(), catalog(), same)
-    assert choice.names[:6] == ("m7i.xlarge", "m6a.xlarge", "m6i.xlarge", "m5.xlarge", "m8i.xlarge", "m8a.xlarge")
-    assert [one.reason for one in choice.types[:6]] == ["the cheapest", *["as cheap"] * 3, "1.50 times the cheapest", "no known price"]
+    assert choice.names[:6] == (
+        "m7i.xlarge",
+        "m6a.xlarge",
+        "m6i.xlarge",
+        "m5.xlarge",
+        "m8i.xlarge",
+        "m8a.xlarge",
+    )
+    assert [one.reason for one in choice.types[:6]] == [
+        "the cheapest",
+        *["as cheap"] * 3,
+        "1.50 times the cheapest",
+        "no known price",
+    ]
     assert "have no known price: they come last" in choice.notes[0]
 
 
 def test_nothing_costs_more_than_twice_the_cheapest():
-    dear = {**prices(), "m6i.xlarge": prices()["m5a.xlarge"] * 2, "m6a.xlarge": prices()["m5a.xlarge"] * 2 + Decimal("0.0001")}
+    dear = {
+        **prices(),
+        "m6i.xlarge": prices()["m5a.xlarge"] * 2,
+        "m6a.xlarge": prices()["m5a.xlarge"] * 2 + Decimal("0.0001"),
+    }
     choice = choose(HardwareRequest.of(), catalog(), dear)
     assert choice.names[0] == "m5a.xlarge"
     assert choice.names[-1] == "m6i.xlarge"
-    assert [left.examples for left in choice.left_out if "twice" in left.reason] == [("m6a.xlarge",)]
+    assert [left.examples for left in choice.left_out if "twice" in left.reason] == [
+        ("m6a.xlarge",)
+    ]
 
 
 def test_without_prices_size_stands_in():
@@ -63,18 +92,35 @@ def test_without_prices_size_stands_in():
 def test_forty_types_at_most():
     choice = choose(HardwareRequest.of(cpu=[2, 8], memory="16 GiB"), catalog())
     assert len(choice.types) == 40
-    assert [left.count > 0 for left in choice.left_out if left.reason == "beyond the first 40"] == [True]
+    assert [left.count > 0 for left in choice.left_out if left.reason == "beyond the first 40"] == [
+        True
+    ]
 
 
-# ---- what a choice tells --------------------------------------------------------------------------------------------
+# ---- what a choice tells -------------------------------------------------------------------------
 
 
 def test_it_explains_itself():
     text = chosen(cpu=[2, 8], memory="16 GiB", zones=["us-east-1a"]).explain()
     lines = text.splitlines()
-    assert lines[0] == ("worker: 2 to 8 cores, 16 GiB of memory (within 10 %: 14.4 to 17.6 GiB of memory), x86_64, in us-east-1a")
+    assert lines[0] == (
+        "worker: 2 to 8 cores, 16 GiB of memory (within 10 %: 14.4 to 17.6 GiB of memory), "
+        "x86_64, in us-east-1a"
+    )
     assert lines[1] == "rule: families c, m and r"
-    assert lines[3].split() == ["1", "r5a.large", "2", "cores", "16", "GiB", f"${prices()['r5a.large']}", "an", "hour", "the", "cheapest"]
+    assert lines[3].split() == [
+        "1",
+        "r5a.large",
+        "2",
+        "cores",
+        "16",
+        "GiB",
+        f"${prices()['r5a.large']}",
+        "an",
+        "hour",
+        "the",
+        "cheapest",
+    ]
     assert "r8i-flex.large" in text
     assert "twice" in text
     assert "note: 1 GPU" not in text
@@ -109,18 +155,31 @@ def test_zones_are_ranked_by_what_they_offer():
     assert offers[0].complete
     assert [offer.zone for offer in offers if not offer.usable] == ["us-east-1e"]
     assert set(offers[-1].missing) >= {"g4dn.xlarge", "g4dn.2xlarge"}
-    assert [offer.zone for offer in rank_zones(catalog(), [workers], ["us-east-1e", "us-east-1c", "us-east-1a"])] == [
+    assert [
+        offer.zone
+        for offer in rank_zones(catalog(), [workers], ["us-east-1e", "us-east-1c", "us-east-1a"])
+    ] == [
         "us-east-1c",
         "us-east-1a",
         "us-east-1e",
     ]
     some = replace(workers, types=workers.types[:1])
-    lacking = replace(catalog(), zones={"a": frozenset(scheduler.names), "b": frozenset({*some.names, scheduler.names[0]})})
-    assert [(offer.zone, offer.usable) for offer in rank_zones(lacking, [some, scheduler])] == [("b", True), ("a", False)]
-    lacking = replace(catalog(), zones={"a": frozenset(scheduler.names[1:]), "b": frozenset(scheduler.names[:2])})
+    lacking = replace(
+        catalog(),
+        zones={"a": frozenset(scheduler.names), "b": frozenset({*some.names, scheduler.names[0]})},
+    )
+    assert [(offer.zone, offer.usable) for offer in rank_zones(lacking, [some, scheduler])] == [
+        ("b", True),
+        ("a", False),
+    ]
+    lacking = replace(
+        catalog(), zones={"a": frozenset(scheduler.names[1:]), "b": frozenset(scheduler.names[:2])}
+    )
     assert [offer.zone for offer in rank_zones(lacking, [scheduler])] == ["b", "a"]
     named = chosen(vm_types=["m5.large", "g5.xlarge"])
-    assert [offer.zone for offer in rank_zones(catalog(), [named]) if not offer.usable] == ["us-east-1e"]
+    assert [offer.zone for offer in rank_zones(catalog(), [named]) if not offer.usable] == [
+        "us-east-1e"
+    ]
 
 
 def test_choosing_is_quick():

@@ -1,4 +1,6 @@
-"""CIDR arithmetic: whatever the sizes and zones, subnets lie inside the block, apart, and stay where they are."""
+"""CIDR arithmetic: whatever the sizes and zones, subnets lie inside the block, apart, and stay
+where they are.
+"""
 
 from __future__ import annotations
 
@@ -32,15 +34,22 @@ def placements(draw: st.DrawFn) -> tuple[str, int, int, dict[str, int]]:
     cidr, public, private = draw(networks())
     available = slot_count(cidr, public_prefix_length=public, private_prefix_length=private)
     count = draw(st.integers(1, min(available, len(ZONES))))
-    slots = draw(st.lists(st.integers(0, available - 1), min_size=count, max_size=count, unique=True))
+    slots = draw(
+        st.lists(st.integers(0, available - 1), min_size=count, max_size=count, unique=True)
+    )
     zones = draw(st.permutations(ZONES))
     return cidr, public, private, dict(zip(zones, slots, strict=False))
 
 
 def place(case: tuple[str, int, int, dict[str, int]]) -> dict[str, tuple[IPv4Network, IPv4Network]]:
     cidr, public, private, slots = case
-    blocks = zone_cidrs(cidr, public_prefix_length=public, private_prefix_length=private, slots=slots)
-    return {zone: (IPv4Network(block.public), IPv4Network(block.private)) for zone, block in blocks.items()}
+    blocks = zone_cidrs(
+        cidr, public_prefix_length=public, private_prefix_length=private, slots=slots
+    )
+    return {
+        zone: (IPv4Network(block.public), IPv4Network(block.private))
+        for zone, block in blocks.items()
+    }
 
 
 @settings(database=None, deadline=None)
@@ -60,7 +69,9 @@ def test_subnets_lie_inside_the_block_and_apart(case: tuple[str, int, int, dict[
 
 @settings(database=None, deadline=None)
 @given(placements(), st.data())
-def test_a_zone_stays_where_it_is_whoever_joins_it(case: tuple[str, int, int, dict[str, int]], data: st.DataObject) -> None:
+def test_a_zone_stays_where_it_is_whoever_joins_it(
+    case: tuple[str, int, int, dict[str, int]], data: st.DataObject
+) -> None:
     cidr, public, private, slots = case
     kept = data.draw(st.sets(st.sampled_from(sorted(slots)), min_size=1))
     fewer = place((cidr, public, private, {zone: slots[zone] for zone in kept}))
@@ -70,7 +81,9 @@ def test_a_zone_stays_where_it_is_whoever_joins_it(case: tuple[str, int, int, di
 
 
 def test_the_defaults_give_the_drawn_picture() -> None:
-    placed = zone_cidrs("10.64.0.0/16", public_prefix_length=24, private_prefix_length=20, slots={"b": 1, "a": 0})
+    placed = zone_cidrs(
+        "10.64.0.0/16", public_prefix_length=24, private_prefix_length=20, slots={"b": 1, "a": 0}
+    )
 
     assert list(placed) == ["a", "b"]
     assert (placed["a"].private, placed["a"].public) == ("10.64.0.0/20", "10.64.16.0/24")
@@ -78,7 +91,9 @@ def test_the_defaults_give_the_drawn_picture() -> None:
 
 
 def test_a_larger_public_subnet_takes_the_front() -> None:
-    placed = zone_cidrs("10.0.0.0/16", public_prefix_length=20, private_prefix_length=24, slots={"a": 0})
+    placed = zone_cidrs(
+        "10.0.0.0/16", public_prefix_length=20, private_prefix_length=24, slots={"a": 0}
+    )
 
     assert (placed["a"].public, placed["a"].private) == ("10.0.0.0/20", "10.0.16.0/24")
 
@@ -94,9 +109,13 @@ def test_a_larger_public_subnet_takes_the_front() -> None:
         (24, 30, {"a": 0}, "smaller than AWS accepts"),
     ],
 )
-def test_what_does_not_fit_is_refused(public: int, private: int, slots: dict[str, int], problem: str) -> None:
+def test_what_does_not_fit_is_refused(
+    public: int, private: int, slots: dict[str, int], problem: str
+) -> None:
     with pytest.raises(CidrError, match=problem):
-        zone_cidrs("10.64.0.0/16", public_prefix_length=public, private_prefix_length=private, slots=slots)
+        zone_cidrs(
+            "10.64.0.0/16", public_prefix_length=public, private_prefix_length=private, slots=slots
+        )
 
 
 def test_aws_keeps_five_addresses() -> None:
@@ -105,6 +124,9 @@ def test_aws_keeps_five_addresses() -> None:
 
 
 def test_no_construct_is_imported() -> None:
-    program = "import sys, terradask_modules.cidr, terradask_modules.names; sys.exit('cdktf' in sys.modules or 'jsii' in sys.modules)"
+    program = (
+        "import sys, terradask_modules.cidr, terradask_modules.names; sys.exit('cdktf' in "
+        "sys.modules or 'jsii' in sys.modules)"
+    )
 
     assert subprocess.run([sys.executable, "-c", program], check=False).returncode == 0

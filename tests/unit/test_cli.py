@@ -55,13 +55,17 @@ def nowhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return folder
 
 
-# ---- help and reference ---------------------------------------------------------------------------------------------
+# ---- help and reference --------------------------------------------------------------------------
 
 
 def test_help_lists_every_command_in_a_users_order() -> None:
     done = terradask("--help")
     assert done.returncode == 0
-    listed = [line.split()[0] for line in done.stdout.partition("Commands:")[2].splitlines() if line.startswith("  ")]
+    listed = [
+        line.split()[0]
+        for line in done.stdout.partition("Commands:")[2].splitlines()
+        if line.startswith("  ")
+    ]
     names = command.list_commands(click.Context(command))
     assert listed[: len(names)] == names
     assert names[:3] == ["init", "doctor", "synth"]
@@ -79,7 +83,9 @@ def test_every_command_and_option_explains_itself(ctx: click.Context, each: clic
 
 
 @pytest.mark.parametrize(("ctx", "each"), COMMANDS, ids=NAMES)
-def test_every_command_and_option_is_in_the_documentation(ctx: click.Context, each: click.Command) -> None:
+def test_every_command_and_option_is_in_the_documentation(
+    ctx: click.Context, each: click.Command
+) -> None:
     page = (ROOT / "docs/cli.md").read_text()
     section = page.partition(f"### `{ctx.command_path}`\n")[2].partition("\n### ")[0]
     assert section
@@ -90,14 +96,47 @@ def test_every_command_and_option_is_in_the_documentation(ctx: click.Context, ea
 
 
 def test_the_promised_commands_exist() -> None:
-    promised = ["init", "synth", "plan", "apply", "destroy", "list", "status", "start", "stop", "demo", "doctor", "completion"]
+    promised = [
+        "init",
+        "synth",
+        "plan",
+        "apply",
+        "destroy",
+        "list",
+        "status",
+        "start",
+        "stop",
+        "demo",
+        "doctor",
+        "completion",
+    ]
     promised += ["unlock", "drift", "sweep", "dashboard"]
-    promised += ["quotas", "types", "explain", *(f"iam {caller}" for caller in ("setup", "ongoing", "ci", "user"))]
+    promised += [
+        "quotas",
+        "types",
+        "explain",
+        *(f"iam {caller}" for caller in ("setup", "ongoing", "ci", "user")),
+    ]
     promised += [f"sim {verb}" for verb in ("start", "stop", "status", "run", "switch")]
     assert set(NAMES) == {f"terradask {name}" for name in promised}
 
 
-@pytest.mark.parametrize("name", ["list", "status", "plan", "apply", "destroy", "start", "stop", "sweep", "doctor", "types", "sim status"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "list",
+        "status",
+        "plan",
+        "apply",
+        "destroy",
+        "start",
+        "stop",
+        "sweep",
+        "doctor",
+        "types",
+        "sim status",
+    ],
+)
 def test_what_a_script_would_call_speaks_json(name: str) -> None:
     each = dict(zip(NAMES, (c for _, c in COMMANDS), strict=True))[f"terradask {name}"]
     assert "--json" in {opt for parameter in each.params for opt in parameter.opts}
@@ -119,7 +158,7 @@ def test_version() -> None:
     assert done.stdout.startswith("terradask 0.")
 
 
-# ---- wrong usage and errors -----------------------------------------------------------------------------------------
+# ---- wrong usage and errors ----------------------------------------------------------------------
 
 
 def test_an_unknown_command_names_the_nearest_one(capsys: pytest.CaptureFixture[str]) -> None:
@@ -142,7 +181,9 @@ def test_wrong_usage_is_json_for_a_script(capsys: pytest.CaptureFixture[str]) ->
     assert "--sorted" in json.loads(said.err)["problem"]
 
 
-def test_json_behind_two_dashes_belongs_to_the_other_command(capsys: pytest.CaptureFixture[str]) -> None:
+def test_json_behind_two_dashes_belongs_to_the_other_command(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
     assert run(["sim", "run", "--bear", "--", "thing", "--json"]) == 2
     assert capsys.readouterr().err.startswith("Usage:")
 
@@ -223,8 +264,12 @@ def test_no_credentials(nowhere: Path) -> None:
     assert "Traceback" not in done.stderr
 
 
-def test_a_defect_is_called_a_defect(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    monkeypatch.setattr(command.get_command(click.Context(command), "completion"), "callback", lambda shell: 1 / 0)
+def test_a_defect_is_called_a_defect(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(
+        command.get_command(click.Context(command), "completion"), "callback", lambda shell: 1 / 0
+    )
     assert run(["completion", "bash"]) == 1
     said = capsys.readouterr().err
     assert "ZeroDivisionError: division by zero" in said
@@ -232,14 +277,18 @@ def test_a_defect_is_called_a_defect(monkeypatch: pytest.MonkeyPatch, capsys: py
     assert "Traceback" not in said
 
 
-def test_ctrl_c_says_what_is_left(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+def test_ctrl_c_says_what_is_left(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     from terradask.cli._invocation import interruption
 
     def interrupted(shell: str) -> None:
         with interruption("terradask destroy etl removes it"):
             raise KeyboardInterrupt
 
-    monkeypatch.setattr(command.get_command(click.Context(command), "completion"), "callback", interrupted)
+    monkeypatch.setattr(
+        command.get_command(click.Context(command), "completion"), "callback", interrupted
+    )
     assert run(["completion", "bash"]) == 130
     assert "interrupted\n  to do: terradask destroy etl removes it" in capsys.readouterr().err
 
@@ -260,7 +309,7 @@ def test_whoever_reads_may_stop_reading() -> None:
     assert done.returncode == 1
 
 
-# ---- init -----------------------------------------------------------------------------------------------------------
+# ---- init ----------------------------------------------------------------------------------------
 
 
 def test_init_writes_settings_that_load(nowhere: Path) -> None:
@@ -290,7 +339,7 @@ def test_init_into_another_folder_speaks_json(nowhere: Path) -> None:
     assert json.loads(done.stdout) == {"path": str(nowhere / "team/a/terradask.toml")}
 
 
-# ---- completion -----------------------------------------------------------------------------------------------------
+# ---- completion ----------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
@@ -301,9 +350,19 @@ def test_completion_scripts(shell: str) -> None:
 
 
 def _completed(words: str) -> set[str]:
-    environ = {"_TERRADASK_COMPLETE": "bash_complete", "COMP_WORDS": words, "COMP_CWORD": str(words.count(" "))}
+    environ = {
+        "_TERRADASK_COMPLETE": "bash_complete",
+        "COMP_WORDS": words,
+        "COMP_CWORD": str(words.count(" ")),
+    }
     program = "import sys; sys.argv = ['terradask']; from terradask.cli import main; main()"
-    done = subprocess.run([sys.executable, "-c", program], env=os.environ | environ, capture_output=True, text=True, check=True)
+    done = subprocess.run(
+        [sys.executable, "-c", program],
+        env=os.environ | environ,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
     return {line.partition(",")[2] for line in done.stdout.splitlines()}
 
 
@@ -319,14 +378,17 @@ def test_the_shell_completes_commands_options_and_stacks(nowhere: Path) -> None:
     assert _completed("terradask -C prod stop ") == {"reports"}
 
 
-# ---- small parts ----------------------------------------------------------------------------------------------------
+# ---- small parts ---------------------------------------------------------------------------------
 
 
 def test_tables_are_plain_columns() -> None:
     assert table(["name", "n"], [["etl", 3], ["x", None]]) == "NAME  N\netl   3\nx     -"
 
 
-@pytest.mark.parametrize(("seconds", "text"), [(0, "0 s"), (119, "119 s"), (120, "2 min"), (7300, "2 h"), (200_000, "2 d")])
+@pytest.mark.parametrize(
+    ("seconds", "text"),
+    [(0, "0 s"), (119, "119 s"), (120, "2 min"), (7300, "2 h"), (200_000, "2 d")],
+)
 def test_ago(seconds: int, text: str) -> None:
     moment = datetime.datetime.now(datetime.UTC) - datetime.timedelta(seconds=seconds)
     assert ago(moment) == ago(moment.isoformat()) == text

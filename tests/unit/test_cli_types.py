@@ -33,8 +33,16 @@ def aws(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> dict[str, Any]:
         def look_up(self, market: str, *, refresh: bool) -> PriceSheet:
             asked[market] = refresh
             if market == "spot":
-                return PriceSheet("spot", {"us-east-1b": {"m6i.xlarge": Decimal("0.07")}}, "EC2", now)
-            return PriceSheet("on-demand", {"us-east-1": {"m6i.xlarge": Decimal("0.192")}}, "AWS Price List API", now, "AWS doesn't answer")
+                return PriceSheet(
+                    "spot", {"us-east-1b": {"m6i.xlarge": Decimal("0.07")}}, "EC2", now
+                )
+            return PriceSheet(
+                "on-demand",
+                {"us-east-1": {"m6i.xlarge": Decimal("0.192")}},
+                "AWS Price List API",
+                now,
+                "AWS doesn't answer",
+            )
 
     def load_catalog(session: Any, *, refresh: bool) -> Catalog:
         asked.update(region=session.region, catalog=refresh)
@@ -52,11 +60,26 @@ def test_a_table_with_prices_and_the_catalogs_age(capsys: pytest.CaptureFixture[
     said = capsys.readouterr()
     rows = [line.split() for line in said.out.splitlines()]
     assert rows[0][:4] == ["TYPE", "CORES", "MEMORY", "GIB"]
-    assert rows[1] == ["m6i.xlarge", "4", "16", "-", "x86_64", "Up", "to", "12.5", "Gigabit", "-", "0.1920"]
+    assert rows[1] == [
+        "m6i.xlarge",
+        "4",
+        "16",
+        "-",
+        "x86_64",
+        "Up",
+        "to",
+        "12.5",
+        "Gigabit",
+        "-",
+        "0.1920",
+    ]
     assert rows[2][:7] == ["g6f.large", "2", "8", "1", "L4", "(0.125", "of"]
     assert rows[3][-2:] == ["475", "-"]
     assert f"3 of {len(TYPES)} types in us-east-1, fetched 3 h ago" in said.err
-    assert "prices on demand: AWS Price List API, 0 s ago; could not be fetched again: AWS doesn't answer" in said.err
+    assert (
+        "prices on demand: AWS Price List API, 0 s ago; could not be fetched again: AWS doesn't "
+        "answer"
+    ) in said.err
 
 
 def test_spot_prices_stand_by_zone(capsys: pytest.CaptureFixture[str], aws: dict[str, Any]) -> None:
@@ -68,20 +91,48 @@ def test_spot_prices_stand_by_zone(capsys: pytest.CaptureFixture[str], aws: dict
 
 
 def test_json_has_exact_prices(capsys: pytest.CaptureFixture[str]) -> None:
-    assert run(["types", "--cores", "4", "--memory", "16GiB", "--zone", "us-east-1b", "--x86", "--json"]) == 0
+    assert (
+        run(
+            [
+                "types",
+                "--cores",
+                "4",
+                "--memory",
+                "16GiB",
+                "--zone",
+                "us-east-1b",
+                "--x86",
+                "--json",
+            ]
+        )
+        == 0
+    )
     (one,) = json.loads(capsys.readouterr().out)
-    assert (one["name"], one["hourly_usd"], one["zones"]) == ("m6i.xlarge", "0.192", ["us-east-1a", "us-east-1b"])
+    assert (one["name"], one["hourly_usd"], one["zones"]) == (
+        "m6i.xlarge",
+        "0.192",
+        ["us-east-1a", "us-east-1b"],
+    )
 
 
 @pytest.mark.parametrize(
-    ("option", "error"), [("--cores=x", "InvalidHardware"), ("--gpu-type=L5", "InvalidHardware"), ("--zone=us-east-1q", "UnknownZone")]
+    ("option", "error"),
+    [
+        ("--cores=x", "InvalidHardware"),
+        ("--gpu-type=L5", "InvalidHardware"),
+        ("--zone=us-east-1q", "UnknownZone"),
+    ],
 )
-def test_what_there_is_not_is_bad_input(capsys: pytest.CaptureFixture[str], option: str, error: str) -> None:
+def test_what_there_is_not_is_bad_input(
+    capsys: pytest.CaptureFixture[str], option: str, error: str
+) -> None:
     assert run(["types", option, "--json"]) == 2
     assert json.loads(capsys.readouterr().err.splitlines()[-1])["error"] == error
 
 
 def test_python_has_the_same_filters(aws: dict[str, Any]) -> None:
-    found = terradask.list_instance_types("m*", cores=[2, 4], arm=False, zone="us-east-1b", region="eu-west-1")
+    found = terradask.list_instance_types(
+        "m*", cores=[2, 4], arm=False, zone="us-east-1b", region="eu-west-1"
+    )
     assert [(one.name, one.hourly_usd) for one in found] == [("m6i.xlarge", None)]
     assert aws == {"region": "eu-west-1", "catalog": False, "on-demand": False}

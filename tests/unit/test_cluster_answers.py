@@ -1,4 +1,6 @@
-"""What is known of declared clusters' machines beside their plans: for quotas, and to explain them."""
+"""What is known of declared clusters' machines beside their plans: for quotas, and to
+explain them.
+"""
 
 from __future__ import annotations
 
@@ -45,7 +47,9 @@ def loaded(tmp_path: Path, today: dict[str, Decimal]) -> LoadedSettings:
     """Settings of which one cluster's answers are locked."""
     (tmp_path / "terradask.toml").write_text(TOML)
     found = load_settings(tmp_path, environ={})
-    place = Place("123456789012", "aws", frozenset(ZONES), frozenset({"x86_64"}), workspace="default")
+    place = Place(
+        "123456789012", "aws", frozenset(ZONES), frozenset({"x86_64"}), workspace="default"
+    )
     lock = resolve_cluster(found.settings.clusters["asked"], place, Aws("us-east-1"))
     write_lock(found.lock_path, LockFile(clusters={"asked": lock}))
     return found
@@ -54,22 +58,38 @@ def loaded(tmp_path: Path, today: dict[str, Decimal]) -> LoadedSettings:
 def _explained(loaded: LoadedSettings, name: str) -> Any:
     aws = SimpleNamespace(partition="aws")
     architectures = frozenset({"x86_64"})
-    baseline = SimpleNamespace(account="123456789012", zones=dict.fromkeys(ZONES), architectures=architectures, given=[])
-    return explained_hardware(loaded, aws, name=name, baseline=baseline, deployed=None, progress=lambda _: None)  # type: ignore[arg-type]
+    baseline = SimpleNamespace(
+        account="123456789012", zones=dict.fromkeys(ZONES), architectures=architectures, given=[]
+    )
+    return explained_hardware(
+        loaded, aws, name=name, baseline=baseline, deployed=None, progress=lambda _: None
+    )  # type: ignore[arg-type]
 
 
-def test_types_of_every_declared_cluster_are_known(loaded: LoadedSettings, today: dict[str, Decimal]) -> None:
+def test_types_of_every_declared_cluster_are_known(
+    loaded: LoadedSettings, today: dict[str, Decimal]
+) -> None:
     found = group_types(loaded, Aws("us-east-1"), loaded.settings.clusters, ZONES)
     assert found["named"] == {"workers": ["r6i.large"], "scheduler": list(DEFAULT_INSTANCE_TYPES)}
     locked = found["asked"]["workers"]
     assert {catalog().types[name].vcpus for name in locked} == {8}
     today[locked[-1]] = Decimal("0.0001")
-    assert group_types(loaded, Aws("us-east-1"), loaded.settings.clusters, ZONES)["asked"]["workers"] == locked
+    assert (
+        group_types(loaded, Aws("us-east-1"), loaded.settings.clusters, ZONES)["asked"]["workers"]
+        == locked
+    )
     loaded.lock_path.unlink()
-    assert group_types(loaded, Aws("us-east-1"), loaded.settings.clusters, ZONES)["asked"]["workers"][0] == locked[-1]
+    assert (
+        group_types(loaded, Aws("us-east-1"), loaded.settings.clusters, ZONES)["asked"]["workers"][
+            0
+        ]
+        == locked[-1]
+    )
 
 
-def test_an_explanation_tells_what_is_locked_from_what_would_be_chosen(loaded: LoadedSettings, today: dict[str, Decimal]) -> None:
+def test_an_explanation_tells_what_is_locked_from_what_would_be_chosen(
+    loaded: LoadedSettings, today: dict[str, Decimal]
+) -> None:
     before = _explained(loaded, "asked")
     assert (before.changed, list(before.locked)) == ({}, ["workers", "scheduler"])
     today[before.locked["workers"][-1]] = Decimal("0.0001")
@@ -81,10 +101,17 @@ def test_an_explanation_tells_what_is_locked_from_what_would_be_chosen(loaded: L
     assert before.chosen.why_zone == named.chosen.why_zone
 
 
-def test_a_cluster_with_ports_of_its_own_is_destroyed_whatever_the_settings_say_today(loaded: LoadedSettings) -> None:
+def test_a_cluster_with_ports_of_its_own_is_destroyed_whatever_the_settings_say_today(
+    loaded: LoadedSettings,
+) -> None:
     lock = read_lock(loaded.lock_path).clusters["asked"].model_dump(mode="json")
-    settings = ClusterSettings(scheduler_port=9000, dashboard_port=9001, max_workers=7).model_dump(mode="json")
-    baseline, aws = SimpleNamespace(account="123456789012", zones={}), SimpleNamespace(partition="aws")
+    settings = ClusterSettings(scheduler_port=9000, dashboard_port=9001, max_workers=7).model_dump(
+        mode="json"
+    )
+    baseline, aws = (
+        SimpleNamespace(account="123456789012", zones={}),
+        SimpleNamespace(partition="aws"),
+    )
 
     found = answers_to_destroy(loaded, baseline, aws, {"settings": settings, "lock": lock})  # type: ignore[arg-type]
 

@@ -16,13 +16,15 @@ from terradask_stacks.settings import ClusterSettings
 
 #: The signature in the documents that terradask was made from.
 _SEED_SIGNATURE = """
-name software container n_workers worker_class worker_options worker_vm_types worker_cpu worker_memory worker_disk_size
-worker_disk_throughput worker_gpu worker_gpu_type scheduler_class scheduler_options scheduler_vm_types scheduler_cpu scheduler_memory
-scheduler_disk_size scheduler_gpu asynchronous cloud account shutdown_on_close idle_timeout use_scheduler_public_ip use_dashboard_https
-credentials credentials_duration_seconds timeout environ tags send_dask_config backend_options show_widget custom_widget
-configure_logging wait_for_workers package_sync package_sync_strict package_sync_ignore package_sync_fail_on private_to_creator
-use_best_zone compute_purchase_option spot_policy extra_worker_on_scheduler _n_worker_specs_per_host scheduler_port
-allow_ingress_from allow_ssh jupyter region arm
+name software container n_workers worker_class worker_options worker_vm_types worker_cpu
+worker_memory worker_disk_size worker_disk_throughput worker_gpu worker_gpu_type scheduler_class
+scheduler_options scheduler_vm_types scheduler_cpu scheduler_memory scheduler_disk_size
+scheduler_gpu asynchronous cloud account shutdown_on_close idle_timeout use_scheduler_public_ip
+use_dashboard_https credentials credentials_duration_seconds timeout environ tags send_dask_config
+backend_options show_widget custom_widget configure_logging wait_for_workers package_sync
+package_sync_strict package_sync_ignore package_sync_fail_on private_to_creator use_best_zone
+compute_purchase_option spot_policy extra_worker_on_scheduler _n_worker_specs_per_host
+scheduler_port allow_ingress_from allow_ssh jupyter region arm
 """
 
 #: Something that asks for the feature.
@@ -36,7 +38,9 @@ ASKING = {
 
 
 FIELDS = {field.name: field for field in dataclasses.fields(ClusterArguments)}
-UNSUPPORTED = {name: field for name, field in FIELDS.items() if field.metadata.get("kind") == "unsupported"}
+UNSUPPORTED = {
+    name: field for name, field in FIELDS.items() if field.metadata.get("kind") == "unsupported"
+}
 
 
 def test_every_parameter_of_the_seeds_is_there():
@@ -45,17 +49,40 @@ def test_every_parameter_of_the_seeds_is_there():
 
 def test_every_parameter_is_built_or_refused():
     of_the_client = {
-        "name", "asynchronous", "shutdown_on_close", "backend_options", "show_widget", "region", "settings", "progress",
-        "loop", "create", "attach", "compute_purchase_option", "_n_worker_specs_per_host", "credentials", "credentials_duration_seconds",
-    }  # fmt: skip
+        "name",
+        "asynchronous",
+        "shutdown_on_close",
+        "backend_options",
+        "show_widget",
+        "region",
+        "settings",
+        "progress",
+        "loop",
+        "create",
+        "attach",
+        "compute_purchase_option",
+        "_n_worker_specs_per_host",
+        "credentials",
+        "credentials_duration_seconds",
+    }
     assert {name for name, field in FIELDS.items() if not field.metadata} == of_the_client
-    assert {field.metadata["kind"] for field in FIELDS.values() if field.metadata} == {"structure", "run", "unsupported"}
+    assert {field.metadata["kind"] for field in FIELDS.values() if field.metadata} == {
+        "structure",
+        "run",
+        "unsupported",
+    }
     parameters = inspect.signature(Cluster.__init__).parameters
-    assert {name: p.default for name, p in parameters.items() if name != "self"} == {name: f.default for name, f in FIELDS.items()}
+    assert {name: p.default for name, p in parameters.items() if name != "self"} == {
+        name: f.default for name, f in FIELDS.items()
+    }
 
 
 def test_every_setting_is_one_of_a_cluster():
-    settings = {field.metadata.get("setting", name) for name, field in FIELDS.items() if field.metadata.get("kind") in {"structure", "run"}}
+    settings = {
+        field.metadata.get("setting", name)
+        for name, field in FIELDS.items()
+        if field.metadata.get("kind") in {"structure", "run"}
+    }
     assert settings <= set(ClusterSettings.model_fields)
 
 
@@ -66,7 +93,11 @@ def test_what_is_not_built_is_refused_by_name_before_anything_is_made(option):
     assert caught.value.option == option
     assert caught.value.advice
     again = pickle.loads(pickle.dumps(caught.value))
-    assert (again.option, again.given, str(again)) == (option, caught.value.given, str(caught.value))
+    assert (again.option, again.given, str(again)) == (
+        option,
+        caught.value.given,
+        str(caught.value),
+    )
 
 
 @pytest.mark.parametrize("option", sorted(UNSUPPORTED))
@@ -81,7 +112,13 @@ def test_defaults_ask_for_nothing():
 
 
 @pytest.mark.parametrize(
-    ("option", "nearest"), [("region", "region_name"), ("zone", "zone_name"), ("ingres", "ingress"), ("spot_replacement", None)]
+    ("option", "nearest"),
+    [
+        ("region", "region_name"),
+        ("zone", "zone_name"),
+        ("ingres", "ingress"),
+        ("spot_replacement", None),
+    ],
 )
 def test_unknown_backend_options_are_refused_with_the_nearest(option, nearest):
     with pytest.raises(InvalidInput, match=f"no backend option '{option}'") as caught:
@@ -95,7 +132,12 @@ def test_unknown_backend_options_are_refused_with_the_nearest(option, nearest):
     [
         {"region": "eu-west-1", "backend_options": {"region_name": "us-west-1"}},
         {"zone_name": "us-east-1a", "backend_options": {"zone_name": "us-east-1b"}},
-        {"backend_options": {"firewall": {"ports": [8786], "cidr": "203.0.113.7/32"}, "ingress": []}},
+        {
+            "backend_options": {
+                "firewall": {"ports": [8786], "cidr": "203.0.113.7/32"},
+                "ingress": [],
+            }
+        },
     ],
 )
 def test_what_is_said_twice_has_to_be_the_same(arguments):
@@ -120,7 +162,10 @@ def test_backend_options_are_settings():
     options = {"region_name": "us-west-1", "zone_name": "us-west-1b", "firewall": rule}
     expected = ({"region": "us-west-1"}, {"zone_name": "us-west-1b", "ingress": [rule]})
     assert where(backend_options=options, region="us-west-1") == expected
-    assert where(backend_options={"ingress": [rule, rule], "zone_name": None}) == ({}, {"ingress": [rule, rule]})
+    assert where(backend_options={"ingress": [rule, rule], "zone_name": None}) == (
+        {},
+        {"ingress": [rule, rule]},
+    )
     assert where(zone_name="us-west-1a") == ({}, {"zone_name": "us-west-1a"})
     for none in ("us-west-1", {"ingress": "203.0.113.0/24"}, {"firewall": [rule["cidr"]]}):
         with pytest.raises(InvalidInput):
@@ -148,10 +193,18 @@ def test_a_class_is_named_by_the_path_that_hosts_import_it_by():
     import distributed
 
     def structure(worker_class):
-        return dict(request_of(ClusterArguments(worker_class=worker_class, workers_per_host=2)).structure)
+        return dict(
+            request_of(ClusterArguments(worker_class=worker_class, workers_per_host=2)).structure
+        )
 
-    assert structure(distributed.Nanny) == {"worker_class": "distributed.Nanny", "workers_per_host": 2}
-    assert structure(distributed.utils.NoOpAwaitable)["worker_class"] == "distributed.utils.NoOpAwaitable"
+    assert structure(distributed.Nanny) == {
+        "worker_class": "distributed.Nanny",
+        "workers_per_host": 2,
+    }
+    assert (
+        structure(distributed.utils.NoOpAwaitable)["worker_class"]
+        == "distributed.utils.NoOpAwaitable"
+    )
 
     class Local(distributed.Nanny):
         pass
@@ -161,7 +214,11 @@ def test_a_class_is_named_by_the_path_that_hosts_import_it_by():
 
 
 def test_two_names_of_one_argument_are_one_setting():
-    assert request_of(ClusterArguments(_n_worker_specs_per_host=2)).structure == {"workers_per_host": 2}
-    assert request_of(ClusterArguments(compute_purchase_option="spot")).structure == {"spot_policy": "spot"}
+    assert request_of(ClusterArguments(_n_worker_specs_per_host=2)).structure == {
+        "workers_per_host": 2
+    }
+    assert request_of(ClusterArguments(compute_purchase_option="spot")).structure == {
+        "spot_policy": "spot"
+    }
     with pytest.raises(ArgumentCombination, match="another name of `workers_per_host`"):
         Cluster(workers_per_host=1, _n_worker_specs_per_host=2)

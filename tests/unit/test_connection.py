@@ -1,4 +1,6 @@
-"""The watch connection to a real scheduler, through a relay that is cut: subscribed again, or a typed error."""
+"""The watch connection to a real scheduler, through a relay that is cut: subscribed again, or a
+typed error.
+"""
 
 import asyncio
 import contextlib
@@ -62,7 +64,10 @@ class Relay:
 
 
 def attached(*, boot):
-    return SimpleNamespace(descriptor=SimpleNamespace(cluster="etl"), scheduler=SimpleNamespace(boot=boot, instance_id=f"i-{boot}"))
+    return SimpleNamespace(
+        descriptor=SimpleNamespace(cluster="etl"),
+        scheduler=SimpleNamespace(boot=boot, instance_id=f"i-{boot}"),
+    )
 
 
 class CutDialer:
@@ -76,7 +81,9 @@ class CutDialer:
         if isinstance(self.found, Exception):
             raise self.found
         if self._relay.is_cut:
-            raise SchedulerUnreachable("it doesn't answer", cluster="etl", address=self._relay.address)
+            raise SchedulerUnreachable(
+                "it doesn't answer", cluster="etl", address=self._relay.address
+            )
         return self.found, await connect(self._relay.address)
 
 
@@ -100,9 +107,16 @@ async def follow(watched, joined, replacements):
 
 @contextlib.asynccontextmanager
 async def watching():
-    async with Relay() as relay, Scheduler(port=0, dashboard_address=":0", host="127.0.0.1") as scheduler:
+    async with (
+        Relay() as relay,
+        Scheduler(port=0, dashboard_address=":0", host="127.0.0.1") as scheduler,
+    ):
         relay.target = scheduler.address
-        health, joined, dialer = Health("etl", on_lost=lambda: None), JoinedWorkers(), CutDialer(relay)
+        health, joined, dialer = (
+            Health("etl", on_lost=lambda: None),
+            JoinedWorkers(),
+            CutDialer(relay),
+        )
         health.status = Status.running
         async with rpc(relay.address) as comm:
             parts = {"health": health, "joined": joined, "run": None, "pause_seconds": 0.05}
@@ -111,7 +125,14 @@ async def watching():
             following = asyncio.create_task(follow(watched, joined, replacements))
             await eventually_async(lambda: joined.scheduler_id is not None or following.done())
             try:
-                yield SimpleNamespace(health=health, joined=joined, dialer=dialer, relay=relay, scheduler=scheduler, replaced=replacements)
+                yield SimpleNamespace(
+                    health=health,
+                    joined=joined,
+                    dialer=dialer,
+                    relay=relay,
+                    scheduler=scheduler,
+                    replaced=replacements,
+                )
             finally:
                 health.status = Status.closing
                 relay.cut()
@@ -153,7 +174,10 @@ def test_a_scheduler_that_was_replaced_is_told_as_such():
 
 def test_another_process_at_the_same_address_is_a_replacement_too():
     async def main():
-        async with watching() as on, Scheduler(port=0, dashboard_address=":0", host="127.0.0.1") as other:
+        async with (
+            watching() as on,
+            Scheduler(port=0, dashboard_address=":0", host="127.0.0.1") as other,
+        ):
             on.relay.target = other.address
             on.relay.cut()
             on.relay.mend()
@@ -204,7 +228,14 @@ def test_a_call_without_an_answer_says_so_unless_the_cluster_is_over(stopped):
                 health.lose(ClusterStopped("it is stopped", cluster="etl"))
 
     async def main():
-        called = SchedulerConnection(None, attached(boot=1), BrokenScheduler(), health=health, joined=JoinedWorkers(), run=Run())
+        called = SchedulerConnection(
+            None,
+            attached(boot=1),
+            BrokenScheduler(),
+            health=health,
+            joined=JoinedWorkers(),
+            run=Run(),
+        )
         with pytest.raises(ClusterStopped if stopped else CommClosedError):
             await called.set_keepalive("30s")
 

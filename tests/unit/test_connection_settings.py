@@ -1,4 +1,6 @@
-"""How clients reach a scheduler, as settings: what agrees, what is refused, and which rules come of it."""
+"""How clients reach a scheduler, as settings: what agrees, what is refused, and which rules come of
+it.
+"""
 
 from __future__ import annotations
 
@@ -43,7 +45,10 @@ def test_one_way_under_either_name(said: dict[str, Any], way: str) -> None:
     ],
 )
 def test_names_that_contradict_each_other(said: dict[str, Any]) -> None:
-    with pytest.raises(ValidationError, match=r"cluster.connect is '\w+', but cluster.use_scheduler_public_ip is (true|false)"):
+    with pytest.raises(
+        ValidationError,
+        match=r"cluster.connect is '\w+', but cluster.use_scheduler_public_ip is (true|false)",
+    ):
         ClusterSettings(**said)
 
 
@@ -91,7 +96,9 @@ def test_sources_become_rules_of_the_clusters_own_ports() -> None:
         ([8787, 9000], "2001:db8::/56"),
         ([8787, 9000], HERE),
     ]
-    assert opened(ingress=[{"cidr": HERE, "ports": [22, "8000-9000"]}]) == [([22, "8000-9000"], HERE)]
+    assert opened(ingress=[{"cidr": HERE, "ports": [22, "8000-9000"]}]) == [
+        ([22, "8000-9000"], HERE)
+    ]
 
 
 def test_ssh_is_opened_where_it_is_asked_for_alone() -> None:
@@ -100,7 +107,10 @@ def test_ssh_is_opened_where_it_is_asked_for_alone() -> None:
     for said, problem in (
         ({"allow_ssh": True}, "no setting says from where"),
         ({"allow_ssh_from": HERE}, "without cluster.allow_ssh"),
-        ({"allow_ssh": True, "allow_ssh_from": HERE}, "without cluster.ingress or cluster.allow_ingress_from"),
+        (
+            {"allow_ssh": True, "allow_ssh_from": HERE},
+            "without cluster.ingress or cluster.allow_ingress_from",
+        ),
         ({"allow_ssh": True, "allow_ingress_from": []}, "no setting says from where"),
     ):
         with pytest.raises(ValidationError, match=problem):
@@ -123,14 +133,20 @@ def test_the_whole_internet_takes_a_setting_that_says_so() -> None:
         check_ingress(ISOLATED, NetworkSettings(allow_ingress_from_anywhere=True), cluster)
         # A network that all share has to let it in itself.
         with pytest.raises(SettingsError, match="share their security groups"):
-            check_ingress(WorkspaceSettings(), NetworkSettings(allow_ingress_from_anywhere=True), cluster)
+            check_ingress(
+                WorkspaceSettings(), NetworkSettings(allow_ingress_from_anywhere=True), cluster
+            )
     open_network = NetworkSettings(ingress=anywhere, allow_ingress_from_anywhere=True)
-    check_ingress(WorkspaceSettings(), open_network, ClusterSettings(allow_ingress_from="0.0.0.0/0"))
+    check_ingress(
+        WorkspaceSettings(), open_network, ClusterSettings(allow_ingress_from="0.0.0.0/0")
+    )
 
 
 def test_sources_are_held_against_the_network_under_their_own_name() -> None:
     cluster = ClusterSettings(allow_ingress_from=HERE)
-    check_ingress(WorkspaceSettings(), NetworkSettings(ingress=[{"cidr": "203.0.113.0/24"}]), cluster)  # type: ignore[list-item]
+    check_ingress(
+        WorkspaceSettings(), NetworkSettings(ingress=[{"cidr": "203.0.113.0/24"}]), cluster
+    )  # type: ignore[list-item]
     with pytest.raises(SettingsError, match=r"8786-8787 from 203\.0\.113\.7/32") as caught:
         check_ingress(WorkspaceSettings(), NetworkSettings(), cluster)
     assert caught.value.findings[0].where == "cluster.allow_ingress_from"
@@ -140,7 +156,10 @@ def test_sources_are_held_against_the_network_under_their_own_name() -> None:
 def test_ways_that_the_network_lacks() -> None:
     with pytest.raises(SettingsError, match=r"network\.session_manager = false"):
         check_reachable(NetworkSettings(), ClusterSettings(connect="ssm"))
-    check_reachable(NetworkSettings(session_manager=True, public_schedulers=False), ClusterSettings(connect="ssm"))
+    check_reachable(
+        NetworkSettings(session_manager=True, public_schedulers=False),
+        ClusterSettings(connect="ssm"),
+    )
     check_reachable(NetworkSettings(public_schedulers=False), ClusterSettings(connect="private"))
     with pytest.raises(SettingsError, match="only private addresses") as caught:
         check_reachable(NetworkSettings(public_schedulers=False), ClusterSettings(connect="public"))
@@ -149,11 +168,19 @@ def test_ways_that_the_network_lacks() -> None:
 
 def test_session_manager_takes_endpoints_of_its_own_without_a_way_out() -> None:
     five = ["secretsmanager", "autoscaling", "ec2", "logs", "sts"]
-    closed: dict[str, Any] = {"nat": "none", "public_schedulers": False, "interface_endpoints": five}
+    closed: dict[str, Any] = {
+        "nat": "none",
+        "public_schedulers": False,
+        "interface_endpoints": five,
+    }
     check_egress(NetworkSettings(**closed))
     with pytest.raises(SettingsError, match="no interface endpoint for ssm, ssmmessages"):
         check_egress(NetworkSettings(**closed, session_manager=True))
-    check_egress(NetworkSettings(**{**closed, "interface_endpoints": [*five, "ssm", "ssmmessages"]}, session_manager=True))
+    check_egress(
+        NetworkSettings(
+            **{**closed, "interface_endpoints": [*five, "ssm", "ssmmessages"]}, session_manager=True
+        )
+    )
 
 
 def test_an_isolated_cluster_chooses_its_ports() -> None:
@@ -163,5 +190,8 @@ def test_an_isolated_cluster_chooses_its_ports() -> None:
     with pytest.raises(SettingsError, match='isolation = "cluster"'):
         check_ports(WorkspaceSettings(), ClusterSettings(scheduler_port=9000))
     assert ClusterSettings().ports_for_workers == (8786, 8787)
-    assert ClusterSettings(scheduler_port=8787, dashboard_port=8786).ports_for_workers == (8786, 8787)
+    assert ClusterSettings(scheduler_port=8787, dashboard_port=8786).ports_for_workers == (
+        8786,
+        8787,
+    )
     assert ClusterSettings(scheduler_port=9000).ports_for_workers == (9000, 9000)

@@ -1,4 +1,6 @@
-"""What has to be priced in a plan: recorded plans of a network and of a cluster, and variations on them."""
+"""What has to be priced in a plan: recorded plans of a network and of a cluster, and variations on
+them.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +20,10 @@ from terradask._pricing.plan_resources import PlannedStack
 DATA = Path(__file__).with_name("data")
 SCHEDULER = TemplateVersion("lt-99c4e28c223614a20", "1")
 WORKER = TemplateVersion("lt-dac4ed09721b65e03", "1")
-HOSTS = {SCHEDULER: HostLaunch("m6i.xlarge", 50, True), WORKER: HostLaunch("m6i.xlarge", 100, False)}
+HOSTS = {
+    SCHEDULER: HostLaunch("m6i.xlarge", 50, True),
+    WORKER: HostLaunch("m6i.xlarge", 100, False),
+}
 
 
 def document(name: str) -> dict[str, Any]:
@@ -26,11 +31,21 @@ def document(name: str) -> dict[str, Any]:
 
 
 def resource(document: dict[str, Any], address: str) -> dict[str, Any]:
-    return next(entry for entry in document["planned_values"]["root_module"]["resources"] if entry["address"] == address)["values"]
+    return next(
+        entry
+        for entry in document["planned_values"]["root_module"]["resources"]
+        if entry["address"] == address
+    )["values"]
 
 
 def added(document: dict[str, Any], kind: str, **values: Any) -> dict[str, Any]:
-    entry = {"address": f"{kind}.more", "mode": "managed", "type": kind, "name": "more", "values": values}
+    entry = {
+        "address": f"{kind}.more",
+        "mode": "managed",
+        "type": kind,
+        "name": "more",
+        "values": values,
+    }
     document["planned_values"]["root_module"]["resources"].append(entry)
     return document
 
@@ -41,10 +56,16 @@ def found(document: dict[str, Any], hosts: Any = HOSTS) -> list[Component]:
 
 
 def of(listed: list[Component], address: str, *, counted: bool = True) -> dict[str, Component]:
-    return {component.what: component for component in listed if component.address == address and component.counted is counted}
+    return {
+        component.what: component
+        for component in listed
+        if component.address == address and component.counted is counted
+    }
 
 
-def workers(document: dict[str, Any], hosts: Any = HOSTS, *, counted: bool = True) -> dict[str, Component]:
+def workers(
+    document: dict[str, Any], hosts: Any = HOSTS, *, counted: bool = True
+) -> dict[str, Component]:
     return of(found(document, hosts), "aws_autoscaling_group.workers", counted=counted)
 
 
@@ -53,14 +74,30 @@ def sizes(listed: dict[str, Component]) -> set[tuple[int, int]]:
 
 
 def test_a_network_costs_its_gateway_its_address_and_its_endpoints_in_each_zone():
-    listed = {component.address: component for component in found(document("network")) if component.counted}
-    assert sorted(listed) == ["aws_eip.nat-us-east-1a", "aws_nat_gateway.nat-us-east-1a", "aws_vpc_endpoint.logs", "aws_vpc_endpoint.sts"]
+    listed = {
+        component.address: component
+        for component in found(document("network"))
+        if component.counted
+    }
+    assert sorted(listed) == [
+        "aws_eip.nat-us-east-1a",
+        "aws_nat_gateway.nat-us-east-1a",
+        "aws_vpc_endpoint.logs",
+        "aws_vpc_endpoint.sts",
+    ]
     assert [component.desired for component in listed.values()] == [1, 1, 6, 6]
-    assert all(component.while_stopped and component.desired == component.maximum for component in listed.values())
+    assert all(
+        component.while_stopped and component.desired == component.maximum
+        for component in listed.values()
+    )
 
 
 def test_what_is_charged_by_use_alone_is_named_and_not_counted():
-    listed = {component.address: component.note for component in found(document("network")) if not component.counted}
+    listed = {
+        component.address: component.note
+        for component in found(document("network"))
+        if not component.counted
+    }
     assert sorted(listed) == ["aws_cloudwatch_log_group.hosts", "aws_s3_bucket.workspace"]
     assert all("not in the totals" in str(note) for note in listed.values())
 
@@ -77,13 +114,25 @@ def test_endpoints_count_the_subnets_that_are_known():
 def test_a_reference_counts_once():
     plan = document("network")
     plan["configuration"]["root_module"]["resources"] = [
-        {"address": "aws_vpc_endpoint.logs", "expressions": {"subnet_ids": {"references": ["aws_subnet.a.id", "aws_subnet.a"]}}}
+        {
+            "address": "aws_vpc_endpoint.logs",
+            "expressions": {"subnet_ids": {"references": ["aws_subnet.a.id", "aws_subnet.a"]}},
+        }
     ]
-    assert next(component for component in found(plan) if component.address == "aws_vpc_endpoint.logs").desired == 1
+    assert (
+        next(
+            component for component in found(plan) if component.address == "aws_vpc_endpoint.logs"
+        ).desired
+        == 1
+    )
 
 
 def test_a_type_that_nobody_knows_the_price_of_is_not_free():
-    (component,) = [one for one in found(added(document("network"), "aws_kms_key")) if one.address == "aws_kms_key.more"]
+    (component,) = [
+        one
+        for one in found(added(document("network"), "aws_kms_key"))
+        if one.address == "aws_kms_key.more"
+    ]
     assert component.problem
     assert component.counted
     assert not component.keys
@@ -92,7 +141,11 @@ def test_a_type_that_nobody_knows_the_price_of_is_not_free():
 def test_a_started_cluster_has_its_scheduler_and_four_workers():
     listed = found(document("cluster"))
     scheduler = of(listed, "aws_autoscaling_group.scheduler")
-    assert list(scheduler) == ["m6i.xlarge (Linux, on-demand)", "gp3 volume, 50 GiB", "public IPv4 address"]
+    assert list(scheduler) == [
+        "m6i.xlarge (Linux, on-demand)",
+        "gp3 volume, 50 GiB",
+        "public IPv4 address",
+    ]
     assert sizes(scheduler) == {(1, 1)}
     group = of(listed, "aws_autoscaling_group.workers")
     assert list(group) == ["m6i.xlarge or m5.xlarge (Linux, on-demand)", "gp3 volume, 100 GiB"]
@@ -101,7 +154,9 @@ def test_a_started_cluster_has_its_scheduler_and_four_workers():
 
 
 def test_only_the_secret_costs_while_a_cluster_is_stopped():
-    assert [component.what for component in found(document("cluster")) if component.while_stopped] == ["secret"]
+    assert [
+        component.what for component in found(document("cluster")) if component.while_stopped
+    ] == ["secret"]
 
 
 def test_spot_is_there_to_compare_with_the_price_of_the_clusters_zone():
@@ -114,7 +169,8 @@ def test_spot_is_there_to_compare_with_the_price_of_the_clusters_zone():
 
 
 @pytest.mark.parametrize(
-    ("n_workers", "max_size", "expected"), [(7, 10, (7, 10)), (0, 10, (0, 10)), (None, 3, (3, 3)), (None, 10, (4, 10))]
+    ("n_workers", "max_size", "expected"),
+    [(7, 10, (7, 10)), (0, 10, (0, 10)), (None, 3, (3, 3)), (None, 10, (4, 10))],
 )
 def test_the_settings_say_how_many_workers_start(n_workers, max_size, expected):
     plan = document("cluster")
@@ -128,38 +184,70 @@ def test_the_settings_say_how_many_workers_start(n_workers, max_size, expected):
 
 @pytest.mark.parametrize(
     ("base", "percentage", "on_demand", "spot"),
-    [(0, 0, None, (4, 10)), (2, 0, (2, 2), (2, 8)), (0, 50, (2, 5), (2, 5)), (1, 50, (3, 6), (1, 4)), (0, None, (4, 10), None)],
+    [
+        (0, 0, None, (4, 10)),
+        (2, 0, (2, 2), (2, 8)),
+        (0, 50, (2, 5), (2, 5)),
+        (1, 50, (3, 6), (1, 4)),
+        (0, None, (4, 10), None),
+    ],
 )
-def test_instances_are_split_between_the_markets_as_the_group_says(base, percentage, on_demand, spot):
+def test_instances_are_split_between_the_markets_as_the_group_says(
+    base, percentage, on_demand, spot
+):
     plan = document("cluster")
     (policy,) = resource(plan, "aws_autoscaling_group.workers")["mixed_instances_policy"]
-    policy["instances_distribution"] = [{"on_demand_base_capacity": base, "on_demand_percentage_above_base_capacity": percentage}]
+    policy["instances_distribution"] = [
+        {"on_demand_base_capacity": base, "on_demand_percentage_above_base_capacity": percentage}
+    ]
     counted = {c.market: (c.desired, c.maximum) for c in workers(plan).values() if c.market}
-    assert counted == {market: size for market, size in (("on-demand", on_demand), ("spot", spot)) if size}
+    assert counted == {
+        market: size for market, size in (("on-demand", on_demand), ("spot", spot)) if size
+    }
 
 
 def test_without_the_launch_template_volumes_and_addresses_have_no_price():
-    unpriced = {what: component.problem for what, component in workers(document("cluster"), hosts=None).items() if component.problem}
+    unpriced = {
+        what: component.problem
+        for what, component in workers(document("cluster"), hosts=None).items()
+        if component.problem
+    }
     assert list(unpriced) == ["volume", "public IPv4 address"]
 
 
-@pytest.mark.parametrize(("public", "addresses"), [("true", {(4, 10)}), ("false", set()), ("", {(4, 10)})])
+@pytest.mark.parametrize(
+    ("public", "addresses"), [("true", {(4, 10)}), ("false", set()), ("", {(4, 10)})]
+)
 def test_a_template_that_is_planned_beside_its_group_says_what_it_gives(public, addresses):
     plan = document("cluster")
-    (block,) = resource(plan, "aws_autoscaling_group.workers")["mixed_instances_policy"][0]["launch_template"]
+    (block,) = resource(plan, "aws_autoscaling_group.workers")["mixed_instances_policy"][0][
+        "launch_template"
+    ]
     del block["launch_template_specification"]
     values = {
         "block_device_mappings": [{"ebs": [{"volume_type": "gp3", "volume_size": 300}]}],
         "network_interfaces": [{"associate_public_ip_address": public}],
     }
     added(plan, "aws_launch_template", **values)
-    specification = [{"launch_template_id": {"references": ["aws_launch_template.more.id", "aws_launch_template.more"]}}]
-    expressions = {"mixed_instances_policy": [{"launch_template": [{"launch_template_specification": specification}]}]}
+    specification = [
+        {
+            "launch_template_id": {
+                "references": ["aws_launch_template.more.id", "aws_launch_template.more"]
+            }
+        }
+    ]
+    expressions = {
+        "mixed_instances_policy": [
+            {"launch_template": [{"launch_template_specification": specification}]}
+        ]
+    }
     configured = plan["configuration"].setdefault("root_module", {}).setdefault("resources", [])
     configured.append({"address": "aws_autoscaling_group.workers", "expressions": expressions})
     listed = workers(plan)
     assert "gp3 volume, 300 GiB" in listed
-    assert {(c.desired, c.maximum) for what, c in listed.items() if what == "public IPv4 address"} == addresses
+    assert {
+        (c.desired, c.maximum) for what, c in listed.items() if what == "public IPv4 address"
+    } == addresses
 
 
 def test_a_group_that_names_no_types_has_those_of_its_template():
@@ -174,11 +262,20 @@ def test_with_a_fallback_workers_start_on_spot_and_each_market_has_its_limit():
     plan = document("cluster")
     descriptor = resource(plan, "aws_s3_object.descriptor")
     content = json.loads(descriptor["content"])
-    content["groups"]["workers-spot"] = content["groups"]["workers"] | {"autoscaling_group": "etl-spot", "market": "spot"}
+    content["groups"]["workers-spot"] = content["groups"]["workers"] | {
+        "autoscaling_group": "etl-spot",
+        "market": "spot",
+    }
     descriptor["content"] = json.dumps(content)
-    policy = copy.deepcopy(resource(plan, "aws_autoscaling_group.workers")["mixed_instances_policy"])
-    policy[0]["instances_distribution"] = [{"on_demand_base_capacity": 0, "on_demand_percentage_above_base_capacity": 0}]
-    added(plan, "aws_autoscaling_group", name="etl-spot", max_size=10, mixed_instances_policy=policy)
+    policy = copy.deepcopy(
+        resource(plan, "aws_autoscaling_group.workers")["mixed_instances_policy"]
+    )
+    policy[0]["instances_distribution"] = [
+        {"on_demand_base_capacity": 0, "on_demand_percentage_above_base_capacity": 0}
+    ]
+    added(
+        plan, "aws_autoscaling_group", name="etl-spot", max_size=10, mixed_instances_policy=policy
+    )
     assert sizes(workers(plan)) == {(0, 10)}
     spot = of(found(plan), "aws_autoscaling_group.more")
     assert {what: (c.desired, c.maximum) for what, c in spot.items() if "Linux" in what} == {
@@ -191,10 +288,15 @@ def test_a_group_of_workers_with_a_name_starts_with_its_own_number(given, expect
     plan = document("cluster")
     descriptor = resource(plan, "aws_s3_object.descriptor")
     content = json.loads(descriptor["content"])
-    content["groups"]["gpu"] = content["groups"]["workers"] | {"autoscaling_group": "etl-gpu", "worker_group": "gpu"}
+    content["groups"]["gpu"] = content["groups"]["workers"] | {
+        "autoscaling_group": "etl-gpu",
+        "worker_group": "gpu",
+    }
     content["settings"]["worker_groups"] = {"gpu": given}
     descriptor["content"] = json.dumps(content)
-    policy = copy.deepcopy(resource(plan, "aws_autoscaling_group.workers")["mixed_instances_policy"])
+    policy = copy.deepcopy(
+        resource(plan, "aws_autoscaling_group.workers")["mixed_instances_policy"]
+    )
     added(plan, "aws_autoscaling_group", name="etl-gpu", max_size=5, mixed_instances_policy=policy)
     assert sizes(workers(plan)) == {(4, 10)}
     assert sizes(of(found(plan), "aws_autoscaling_group.more")) == {expected}
@@ -232,13 +334,19 @@ def test_resources_of_modules_count():
     ],
 )
 def test_a_volume_is_known_where_gp3_has_no_extras(volume, gib):
-    data = {"InstanceType": "m7i.large", "BlockDeviceMappings": [{"DeviceName": "/dev/xvda", "Ebs": volume}]}
+    data = {
+        "InstanceType": "m7i.large",
+        "BlockDeviceMappings": [{"DeviceName": "/dev/xvda", "Ebs": volume}],
+    }
     assert launch_of(data) == HostLaunch("m7i.large", gib, None)
 
 
 def test_the_template_says_whether_an_instance_gets_a_public_address():
     for public in (True, False):
-        assert launch_of({"NetworkInterfaces": [{"AssociatePublicIpAddress": public}]}).public_address is public
+        assert (
+            launch_of({"NetworkInterfaces": [{"AssociatePublicIpAddress": public}]}).public_address
+            is public
+        )
 
 
 def test_spot_prices_of_all_zones_in_which_workers_may_be():
@@ -253,6 +361,8 @@ def test_spot_prices_of_all_zones_in_which_workers_may_be():
         if component.address == "aws_autoscaling_group.workers" and component.market
     }
     types = {key.instance_type for key in listed["spot"].keys}
-    assert {(key.instance_type, key.zone) for key in listed["spot"].keys} == {(name, f"us-east-1{zone}") for name in types for zone in "ab"}
+    assert {(key.instance_type, key.zone) for key in listed["spot"].keys} == {
+        (name, f"us-east-1{zone}") for name in types for zone in "ab"
+    }
     assert {key.zone for key in listed["on-demand"].keys} == {None}
     assert "charges for each GB between them" in (listed["on-demand"].note or "")

@@ -36,7 +36,9 @@ PRICES = {
 
 
 class FixedPrices:
-    """A list of prices that has them all, but for those that it is told to lack; spot is half of it."""
+    """A list of prices that has them all, but for those that it is told to lack; spot is half of
+    it.
+    """
 
     def __init__(self, *lacking: str) -> None:
         self._lacking = lacking
@@ -49,7 +51,9 @@ class FixedPrices:
                 problems[key] = "the price list has no such product"
             else:
                 price = PRICES[name]
-                prices[key] = Price(price.usd / 2, "hour", price.as_of) if key.market == "spot" else price
+                prices[key] = (
+                    Price(price.usd / 2, "hour", price.as_of) if key.market == "spot" else price
+                )
         return Quotes("a test's price list", prices, problems)
 
 
@@ -69,7 +73,12 @@ def cluster() -> CostEstimate:
 
 def test_a_network_costs_the_same_whatever_runs(network):
     expected = Decimal("0.05") + Decimal("0.005") + 12 * Decimal("0.01")
-    assert network.desired_hourly_usd == network.maximum_hourly_usd == network.stopped_hourly_usd == expected
+    assert (
+        network.desired_hourly_usd
+        == network.maximum_hourly_usd
+        == network.stopped_hourly_usd
+        == expected
+    )
     assert (network.problem, network.unpriced, network.region) == (None, (), "us-east-1")
     assert network.source == "a test's price list"
 
@@ -85,7 +94,11 @@ def test_a_cluster_counts_the_dearest_type_on_demand(cluster):
     assert cluster.stopped_hourly_usd == Decimal("0.001")
     assert cluster.desired_hourly_usd == scheduler + 4 * worker + Decimal("0.001")
     assert cluster.maximum_hourly_usd == scheduler + 10 * worker + Decimal("0.001")
-    kinds = {item.what: (item.counted, item.market) for item in cluster.items if item.address == "aws_autoscaling_group.workers"}
+    kinds = {
+        item.what: (item.counted, item.market)
+        for item in cluster.items
+        if item.address == "aws_autoscaling_group.workers"
+    }
     assert kinds == {
         "m5.xlarge (Linux, on-demand), the dearest of 2 types": (True, "on-demand"),
         "m6i.xlarge (Linux, on-demand), the cheapest": (False, "on-demand"),
@@ -97,7 +110,10 @@ def test_a_cluster_counts_the_dearest_type_on_demand(cluster):
 
 def test_while_one_types_price_is_missing_the_dearest_is_not_known():
     cost = estimate(plan("cluster"), FixedPrices("m6i.xlarge"), hosts=HOSTS)
-    assert [item.address for item in cost.unpriced] == ["aws_autoscaling_group.scheduler", "aws_autoscaling_group.workers"]
+    assert [item.address for item in cost.unpriced] == [
+        "aws_autoscaling_group.scheduler",
+        "aws_autoscaling_group.workers",
+    ]
     assert "no price of instance m6i.xlarge on-demand us-east-1" in str(cost.problem)
     assert cost.desired_hourly_usd < Decimal("0.1")
 
@@ -116,9 +132,18 @@ def test_a_reason_that_holds_for_many_prices_is_said_once():
         def look_up(self, keys: Iterable[PriceKey]) -> Quotes:
             return Quotes("a test's price list", {}, dict.fromkeys(keys, "AWS doesn't answer"))
 
-    network, cluster = estimate(plan("network"), Silent()), estimate(plan("cluster"), Silent(), hosts=HOSTS)
-    assert str(network.problem).count("doesn't answer") == str(cluster.problem).count("doesn't answer") == 1
-    assert str(network.problem).startswith("no price of public-ipv4 us-east-1, nat-gateway us-east-1, ")
+    network, cluster = (
+        estimate(plan("network"), Silent()),
+        estimate(plan("cluster"), Silent(), hosts=HOSTS),
+    )
+    assert (
+        str(network.problem).count("doesn't answer")
+        == str(cluster.problem).count("doesn't answer")
+        == 1
+    )
+    assert str(network.problem).startswith(
+        "no price of public-ipv4 us-east-1, nat-gateway us-east-1, "
+    )
     assert all(str(item.note).count("doesn't answer") == 1 for item in cluster.unpriced)
     assert " and 2 more: AWS doesn't answer" in str(cluster.problem)
 
@@ -127,7 +152,10 @@ def test_a_missing_spot_price_leaves_the_totals_whole(cluster):
     class WithoutSpot(FixedPrices):
         def look_up(self, keys: Iterable[PriceKey]) -> Quotes:
             quotes = super().look_up(keys)
-            return Quotes(quotes.source, {key: price for key, price in quotes.prices.items() if key.market != "spot"})
+            return Quotes(
+                quotes.source,
+                {key: price for key, price in quotes.prices.items() if key.market != "spot"},
+            )
 
     cost = estimate(plan("cluster"), WithoutSpot(), hosts=HOSTS)
     assert cost.problem is None
@@ -141,7 +169,9 @@ def test_a_plan_without_a_region_says_so():
     assert estimate(document, FixedPrices(), region="us-east-1").region == "us-east-1"
 
 
-money = st.one_of(st.none(), st.decimals("0", "1000", allow_nan=False, allow_infinity=False, places=10))
+money = st.one_of(
+    st.none(), st.decimals("0", "1000", allow_nan=False, allow_infinity=False, places=10)
+)
 items = st.builds(
     CostItem,
     address=st.sampled_from(["aws_eip.a", "aws_eip.b"]),
@@ -160,7 +190,9 @@ def test_totals_are_the_sums_of_what_is_counted_in_any_order(listed, random):
     counted = [item for item in listed if item.counted and item.unit_hourly_usd is not None]
     assert cost.desired_hourly_usd == sum(item.unit_hourly_usd * item.desired for item in counted)
     assert cost.maximum_hourly_usd == sum(item.unit_hourly_usd * item.maximum for item in counted)
-    assert cost.stopped_hourly_usd == sum(item.unit_hourly_usd * item.desired for item in counted if item.while_stopped)
+    assert cost.stopped_hourly_usd == sum(
+        item.unit_hourly_usd * item.desired for item in counted if item.while_stopped
+    )
     assert len(cost.unpriced) + len(counted) == sum(item.counted for item in listed)
     parts = cost.by_resource().values()
     assert sum(part.desired_hourly_usd for part in parts) == cost.desired_hourly_usd
@@ -189,7 +221,11 @@ def test_text_has_a_line_for_each_item_the_totals_the_source_and_the_day(cluster
     assert sum(line.startswith("aws_") for line in lines) == len(cluster.items)
     total = next(line for line in lines if line.startswith("total")).split()
     assert total == ["total", "1.2510", "913.23", "2,052.03"]
-    assert next(line for line in lines if line.startswith("while stopped")).split()[2:] == ["0.0010", "0.73", "0.73"]
+    assert next(line for line in lines if line.startswith("while stopped")).split()[2:] == [
+        "0.0010",
+        "0.73",
+        "0.73",
+    ]
     remarks = lines[lines.index("") + 1 :]
     assert "a test's price list, 2026-11-20; us-east-1" in remarks[0]
     assert remarks[1:] == ["secret: and each call"]
@@ -205,12 +241,19 @@ def test_markdown_is_one_table(network):
 def test_tables_say_what_has_no_price():
     cost = estimate(plan("network"), FixedPrices("nat-gateway"))
     assert "total of what has a price" in to_text(cost)
-    assert "No price: aws_nat_gateway.nat-us-east-1a, NAT gateway: no price of nat-gateway us-east-1" in to_text(cost)
+    assert (
+        "No price: aws_nat_gateway.nat-us-east-1a, NAT gateway: no price of nat-gateway us-east-1"
+        in to_text(cost)
+    )
     assert "by use" in to_text(cost)
 
 
 def test_markdown_survives_what_a_name_can_hold():
     item = CostItem("a|b", "<script>", Decimal(1))
-    (row,) = [line for line in to_markdown(CostEstimate("r", "s", "d", (item,))).splitlines() if "script" in line]
+    (row,) = [
+        line
+        for line in to_markdown(CostEstimate("r", "s", "d", (item,))).splitlines()
+        if "script" in line
+    ]
     assert "a\\|b" in row
     assert "<script>" not in row

@@ -24,11 +24,16 @@ SPOT = PriceKey("instance", "us-east-1", "m6i.xlarge", "spot", "us-east-1a")
 START = datetime.datetime(2026, 11, 1, 12, tzinfo=datetime.UTC)
 AWS = "https://api.pricing.us-east-1.amazonaws.com"
 
-USAGE = {"NAT Gateway": ("NatGateway-Hours", "Hrs"), "Secret": ("USE1-AWSSecretsManager-Secrets", "Secrets")}
+USAGE = {
+    "NAT Gateway": ("NatGateway-Hours", "Hrs"),
+    "Secret": ("USE1-AWSSecretsManager-Secrets", "Secrets"),
+}
 
 
 class FakeAws:
-    """A session whose services answer with one price, or not at all, and count what they are asked."""
+    """A session whose services answer with one price, or not at all, and count what
+    they are asked.
+    """
 
     def __init__(self, endpoint: str = AWS) -> None:
         self.region = "us-east-1"
@@ -41,7 +46,9 @@ class FakeAws:
     def client(self, name: str) -> Any:
         if self.without_credentials:
             raise NoCredentials("there are no AWS credentials")
-        return SimpleNamespace(meta=SimpleNamespace(endpoint_url=self.endpoint), get_paginator=lambda _name: self)
+        return SimpleNamespace(
+            meta=SimpleNamespace(endpoint_url=self.endpoint), get_paginator=lambda _name: self
+        )
 
     def paginate(self, **question: Any) -> list[dict[str, Any]]:
         self.asked.append(question.get("ServiceCode", "spot"))
@@ -49,12 +56,28 @@ class FakeAws:
             raise self.error
         if "InstanceTypes" in question:
             zone = question["AvailabilityZone"]
-            found = {"ProductDescription": "Linux/UNIX", "SpotPrice": self.price, "AvailabilityZone": zone, "Timestamp": START}
-            return [{"SpotPriceHistory": [{**found, "InstanceType": name} for name in question["InstanceTypes"]]}]
-        family = next(one["Value"] for one in question["Filters"] if one["Field"] == "productFamily")
+            found = {
+                "ProductDescription": "Linux/UNIX",
+                "SpotPrice": self.price,
+                "AvailabilityZone": zone,
+                "Timestamp": START,
+            }
+            return [
+                {
+                    "SpotPriceHistory": [
+                        {**found, "InstanceType": name} for name in question["InstanceTypes"]
+                    ]
+                }
+            ]
+        family = next(
+            one["Value"] for one in question["Filters"] if one["Field"] == "productFamily"
+        )
         usage, unit = USAGE[family]
         rate = {"unit": unit, "pricePerUnit": {"USD": self.price}}
-        product = {"product": {"attributes": {"usagetype": usage}}, "terms": {"OnDemand": {"x": {"priceDimensions": {"y": rate}}}}}
+        product = {
+            "product": {"attributes": {"usagetype": usage}},
+            "terms": {"OnDemand": {"x": {"priceDimensions": {"y": rate}}}},
+        }
         # An empty page first: AWS's pages may be.
         return [{"PriceList": []}, {"PriceList": [json.dumps(product)]}]
 
@@ -102,7 +125,10 @@ def test_aws_is_asked_once_a_week_and_for_spot_once_an_hour(prices, aws, clock):
 
 
 def test_spot_prices_of_a_zone_come_in_one_answer(prices, aws):
-    keys = [PriceKey("instance", "us-east-1", name, "spot", "us-east-1a") for name in ("m6i.xlarge", "m5.xlarge")]
+    keys = [
+        PriceKey("instance", "us-east-1", name, "spot", "us-east-1a")
+        for name in ("m6i.xlarge", "m5.xlarge")
+    ]
     assert set(prices.look_up(keys).prices) == set(keys)
     assert aws.asked == ["spot"]
 
@@ -133,7 +159,9 @@ def test_a_corrupt_cache_is_no_cache(prices, aws, tmp_path, content):
     prices.look_up([NAT])
     (file,) = tmp_path.rglob("*.json")
     whole = json.loads(file.read_text())
-    file.write_text(json.dumps({**whole, **json.loads(content)}) if content.startswith('{"') else content)
+    file.write_text(
+        json.dumps({**whole, **json.loads(content)}) if content.startswith('{"') else content
+    )
     assert prices.look_up([NAT]).prices[NAT].usd == Decimal("0.05")
     assert len(aws.asked) == 2
     assert json.loads(file.read_text()) == whole
@@ -146,7 +174,9 @@ def test_without_an_answer_old_prices_are_used_and_said_to_be(prices, aws, clock
     aws.error = AccessDenied("pricing:GetProducts", "no")
     quotes = prices.look_up([NAT, SECRET])
     assert quotes.prices[NAT].as_of.startswith("2026-11-01")
-    assert quotes.notes == ("AWS wasn't asked anew, prices of 2026-11-01 are used: AWS refuses pricing:GetProducts",)
+    assert quotes.notes == (
+        "AWS wasn't asked anew, prices of 2026-11-01 are used: AWS refuses pricing:GetProducts",
+    )
     assert quotes.problems == {SECRET: "AWS refuses pricing:GetProducts"}
 
 
@@ -156,7 +186,9 @@ def test_who_refuses_once_is_not_asked_again(prices, aws):
     assert aws.asked == ["AmazonEC2"]
 
 
-def test_without_credentials_the_cache_answers_and_nothing_is_raised(prices, aws, clock, monkeypatch):
+def test_without_credentials_the_cache_answers_and_nothing_is_raised(
+    prices, aws, clock, monkeypatch
+):
     monkeypatch.delenv("AWS_ENDPOINT_URL", raising=False)
     prices.look_up([NAT])
     aws.without_credentials = True
@@ -218,4 +250,10 @@ def test_govcloud_tells_spot_prices(prices):
 
 def test_the_nearest_price_list_is_asked():
     regions = ["us-west-2", "ca-central-1", "eu-north-1", "af-south-1", "ap-southeast-2"]
-    assert [pricing_region(region) for region in regions] == ["us-east-1", "us-east-1", "eu-central-1", "eu-central-1", "ap-south-1"]
+    assert [pricing_region(region) for region in regions] == [
+        "us-east-1",
+        "us-east-1",
+        "eu-central-1",
+        "eu-central-1",
+        "ap-south-1",
+    ]

@@ -1,4 +1,6 @@
-"""The dashboard's way: browser, door on loopback, mutual TLS, the host's forward, a web server. Only the browser and Dask are missing."""
+"""The dashboard's way: browser, door on loopback, mutual TLS, the host's forward, a web server.
+Only the browser and Dask are missing.
+"""
 
 import asyncio
 import contextlib
@@ -77,7 +79,14 @@ class Route:
         return int(head.split()[1]), content
 
     def head(self, target, *headers, method="GET"):
-        lines = [f"{method} {target} HTTP/1.1", f"Host: 127.0.0.1:{self.forward.port}", f"Cookie: {self.cookie}", *headers, "", ""]
+        lines = [
+            f"{method} {target} HTTP/1.1",
+            f"Host: 127.0.0.1:{self.forward.port}",
+            f"Cookie: {self.cookie}",
+            *headers,
+            "",
+            "",
+        ]
         return "\r\n".join(lines).encode()
 
 
@@ -85,7 +94,11 @@ class Route:
 def contexts(tmp_path_factory):
     """TLS of both ends, with the keys of one run."""
     keys, folder = make_keys("etl", "run"), tmp_path_factory.mktemp("keys")
-    for name, content in (("ca", keys.ca), ("cert", keys.scheduler.cert), ("key", keys.scheduler.key)):
+    for name, content in (
+        ("ca", keys.ca),
+        ("cert", keys.scheduler.cert),
+        ("key", keys.scheduler.key),
+    ):
         (folder / name).write_text(content)
     host = server_context(ca=str(folder / "ca"), cert=str(folder / "cert"), key=str(folder / "key"))
     return host, keys.client_security().get_connection_args("client")["ssl_context"]
@@ -97,7 +110,12 @@ async def standing(contexts):
     troubles = []
     asyncio.get_running_loop().set_exception_handler(lambda _, context: troubles.append(context))
     host_tls, client_tls = contexts
-    web = HTTPServer(tornado.web.Application([("/page", Page), ("/large", Large), ("/echo", Echo)], websocket_max_message_size=1 << 26))
+    web = HTTPServer(
+        tornado.web.Application(
+            [("/page", Page), ("/large", Large), ("/echo", Echo)],
+            websocket_max_message_size=1 << 26,
+        )
+    )
     sockets = bind_sockets(0, "127.0.0.1")
     web.add_sockets(sockets)
     far = Forward("127.0.0.1", 0, target_port=sockets[0].getsockname()[1], context=host_tls)
@@ -117,22 +135,33 @@ async def standing(contexts):
 
 async def test_the_link_opens_and_the_token_stays_here(contexts):
     async with standing(contexts) as way:
-        assert way.forward.link == f"http://127.0.0.1:{way.forward.port}/status?terradask-token={way.admission.token}"
+        assert (
+            way.forward.link
+            == f"http://127.0.0.1:{way.forward.port}/status?terradask-token={way.admission.token}"
+        )
         assert await way.ask("/page?a=1", "X-Other: 1") == (200, b"/page?a=1 None")
         assert (await way.ask(f"/page?terradask-token={way.admission.token}"))[0] == 200
         assert (await way.ask("/page", "Origin: http://evil.example"))[0] == 403
 
 
 async def test_the_link_is_as_dask_is_told(contexts):
-    with dask.config.set({"distributed.dashboard.link": "/user/{JUPYTERHUB_USER}/proxy/{port}/status"}):
+    with dask.config.set(
+        {"distributed.dashboard.link": "/user/{JUPYTERHUB_USER}/proxy/{port}/status"}
+    ):
         os.environ["JUPYTERHUB_USER"] = "ada"
         try:
             async with standing(contexts) as way:
-                assert way.forward.link == f"/user/ada/proxy/{way.forward.port}/status?terradask-token={way.admission.token}"
+                assert (
+                    way.forward.link == f"/user/ada/proxy/{way.forward.port}/status"
+                    f"?terradask-token={way.admission.token}"
+                )
                 # The proxy passes on what the browser asked it.
                 reader, writer = await way.connect()
                 writer.write(
-                    f"GET /page HTTP/1.1\r\nHost: hub.example\r\nOrigin: https://hub.example\r\nCookie: {way.cookie}\r\n\r\n".encode()
+                    (
+                        "GET /page HTTP/1.1\r\nHost: hub.example\r\nOrigin: "
+                        f"https://hub.example\r\nCookie: {way.cookie}\r\n\r\n"
+                    ).encode()
                 )
                 assert (await reader.readline()).startswith(b"HTTP/1.1 200 ")
                 writer.close()
@@ -143,7 +172,9 @@ async def test_the_link_is_as_dask_is_told(contexts):
 async def test_a_websocket_and_large_answers_pass_whole(contexts):
     async with standing(contexts) as way:
         url = f"ws://127.0.0.1:{way.forward.port}/echo"
-        request = tornado.httpclient.HTTPRequest(url, headers={"Cookie": way.cookie, "Origin": f"http://127.0.0.1:{way.forward.port}"})
+        request = tornado.httpclient.HTTPRequest(
+            url, headers={"Cookie": way.cookie, "Origin": f"http://127.0.0.1:{way.forward.port}"}
+        )
         connection = await tornado.websocket.websocket_connect(request, max_message_size=1 << 26)
         for message in ("hello", LARGE[: 1 << 22], "again"):
             await connection.write_message(message, binary=isinstance(message, bytes))
@@ -159,7 +190,9 @@ async def test_a_websocket_and_large_answers_pass_whole(contexts):
 async def test_a_websocket_of_another_origin_is_refused(contexts):
     async with standing(contexts) as way:
         url = f"ws://127.0.0.1:{way.forward.port}/echo"
-        request = tornado.httpclient.HTTPRequest(url, headers={"Cookie": way.cookie, "Origin": "http://127.0.0.1:1"})
+        request = tornado.httpclient.HTTPRequest(
+            url, headers={"Cookie": way.cookie, "Origin": "http://127.0.0.1:1"}
+        )
         with pytest.raises(tornado.httpclient.HTTPClientError) as refused:
             await tornado.websocket.websocket_connect(request)
         assert refused.value.code == 403
@@ -168,7 +201,9 @@ async def test_a_websocket_of_another_origin_is_refused(contexts):
 async def test_many_ask_at_once_and_each_gets_its_own_answer(contexts):
     async with standing(contexts) as way:
         asked = [way.ask(f"/page?n={n}") for n in range(100)]
-        assert await asyncio.gather(*asked) == [(200, f"/page?n={n} None".encode()) for n in range(100)]
+        assert await asyncio.gather(*asked) == [
+            (200, f"/page?n={n} None".encode()) for n in range(100)
+        ]
 
 
 async def test_whoever_has_said_all_still_gets_the_answer(contexts):
@@ -183,7 +218,9 @@ async def test_whoever_has_said_all_still_gets_the_answer(contexts):
 
 async def test_a_body_reaches_the_server(contexts):
     async with standing(contexts) as way:
-        assert await way.ask("/page", "Content-Length: 100000", method="POST", body=b"x" * 100_000) == (200, b"100000")
+        assert await way.ask(
+            "/page", "Content-Length: 100000", method="POST", body=b"x" * 100_000
+        ) == (200, b"100000")
 
 
 async def test_who_reads_slowly_gets_all_and_who_reads_nothing_is_let_go(contexts, monkeypatch):
@@ -212,7 +249,10 @@ async def test_a_host_that_is_gone_is_told_and_one_that_is_back_is_used(contexts
         await way.host.close()
         status, page = await way.ask()
         assert status == 502
-        assert b"scheduler's host doesn't answer" in page or b"scheduler&#x27;s host doesn&#x27;t answer" in page
+        assert (
+            b"scheduler's host doesn't answer" in page
+            or b"scheduler&#x27;s host doesn&#x27;t answer" in page
+        )
         way.host = again = Forward("127.0.0.1", port, target_port=way.web_port, context=contexts[0])
         await again.start()
         assert (await way.ask())[0] == 200
@@ -221,7 +261,9 @@ async def test_a_host_that_is_gone_is_told_and_one_that_is_back_is_used(contexts
 
 async def test_a_host_of_another_authority_is_not_spoken_to(contexts):
     async with standing(contexts) as way:
-        way.forward._context = make_keys("other", "run").client_security().get_connection_args("client")["ssl_context"]
+        way.forward._context = (
+            make_keys("other", "run").client_security().get_connection_args("client")["ssl_context"]
+        )
         assert (await way.ask())[0] == 502
 
 
@@ -229,7 +271,15 @@ async def test_closing_ends_what_is_open(contexts):
     async with standing(contexts) as way:
         reader, writer = await way.connect()
         asked, asking = await way.connect()
-        asking.write(way.head("/echo", "Connection: Upgrade", "Upgrade: websocket", "Sec-WebSocket-Version: 13", "Sec-WebSocket-Key: YQ=="))
+        asking.write(
+            way.head(
+                "/echo",
+                "Connection: Upgrade",
+                "Upgrade: websocket",
+                "Sec-WebSocket-Version: 13",
+                "Sec-WebSocket-Key: YQ==",
+            )
+        )
         assert (await asked.readline()).startswith(b"HTTP/1.1 101 ")
         await way.forward.close()
         assert way.forward.port is None
@@ -257,16 +307,35 @@ async def test_strangers_do_not_use_up_the_door(contexts, monkeypatch):
             each.close()
 
 
-# ---- whatever is sent -------------------------------------------------------------------------------------------------
+# ---- whatever is sent ----------------------------------------------------------------------------
 
 PIECES = st.sampled_from(
     [
-        *(b"GET ", b"POST ", b"/", b" HTTP/1.1\r\n", b"\r\n", b"\r\n\r\n", b"?", b"&", b"\x16\x03\x01"),
-        *(b"Host: 127.0.0.1\r\n", b"Origin: ", b"Cookie: ", b"terradask-token=", b"Content-Length: 5\r\n"),
+        *(
+            b"GET ",
+            b"POST ",
+            b"/",
+            b" HTTP/1.1\r\n",
+            b"\r\n",
+            b"\r\n\r\n",
+            b"?",
+            b"&",
+            b"\x16\x03\x01",
+        ),
+        *(
+            b"Host: 127.0.0.1\r\n",
+            b"Origin: ",
+            b"Cookie: ",
+            b"terradask-token=",
+            b"Content-Length: 5\r\n",
+        ),
         *(b"Transfer-Encoding: chunked\r\n", b"Upgrade: x\r\n", b"Connection: upgrade\r\n"),
     ]
 )
-SENT = st.one_of(st.binary(max_size=200), st.lists(st.one_of(PIECES, st.binary(max_size=8)), max_size=20).map(b"".join))
+SENT = st.one_of(
+    st.binary(max_size=200),
+    st.lists(st.one_of(PIECES, st.binary(max_size=8)), max_size=20).map(b"".join),
+)
 
 
 @given(SENT.map(lambda sent: sent + b"\r\n\r\n"))
@@ -283,7 +352,9 @@ def test_any_head_is_read_or_refused(head):
     assert (again.method, again.path, again.query) == (request.method, request.path, request.query)
 
 
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=40, deadline=None)
+@settings(
+    suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=40, deadline=None
+)
 @given(sent=SENT, ends=st.sampled_from(["eof", "reset", "waits"]), tls=st.booleans())
 def test_any_bytes_are_answered_or_dropped(contexts, sent, ends, tls):
     """To the door on loopback, and to the host's forward in front of TLS."""
@@ -294,7 +365,9 @@ def test_any_bytes_are_answered_or_dropped(contexts, sent, ends, tls):
             reader, writer = await asyncio.open_connection("127.0.0.1", port)
             writer.write(sent)
             if ends == "reset":
-                writer.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, b"\1\0\0\0\0\0\0\0")
+                writer.get_extra_info("socket").setsockopt(
+                    socket.SOL_SOCKET, socket.SO_LINGER, b"\1\0\0\0\0\0\0\0"
+                )
                 writer.transport.abort()
             else:
                 writer.write(b"\r\n\r\n")

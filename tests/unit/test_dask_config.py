@@ -22,13 +22,22 @@ def test_nothing_set_is_nothing_sent():
 def test_secrets_files_and_addresses_of_this_machine_stay():
     config = {
         "s3": {"secret_key": "x", "api-key": "y", "AccessKey": "z", "password": "p", "fine": 1},
-        "distributed": {"comm": {"tls": {"ca-file": "ca.pem"}, "require-encryption": True, "timeouts": {"connect": "99s"}}},
+        "distributed": {
+            "comm": {
+                "tls": {"ca-file": "ca.pem"},
+                "require-encryption": True,
+                "timeouts": {"connect": "99s"},
+            }
+        },
         "temporary-directory": "scratch",
         "temporary_directory": "scratch",
         "scheduler-address": "tcp://10.0.0.1:8786",
         "terradask": {"workspace": {"region": "eu-west-1"}},
     }
-    assert portable_config(config) == {"s3": {"fine": 1}, "distributed": {"comm": {"timeouts": {"connect": "99s"}}}}
+    assert portable_config(config) == {
+        "s3": {"fine": 1},
+        "distributed": {"comm": {"timeouts": {"connect": "99s"}}},
+    }
 
 
 def test_what_is_no_json_stays():
@@ -38,15 +47,28 @@ def test_what_is_no_json_stays():
 
 
 def test_secrets_in_lists_stay():
-    config = {"stores": [{"user": "u", "password": "p", "more": [{"token": "t", "fine": 1}]}], "sizes": [1, 2]}
-    assert portable_config(config) == {"stores": [{"user": "u", "more": [{"fine": 1}]}], "sizes": [1, 2]}
+    config = {
+        "stores": [{"user": "u", "password": "p", "more": [{"token": "t", "fine": 1}]}],
+        "sizes": [1, 2],
+    }
+    assert portable_config(config) == {
+        "stores": [{"user": "u", "more": [{"fine": 1}]}],
+        "sizes": [1, 2],
+    }
 
 
 def test_what_looks_like_a_secret_stays_whatever_its_key():
     address = "https://me:correct-horse@index.example.org/simple"
     config = {
-        "pip": {"index": address, "mirrors": [address, "https://index.example.org/simple"], "timeout": 5},
-        "mine": {"note": "AKIA" + "ABCDEFGHIJKLMNOP", "more": [{"key": "-----BEGIN " + "PRIVATE KEY-----", "fine": 1}]},
+        "pip": {
+            "index": address,
+            "mirrors": [address, "https://index.example.org/simple"],
+            "timeout": 5,
+        },
+        "mine": {
+            "note": "AKIA" + "ABCDEFGHIJKLMNOP",
+            "more": [{"key": "-----BEGIN " + "PRIVATE KEY-----", "fine": 1}],
+        },
     }
     assert portable_config(config) == {
         "pip": {"mirrors": ["https://index.example.org/simple"], "timeout": 5},

@@ -1,4 +1,6 @@
-"""Whether a name is deployed, started or attached to, decided by what is there and what is allowed."""
+"""Whether a name is deployed, started or attached to, decided by what is there and what
+is allowed.
+"""
 
 import itertools
 
@@ -50,8 +52,14 @@ def test_the_way_to_a_cluster(found, create, attach):
 
 
 def test_every_combination_is_in_the_table():
-    every = set(itertools.product(("nothing", "stopped", "running"), (None, True, False), (None, True, False)))
-    assert every - set(EXPECTED) == {(found, True, True) for found in ("nothing", "stopped", "running")}
+    every = set(
+        itertools.product(
+            ("nothing", "stopped", "running"), (None, True, False), (None, True, False)
+        )
+    )
+    assert every - set(EXPECTED) == {
+        (found, True, True) for found in ("nothing", "stopped", "running")
+    }
 
 
 def test_a_cluster_is_not_new_and_running_at_once():

@@ -1,4 +1,6 @@
-"""A scheduler that doesn't answer: its replacement is dialled, or the error says what to look at."""
+"""A scheduler that doesn't answer: its replacement is dialled, or the error says what
+to look at.
+"""
 
 import asyncio
 import dataclasses
@@ -18,11 +20,15 @@ from terradask.errors import ClusterStopped, SchedulerUnreachable
 
 
 def scheduler_at(port, boot=1, run_id="r1"):
-    return SchedulerAddress(run_id, f"i-{boot}", boot, f"tcp://127.0.0.1:{port}", None, 8787, "3.11", {})
+    return SchedulerAddress(
+        run_id, f"i-{boot}", boot, f"tcp://127.0.0.1:{port}", None, 8787, "3.11", {}
+    )
 
 
 def attachment(port):
-    descriptor = Descriptor("default", "etl", "us-east-1", "bucket", "us-east-1a", {}, 9, "secret", {}, {})
+    descriptor = Descriptor(
+        "default", "etl", "us-east-1", "bucket", "us-east-1a", {}, 9, "secret", {}, {}
+    )
     run = Run("r1", "2026-11-20T05:15:00Z", "arn", "v1", "3.11", {}, 2)
     return Attachment(descriptor, run, scheduler_at(port), None)
 
@@ -32,7 +38,15 @@ async def call(function, *args):
 
 
 def dialer(deployment, let_in=list):
-    return Dialer(deployment, AddressEndpoint("private"), Security(), call, let_in=let_in, try_seconds=0.2, pause_seconds=0.01)
+    return Dialer(
+        deployment,
+        AddressEndpoint("private"),
+        Security(),
+        call,
+        let_in=let_in,
+        try_seconds=0.2,
+        pause_seconds=0.01,
+    )
 
 
 @pytest.fixture
@@ -72,7 +86,9 @@ def test_the_error_names_the_address_the_rules_and_the_command(silent_port, monk
     monkeypatch.setattr(dial, "read_scheduler", lambda objects: scheduler_at(silent_port))
 
     async def main():
-        await dialer(Deployment(), let_in=lambda: ["203.0.113.0/24 on 8786"]).reach(attachment(silent_port), 0.2)
+        await dialer(Deployment(), let_in=lambda: ["203.0.113.0/24 on 8786"]).reach(
+            attachment(silent_port), 0.2
+        )
 
     with pytest.raises(SchedulerUnreachable, match="terradask status etl") as caught:
         asyncio.run(main())
@@ -85,7 +101,9 @@ def test_the_error_names_the_address_the_rules_and_the_command(silent_port, monk
 def test_a_public_address_is_a_matter_of_ingress(silent_port):
     there = dataclasses.replace(scheduler_at(silent_port), public_address="tcp://198.51.100.7:8786")
     known = dataclasses.replace(attachment(silent_port), scheduler=there)
-    error = dial.unreachable(known, there.public_address, route="public", let_in=["203.0.113.0/24 on 8786"])
+    error = dial.unreachable(
+        known, there.public_address, route="public", let_in=["203.0.113.0/24 on 8786"]
+    )
     assert "203.0.113.0/24 on 8786" in str(error)
     assert "terradask apply network" in str(error)
 
@@ -96,7 +114,9 @@ def test_a_replacement_is_dialled(silent_port, monkeypatch):
 
         async with Server({}) as server:
             await server.listen("tcp://127.0.0.1:0")
-            monkeypatch.setattr(dial, "read_scheduler", lambda objects: scheduler_at(server.port, boot=2))
+            monkeypatch.setattr(
+                dial, "read_scheduler", lambda objects: scheduler_at(server.port, boot=2)
+            )
             found, comm = await dialer(Deployment()).reach(attachment(silent_port), 5)
             await comm.close()
             return found

@@ -14,7 +14,9 @@ PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md"), *ROOT.glob("exam
 
 
 def _tracked() -> list[Path]:
-    """Return the repository's text files: what git tracks or would track, or everything in an unpacked archive."""
+    """Return the repository's text files: what git tracks or would track, or everything in an
+    unpacked archive.
+    """
     done = subprocess.run(
         ["git", "ls-files", "--cached", "--others", "--exclude-standard"],
         cwd=ROOT,
@@ -73,7 +75,9 @@ def test_no_file_is_large() -> None:
 def test_links_between_pages_lead_somewhere() -> None:
     broken = []
     for page in PAGES:
-        for target in re.findall(r"\]\(([^)\s]+)\)|(?:src|srcset|href)=\"([^\"]+)\"", page.read_text()):
+        for target in re.findall(
+            r"\]\(([^)\s]+)\)|(?:src|srcset|href)=\"([^\"]+)\"", page.read_text()
+        ):
             link = (target[0] or target[1]).partition("#")[0]
             if link and "://" not in link and not (page.parent / link).exists():
                 broken.append(f"{page.relative_to(ROOT)} -> {link}")
@@ -101,7 +105,12 @@ def test_decisions_have_one_shape() -> None:
 
 
 def test_generated_pages_are_fresh() -> None:
-    done = subprocess.run([sys.executable, str(ROOT / "docs/generate.py"), "--check"], capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        [sys.executable, str(ROOT / "docs/generate.py"), "--check"],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
     assert done.returncode == 0, done.stdout + done.stderr
 
 

@@ -7,14 +7,36 @@ import json
 import pytest
 
 from terradask_host import documents
-from terradask_host.documents import Ended, HostReport, LifetimePolicy, Run, SchedulerAddress, SchedulerEntry, WorkerEntry
+from terradask_host.documents import (
+    Ended,
+    HostReport,
+    LifetimePolicy,
+    Run,
+    SchedulerAddress,
+    SchedulerEntry,
+    WorkerEntry,
+)
 from terradask_modules.names import WORKER_GROUP
 from terradask_stacks.settings import ClusterSettings
 from terradask_stacks.settings.life import IDLE_TIMEOUT_SECONDS, MOST_LIFETIME_SECONDS
 
 AT = "2026-11-20T05:15:00Z"
-RUN = Run("r1", AT, "me", "v1", "3.12", {"dask": "2026.8.0"}, 2, {"A": "1"}, {"array": {}}, LifetimePolicy(), hashed=True)
-ADDRESS = SchedulerAddress("r1", "i-1", 1, "tls://10.64.0.5:8786", None, 8787, "3.12", {"dask": "2026.8.0"}, started_at=AT)
+RUN = Run(
+    "r1",
+    AT,
+    "me",
+    "v1",
+    "3.12",
+    {"dask": "2026.8.0"},
+    2,
+    {"A": "1"},
+    {"array": {}},
+    LifetimePolicy(),
+    hashed=True,
+)
+ADDRESS = SchedulerAddress(
+    "r1", "i-1", 1, "tls://10.64.0.5:8786", None, 8787, "3.12", {"dask": "2026.8.0"}, started_at=AT
+)
 REPORT = HostReport(
     instance_id="i-1",
     role="worker",
@@ -31,7 +53,10 @@ REPORT = HostReport(
 )
 
 
-@pytest.mark.parametrize("document", [RUN, ADDRESS, SchedulerAddress(**{**vars(ADDRESS), "ended": Ended(AT, "idle")}), REPORT])
+@pytest.mark.parametrize(
+    "document",
+    [RUN, ADDRESS, SchedulerAddress(**{**vars(ADDRESS), "ended": Ended(AT, "idle")}), REPORT],
+)
 def test_what_one_end_writes_the_other_reads(document: Run | SchedulerAddress | HostReport) -> None:
     text = json.dumps(document.to_document())
     assert type(document).read(json.loads(text)) == document
@@ -40,11 +65,32 @@ def test_what_one_end_writes_the_other_reads(document: Run | SchedulerAddress | 
 
 def test_keys_are_those_of_format_1() -> None:
     assert list(ADDRESS.to_document()) == [
-        *("format", "run_id", "instance_id", "boot", "started_at", "private_address", "public_address", "dashboard_port"),
+        *(
+            "format",
+            "run_id",
+            "instance_id",
+            "boot",
+            "started_at",
+            "private_address",
+            "public_address",
+            "dashboard_port",
+        ),
         *("packages", "python"),
     ]
     assert list(REPORT.to_document()) == [
-        *("format", "run_id", "instance_id", "role", "group", "state", "reason", "at", "history", "reasons", "notes"),
+        *(
+            "format",
+            "run_id",
+            "instance_id",
+            "role",
+            "group",
+            "state",
+            "reason",
+            "at",
+            "history",
+            "reasons",
+            "notes",
+        ),
         *("private_address", "log_tail"),
     ]
     assert documents.closing_document(AT) == {"format": 1, "at": AT}
@@ -54,8 +100,17 @@ def test_keys_are_those_of_format_1() -> None:
 def test_what_a_document_leaves_out_is_as_settings_have_it() -> None:
     settings = ClusterSettings()
     scheduler, worker = SchedulerEntry(), WorkerEntry()
-    assert (scheduler.class_name, worker.class_name) == (settings.scheduler_class, settings.worker_class)
-    assert (scheduler.port, scheduler.dashboard_port) == (settings.scheduler_port, settings.dashboard_port)
+    assert (scheduler.class_name, worker.class_name) == (
+        settings.scheduler_class,
+        settings.worker_class,
+    )
+    assert (scheduler.port, scheduler.dashboard_port) == (
+        settings.scheduler_port,
+        settings.dashboard_port,
+    )
     assert worker.workers_per_host == settings.workers_per_host
-    assert (LifetimePolicy().idle_timeout_seconds, documents.MOST_LIFETIME_SECONDS) == (IDLE_TIMEOUT_SECONDS, MOST_LIFETIME_SECONDS)
+    assert (LifetimePolicy().idle_timeout_seconds, documents.MOST_LIFETIME_SECONDS) == (
+        IDLE_TIMEOUT_SECONDS,
+        MOST_LIFETIME_SECONDS,
+    )
     assert documents.WORKER_GROUP == WORKER_GROUP

@@ -21,9 +21,23 @@ from ..waiting import HANG_SECONDS
 
 
 def attachment(instance_id: str = "i-1", port: int = 9000) -> Attachment:
-    scheduler = SchedulerAddress("r1", instance_id, 1, f"tls://10.64.0.5:{port}", f"tls://203.0.113.7:{port}", 9001, "3.11", {})
+    scheduler = SchedulerAddress(
+        "r1",
+        instance_id,
+        1,
+        f"tls://10.64.0.5:{port}",
+        f"tls://203.0.113.7:{port}",
+        9001,
+        "3.11",
+        {},
+    )
     run = Run("r1", "2026-11-20T05:15:00Z", "arn", "v1", "3.11", {}, 2)
-    return Attachment(Descriptor("default", "etl", "us-east-1", "b", "us-east-1a", {}, 9, "s", {}, {}), run, scheduler, None)  # type: ignore[arg-type]
+    return Attachment(
+        Descriptor("default", "etl", "us-east-1", "b", "us-east-1a", {}, 9, "s", {}, {}),
+        run,
+        scheduler,
+        None,
+    )  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(
@@ -45,13 +59,23 @@ def test_what_is_said_here_counts_before_what_a_cluster_was_deployed_with() -> N
     assert decided_here({}, silent) == set()
     for said in ({"connect": "ssm"}, {"use_scheduler_public_ip": False}):
         asked = ClusterSettings(**said).model_dump()  # type: ignore[arg-type]
-        assert decided_here({"n_workers": 3}, asked) == {"n_workers", "connect", "use_scheduler_public_ip"}
+        assert decided_here({"n_workers": 3}, asked) == {
+            "n_workers",
+            "connect",
+            "use_scheduler_public_ip",
+        }
 
 
 def test_addresses_are_the_schedulers_own() -> None:
     public, private = AddressEndpoint("public"), AddressEndpoint("private")
-    assert (public.scheduler(attachment()), public.dashboard(attachment())) == ("tls://203.0.113.7:9000", ("203.0.113.7", 9001))
-    assert (private.scheduler(attachment()), private.dashboard(attachment())) == ("tls://10.64.0.5:9000", ("10.64.0.5", 9001))
+    assert (public.scheduler(attachment()), public.dashboard(attachment())) == (
+        "tls://203.0.113.7:9000",
+        ("203.0.113.7", 9001),
+    )
+    assert (private.scheduler(attachment()), private.dashboard(attachment())) == (
+        "tls://10.64.0.5:9000",
+        ("10.64.0.5", 9001),
+    )
 
 
 class Held:
@@ -91,7 +115,10 @@ def test_sessions_lead_to_both_ports_of_the_host_that_there_is(made: list[Held])
     assert isinstance(way, SessionEndpoint)
     assert way.scheduler(attachment()) == "tls://127.0.0.1:49000"
     assert way.dashboard(attachment()) == ("127.0.0.1", 49001)
-    assert [(each.instance_id, each.port, each.state) for each in made] == [("i-1", 9000, "open"), ("i-1", 9001, "open")]
+    assert [(each.instance_id, each.port, each.state) for each in made] == [
+        ("i-1", 9000, "open"),
+        ("i-1", 9001, "open"),
+    ]
     # The scheduler has another host.
     assert way.scheduler(attachment("i-2")) == "tls://127.0.0.1:49000"
     assert [each.state for each in made] == ["closed", "closed", "open", "open"]
@@ -113,11 +140,17 @@ def test_what_failed_is_begun_anew(made: list[Held], monkeypatch: pytest.MonkeyP
     way.close()
 
 
-def test_sessions_take_a_network_and_a_machine_that_have_them(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_sessions_take_a_network_and_a_machine_that_have_them(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     settings = ClusterSettings(connect="ssm").model_dump(mode="json")
 
     def workspace(session_manager: bool) -> Any:
-        return SimpleNamespace(baseline=lambda: SimpleNamespace(isolation="workspace", ingress=[], session_manager=session_manager))
+        return SimpleNamespace(
+            baseline=lambda: SimpleNamespace(
+                isolation="workspace", ingress=[], session_manager=session_manager
+            )
+        )
 
     with pytest.raises(SettingsError, match="session_manager = true"):
         check_route(workspace(False), settings)
@@ -137,7 +170,9 @@ def test_a_hosts_loopback_passes_on_what_comes_as_it_comes() -> None:
             target = server.sockets[0].getsockname()[1]
             async with await asyncio.start_server(upper, "127.0.0.1", 0) as free:
                 port = free.sockets[0].getsockname()[1]
-            inner = Forward("127.0.0.1", port, target_port=target, context=None, target_host="127.0.0.1")
+            inner = Forward(
+                "127.0.0.1", port, target_port=target, context=None, target_host="127.0.0.1"
+            )
             await inner.start()
             reader, writer = await asyncio.open_connection("127.0.0.1", port)
             writer.write(b"\x16\x03 tls, or anything")

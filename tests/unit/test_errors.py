@@ -24,11 +24,17 @@ EXAMPLES: list[TerradaskError] = [
     errors.UnknownImage("a"),
     errors.NoIngress("a"),
     errors.SoftwareLockInvalid("isn't there", path="requirements.txt"),
-    errors.SoftwareNotLocked("uv.lock", installed={"dask": "1"}, missing=["dask"], other_versions={}, unhashed=[]),
+    errors.SoftwareNotLocked(
+        "uv.lock", installed={"dask": "1"}, missing=["dask"], other_versions={}, unhashed=[]
+    ),
     errors.InvalidHardware("worker_cpu", "is not a number of cores", given="'x'"),
     errors.ArgumentCombination(["worker_cpu", "worker_vm_types"], "a"),
     errors.NoMatchingType(
-        "a", given="worker_cpu=1", alternatives=[{"text": "worker_cpu=2", "change": {"worker_cpu": 2}, "types": ["m6i.large"]}]
+        "a",
+        given="worker_cpu=1",
+        alternatives=[
+            {"text": "worker_cpu=2", "change": {"worker_cpu": 2}, "types": ["m6i.large"]}
+        ],
     ),
     errors.SetupError("a"),
     errors.TerraformMissing("a"),
@@ -41,9 +47,13 @@ EXAMPLES: list[TerradaskError] = [
     errors.InvalidCredentials("a"),
     errors.ClockSkewed("a"),
     errors.AccessDenied("ec2:RunInstances", "no"),
-    errors.ServiceRoleMissing("AWSServiceRoleForAutoScaling", command="aws iam …", denied="iam:CreateServiceLinkedRole"),
+    errors.ServiceRoleMissing(
+        "AWSServiceRoleForAutoScaling", command="aws iam …", denied="iam:CreateServiceLinkedRole"
+    ),
     errors.QuotaTooSmall(["a"]),
-    errors.QuotaExceeded("a", cluster="etl", largest={"workers": 3}, quotas=[{"code": "L-1216C47A", "limit": 64}]),
+    errors.QuotaExceeded(
+        "a", cluster="etl", largest={"workers": 3}, quotas=[{"code": "L-1216C47A", "limit": 64}]
+    ),
     errors.RegionUnknown("a"),
     errors.EndpointUnreachable("a"),
     errors.BucketTaken("a"),
@@ -65,7 +75,9 @@ EXAMPLES: list[TerradaskError] = [
     errors.SoftwareNotInstalled("a", given="dask 1"),
     errors.FolderBusy("/x", pid=7, command="terraform plan", waited_seconds=3.0),
     errors.PlanChanged("a", what="file"),
-    errors.PolicyViolation([PolicyFinding("P2", "error", "aws_security_group.a", "lets everybody in")], stack="network"),
+    errors.PolicyViolation(
+        [PolicyFinding("P2", "error", "aws_security_group.a", "lets everybody in")], stack="network"
+    ),
     errors.RegoMissing(),
     errors.RuleError("a", file="main.rego", line=3),
     errors.BaselineError("a"),
@@ -75,11 +87,17 @@ EXAMPLES: list[TerradaskError] = [
     errors.BaselineInUse(["etl", "ml"]),
     errors.ClusterError("a", cluster="etl"),
     errors.ClusterNotFound("a", cluster="etl"),
-    errors.ClusterPrivate("etl", caller="arn:aws:iam::123456789012:user/bob", principals=["arn:aws:iam::123456789012:user/ada"]),
+    errors.ClusterPrivate(
+        "etl",
+        caller="arn:aws:iam::123456789012:user/bob",
+        principals=["arn:aws:iam::123456789012:user/ada"],
+    ),
     errors.ClusterStopped("a", cluster="etl"),
     errors.ClusterExists("a", cluster="etl"),
     errors.ClusterClosed("a", cluster="etl"),
-    errors.ClusterEnded("a", cluster="etl", reason="idle for 20 minutes", at="2026-11-20T14:02:00Z"),
+    errors.ClusterEnded(
+        "a", cluster="etl", reason="idle for 20 minutes", at="2026-11-20T14:02:00Z"
+    ),
     errors.SweepIncomplete({"instance i-1": "EC2 doesn't end i-1"}),
     errors.SchedulerReplaced("a", cluster="etl"),
     errors.WorkersUntold("a", cluster="etl", workers=["i-1"]),
@@ -138,9 +156,13 @@ def test_callers_can_catch_by_builtin_class():
 
 def test_texts_carry_the_fields():
     assert "1 of 4 workers" in str(errors.WorkersMissing("late", wanted=4, arrived=1))
-    mismatch = str(errors.VersionMismatch("m", client={"dask": "1", "a": "1"}, hosts={"dask": "2", "a": "1"}))
+    mismatch = str(
+        errors.VersionMismatch("m", client={"dask": "1", "a": "1"}, hosts={"dask": "2", "a": "1"})
+    )
     assert "dask: here 1, cluster 2" in mismatch
     assert "a: here" not in mismatch
     assert str(errors.HostFailed("h", log_tail=["line"])).endswith("| line")
     assert "terradask destroy etl; terradask destroy ml" in str(errors.BaselineInUse(["etl", "ml"]))
-    assert "process 7 (terraform plan)" in str(errors.FolderBusy("/x", pid=7, command="terraform plan", waited_seconds=3))
+    assert "process 7 (terraform plan)" in str(
+        errors.FolderBusy("/x", pid=7, command="terraform plan", waited_seconds=3)
+    )

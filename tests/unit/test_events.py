@@ -39,49 +39,83 @@ def test_the_host_programs_steps_are_all_known_and_its_edges_allowed():
 
 
 def test_a_life_in_order():
-    told = merge([
-        sight(9, "gone"), sight(0, "requested", reason="a user request"), sight(3, "booting", "booting"), sight(2, "launched"),
-        sight(4, "booting", "environment"), sight(6, "joined", "running"), sight(8, "retiring", "leaving", "retired"),
-    ])  # fmt: skip
+    told = merge(
+        [
+            sight(9, "gone"),
+            sight(0, "requested", reason="a user request"),
+            sight(3, "booting", "booting"),
+            sight(2, "launched"),
+            sight(4, "booting", "environment"),
+            sight(6, "joined", "running"),
+            sight(8, "retiring", "leaving", "retired"),
+        ]
+    )
     assert [(e.state, e.step) for e in told] == [
-        ("requested", None), ("launched", None), ("booting", "booting"), ("booting", "environment"), ("joined", "running"),
-        ("retiring", "leaving"), ("gone", None),
-    ]  # fmt: skip
+        ("requested", None),
+        ("launched", None),
+        ("booting", "booting"),
+        ("booting", "environment"),
+        ("joined", "running"),
+        ("retiring", "leaving"),
+        ("gone", None),
+    ]
     assert str(told[0]) == "2026-11-20 05:15:00Z  i-1  requested: a user request"
     assert str(told[3]) == "2026-11-20 05:15:04Z  i-1  booting (environment)"
 
 
 def test_within_a_second_states_come_in_their_order():
     begun = Observation(at(1).replace(microsecond=900_000), "i-1", "workers", "requested")
-    assert [e.state for e in merge([sight(1, "booting", "booting"), begun, sight(1, "launched")])] == ["requested", "launched", "booting"]
+    assert [
+        e.state for e in merge([sight(1, "booting", "booting"), begun, sight(1, "launched")])
+    ] == ["requested", "launched", "booting"]
 
 
 def test_what_aws_saw_too_late_is_left_out():
-    told = merge([sight(0, "requested"), sight(1, "booting", "booting"), sight(5, "launched"), sight(7, "joined", "running")])
+    told = merge(
+        [
+            sight(0, "requested"),
+            sight(1, "booting", "booting"),
+            sight(5, "launched"),
+            sight(7, "joined", "running"),
+        ]
+    )
     assert [e.state for e in told] == ["requested", "booting", "joined"]
 
 
 def test_the_same_step_twice_is_no_news_and_a_restart_is():
     told = merge(
-        [sight(1, "joined", "running"), sight(2, "joined", "running"), sight(3, "booting", "waiting"), sight(4, "joined", "running")]
+        [
+            sight(1, "joined", "running"),
+            sight(2, "joined", "running"),
+            sight(3, "booting", "waiting"),
+            sight(4, "joined", "running"),
+        ]
     )
     assert [e.state for e in told] == ["joined", "booting", "joined"]
 
 
 def test_hosts_are_told_apart():
     told = merge([sight(1, "requested"), sight(1, "gone", host="i-2"), sight(2, "launched")])
-    assert [(e.subject, e.state) for e in told] == [("i-1", "requested"), ("i-2", "gone"), ("i-1", "launched")]
+    assert [(e.subject, e.state) for e in told] == [
+        ("i-1", "requested"),
+        ("i-2", "gone"),
+        ("i-1", "launched"),
+    ]
 
 
 CAUSE = (
-    "At 2026-11-20T05:14:55Z a user request update of AutoScalingGroup constraints to desired: 2 changing the desired capacity "
+    "At 2026-11-20T05:14:55Z a user request update of AutoScalingGroup constraints to desired: 2 "
+    "changing the desired capacity "
     "from 0 to 2.  "
-    "At 2026-11-20T05:15:00Z an instance was started in response to a difference between desired and actual capacity."
+    "At 2026-11-20T05:15:00Z an instance was started in response to a difference between desired "
+    "and actual capacity."
 )
 
 
 def activity(description, start, end=None, *, status="Successful", cause=CAUSE, **more):
-    times = {"StartTime": at(start)} if end is None else {"StartTime": at(start), "EndTime": at(end)}
+    times = (
+        {"StartTime": at(start)} if end is None else {"StartTime": at(start), "EndTime": at(end)}
+    )
     return {"Description": description, "Cause": cause, "StatusCode": status, **times, **more}
 
 
@@ -89,15 +123,32 @@ def test_scaling_activities_tell_when_and_why():
     refused = "We currently do not have sufficient m6i.xlarge capacity"
     shown = [
         activity("Launching a new EC2 instance: i-0abc", 0, 2),
-        activity("Terminating EC2 instance: i-0abc", 30, status="InProgress", cause="At 2026-11-20T05:15:30Z an instance was taken out."),
-        activity("Launching a new EC2 instance.  Status Reason: none left", 1, 1, status="Failed", StatusMessage=refused),
+        activity(
+            "Terminating EC2 instance: i-0abc",
+            30,
+            status="InProgress",
+            cause="At 2026-11-20T05:15:30Z an instance was taken out.",
+        ),
+        activity(
+            "Launching a new EC2 instance.  Status Reason: none left",
+            1,
+            1,
+            status="Failed",
+            StatusMessage=refused,
+        ),
     ]
-    story = merge(activities.observations_of("workers", shown), activities.failures_of("workers", shown))
+    story = merge(
+        activities.observations_of("workers", shown), activities.failures_of("workers", shown)
+    )
     assert [(e.subject, e.state) for e in story] == [
-        ("i-0abc", "requested"), ("workers", "failed"), ("i-0abc", "launched"), ("i-0abc", "retiring"),
-    ]  # fmt: skip
+        ("i-0abc", "requested"),
+        ("workers", "failed"),
+        ("i-0abc", "launched"),
+        ("i-0abc", "retiring"),
+    ]
     assert story[0].reason == (
-        "a user request update of AutoScalingGroup constraints to desired: 2 changing the desired capacity from 0 to 2"
+        "a user request update of AutoScalingGroup constraints to desired: 2 changing the desired "
+        "capacity from 0 to 2"
     )
     assert story[1].reason == "We currently do not have sufficient m6i.xlarge capacity"
     assert story[3].reason == "an instance was taken out"
@@ -109,19 +160,46 @@ def test_a_cause_of_another_form_is_taken_as_it_is(cause):
 
 
 def report(**more):
-    history = (("booting", "2026-11-20T05:15:03Z"), ("failed", "2026-11-20T05:15:09Z"), ("dreaming", "2026-11-20T05:15:10Z"))
-    return HostReport("i-1", "worker", "workers", "dreaming", "no bed", "2026-11-20T05:15:10Z", "r1", history=history, **more)
+    history = (
+        ("booting", "2026-11-20T05:15:03Z"),
+        ("failed", "2026-11-20T05:15:09Z"),
+        ("dreaming", "2026-11-20T05:15:10Z"),
+    )
+    return HostReport(
+        "i-1",
+        "worker",
+        "workers",
+        "dreaming",
+        "no bed",
+        "2026-11-20T05:15:10Z",
+        "r1",
+        history=history,
+        **more,
+    )
 
 
 def test_reports_tell_each_step_with_its_reason():
     told = list(reports.observations_of([report(reasons=(None, "no keys", "no bed"))]))
-    assert [(s.state, s.step, s.reason) for s in told] == [("booting", "booting", None), ("failed", "failed", "no keys")]
+    assert [(s.state, s.step, s.reason) for s in told] == [
+        ("booting", "booting", None),
+        ("failed", "failed", "no keys"),
+    ]
     assert [s.reason for s in reports.observations_of([report()])] == [None, None]
 
 
 def test_the_run_tells_who_started_it_and_where_its_scheduler_is():
     run = Run("r1", "2026-11-20T05:15:00Z", "arn:aws:iam::1:user/ada", "v1", "3.11", {}, 2)
-    scheduler = SchedulerAddress("r1", "i-9", 2, "tls://10.0.0.1:8786", None, 8787, "3.11", {}, started_at="2026-11-20T05:15:20Z")
+    scheduler = SchedulerAddress(
+        "r1",
+        "i-9",
+        2,
+        "tls://10.0.0.1:8786",
+        None,
+        8787,
+        "3.11",
+        {},
+        started_at="2026-11-20T05:15:20Z",
+    )
     told = list(reports.events_of_run(run, scheduler))
     assert [(e.subject, e.state) for e in told] == [("cluster", "starting"), ("cluster", "running")]
     assert "user/ada" in told[0].reason
@@ -132,8 +210,13 @@ def test_the_run_tells_who_started_it_and_where_its_scheduler_is():
 def test_events_as_json():
     event = Event(at(3), "i-1", "workers", "joined", "running", None)
     assert json.loads(json.dumps(event.as_dict())) == {
-        "at": "2026-11-20T05:15:03Z", "subject": "i-1", "group": "workers", "state": "joined", "step": "running", "reason": None,
-    }  # fmt: skip
+        "at": "2026-11-20T05:15:03Z",
+        "subject": "i-1",
+        "group": "workers",
+        "state": "joined",
+        "step": "running",
+        "reason": None,
+    }
 
 
 def test_a_clusters_states_are_those_that_are_told_and_all_are_reached():

@@ -11,7 +11,11 @@ from terradask_simulator.checks import invariants
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs/faults.md").read_text()
-ROWS = [tuple(cell.strip() for cell in line.strip("|").split(" | ")) for line in PAGE.splitlines() if re.match(r"\| \d", line)]
+ROWS = [
+    tuple(cell.strip() for cell in line.strip("|").split(" | "))
+    for line in PAGE.splitlines()
+    if re.match(r"\| \d", line)
+]
 
 
 def test_every_fault_of_the_matrix_is_there() -> None:
@@ -24,7 +28,11 @@ def test_it_is_held_by_tests_that_exist_or_needs_aws(row: tuple[str, ...]) -> No
     assert promise
     named = re.findall(r"`([\w/]+\.py)::(\w+)`", held)
     assert named or "needs AWS" in held
-    missing = [f"{path}::{name}" for path, name in named if f"def {name}(" not in (ROOT / "tests" / path).read_text()]
+    missing = [
+        f"{path}::{name}"
+        for path, name in named
+        if f"def {name}(" not in (ROOT / "tests" / path).read_text()
+    ]
     assert missing == []
 
 
@@ -37,4 +45,6 @@ def test_every_invariant_is_there() -> None:
 def test_whatever_is_named_exists() -> None:
     named = re.findall(r"`([\w/]+\.py)::(\w+)`", PAGE)
     assert len(named) > 50
-    assert [name for path, name in named if f"def {name}(" not in (ROOT / "tests" / path).read_text()] == []
+    assert [
+        name for path, name in named if f"def {name}(" not in (ROOT / "tests" / path).read_text()
+    ] == []

@@ -20,7 +20,13 @@ def test_what_a_killed_command_left_does_not_keep_the_folder(tmp_path: Path):
     lock = FolderLock(tmp_path / "etl", limit_seconds=0)
     with lock:
         command = [*write_script(tmp_path, WITH_HELPER), *map(str, lock.descriptors)]
-        killed = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, start_new_session=True, pass_fds=lock.descriptors)
+        killed = subprocess.Popen(
+            command,
+            stdout=subprocess.PIPE,
+            text=True,
+            start_new_session=True,
+            pass_fds=lock.descriptors,
+        )
         assert killed.stdout is not None
         helper = int(killed.stdout.readline().split()[1])
         lock.note("terraform apply", killed.pid)
@@ -48,11 +54,19 @@ HOLDER = """
 
 def test_lock_names_the_other_process_and_waits_for_it(tmp_path: Path):
     folder = tmp_path / "stacks" / "etl"
-    holder = subprocess.Popen([*write_script(tmp_path, HOLDER), str(folder)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    holder = subprocess.Popen(
+        [*write_script(tmp_path, HOLDER), str(folder)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
     assert holder.stdout is not None
     assert holder.stdin is not None
     assert holder.stdout.readline() == "held\n"
-    with pytest.raises(FolderBusy, match="terraform apply") as caught, FolderLock(folder, limit_seconds=0.2):
+    with (
+        pytest.raises(FolderBusy, match="terraform apply") as caught,
+        FolderLock(folder, limit_seconds=0.2),
+    ):
         pass
     assert caught.value.pid == holder.pid
     assert caught.value.folder == str(folder)
@@ -89,11 +103,23 @@ def test_lock_remembers_a_command_that_was_killed_until_that_is_mended(tmp_path:
             ended.append(exit_code)
             lock.note_end(exit_code)
 
-        kills_itself = write_script(tmp_path, "import os, signal\nos.kill(os.getpid(), signal.SIGKILL)")
-        follow(kills_itself, tmp_path, on_started=lambda pid: lock.note("terraform apply", pid), on_ended=note_end)
+        kills_itself = write_script(
+            tmp_path, "import os, signal\nos.kill(os.getpid(), signal.SIGKILL)"
+        )
+        follow(
+            kills_itself,
+            tmp_path,
+            on_started=lambda pid: lock.note("terraform apply", pid),
+            on_ended=note_end,
+        )
         assert ended == [-9]
         assert lock.killed is not None
-        follow([PYTHON, "-c", ""], tmp_path, on_started=lambda pid: lock.note("terraform plan", pid), on_ended=note_end)
+        follow(
+            [PYTHON, "-c", ""],
+            tmp_path,
+            on_started=lambda pid: lock.note("terraform plan", pid),
+            on_ended=note_end,
+        )
     with FolderLock(folder, limit_seconds=0) as lock:
         assert lock.killed is not None
         assert lock.killed["command"] == "terraform apply"
@@ -111,7 +137,9 @@ def test_lock_remembers_a_command_that_was_killed_until_that_is_mended(tmp_path:
 def test_lock_stays_while_an_orphaned_command_runs(tmp_path: Path):
     folder, path = tmp_path / "etl", tmp_path / ".etl.lock"
     with FolderLock(folder, limit_seconds=0) as lock:
-        child = subprocess.Popen([PYTHON, "-c", "input()"], stdin=subprocess.PIPE, pass_fds=lock.descriptors)
+        child = subprocess.Popen(
+            [PYTHON, "-c", "input()"], stdin=subprocess.PIPE, pass_fds=lock.descriptors
+        )
         lock.note("terraform apply", child.pid)
     # The holder is gone, its command is not.
     document = json.loads(path.read_text())

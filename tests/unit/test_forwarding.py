@@ -1,4 +1,6 @@
-"""A port through a session: real plugin processes, sessions that are lost, and a client that is killed."""
+"""A port through a session: real plugin processes, sessions that are lost, and a client that is
+killed.
+"""
 
 from __future__ import annotations
 
@@ -34,7 +36,9 @@ from ..waiting import HANG_SECONDS, eventually
 class Account(Aws):
     """AWS with sessions alone, which lead to one address."""
 
-    def __init__(self, answer: Callable[[dict[str, Any]], dict[str, str]], end: Callable[[str], Any] = bool) -> None:
+    def __init__(
+        self, answer: Callable[[dict[str, Any]], dict[str, str]], end: Callable[[str], Any] = bool
+    ) -> None:
         super().__init__("us-east-1", profile="work")
         self.asked: list[dict[str, Any]] = []
         self._ssm = SimpleNamespace(
@@ -91,7 +95,11 @@ def account(sessions: Sessions, echo: int) -> Account:
 
 def response(sessions: Sessions, port: int) -> dict[str, str]:
     session = sessions.open("i-1", "127.0.0.1", port)
-    return {"SessionId": session.session_id, "TokenValue": session.token, "StreamUrl": f"tcp://127.0.0.1:{session.stream_port}"}
+    return {
+        "SessionId": session.session_id,
+        "TokenValue": session.token,
+        "StreamUrl": f"tcp://127.0.0.1:{session.stream_port}",
+    }
 
 
 def said_again(port: int, text: bytes = b"hello") -> bytes:
@@ -125,7 +133,9 @@ def opened(account: Account, plugin: Plugin) -> Iterator[PortForwarding]:
     held.close()
 
 
-def test_bytes_go_there_and_back_and_the_token_stands_in_no_command_line(opened: PortForwarding, account: Account) -> None:
+def test_bytes_go_there_and_back_and_the_token_stands_in_no_command_line(
+    opened: PortForwarding, account: Account
+) -> None:
     assert opened.local_port is not None
     assert said_again(opened.local_port) == b"hello"
     assert account.asked == [
@@ -141,14 +151,21 @@ def test_bytes_go_there_and_back_and_the_token_stands_in_no_command_line(opened:
     assert "TokenValue" not in "".join(command_lines("terradask"))
 
 
-def test_a_session_that_is_lost_is_opened_again_at_the_same_port(opened: PortForwarding, account: Account, sessions: Sessions) -> None:
+def test_a_session_that_is_lost_is_opened_again_at_the_same_port(
+    opened: PortForwarding, account: Account, sessions: Sessions
+) -> None:
     port = opened.local_port
     assert port is not None
     first = opened._session_id
     assert first is not None
     assert sessions.close(first)
-    eventually(lambda: succeeds(lambda: said_again(port) == b"hello") and opened._session_id != first)
-    assert account.asked[-1]["Parameters"] == {"portNumber": ["8786"], "localPortNumber": [str(port)]}
+    eventually(
+        lambda: succeeds(lambda: said_again(port) == b"hello") and opened._session_id != first
+    )
+    assert account.asked[-1]["Parameters"] == {
+        "portNumber": ["8786"],
+        "localPortNumber": [str(port)],
+    }
 
 
 def test_a_port_that_somebody_takes_meanwhile_is_waited_for(
@@ -169,7 +186,9 @@ def test_a_port_that_somebody_takes_meanwhile_is_waited_for(
     eventually(lambda: succeeds(lambda: said_again(port) == b"hello"))
 
 
-def test_what_is_closed_leaves_no_process_and_no_session(account: Account, plugin: Plugin, sessions: Sessions) -> None:
+def test_what_is_closed_leaves_no_process_and_no_session(
+    account: Account, plugin: Plugin, sessions: Sessions
+) -> None:
     held = PortForwarding(account, plugin, instance_id=f"i-closed-{os.getpid()}", port=8786)
     held.open()
     held.wait(HANG_SECONDS)
@@ -195,10 +214,14 @@ held._keeper.join()
 """
 
 
-def test_a_client_that_is_killed_takes_the_plugin_with_it(plugin: Plugin, sessions: Sessions, echo: int) -> None:
+def test_a_client_that_is_killed_takes_the_plugin_with_it(
+    plugin: Plugin, sessions: Sessions, echo: int
+) -> None:
     name = f"i-killed-{os.getpid()}"
     arguments = [json.dumps(response(sessions, echo)), plugin.path, name]
-    with subprocess.Popen([sys.executable, "-c", KILLED, *arguments], stdout=subprocess.PIPE, text=True) as client:
+    with subprocess.Popen(
+        [sys.executable, "-c", KILLED, *arguments], stdout=subprocess.PIPE, text=True
+    ) as client:
         assert client.stdout is not None
         port = int(client.stdout.readline())
         assert said_again(port) == b"hello"
@@ -213,12 +236,18 @@ def test_a_client_that_is_killed_takes_the_plugin_with_it(plugin: Plugin, sessio
 @pytest.mark.parametrize(
     ("name", "script", "problem"),
     [
-        ("ends-at-once", "echo Cannot perform start session: unable to reach the service; exit 1", "unable to reach the service"),
+        (
+            "ends-at-once",
+            "echo Cannot perform start session: unable to reach the service; exit 1",
+            "unable to reach the service",
+        ),
         ("says-nothing", "exit 0", "was not opened"),
         ("opens-no-port", "echo Starting session; exec sleep 60", "was not open within 1 s"),
     ],
 )
-def test_a_plugin_that_fails(tmp_path: Path, account: Account, name: str, script: str, problem: str) -> None:
+def test_a_plugin_that_fails(
+    tmp_path: Path, account: Account, name: str, script: str, problem: str
+) -> None:
     program = tmp_path / name
     program.write_text(f"#!/bin/sh\n{script}\n")
     program.chmod(0o755)
@@ -232,7 +261,9 @@ def test_a_plugin_that_fails(tmp_path: Path, account: Account, name: str, script
     eventually(lambda: not held._keeper.is_alive())
 
 
-def refusal(code: str, message: str = "i-1 is not connected.") -> Callable[[dict[str, Any]], dict[str, str]]:
+def refusal(
+    code: str, message: str = "i-1 is not connected."
+) -> Callable[[dict[str, Any]], dict[str, str]]:
     def refuse(request: dict[str, Any]) -> dict[str, str]:
         error = ClientError({"Error": {"Code": code, "Message": message}}, "StartSession")
         raise typed_error(error, "us-east-1") or error
@@ -249,7 +280,9 @@ def refusal(code: str, message: str = "i-1 is not connected.") -> Callable[[dict
     ],
 )
 def test_what_aws_refuses(plugin: Plugin, code: str, error: type[Exception], problem: str) -> None:
-    denied = "User: arn:aws:iam::1:user/a is not authorized to perform: ssm:StartSession on resource: x"
+    denied = (
+        "User: arn:aws:iam::1:user/a is not authorized to perform: ssm:StartSession on resource: x"
+    )
     aws = Account(refusal(code, denied) if error is AccessDenied else refusal(code))
     held = PortForwarding(aws, plugin, instance_id="i-1", port=8786)
     held.open()

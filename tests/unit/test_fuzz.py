@@ -1,7 +1,8 @@
-"""Whatever is read from outside, be it nonsense: it is read, or refused with the one error that its reader promises.
+"""Whatever is read from outside, be it nonsense: it is read, or refused with the one error that its
+reader promises.
 
-Documents are real ones with parts taken away and replaced, besides plain nonsense. A few of each run with the suite, the same each time;
-thousands, drawn anew, with `make soak`.
+Documents are real ones with parts taken away and replaced, besides plain nonsense. A few of each
+run with the suite, the same each time; thousands, drawn anew, with `make soak`.
 """
 
 from __future__ import annotations
@@ -29,7 +30,13 @@ def refusal(what: Input, given_input: Any) -> str:
 def read_all(name: str, examples: int, *, drawn: bool) -> None:
     what = INPUTS[name]
 
-    @settings(max_examples=examples, derandomize=not drawn, database=None, deadline=None, suppress_health_check=list(HealthCheck))
+    @settings(
+        max_examples=examples,
+        derandomize=not drawn,
+        database=None,
+        deadline=None,
+        suppress_health_check=list(HealthCheck),
+    )
     @given(what.limiter)
     def read(given_input: Any) -> None:
         assert PLANTED not in refusal(what, given_input)
@@ -49,13 +56,28 @@ def test_outside_input_is_read_or_refused_at_length(name: str) -> None:
     read_all(name, IN_SOAK, drawn=True)
 
 
-def test_a_hosts_report_can_neither_rewrite_a_terminal_nor_stop_a_client(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_hosts_report_can_neither_rewrite_a_terminal_nor_stop_a_client(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
     escape = "\x1b]0;x\x07\x1b[2K\x9b1A"
-    hostile = {**REPORT, "reason": f"no disk{escape}", "log_tail": [f"line{escape}", "a\tb"], "notes": [[AT, "g", escape, escape]]}
+    hostile = {
+        **REPORT,
+        "reason": f"no disk{escape}",
+        "log_tail": [f"line{escape}", "a\tb"],
+        "notes": [[AT, "g", escape, escape]],
+    }
 
-    (read,) = read_host_reports([{"format": 1}, {**REPORT, "history": 3}, hostile, {**REPORT, "at": "yesterday"}])
+    (read,) = read_host_reports(
+        [{"format": 1}, {**REPORT, "history": 3}, hostile, {**REPORT, "at": "yesterday"}]
+    )
 
-    shown = "\n".join([read.describe(), *read.describe_with_log(), *(text for note in read.notes for text in note)])
+    shown = "\n".join(
+        [
+            read.describe(),
+            *read.describe_with_log(),
+            *(text for note in read.notes for text in note),
+        ]
+    )
     assert "no disk" in shown
     assert "a\tb" in shown
     assert not {letter for letter in shown if not letter.isprintable()} - {"\n", "\t"}

@@ -1,4 +1,6 @@
-"""Rules on given resources: nothing to find where all is well, and one finding for each thing that isn't."""
+"""Rules on given resources: nothing to find where all is well, and one finding for each thing that
+isn't.
+"""
 
 from __future__ import annotations
 
@@ -38,7 +40,11 @@ Break = Callable[[dict[str, Any]], Any]
 
 def findings(described: dict[str, Any], **network: Any) -> list[Finding]:
     given, found = settings(**network), facts(**described)
-    return [*network_findings(given, found), *firewall_findings(given, found), *identity_findings(given, found)]
+    return [
+        *network_findings(given, found),
+        *firewall_findings(given, found),
+        *identity_findings(given, found),
+    ]
 
 
 def test_nothing_is_wrong_where_all_is_well() -> None:
@@ -61,8 +67,16 @@ CERTAIN: dict[str, tuple[str, str, Break]] = {
         "carries the tag",
         lambda d: d["vpcs"][VPC].update(Tags=[{"Key": "terradask:workspace", "Value": "default"}]),
     ),
-    "no DNS": ("network.vpc_id", "DNS resolution is off", lambda d: d["dns"].update(enableDnsSupport=False)),
-    "no subnet": ("network.subnets.us-east-1a.worker", "no such subnet", lambda d: d["subnets"].pop(PRIVATE)),
+    "no DNS": (
+        "network.vpc_id",
+        "DNS resolution is off",
+        lambda d: d["dns"].update(enableDnsSupport=False),
+    ),
+    "no subnet": (
+        "network.subnets.us-east-1a.worker",
+        "no such subnet",
+        lambda d: d["subnets"].pop(PRIVATE),
+    ),
     "a subnet elsewhere": (
         "network.subnets.us-east-1a.worker",
         "another zone: us-east-1b",
@@ -86,9 +100,15 @@ CERTAIN: dict[str, tuple[str, str, Break]] = {
     "workers behind an internet gateway, without public addresses": (
         "network.subnets.us-east-1a.worker",
         "serves public addresses alone",
-        lambda d: d["route_tables"].__setitem__(1, table("rtb-main", {"GatewayId": "igw-1"}, Main=True)),
+        lambda d: d["route_tables"].__setitem__(
+            1, table("rtb-main", {"GatewayId": "igw-1"}, Main=True)
+        ),
     ),
-    "no way out": ("network.subnets.us-east-1a.worker", "no endpoint for secretsmanager, autoscaling", _without_internet),
+    "no way out": (
+        "network.subnets.us-east-1a.worker",
+        "no endpoint for secretsmanager, autoscaling",
+        _without_internet,
+    ),
     "one endpoint missing": (
         "network.subnets.us-east-1a.worker",
         "no endpoint for sts",
@@ -101,10 +121,21 @@ CERTAIN: dict[str, tuple[str, str, Break]] = {
     ),
     "an endpoint that shuts hosts out": (
         "network.vpc_id",
-        "endpoint for logs answers for that service and doesn't let port 443 in from schedulers and workers",
-        lambda d: (d["endpoints"].append(endpoint("logs")), d["security_groups"][ENDPOINTS].update(IpPermissions=[])),
+        (
+            "endpoint for logs answers for that service and doesn't let port 443 in from "
+            "schedulers "
+            "and workers"
+        ),
+        lambda d: (
+            d["endpoints"].append(endpoint("logs")),
+            d["security_groups"][ENDPOINTS].update(IpPermissions=[]),
+        ),
     ),
-    "no security group": ("network.security_groups.worker", "no such security group", lambda d: d["security_groups"].pop(WORKER)),
+    "no security group": (
+        "network.security_groups.worker",
+        "no such security group",
+        lambda d: d["security_groups"].pop(WORKER),
+    ),
     "a security group of another VPC": (
         "network.security_groups.worker",
         "another VPC",
@@ -118,7 +149,9 @@ CERTAIN: dict[str, tuple[str, str, Break]] = {
     "workers closed to each other": (
         "network.security_groups.worker",
         "in from workers",
-        lambda d: d["security_groups"][WORKER].update(IpPermissions=[rule(1024, 65535, block="10.0.0.0/24")]),
+        lambda d: d["security_groups"][WORKER].update(
+            IpPermissions=[rule(1024, 65535, block="10.0.0.0/24")]
+        ),
     ),
     "workers closed to the scheduler": (
         "network.security_groups.worker",
@@ -137,7 +170,11 @@ CERTAIN: dict[str, tuple[str, str, Break]] = {
         "203.0.113.0/24 in on ports 8786-8787",
         lambda d: d["security_groups"][SCHEDULER]["IpPermissions"].pop(2),
     ),
-    "no profile": ("network.instance_profiles.worker", "no such instance profile", lambda d: d["profiles"].pop("dask-worker")),
+    "no profile": (
+        "network.instance_profiles.worker",
+        "no such instance profile",
+        lambda d: d["profiles"].pop("dask-worker"),
+    ),
     "a profile without a role": (
         "network.instance_profiles.worker",
         "holds no role",
@@ -146,17 +183,37 @@ CERTAIN: dict[str, tuple[str, str, Break]] = {
     "a role for something else": (
         "network.instance_profiles.scheduler",
         "doesn't trust EC2",
-        lambda d: d["profiles"]["dask-scheduler"]["Roles"][0]["AssumeRolePolicyDocument"]["Statement"][0].update(
-            Principal={"Service": "lambda.amazonaws.com"}
-        ),
+        lambda d: d["profiles"]["dask-scheduler"]["Roles"][0]["AssumeRolePolicyDocument"][
+            "Statement"
+        ][0].update(Principal={"Service": "lambda.amazonaws.com"}),
     ),
-    "no boundary": ("network.permissions_boundary", "no such policy", lambda d: d["boundaries"].pop(BOUNDARY)),
+    "no boundary": (
+        "network.permissions_boundary",
+        "no such policy",
+        lambda d: d["boundaries"].pop(BOUNDARY),
+    ),
     "no key": ("network.kms_key_arn", "no such key", lambda d: d["keys"].clear()),
-    "a key that is off": ("network.kms_key_arn", "KeyState is Disabled", lambda d: d["keys"][KEY].update(KeyState="Disabled")),
-    "a key that signs": ("network.kms_key_arn", "KeyUsage is SIGN_VERIFY", lambda d: d["keys"][KEY].update(KeyUsage="SIGN_VERIFY")),
+    "a key that is off": (
+        "network.kms_key_arn",
+        "KeyState is Disabled",
+        lambda d: d["keys"][KEY].update(KeyState="Disabled"),
+    ),
+    "a key that signs": (
+        "network.kms_key_arn",
+        "KeyUsage is SIGN_VERIFY",
+        lambda d: d["keys"][KEY].update(KeyUsage="SIGN_VERIFY"),
+    ),
     "no image": ("network.image", "no such image", lambda d: d["images"].pop(IMAGE)),
-    "an image for ARM": ("network.image", "the image is for arm64", lambda d: d["images"][IMAGE].update(Architecture="arm64")),
-    "no image for ARM": ("network.arm64_image", "no such image", lambda d: d["images"].pop(ARM_IMAGE)),
+    "an image for ARM": (
+        "network.image",
+        "the image is for arm64",
+        lambda d: d["images"][IMAGE].update(Architecture="arm64"),
+    ),
+    "no image for ARM": (
+        "network.arm64_image",
+        "no such image",
+        lambda d: d["images"].pop(ARM_IMAGE),
+    ),
     "an x86-64 image for ARM": (
         "network.arm64_image",
         "the image is for x86_64",
@@ -165,7 +222,11 @@ CERTAIN: dict[str, tuple[str, str, Break]] = {
 }
 
 LIKELY: dict[str, tuple[str, str, Break]] = {
-    "no host names": ("network.vpc_id", "host names are off", lambda d: d["dns"].update(enableDnsHostnames=False)),
+    "no host names": (
+        "network.vpc_id",
+        "host names are off",
+        lambda d: d["dns"].update(enableDnsHostnames=False),
+    ),
     "few addresses": (
         "network.subnets.us-east-1a.worker",
         "49 free addresses, and one cluster may have 50 workers",
@@ -179,14 +240,21 @@ LIKELY: dict[str, tuple[str, str, Break]] = {
     "a scheduler open to all": (
         "network.security_groups.scheduler",
         "the whole internet",
-        lambda d: d["security_groups"][SCHEDULER]["IpPermissions"].append(rule(8786, 8787, block="0.0.0.0/0")),
+        lambda d: d["security_groups"][SCHEDULER]["IpPermissions"].append(
+            rule(8786, 8787, block="0.0.0.0/0")
+        ),
     ),
     "rules by prefix list": (
         "network.security_groups.worker",
         "out to some addresses alone",
         lambda d: d["security_groups"][WORKER].update(
             IpPermissionsEgress=[
-                {"IpProtocol": "tcp", "FromPort": 443, "ToPort": 443, "PrefixListIds": [{"PrefixListId": "pl-1"}]},
+                {
+                    "IpProtocol": "tcp",
+                    "FromPort": 443,
+                    "ToPort": 443,
+                    "PrefixListIds": [{"PrefixListId": "pl-1"}],
+                },
                 rule(0, 65535, block="10.0.0.0/16"),
             ]
         ),
@@ -218,7 +286,13 @@ def test_one_thing_wrong_is_one_finding(case: str) -> None:
 
 def test_everything_wrong_is_found_at_once() -> None:
     described = healthy()
-    for case in ("no DNS", "no subnet", "workers closed to the scheduler", "no profile", "a key that is off"):
+    for case in (
+        "no DNS",
+        "no subnet",
+        "workers closed to the scheduler",
+        "no profile",
+        "a key that is off",
+    ):
         CERTAIN[case][2](described)
 
     assert {found.where for found in findings(described)} == {

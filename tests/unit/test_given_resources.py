@@ -1,4 +1,6 @@
-"""Given resources as AWS describes them, and the change from own to given. moto answers in this process."""
+"""Given resources as AWS describes them, and the change from own to given. moto answers in this
+process.
+"""
 
 from __future__ import annotations
 
@@ -23,9 +25,18 @@ from terradask_stacks.settings import NetworkSettings, Settings
 REGION, ACCOUNT = "us-east-1", "123456789012"
 TRUST = {
     "Version": "2012-10-17",
-    "Statement": [{"Effect": "Allow", "Principal": {"Service": "ec2.amazonaws.com"}, "Action": "sts:AssumeRole"}],
+    "Statement": [
+        {
+            "Effect": "Allow",
+            "Principal": {"Service": "ec2.amazonaws.com"},
+            "Action": "sts:AssumeRole",
+        }
+    ],
 }
-ALLOWED = {"Version": "2012-10-17", "Statement": [{"Effect": "Allow", "Action": "s3:*", "Resource": "*"}]}
+ALLOWED = {
+    "Version": "2012-10-17",
+    "Statement": [{"Effect": "Allow", "Action": "s3:*", "Resource": "*"}],
+}
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -50,17 +61,32 @@ def client(service: str) -> Any:
 
 @pytest.fixture(scope="module")
 def given() -> dict[str, Any]:
-    """A VPC with a private subnet behind a NAT gateway, groups, a profile and a key; as settings of the network."""
+    """A VPC with a private subnet behind a NAT gateway, groups, a profile and a key; as settings of
+    the network.
+    """
     ec2, iam = client("ec2"), client("iam")
     vpc = ec2.create_vpc(CidrBlock="10.0.0.0/16")["Vpc"]["VpcId"]
     ec2.modify_vpc_attribute(VpcId=vpc, EnableDnsHostnames={"Value": True})
-    subnet = ec2.create_subnet(VpcId=vpc, CidrBlock="10.0.0.0/20", AvailabilityZone="us-east-1b")["Subnet"]["SubnetId"]
+    subnet = ec2.create_subnet(VpcId=vpc, CidrBlock="10.0.0.0/20", AvailabilityZone="us-east-1b")[
+        "Subnet"
+    ]["SubnetId"]
     address = ec2.allocate_address(Domain="vpc")["AllocationId"]
-    nat = ec2.create_nat_gateway(SubnetId=subnet, AllocationId=address)["NatGateway"]["NatGatewayId"]
-    table = ec2.describe_route_tables(Filters=[{"Name": "vpc-id", "Values": [vpc]}])["RouteTables"][0]["RouteTableId"]
+    nat = ec2.create_nat_gateway(SubnetId=subnet, AllocationId=address)["NatGateway"][
+        "NatGatewayId"
+    ]
+    table = ec2.describe_route_tables(Filters=[{"Name": "vpc-id", "Values": [vpc]}])["RouteTables"][
+        0
+    ]["RouteTableId"]
     ec2.create_route(RouteTableId=table, DestinationCidrBlock="0.0.0.0/0", NatGatewayId=nat)
     group = ec2.create_security_group(GroupName="dask", Description="hosts", VpcId=vpc)["GroupId"]
-    everything = [{"IpProtocol": "tcp", "FromPort": 0, "ToPort": 65535, "UserIdGroupPairs": [{"GroupId": group}]}]
+    everything = [
+        {
+            "IpProtocol": "tcp",
+            "FromPort": 0,
+            "ToPort": 65535,
+            "UserIdGroupPairs": [{"GroupId": group}],
+        }
+    ]
     ec2.authorize_security_group_ingress(GroupId=group, IpPermissions=everything)
     iam.create_role(RoleName="dask", AssumeRolePolicyDocument=json.dumps(TRUST))
     iam.create_instance_profile(InstanceProfileName="dask")
@@ -117,7 +143,9 @@ def test_without_a_vpc_nothing_else_is_said_of_it(given: dict[str, Any], aws: Aw
     with pytest.raises(SettingsError) as error:
         check_given(settings(**{**given, "vpc_id": "vpc-00000000"}), aws)
 
-    assert [finding.where for finding in error.value.findings if "vpc" in finding.where] == ["network.vpc_id"]
+    assert [finding.where for finding in error.value.findings if "vpc" in finding.where] == [
+        "network.vpc_id"
+    ]
 
 
 def test_nothing_given_asks_nobody(monkeypatch: pytest.MonkeyPatch, aws: Aws) -> None:
@@ -126,7 +154,9 @@ def test_nothing_given_asks_nobody(monkeypatch: pytest.MonkeyPatch, aws: Aws) ->
     assert check_given(settings(image="ami-00000000"), aws) == []
 
 
-def test_what_may_not_be_looked_at_is_a_warning(given: dict[str, Any], aws: Aws, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_may_not_be_looked_at_is_a_warning(
+    given: dict[str, Any], aws: Aws, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def denied(**_: Any) -> None:
         raise AccessDenied("iam:GetPolicy", "no")
 
@@ -136,7 +166,7 @@ def test_what_may_not_be_looked_at_is_a_warning(given: dict[str, Any], aws: Aws,
     assert "AWS refused iam:GetPolicy" in last.problem
 
 
-# ---- from own to given ------------------------------------------------------------------------------------------------
+# ---- from own to given ---------------------------------------------------------------------------
 
 
 def baseline(**changes: Any) -> Baseline:
@@ -150,10 +180,18 @@ def baseline(**changes: Any) -> Baseline:
         "vpc_id": "vpc-0123456789abcdef0",
         "vpc_cidr": "10.64.0.0/16",
         "zones": {},
-        "templates": {role: {name: {"id": "lt-1", "version": "1"} for name in ("x86_64", "arm64")} for role in ("scheduler", "worker")},
+        "templates": {
+            role: {name: {"id": "lt-1", "version": "1"} for name in ("x86_64", "arm64")}
+            for role in ("scheduler", "worker")
+        },
         "security_groups": {},
-        "instance_profiles": {role: f"terradask-default-{role}" for role in ("scheduler", "worker")},
-        "roles": {role: f"arn:aws:iam::{ACCOUNT}:role/terradask-default-{role}" for role in ("scheduler", "worker")},
+        "instance_profiles": {
+            role: f"terradask-default-{role}" for role in ("scheduler", "worker")
+        },
+        "roles": {
+            role: f"arn:aws:iam::{ACCOUNT}:role/terradask-default-{role}"
+            for role in ("scheduler", "worker")
+        },
         "secrets_prefix": "terradask/default/",
         "log_group": "/terradask/default",
         "nat": "single",
@@ -176,7 +214,15 @@ PROFILES = {"instance_profiles": {"scheduler": "a", "worker": "b"}}
     ("network", "deployed", "replaced"),
     [
         (OWN, {}, []),
-        ({"cidr": "10.0.0.0/16", "nat": "none", "permissions_boundary": f"arn:aws:iam::{ACCOUNT}:policy/b"}, {}, []),
+        (
+            {
+                "cidr": "10.0.0.0/16",
+                "nat": "none",
+                "permissions_boundary": f"arn:aws:iam::{ACCOUNT}:policy/b",
+            },
+            {},
+            [],
+        ),
         (GIVEN, {"given": ["vpc"]}, []),
         (GIVEN, {}, ["vpc_id"]),
         (OWN, {"given": ["vpc"]}, ["vpc_id"]),
@@ -192,12 +238,18 @@ PROFILES = {"instance_profiles": {"scheduler": "a", "worker": "b"}}
         ({"role_name_prefix": "acme-"}, {}, ["role_name_prefix"]),
     ],
 )
-def test_only_what_clusters_stand_on_is_held(network: dict[str, Any], deployed: dict[str, Any], replaced: list[str]) -> None:
-    assert list(replaced_settings(NetworkSettings(**network), baseline(**deployed), "aws")) == replaced
+def test_only_what_clusters_stand_on_is_held(
+    network: dict[str, Any], deployed: dict[str, Any], replaced: list[str]
+) -> None:
+    assert (
+        list(replaced_settings(NetworkSettings(**network), baseline(**deployed), "aws")) == replaced
+    )
 
 
 def loaded(tmp_path: Path, **network: Any) -> LoadedSettings:
-    return load_settings(overrides={"network": network}, environ={"TERRADASK_STATE_DIR": str(tmp_path)})
+    return load_settings(
+        overrides={"network": network}, environ={"TERRADASK_STATE_DIR": str(tmp_path)}
+    )
 
 
 def test_a_change_is_refused_as_long_as_clusters_stand(tmp_path: Path, aws: Aws) -> None:
@@ -216,7 +268,18 @@ def test_a_change_is_refused_as_long_as_clusters_stand(tmp_path: Path, aws: Aws)
     assert "terradask destroy etl" in str(finding.advice)
     assert check_network(loaded(tmp_path), aws) == []
 
-    # Isolating clusters takes nothing away from those that are there; no longer isolating them does.
-    s3.put_object(Bucket=bucket, Key="workspace.json", Body=baseline(isolation="cluster").model_dump_json().encode())
-    with pytest.raises(SettingsError, match=r"workspace\.isolation: the network is deployed with security groups for hosts of isolated"):
+    # Isolating clusters takes nothing away from those that are there; no longer isolating them
+    # does.
+    s3.put_object(
+        Bucket=bucket,
+        Key="workspace.json",
+        Body=baseline(isolation="cluster").model_dump_json().encode(),
+    )
+    with pytest.raises(
+        SettingsError,
+        match=(
+            r"workspace\.isolation: the network is deployed with security groups for hosts of "
+            r"isolated"
+        ),
+    ):
         check_network(loaded(tmp_path), aws)

@@ -1,4 +1,6 @@
-"""Settings of given resources: what goes together, and what clusters on such a network may ask for."""
+"""Settings of given resources: what goes together, and what clusters on such a network
+may ask for.
+"""
 
 from __future__ import annotations
 
@@ -24,20 +26,40 @@ VPC = {key: NETWORK[key] for key in ("vpc_id", "subnets")}
     ("network", "says"),
     [
         ({"subnets": NETWORK["subnets"]}, "network.subnets is given without network.vpc_id"),
-        ({"security_groups": NETWORK["security_groups"]}, "network.security_groups is given without network.vpc_id"),
+        (
+            {"security_groups": NETWORK["security_groups"]},
+            "network.security_groups is given without network.vpc_id",
+        ),
         ({"vpc_id": NETWORK["vpc_id"]}, "without network.subnets"),
-        ({**VPC, "zones": ["us-east-1a", "us-east-1b"]}, "network.zones names us-east-1a, us-east-1b, network.subnets us-east-1a"),
+        (
+            {**VPC, "zones": ["us-east-1a", "us-east-1b"]},
+            "network.zones names us-east-1a, us-east-1b, network.subnets us-east-1a",
+        ),
         ({**VPC, "nat": "none"}, "network.nat would be made in vpc-"),
-        ({**VPC, "flow_logs": True, "dual_stack": True}, "network.dual_stack, network.flow_logs would be made"),
+        (
+            {**VPC, "flow_logs": True, "dual_stack": True},
+            "network.dual_stack, network.flow_logs would be made",
+        ),
         ({"vpc_id": "vpc-1"}, "'vpc-1' is not the id of a VPC"),
         ({"kms_key_arn": "alias/mine"}, "is not the ARN of a KMS key"),
-        ({"kms_key_arn": "arn:aws:kms:us-east-1:123456789012:alias/mine"}, "is not the ARN of a KMS key"),
+        (
+            {"kms_key_arn": "arn:aws:kms:us-east-1:123456789012:alias/mine"},
+            "is not the ARN of a KMS key",
+        ),
         ({"permissions_boundary": "boundary"}, "is not the ARN of an IAM policy"),
         ({"role_path": "platform"}, "is not an IAM path"),
         ({"role_path": "/" + "x" * 600 + "/"}, "a path of 602 characters"),
         ({"role_name_prefix": "x" * 25}, "has 25 characters"),
         ({"role_name_prefix": "a b"}, "is not the beginning of a role's name"),
-        ({"instance_profiles": {"scheduler": "arn:aws:iam::1:instance-profile/a", "worker": "b"}}, "its name, not its ARN"),
+        (
+            {
+                "instance_profiles": {
+                    "scheduler": "arn:aws:iam::1:instance-profile/a",
+                    "worker": "b",
+                }
+            },
+            "its name, not its ARN",
+        ),
     ],
 )
 def test_what_does_not_go_together_is_refused(network: dict[str, Any], says: str) -> None:
@@ -49,9 +71,13 @@ def test_given_subnets_are_the_zones() -> None:
     settings = Settings.model_validate({"network": NETWORK, "cluster": {"zone_name": "us-east-1a"}})
 
     assert settings.network.zone_names == ["us-east-1a"]
-    with pytest.raises(ValidationError, match=r"cluster.zone_name is us-east-1b, which is not in network.subnets"):
+    with pytest.raises(
+        ValidationError, match=r"cluster.zone_name is us-east-1b, which is not in network.subnets"
+    ):
         Settings.model_validate({"network": NETWORK, "cluster": {"zone_name": "us-east-1b"}})
-    with pytest.raises(ValidationError, match=r"network.subnets names us-east-1a, outside of workspace.region"):
+    with pytest.raises(
+        ValidationError, match=r"network.subnets names us-east-1a, outside of workspace.region"
+    ):
         Settings.model_validate({"network": NETWORK, "workspace": {"region": "eu-west-1"}})
 
 
@@ -68,7 +94,10 @@ def test_a_public_address_cant_be_used_where_there_is_none() -> None:
 def test_private_schedulers_need_a_way_out_too() -> None:
     network = NetworkSettings(nat="none", public_workers=True, public_schedulers=False)
 
-    with pytest.raises(SettingsError, match=r"schedulers could reach no AWS service.*\n[^\0]*network.public_schedulers = true"):
+    with pytest.raises(
+        SettingsError,
+        match=r"schedulers could reach no AWS service.*\n[^\0]*network.public_schedulers = true",
+    ):
         check_egress(network)
     check_egress(NetworkSettings(nat="none", public_schedulers=False, interface_endpoints=SERVICES))
     check_egress(NetworkSettings(**VPC))
@@ -84,16 +113,30 @@ def test_clusters_are_isolated_as_the_deployed_network_says() -> None:
     assert on_deployed_network(silent, shared) is silent
     assert on_deployed_network(silent, walled).settings.workspace.isolation == "cluster"
     for said, deployed in (("workspace", walled), ("cluster", shared)):
-        with pytest.raises(SettingsError, match=r"workspace.isolation: the network was deployed otherwise[^\0]*terradask apply network"):
+        with pytest.raises(
+            SettingsError,
+            match=(
+                r"workspace.isolation: the network was deployed otherwise[^\0]*terradask apply "
+                r"network"
+            ),
+        ):
             on_deployed_network(loaded(isolation=said), deployed)
 
 
 def test_a_deployed_given_network_is_taken_as_it_is() -> None:
-    zone = {"public_subnet_id": "a", "private_subnet_id": "b", "scheduler_subnet_id": "a", "worker_subnet_id": "b"}
+    zone = {
+        "public_subnet_id": "a",
+        "private_subnet_id": "b",
+        "scheduler_subnet_id": "a",
+        "worker_subnet_id": "b",
+    }
     blocks = {"public_cidr": "10.0.0.0/28", "private_cidr": "10.0.1.0/24"}
     smaller = {**zone, **blocks, "private_cidr": "10.0.2.0/26"}
     deployed = baseline(
-        given=["vpc"], nat="given", public_schedulers=False, zones={"us-east-1a": smaller, "us-east-1b": {**zone, **blocks}}
+        given=["vpc"],
+        nat="given",
+        public_schedulers=False,
+        zones={"us-east-1a": smaller, "us-east-1b": {**zone, **blocks}},
     )
 
     anywhere = _as_deployed(NetworkSettings(), deployed, None)
@@ -106,7 +149,12 @@ def test_a_deployed_given_network_is_taken_as_it_is() -> None:
 
 
 def test_hosts_use_a_customers_key_through_s3_and_secrets_alone() -> None:
-    place = {"partition": "aws-cn", "region": "cn-north-1", "account": "123456789012", "workspace": "default"}
+    place = {
+        "partition": "aws-cn",
+        "region": "cn-north-1",
+        "account": "123456789012",
+        "workspace": "default",
+    }
 
     assert "kms:" not in worker_policy(PolicyScope(**place))
     policy = worker_policy(PolicyScope(**place, kms_key_arn=KEY))

@@ -28,7 +28,11 @@ def test_a_gpu_by_its_model(model: str):
 
 def test_a_gpu_with_cores_and_memory():
     assert chosen(gpu=1, memory="64 GiB").names == ("g4dn.4xlarge",)
-    assert chosen(gpu=1, cpu=[4, 16], gpu_type="L4").names == ("g6.xlarge", "g6.2xlarge", "g6.4xlarge")
+    assert chosen(gpu=1, cpu=[4, 16], gpu_type="L4").names == (
+        "g6.xlarge",
+        "g6.2xlarge",
+        "g6.4xlarge",
+    )
     assert chosen(gpu=1, arm=True).names == ("g5g.xlarge", "g5g.2xlarge")
 
 
@@ -51,11 +55,16 @@ def test_several_gpus_where_a_type_has_them():
 def test_more_gpus_than_any_type_has():
     error = refused(NoMatchingType, gpu=2)
     assert error.allowed == "1 or 4 or 8 T4 GPUs; of other models up to 8"
-    assert [one["change"] for one in error.alternatives[:2]] == [{"worker_gpu": 1}, {"worker_gpu": 4}]
+    assert [one["change"] for one in error.alternatives[:2]] == [
+        {"worker_gpu": 1},
+        {"worker_gpu": 4},
+    ]
     assert {"worker_gpu_type": "RTX PRO 4500"} in [one["change"] for one in error.alternatives]
     assert refused(NoMatchingType, gpu=9).alternatives[0]["types"] == ["g4dn.12xlarge"]
     # All eight T4 are in a bare metal machine.
-    assert refused(NoMatchingType, gpu=8).alternatives[0]["change"] == {"worker_vm_types": ["g4dn.metal"]}
+    assert refused(NoMatchingType, gpu=8).alternatives[0]["change"] == {
+        "worker_vm_types": ["g4dn.metal"]
+    }
 
 
 def test_a_gpu_that_there_is_not():
@@ -66,7 +75,9 @@ def test_a_gpu_that_there_is_not():
 
 
 def scheduler_for(workers: dict[str, Any], **ask: Any) -> Choice:
-    return choose_scheduler(HardwareRequest.of("scheduler", **ask), chosen(**workers), catalog(), prices())
+    return choose_scheduler(
+        HardwareRequest.of("scheduler", **ask), chosen(**workers), catalog(), prices()
+    )
 
 
 @pytest.mark.parametrize("workers", [{"gpu": 1}, {"gpu": 4}, {"vm_types": ["g5.xlarge"]}])

@@ -42,7 +42,10 @@ class FakeGroups:
 
     def describe(self) -> dict[str, Group]:
         self.calls["describe"] += 1
-        return {name: Group(name, n, 100, tuple(Member(i, "InService") for i in self.there[name])) for name, n in self.desired.items()}
+        return {
+            name: Group(name, n, 100, tuple(Member(i, "InService") for i in self.there[name]))
+            for name, n in self.desired.items()
+        }
 
     def set_desired(self, name: str, n: int) -> None:
         self.calls["set"] += 1
@@ -53,14 +56,24 @@ class FakeGroups:
 
     def remove(self, name: str, how: Any, pause: Any) -> None:
         self.calls["remove"] += 1
-        gone = set(self.there[name]) - set(how.survivors) if hasattr(how, "survivors") else set(how.instance_ids)
+        gone = (
+            set(self.there[name]) - set(how.survivors)
+            if hasattr(how, "survivors")
+            else set(how.instance_ids)
+        )
         self.there[name] = [i for i in self.there[name] if i not in gone]
-        self.desired[name] = how.desired if hasattr(how, "desired") else self.desired[name] - len(gone)
+        self.desired[name] = (
+            how.desired if hasattr(how, "desired") else self.desired[name] - len(gone)
+        )
 
     def failures(self, name: str) -> list[tuple[datetime.datetime, LaunchProblem]]:
         self.asked.append(name)
         short = len(self.there[name]) < self.desired[name]
-        return [(datetime.datetime.now(datetime.UTC), LaunchProblem("UnfulfillableCapacity", "no"))] if short else []
+        return (
+            [(datetime.datetime.now(datetime.UTC), LaunchProblem("UnfulfillableCapacity", "no"))]
+            if short
+            else []
+        )
 
 
 class FakeScheduler:
@@ -124,7 +137,11 @@ def test_one_grows_while_another_shrinks_and_what_has_not_come_goes_first() -> N
 
     async def main() -> FakeScheduler:
         await workers.resize({"workers": 4, "gpu": 1}, None, [])
-        assert sorted(name for name in workers.plan if name.startswith("pending-")) == ["pending-1", "pending-2"] or len(workers.plan) == 5
+        assert (
+            sorted(name for name in workers.plan if name.startswith("pending-"))
+            == ["pending-1", "pending-2"]
+            or len(workers.plan) == 5
+        )
         scheduler = FakeScheduler(*workers.members)
         await workers.resize({"workers": 1, "gpu": 3}, scheduler, scheduler.names)
         return scheduler
@@ -157,7 +174,9 @@ def test_a_group_falls_back_for_itself_and_only_one_is_asked_in_a_look() -> None
     assert groups.desired == {"workers": 2, "gpu-spot": 1, "gpu": 2}
 
 
-def test_a_group_that_gets_nothing_is_told_and_the_others_count_as_theirs(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_group_that_gets_nothing_is_told_and_the_others_count_as_theirs(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr("terradask._deployments.pending_launches._SETTLED_SECONDS", 0.0)
     groups = FakeGroups(gpu_spot=0, gpu=0)
     workers = workers_on(groups)
@@ -171,7 +190,11 @@ def test_a_group_that_gets_nothing_is_told_and_the_others_count_as_theirs(monkey
     asyncio.run(main())
     shortfall = workers.pending_launches.shortfall
     assert shortfall is not None
-    assert (shortfall.there, shortfall.wanted, sorted(shortfall.problems)) == (2, 3, ["gpu", "gpu-spot"])
+    assert (shortfall.there, shortfall.wanted, sorted(shortfall.problems)) == (
+        2,
+        3,
+        ["gpu", "gpu-spot"],
+    )
 
 
 def small_pool() -> WorkerPool:
@@ -179,7 +202,14 @@ def small_pool() -> WorkerPool:
     workers = workers_on(FakeGroups())
     asyncio.run(workers.resize({"workers": 1, "gpu": 2}, None, []))
     nothing: Any = None
-    return WorkerPool(deployment(), workers, nothing, joined=JoinedWorkers(), health=Health("etl", on_lost=lambda: None), run=nothing)
+    return WorkerPool(
+        deployment(),
+        workers,
+        nothing,
+        joined=JoinedWorkers(),
+        health=Health("etl", on_lost=lambda: None),
+        run=nothing,
+    )
 
 
 def test_a_number_is_that_of_the_group_without_a_name() -> None:
@@ -191,7 +221,10 @@ def test_a_number_is_that_of_the_group_without_a_name() -> None:
     pool.scale({"workers": 0, "gpu": 5})
     assert pool.requests.targets == {"workers": 0, "gpu": 5}
     # What is asked for is in the plan at once; what is to go stays until it is gone.
-    assert {name: len(group.plan) for name, group in pool.groups.items()} == {"workers": 4, "gpu": 5}
+    assert {name: len(group.plan) for name, group in pool.groups.items()} == {
+        "workers": 4,
+        "gpu": 5,
+    }
     assert pool.wanted == 5
 
 
@@ -211,7 +244,10 @@ def adaptive_target(scheduler: FakeScheduler, own: set[str], others: set[str]) -
         def __init__(self) -> None:
             state = WorkerGroupState(frozenset(own), frozenset(own), frozenset(own))
             self.cluster = SimpleNamespace(
-                observed=own | others, worker_groups={"workers": state}, worker_names=lambda: [*own, *others], scheduler_comm=scheduler
+                observed=own | others,
+                worker_groups={"workers": state},
+                worker_names=lambda: [*own, *others],
+                scheduler_comm=scheduler,
             )
             self.target_duration = "3m"
 
@@ -238,7 +274,9 @@ def test_the_signature_takes_groups() -> None:
 
 
 def test_a_group_with_a_name_does_not_adapt() -> None:
-    amounts: dict[str, Any] = dict.fromkeys(("minimum_cores", "maximum_cores", "minimum_memory", "maximum_memory"))
+    amounts: dict[str, Any] = dict.fromkeys(
+        ("minimum_cores", "maximum_cores", "minimum_memory", "maximum_memory")
+    )
     size = small_pool().host_size
     with pytest.raises(UnsupportedOption, match="scale the group by its name"):
         adaptive_options(Adaptive, deployment(), size, minimum=1, maximum=2, group="gpu", **amounts)

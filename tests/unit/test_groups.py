@@ -1,4 +1,6 @@
-"""The edge to Auto Scaling, against moto's: exact removals, zero that always works, one describe for all groups."""
+"""The edge to Auto Scaling, against moto's: exact removals, zero that always works, one describe
+for all groups.
+"""
 
 import boto3
 import pytest
@@ -25,8 +27,13 @@ def groups(monkeypatch):
         ec2 = boto3.client("ec2", region_name="us-east-1")
         subnet = ec2.describe_subnets()["Subnets"][0]["SubnetId"]
         # Answering with all of its 1,300 images takes moto a second.
-        image = ec2.describe_images(Filters=[{"Name": "name", "Values": ["al2023-ami-2023*-x86_64"]}])["Images"][0]["ImageId"]
-        ec2.create_launch_template(LaunchTemplateName="worker", LaunchTemplateData={"ImageId": image, "InstanceType": "m5.large"})
+        image = ec2.describe_images(
+            Filters=[{"Name": "name", "Values": ["al2023-ami-2023*-x86_64"]}]
+        )["Images"][0]["ImageId"]
+        ec2.create_launch_template(
+            LaunchTemplateName="worker",
+            LaunchTemplateData={"ImageId": image, "InstanceType": "m5.large"},
+        )
         autoscaling = boto3.client("autoscaling", region_name="us-east-1")
         for name in ("etl-scheduler", "etl-workers"):
             autoscaling.create_auto_scaling_group(
@@ -54,14 +61,19 @@ def test_both_groups_in_one_call(groups):
 
 
 def test_groups_that_are_gone_are_left_out(groups):
-    boto3.client("autoscaling", region_name="us-east-1").delete_auto_scaling_group(AutoScalingGroupName="etl-workers", ForceDelete=True)
+    boto3.client("autoscaling", region_name="us-east-1").delete_auto_scaling_group(
+        AutoScalingGroupName="etl-workers", ForceDelete=True
+    )
     assert list(groups.describe()) == ["scheduler"]
 
 
 def test_groups_without_a_descriptor_are_found_by_their_tags(groups):
     autoscaling = boto3.client("autoscaling", region_name="us-east-1")
-    subnet = boto3.client("ec2", region_name="us-east-1").describe_subnets()["Subnets"][0]["SubnetId"]
-    # The names of two clusters, and of two workspaces, may begin alike; and not everything with the tags is ours.
+    subnet = boto3.client("ec2", region_name="us-east-1").describe_subnets()["Subnets"][0][
+        "SubnetId"
+    ]
+    # The names of two clusters, and of two workspaces, may begin alike; and not everything with the
+    # tags is ours.
     for workspace, cluster, name in (
         ("default", "etl", "terradask-default-etl-scheduler"),
         ("default", "etl", "terradask-default-etl-workers-spot"),
@@ -76,18 +88,30 @@ def test_groups_without_a_descriptor_are_found_by_their_tags(groups):
             MaxSize=5,
             DesiredCapacity=2,
             VPCZoneIdentifier=subnet,
-            Tags=[{"Key": "terradask:workspace", "Value": workspace}, {"Key": "terradask:cluster", "Value": cluster}],
+            Tags=[
+                {"Key": "terradask:workspace", "Value": workspace},
+                {"Key": "terradask:cluster", "Value": cluster},
+            ],
         )
     found, state = Groups.tagged(OneRegion(), workspace="default", cluster="etl")
-    assert {name: group.desired for name, group in state.items()} == {"scheduler": 2, "workers-spot": 2}
+    assert {name: group.desired for name, group in state.items()} == {
+        "scheduler": 2,
+        "workers-spot": 2,
+    }
     found.zero(state)
-    assert {name: group.desired for name, group in found.describe().items()} == {"scheduler": 0, "workers-spot": 0}
-    assert [(stray.address, stray.busy) for stray in leftovers.existing(OneRegion(), workspace="default", cluster="etl-2")] == [
-        ("aws_autoscaling_group.workers", True)
-    ]
+    assert {name: group.desired for name, group in found.describe().items()} == {
+        "scheduler": 0,
+        "workers-spot": 0,
+    }
+    assert [
+        (stray.address, stray.busy)
+        for stray in leftovers.existing(OneRegion(), workspace="default", cluster="etl-2")
+    ] == [("aws_autoscaling_group.workers", True)]
 
 
-@pytest.mark.parametrize(("leaving", "kind"), [(slice(0, 2), TerminateEach), (slice(2, 60), ProtectAndLower)])
+@pytest.mark.parametrize(
+    ("leaving", "kind"), [(slice(0, 2), TerminateEach), (slice(2, 60), ProtectAndLower)]
+)
 def test_exactly_the_chosen_leave(groups, leaving, kind):
     groups.set_desired("workers", 60)
     members = _ids(groups)
@@ -105,13 +129,20 @@ class ChoosesLate:
     """An AWS that takes a smaller number at once, and ends whom nobody protects two looks later."""
 
     def __init__(self):
-        self.members, self.protected, self.desired, self.limiter = ["i-1", "i-2", "i-3", "i-4", "i-5"], set(), 5, 0
+        self.members, self.protected, self.desired, self.limiter = (
+            ["i-1", "i-2", "i-3", "i-4", "i-5"],
+            set(),
+            5,
+            0,
+        )
 
     def client(self, name):
         return self
 
     def set_instance_protection(self, InstanceIds, ProtectedFromScaleIn, **_):  # noqa: N803 (AWS's words)
-        (self.protected.update if ProtectedFromScaleIn else self.protected.difference_update)(InstanceIds)
+        (self.protected.update if ProtectedFromScaleIn else self.protected.difference_update)(
+            InstanceIds
+        )
 
     def set_desired_capacity(self, DesiredCapacity, **_):  # noqa: N803 (AWS's words)
         self.desired = DesiredCapacity
@@ -119,18 +150,30 @@ class ChoosesLate:
     def describe_auto_scaling_groups(self, **_):
         self.limiter += 1
         if self.limiter == 3:
-            chosen = [one for one in self.members if one not in self.protected][: len(self.members) - self.desired]
+            chosen = [one for one in self.members if one not in self.protected][
+                : len(self.members) - self.desired
+            ]
             self.members = [one for one in self.members if one not in chosen]
         told = {"LifecycleState": "InService"}
-        members = [{**told, "InstanceId": one, "ProtectedFromScaleIn": one in self.protected} for one in self.members]
-        group = {"AutoScalingGroupName": "etl-workers", "DesiredCapacity": self.desired, "MaxSize": 9, "Instances": members}
+        members = [
+            {**told, "InstanceId": one, "ProtectedFromScaleIn": one in self.protected}
+            for one in self.members
+        ]
+        group = {
+            "AutoScalingGroupName": "etl-workers",
+            "DesiredCapacity": self.desired,
+            "MaxSize": 9,
+            "Instances": members,
+        }
         return {"AutoScalingGroups": [group]}
 
 
 def test_survivors_are_protected_until_aws_has_chosen():
     aws, pauses = ChoosesLate(), []
     how = ProtectAndLower(survivors=("i-1", "i-2"), desired=2)
-    Groups(aws, {"workers": "etl-workers"}).remove("workers", how, lambda: pauses.append(aws.protected.copy()))
+    Groups(aws, {"workers": "etl-workers"}).remove(
+        "workers", how, lambda: pauses.append(aws.protected.copy())
+    )
     assert (aws.members, aws.protected) == (["i-1", "i-2"], set())
     assert pauses == [{"i-1", "i-2"}] * 2
 
@@ -139,7 +182,9 @@ def test_zero_works_although_a_removal_was_cut_off_after_protecting(groups):
     groups.set_desired("scheduler", 1)
     groups.set_desired("workers", 4)
     boto3.client("autoscaling", region_name="us-east-1").set_instance_protection(
-        AutoScalingGroupName="etl-workers", InstanceIds=list(_ids(groups)[:3]), ProtectedFromScaleIn=True
+        AutoScalingGroupName="etl-workers",
+        InstanceIds=list(_ids(groups)[:3]),
+        ProtectedFromScaleIn=True,
     )
     groups.zero()
     assert {name: (g.desired, g.active_ids) for name, g in groups.describe().items()} == {
@@ -151,5 +196,7 @@ def test_zero_works_although_a_removal_was_cut_off_after_protecting(groups):
 def test_tags_reach_instances_launched_from_then_on(groups):
     groups.tag({"terradask:run:id": "r1"})
     groups.set_desired("workers", 1)
-    (instance,) = boto3.client("ec2", region_name="us-east-1").describe_instances(InstanceIds=list(_ids(groups)))["Reservations"]
+    (instance,) = boto3.client("ec2", region_name="us-east-1").describe_instances(
+        InstanceIds=list(_ids(groups))
+    )["Reservations"]
     assert {"Key": "terradask:run:id", "Value": "r1"} in instance["Instances"][0]["Tags"]

@@ -1,4 +1,6 @@
-"""Choosing instance types out of a whole region: worked examples, refusals with their way out, and what a choice tells."""
+"""Choosing instance types out of a whole region: worked examples, refusals with their way out, and
+what a choice tells.
+"""
 
 from __future__ import annotations
 
@@ -72,7 +74,11 @@ def test_a_star_unlocks_every_family_and_no_more():
 @pytest.mark.parametrize("arm", [None, False, True])
 def test_architecture(arm: bool | None):
     choice = chosen(cpu=4, arm=arm)
-    assert {one.type.architecture for one in choice.types} == {choice.architecture} == {"arm64" if arm else "x86_64"}
+    assert (
+        {one.type.architecture for one in choice.types}
+        == {choice.architecture}
+        == {"arm64" if arm else "x86_64"}
+    )
 
 
 def test_small_ones_share_their_cores_where_nothing_else_is_as_small():
@@ -82,7 +88,7 @@ def test_small_ones_share_their_cores_where_nothing_else_is_as_small():
     assert families(chosen(cpu=2, memory="4 GiB")) == {"c"}
 
 
-# ---- no match -------------------------------------------------------------------------------------------------------
+# ---- no match ------------------------------------------------------------------------------------
 
 
 def test_32_gib_and_one_core():
@@ -107,7 +113,11 @@ def test_what_is_unbalanced_says_how_to_ask_for_it():
     assert error.alternatives[0]["types"][0] == "c5.9xlarge"
     error = refused(NoMatchingType, cpu=4, memory="128 GiB")
     change = error.alternatives[0]["change"]
-    assert change == {"worker_vm_types": ["x8aedz.xlarge", "x2iedn.xlarge"], "worker_cpu": None, "worker_memory": None}
+    assert change == {
+        "worker_vm_types": ["x8aedz.xlarge", "x2iedn.xlarge"],
+        "worker_cpu": None,
+        "worker_memory": None,
+    }
     assert "in place of worker_cpu and worker_memory" in str(error)
 
 
@@ -120,10 +130,12 @@ def test_errors_arrive_whole_and_as_json():
     error = refused(NoMatchingType, memory="32GiB", cpu=1)
     again = pickle.loads(pickle.dumps(error))
     assert str(again) == str(error)
-    assert json.loads(json.dumps(error.as_dict()))["alternatives"][0]["change"] == {"worker_cpu": [1, 4]}
+    assert json.loads(json.dumps(error.as_dict()))["alternatives"][0]["change"] == {
+        "worker_cpu": [1, 4]
+    }
 
 
-# ---- named types ----------------------------------------------------------------------------------------------------
+# ---- named types ---------------------------------------------------------------------------------
 
 
 def test_named_types_keep_their_order_and_may_be_anything():
@@ -143,13 +155,24 @@ def test_a_type_that_the_zone_does_not_offer():
     error = refused(UnknownInstanceType, vm_types=["g5.xlarge", "m5.large"], zones=["us-east-1e"])
     assert error.problem == "us-east-1e doesn't offer g5.xlarge, m5.large"
     assert "g5.xlarge in us-east-1a" in error.allowed
-    assert chosen(vm_types=["g5.xlarge"], zones=["us-east-1e", "us-east-1a"]).names == ("g5.xlarge",)
+    assert chosen(vm_types=["g5.xlarge"], zones=["us-east-1e", "us-east-1a"]).names == (
+        "g5.xlarge",
+    )
 
 
 def test_named_types_of_two_architectures():
-    assert "a group has one image" in refused(ArgumentCombination, vm_types=["m6i.large", "m5.large", "m6g.large"]).problem
-    assert refused(ArgumentCombination, vm_types=["m6i.large"], arm=True).options == ("worker_vm_types", "arm")
-    assert refused(ArgumentCombination, vm_types=["m6g.large"], arm=False).options == ("worker_vm_types", "arm")
+    assert (
+        "a group has one image"
+        in refused(ArgumentCombination, vm_types=["m6i.large", "m5.large", "m6g.large"]).problem
+    )
+    assert refused(ArgumentCombination, vm_types=["m6i.large"], arm=True).options == (
+        "worker_vm_types",
+        "arm",
+    )
+    assert refused(ArgumentCombination, vm_types=["m6g.large"], arm=False).options == (
+        "worker_vm_types",
+        "arm",
+    )
     assert chosen(vm_types=["m6g.large"]).architecture == "arm64"
 
 
@@ -157,6 +180,12 @@ def test_named_types_and_gpus():
     # The documents: a number of GPUs is ignored beside a type that has its own; it is told.
     assert "worker_gpu=1 doesn't count" in chosen(vm_types=["g4dn.12xlarge"], gpu=True).notes[0]
     assert chosen(vm_types=["g4dn.xlarge"], gpu=True).notes == ()
-    assert refused(ArgumentCombination, vm_types=["g4dn.xlarge", "m6i.xlarge"], gpu=1).options == ("worker_vm_types", "worker_gpu")
-    assert refused(ArgumentCombination, vm_types=["g4dn.xlarge"], gpu_type="A10G").options == ("worker_vm_types", "worker_gpu_type")
+    assert refused(ArgumentCombination, vm_types=["g4dn.xlarge", "m6i.xlarge"], gpu=1).options == (
+        "worker_vm_types",
+        "worker_gpu",
+    )
+    assert refused(ArgumentCombination, vm_types=["g4dn.xlarge"], gpu_type="A10G").options == (
+        "worker_vm_types",
+        "worker_gpu_type",
+    )
     assert chosen(vm_types=["g5.xlarge"], gpu_type="A10G").names == ("g5.xlarge",)

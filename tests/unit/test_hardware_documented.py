@@ -15,11 +15,18 @@ from terradask_stacks.settings.hardware import DEFAULT_INSTANCE_TYPES
 
 from .hardware_facts import catalog, prices
 
-PAGE = (Path(__file__).parents[2] / "docs/instance-types.md").read_text(encoding="utf-8").partition("## Asking")[2].partition("\n## ")[0]
+PAGE = (
+    (Path(__file__).parents[2] / "docs/instance-types.md")
+    .read_text(encoding="utf-8")
+    .partition("## Asking")[2]
+    .partition("\n## ")[0]
+)
 
 
 def test_the_toml_is_valid_and_can_be_had():
-    settings = Settings.model_validate(tomllib.loads(re.findall(r"```toml\n(.*?)```", PAGE, re.DOTALL)[0]))
+    settings = Settings.model_validate(
+        tomllib.loads(re.findall(r"```toml\n(.*?)```", PAGE, re.DOTALL)[0])
+    )
     assert set(settings.clusters) == {"training", "reports"}
     for cluster in settings.clusters.values():
         assert choose(cluster.hardware_requests["workers"], catalog(), prices()).types
@@ -29,11 +36,19 @@ def test_the_refused_ask_is_refused_as_shown():
     (call,) = re.findall(r">>> Cluster\((.*)\)", PAGE)
     asked = eval(f"dict({call})")
     with pytest.raises(NoMatchingType) as caught:
-        choose(ClusterSettings(**asked).hardware_requests["workers"], catalog(), prices(), zones=["us-east-1a"])
+        choose(
+            ClusterSettings(**asked).hardware_requests["workers"],
+            catalog(),
+            prices(),
+            zones=["us-east-1a"],
+        )
     # Prices are of their day.
     plain = [re.sub(r"\$[\d.…]+", "$", line) for line in (f"NoMatchingType: {caught.value}", PAGE)]
     assert plain[0] in plain[1]
 
 
 def test_the_default_is_the_one_that_is_shown():
-    assert f"`{DEFAULT_INSTANCE_TYPES[0]}`, then {', '.join(f'`{name}`' for name in DEFAULT_INSTANCE_TYPES[1:])}" in PAGE
+    assert (
+        f"`{DEFAULT_INSTANCE_TYPES[0]}`, then "
+        f"{', '.join(f'`{name}`' for name in DEFAULT_INSTANCE_TYPES[1:])}"
+    ) in PAGE

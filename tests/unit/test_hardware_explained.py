@@ -28,9 +28,13 @@ REASON = "m5a.2xlarge and 11 more for 8 cores: family m (4 GiB a core), since co
 def _explanation(**locked: list[str]) -> HardwareExplanation:
     ask = HardwareRequest.of("worker", cpu=[2, 8], memory="16 GiB")
     workers = choose(ask, catalog(), prices(), zones=["us-east-1a"])
-    scheduler = choose_default(HardwareRequest.of("scheduler"), ["m6i.xlarge"], catalog(), prices(), zones=["us-east-1a"])
+    scheduler = choose_default(
+        HardwareRequest.of("scheduler"), ["m6i.xlarge"], catalog(), prices(), zones=["us-east-1a"]
+    )
     assert scheduler is not None
-    return HardwareExplanation("etl", ClusterHardware("us-east-1a", {"workers": workers, "scheduler": scheduler}), locked)
+    return HardwareExplanation(
+        "etl", ClusterHardware("us-east-1a", {"workers": workers, "scheduler": scheduler}), locked
+    )
 
 
 def test_a_choice_in_a_line():
@@ -38,7 +42,10 @@ def test_a_choice_in_a_line():
     first = _explanation().chosen.types()["workers"][0]
     assert reasons["workers"].startswith(f"{first} and ")
     assert " more for 2 to 8 cores, 16 GiB of memory: families c, m and r" in reasons["workers"]
-    assert reasons["scheduler"] == "m6i.xlarge: the default, since nothing is asked: 4 cores and 16 GiB"
+    assert (
+        reasons["scheduler"]
+        == "m6i.xlarge: the default, since nothing is asked: 4 cores and 16 GiB"
+    )
     named = choose(HardwareRequest.of(vm_types=["m6i.large"]), catalog())
     assert named.reason == "m6i.large: the types that are named, in their order"
 
@@ -53,21 +60,34 @@ def test_a_plans_report_has_a_line_for_each_group():
 
 def test_a_plan_knows_why_from_the_descriptor():
     content = json.dumps({"lock": {"reasons": {"workers": REASON}}})
-    entry = {"address": "a", "type": "aws_s3_object", "values": {"key": "clusters/etl/cluster.json", "content": content}}
-    assert PlannedStack.of({"planned_values": {"root_module": {"resources": [entry]}}}).reasons == {"workers": REASON}
+    entry = {
+        "address": "a",
+        "type": "aws_s3_object",
+        "values": {"key": "clusters/etl/cluster.json", "content": content},
+    }
+    assert PlannedStack.of({"planned_values": {"root_module": {"resources": [entry]}}}).reasons == {
+        "workers": REASON
+    }
     # What an older terradask wrote.
     entry["values"] = {"key": "clusters/etl/cluster.json", "content": '{"lock": {}}'}
-    assert PlannedStack.of({"planned_values": {"root_module": {"resources": [entry]}}}).reasons == {}
+    assert (
+        PlannedStack.of({"planned_values": {"root_module": {"resources": [entry]}}}).reasons == {}
+    )
 
 
 def test_what_is_locked_is_told_where_today_would_give_something_else():
     today = _explanation().chosen.types()["workers"]
     assert "chooses anew" not in _explanation(workers=today).explain()
     other = _explanation(workers=["m5.xlarge"])
-    assert "workers has had these since they were chosen: m5.xlarge; `terradask plan --refresh etl`" in other.explain()
+    assert (
+        "workers has had these since they were chosen: m5.xlarge; `terradask plan --refresh etl`"
+        in other.explain()
+    )
 
 
-def test_the_command_explains(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+def test_the_command_explains(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+):
     asked: list[str] = []
 
     def explain(_workspace: Workspace, name: str) -> HardwareExplanation:
@@ -79,12 +99,18 @@ def test_the_command_explains(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, c
     assert run(["explain", "etl"]) == 0
     said, beside = capsys.readouterr()
     assert "etl isn't declared" in beside
-    assert said.startswith("worker: 2 to 8 cores, 16 GiB of memory (within 10 %: 14.4 to 17.6 GiB of memory), x86_64, in us-east-1a")
+    assert said.startswith(
+        "worker: 2 to 8 cores, 16 GiB of memory (within 10 %: 14.4 to 17.6 GiB of memory), "
+        "x86_64, in us-east-1a"
+    )
     assert "left out:" in said
     assert run(["explain", "etl", "--json"]) == 0
     document = json.loads(capsys.readouterr().out)
     assert document["locked"] == {"workers": ["m5.xlarge"]}
-    assert document["groups"]["workers"]["asked"] == {"worker_cpu": [2, 8], "worker_memory": "16 GiB"}
+    assert document["groups"]["workers"]["asked"] == {
+        "worker_cpu": [2, 8],
+        "worker_memory": "16 GiB",
+    }
     (tmp_path / "terradask.toml").write_text("[clusters.etl]\n")
     assert run(["explain", "etl"]) == 0
     assert "declared" not in capsys.readouterr().err
@@ -95,4 +121,8 @@ def test_a_cluster_tells_its_hardware():
     lock = {"worker_instance_types": ["m5.xlarge"], "scheduler_instance_types": ["m6i.large"]}
     assert hardware_of(lock)["workers"] == {"types": ["m5.xlarge"], "asked": {}, "reason": ""}
     lock |= {"asked": {"workers": {"worker_cpu": 4}}, "reasons": {"workers": REASON}}
-    assert hardware_of(lock)["workers"] == {"types": ["m5.xlarge"], "asked": {"worker_cpu": 4}, "reason": REASON}
+    assert hardware_of(lock)["workers"] == {
+        "types": ["m5.xlarge"],
+        "asked": {"worker_cpu": 4},
+        "reason": REASON,
+    }

@@ -11,13 +11,23 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from terradask.errors import ArgumentCombination, InvalidHardware
-from terradask_stacks.hardware.quantities import ANY, GIB, Span, bytes_text, bytes_value, parse_bytes
+from terradask_stacks.hardware.quantities import (
+    ANY,
+    GIB,
+    Span,
+    bytes_text,
+    bytes_value,
+    parse_bytes,
+)
 from terradask_stacks.hardware.request import HardwareRequest
 from terradask_stacks.settings import ClusterSettings
 from terradask_stacks.settings.worker_groups import WorkerGroupSettings
 
 
-@pytest.mark.parametrize(("given_", "expected"), [(4, Span(4, 4)), ([2, 8], Span(2, 8)), ((2, 2), Span(2, 2)), ("*", ANY), (None, None)])
+@pytest.mark.parametrize(
+    ("given_", "expected"),
+    [(4, Span(4, 4)), ([2, 8], Span(2, 8)), ((2, 2), Span(2, 2)), ("*", ANY), (None, None)],
+)
 def test_cores_are_a_number_a_range_or_any(given_: Any, expected: Span | None):
     assert HardwareRequest.of(cpu=given_).cpu == expected
 
@@ -77,7 +87,9 @@ def test_memory_is_bytes_text_a_range_or_any(given_: Any, expected: Span | None)
     ids=lambda wrong: str(wrong)[:40],
 )
 @pytest.mark.parametrize("role", ["worker", "scheduler"])
-def test_what_can_not_be_read_is_refused_by_the_parameters_own_name(role: Any, wrong: dict[str, Any]):
+def test_what_can_not_be_read_is_refused_by_the_parameters_own_name(
+    role: Any, wrong: dict[str, Any]
+):
     with pytest.raises(InvalidHardware) as caught:
         HardwareRequest.of(role, **wrong)
     name = next(iter(wrong))
@@ -110,27 +122,51 @@ def test_a_model_of_a_gpu_and_no_gpu_is_refused():
         HardwareRequest.of(gpu=False, gpu_type="T4")
 
 
-@pytest.mark.parametrize(("said", "count"), [({}, 0), ({"gpu": True}, 1), ({"gpu": False}, 0), ({"gpu": 4}, 4), ({"gpu_type": "T4"}, 1)])
+@pytest.mark.parametrize(
+    ("said", "count"),
+    [({}, 0), ({"gpu": True}, 1), ({"gpu": False}, 0), ({"gpu": 4}, 4), ({"gpu_type": "T4"}, 1)],
+)
 def test_gpus_wanted(said: dict[str, Any], count: int):
     assert HardwareRequest.of(**said).gpus_wanted == count
 
 
 def test_one_type_is_a_list_of_one_and_none_is_named_twice():
     assert HardwareRequest.of(vm_types="m6i.xlarge").vm_types == ("m6i.xlarge",)
-    assert HardwareRequest.of(vm_types=("m6i.xlarge", "m5.xlarge", "m6i.xlarge")).vm_types == ("m6i.xlarge", "m5.xlarge")
+    assert HardwareRequest.of(vm_types=("m6i.xlarge", "m5.xlarge", "m6i.xlarge")).vm_types == (
+        "m6i.xlarge",
+        "m5.xlarge",
+    )
 
 
 def test_parameters_are_what_one_would_write():
-    ask = HardwareRequest.of("scheduler", cpu=[2, 8], memory=["16 GiB", "32GB"], gpu=True, arm=False)
-    assert ask.parameters() == {"scheduler_cpu": [2, 8], "scheduler_memory": ["16 GiB", "32 GB"], "scheduler_gpu": 1, "arm": False}
-    assert ask.given() == "scheduler_cpu=[2, 8], scheduler_memory=['16 GiB', '32 GB'], scheduler_gpu=1, arm=False"
+    ask = HardwareRequest.of(
+        "scheduler", cpu=[2, 8], memory=["16 GiB", "32GB"], gpu=True, arm=False
+    )
+    assert ask.parameters() == {
+        "scheduler_cpu": [2, 8],
+        "scheduler_memory": ["16 GiB", "32 GB"],
+        "scheduler_gpu": 1,
+        "arm": False,
+    }
+    assert (
+        ask.given()
+        == "scheduler_cpu=[2, 8], scheduler_memory=['16 GiB', '32 GB'], scheduler_gpu=1, arm=False"
+    )
     assert HardwareRequest.of().given() is None
-    assert HardwareRequest.of(cpu=1, prefix="worker_groups.big.").parameters() == {"worker_groups.big.cpu": 1}
+    assert HardwareRequest.of(cpu=1, prefix="worker_groups.big.").parameters() == {
+        "worker_groups.big.cpu": 1
+    }
 
 
 def test_it_describes_itself():
-    assert HardwareRequest.of(cpu=1, memory="16 GiB", gpu=2, gpu_type="T4").describe() == "1 core, 16 GiB of memory, 2 T4 GPUs"
-    assert HardwareRequest.of(cpu=[2, 8], memory=["1 GiB", "1.5 GiB"], gpu=True).describe() == "2 to 8 cores, 1 to 1.5 GiB of memory, 1 GPU"
+    assert (
+        HardwareRequest.of(cpu=1, memory="16 GiB", gpu=2, gpu_type="T4").describe()
+        == "1 core, 16 GiB of memory, 2 T4 GPUs"
+    )
+    assert (
+        HardwareRequest.of(cpu=[2, 8], memory=["1 GiB", "1.5 GiB"], gpu=True).describe()
+        == "2 to 8 cores, 1 to 1.5 GiB of memory, 1 GPU"
+    )
     assert HardwareRequest.of(cpu="*", memory="*").describe() == "any number of cores, any memory"
     assert HardwareRequest.of(vm_types=["a1.large", "m5.large"]).describe() == "a1.large, m5.large"
     assert HardwareRequest.of().describe() == "the default"
@@ -140,11 +176,17 @@ def test_it_describes_itself():
 def test_a_tenth_on_each_side(low: int, more: int | None):
     span = Span(low, None if more is None else low + more).within_a_tenth()
     assert 10 * (span.low - 1) < 9 * low <= 10 * span.low
-    assert span.high is None or (more is not None and 10 * span.high <= 11 * (low + more) < 10 * (span.high + 1))
+    assert span.high is None or (
+        more is not None and 10 * span.high <= 11 * (low + more) < 10 * (span.high + 1)
+    )
 
 
 @given(
-    st.one_of(st.integers(0, 10**6).map(str), st.floats(0, 1e6).map(str), st.sampled_from(["1e3", "2.5e-1", ".5", "1_000", ""])),
+    st.one_of(
+        st.integers(0, 10**6).map(str),
+        st.floats(0, 1e6).map(str),
+        st.sampled_from(["1e3", "2.5e-1", ".5", "1_000", ""]),
+    ),
     st.sampled_from(["", " ", "  "]),
     st.sampled_from([*byte_sizes, *(unit.upper() for unit in byte_sizes), "GiBs", "x", "e"]),
 )
@@ -172,17 +214,29 @@ def test_sizes_for_people():
         "1536 GiB",
         "10.25 GiB",
     ]
-    assert [bytes_value(size) for size in (GIB, 10**9, 1 << 20, 10**6, 7)] == ["1 GiB", "1 GB", "1 MiB", "1 MB", "7"]
+    assert [bytes_value(size) for size in (GIB, 10**9, 1 << 20, 10**6, 7)] == [
+        "1 GiB",
+        "1 GB",
+        "1 MiB",
+        "1 MB",
+        "7",
+    ]
 
 
 def test_a_request_is_made_once_for_all_who_read_the_settings():
     group = WorkerGroupSettings(memory="64 GiB")
-    settings = ClusterSettings(worker_cpu=4, scheduler_gpu=0, arm=True, worker_groups={"big": group})
+    settings = ClusterSettings(
+        worker_cpu=4, scheduler_gpu=0, arm=True, worker_groups={"big": group}
+    )
     requests = settings.hardware_requests
     assert requests["workers"] is settings.hardware_requests["workers"]
     assert requests["scheduler"] == HardwareRequest.of("scheduler", gpu=0, arm=True)
-    assert requests["big"] == HardwareRequest.of(memory="64 GiB", arm=True, prefix="worker_groups.big.")
+    assert requests["big"] == HardwareRequest.of(
+        memory="64 GiB", arm=True, prefix="worker_groups.big."
+    )
     assert requests["big"].memory is group.hardware_request("other").memory
     # Settings are as they were: neither compared, copied nor written with it.
-    assert settings == ClusterSettings(worker_cpu=4, scheduler_gpu=0, arm=True, worker_groups={"big": {"memory": "64 GiB"}})
+    assert settings == ClusterSettings(
+        worker_cpu=4, scheduler_gpu=0, arm=True, worker_groups={"big": {"memory": "64 GiB"}}
+    )
     assert "_by_role" not in repr(settings) + settings.model_dump_json()

@@ -18,8 +18,15 @@ from ..waiting import HANG_SECONDS
 
 
 def test_the_dask_process_does_not_see_the_host_programs_python(tmp_path: Path) -> None:
-    base = {"VIRTUAL_ENV": "/opt/terradask/venv", "PATH": "/bin", "HOME": "/root", "AWS_REGION": "eu-west-1"}
-    environ = child_environ(base, home=tmp_path, region="us-east-1", run_environ={"A": "1", "PATH": "/own"})
+    base = {
+        "VIRTUAL_ENV": "/opt/terradask/venv",
+        "PATH": "/bin",
+        "HOME": "/root",
+        "AWS_REGION": "eu-west-1",
+    }
+    environ = child_environ(
+        base, home=tmp_path, region="us-east-1", run_environ={"A": "1", "PATH": "/own"}
+    )
     assert "VIRTUAL_ENV" not in environ
     assert environ["HOME"] == str(tmp_path)
     assert environ["PATH"] == "/own"
@@ -29,7 +36,9 @@ def test_the_dask_process_does_not_see_the_host_programs_python(tmp_path: Path) 
 
 def start_child(tmp_path: Path, events: EventQueue, log: list[str]) -> DaskChild:
     environ = {"PATH": os.environ["PATH"], "HOME": str(tmp_path)}
-    return DaskChild(Path(sys.executable), environ=environ, folder=tmp_path, events=events, log=log.append)
+    return DaskChild(
+        Path(sys.executable), environ=environ, folder=tmp_path, events=events, log=log.append
+    )
 
 
 def drain(events: EventQueue, number: int) -> tuple[list[str], Exit]:
@@ -46,7 +55,14 @@ def test_a_process_that_can_not_start_says_why(tmp_path: Path) -> None:
     events, log = EventQueue(), list[str]()
     child = start_child(tmp_path, events, log)
     child.send({"role": "worker", "dask_config": {}, "host_config": {}})
-    child.send({"class": "nowhere.Worker", "security": {}, "scheduler": "tls://127.0.0.1:9", "workers": [{}]})
+    child.send(
+        {
+            "class": "nowhere.Worker",
+            "security": {},
+            "scheduler": "tls://127.0.0.1:9",
+            "workers": [{}],
+        }
+    )
     said, end = drain(events, child.number)
     child.kill()
     assert said == ["imported", "failed"]
@@ -74,18 +90,37 @@ def test_sending_to_a_process_that_is_gone_is_no_error(tmp_path: Path) -> None:
 
 def test_an_unusable_python_is_an_error_at_once(tmp_path: Path) -> None:
     with pytest.raises(OSError, match="nowhere"):
-        DaskChild(Path("/nowhere/python"), environ={}, folder=tmp_path, events=EventQueue(), log=lambda _: None)
+        DaskChild(
+            Path("/nowhere/python"),
+            environ={},
+            folder=tmp_path,
+            events=EventQueue(),
+            log=lambda _: None,
+        )
 
 
 def test_the_agent_starts_without_boto3_dask_or_the_other_packages() -> None:
     code = "import sys, terradask_host.agent.agent; print(*sys.modules)"
-    loaded = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split()
-    heavy = {"boto3", "botocore", "dask", "distributed", "moto", "terradask", "terradask_modules", "terradask_stacks"}
+    loaded = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True
+    ).stdout.split()
+    heavy = {
+        "boto3",
+        "botocore",
+        "dask",
+        "distributed",
+        "moto",
+        "terradask",
+        "terradask_modules",
+        "terradask_stacks",
+    }
     assert heavy.isdisjoint(loaded)
 
 
 def test_the_launcher_sees_the_host_program_but_not_its_neighbours(tmp_path: Path) -> None:
-    """On an instance the host program's packages are not the cluster's: only its own package is lent."""
+    """On an instance the host program's packages are not the cluster's: only its own package is
+    lent.
+    """
     import terradask_host
 
     source = Path(terradask_host.__file__).parent
@@ -99,7 +134,9 @@ def test_the_launcher_sees_the_host_program_but_not_its_neighbours(tmp_path: Pat
         "launch.load_package(); import terradask_host.preload.forward, importlib.util;"
         "print(importlib.util.find_spec('neighbour'))"
     )
-    answer = subprocess.run([sys.executable, "-I", "-c", code], capture_output=True, text=True, check=True)
+    answer = subprocess.run(
+        [sys.executable, "-I", "-c", code], capture_output=True, text=True, check=True
+    )
     assert answer.stdout.strip() == "None"
 
 

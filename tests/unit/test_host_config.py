@@ -71,7 +71,9 @@ def test_a_bad_machine_size_is_explained(tmp_path: Path, text: str) -> None:
         load_config(environ)
 
 
-@pytest.mark.parametrize("text", ["{", "[]", '{"retired": 1}', '{"dask_restarts": "x"}', '{"dask_restarts": -1}'])
+@pytest.mark.parametrize(
+    "text", ["{", "[]", '{"retired": 1}', '{"dask_restarts": "x"}', '{"dask_restarts": -1}']
+)
 def test_bad_timing_is_explained(text: str) -> None:
     with pytest.raises(ConfigInvalid, match=TIMING_VARIABLE):
         Timing.from_environ({TIMING_VARIABLE: text})
@@ -81,7 +83,9 @@ def test_leaving_fits_into_the_units_time_to_stop() -> None:
     import terradask_modules
 
     unit = Path(terradask_modules.__file__).with_name("templates") / "terradask-host.service"
-    stop = next(line for line in unit.read_text().splitlines() if line.startswith("TimeoutStopSec="))
+    stop = next(
+        line for line in unit.read_text().splitlines() if line.startswith("TimeoutStopSec=")
+    )
     assert Timing().leave_seconds + 15 < float(stop.partition("=")[2])
 
 

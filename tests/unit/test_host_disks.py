@@ -15,11 +15,24 @@ from terradask_host.disks import MODEL, main, prepare_scratch, unused_disks
 
 
 def disk(path: str, **changes: Any) -> dict[str, Any]:
-    facts = {"path": path, "type": "disk", "model": MODEL, "size": 75 * 10**9, "fstype": None, "pttype": None, "mountpoints": [None]}
+    facts = {
+        "path": path,
+        "type": "disk",
+        "model": MODEL,
+        "size": 75 * 10**9,
+        "fstype": None,
+        "pttype": None,
+        "mountpoints": [None],
+    }
     return facts | changes
 
 
-ROOT = disk("/dev/nvme0n1", model="Amazon Elastic Block Store", pttype="gpt", children=[disk("/dev/nvme0n1p1", type="part")])
+ROOT = disk(
+    "/dev/nvme0n1",
+    model="Amazon Elastic Block Store",
+    pttype="gpt",
+    children=[disk("/dev/nvme0n1p1", type="part")],
+)
 
 
 class Machine:
@@ -68,7 +81,10 @@ def test_what_is_in_use_or_something_else_is_never_formatted(used: dict[str, Any
 
 
 def test_the_largest_comes_first_however_the_model_is_written() -> None:
-    small, large = disk("/dev/nvme1n1"), disk("/dev/nvme2n1", size=str(900 * 10**9), model="Amazon_EC2_NVMe_Instance_Storage ")
+    small, large = (
+        disk("/dev/nvme1n1"),
+        disk("/dev/nvme2n1", size=str(900 * 10**9), model="Amazon_EC2_NVMe_Instance_Storage "),
+    )
     assert unused_disks({"blockdevices": [small, ROOT, large]}) == ["/dev/nvme2n1", "/dev/nvme1n1"]
 
 
@@ -85,14 +101,19 @@ def test_one_disk_is_formatted_mounted_and_given_to_the_hosts_user(tmp_path: Pat
     ]
     # Dask spills there without being told: it is where the host program lets it.
     assert scratch == Paths(tmp_path).scratch
-    assert (tmp_path / "etc/fstab").read_text().splitlines()[-1] == f"LABEL=terradask {scratch} xfs defaults,noatime,nofail 0 2"
+    assert (tmp_path / "etc/fstab").read_text().splitlines()[
+        -1
+    ] == f"LABEL=terradask {scratch} xfs defaults,noatime,nofail 0 2"
 
 
 def test_several_disks_are_striped(tmp_path: Path) -> None:
     machine = Machine(ROOT, disk("/dev/nvme2n1"), disk("/dev/nvme1n1"))
     assert machine.prepare(tmp_path)
     commands = [command for command in machine.commands if not command.startswith("dnf")]
-    assert commands[0] == "mdadm --create /dev/md/terradask --run --force --level=0 --raid-devices=2 /dev/nvme1n1 /dev/nvme2n1"
+    assert commands[0] == (
+        "mdadm --create /dev/md/terradask --run --force --level=0 --raid-devices=2 "
+        "/dev/nvme1n1 /dev/nvme2n1"
+    )
     assert commands[1].endswith("/dev/md/terradask")
     assert "of /dev/nvme1n1, /dev/nvme2n1" in machine.said[-1]
 
@@ -100,7 +121,10 @@ def test_several_disks_are_striped(tmp_path: Path) -> None:
 def test_where_striping_fails_the_largest_has_to_do(tmp_path: Path) -> None:
     machine = Machine(disk("/dev/nvme1n1"), disk("/dev/nvme2n1", size=10**12), failing="mdadm")
     assert machine.prepare(tmp_path)
-    assert any(command.startswith("mkfs.xfs") and command.endswith("/dev/nvme2n1") for command in machine.commands)
+    assert any(
+        command.startswith("mkfs.xfs") and command.endswith("/dev/nvme2n1")
+        for command in machine.commands
+    )
     assert "could not be striped" in machine.said[0]
 
 

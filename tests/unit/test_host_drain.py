@@ -1,4 +1,6 @@
-"""Hosts of workers that AWS recommends to replace are emptied one at a time, as the scheduler sees it."""
+"""Hosts of workers that AWS recommends to replace are emptied one at a time, as the scheduler sees
+it.
+"""
 
 from __future__ import annotations
 
@@ -19,12 +21,16 @@ class Scheduler:
 
     def __init__(self, *names: str) -> None:
         self.handlers: dict[str, Any] = {}
-        self.workers = {name: SimpleNamespace(name=name, last_seen=0.0, executing={}) for name in names}
+        self.workers = {
+            name: SimpleNamespace(name=name, last_seen=0.0, executing={}) for name in names
+        }
         self.running = set(names)
         self.asked: list[str] = []
         self.has_room = True
 
-    async def retire_workers(self, *, names: list[str], close_workers: bool, remove: bool) -> dict[str, Any]:
+    async def retire_workers(
+        self, *, names: list[str], close_workers: bool, remove: bool
+    ) -> dict[str, Any]:
         assert not close_workers
         assert not remove
         self.asked += names
@@ -80,7 +86,9 @@ def test_the_next_waits_until_as_many_run_as_before() -> None:
     asyncio.run(main())
 
 
-def test_the_next_does_not_wait_for_ever_in_a_cluster_that_was_made_smaller(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_next_does_not_wait_for_ever_in_a_cluster_that_was_made_smaller(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr(drain, "REPLACEMENT_SECONDS", 0.05)
 
     async def main() -> None:
@@ -89,7 +97,9 @@ def test_the_next_does_not_wait_for_ever_in_a_cluster_that_was_made_smaller(monk
         scheduler.heartbeat("i-1")
         scheduler.heartbeat("i-2")
         assert await scheduler.handlers[DRAIN_OPERATION](names=["i-1"])
-        assert await asyncio.wait_for(scheduler.handlers[DRAIN_OPERATION](names=["i-2"]), HANG_SECONDS)
+        assert await asyncio.wait_for(
+            scheduler.handlers[DRAIN_OPERATION](names=["i-2"]), HANG_SECONDS
+        )
 
     asyncio.run(main())
 

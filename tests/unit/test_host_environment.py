@@ -1,4 +1,6 @@
-"""Building the cluster's environment with the real uv, offline: the one package of the lock lies in a folder."""
+"""Building the cluster's environment with the real uv, offline: the one package of the lock lies in
+a folder.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +16,12 @@ from pathlib import Path
 import pytest
 
 from terradask_host.agent import environment
-from terradask_host.agent.environment import build_environment, check_lock, environment_folder, uv_environ
+from terradask_host.agent.environment import (
+    build_environment,
+    check_lock,
+    environment_folder,
+    uv_environ,
+)
 from terradask_host.agent.event_queue import EventQueue, Stop, StopRequested
 from terradask_host.config import Paths
 from terradask_host.errors import ConfigInvalid, EnvironmentFailed
@@ -32,7 +39,9 @@ def offline(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Paths:
     wheels.mkdir()
     with zipfile.ZipFile(wheels / "probe-1.0-py3-none-any.whl", "w") as archive:
         archive.writestr("probe.py", "")
-        archive.writestr("probe-1.0.dist-info/METADATA", "Metadata-Version: 2.1\nName: probe\nVersion: 1.0\n")
+        archive.writestr(
+            "probe-1.0.dist-info/METADATA", "Metadata-Version: 2.1\nName: probe\nVersion: 1.0\n"
+        )
         tags = "Wheel-Version: 1.0\nGenerator: test\nRoot-Is-Purelib: true\nTag: py3-none-any\n"
         archive.writestr("probe-1.0.dist-info/WHEEL", tags)
         archive.writestr("probe-1.0.dist-info/RECORD", "")
@@ -49,14 +58,37 @@ def offline(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Paths:
 def test_nothing_is_installed_that_the_lock_does_not_list(offline: Paths) -> None:
     """A package that names another as its need doesn't bring it."""
     for name, needs in (("greedy", "Requires-Dist: more\n"), ("more", "")):
-        with zipfile.ZipFile(offline.root.parent / f"wheels/{name}-1.0-py3-none-any.whl", "w") as archive:
+        with zipfile.ZipFile(
+            offline.root.parent / f"wheels/{name}-1.0-py3-none-any.whl", "w"
+        ) as archive:
             archive.writestr(f"{name}.py", "")
-            archive.writestr(f"{name}-1.0.dist-info/METADATA", f"Metadata-Version: 2.1\nName: {name}\nVersion: 1.0\n{needs}")
-            archive.writestr(f"{name}-1.0.dist-info/WHEEL", "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n")
+            archive.writestr(
+                f"{name}-1.0.dist-info/METADATA",
+                f"Metadata-Version: 2.1\nName: {name}\nVersion: 1.0\n{needs}",
+            )
+            archive.writestr(
+                f"{name}-1.0.dist-info/WHEEL",
+                "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n",
+            )
             archive.writestr(f"{name}-1.0.dist-info/RECORD", "")
-    python = build_environment(offline, PYTHON, "greedy==1.0\n", events=EventQueue(), log=[].append, deadline_seconds=PROCESS_SECONDS)
-    code = "import importlib.util as u; print(u.find_spec('greedy') is not None, u.find_spec('more') is not None)"
-    assert subprocess.run([python, "-I", "-c", code], capture_output=True, text=True, check=True).stdout == "True False\n"
+    python = build_environment(
+        offline,
+        PYTHON,
+        "greedy==1.0\n",
+        events=EventQueue(),
+        log=[].append,
+        deadline_seconds=PROCESS_SECONDS,
+    )
+    code = (
+        "import importlib.util as u; print(u.find_spec('greedy') is not None, "
+        "u.find_spec('more') is not None)"
+    )
+    assert (
+        subprocess.run(
+            [python, "-I", "-c", code], capture_output=True, text=True, check=True
+        ).stdout
+        == "True False\n"
+    )
 
 
 def test_the_lock_becomes_an_environment_once(offline: Paths) -> None:
@@ -74,7 +106,9 @@ def test_the_lock_becomes_an_environment_once(offline: Paths) -> None:
 
     python = build()
     code = "import sys, probe; print(probe.__file__, *sys.version_info[:2])"
-    answer = subprocess.run([python, "-I", "-c", code], capture_output=True, text=True, check=True).stdout
+    answer = subprocess.run(
+        [python, "-I", "-c", code], capture_output=True, text=True, check=True
+    ).stdout
     assert answer.startswith(str(offline.environments))
     assert answer.split()[1:] == PYTHON.split(".")
     assert any(line.startswith("$ ") for line in lines)
@@ -101,7 +135,14 @@ def test_a_request_to_stop_ends_the_installation(offline: Paths) -> None:
     events = EventQueue()
     threading.Timer(0.02, events.put, (Stop("SIGTERM"),)).start()
     with pytest.raises(StopRequested):
-        build_environment(offline, PYTHON, "probe==99.0", events=events, log=lambda _: None, deadline_seconds=PROCESS_SECONDS)
+        build_environment(
+            offline,
+            PYTHON,
+            "probe==99.0",
+            events=events,
+            log=lambda _: None,
+            deadline_seconds=PROCESS_SECONDS,
+        )
 
 
 @pytest.fixture
@@ -113,21 +154,35 @@ def index(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
         yield tmp_path / "index"
 
 
-def build_from_index(tmp_path: Path, lock: str, lines: list[str] | None = None, *, require_hashes: bool = False) -> Path:
+def build_from_index(
+    tmp_path: Path, lock: str, lines: list[str] | None = None, *, require_hashes: bool = False
+) -> Path:
     log = (lines if lines is not None else []).append
     paths = Paths(tmp_path / "root")
     return build_environment(
-        paths, PYTHON, lock, events=EventQueue(), log=log, deadline_seconds=PROCESS_SECONDS, require_hashes=require_hashes
+        paths,
+        PYTHON,
+        lock,
+        events=EventQueue(),
+        log=log,
+        deadline_seconds=PROCESS_SECONDS,
+        require_hashes=require_hashes,
     )
 
 
 def body_of(python: Path) -> str:
     code = "import inspect, probe; print(inspect.getsource(probe))"
-    return subprocess.run([python, "-I", "-c", code], capture_output=True, text=True, check=True).stdout.strip()
+    return subprocess.run(
+        [python, "-I", "-c", code], capture_output=True, text=True, check=True
+    ).stdout.strip()
 
 
-def test_an_archive_that_was_exchanged_is_refused(tmp_path: Path, index: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The index itself tells the hash of what it has, so without the lock's hashes the exchanged archive comes in."""
+def test_an_archive_that_was_exchanged_is_refused(
+    tmp_path: Path, index: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The index itself tells the hash of what it has, so without the lock's hashes the exchanged
+    archive comes in.
+    """
     monkeypatch.setattr(environment, "TRIES", 1)
     digest = publish(index, "probe", "1.0", "GOOD = 1")
     others = "".join(f" --hash=sha256:{number:064x}" for number in range(70))
@@ -148,10 +203,16 @@ def test_an_archive_that_was_exchanged_is_refused(tmp_path: Path, index: Path, m
     assert body_of(build_from_index(tmp_path, "probe==1.0\n")) == "EVIL = 1"
 
 
-def test_other_hashes_are_another_environment(tmp_path: Path, index: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What was installed by version, or by another hash, doesn't pass for what this lock wants; nor does the installer's cache."""
+def test_other_hashes_are_another_environment(
+    tmp_path: Path, index: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What was installed by version, or by another hash, doesn't pass for what this lock wants; nor
+    does the installer's cache.
+    """
     monkeypatch.setattr(environment, "TRIES", 1)
-    build_from_index(tmp_path, f"probe==1.0 --hash=sha256:{publish(index, 'probe', '1.0', 'ONE = 1')}\n")
+    build_from_index(
+        tmp_path, f"probe==1.0 --hash=sha256:{publish(index, 'probe', '1.0', 'ONE = 1')}\n"
+    )
     build_from_index(tmp_path, "probe==1.0\n")
     with pytest.raises(EnvironmentFailed, match="Hash mismatch"):
         build_from_index(tmp_path, f"probe==1.0 --hash=sha256:{'0' * 64}\n")
@@ -162,13 +223,16 @@ def test_other_hashes_are_another_environment(tmp_path: Path, index: Path, monke
     assert len(list(tmp_path.glob("root/**/.complete"))) == 3
 
 
-def test_with_hashes_nothing_is_built(tmp_path: Path, index: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_with_hashes_nothing_is_built(
+    tmp_path: Path, index: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """What a build needs comes from the index without a hash, and it runs code."""
     monkeypatch.setattr(environment, "TRIES", 1)
     source = tmp_path / "probe-1.0"
     source.mkdir()
     (source / "pyproject.toml").write_text(
-        '[build-system]\nrequires = []\nbuild-backend = "backend"\nbackend-path = ["."]\n[project]\nname = "probe"\nversion = "1.0"\n'
+        '[build-system]\nrequires = []\nbuild-backend = "backend"\nbackend-path = '
+        '["."]\n[project]\nname = "probe"\nversion = "1.0"\n'
     )
     (source / "backend.py").write_text(f"open({str(tmp_path / 'ran')!r}, 'w')\n")
     (source / "PKG-INFO").write_text("Metadata-Version: 2.1\nName: probe\nVersion: 1.0\n")
@@ -215,25 +279,44 @@ def test_a_lock_names_exact_versions_and_nothing_else(line: str) -> None:
 
 
 def test_locks_that_are_fine() -> None:
-    lock = "# made by start\n\ndask[complete]==2026.8.0\nJinja2==3.1.6\ntorch==2.9.0+cpu\nmarkupsafe==3.0.0.post1\n"
+    lock = (
+        "# made by "
+        "start\n\ndask[complete]==2026.8.0\nJinja2==3.1.6\ntorch==2.9.0+cpu\nmarkupsafe==3.0.0.post1\n"
+    )
     assert len(check_lock(lock)) == 4
 
 
 @pytest.mark.parametrize("python", ["3", "3.11.4", "2.7", "--version", "None", "3.11; x"])
 def test_a_python_that_is_none_is_refused(tmp_path: Path, python: str) -> None:
     with pytest.raises(ConfigInvalid, match="Python"):
-        build_environment(Paths(tmp_path), python, "", events=EventQueue(), log=lambda _: None, deadline_seconds=1)
+        build_environment(
+            Paths(tmp_path), python, "", events=EventQueue(), log=lambda _: None, deadline_seconds=1
+        )
 
 
 def test_each_lock_has_a_folder_of_its_own(tmp_path: Path) -> None:
     paths = Paths(tmp_path)
     one = environment_folder(paths, "3.11", ["a==1", "b==1"])
     assert one == environment_folder(paths, "3.11", ["b==1", "a==1"])
-    assert len({one, environment_folder(paths, "3.12", ["a==1", "b==1"]), environment_folder(paths, "3.11", [])}) == 3
+    assert (
+        len(
+            {
+                one,
+                environment_folder(paths, "3.12", ["a==1", "b==1"]),
+                environment_folder(paths, "3.11", []),
+            }
+        )
+        == 3
+    )
 
 
 def test_uv_writes_into_the_hosts_state_alone(tmp_path: Path) -> None:
-    environ = uv_environ({"HOME": "/root", "VIRTUAL_ENV": "/x", "UV_CACHE_DIR": "/y"}, Paths(tmp_path))
+    environ = uv_environ(
+        {"HOME": "/root", "VIRTUAL_ENV": "/x", "UV_CACHE_DIR": "/y"}, Paths(tmp_path)
+    )
     assert "VIRTUAL_ENV" not in environ
     below = str(tmp_path / "var/lib/terradask")
-    assert all(environ[name].startswith(below) for name in ("HOME", "UV_CACHE_DIR", "UV_PYTHON_INSTALL_DIR"))
+    assert all(
+        environ[name].startswith(below)
+        for name in ("HOME", "UV_CACHE_DIR", "UV_PYTHON_INSTALL_DIR")
+    )

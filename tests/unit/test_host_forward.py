@@ -20,7 +20,9 @@ def _files(folder, keys, role):
     bundle = getattr(keys, role)
     for name, text in (("ca", keys.ca), (f"{role}.pem", bundle.cert), (f"{role}.key", bundle.key)):
         (folder / name).write_text(text)
-    return SimpleNamespace(ca=str(folder / "ca"), cert=str(folder / f"{role}.pem"), key=str(folder / f"{role}.key"))
+    return SimpleNamespace(
+        ca=str(folder / "ca"), cert=str(folder / f"{role}.pem"), key=str(folder / f"{role}.key")
+    )
 
 
 def _context(folder, keys, role):
@@ -33,7 +35,9 @@ def _context(folder, keys, role):
 
 @contextlib.asynccontextmanager
 async def door(folder):
-    """Serve a page behind the forward; yields the forward's port and the number of requests that reached the page."""
+    """Serve a page behind the forward; yields the forward's port and the number of requests that
+    reached the page.
+    """
     reached = []
 
     async def serve(reader, writer):
@@ -106,7 +110,15 @@ async def test_another_cluster_an_older_tls_and_no_certificate_are_refused(tmp_p
         (None, []),
         ({}, []),
         ({"subject": ((("commonName", "client"),),)}, []),
-        ({"subject": ((("organizationalUnitName", "client"),), (("organizationalUnitName", "worker"),))}, ["client", "worker"]),
+        (
+            {
+                "subject": (
+                    (("organizationalUnitName", "client"),),
+                    (("organizationalUnitName", "worker"),),
+                )
+            },
+            ["client", "worker"],
+        ),
     ],
 )
 def test_roles_are_the_organizational_units_and_nothing_else(certificate, roles):

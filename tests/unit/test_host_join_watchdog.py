@@ -1,4 +1,6 @@
-"""Hosts that never join are ended in time, counted once, and a group that makes nothing else is given up."""
+"""Hosts that never join are ended in time, counted once, and a group that makes nothing else is
+given up.
+"""
 
 import asyncio
 import random
@@ -173,12 +175,16 @@ def test_what_aws_refuses_is_said_once():
 async def test_the_roll_has_those_who_came_and_went_too():
     told = []
     async with Scheduler(port=0, dashboard_address=":0", host="127.0.0.1") as scheduler:
-        calling = asyncio.create_task(report_workers(scheduler, 0.3, lambda event, names: told.append(names)))
+        calling = asyncio.create_task(
+            report_workers(scheduler, 0.3, lambda event, names: told.append(names))
+        )
         await asyncio.sleep(0)
         async with Worker(scheduler.address, name="i-2"):
             async with Worker(scheduler.address, name="i-1"):
                 pass
-            await eventually_async(lambda: any("i-1" in names for names in told) and told[-1] == ["i-2"])
+            await eventually_async(
+                lambda: any("i-1" in names for names in told) and told[-1] == ["i-2"]
+            )
         calling.cancel()
     came = set().union(*told)
     assert came == {"i-1", "i-2"}

@@ -23,7 +23,15 @@ from terradask_host.errors import ConfigInvalid
 from terradask_host.rules.membership import Rules
 from terradask_host.timing import Timing
 
-from .host_facts import HOST_JSON, IDENTITY, PEM, SECRET, cluster_document, run_document, write_host_json
+from .host_facts import (
+    HOST_JSON,
+    IDENTITY,
+    PEM,
+    SECRET,
+    cluster_document,
+    run_document,
+    write_host_json,
+)
 
 
 def test_a_host_gets_its_own_keys_alone(tmp_path: Path) -> None:
@@ -35,8 +43,12 @@ def test_a_host_gets_its_own_keys_alone(tmp_path: Path) -> None:
     assert files.key.read_text() == PEM
 
 
-@pytest.mark.parametrize("secret", [{}, SECRET | {"worker": None}, SECRET | {"ca": "hush"}, {**SECRET, "worker": {}}])
-def test_a_secret_without_keys_is_refused_without_repeating_it(tmp_path: Path, secret: dict[str, Any]) -> None:
+@pytest.mark.parametrize(
+    "secret", [{}, SECRET | {"worker": None}, SECRET | {"ca": "hush"}, {**SECRET, "worker": {}}]
+)
+def test_a_secret_without_keys_is_refused_without_repeating_it(
+    tmp_path: Path, secret: dict[str, Any]
+) -> None:
     with pytest.raises(ConfigInvalid, match="PEM") as caught:
         write_keys(secret, "worker", tmp_path)
     assert "hush" not in str(caught.value)
@@ -44,14 +56,27 @@ def test_a_secret_without_keys_is_refused_without_repeating_it(tmp_path: Path, s
 
 def config(tmp_path: Path) -> HostConfig:
     environ = write_host_json(tmp_path, HOST_JSON)
-    return load_config(environ | {"TERRADASK_HOST_CPU_COUNT": "8", "TERRADASK_HOST_MEMORY_BYTES": str(2**34)})
+    return load_config(
+        environ | {"TERRADASK_HOST_CPU_COUNT": "8", "TERRADASK_HOST_MEMORY_BYTES": str(2**34)}
+    )
 
 
 def cluster(
-    scheduler: dict[str, Any] | None = None, worker: dict[str, Any] | None = None, group: dict[str, Any] | None = None, **options: Any
+    scheduler: dict[str, Any] | None = None,
+    worker: dict[str, Any] | None = None,
+    group: dict[str, Any] | None = None,
+    **options: Any,
 ) -> ClusterDocument:
-    at = {"class": "distributed.Scheduler", "options": options, "port": 8786, "dashboard_port": 8787, **(scheduler or {})}
-    return cluster_document(at, {"class": "distributed.Nanny", "options": options, **(worker or {})}, **(group or {}))
+    at = {
+        "class": "distributed.Scheduler",
+        "options": options,
+        "port": 8786,
+        "dashboard_port": 8787,
+        **(scheduler or {}),
+    }
+    return cluster_document(
+        at, {"class": "distributed.Nanny", "options": options, **(worker or {})}, **(group or {})
+    )
 
 
 def test_options_decide_what_the_host_leaves_open(tmp_path: Path) -> None:
@@ -69,17 +94,30 @@ def test_options_decide_what_the_host_leaves_open(tmp_path: Path) -> None:
 
 def test_a_hosts_group_says_what_tasks_find_there(tmp_path: Path) -> None:
     keys = write_keys(SECRET, "worker", tmp_path / "keys")
-    descriptor = cluster(worker={"workers_per_host": 2}, group={"resources": {"GPU": 1}}, resources={"slots": 2, "GPU": 4})
-    workers = worker_document(config(tmp_path), IDENTITY, descriptor, "tls://10.64.0.5:8786", keys)["workers"]
+    descriptor = cluster(
+        worker={"workers_per_host": 2},
+        group={"resources": {"GPU": 1}},
+        resources={"slots": 2, "GPU": 4},
+    )
+    workers = worker_document(config(tmp_path), IDENTITY, descriptor, "tls://10.64.0.5:8786", keys)[
+        "workers"
+    ]
     assert [worker["resources"] for worker in workers] == [{"slots": 2, "GPU": 1}] * 2
 
 
 @pytest.mark.parametrize(("count", "nthreads"), [(1, 8), (3, 2), (16, 1)])
-def test_the_machine_is_divided_between_the_workers_of_a_host(tmp_path: Path, count: int, nthreads: int) -> None:
+def test_the_machine_is_divided_between_the_workers_of_a_host(
+    tmp_path: Path, count: int, nthreads: int
+) -> None:
     descriptor = cluster(worker={"workers_per_host": count})
     keys = write_keys(SECRET, "worker", tmp_path / "keys")
-    workers = worker_document(config(tmp_path), IDENTITY, descriptor, "tls://10.64.0.5:8786", keys)["workers"]
-    assert [worker["name"] for worker in workers] == ["i-1", *(f"i-1-{number}" for number in range(1, count))]
+    workers = worker_document(config(tmp_path), IDENTITY, descriptor, "tls://10.64.0.5:8786", keys)[
+        "workers"
+    ]
+    assert [worker["name"] for worker in workers] == [
+        "i-1",
+        *(f"i-1-{number}" for number in range(1, count)),
+    ]
     assert {worker["nthreads"] for worker in workers} == {nthreads}
     assert {worker["memory_limit"] for worker in workers} == {(2**34 * 97 // 100 + 1) // count}
 
@@ -90,7 +128,12 @@ def test_the_dashboard_is_served_to_browsers_where_the_cluster_says_so(tmp_path:
     assert scheduler_document(IDENTITY, descriptor, keys, {}, Timing())["shared_dashboard"] is None
     descriptor = cluster(scheduler={"dashboard_https_port": 8788})
     wanted = scheduler_document(IDENTITY, descriptor, keys, {}, Timing())["shared_dashboard"]
-    assert wanted == {"host": IDENTITY.private_address, "port": 8788, "cert": str(keys.cert), "key": str(keys.key)}
+    assert wanted == {
+        "host": IDENTITY.private_address,
+        "port": 8788,
+        "cert": str(keys.cert),
+        "key": str(keys.key),
+    }
 
 
 @pytest.mark.parametrize("option", ["security", "protocol", "host", "dashboard_address"])
@@ -118,7 +161,9 @@ def test_a_scheduler_is_told_whom_to_take_for_a_worker(tmp_path: Path) -> None:
 
 def test_the_prepared_configuration_asks_for_tls_1_3_and_encryption(tmp_path: Path) -> None:
     keys = write_keys(SECRET, "worker", tmp_path)
-    comm = prepare_document("worker", run_document(), keys, tmp_path)["host_config"]["distributed"]["comm"]
+    comm = prepare_document("worker", run_document(), keys, tmp_path)["host_config"]["distributed"][
+        "comm"
+    ]
     assert (comm["require-encryption"], comm["tls"]["min-version"]) == (True, 1.3)
     assert security_arguments("worker", keys)["require_encryption"] is True
 
@@ -131,10 +176,14 @@ def test_the_prepared_configuration_names_files_and_holds_no_key(tmp_path: Path)
     assert "hush" not in json.dumps(document)
 
 
-def test_the_worker_beside_the_scheduler_leaves_it_half_of_the_memory_and_a_thread(tmp_path: Path) -> None:
+def test_the_worker_beside_the_scheduler_leaves_it_half_of_the_memory_and_a_thread(
+    tmp_path: Path,
+) -> None:
     keys = write_keys(SECRET, "scheduler", tmp_path / "keys")
     descriptor = cluster(nthreads=64, memory_limit="15 GiB", resources={"slots": 2})
-    document = extra_worker_document(config(tmp_path), IDENTITY, descriptor, "tls://10.64.0.5:8786", keys)
+    document = extra_worker_document(
+        config(tmp_path), IDENTITY, descriptor, "tls://10.64.0.5:8786", keys
+    )
     (arguments,) = document["workers"]
     assert (arguments["name"], arguments["nthreads"]) == ("scheduler-i-1", 7)
     assert arguments["memory_limit"] == (2**34 * 97 // 100 + 1) // 2

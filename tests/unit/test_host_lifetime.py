@@ -12,7 +12,15 @@ import pytest
 from terradask._deployments.lifetime import lifetime_policy
 from terradask_host.agent.watchdog_schedule import WatchdogSchedule, fires_at
 from terradask_host.documents import LifetimePolicy
-from terradask_host.rules.lifetime import BLOCKED_SECONDS, Activity, Limits, Observation, duration, end_reason, lifetime_end_reason
+from terradask_host.rules.lifetime import (
+    BLOCKED_SECONDS,
+    Activity,
+    Limits,
+    Observation,
+    duration,
+    end_reason,
+    lifetime_end_reason,
+)
 from terradask_host.timing import Timing
 
 NOON = datetime.datetime(2026, 11, 20, 12, tzinfo=datetime.UTC)
@@ -24,13 +32,17 @@ NO_CLIENT = Limits(idle_seconds=None, no_client_seconds=30, first_client_seconds
 
 
 def tell(*looks: tuple[float, dict[str, Any]]) -> Activity:
-    """Tell what goes on, from an activity that begins at 0: each look holds until the next, which lie 5 s apart."""
+    """Tell what goes on, from an activity that begins at 0: each look holds until the next, which
+    lie 5 s apart.
+    """
     activity, at = Activity.begin(0), 0.0
     for until, facts in looks:
         idle_from = at
         while at < until:
             at += 5
-            activity = activity.after(Observation(at=at, **{"idle_seconds": at - idle_from, **facts}))
+            activity = activity.after(
+                Observation(at=at, **{"idle_seconds": at - idle_from, **facts})
+            )
     return activity
 
 
@@ -123,9 +135,14 @@ def test_a_loop_that_was_blocked_was_busy_and_nobody_could_connect_meanwhile() -
 
 def test_the_reason_says_who_was_there_last() -> None:
     gone = end_reason(tell((50, {"present": ANN}), (115, {})), IDLE, NOON)
-    assert gone == "idle for 1 minute, since 2026-11-20T11:59:00Z: no task, the last client left at 2026-11-20T11:59:00Z"
+    assert gone == (
+        "idle for 1 minute, since 2026-11-20T11:59:00Z: no task, the last client left at "
+        "2026-11-20T11:59:00Z"
+    )
     assert str(end_reason(tell((60, {})), IDLE, NOON)).endswith("no task, no client ever came")
-    assert str(end_reason(tell((65, {"present": ANN | BOB})), IDLE, NOON)).endswith("no task, 2 connected")
+    assert str(end_reason(tell((65, {"present": ANN | BOB})), IDLE, NOON)).endswith(
+        "no task, 2 connected"
+    )
 
 
 def test_limits_are_what_the_run_says_and_older_runs_say_nothing() -> None:
@@ -136,16 +153,29 @@ def test_limits_are_what_the_run_says_and_older_runs_say_nothing() -> None:
     life = lifetime_policy({}, closes_with_client=True)
     limits = Limits.of_policy(life, STARTED)
     assert limits == Limits(1200, True, 120, 120, a_month_on)
-    said = {"idle_timeout_seconds": None, "idle_timeout_yields": False, "no_client_timeout_seconds": 5}
+    said = {
+        "idle_timeout_seconds": None,
+        "idle_timeout_yields": False,
+        "no_client_timeout_seconds": 5,
+    }
     never = Limits.of_policy(LifetimePolicy.read(said))
     assert never == Limits(None, False, 5, 120, None)
 
 
 @pytest.mark.parametrize(
     ("given", "dask", "idle"),
-    [(None, None, 1200), (None, 7200.0, None), (300, 7200.0, 300), (300, None, 300), (False, 7200.0, None), (False, None, None)],
+    [
+        (None, None, 1200),
+        (None, 7200.0, None),
+        (300, 7200.0, 300),
+        (300, None, 300),
+        (False, 7200.0, None),
+        (False, None, None),
+    ],
 )
-def test_dasks_own_idle_timeout_takes_the_place_of_the_default_alone(given: Any, dask: float | None, idle: float | None) -> None:
+def test_dasks_own_idle_timeout_takes_the_place_of_the_default_alone(
+    given: Any, dask: float | None, idle: float | None
+) -> None:
     life = lifetime_policy({"idle_timeout_seconds": given})
     assert Limits.of_policy(life).beside(dask).idle_seconds == idle
 
@@ -154,7 +184,10 @@ def test_a_lifetime_is_over_when_it_is_over_and_the_switch_lies_never_behind_it(
     limits = Limits.of_policy(LifetimePolicy(max_lifetime_seconds=3600), STARTED)
     second = datetime.timedelta(seconds=1)
     assert lifetime_end_reason(limits, NOON - second) is None
-    assert lifetime_end_reason(limits, NOON) == "its lifetime was over at 2026-11-20T12:00:00Z (max_lifetime)"
+    assert (
+        lifetime_end_reason(limits, NOON)
+        == "its lifetime was over at 2026-11-20T12:00:00Z (max_lifetime)"
+    )
     assert lifetime_end_reason(Limits(), NOON) is None
     assert fires_at(NOON, 1800, None) == NOON + 1800 * second
     assert fires_at(NOON, 1800, NOON + 1801 * second) == NOON + 1800 * second
@@ -165,7 +198,8 @@ def test_the_switch_is_moved_to_the_lifetimes_end_and_no_further() -> None:
     moved: list[datetime.datetime] = []
     ends_at = datetime.datetime.now(datetime.UTC) + datetime.timedelta(seconds=900)
     host: Any = SimpleNamespace(
-        config=SimpleNamespace(timing=Timing()), groups=SimpleNamespace(move_watchdog=lambda at: moved.append(at) is None)
+        config=SimpleNamespace(timing=Timing()),
+        groups=SimpleNamespace(move_watchdog=lambda at: moved.append(at) is None),
     )
     schedule = WatchdogSchedule(host, ends_at)
     assert schedule.tick() == pytest.approx(600, abs=1)
@@ -175,7 +209,14 @@ def test_the_switch_is_moved_to_the_lifetimes_end_and_no_further() -> None:
 
 @pytest.mark.parametrize(
     ("seconds", "text"),
-    [(1, "1 second"), (0.5, "0.5 seconds"), (90, "90 seconds"), (60, "1 minute"), (1200.0, "20 minutes"), (86_400 * 30, "30 days")],
+    [
+        (1, "1 second"),
+        (0.5, "0.5 seconds"),
+        (90, "90 seconds"),
+        (60, "1 minute"),
+        (1200.0, "20 minutes"),
+        (86_400 * 30, "30 days"),
+    ],
 )
 def test_durations_are_said_as_people_say_them(seconds: float, text: str) -> None:
     assert duration(seconds) == text

@@ -23,7 +23,9 @@ from ..waiting import HANG_SECONDS, eventually_async
 
 @pytest.fixture
 async def scheduler() -> AsyncIterator[Scheduler]:
-    async with Scheduler(host="127.0.0.1", port=0, dashboard=False, dashboard_address=":0") as scheduler:
+    async with Scheduler(
+        host="127.0.0.1", port=0, dashboard=False, dashboard_address=":0"
+    ) as scheduler:
         allow_several(scheduler)
         yield scheduler
 
@@ -37,7 +39,9 @@ def present(observer: Observer) -> int:
     return len(observer.observe().present)
 
 
-async def test_clients_and_watching_managers_are_there_while_they_are_connected(scheduler: Scheduler, observer: Observer) -> None:
+async def test_clients_and_watching_managers_are_there_while_they_are_connected(
+    scheduler: Scheduler, observer: Observer
+) -> None:
     assert present(observer) == 0
     async with rpc(scheduler.address) as manager:
         comm = await manager.live_comm()
@@ -54,7 +58,9 @@ async def test_clients_and_watching_managers_are_there_while_they_are_connected(
     assert not [name for name in scheduler.plugins if name.startswith("terradask-watch-")]
 
 
-async def test_a_workers_own_client_is_nobody_and_what_was_left_is_work(scheduler: Scheduler, observer: Observer) -> None:
+async def test_a_workers_own_client_is_nobody_and_what_was_left_is_work(
+    scheduler: Scheduler, observer: Observer
+) -> None:
     async with Worker(scheduler.address, nthreads=1, dashboard=False, dashboard_address=":0"):
         async with Client(scheduler.address, asynchronous=True, set_as_default=False) as client:
             await client.submit(lambda: get_client().id)
@@ -69,7 +75,9 @@ async def test_a_workers_own_client_is_nobody_and_what_was_left_is_work(schedule
         await eventually_async(lambda: not observer.observe().left_work)
 
 
-async def test_a_client_that_came_and_went_between_two_looks_was_there(scheduler: Scheduler, observer: Observer) -> None:
+async def test_a_client_that_came_and_went_between_two_looks_was_there(
+    scheduler: Scheduler, observer: Observer
+) -> None:
     observer.observe()
     async with Client(scheduler.address, asynchronous=True) as client:
         pass
@@ -91,7 +99,9 @@ async def test_what_waits_for_workers_is_work(scheduler: Scheduler, observer: Ob
         await eventually_async(lambda: observer.observe().idle_seconds is not None)
 
 
-async def test_data_on_its_way_is_seen_before_dask_has_it(scheduler: Scheduler, observer: Observer) -> None:
+async def test_data_on_its_way_is_seen_before_dask_has_it(
+    scheduler: Scheduler, observer: Observer
+) -> None:
     async with Client(scheduler.address, asynchronous=True):
         comm = await connect(scheduler.address)
         await comm.write({"op": "identity"})
@@ -103,7 +113,9 @@ async def test_data_on_its_way_is_seen_before_dask_has_it(scheduler: Scheduler, 
         assert not observer.observe().uploading
         # The beginning of a message: its length, and a part of it.
         await comm.stream.write(struct.pack("Q", 10_000_000) + b"x" * 500_000)
-        await eventually_async(lambda: sum(received_bytes(each) or 0 for each in scheduler._comms) > before + 400_000)
+        await eventually_async(
+            lambda: sum(received_bytes(each) or 0 for each in scheduler._comms) > before + 400_000
+        )
         look = observer.observe()
         assert look.uploading
         assert look.idle_seconds is not None
@@ -138,7 +150,11 @@ class Hashed(SimpleNamespace):
 
 async def watch_until_over(scheduler: Scheduler, **life: Any) -> list[tuple[str, dict[str, Any]]]:
     told: list[tuple[str, dict[str, Any]]] = []
-    watch = LifetimeWatch(scheduler, {"look_seconds": 0.05, **life}, lambda event, **facts: told.append((event, facts)))
+    watch = LifetimeWatch(
+        scheduler,
+        {"look_seconds": 0.05, **life},
+        lambda event, **facts: told.append((event, facts)),
+    )
     async with asyncio.timeout(HANG_SECONDS), rpc(scheduler.address) as manager:
         if "keepalive" in life:
             assert await manager.terradask_keepalive(seconds=life["keepalive"]) is True
@@ -153,7 +169,9 @@ async def test_it_tells_when_the_cluster_is_over(scheduler: Scheduler) -> None:
 
 
 async def test_it_tells_what_a_client_said_and_goes_by_it(scheduler: Scheduler) -> None:
-    first, (event, facts) = await watch_until_over(scheduler, idle_timeout_seconds=60, keepalive=0.2, first_client_seconds=0)
+    first, (event, facts) = await watch_until_over(
+        scheduler, idle_timeout_seconds=60, keepalive=0.2, first_client_seconds=0
+    )
     assert first == ("keepalive", {"seconds": 0.2})
     assert event == "over"
     assert facts["reason"].startswith("no client for 0.2 seconds, since ")
@@ -171,5 +189,7 @@ async def test_a_scheduler_that_cant_be_looked_at_complains_once_and_goes_on(
         return 1.0
 
     monkeypatch.setattr(scheduler, "check_idle", check_idle)
-    assert [event for event, _ in await watch_until_over(scheduler, idle_timeout_seconds=0.1)] == ["over"]
+    assert [event for event, _ in await watch_until_over(scheduler, idle_timeout_seconds=0.1)] == [
+        "over"
+    ]
     assert capsys.readouterr().err.count("RuntimeError: of my own") == 1

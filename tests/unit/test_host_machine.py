@@ -6,7 +6,13 @@ from pathlib import Path
 
 import pytest
 
-from terradask_host.machine import cpu_count, cpu_quota, memory_bytes, memory_limit_bytes, own_cgroup
+from terradask_host.machine import (
+    cpu_count,
+    cpu_quota,
+    memory_bytes,
+    memory_limit_bytes,
+    own_cgroup,
+)
 
 GROUP = "/system.slice/terradask-host.service"
 
@@ -26,7 +32,13 @@ def test_this_machine_has_a_size() -> None:
 
 
 def test_the_lowest_limit_of_the_group_and_those_around_it_counts(tmp_path: Path) -> None:
-    root = settings(tmp_path, memory_max="max", memory_max__slice=str(2**30), memory_max__own=str(2**31), cpu_max__own="150000 100000")
+    root = settings(
+        tmp_path,
+        memory_max="max",
+        memory_max__slice=str(2**30),
+        memory_max__own=str(2**31),
+        cpu_max__own="150000 100000",
+    )
     assert memory_limit_bytes(root, GROUP) == 2**30
     assert memory_limit_bytes(root, "/") is None
     assert cpu_quota(root, GROUP) == 1.5

@@ -1,4 +1,6 @@
-"""Whom a scheduler takes for a worker: names, what AWS shows and when, and a real scheduler's admission."""
+"""Whom a scheduler takes for a worker: names, what AWS shows and when, and a real scheduler's
+admission.
+"""
 
 import asyncio
 import contextlib
@@ -71,15 +73,23 @@ def test_no_instance_is_refused_that_aws_hides_for_no_longer_than_it_may(seed):
     while now < 300:
         now += rng.uniform(0.1, 70)
         # Now and then an answer is an old one.
-        shown = [each for each, until in hidden_until.items() if now >= until and rng.random() > 0.02]
+        shown = [
+            each for each, until in hidden_until.items() if now >= until and rng.random() > 0.02
+        ]
         membership = membership.updated(shown, now, RULES)
-        membership = membership.updated([each for each, until in hidden_until.items() if now >= until], now, RULES)
-        assert all(judge(each, 0, membership, RULES) is not Verdict.STRANGER for each in hidden_until)
+        membership = membership.updated(
+            [each for each, until in hidden_until.items() if now >= until], now, RULES
+        )
+        assert all(
+            judge(each, 0, membership, RULES) is not Verdict.STRANGER for each in hidden_until
+        )
 
 
 @contextlib.asynccontextmanager
 async def scheduler_with(rules, answers):
-    """Run a scheduler that asks who there is; `answers` gives the next answer, or None where AWS has none."""
+    """Run a scheduler that asks who there is; `answers` gives the next answer, or None where AWS
+    has none.
+    """
     asked, refused = [], []
     admission = None
 

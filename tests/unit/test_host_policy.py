@@ -37,7 +37,9 @@ IDLE = Ended("2026-11-20T05:15:00Z", "idle")
 
 
 def address(run_id: str, boot: int, ended: Ended | None = None) -> SchedulerAddress:
-    return SchedulerAddress(run_id, "i-1", boot, "tls://10.64.0.5:8786", None, 8787, "3.12", {}, ended)
+    return SchedulerAddress(
+        run_id, "i-1", boot, "tls://10.64.0.5:8786", None, 8787, "3.12", {}, ended
+    )
 
 
 GIB = 2**30
@@ -77,7 +79,10 @@ def test_is_own_run(tag: str | None, run: str | None, waited: float, expected: b
     ],
 )
 def test_after_worker_exit(end: Exit, crashes: int, answers: bool, expected: Next) -> None:
-    assert after_worker_exit(end, crashes=crashes, scheduler_answers=answers, timing=TIMING) is expected
+    assert (
+        after_worker_exit(end, crashes=crashes, scheduler_answers=answers, timing=TIMING)
+        is expected
+    )
 
 
 @pytest.mark.parametrize(
@@ -114,8 +119,21 @@ def test_after_scheduler_exit(end: Exit, crashes: int, expected: Next) -> None:
         (address("newer", 1), 1, True, 30, Seek.WAIT),
     ],
 )
-def test_seek(document: SchedulerAddress | None, lost: int | None, answers: bool, silent: float, expected: Seek) -> None:
-    decided = seek(document, run_id="r", lost_boot=lost, lost_boot_answers=answers, silent_seconds=silent, timing=TIMING)
+def test_seek(
+    document: SchedulerAddress | None,
+    lost: int | None,
+    answers: bool,
+    silent: float,
+    expected: Seek,
+) -> None:
+    decided = seek(
+        document,
+        run_id="r",
+        lost_boot=lost,
+        lost_boot_answers=answers,
+        silent_seconds=silent,
+        timing=TIMING,
+    )
     assert decided is expected
 
 
@@ -133,7 +151,10 @@ def test_boots_count_up_within_a_run() -> None:
 
 
 def test_only_differences_that_matter_are_differences() -> None:
-    own = {"python": "3.11", "packages": {"dask": "2026.8.0", "distributed": "2026.8.0", "numpy": "1"}}
+    own = {
+        "python": "3.11",
+        "packages": {"dask": "2026.8.0", "distributed": "2026.8.0", "numpy": "1"},
+    }
     assert version_differences(own, own | {"packages": own["packages"] | {"numpy": "2"}}) == {}
     assert version_differences(own, own | {"python": "3.11.9"}) == {}
     assert version_differences(own, {"python": "3.12", "packages": {"dask": "2026.8.0"}}) == {
@@ -164,7 +185,10 @@ def test_every_state_is_reachable_and_only_the_ends_are_final() -> None:
         edge = {after for before in edge for after in states.TRANSITIONS[before]} - reached
         reached |= edge
     assert reached == set(states.TRANSITIONS)
-    assert {state for state, after in states.TRANSITIONS.items() if not after} == {states.LEFT, states.FAILED}
+    assert {state for state, after in states.TRANSITIONS.items() if not after} == {
+        states.LEFT,
+        states.FAILED,
+    }
     living = set(states.TRANSITIONS) - {states.LEFT, states.FAILED}
     assert all(states.FAILED in states.TRANSITIONS[state] for state in living)
     assert all(reason for edges in states.TRANSITIONS.values() for reason in edges.values())
@@ -181,7 +205,10 @@ def test_illegal_transitions_are_refused() -> None:
 def test_an_exit_describes_itself() -> None:
     assert Exit(-9).describe() == "signal 9"
     assert Exit(1, "TypeError: x").describe() == "exit code 1: TypeError: x"
-    assert Exit(1, last_line="No module named 'distributed'").describe() == "exit code 1: No module named 'distributed'"
+    assert (
+        Exit(1, last_line="No module named 'distributed'").describe()
+        == "exit code 1: No module named 'distributed'"
+    )
     assert Exit(-9, ran=True, last_line="task 7 has begun").describe() == "signal 9"
 
 
@@ -205,7 +232,11 @@ def test_a_distributed_with_known_holes_is_too_old(version: str | None, too_old:
 
 
 def test_hosts_clients_and_the_lock_of_software_have_one_floor() -> None:
-    (wanted,) = [Requirement(each) for each in metadata.requires("terradask") or () if Requirement(each).name == "distributed"]
+    (wanted,) = [
+        Requirement(each)
+        for each in metadata.requires("terradask") or ()
+        if Requirement(each).name == "distributed"
+    ]
     assert f"distributed{wanted.specifier}" == f"distributed>={LEAST_DISTRIBUTED}"
     assert f"distributed>={LEAST_DISTRIBUTED}" in BASE
 

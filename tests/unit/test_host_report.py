@@ -19,7 +19,9 @@ from .host_facts import IDENTITY
 def test_only_a_failure_carries_the_last_forty_lines() -> None:
     lines = [f"line {number}" for number in range(100)]
     history = [("booting", "t1"), ("failed", "t2")]
-    failed = build_report(IDENTITY, run_id="r", history=history, reasons=[None, "why"], log_tail=lines)
+    failed = build_report(
+        IDENTITY, run_id="r", history=history, reasons=[None, "why"], log_tail=lines
+    )
     assert failed == {
         "format": 1,
         "run_id": "r",
@@ -35,7 +37,9 @@ def test_only_a_failure_carries_the_last_forty_lines() -> None:
         "private_address": "10.64.16.7",
         "log_tail": lines[-40:],
     }
-    booting = build_report(IDENTITY, run_id=None, history=history[:1], reasons=[None], log_tail=lines)
+    booting = build_report(
+        IDENTITY, run_id=None, history=history[:1], reasons=[None], log_tail=lines
+    )
     assert booting["log_tail"] == []
 
 

@@ -1,6 +1,8 @@
-"""What the roles of hosts may do, act by act, as IAM would decide: in a workspace that clusters share, and where each is by itself.
+"""What the roles of hosts may do, act by act, as IAM would decide: in a workspace that clusters
+share, and where each is by itself.
 
-Each act stands with what an attacker on a host would gain by it. The simulator's door asks the same policies in whole lives.
+Each act stands with what an attacker on a host would gain by it. The simulator's door asks the same
+policies in whole lives.
 """
 
 from __future__ import annotations
@@ -13,7 +15,9 @@ from terradask_modules.policies import PolicyScope, scheduler_policy, trust_poli
 from terradask_simulator.iam import Policies, Policy, Request, evaluate
 
 ACCOUNT, REGION = "123456789012", "us-east-1"
-SHARED = PolicyScope(partition="aws", region=REGION, account=ACCOUNT, workspace="default", data_buckets=("lake/raw",))
+SHARED = PolicyScope(
+    partition="aws", region=REGION, account=ACCOUNT, workspace="default", data_buckets=("lake/raw",)
+)
 ISOLATED = replace(SHARED, cluster="etl", groups=("scheduler", "workers"))
 SCOPES = {"shared": SHARED, "isolated": ISOLATED}
 ROLES = {"scheduler": scheduler_policy, "worker": worker_policy}
@@ -26,21 +30,32 @@ BOTH, SCHEDULER, NOBODY = frozenset(ROLES), frozenset({"scheduler"}), frozenset(
 
 
 def group(name: str) -> str:
-    return f"arn:aws:autoscaling:{REGION}:{ACCOUNT}:autoScalingGroup:0f-1:autoScalingGroupName/terradask-{name}"
+    group = f"autoScalingGroup:0f-1:autoScalingGroupName/terradask-{name}"
+    return f"arn:aws:autoscaling:{REGION}:{ACCOUNT}:{group}"
 
 
 def tagged(workspace: str, cluster: str) -> dict[str, str]:
-    return {"aws:ResourceTag/terradask:workspace": workspace, "aws:ResourceTag/terradask:cluster": cluster}
+    return {
+        "aws:ResourceTag/terradask:workspace": workspace,
+        "aws:ResourceTag/terradask:cluster": cluster,
+    }
 
 
-OWN, SISTER, LONGER, FOREIGN = tagged("default", "etl"), tagged("default", "ml"), tagged("default-two", "etl"), {}
+OWN, SISTER, LONGER, FOREIGN = (
+    tagged("default", "etl"),
+    tagged("default", "ml"),
+    tagged("default-two", "etl"),
+    {},
+)
 HERE, ELSEWHERE = {"aws:RequestedRegion": REGION}, {"aws:RequestedRegion": "eu-west-1"}
 TO_EC2 = {"iam:PassedToService": "ec2.amazonaws.com"}
 
 
 @dataclass(frozen=True)
 class Act:
-    """Something to do to something, and the roles that may, where clusters share a workspace and where they don't."""
+    """Something to do to something, and the roles that may, where clusters share a workspace and
+    where they don't.
+    """
 
     action: str
     resource: str
@@ -53,30 +68,47 @@ def never(action: str, resource: str = "*", context: dict[str, str] | None = Non
     return Act(action, resource, NOBODY, NOBODY, context or {})
 
 
-def within(action: str, resource: str, roles: frozenset[str] = BOTH, context: dict[str, str] | None = None) -> Act:
+def within(
+    action: str, resource: str, roles: frozenset[str] = BOTH, context: dict[str, str] | None = None
+) -> Act:
     """Be allowed at one's own cluster."""
     return Act(action, resource, roles, roles, context or {})
 
 
-def sisters(action: str, resource: str, roles: frozenset[str] = BOTH, context: dict[str, str] | None = None) -> Act:
+def sisters(
+    action: str, resource: str, roles: frozenset[str] = BOTH, context: dict[str, str] | None = None
+) -> Act:
     """Be allowed at another cluster of the workspace, unless clusters are isolated."""
     return Act(action, resource, roles, NOBODY, context or {})
 
 
 LEAVE, MOVE, AHEAD = (
-    f"autoscaling:{name}" for name in ("TerminateInstanceInAutoScalingGroup", "SetDesiredCapacity", "PutScheduledUpdateGroupAction")
+    f"autoscaling:{name}"
+    for name in (
+        "TerminateInstanceInAutoScalingGroup",
+        "SetDesiredCapacity",
+        "PutScheduledUpdateGroupAction",
+    )
 )
 ACTS = {
     # Objects
     "reads the host program": within("s3:GetObject", f"{BUCKET}/host/0a/terradask_host.whl"),
-    "replaces the host program: root on every new host": never("s3:PutObject", f"{BUCKET}/host/0a/terradask_host.whl"),
+    "replaces the host program: root on every new host": never(
+        "s3:PutObject", f"{BUCKET}/host/0a/terradask_host.whl"
+    ),
     "reads its cluster's run": within("s3:GetObject", f"{BUCKET}/clusters/etl/run.json"),
     "reads another cluster's run": sisters("s3:GetObject", f"{BUCKET}/clusters/ml/run.json"),
-    "reads a run of a cluster whose name begins alike": sisters("s3:GetObject", f"{BUCKET}/clusters/etl-2/run.json"),
+    "reads a run of a cluster whose name begins alike": sisters(
+        "s3:GetObject", f"{BUCKET}/clusters/etl-2/run.json"
+    ),
     "reads a cluster's state": never("s3:GetObject", f"{BUCKET}/clusters/etl/terraform.tfstate"),
-    "reads an older version of a state": never("s3:GetObjectVersion", f"{BUCKET}/clusters/etl/terraform.tfstate"),
+    "reads an older version of a state": never(
+        "s3:GetObjectVersion", f"{BUCKET}/clusters/etl/terraform.tfstate"
+    ),
     "reads the workspace's baseline": never("s3:GetObject", f"{BUCKET}/workspace.json"),
-    "writes the workspace's baseline: other templates for all": never("s3:PutObject", f"{BUCKET}/workspace.json"),
+    "writes the workspace's baseline: other templates for all": never(
+        "s3:PutObject", f"{BUCKET}/workspace.json"
+    ),
     "writes what hosts install": never("s3:PutObject", f"{BUCKET}/clusters/etl/software.lock"),
     "writes what hosts run": never("s3:PutObject", f"{BUCKET}/clusters/etl/run.json"),
     "writes a descriptor": never("s3:PutObject", f"{BUCKET}/clusters/etl/cluster.json"),
@@ -84,84 +116,168 @@ ACTS = {
     "locks a state": never("s3:PutObject", f"{BUCKET}/clusters/etl/terraform.tfstate.tflock"),
     "deletes an object": never("s3:DeleteObject", f"{BUCKET}/clusters/etl/hosts/i-1.json"),
     "reports on itself": within("s3:PutObject", f"{BUCKET}/clusters/etl/hosts/i-1.json"),
-    "reports on another cluster's host": sisters("s3:PutObject", f"{BUCKET}/clusters/ml/hosts/i-1.json"),
-    "says where its scheduler is": within("s3:PutObject", f"{BUCKET}/clusters/etl/scheduler.json", SCHEDULER),
-    "says where another's scheduler is": sisters("s3:PutObject", f"{BUCKET}/clusters/ml/scheduler.json", SCHEDULER),
-    "says that its cluster has ended": within("s3:PutObject", f"{BUCKET}/clusters/etl/closing.json", SCHEDULER),
+    "reports on another cluster's host": sisters(
+        "s3:PutObject", f"{BUCKET}/clusters/ml/hosts/i-1.json"
+    ),
+    "says where its scheduler is": within(
+        "s3:PutObject", f"{BUCKET}/clusters/etl/scheduler.json", SCHEDULER
+    ),
+    "says where another's scheduler is": sisters(
+        "s3:PutObject", f"{BUCKET}/clusters/ml/scheduler.json", SCHEDULER
+    ),
+    "says that its cluster has ended": within(
+        "s3:PutObject", f"{BUCKET}/clusters/etl/closing.json", SCHEDULER
+    ),
     "opens the bucket": never("s3:PutBucketPolicy", BUCKET),
     "puts objects into another workspace's bucket": never(
-        "s3:PutObject", f"arn:aws:s3:::terradask-default-two-{ACCOUNT}-{REGION}/clusters/etl/hosts/i-1.json"
+        "s3:PutObject",
+        f"arn:aws:s3:::terradask-default-two-{ACCOUNT}-{REGION}/clusters/etl/hosts/i-1.json",
     ),
     "uses the data that the settings name": within("s3:PutObject", "arn:aws:s3:::lake/raw/part.0"),
     "uses other data of the same bucket": never("s3:GetObject", "arn:aws:s3:::lake/rawest/part.0"),
-    "lists other data of the same bucket": never("s3:ListBucket", "arn:aws:s3:::lake", {"s3:prefix": "secret/"}),
+    "lists other data of the same bucket": never(
+        "s3:ListBucket", "arn:aws:s3:::lake", {"s3:prefix": "secret/"}
+    ),
     # Keys
-    "reads its cluster's keys": within("secretsmanager:GetSecretValue", f"{SECRET}default/etl-AbCdEf"),
-    "reads another cluster's keys": sisters("secretsmanager:GetSecretValue", f"{SECRET}default/ml-AbCdEf"),
-    "reads keys of a cluster whose name begins alike": sisters("secretsmanager:GetSecretValue", f"{SECRET}default/etl-2-AbCdEf"),
-    "reads keys of another workspace": never("secretsmanager:GetSecretValue", f"{SECRET}default-two/etl-AbCdEf"),
-    "reads a secret of the account": never("secretsmanager:GetSecretValue", f"arn:aws:secretsmanager:{REGION}:{ACCOUNT}:secret:db-AbCdEf"),
-    "writes keys: an authority of its own": never("secretsmanager:PutSecretValue", f"{SECRET}default/etl-AbCdEf"),
-    "lets others read keys": never("secretsmanager:PutResourcePolicy", f"{SECRET}default/etl-AbCdEf"),
+    "reads its cluster's keys": within(
+        "secretsmanager:GetSecretValue", f"{SECRET}default/etl-AbCdEf"
+    ),
+    "reads another cluster's keys": sisters(
+        "secretsmanager:GetSecretValue", f"{SECRET}default/ml-AbCdEf"
+    ),
+    "reads keys of a cluster whose name begins alike": sisters(
+        "secretsmanager:GetSecretValue", f"{SECRET}default/etl-2-AbCdEf"
+    ),
+    "reads keys of another workspace": never(
+        "secretsmanager:GetSecretValue", f"{SECRET}default-two/etl-AbCdEf"
+    ),
+    "reads a secret of the account": never(
+        "secretsmanager:GetSecretValue",
+        f"arn:aws:secretsmanager:{REGION}:{ACCOUNT}:secret:db-AbCdEf",
+    ),
+    "writes keys: an authority of its own": never(
+        "secretsmanager:PutSecretValue", f"{SECRET}default/etl-AbCdEf"
+    ),
+    "lets others read keys": never(
+        "secretsmanager:PutResourcePolicy", f"{SECRET}default/etl-AbCdEf"
+    ),
     "lists secrets": never("secretsmanager:ListSecrets"),
     # Logs
     "writes its log": within("logs:PutLogEvents", f"{STREAMS}default:log-stream:etl/i-1"),
-    "writes another cluster's log": sisters("logs:PutLogEvents", f"{STREAMS}default:log-stream:ml/i-1"),
-    "writes a log of a cluster whose name begins alike": sisters("logs:PutLogEvents", f"{STREAMS}default:log-stream:etl-2/i-1"),
-    "writes another workspace's log": never("logs:PutLogEvents", f"{STREAMS}default-two:log-stream:etl/i-1"),
-    "writes the flow logs": never("logs:PutLogEvents", f"{STREAMS}default/flow-logs:log-stream:eni-1"),
+    "writes another cluster's log": sisters(
+        "logs:PutLogEvents", f"{STREAMS}default:log-stream:ml/i-1"
+    ),
+    "writes a log of a cluster whose name begins alike": sisters(
+        "logs:PutLogEvents", f"{STREAMS}default:log-stream:etl-2/i-1"
+    ),
+    "writes another workspace's log": never(
+        "logs:PutLogEvents", f"{STREAMS}default-two:log-stream:etl/i-1"
+    ),
+    "writes the flow logs": never(
+        "logs:PutLogEvents", f"{STREAMS}default/flow-logs:log-stream:eni-1"
+    ),
     "reads logs": never("logs:GetLogEvents", f"{STREAMS}default:log-stream:etl/i-1"),
     "deletes its traces": never("logs:DeleteLogStream", f"{STREAMS}default:log-stream:etl/i-1"),
     # Groups
     "ends a host of its cluster": within(LEAVE, group("default-etl-workers"), context=OWN),
     "ends a host of another cluster": sisters(LEAVE, group("default-ml-workers"), context=SISTER),
     "ends a host of another workspace": never(LEAVE, group("default-two-etl-workers"), LONGER),
-    "ends a host of a group that carries no tag": never(LEAVE, group("default-etl-workers"), FOREIGN),
-    "ends any instance": never("ec2:TerminateInstances", f"arn:aws:ec2:{REGION}:{ACCOUNT}:instance/i-1", OWN),
+    "ends a host of a group that carries no tag": never(
+        LEAVE, group("default-etl-workers"), FOREIGN
+    ),
+    "ends any instance": never(
+        "ec2:TerminateInstances", f"arn:aws:ec2:{REGION}:{ACCOUNT}:instance/i-1", OWN
+    ),
     "changes its cluster's numbers": within(MOVE, group("default-etl-workers"), SCHEDULER, OWN),
-    "changes another cluster's numbers": sisters(MOVE, group("default-ml-workers"), SCHEDULER, SISTER),
+    "changes another cluster's numbers": sisters(
+        MOVE, group("default-ml-workers"), SCHEDULER, SISTER
+    ),
     "changes another workspace's numbers": never(MOVE, group("default-two-etl-workers"), LONGER),
-    "changes numbers of a group with another's tag": sisters(MOVE, group("default-etl-workers"), SCHEDULER, SISTER),
+    "changes numbers of a group with another's tag": sisters(
+        MOVE, group("default-etl-workers"), SCHEDULER, SISTER
+    ),
     "moves its dead man's switch": within(AHEAD, group("default-etl-workers"), SCHEDULER, OWN),
-    "takes the dead man's switch away": never("autoscaling:DeleteScheduledAction", group("default-etl-workers"), OWN),
-    "raises a group's maximum": never("autoscaling:UpdateAutoScalingGroup", group("default-etl-workers"), OWN),
+    "takes the dead man's switch away": never(
+        "autoscaling:DeleteScheduledAction", group("default-etl-workers"), OWN
+    ),
+    "raises a group's maximum": never(
+        "autoscaling:UpdateAutoScalingGroup", group("default-etl-workers"), OWN
+    ),
     "looks at groups": within("autoscaling:DescribeAutoScalingGroups", "*", SCHEDULER, HERE),
-    "looks at another region's groups": never("autoscaling:DescribeAutoScalingGroups", "*", ELSEWHERE),
+    "looks at another region's groups": never(
+        "autoscaling:DescribeAutoScalingGroups", "*", ELSEWHERE
+    ),
     # Wider by another tag
-    "gives a group its tags": never("autoscaling:CreateOrUpdateTags", group("default-two-etl-workers"), LONGER),
+    "gives a group its tags": never(
+        "autoscaling:CreateOrUpdateTags", group("default-two-etl-workers"), LONGER
+    ),
     "takes a group's tags": never("autoscaling:DeleteTags", group("default-etl-workers"), OWN),
     "tags an instance as its own": never(
-        "ec2:CreateTags", f"arn:aws:ec2:{REGION}:{ACCOUNT}:instance/i-9", {"aws:RequestTag/terradask:workspace": "default"}
+        "ec2:CreateTags",
+        f"arn:aws:ec2:{REGION}:{ACCOUNT}:instance/i-9",
+        {"aws:RequestTag/terradask:workspace": "default"},
     ),
     # Wider by another role, or another machine
-    "launches a machine": never("ec2:RunInstances", f"arn:aws:ec2:{REGION}:{ACCOUNT}:instance/*", OWN),
-    "changes what the next host is": never("ec2:CreateLaunchTemplateVersion", f"arn:aws:ec2:{REGION}:{ACCOUNT}:launch-template/lt-1", OWN),
-    "opens a firewall": never("ec2:AuthorizeSecurityGroupIngress", f"arn:aws:ec2:{REGION}:{ACCOUNT}:security-group/sg-1", OWN),
-    "hands a role on": never("iam:PassRole", f"arn:aws:iam::{ACCOUNT}:role/terradask-default-scheduler", TO_EC2),
-    "takes another role": never("sts:AssumeRole", f"arn:aws:iam::{ACCOUNT}:role/terradask-default-scheduler"),
-    "writes its own rights": never("iam:PutRolePolicy", f"arn:aws:iam::{ACCOUNT}:role/terradask-default-worker"),
-    "loses its boundary": never("iam:DeleteRolePermissionsBoundary", f"arn:aws:iam::{ACCOUNT}:role/terradask-default-worker"),
-}  # fmt: skip
+    "launches a machine": never(
+        "ec2:RunInstances", f"arn:aws:ec2:{REGION}:{ACCOUNT}:instance/*", OWN
+    ),
+    "changes what the next host is": never(
+        "ec2:CreateLaunchTemplateVersion",
+        f"arn:aws:ec2:{REGION}:{ACCOUNT}:launch-template/lt-1",
+        OWN,
+    ),
+    "opens a firewall": never(
+        "ec2:AuthorizeSecurityGroupIngress",
+        f"arn:aws:ec2:{REGION}:{ACCOUNT}:security-group/sg-1",
+        OWN,
+    ),
+    "hands a role on": never(
+        "iam:PassRole", f"arn:aws:iam::{ACCOUNT}:role/terradask-default-scheduler", TO_EC2
+    ),
+    "takes another role": never(
+        "sts:AssumeRole", f"arn:aws:iam::{ACCOUNT}:role/terradask-default-scheduler"
+    ),
+    "writes its own rights": never(
+        "iam:PutRolePolicy", f"arn:aws:iam::{ACCOUNT}:role/terradask-default-worker"
+    ),
+    "loses its boundary": never(
+        "iam:DeleteRolePermissionsBoundary", f"arn:aws:iam::{ACCOUNT}:role/terradask-default-worker"
+    ),
+}
 
 
 @pytest.mark.parametrize("isolation", SCOPES)
 @pytest.mark.parametrize("act", ACTS)
 def test_a_host(act: str, isolation: str) -> None:
     one = ACTS[act]
-    request = Request(one.action, one.resource, {key: (value,) for key, value in one.context.items()})
+    request = Request(
+        one.action, one.resource, {key: (value,) for key, value in one.context.items()}
+    )
 
-    may = {role for role, policy in ROLES.items() if evaluate(request, [Policy.parse(policy(SCOPES[isolation]))]).allowed}
+    may = {
+        role
+        for role, policy in ROLES.items()
+        if evaluate(request, [Policy.parse(policy(SCOPES[isolation]))]).allowed
+    }
 
     assert may == (one.shared if isolation == "shared" else one.isolated)
 
 
 def test_every_right_is_among_the_acts() -> None:
-    held = [statement for scope in SCOPES.values() for policy in ROLES.values() for statement in Policy.parse(policy(scope)).statements]
+    held = [
+        statement
+        for scope in SCOPES.values()
+        for policy in ROLES.values()
+        for statement in Policy.parse(policy(scope)).statements
+    ]
     allowed = {act.action for act in ACTS.values() if act.shared}
-    # Without them no act is possible: making a stream writes nothing, and a missing object's name is told from a forbidden one's.
+    # Without them no act is possible: making a stream writes nothing, and a missing object's name
+    # is told from a forbidden one's.
     besides = {"logs:CreateLogStream", "s3:ListBucket", "s3:GetBucketLocation"}
     data = {"s3:AbortMultipartUpload", "s3:DeleteObject", "s3:ListMultipartUploadParts"}
-    assert {action for statement in held for action in statement.actions} == allowed | besides | data
+    assert {
+        action for statement in held for action in statement.actions
+    } == allowed | besides | data
     assert not [statement for statement in held if statement.not_actions or statement.not_resources]
 
 
@@ -177,6 +293,15 @@ def test_roles_are_handed_to_instances_alone(partition: str, service: str, expec
     (statement,) = Policy.parse(trust_policy(partition)).statements
     assert (("Service", service) in statement.principals) is expected
     assert len(statement.principals) == 1
-    request = Request("sts:AssumeRole", "*", {"aws:PrincipalAccount": (ACCOUNT,)}, f"arn:aws:iam::{ACCOUNT}:user/anika")
-    own = Policy.parse({"Version": "2012-10-17", "Statement": {"Effect": "Allow", "Action": "*", "Resource": "*"}})
-    assert not evaluate(request, Policies((own,), resource=Policy.parse(trust_policy(partition)))).allowed
+    request = Request(
+        "sts:AssumeRole",
+        "*",
+        {"aws:PrincipalAccount": (ACCOUNT,)},
+        f"arn:aws:iam::{ACCOUNT}:user/anika",
+    )
+    own = Policy.parse(
+        {"Version": "2012-10-17", "Statement": {"Effect": "Allow", "Action": "*", "Resource": "*"}}
+    )
+    assert not evaluate(
+        request, Policies((own,), resource=Policy.parse(trust_policy(partition)))
+    ).allowed

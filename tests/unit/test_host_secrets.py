@@ -1,4 +1,6 @@
-"""Secrets on their way from a client through a real scheduler to real workers; and where they leave no trace."""
+"""Secrets on their way from a client through a real scheduler to real workers; and where they leave
+no trace.
+"""
 
 from __future__ import annotations
 
@@ -39,7 +41,9 @@ def _own_environ(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 @pytest.fixture
 async def scheduler() -> AsyncIterator[Scheduler]:
-    async with Scheduler(host="127.0.0.1", port=0, dashboard=False, dashboard_address=":0") as scheduler:
+    async with Scheduler(
+        host="127.0.0.1", port=0, dashboard=False, dashboard_address=":0"
+    ) as scheduler:
         SecretStore(scheduler)
         yield scheduler
 
@@ -55,7 +59,9 @@ async def confide(scheduler: Scheduler, **given: Any) -> list[str]:
         return list(heard["missed"])
 
 
-async def test_workers_that_are_there_and_later_ones_fetch_it(scheduler: Scheduler, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_workers_that_are_there_and_later_ones_fetch_it(
+    scheduler: Scheduler, monkeypatch: pytest.MonkeyPatch
+) -> None:
     taken: list[tuple[Any, ...]] = []
     from terradask_host.preload import confided_plugin
 
@@ -73,15 +79,26 @@ async def test_workers_that_are_there_and_later_ones_fetch_it(scheduler: Schedul
             assert taken[3:] == [taken[2]]
 
 
-async def test_a_nannys_worker_has_it_when_its_first_task_runs_and_after_a_restart(scheduler: Scheduler) -> None:
+async def test_a_nannys_worker_has_it_when_its_first_task_runs_and_after_a_restart(
+    scheduler: Scheduler,
+) -> None:
     await confide(scheduler, environ={"PLANTED": VALUE}, credentials=credentials("hers"))
-    for name in ("PLANTED", *(name for name in list(os.environ) if name.startswith("AWS_CONTAINER_"))):
+    for name in (
+        "PLANTED",
+        *(name for name in list(os.environ) if name.startswith("AWS_CONTAINER_")),
+    ):
         # This process is the scheduler's here, and the nanny's.
         del os.environ[name]
 
     def look() -> tuple[str | None, bool, bytes]:
-        started_with = Path("/proc/self/environ" if sys.platform == "linux" else os.devnull).read_bytes()
-        return os.environ.get("PLANTED"), "AWS_CONTAINER_CREDENTIALS_FULL_URI" in os.environ, started_with
+        started_with = Path(
+            "/proc/self/environ" if sys.platform == "linux" else os.devnull
+        ).read_bytes()
+        return (
+            os.environ.get("PLANTED"),
+            "AWS_CONTAINER_CREDENTIALS_FULL_URI" in os.environ,
+            started_with,
+        )
 
     async with (
         Client(scheduler.address, asynchronous=True) as client,
@@ -94,24 +111,41 @@ async def test_a_nannys_worker_has_it_when_its_first_task_runs_and_after_a_resta
             await client.restart()
 
 
-async def test_whoever_can_not_be_told_is_named_and_whoever_left_is_not(scheduler: Scheduler, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_whoever_can_not_be_told_is_named_and_whoever_left_is_not(
+    scheduler: Scheduler, monkeypatch: pytest.MonkeyPatch
+) -> None:
     told = scheduler.broadcast
-    async with worker(scheduler, "deaf") as deaf, worker(scheduler, "gone") as gone, worker(scheduler, "there"):
+    async with (
+        worker(scheduler, "deaf") as deaf,
+        worker(scheduler, "gone") as gone,
+        worker(scheduler, "there"),
+    ):
 
         async def broadcast(*, workers: list[str], **rest: Any) -> dict[str, Any]:
             heard = await told(workers=workers, **rest)
             if gone.address in workers:
                 await gone.close()
-            return {**heard, **{w.address: OSError("cut") for w in (deaf, gone) if w.address in workers}}
+            return {
+                **heard,
+                **{w.address: OSError("cut") for w in (deaf, gone) if w.address in workers},
+            }
 
         monkeypatch.setattr(scheduler, "broadcast", broadcast)
         assert await confide(scheduler, environ={"PLANTED": VALUE}) == ["deaf"]
 
 
-async def test_neither_logs_nor_a_dump_nor_the_plugin_hold_it(scheduler: Scheduler, caplog: pytest.LogCaptureFixture) -> None:
+async def test_neither_logs_nor_a_dump_nor_the_plugin_hold_it(
+    scheduler: Scheduler, caplog: pytest.LogCaptureFixture
+) -> None:
     held = credentials("hers")
     caplog.set_level(logging.DEBUG)
-    for name in ("distributed", "distributed.core", "distributed.worker", "distributed.scheduler", "distributed.comm"):
+    for name in (
+        "distributed",
+        "distributed.core",
+        "distributed.worker",
+        "distributed.scheduler",
+        "distributed.comm",
+    ):
         caplog.set_level(logging.DEBUG, logger=name)
     logging.getLogger("distributed").addHandler(caplog.handler)
     try:
@@ -120,7 +154,12 @@ async def test_neither_logs_nor_a_dump_nor_the_plugin_hold_it(scheduler: Schedul
             async with worker(scheduler, "b"):
                 dump = await scheduler.get_cluster_state(exclude=[])
             kept = repr(
-                (scheduler.worker_plugins, {name: vars(plugin) for name, plugin in one.plugins.items()}, scheduler.identity(), dump)
+                (
+                    scheduler.worker_plugins,
+                    {name: vars(plugin) for name, plugin in one.plugins.items()},
+                    scheduler.identity(),
+                    dump,
+                )
             )
     finally:
         logging.getLogger("distributed").removeHandler(caplog.handler)
@@ -134,7 +173,16 @@ async def test_neither_logs_nor_a_dump_nor_the_plugin_hold_it(scheduler: Schedul
 
 def test_newer_credentials_are_served_where_the_older_were() -> None:
     take({}, credentials("older"))
-    before = {name: value for name, value in os.environ.items() if name.startswith("AWS_CONTAINER_")}
+    before = {
+        name: value for name, value in os.environ.items() if name.startswith("AWS_CONTAINER_")
+    }
     take({}, credentials("newer"))
-    assert before == {name: value for name, value in os.environ.items() if name.startswith("AWS_CONTAINER_")}
-    assert process_secrets.own_endpoint().answer("/credentials", before["AWS_CONTAINER_AUTHORIZATION_TOKEN"])[1]["AccessKeyId"] == "newer"
+    assert before == {
+        name: value for name, value in os.environ.items() if name.startswith("AWS_CONTAINER_")
+    }
+    assert (
+        process_secrets.own_endpoint().answer(
+            "/credentials", before["AWS_CONTAINER_AUTHORIZATION_TOKEN"]
+        )[1]["AccessKeyId"]
+        == "newer"
+    )

@@ -32,7 +32,9 @@ NOW = datetime.datetime(2026, 11, 20, 12, 0, 0, tzinfo=datetime.UTC)
     ],
 )
 def test_a_notice_says_by_when_the_host_must_be_gone(at: str | None, until: float) -> None:
-    stop = stop_of_notice({"action": "terminate", "time": at}, now=NOW, monotonic_seconds=1000.0, margin_seconds=15.0)
+    stop = stop_of_notice(
+        {"action": "terminate", "time": at}, now=NOW, monotonic_seconds=1000.0, margin_seconds=15.0
+    )
     assert stop.interrupted
     assert stop.until == until
     assert stop.reason.startswith("spot interruption notice: AWS will terminate this instance")
@@ -50,7 +52,9 @@ def test_closing_takes_as_long_as_ever_unless_the_host_must_be_gone_before() -> 
 class Metadata(InstanceMetadata):
     """Answers one list entry a question; raises those that are errors."""
 
-    def __init__(self, *answers: str | MetadataUnavailable | None, life_cycle: str = "spot") -> None:
+    def __init__(
+        self, *answers: str | MetadataUnavailable | None, life_cycle: str = "spot"
+    ) -> None:
         super().__init__("http://127.0.0.1:1")
         self.answers = list(answers)
         self.life_cycle = life_cycle
@@ -81,7 +85,10 @@ def test_a_notice_arrives_once_whatever_the_service_answers_before() -> None:
     stop = events.next(HANG_SECONDS)
     watch.close()
     assert isinstance(stop, Stop)
-    assert stop.reason == "spot interruption notice: AWS will terminate this instance at 2026-11-20T12:02:00Z"
+    assert (
+        stop.reason
+        == "spot interruption notice: AWS will terminate this instance at 2026-11-20T12:02:00Z"
+    )
     assert said == [stop.reason]
     assert events.next(0.05) is None
     assert metadata.asked == 5
@@ -90,7 +97,11 @@ def test_a_notice_arrives_once_whatever_the_service_answers_before() -> None:
 def test_a_recommendation_arrives_once_and_a_notice_after_it() -> None:
     events, said = EventQueue(), list[str]()
     metadata = Metadata(None, None, None, '{"action": "terminate"}')
-    metadata.recommendations = [None, '{"noticeTime": "2026-11-20T12:00:00Z"}', '{"noticeTime": "2026-11-20T12:00:00Z"}']
+    metadata.recommendations = [
+        None,
+        '{"noticeTime": "2026-11-20T12:00:00Z"}',
+        '{"noticeTime": "2026-11-20T12:00:00Z"}',
+    ]
     watch = SpotWatch(metadata, events, QUICK, said.append)
     assert events.next(HANG_SECONDS) == Recommended()
     assert isinstance(events.next(HANG_SECONDS), Stop)

@@ -45,7 +45,14 @@ def test_waiting_survives_errors_of_aws_and_tells_the_last() -> None:
         raise ClientError({"Error": {"Code": "AccessDenied", "Message": "no"}}, "GetObject")
 
     with pytest.raises(RunMissing, match=r"No run\.json within 0 s\..*AccessDenied") as caught:
-        wait_for(refuse, what="run.json", advice="a", deadline_seconds=0.05, events=EventQueue(), first_pause_seconds=0.01)
+        wait_for(
+            refuse,
+            what="run.json",
+            advice="a",
+            deadline_seconds=0.05,
+            events=EventQueue(),
+            first_pause_seconds=0.01,
+        )
     assert isinstance(caught.value.__cause__, ClientError)
 
 
@@ -54,4 +61,6 @@ def test_waiting_does_not_hide_other_errors() -> None:
         raise ConfigInvalid("format 9")
 
     with pytest.raises(ConfigInvalid):
-        wait_for(broken, what="run.json", advice="a", deadline_seconds=HANG_SECONDS, events=EventQueue())
+        wait_for(
+            broken, what="run.json", advice="a", deadline_seconds=HANG_SECONDS, events=EventQueue()
+        )

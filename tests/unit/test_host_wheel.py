@@ -25,7 +25,9 @@ def test_the_same_files_give_the_same_bytes(tmp_path: Path) -> None:
     two = build_host_wheel(tmp_path / "two")
     assert one.path.read_bytes() == two.path.read_bytes()
     assert one.sha256 == hashlib.sha256(one.path.read_bytes()).hexdigest()
-    assert one.key == f"host/{one.sha256}/terradask_host-{terradask_host.__version__}-py3-none-any.whl"
+    assert (
+        one.key == f"host/{one.sha256}/terradask_host-{terradask_host.__version__}-py3-none-any.whl"
+    )
     assert one.path.name == one.key.rsplit("/", 1)[1]
 
 
@@ -52,7 +54,9 @@ def test_pip_and_uv_install_it(tmp_path: Path) -> None:
     uv = [str(Path(sys.executable).with_name("uv")), "pip", "install", "--quiet", "--offline"]
     for number, command in enumerate((pip, uv)):
         target = tmp_path / f"target-{number}"
-        subprocess.run([*command, "--no-deps", "--no-index", "--target", target, wheel.path], check=True)
+        subprocess.run(
+            [*command, "--no-deps", "--no-index", "--target", target, wheel.path], check=True
+        )
         code = "import terradask_host.agent.agent as agent; print(agent.__file__)"
         answer = subprocess.run(
             [sys.executable, "-S", "-c", code],
@@ -69,19 +73,29 @@ def test_building_does_not_import_the_host_program(tmp_path: Path) -> None:
         "import sys, pathlib; from terradask_stacks.host_wheel import build_host_wheel;"
         f"build_host_wheel(pathlib.Path({str(tmp_path)!r})); print('terradask_host' in sys.modules)"
     )
-    answer = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    answer = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True
+    )
     assert answer.stdout.strip() == "False"
 
 
 def test_the_boot_lock_is_exact_hashed_and_covers_the_programs_needs() -> None:
     text = (SOURCE / "boot.lock").read_text()
-    entries = re.findall(r"^([a-z0-9-]+)==(\S+) \\\n((?:    --hash=sha256:[0-9a-f]{64}(?: \\)?\n)+)", text, re.MULTILINE)
+    entries = re.findall(
+        r"^([a-z0-9-]+)==(\S+) \\\n((?:    --hash=sha256:[0-9a-f]{64}(?: \\)?\n)+)",
+        text,
+        re.MULTILINE,
+    )
     names = {name for name, _, _ in entries}
     assert {"botocore", "uv"} <= names
-    lines = [line for line in text.splitlines() if line and not line.startswith(("#", "    --hash"))]
+    lines = [
+        line for line in text.splitlines() if line and not line.startswith(("#", "    --hash"))
+    ]
     assert len(lines) == len(entries)
     assert "://" not in text
     import importlib.metadata
 
     needs = [Requirement(text) for text in importlib.metadata.requires("botocore") or []]
-    assert {need.name.lower() for need in needs if need.marker is None or need.marker.evaluate()} <= names
+    assert {
+        need.name.lower() for need in needs if need.marker is None or need.marker.evaluate()
+    } <= names

@@ -11,7 +11,13 @@ from terradask._dask.host_workers import host_of, hosts_to_close, is_extra, whol
 
 
 def test_the_names_of_a_hosts_workers_begin_with_its_own():
-    assert [host_of(name) for name in ("i-0a", "i-0a-1", "i-0a-12", "pending-3", 7)] == ["i-0a", "i-0a", "i-0a", "pending-3", "7"]
+    assert [host_of(name) for name in ("i-0a", "i-0a-1", "i-0a-12", "pending-3", 7)] == [
+        "i-0a",
+        "i-0a",
+        "i-0a",
+        "pending-3",
+        "7",
+    ]
 
 
 def test_a_host_has_joined_when_all_of_its_workers_have():
@@ -52,7 +58,9 @@ def target(scheduler, names, workers_per_host=2):
     class Tested(adaptive_for(Adaptive, workers_per_host=workers_per_host, extra_worker=True)):
         def __init__(self):
             observed = {host_of(name) for name in names if not is_extra(name)}
-            self.cluster = SimpleNamespace(observed=observed, worker_names=lambda: names, scheduler_comm=scheduler)
+            self.cluster = SimpleNamespace(
+                observed=observed, worker_names=lambda: names, scheduler_comm=scheduler
+            )
             self.target_duration = "3m"
 
         def stop(self, reason="unknown"):

@@ -13,7 +13,9 @@ COOKIE = f"Cookie: {HERE.cookie}={HERE.token}"
 
 
 def head(*headers, method="GET", target="/status", host="127.0.0.1:4711"):
-    return "\r\n".join([f"{method} {target} HTTP/1.1", f"Host: {host}", *headers, "", ""]).encode("latin-1")
+    return "\r\n".join([f"{method} {target} HTTP/1.1", f"Host: {host}", *headers, "", ""]).encode(
+        "latin-1"
+    )
 
 
 def judged(*headers, door=HERE, **line):
@@ -30,7 +32,10 @@ def judged(*headers, door=HERE, **line):
         ([COOKIE], {"host": "LOCALHOST:4711"}),
         ([COOKIE], {"host": "[::1]:4711"}),
         ([COOKIE, "Origin: http://127.0.0.1:4711"], {"method": "POST"}),
-        ([COOKIE, "Connection: Upgrade", "Upgrade: websocket", "Origin: http://127.0.0.1:4711"], {"target": "/status/ws"}),
+        (
+            [COOKIE, "Connection: Upgrade", "Upgrade: websocket", "Origin: http://127.0.0.1:4711"],
+            {"target": "/status/ws"},
+        ),
     ],
 )
 def test_the_cookie_opens(headers, line):
@@ -50,10 +55,18 @@ def test_the_cookie_opens(headers, line):
         ([COOKIE, "Origin: http://evil.example"], {}, "another origin"),
         ([COOKIE, "Origin: http://127.0.0.1:4712"], {}, "another origin"),
         ([COOKIE, "Origin: null"], {"method": "POST"}, "another origin"),
-        ([COOKIE, "Origin: http://127.0.0.1:4711", "Origin: http://evil.example"], {}, "another origin"),
+        (
+            [COOKIE, "Origin: http://127.0.0.1:4711", "Origin: http://evil.example"],
+            {},
+            "another origin",
+        ),
         ([COOKIE], {"target": "/status?terradask-token=wrong"}, "not this dashboard"),
         ([COOKIE], {"target": "/status?terradask-token="}, "not this dashboard"),
-        ([], {"target": f"/status?terradask-token={HERE.token}", "method": "POST"}, "not this dashboard"),
+        (
+            [],
+            {"target": f"/status?terradask-token={HERE.token}", "method": "POST"},
+            "not this dashboard",
+        ),
         ([], {"target": f"/status?token={HERE.token}"}, "opens with the link"),
     ],
 )
@@ -74,15 +87,23 @@ def test_a_link_hands_out_the_cookie_and_leads_to_the_page_without_the_token():
     assert HERE.token not in answer.partition("\r\n\r\n")[2]
 
 
-@pytest.mark.parametrize("path", ["//evil.example", "/a/\\evil.example", "/x/javascript:alert(1)", "/"])
+@pytest.mark.parametrize(
+    "path", ["//evil.example", "/a/\\evil.example", "/x/javascript:alert(1)", "/"]
+)
 def test_a_link_leads_nowhere_else(path):
     answer = judged(target=f"{path}?terradask-token={HERE.token}")
     assert f'url=./{path.rpartition("/")[2]}"' in answer
 
 
 def test_links_keep_what_a_proxy_needs():
-    assert HERE.link("http://127.0.0.1:1/status") == f"http://127.0.0.1:1/status?terradask-token={HERE.token}"
-    assert HERE.link("/user/a/proxy/1/status?x=1") == f"/user/a/proxy/1/status?x=1&terradask-token={HERE.token}"
+    assert (
+        HERE.link("http://127.0.0.1:1/status")
+        == f"http://127.0.0.1:1/status?terradask-token={HERE.token}"
+    )
+    assert (
+        HERE.link("/user/a/proxy/1/status?x=1")
+        == f"/user/a/proxy/1/status?x=1&terradask-token={HERE.token}"
+    )
 
 
 def test_behind_a_proxy_any_name_is_served_and_the_cookie_is_asked_for():
@@ -94,7 +115,9 @@ def test_behind_a_proxy_any_name_is_served_and_the_cookie_is_asked_for():
 def test_a_shared_door_speaks_tls_alone():
     cookie = f"Cookie: {SHARED.cookie}={SHARED.token}"
     assert judged(cookie, "Origin: https://3.1.2.3:8788", door=SHARED, host="3.1.2.3:8788") is None
-    assert "another origin" in judged(cookie, "Origin: http://3.1.2.3:8788", door=SHARED, host="3.1.2.3:8788")
+    assert "another origin" in judged(
+        cookie, "Origin: http://3.1.2.3:8788", door=SHARED, host="3.1.2.3:8788"
+    )
     assert "; Secure\r\n" in judged(door=SHARED, target=f"/status?terradask-token={SHARED.token}")
 
 
@@ -107,14 +130,26 @@ def test_doors_differ_and_show_no_token():
 
 
 def test_the_dashboard_never_sees_the_cookie_and_gets_one_request_a_connection():
-    request = parse_request(head(f"Cookie: a=b; {HERE.cookie}={HERE.token}; c=d", "Connection: keep-alive", "X: é", target="/s?a=1&b"))
+    request = parse_request(
+        head(
+            f"Cookie: a=b; {HERE.cookie}={HERE.token}; c=d",
+            "Connection: keep-alive",
+            "X: é",
+            target="/s?a=1&b",
+        )
+    )
     assert request.forwarded(without_cookie=HERE.cookie) == (
-        "GET /s?a=1&b HTTP/1.1\r\nHost: 127.0.0.1:4711\r\nCookie: a=b; c=d\r\nX: é\r\nConnection: close\r\n\r\n".encode("latin-1")
+        (
+            "GET /s?a=1&b HTTP/1.1\r\nHost: 127.0.0.1:4711\r\nCookie: a=b; c=d\r\nX: "
+            "é\r\nConnection: "
+            "close\r\n\r\n"
+        ).encode("latin-1")
     )
     socket = parse_request(head(COOKIE, "Connection: keep-alive, Upgrade", "Upgrade: websocket"))
     assert socket.is_upgrade
     assert socket.forwarded(without_cookie=HERE.cookie) == (
-        b"GET /status HTTP/1.1\r\nHost: 127.0.0.1:4711\r\nConnection: keep-alive, Upgrade\r\nUpgrade: websocket\r\n\r\n"
+        b"GET /status HTTP/1.1\r\nHost: 127.0.0.1:4711\r\nConnection: keep-alive, "
+        b"Upgrade\r\nUpgrade: websocket\r\n\r\n"
     )
 
 

@@ -11,7 +11,9 @@ import pytest
 from terradask._instance_types.model import Gpus, InstanceType, parse_name, read_type, read_types
 
 # Recorded of DescribeInstanceTypes in us-east-1, shortened to the members that are read.
-DESCRIBED: list[dict[str, Any]] = json.loads((Path(__file__).parent / "data/instance_types.json").read_text())
+DESCRIBED: list[dict[str, Any]] = json.loads(
+    (Path(__file__).parent / "data/instance_types.json").read_text()
+)
 
 
 @pytest.mark.parametrize(
@@ -44,14 +46,29 @@ def test_names_are_read_by_awss_conventions(name: str, parts: tuple[object, ...]
 
 def test_a_type_knows_the_parts_of_its_name() -> None:
     one = InstanceType("m7i-flex.large", 2, 8192, "x86_64")
-    assert (one.family, one.size, one.series, one.generation, one.attributes, one.variant) == ("m7i-flex", "large", "m", 7, "i", "flex")
+    assert (one.family, one.size, one.series, one.generation, one.attributes, one.variant) == (
+        "m7i-flex",
+        "large",
+        "m",
+        7,
+        "i",
+        "flex",
+    )
     assert one.memory_gib == 8
 
 
 def test_types_are_read_as_aws_describes_them() -> None:
     types = read_types(DESCRIBED)
     assert types["m6i.xlarge"] == InstanceType(
-        "m6i.xlarge", 4, 16384, "x86_64", "Up to 12.5 Gigabit", current_generation=False, spot=True, on_demand=True, cluster_placement=False
+        "m6i.xlarge",
+        4,
+        16384,
+        "x86_64",
+        "Up to 12.5 Gigabit",
+        current_generation=False,
+        spot=True,
+        on_demand=True,
+        cluster_placement=False,
     )
     assert types["i3.large"].local_disk_gb == 475
     assert types["c7g.large"].architecture == "arm64"
@@ -62,7 +79,9 @@ def test_types_are_read_as_aws_describes_them() -> None:
 
 
 def test_types_without_linux_are_left_out() -> None:
-    assert {one["InstanceType"] for one in DESCRIBED} - read_types(DESCRIBED).keys() == {"mac1.metal"}
+    assert {one["InstanceType"] for one in DESCRIBED} - read_types(DESCRIBED).keys() == {
+        "mac1.metal"
+    }
 
 
 def test_gpus_are_devices_each_with_its_own_memory() -> None:
@@ -82,8 +101,19 @@ def test_what_aws_leaves_out_is_not_there() -> None:
         "ProcessorInfo": {"SupportedArchitectures": ["arm64"]},
     }
     one = read_type(least)
-    assert one == InstanceType("z9.huge", 2, 512, "arm64", current_generation=False, spot=False, on_demand=False, cluster_placement=False)
-    placed = read_type({**least, "PlacementGroupInfo": {"SupportedStrategies": ["cluster", "partition", "spread"]}})
+    assert one == InstanceType(
+        "z9.huge",
+        2,
+        512,
+        "arm64",
+        current_generation=False,
+        spot=False,
+        on_demand=False,
+        cluster_placement=False,
+    )
+    placed = read_type(
+        {**least, "PlacementGroupInfo": {"SupportedStrategies": ["cluster", "partition", "spread"]}}
+    )
     assert placed is not None
     assert placed.cluster_placement
     assert read_type({**least, "ProcessorInfo": {}}) is None

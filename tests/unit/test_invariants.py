@@ -21,7 +21,11 @@ def event(at, action, **more):
         ([event(10.0, "add-worker"), event(20.3, "remove-worker")], 20.0, False),
         # It was gone from the scheduler before.
         ([event(10.0, "add-worker"), event(12.0, "remove-worker")], 20.0, True),
-        ([event(10.0, "add-worker"), event(12.0, "remove-worker"), event(14.0, "add-worker")], 20.0, False),
+        (
+            [event(10.0, "add-worker"), event(12.0, "remove-worker"), event(14.0, "add-worker")],
+            20.0,
+            False,
+        ),
         # It had only just come.
         ([event(19.5, "add-worker")], 20.0, True),
     ],

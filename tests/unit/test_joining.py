@@ -10,11 +10,22 @@ from terradask.errors import WorkersMissing
 
 
 def report(instance_id, state, *, role="worker", history=()):
-    return HostReport(instance_id, role, "workers", state, None, "2026-11-20T05:15:00Z", "r1", history=history)
+    return HostReport(
+        instance_id, role, "workers", state, None, "2026-11-20T05:15:00Z", "r1", history=history
+    )
 
 
 def check(wanted, reports, *, joined=(), plan=(), late=False, why=None):
-    check_joining("etl", wanted, reports, joined=set(joined), plan=set(plan), waited_seconds=9, late=late, why=why)
+    check_joining(
+        "etl",
+        wanted,
+        reports,
+        joined=set(joined),
+        plan=set(plan),
+        waited_seconds=9,
+        late=late,
+        why=why,
+    )
 
 
 def test_in_time_it_goes_on():
@@ -32,7 +43,11 @@ def test_when_all_that_were_waited_for_failed_it_ends_early():
 
 
 def test_when_the_time_is_up_every_missing_host_is_told():
-    reports = [report("i-1", "booting"), report("i-2", "left"), report("i-9", "failed", role="scheduler")]
+    reports = [
+        report("i-1", "booting"),
+        report("i-2", "left"),
+        report("i-9", "failed", role="scheduler"),
+    ]
     with pytest.raises(WorkersMissing) as caught:
         check(2, reports, plan=["i-1", "pending-1"], late=True)
     text = str(caught.value)
@@ -51,7 +66,14 @@ def test_waiting_for_more_than_it_is_scaled_to_says_so():
 
 def test_who_is_late_is_told_why_aws_launches_no_more():
     with pytest.raises(WorkersMissing, match="AWS launches 1 of 2 workers"):
-        check(2, [], joined=["i-1"], plan=["i-1", "pending-1"], late=True, why="AWS launches 1 of 2 workers, and no more.")
+        check(
+            2,
+            [],
+            joined=["i-1"],
+            plan=["i-1", "pending-1"],
+            late=True,
+            why="AWS launches 1 of 2 workers, and no more.",
+        )
 
 
 def test_a_group_that_was_given_up_is_told():

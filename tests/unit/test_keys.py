@@ -1,4 +1,6 @@
-"""The keys of a run: one authority, a bundle for each role, what each may do, and that nothing shows them."""
+"""The keys of a run: one authority, a bundle for each role, what each may do, and that nothing
+shows them.
+"""
 
 import datetime
 import json
@@ -105,7 +107,11 @@ def test_certificates_live_thirty_days_and_tolerate_clock_skew(keys):
 
 def test_usages_by_role(keys):
     def usages(bundle):
-        return set(_certificate(bundle.cert).extensions.get_extension_for_class(x509.ExtendedKeyUsage).value)
+        return set(
+            _certificate(bundle.cert)
+            .extensions.get_extension_for_class(x509.ExtendedKeyUsage)
+            .value
+        )
 
     both = {ExtendedKeyUsageOID.SERVER_AUTH, ExtendedKeyUsageOID.CLIENT_AUTH}
     assert usages(keys.scheduler) == usages(keys.worker) == both
@@ -118,7 +124,9 @@ def test_a_document_comes_back_whole_and_a_repr_shows_nothing(keys):
 
 
 def test_the_clients_security_demands_encryption_and_tls_1_3(keys):
-    with dask.config.set({"distributed.comm.tls.max-version": 1.2, "distributed.comm.require-encryption": False}):
+    with dask.config.set(
+        {"distributed.comm.tls.max-version": 1.2, "distributed.comm.require-encryption": False}
+    ):
         security = keys.client_security()
     assert security.require_encryption
     context = security.get_connection_args("client")["ssl_context"]
@@ -140,8 +148,14 @@ def test_a_long_name_still_gets_certificates():
 @pytest.mark.parametrize("lifetime_seconds", [5400, 60 * 86_400])
 def test_a_run_is_over_before_its_certificates_are_and_after_thirty_days_at_most(lifetime_seconds):
     started = datetime.datetime.now(datetime.UTC)
-    limits = Limits.of_policy(LifetimePolicy(max_lifetime_seconds=lifetime_seconds), utc_text(started))
+    limits = Limits.of_policy(
+        LifetimePolicy(max_lifetime_seconds=lifetime_seconds), utc_text(started)
+    )
     keys = make_keys("etl", "run", lifetime_days=lifetime_seconds / 86_400)
     for pem in (keys.ca, keys.scheduler.cert, keys.worker.cert, keys.client.cert):
-        assert limits.ends_at <= _certificate(pem).not_valid_after_utc <= started + datetime.timedelta(days=30, minutes=1)
+        assert (
+            limits.ends_at
+            <= _certificate(pem).not_valid_after_utc
+            <= started + datetime.timedelta(days=30, minutes=1)
+        )
     assert lifetime_end_reason(limits, _certificate(keys.ca).not_valid_after_utc) is not None

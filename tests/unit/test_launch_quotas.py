@@ -26,16 +26,27 @@ from .quota_facts import TYPES, FakeAws
 STANDARD, SPOT, GPU = "L-1216C47A", "L-34B43A08", "L-DB2E81BA"
 QUOTAS = {
     quota.code: quota
-    for quota in (vcpu_quota("m6i.xlarge"), vcpu_quota("m6i.xlarge", "spot"), vcpu_quota("g5.2xlarge"))
+    for quota in (
+        vcpu_quota("m6i.xlarge"),
+        vcpu_quota("m6i.xlarge", "spot"),
+        vcpu_quota("g5.2xlarge"),
+    )
     if quota is not None
 }
 LOCK = ClusterLock(
-    account="123456789012", zone="us-east-1a", scheduler_instance_types=["m6i.xlarge"], worker_instance_types=["m6i.8xlarge", "m6i.xlarge"]
+    account="123456789012",
+    zone="us-east-1a",
+    scheduler_instance_types=["m6i.xlarge"],
+    worker_instance_types=["m6i.8xlarge", "m6i.xlarge"],
 )
 
 
-def hosts(group: str, number: int, *markets: str, types: tuple[str, ...] = ("m6i.xlarge",)) -> Hosts:
-    return Hosts(group, number, tuple(Source(market, types) for market in markets or ("on-demand",)))
+def hosts(
+    group: str, number: int, *markets: str, types: tuple[str, ...] = ("m6i.xlarge",)
+) -> Hosts:
+    return Hosts(
+        group, number, tuple(Source(market, types) for market in markets or ("on-demand",))
+    )
 
 
 SCHEDULER = hosts(SCHEDULER_GROUP, 1)
@@ -55,7 +66,7 @@ def fits(found: list[Any]) -> dict[str, int]:
     return {short.hosts.group: short.fits for short in found}
 
 
-# ---- what there is room for -------------------------------------------------------------------------------------------
+# ---- what there is room for ----------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -72,13 +83,33 @@ def fits(found: list[Any]) -> dict[str, int]:
         ([hosts("workers", 16, "spot")], allowance(standard=4, spot=64), {}),
         ([hosts("workers", 17, "spot")], allowance(standard=400, spot=64), {"workers": 16}),
         ([hosts("workers", 17, "spot", "on-demand")], allowance(standard=8, spot=64), {}),
-        ([hosts("workers", 18, "spot", "on-demand")], allowance(standard=8, spot=64), {"workers": 17}),
+        (
+            [hosts("workers", 18, "spot", "on-demand")],
+            allowance(standard=8, spot=64),
+            {"workers": 17},
+        ),
         # Who may be anywhere leaves the room that others have nowhere else.
-        ([hosts("any", 4, "on-demand", "spot"), hosts("workers", 3)], allowance(standard=16, spot=16), {}),
+        (
+            [hosts("any", 4, "on-demand", "spot"), hosts("workers", 3)],
+            allowance(standard=16, spot=16),
+            {},
+        ),
         # So do types of several families.
-        ([hosts("workers", 6, types=("m6i.xlarge", "g5.2xlarge"))], allowance(standard=20, gpu=16), {}),
-        ([hosts("workers", 7, types=("m6i.xlarge", "g5.2xlarge"))], allowance(standard=20, gpu=16), {"workers": 6}),
-        ([hosts("workers", 9), hosts("gpu", 3, types=("g5.2xlarge",))], allowance(standard=36, gpu=16), {"workers": 8, "gpu": 2}),
+        (
+            [hosts("workers", 6, types=("m6i.xlarge", "g5.2xlarge"))],
+            allowance(standard=20, gpu=16),
+            {},
+        ),
+        (
+            [hosts("workers", 7, types=("m6i.xlarge", "g5.2xlarge"))],
+            allowance(standard=20, gpu=16),
+            {"workers": 6},
+        ),
+        (
+            [hosts("workers", 9), hosts("gpu", 3, types=("g5.2xlarge",))],
+            allowance(standard=36, gpu=16),
+            {"workers": 8, "gpu": 2},
+        ),
         # Nothing is certain of a family, or a limit, that nobody knows.
         ([hosts("workers", 99, types=("m6i.xlarge", "q9.xlarge"))], allowance(standard=64), {}),
         ([hosts("workers", 99, "spot")], allowance(standard=64), {}),
@@ -93,26 +124,52 @@ def test_a_refusal_says_what_is_there_what_is_needed_and_how_to_get_more() -> No
     error = refusal("etl", shortages([SCHEDULER, hosts("workers", 100)], given), given)
     assert (error.exit_code, error.cluster, error.largest) == (8, "etl", {"workers": 13})
     (quota,) = error.quotas
-    assert (quota["service"], quota["code"], quota["limit"], quota["in_use"], quota["needed"]) == ("ec2", STANDARD, 64, 8, 404)
+    assert (quota["service"], quota["code"], quota["limit"], quota["in_use"], quota["needed"]) == (
+        "ec2",
+        STANDARD,
+        64,
+        8,
+        404,
+    )
     text = str(pickle.loads(pickle.dumps(error)))
     assert "at most 13 of workers" in text
-    assert "Running On-Demand Standard (A, C, D, H, I, M, R, T, Z) instances (vCPUs), L-1216C47A, is 64, 8 of them in use" in text
+    assert (
+        "Running On-Demand Standard (A, C, D, H, I, M, R, T, Z) instances (vCPUs), L-1216C47A, is "
+        "64, 8 of them in use"
+    ) in text
     assert "needed are 404, 4 for each m6i.xlarge" in text
-    assert "--region us-east-1 --service-code ec2 --quota-code L-1216C47A --desired-value 412" in text
+    assert (
+        "--region us-east-1 --service-code ec2 --quota-code L-1216C47A --desired-value 412" in text
+    )
 
 
-# ---- what is launched -------------------------------------------------------------------------------------------------
+# ---- what is launched ----------------------------------------------------------------------------
 
 
 def test_settings_say_what_a_cluster_starts_with_and_what_it_may_grow_to() -> None:
     lock = LOCK.model_copy(update={"group_instance_types": {"gpu": ["g5.2xlarge"]}})
-    groups = {"gpu": {"vm_types": ["g5.2xlarge"], "n_workers": 2, "spot_policy": "spot_with_fallback"}}
-    launch = planned_launch("etl", ClusterSettings.model_validate({"max_workers": 3, "worker_groups": groups}), lock)
-    assert {each.group: each.number for each in launch.at_start} == {"scheduler": 1, "workers": 3, "gpu": 2}
-    assert {each.group: each.number for each in launch.at_most} == {"scheduler": 1, "workers": 3, "gpu": 20}
+    groups = {
+        "gpu": {"vm_types": ["g5.2xlarge"], "n_workers": 2, "spot_policy": "spot_with_fallback"}
+    }
+    launch = planned_launch(
+        "etl", ClusterSettings.model_validate({"max_workers": 3, "worker_groups": groups}), lock
+    )
+    assert {each.group: each.number for each in launch.at_start} == {
+        "scheduler": 1,
+        "workers": 3,
+        "gpu": 2,
+    }
+    assert {each.group: each.number for each in launch.at_most} == {
+        "scheduler": 1,
+        "workers": 3,
+        "gpu": 20,
+    }
     (gpu,) = (each for each in launch.at_start if each.group == "gpu")
     assert gpu.sources == (Source("spot", ("g5.2xlarge",)), Source("on-demand", ("g5.2xlarge",)))
-    assert {each.group: each.number for each in planned_launch("etl", ClusterSettings(n_workers=7), LOCK).at_start}["workers"] == 7
+    assert {
+        each.group: each.number
+        for each in planned_launch("etl", ClusterSettings(n_workers=7), LOCK).at_start
+    }["workers"] == 7
 
 
 def deployed(cluster: ClusterSettings) -> Descriptor:
@@ -127,15 +184,27 @@ def deployed(cluster: ClusterSettings) -> Descriptor:
         for group in groups_of(cluster, LOCK)
     }
     lock = LOCK.model_dump(mode="json")
-    return Descriptor("default", "etl", "us-east-1", "bucket", "us-east-1a", entries, "secret", cluster.model_dump(mode="json"), lock)
+    return Descriptor(
+        "default",
+        "etl",
+        "us-east-1",
+        "bucket",
+        "us-east-1a",
+        entries,
+        "secret",
+        cluster.model_dump(mode="json"),
+        lock,
+    )
 
 
 def test_a_deployed_cluster_launches_what_was_planned() -> None:
     cluster = ClusterSettings(n_workers=7, spot_policy="spot_with_fallback")
-    assert deployed_launch(deployed(cluster), {"workers": 7}) == planned_launch("etl", cluster, LOCK)
+    assert deployed_launch(deployed(cluster), {"workers": 7}) == planned_launch(
+        "etl", cluster, LOCK
+    )
 
 
-# ---- asking AWS -------------------------------------------------------------------------------------------------------
+# ---- asking AWS ----------------------------------------------------------------------------------
 
 
 def instance(instance_type: str, **tags: str) -> dict[str, Any]:
@@ -145,9 +214,19 @@ def instance(instance_type: str, **tags: str) -> dict[str, Any]:
 
 RUNNING = {
     "Reservations": [
-        {"Instances": [instance("m6i.8xlarge"), instance("m6i.xlarge", workspace="default", cluster="other")]},
+        {
+            "Instances": [
+                instance("m6i.8xlarge"),
+                instance("m6i.xlarge", workspace="default", cluster="other"),
+            ]
+        },
         # The cluster's own, which isn't in its own way.
-        {"Instances": [instance("m6i.8xlarge", workspace="default", cluster="etl"), instance("g5.2xlarge")]},
+        {
+            "Instances": [
+                instance("m6i.8xlarge", workspace="default", cluster="etl"),
+                instance("g5.2xlarge"),
+            ]
+        },
     ]
 }
 
@@ -159,8 +238,16 @@ def check(cluster: ClusterSettings, limit: int) -> LaunchCheck:
 
 def test_a_plan_is_refused_for_what_never_starts_and_a_launch_for_what_doesnt_now() -> None:
     cluster, told = ClusterSettings(n_workers=5, max_workers=5), list[str]()
-    for limit, planned, launched in ((60, True, True), (59, True, False), (24, True, False), (23, False, False)):
-        for before, allowed in ((LaunchCheck.before_plan, planned), (LaunchCheck.before_launch, launched)):
+    for limit, planned, launched in (
+        (60, True, True),
+        (59, True, False),
+        (24, True, False),
+        (23, False, False),
+    ):
+        for before, allowed in (
+            (LaunchCheck.before_plan, planned),
+            (LaunchCheck.before_launch, launched),
+        ):
             told.clear()
             if allowed:
                 before(check(cluster, limit), told.append)
@@ -169,7 +256,10 @@ def test_a_plan_is_refused_for_what_never_starts_and_a_launch_for_what_doesnt_no
                 before(check(cluster, limit), told.append)
             (quota,) = error.value.quotas
             # What others have is no reason against a plan.
-            assert (quota["in_use"], quota["needed"]) == (0 if before is LaunchCheck.before_plan else 36, 24)
+            assert (quota["in_use"], quota["needed"]) == (
+                0 if before is LaunchCheck.before_plan else 36,
+                24,
+            )
     LaunchCheck.before_plan(check(cluster, 59), told.append)
     assert len(told) == 1
     assert "etl: starting it now would find no room" in told[0]
@@ -192,21 +282,35 @@ def test_without_the_right_nothing_is_refused_and_the_right_is_named() -> None:
 
     aws: Any = Refusing(limits={})
     told: list[str] = []
-    LaunchCheck(aws, planned_launch("etl", ClusterSettings(n_workers=100), LOCK), workspace="default").before_launch(told.append)
-    assert told == ["etl: AWS's quotas of vCPUs are not looked at: this caller lacks servicequotas:GetServiceQuota"]
+    LaunchCheck(
+        aws, planned_launch("etl", ClusterSettings(n_workers=100), LOCK), workspace="default"
+    ).before_launch(told.append)
+    assert told == [
+        (
+            "etl: AWS's quotas of vCPUs are not looked at: this caller lacks "
+            "servicequotas:GetServiceQuota"
+        )
+    ]
 
 
 def test_a_plan_waits_only_so_long() -> None:
     done = threading.Event()
-    aws: Any = FakeAws(limits={STANDARD: 1}, describe_instances=lambda **_: done.wait(HANG_SECONDS) and RUNNING)
+    aws: Any = FakeAws(
+        limits={STANDARD: 1}, describe_instances=lambda **_: done.wait(HANG_SECONDS) and RUNNING
+    )
     told: list[str] = []
-    check = LaunchCheck(aws, planned_launch("etl", ClusterSettings(), LOCK), workspace="default", patience_seconds=0.05)
+    check = LaunchCheck(
+        aws,
+        planned_launch("etl", ClusterSettings(), LOCK),
+        workspace="default",
+        patience_seconds=0.05,
+    )
     check.before_launch(told.append)
     done.set()
     assert told == ["etl: AWS's quotas of vCPUs are not looked at: AWS doesn't answer"]
 
 
-# ---- scaling ----------------------------------------------------------------------------------------------------------
+# ---- scaling -------------------------------------------------------------------------------------
 
 
 def test_scaling_beyond_a_quota_warns_without_waiting_and_asks_once() -> None:

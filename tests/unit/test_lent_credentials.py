@@ -31,9 +31,13 @@ def test_other_credentials_are_refused_and_not_shown():
     assert "hunter2" not in str(caught.value)
 
 
-@pytest.mark.parametrize(("minutes", "after_minutes"), [(720, 360), (60, 30), (15, 7.5), (1, 1), (-5, 1)])
+@pytest.mark.parametrize(
+    ("minutes", "after_minutes"), [(720, 360), (60, 30), (15, 7.5), (1, 1), (-5, 1)]
+)
 def test_they_are_sent_anew_after_half_of_their_time(minutes, after_minutes):
-    assert next_refresh(NOON + datetime.timedelta(minutes=minutes), NOON) == NOON + datetime.timedelta(minutes=after_minutes)
+    assert next_refresh(
+        NOON + datetime.timedelta(minutes=minutes), NOON
+    ) == NOON + datetime.timedelta(minutes=after_minutes)
 
 
 def test_their_repr_and_their_document():
@@ -60,7 +64,9 @@ def test_where_aws_gives_no_session_the_error_names_the_other_way(monkeypatch):
     monkeypatch.delenv("AWS_SESSION_TOKEN", raising=False)
     aws = OneAws("us-east-1")
     with Stubber(aws.client("sts")) as stub:
-        stub.add_client_error("get_session_token", "AccessDenied", "refused by a service control policy", 403)
+        stub.add_client_error(
+            "get_session_token", "AccessDenied", "refused by a service control policy", 403
+        )
         with pytest.raises(AccessDenied, match="GetSessionToken") as caught:
             lend(aws, None)
     aws.client("sts").close()

@@ -1,4 +1,6 @@
-"""What settings and arguments say of a run's life, as it travels in ``run.json``, and what is said of a run that is over."""
+"""What settings and arguments say of a run's life, as it travels in ``run.json``, and what is said
+of a run that is over.
+"""
 
 import datetime
 import json
@@ -9,7 +11,14 @@ import pytest
 from terradask import Cluster
 from terradask._dask.provision import Provisioner
 from terradask._dask.request import Request
-from terradask._deployments.documents import Ended, LifetimePolicy, Run, SchedulerAddress, read_address, read_run
+from terradask._deployments.documents import (
+    Ended,
+    LifetimePolicy,
+    Run,
+    SchedulerAddress,
+    read_address,
+    read_run,
+)
 from terradask._deployments.ended import SILENT, over
 from terradask._deployments.lifetime import lifetime_policy, parse_duration
 from terradask.errors import ClusterEnded, ClusterStopped, InvalidInput
@@ -18,22 +27,41 @@ from terradask_stacks.settings import ClusterSettings, Settings
 from terradask_stacks.settings.life import MOST_LIFETIME_SECONDS
 
 RUN = Run("r1", "2026-11-20T05:15:00Z", "arn", "v1", "3.11", {}, 2)
-SCHEDULER = SchedulerAddress("r1", "i-1", 1, "tls://10.0.0.1:8786", None, 8787, "3.11", {}, Ended("2026-11-20T06:15:00Z", "idle for ever"))
+SCHEDULER = SchedulerAddress(
+    "r1",
+    "i-1",
+    1,
+    "tls://10.0.0.1:8786",
+    None,
+    8787,
+    "3.11",
+    {},
+    Ended("2026-11-20T06:15:00Z", "idle for ever"),
+)
 
 
 @pytest.mark.parametrize(
     ("given", "seconds"),
     [
-        (None, None), (False, False), ("20 minutes", 1200), ("30s", 30), ("90", 90), (5, 5), (0.5, 0.5),
+        (None, None),
+        (False, False),
+        ("20 minutes", 1200),
+        ("30s", 30),
+        ("90", 90),
+        (5, 5),
+        (0.5, 0.5),
         (datetime.timedelta(hours=2), 7200),
     ],
-)  # fmt: skip
+)
 def test_durations(given, seconds):
     assert parse_duration("idle_timeout", given) == seconds
     assert (parse_duration("idle_timeout", given) is False) is (given is False)
 
 
-@pytest.mark.parametrize("given", [True, 0, -1, "0 minutes", "soon", "-1h", "20 parsecs", "", float("nan"), float("inf"), [], {}])
+@pytest.mark.parametrize(
+    "given",
+    [True, 0, -1, "0 minutes", "soon", "-1h", "20 parsecs", "", float("nan"), float("inf"), [], {}],
+)
 def test_what_is_no_duration_is_refused_before_anything_is_made(given):
     for argument in ("idle_timeout", "no_client_timeout", "max_lifetime"):
         with pytest.raises(InvalidInput, match=argument):
@@ -58,7 +86,13 @@ def test_settings_are_seconds_or_false(value):
         ({}, False, 1200, True, None),
         ({}, True, 1200, True, 120),
         ({"idle_timeout_seconds": 60, "no_client_timeout_seconds": 30}, False, 60, False, 30),
-        ({"idle_timeout_seconds": False, "no_client_timeout_seconds": False}, True, None, False, None),
+        (
+            {"idle_timeout_seconds": False, "no_client_timeout_seconds": False},
+            True,
+            None,
+            False,
+            None,
+        ),
     ],
 )
 def test_what_settings_mean_for_a_run(settings, closes, idle, yields, no_client):
@@ -71,12 +105,16 @@ def test_a_run_tells_its_life_and_older_ones_have_none():
     life = lifetime_policy({}, closes_with_client=True, destroyed_after=True)
     document = json.loads(json.dumps(Run(**{**vars(RUN), "life": life}).to_document()))
     assert read_run(document).life == life
-    assert read_run({**document, "life": {**document["life"], "of_a_later_version": 1}}).life == life
+    assert (
+        read_run({**document, "life": {**document["life"], "of_a_later_version": 1}}).life == life
+    )
     assert read_run({k: v for k, v in document.items() if k != "life"}).life is None
     assert Limits.of_policy(read_run(document).life).no_client_seconds == 120
     # Hosts that are told nothing go by what the settings go by.
     assert Limits().idle_seconds == Limits.of_policy(read_run(document).life).idle_seconds
-    assert read_address({"format": 1, **vars(SCHEDULER), "ended": vars(SCHEDULER.ended)}) == SCHEDULER
+    assert (
+        read_address({"format": 1, **vars(SCHEDULER), "ended": vars(SCHEDULER.ended)}) == SCHEDULER
+    )
 
 
 @pytest.mark.parametrize(
@@ -90,11 +128,15 @@ def test_a_run_tells_its_life_and_older_ones_have_none():
         (None, "started", False, 120, False),
     ],
 )
-def test_a_cluster_that_was_made_to_close_with_its_client_goes_with_it(closes, origin, declared, no_client, destroyed):
+def test_a_cluster_that_was_made_to_close_with_its_client_goes_with_it(
+    closes, origin, declared, no_client, destroyed
+):
     settings = Settings(clusters={"etl": {}} if declared else {})
     provisioner = Provisioner(Request("etl", shutdown_on_close=closes), lambda event: None)
     provisioner._origin = origin
-    life = provisioner._life(settings.cluster.model_dump(mode="json"), SimpleNamespace(settings=settings))
+    life = provisioner._life(
+        settings.cluster.model_dump(mode="json"), SimpleNamespace(settings=settings)
+    )
     assert (life.no_client_timeout_seconds, life.destroyed_after) == (no_client, destroyed)
 
 
@@ -104,7 +146,11 @@ def test_what_is_said_of_a_run_that_is_over():
     assert (ended.reason, ended.at, ended.exit_code) == ("idle for ever", "2026-11-20T06:15:00Z", 6)
     for part in ("'etl' has ended by itself", "idle for ever", "terradask start etl"):
         assert part in str(ended)
-    for nothing in (None, SchedulerAddress(**{**vars(SCHEDULER), "ended": None}), SchedulerAddress(**{**vars(SCHEDULER), "run_id": "r0"})):
+    for nothing in (
+        None,
+        SchedulerAddress(**{**vars(SCHEDULER), "ended": None}),
+        SchedulerAddress(**{**vars(SCHEDULER), "run_id": "r0"}),
+    ):
         silent = over("etl", None, RUN, nothing)
         assert isinstance(silent, ClusterEnded)
         assert (silent.reason, silent.at) == (SILENT, None)

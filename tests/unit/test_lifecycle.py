@@ -1,4 +1,6 @@
-"""Opening and leaving a cluster: what fails is taken back, what is left is ended as it is to be, and the first error is told."""
+"""Opening and leaving a cluster: what fails is taken back, what is left is ended as it is to be,
+and the first error is told.
+"""
 
 import asyncio
 import os
@@ -25,7 +27,9 @@ from ..waiting import HANG_SECONDS, eventually_async
 
 
 class Deployed:
-    """A cluster that was made here, and what is done to it; its run is the client's unless it is said otherwise."""
+    """A cluster that was made here, and what is done to it; its run is the client's unless it is
+    said otherwise.
+    """
 
     def __init__(self):
         self.done = []
@@ -66,7 +70,12 @@ class CancellableProvisioner:
                 raise InterruptedError("cancelled")
             time.sleep(0.01)
         attachment = SimpleNamespace(run=SimpleNamespace(run_id="r1"))
-        return SimpleNamespace(workspace=self._deployed, deployment=self._deployed, attachment=attachment, origin="created")
+        return SimpleNamespace(
+            workspace=self._deployed,
+            deployment=self._deployed,
+            attachment=attachment,
+            origin="created",
+        )
 
     def cancel(self):
         self.cancelled = True
@@ -86,7 +95,13 @@ class Opened:
         self.provisioner = CancellableProvisioner(self.deployed, waits=waits)
         self.quiet = []
         request = Request("etl", shutdown_on_close=shutdown_on_close)
-        self.lifecycle = Lifecycle(request, self.provisioner, self.health, self.threads, on_exit=lambda: self.quiet.append(True))
+        self.lifecycle = Lifecycle(
+            request,
+            self.provisioner,
+            self.health,
+            self.threads,
+            on_exit=lambda: self.quiet.append(True),
+        )
 
     async def attach(self, provisioned):
         self.health.status = Status.running
@@ -270,7 +285,9 @@ def test_an_object_that_left_its_cluster_running_says_that_it_cannot_shut_it_dow
         await opened.open()
         await opened.close()
         for _ in range(2):
-            with pytest.raises(ClusterClosed, match=re.escape("Cluster.from_name('etl').shutdown()")):
+            with pytest.raises(
+                ClusterClosed, match=re.escape("Cluster.from_name('etl').shutdown()")
+            ):
                 opened.lifecycle.shutdown()
         assert opened.deployed.done == []
 

@@ -1,4 +1,6 @@
-"""All polling of a client shares two looks a second: in turn, whoever looks, and behind what somebody asks for himself."""
+"""All polling of a client shares two looks a second: in turn, whoever looks, and behind what
+somebody asks for himself.
+"""
 
 import asyncio
 import threading
@@ -62,12 +64,17 @@ def test_what_somebody_asks_for_himself_makes_polling_wait(clock: Clock) -> None
     assert limiter.wait_seconds(place) == 0
 
 
-#: For each look: after how many seconds somebody asks for it, how long the call is on its way to AWS, and how long the answer is.
-asked = st.lists(st.tuples(st.floats(0, 3), st.floats(0, 0.7), st.floats(0, 0.7)), min_size=1, max_size=40)
+#: For each look: after how many seconds somebody asks for it, how long the call is on its way to
+#: AWS, and how long the answer is.
+asked = st.lists(
+    st.tuples(st.floats(0, 3), st.floats(0, 0.7), st.floats(0, 0.7)), min_size=1, max_size=40
+)
 
 
 @given(asked)
-def test_aws_never_sees_three_looks_within_a_second(times: list[tuple[float, float, float]]) -> None:
+def test_aws_never_sees_three_looks_within_a_second(
+    times: list[tuple[float, float, float]],
+) -> None:
     clock = Clock()
     limiter = RateLimiter(clock=clock)
     arrived = []

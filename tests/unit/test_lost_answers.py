@@ -1,4 +1,6 @@
-"""A conditional write whose answer was lost: the SDK repeats it, and S3 refuses because of what its first attempt wrote."""
+"""A conditional write whose answer was lost: the SDK repeats it, and S3 refuses because of what its
+first attempt wrote.
+"""
 
 from __future__ import annotations
 
@@ -72,11 +74,15 @@ def test_a_lock_that_was_taken_is_ones_own(aws: Aws, tmp_path: Path) -> None:
     assert place.lock() is None
 
 
-def test_only_the_lock_that_was_looked_at_is_broken(aws: Aws, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_only_the_lock_that_was_looked_at_is_broken(
+    aws: Aws, monkeypatch: pytest.MonkeyPatch
+) -> None:
     place, client = S3Backend(aws, BUCKET, "workspaces/default/network.tfstate"), aws.client("s3")
 
     def take(lock_id: str) -> None:
-        client.put_object(Bucket=BUCKET, Key=f"{place.key}.tflock", Body=f'{{"ID": "{lock_id}"}}'.encode())
+        client.put_object(
+            Bucket=BUCKET, Key=f"{place.key}.tflock", Body=f'{{"ID": "{lock_id}"}}'.encode()
+        )
 
     def held() -> str | None:
         lock = place.lock()

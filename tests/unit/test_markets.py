@@ -1,4 +1,6 @@
-"""Workers spread over a spot and an on-demand group: numbers, what is owed, and the client's half of a fallback."""
+"""Workers spread over a spot and an on-demand group: numbers, what is owed, and the client's half
+of a fallback.
+"""
 
 import asyncio
 import datetime
@@ -15,7 +17,14 @@ from terradask._aws.launch_problem import LaunchProblem
 from terradask._aws.rate_limit import RateLimiter
 from terradask._dask.workers import Workers
 from terradask._deployments import pending_launches as delivery_module
-from terradask._deployments.markets import PendingGroups, dearest_first, grown, lacking, moved_on, without_missing
+from terradask._deployments.markets import (
+    PendingGroups,
+    dearest_first,
+    grown,
+    lacking,
+    moved_on,
+    without_missing,
+)
 from terradask._deployments.pending_launches import PendingLaunches
 
 NAMES = ("workers-spot", "workers")
@@ -24,7 +33,9 @@ START = datetime.datetime(2026, 11, 20, tzinfo=datetime.UTC)
 
 
 def group(name: str, desired: int, there: int = 0, max_size: int = 100) -> Group:
-    return Group(name, desired, max_size, tuple(Member(f"i-{name}{n}", "InService") for n in range(there)))
+    return Group(
+        name, desired, max_size, tuple(Member(f"i-{name}{n}", "InService") for n in range(there))
+    )
 
 
 pairs = st.tuples(st.integers(0, 100), st.integers(0, 100)).flatmap(
@@ -43,8 +54,12 @@ class TestNumbers:
         assert grown([group("workers-spot", 4), group("workers", 2)], 10) == {"workers-spot": 8}
 
     def test_what_has_failed_lately_is_asked_last(self):
-        assert grown([group("workers-spot", 4), group("workers", 2)], 10, avoided={"workers-spot"}) == {"workers": 6}
-        assert grown([group("workers-spot", 4), group("workers", 2)], 10, avoided=set(NAMES)) == {"workers-spot": 8}
+        assert grown(
+            [group("workers-spot", 4), group("workers", 2)], 10, avoided={"workers-spot"}
+        ) == {"workers": 6}
+        assert grown([group("workers-spot", 4), group("workers", 2)], 10, avoided=set(NAMES)) == {
+            "workers-spot": 8
+        }
 
     @given(pairs, st.integers(0, 100), st.sets(st.sampled_from(NAMES)))
     def test_growing_reaches_the_number_within_the_limits(self, groups, more, avoided):
@@ -75,7 +90,12 @@ class TestNumbers:
         groups = [group("workers-spot", 2, 2), group("workers", 2, 2)]
         by_cost = ["i-workers-spot0", "i-workers0", "i-workers-spot1", "i-workers1"]
         idle = {"i-workers-spot0", "i-workers0"}
-        assert dearest_first(by_cost, idle, groups) == ["i-workers0", "i-workers-spot0", "i-workers-spot1", "i-workers1"]
+        assert dearest_first(by_cost, idle, groups) == [
+            "i-workers0",
+            "i-workers-spot0",
+            "i-workers-spot1",
+            "i-workers1",
+        ]
 
 
 class TestDebts:
@@ -99,7 +119,9 @@ class TestDebts:
 
 
 class FakeGroups:
-    """Two groups at an AWS that has so many spot instances, and as many on demand as one likes, unless it is told otherwise."""
+    """Two groups at an AWS that has so many spot instances, and as many on demand as one likes,
+    unless it is told otherwise.
+    """
 
     def __init__(self, spot: int, on_demand: int = 1000) -> None:
         self.has = {"workers-spot": spot, "workers": on_demand}
@@ -117,7 +139,15 @@ class FakeGroups:
 
     def describe(self) -> dict[str, Group]:
         self.calls["describe"] += 1
-        return {name: Group(name, self.desired[name], 100, tuple(Member(i, "InService") for i in self.there[name])) for name in NAMES}
+        return {
+            name: Group(
+                name,
+                self.desired[name],
+                100,
+                tuple(Member(i, "InService") for i in self.there[name]),
+            )
+            for name in NAMES
+        }
 
     def set_desired(self, name: str, n: int) -> None:
         self.calls["set"] += 1
@@ -126,10 +156,16 @@ class FakeGroups:
         self.deliver()
 
     def remove(self, name: str, how, pause) -> None:
-        gone = set(self.there[name]) - set(how.survivors) if isinstance(how, ProtectAndLower) else set(how.instance_ids)
+        gone = (
+            set(self.there[name]) - set(how.survivors)
+            if isinstance(how, ProtectAndLower)
+            else set(how.instance_ids)
+        )
         self.calls["remove"] += 1
         self.there[name] = [i for i in self.there[name] if i not in gone]
-        self.desired[name] = how.desired if isinstance(how, ProtectAndLower) else self.desired[name] - len(gone)
+        self.desired[name] = (
+            how.desired if isinstance(how, ProtectAndLower) else self.desired[name] - len(gone)
+        )
 
     def failures(self, name: str):
         self.calls["failures"] += 1
@@ -148,7 +184,11 @@ class FakeScheduler:
     async def identity(self, n_workers):
         assert n_workers == -1
         described = {
-            f"tls://{n}": {"name": n, "metrics": {"managed_bytes": 8 * (n in self.holding), "task_counts": {}}} for n in self.names
+            f"tls://{n}": {
+                "name": n,
+                "metrics": {"managed_bytes": 8 * (n in self.holding), "task_counts": {}},
+            }
+            for n in self.names
         }
         return {"workers": described}
 
@@ -169,7 +209,9 @@ class Clock:
                 return START + datetime.timedelta(seconds=clock.now)
 
         monkeypatch.setattr(delivery_module, "time", SimpleNamespace(monotonic=lambda: clock.now))
-        monkeypatch.setattr(delivery_module, "datetime", SimpleNamespace(datetime=DateTime, UTC=datetime.UTC))
+        monkeypatch.setattr(
+            delivery_module, "datetime", SimpleNamespace(datetime=DateTime, UTC=datetime.UTC)
+        )
 
 
 @pytest.fixture
@@ -183,7 +225,11 @@ async def call(function, *args):
 
 def workers_on(groups: FakeGroups) -> Workers:
     return Workers(
-        groups, {"workers": NAMES}, PendingLaunches(groups, call, started_at=START, fallback_seconds=60), call, limiter=RateLimiter()
+        groups,
+        {"workers": NAMES},
+        PendingLaunches(groups, call, started_at=START, fallback_seconds=60),
+        call,
+        limiter=RateLimiter(),
     )
 
 
@@ -242,7 +288,9 @@ def test_who_may_not_read_activities_is_served_without_reasons(clock):
 
     def denied(name):
         asked.append(name)
-        raise ClientError({"Error": {"Code": "AccessDenied", "Message": "no"}}, "DescribeScalingActivities")
+        raise ClientError(
+            {"Error": {"Code": "AccessDenied", "Message": "no"}}, "DescribeScalingActivities"
+        )
 
     groups.failures = denied
     workers = workers_on(groups)
@@ -272,7 +320,11 @@ def test_what_nobody_has_is_told_once_no_more_comes(clock):
         clock.now = 8.0
         await watch(workers)
         shortfall = workers.pending_launches.shortfall
-        assert (shortfall.there, shortfall.wanted, sorted(shortfall.problems)) == (3, 5, ["workers", "workers-spot"])
+        assert (shortfall.there, shortfall.wanted, sorted(shortfall.problems)) == (
+            3,
+            5,
+            ["workers", "workers-spot"],
+        )
 
     asyncio.run(main())
 

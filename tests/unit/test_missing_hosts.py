@@ -1,4 +1,6 @@
-"""Reports of missing hosts can be read a few at a time, and are read again only when they have changed."""
+"""Reports of missing hosts can be read a few at a time, and are read again only when they have
+changed.
+"""
 
 from __future__ import annotations
 
@@ -22,9 +24,21 @@ class Objects:
     def read_all(self, names: list[str]) -> list[dict[str, Any] | None]:
         hosts = [name.removeprefix("hosts/").removesuffix(".json") for name in names]
         self.read += hosts
-        fields = {"role": "worker", "group": "workers", "reason": None, "at": "2026-11-20T05:15:00Z"}
+        fields = {
+            "role": "worker",
+            "group": "workers",
+            "reason": None,
+            "at": "2026-11-20T05:15:00Z",
+        }
         return [
-            {"instance_id": host, "state": self.states[host], "run_id": self.run_ids[host], **fields} if host in self.states else None
+            {
+                "instance_id": host,
+                "state": self.states[host],
+                "run_id": self.run_ids[host],
+                **fields,
+            }
+            if host in self.states
+            else None
             for host in hosts
         ]
 

@@ -1,4 +1,6 @@
-"""Objects in a bucket: missing, listed, deleted. Conditional writes whose answer is lost: `test_lost_answers`."""
+"""Objects in a bucket: missing, listed, deleted. Conditional writes whose answer is lost:
+`test_lost_answers`.
+"""
 
 from __future__ import annotations
 
@@ -54,7 +56,9 @@ def test_names_are_under_the_prefix_and_entries_have_etags(aws: Aws) -> None:
     for name in ("hosts/i-1.json", "hosts/i-2.json", "run.json"):
         store.write(name, b"{}")
     assert store.names("hosts/") == ["hosts/i-1.json", "hosts/i-2.json"]
-    assert {name: entry["ETag"] for name, entry in store.entries()}["run.json"] == store.read("run.json").etag  # type: ignore[union-attr]
+    assert {name: entry["ETag"] for name, entry in store.entries()}["run.json"] == store.read(
+        "run.json"
+    ).etag  # type: ignore[union-attr]
 
 
 def test_a_version_that_is_gone_is_neither_replaced_nor_deleted(aws: Aws) -> None:
@@ -71,7 +75,10 @@ def test_a_version_that_is_gone_is_neither_replaced_nor_deleted(aws: Aws) -> Non
 def test_many_are_deleted_a_thousand_at_a_time(aws: Aws) -> None:
     sent: list[int] = []
     client = aws.client("s3")
-    client.meta.events.register("provide-client-params.s3.DeleteObjects", lambda params, **_: sent.append(len(params["Delete"]["Objects"])))
+    client.meta.events.register(
+        "provide-client-params.s3.DeleteObjects",
+        lambda params, **_: sent.append(len(params["Delete"]["Objects"])),
+    )
     store = ObjectStore(aws, BUCKET)
     store.write("k0", b"")
     store.delete_all(f"k{number}" for number in range(1001))

@@ -13,7 +13,13 @@ import pytest
 from terradask._deployments import overview as module
 from terradask._deployments.documents import HostReport
 from terradask._deployments.instances import Instance
-from terradask._deployments.overview import ClusterOverview, TaggedGroup, hosts_by_state, overview, overviews
+from terradask._deployments.overview import (
+    ClusterOverview,
+    TaggedGroup,
+    hosts_by_state,
+    overview,
+    overviews,
+)
 from terradask._deployments.status import DeploymentStatus
 from terradask._pricing.prices import Price, Quotes
 from terradask._pricing.running import RunningHost
@@ -28,13 +34,33 @@ def report(state: str, at: str = "2026-11-20T05:15:00Z") -> HostReport:
 def status(*hosts: HostReport, instances: int = 0, desired: int = 0) -> DeploymentStatus:
     groups = {
         "scheduler": {"desired": min(1, desired), "instances": min(1, instances), "max_size": 1},
-        "workers": {"desired": max(0, desired - 1), "instances": max(0, instances - 1), "max_size": 9},
+        "workers": {
+            "desired": max(0, desired - 1),
+            "instances": max(0, instances - 1),
+            "max_size": 9,
+        },
     }
-    return DeploymentStatus("etl", "running", "r1", "arn:aws:iam::1:user/ana", "2026-11-20T05:10:00Z", "tls://x", groups, hosts, 9)
+    return DeploymentStatus(
+        "etl",
+        "running",
+        "r1",
+        "arn:aws:iam::1:user/ana",
+        "2026-11-20T05:10:00Z",
+        "tls://x",
+        groups,
+        hosts,
+        9,
+    )
 
 
 def group(
-    workspace: str = "w", cluster: str = "etl", *, workers: bool = True, desired: int = 0, instances: int = 0, **facts: Any
+    workspace: str = "w",
+    cluster: str = "etl",
+    *,
+    workers: bool = True,
+    desired: int = 0,
+    instances: int = 0,
+    **facts: Any,
 ) -> TaggedGroup:
     given = {"made_at": MADE, "owner": None, "started_at": None, **facts}
     return TaggedGroup(workspace, cluster, workers, desired, instances, 9, **given)
@@ -57,15 +83,24 @@ def machine(workspace: str, cluster: str | None, *, gib: int | None = 0) -> Inst
         (("leaving",), 0, 0, {"leaving": 1}),
     ],
 )
-def test_hosts_are_counted_by_how_far_they_are(hosts: tuple[str, ...], instances: int, desired: int, expected: dict[str, int]) -> None:
+def test_hosts_are_counted_by_how_far_they_are(
+    hosts: tuple[str, ...], instances: int, desired: int, expected: dict[str, int]
+) -> None:
     told = status(*map(report, hosts), instances=instances, desired=desired)
     assert hosts_by_state(told.groups, told.hosts) == expected
 
 
 def test_a_cluster_of_ones_own_workspace_is_told_by_its_status() -> None:
-    told = status(report("running", "2026-11-20T05:20:00Z"), report("running"), instances=2, desired=3)
+    told = status(
+        report("running", "2026-11-20T05:20:00Z"), report("running"), instances=2, desired=3
+    )
     one = overview(("w", "etl"), told, None, [group(), group("other")], own=True)
-    assert (one.state, one.workers, one.max_workers, one.hosts) == ("running", (1, 2), 9, {"requested": 1, "running": 2})
+    assert (one.state, one.workers, one.max_workers, one.hosts) == (
+        "running",
+        (1, 2),
+        9,
+        {"requested": 1, "running": 2},
+    )
     assert (one.deployed_at, one.last_activity) == ("2026-11-20T05:00:00Z", "2026-11-20T05:20:00Z")
     document = json.loads(json.dumps(one.as_dict()))
     assert document["groups"]["workers"]["desired"] == 2
@@ -73,14 +108,29 @@ def test_a_cluster_of_ones_own_workspace_is_told_by_its_status() -> None:
     assert document["hosts_by_state"] == {"requested": 1, "running": 2}
 
 
-@pytest.mark.parametrize(("desired", "instances", "state"), [(0, 0, "stopped"), (2, 0, "starting"), (2, 1, "running"), (0, 1, "stopping")])
-def test_another_workspaces_cluster_is_told_by_its_tags(desired: int, instances: int, state: str) -> None:
+@pytest.mark.parametrize(
+    ("desired", "instances", "state"),
+    [(0, 0, "stopped"), (2, 0, "starting"), (2, 1, "running"), (0, 1, "stopping")],
+)
+def test_another_workspaces_cluster_is_told_by_its_tags(
+    desired: int, instances: int, state: str
+) -> None:
     facts = {"owner": "arn:aws:iam::1:user/bo", "started_at": "2026-11-20T05:10:00Z"}
-    groups = [group("other", workers=False, **facts), group("other", desired=desired, instances=instances, **facts)]
+    groups = [
+        group("other", workers=False, **facts),
+        group("other", desired=desired, instances=instances, **facts),
+    ]
     one = overview(("other", "etl"), None, None, groups, own=False)
-    assert (one.state, one.workers, one.max_workers, one.status) == (state, (instances, desired), None, None)
+    assert (one.state, one.workers, one.max_workers, one.status) == (
+        state,
+        (instances, desired),
+        None,
+        None,
+    )
     # Tags of a run outlive it.
-    assert (one.owner, one.started_at) == ((facts["owner"], facts["started_at"]) if desired else (None, None))
+    assert (one.owner, one.started_at) == (
+        (facts["owner"], facts["started_at"]) if desired else (None, None)
+    )
 
 
 def test_what_nobody_owns_is_said_to_be_so() -> None:
@@ -89,22 +139,40 @@ def test_what_nobody_owns_is_said_to_be_so() -> None:
 
 
 def seen(
-    monkeypatch: pytest.MonkeyPatch, groups: list[TaggedGroup], machines: list[Instance] | None, usd: str | None = "0.1"
+    monkeypatch: pytest.MonkeyPatch,
+    groups: list[TaggedGroup],
+    machines: list[Instance] | None,
+    usd: str | None = "0.1",
 ) -> list[ClusterOverview]:
     """Look with given answers of AWS's."""
     prices = SimpleNamespace(
-        look_up=lambda keys: Quotes("x", {key: Price(Decimal(str(usd)), "hour", MADE.isoformat()) for key in keys if usd is not None})
+        look_up=lambda keys: Quotes(
+            "x",
+            {
+                key: Price(Decimal(str(usd)), "hour", MADE.isoformat())
+                for key in keys
+                if usd is not None
+            },
+        )
     )
     monkeypatch.setattr("terradask._pricing.price_list.AwsPriceList", lambda aws: prices)
     monkeypatch.setattr(module, "_tagged_groups", lambda aws, workspace: groups)
     monkeypatch.setattr(module, "_machines", lambda aws, workspace: machines)
     deployed: Any = SimpleNamespace(status=lambda: status(instances=2, desired=2))
     aws: Any = SimpleNamespace(region="us-east-1")
-    return overviews(aws, workspace="w", deployments=[deployed], unfinished=["half"], all_workspaces=True)
+    return overviews(
+        aws, workspace="w", deployments=[deployed], unfinished=["half"], all_workspaces=True
+    )
 
 
 def test_everything_that_is_seen_is_listed_with_its_price(monkeypatch: pytest.MonkeyPatch) -> None:
-    machines = [machine("w", "etl"), machine("w", "etl"), machine("w", "lost"), machine("other", "etl"), machine("w", None)]
+    machines = [
+        machine("w", "etl"),
+        machine("w", "etl"),
+        machine("w", "lost"),
+        machine("other", "etl"),
+        machine("w", None),
+    ]
     found = seen(monkeypatch, [group(), group("other", "idle")], machines)
     assert {(one.workspace, one.name): (one.state, str(one.hourly_usd)) for one in found} == {
         ("other", "etl"): ("unowned", "0.1000000000"),
@@ -116,6 +184,10 @@ def test_everything_that_is_seen_is_listed_with_its_price(monkeypatch: pytest.Mo
 
 
 def test_a_price_that_is_not_known_is_not_guessed(monkeypatch: pytest.MonkeyPatch) -> None:
-    for machines, usd in (([machine("w", "etl")], None), ([machine("w", "etl", gib=None)], "0.1"), (None, "0.1")):
+    for machines, usd in (
+        ([machine("w", "etl")], None),
+        ([machine("w", "etl", gib=None)], "0.1"),
+        (None, "0.1"),
+    ):
         (one,) = [one for one in seen(monkeypatch, [group()], machines, usd) if one.name == "etl"]
         assert one.hourly_usd is None

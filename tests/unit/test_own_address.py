@@ -1,4 +1,6 @@
-"""The caller's own address, for "me": asked of somebody who answers, or an error that says what to do instead."""
+"""The caller's own address, for "me": asked of somebody who answers, or an error that says what to
+do instead.
+"""
 
 from __future__ import annotations
 
@@ -43,7 +45,11 @@ def test_the_address_becomes_a_block_of_its_own(asked: tuple[str, type[Answer]])
     url, answer = asked
     answer.text = b"203.0.113.7\n"
     assert own_cidr(url) == "203.0.113.7/32"
-    structure = {"max_workers": 3, "allow_ingress_from": "me", "allow_ssh_from": ["me", "198.51.100.0/24", "203.0.113.7/32"]}
+    structure = {
+        "max_workers": 3,
+        "allow_ingress_from": "me",
+        "allow_ssh_from": ["me", "198.51.100.0/24", "203.0.113.7/32"],
+    }
     assert with_own_address(structure, url) == {
         "max_workers": 3,
         "allow_ingress_from": ["203.0.113.7/32"],
@@ -61,7 +67,9 @@ def test_the_address_becomes_a_block_of_its_own(asked: tuple[str, type[Answer]])
         (b"203.0.113.7", 503, "doesn't answer"),
     ],
 )
-def test_answers_that_are_no_address(asked: tuple[str, type[Answer]], text: bytes, status: int, problem: str) -> None:
+def test_answers_that_are_no_address(
+    asked: tuple[str, type[Answer]], text: bytes, status: int, problem: str
+) -> None:
     url, answer = asked
     answer.text, answer.status = text, status
     with pytest.raises(EndpointUnreachable, match=problem) as caught:

@@ -1,4 +1,6 @@
-"""What is installed is what is in the five roots: built as a source archive, and from that the wheel."""
+"""What is installed is what is in the five roots: built as a source archive, and from that the
+wheel.
+"""
 
 from __future__ import annotations
 
@@ -88,14 +90,21 @@ def test_the_source_archive_holds_what_a_developer_needs(source_archive: Path) -
     with tarfile.open(source_archive) as tar:
         names = {str(PurePosixPath(*PurePosixPath(name).parts[1:])) for name in tar.getnames()}
     needed = {"Makefile", "LICENSE", "README.md", "CHANGELOG.md", "CONTRIBUTING.md", "cdktf.json"}
-    needed |= {".terraform.lock.hcl", "requirements/dev.lock", "docs/architecture.md", "tests/unit/test_packaging.py"}
+    needed |= {
+        ".terraform.lock.hcl",
+        "requirements/dev.lock",
+        "docs/architecture.md",
+        "tests/unit/test_packaging.py",
+    }
     assert needed <= names
     assert not {name for name in names if "node_modules" in name or name.startswith(".venv")}
 
 
 def test_every_requirement_is_locked_with_hashes() -> None:
     lock = (ROOT / "requirements/dev.lock").read_text()
-    pins = re.findall(r"^([a-z0-9._-]+)==\S+(?: ;[^\\\n]*)? ?\\\n    --hash=sha256:", lock, flags=re.MULTILINE)
+    pins = re.findall(
+        r"^([a-z0-9._-]+)==\S+(?: ;[^\\\n]*)? ?\\\n    --hash=sha256:", lock, flags=re.MULTILINE
+    )
     assert len(pins) == len(re.findall(r"^[a-z0-9._-]+==", lock, flags=re.MULTILINE))
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())
     wanted = project["project"]["dependencies"] + project["dependency-groups"]["dev"]

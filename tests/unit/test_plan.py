@@ -1,6 +1,8 @@
-"""Summaries of real plans: what `terraform show -json` printed for a small network, first created, then changed.
+"""Summaries of real plans: what `terraform show -json` printed for a small network, first created,
+then changed.
 
-Between the two somebody also changed things by hand: a log group's retention, a rule for SSH, a group's desired capacity.
+Between the two somebody also changed things by hand: a log group's retention, a rule for SSH, a
+group's desired capacity.
 """
 
 from __future__ import annotations
@@ -35,14 +37,23 @@ def test_facts_of_the_plan(created: PlanSummary):
 
 def test_counts_and_order_put_what_is_lost_first(changed: PlanSummary):
     assert changed.headline == "network: 3 to update, 2 to replace, 1 to destroy"
-    assert [change.action for change in changed.changes] == ["delete", "replace", "replace", "update", "update", "update"]
+    assert [change.action for change in changed.changes] == [
+        "delete",
+        "replace",
+        "replace",
+        "update",
+        "update",
+        "update",
+    ]
 
 
 def test_values_before_and_after_are_compared_leaf_by_leaf(changed: PlanSummary):
     assert values_of(changed, "aws_iam_role_policy.worker") == {
         "policy.Statement[0].Action": (["s3:GetObject"], ["s3:GetObject", "s3:PutObject"])
     }
-    assert values_of(changed, "aws_vpc_security_group_ingress_rule.office") == {"cidr_ipv4": ("203.0.113.0/24", "0.0.0.0/0")}
+    assert values_of(changed, "aws_vpc_security_group_ingress_rule.office") == {
+        "cidr_ipv4": ("203.0.113.0/24", "0.0.0.0/0")
+    }
 
 
 def test_replacement_names_its_reason(changed: PlanSummary):
@@ -62,7 +73,11 @@ def test_creations_show_what_is_set_and_not_what_aws_will_answer(created: PlanSu
 def test_no_secret_leaves_the_plan(name: str):
     document = plan_document(name)
     assert "hunter" in json.dumps(document)
-    encoded = next(r["change"]["after"]["user_data"] for r in document["resource_changes"] if r["type"] == "aws_launch_template")
+    encoded = next(
+        r["change"]["after"]["user_data"]
+        for r in document["resource_changes"]
+        if r["type"] == "aws_launch_template"
+    )
     text = json.dumps(summary_of(document).as_dict())
     assert "hunter" not in text
     assert encoded not in text
@@ -87,7 +102,10 @@ def test_our_own_list_of_secrets_is_masked(name: str, value: Any):
     assert json.dumps(value)[1:-1] not in json.dumps(summary.as_dict())
 
 
-@pytest.mark.parametrize(("name", "value"), [("http_tokens", "required"), ("force_overwrite_replica_secret", False), ("token", 3)])
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [("http_tokens", "required"), ("force_overwrite_replica_secret", False), ("token", 3)],
+)
 def test_what_only_sounds_secret_is_shown(name: str, value: Any):
     attributes = summary_of(changed_resource({name: value})).changes[0].attributes
     assert [(a.path, a.after) for a in attributes] == [(name, value)]
@@ -95,19 +113,26 @@ def test_what_only_sounds_secret_is_shown(name: str, value: Any):
 
 def test_marks_of_terraform_cover_what_lies_below():
     document = changed_resource({"block": [{"a": "open", "b": "closed"}], "whole": {"x": "closed"}})
-    document["resource_changes"][0]["change"]["after_sensitive"] = {"block": [{"b": True}], "whole": True}
+    document["resource_changes"][0]["change"]["after_sensitive"] = {
+        "block": [{"b": True}],
+        "whole": True,
+    }
     shown = {a.path: a.after for a in summary_of(document).changes[0].attributes}
     assert shown == {"block[0].a": "open", "block[0].b": "(sensitive)", "whole": "(sensitive)"}
 
 
 def test_one_mark_in_a_plain_list_hides_the_list():
     document = changed_resource({"list": ["open", "hunter2"]}, {"list": ["hunter1"]})
-    document["resource_changes"][0]["change"].update(after_sensitive={"list": [False, True]}, before_sensitive={"list": [True]})
+    document["resource_changes"][0]["change"].update(
+        after_sensitive={"list": [False, True]}, before_sensitive={"list": [True]}
+    )
     assert "hunter" not in json.dumps(summary_of(document).as_dict())
 
 
 def test_nothing_to_do_says_so():
-    summary = summary_of({"resource_changes": [changed_resource({}, {}, actions=["no-op"])["resource_changes"][0]]})
+    summary = summary_of(
+        {"resource_changes": [changed_resource({}, {}, actions=["no-op"])["resource_changes"][0]]}
+    )
     assert summary.headline == "network: no changes"
     assert not summary.changed
 
@@ -118,12 +143,28 @@ def test_dictionary_is_stable_json_of_a_known_format(changed: PlanSummary):
     assert data == summary_of("change").as_dict()
     assert data["format"] == 1
     assert list(data) == [
-        "format", "stack", "plan_sha256", "created_at", "terraform_version", "providers", "counts", "dangers", "changes", "drift",
+        "format",
+        "stack",
+        "plan_sha256",
+        "created_at",
+        "terraform_version",
+        "providers",
+        "counts",
+        "dangers",
+        "changes",
+        "drift",
         "outputs",
-    ]  # fmt: skip
+    ]
     assert data["counts"] == {"create": 0, "update": 3, "replace": 2, "delete": 1, "imports": 0}
 
 
 def test_outputs_that_change_are_told():
-    document = {"output_changes": {"url": {"actions": ["update"], "before": "a", "after": "b"}, "same": {"actions": ["no-op"]}}}
-    assert [(o.path, o.before, o.after) for o in summary_of(document).outputs] == [("url", "a", "b")]
+    document = {
+        "output_changes": {
+            "url": {"actions": ["update"], "before": "a", "after": "b"},
+            "same": {"actions": ["no-op"]},
+        }
+    }
+    assert [(o.path, o.before, o.after) for o in summary_of(document).outputs] == [
+        ("url", "a", "b")
+    ]

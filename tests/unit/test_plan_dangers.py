@@ -34,20 +34,35 @@ def test_dangers_of_the_change(changed: PlanSummary):
 def test_ingress_that_narrows_is_no_danger():
     kind = "aws_vpc_security_group_ingress_rule"
     assert dangers_of(rule_to("10.1.0.0/16"), rule_to("10.0.0.0/8"), kind=kind) == []
-    assert dangers_of(rule_to("10.0.0.0/8"), rule_to("10.1.0.0/16"), kind=kind) == ["lets 10.0.0.0/8 in at tcp 8786-8787"]
-    assert dangers_of(rule_to("10.0.0.0/8", 22, 22), rule_to("10.0.0.0/8"), kind=kind) == ["lets 10.0.0.0/8 in at tcp 22"]
-    assert dangers_of({"referenced_security_group_id": "sg-1", "ip_protocol": "-1"}, kind=kind) == []
-    assert dangers_of({"cidr_ipv6": "::/0", "ip_protocol": "-1"}, kind=kind) == ["lets ::/0 in at every port - the whole internet"]
+    assert dangers_of(rule_to("10.0.0.0/8"), rule_to("10.1.0.0/16"), kind=kind) == [
+        "lets 10.0.0.0/8 in at tcp 8786-8787"
+    ]
+    assert dangers_of(rule_to("10.0.0.0/8", 22, 22), rule_to("10.0.0.0/8"), kind=kind) == [
+        "lets 10.0.0.0/8 in at tcp 22"
+    ]
+    assert (
+        dangers_of({"referenced_security_group_id": "sg-1", "ip_protocol": "-1"}, kind=kind) == []
+    )
+    assert dangers_of({"cidr_ipv6": "::/0", "ip_protocol": "-1"}, kind=kind) == [
+        "lets ::/0 in at every port - the whole internet"
+    ]
 
 
 def test_a_rule_with_another_name_that_lets_in_no_more_is_no_danger():
     kind = "aws_vpc_security_group_ingress_rule"
-    old = changed_resource(None, {**rule_to("10.0.0.0/8"), "security_group_id": "sg-1"}, kind=kind, actions=["delete"])
+    old = changed_resource(
+        None, {**rule_to("10.0.0.0/8"), "security_group_id": "sg-1"}, kind=kind, actions=["delete"]
+    )
     narrow = changed_resource({**rule_to("10.0.0.0/9"), "security_group_id": "sg-1"}, kind=kind)
     wide = changed_resource({**rule_to("0.0.0.0/1"), "security_group_id": "sg-1"}, kind=kind)
     elsewhere = changed_resource({**rule_to("10.0.0.0/9"), "security_group_id": "sg-2"}, kind=kind)
     found = {
-        name: [d.text for d in summary_of({"resource_changes": [*old["resource_changes"], *new["resource_changes"]]}).dangers]
+        name: [
+            d.text
+            for d in summary_of(
+                {"resource_changes": [*old["resource_changes"], *new["resource_changes"]]}
+            ).dangers
+        ]
         for name, new in (("narrow", narrow), ("wide", wide), ("elsewhere", elsewhere))
     }
     assert found == {
@@ -71,39 +86,61 @@ def test_policies_are_compared_by_meaning():
     limited = {**allow, "Condition": {"StringEquals": {"aws:ResourceTag/a": "b"}}}
     assert dangers_of(policy_text(limited), policy_text(allow)) == []
     assert dangers_of(policy_text(same), policy_text({**allow, "Action": "s3:Get*"})) == []
-    assert dangers_of(policy_text({**allow, "Action": "s3:*"}), policy_text(allow)) == ["allows s3:* on *"]
+    assert dangers_of(policy_text({**allow, "Action": "s3:*"}), policy_text(allow)) == [
+        "allows s3:* on *"
+    ]
     assert dangers_of(policy_text(allow), policy_text(limited)) == ["allows s3:GetObject on *"]
     deny = {"Effect": "Deny", "Action": "s3:*", "Resource": "*"}
-    assert dangers_of(policy_text(allow), policy_text(allow, deny)) == ["no longer denies s3:* on *"]
-    more = {"Effect": "Allow", "Action": ["s3:PutObject", "s3:DeleteObject"], "Resource": ["b/*", "c/*"]}
+    assert dangers_of(policy_text(allow), policy_text(allow, deny)) == [
+        "no longer denies s3:* on *"
+    ]
+    more = {
+        "Effect": "Allow",
+        "Action": ["s3:PutObject", "s3:DeleteObject"],
+        "Resource": ["b/*", "c/*"],
+    }
     assert dangers_of(policy_text(allow, more), policy_text(allow, deny)) == [
-        "no longer denies s3:* on *; allows s3:DeleteObject, s3:PutObject on b/*; allows s3:DeleteObject, s3:PutObject on c/*"
+        (
+            "no longer denies s3:* on *; allows s3:DeleteObject, s3:PutObject on b/*; allows "
+            "s3:DeleteObject, s3:PutObject on c/*"
+        )
     ]
     everything = {"Effect": "Allow", "Action": "*", "Resource": "*"}
     assert dangers_of(policy_text(everything)) == ["allows * on *"]
     trust = {"Effect": "Allow", "Action": "sts:AssumeRole", "Principal": {"AWS": "*"}}
-    assert dangers_of({"assume_role_policy": json.dumps({"Statement": trust})}, {"assume_role_policy": "{}"}) == [
-        'allows sts:AssumeRole to {"AWS": "*"} on itself'
-    ]
+    assert dangers_of(
+        {"assume_role_policy": json.dumps({"Statement": trust})}, {"assume_role_policy": "{}"}
+    ) == ['allows sts:AssumeRole to {"AWS": "*"} on itself']
 
 
 def test_policy_known_after_apply_only_is_a_danger():
     document = changed_resource({}, policy_text())
     document["resource_changes"][0]["change"]["after_unknown"] = {"policy": True}
-    assert [d.text for d in summary_of(document).dangers] == ["policy changes, and is known only after the apply"]
+    assert [d.text for d in summary_of(document).dangers] == [
+        "policy changes, and is known only after the apply"
+    ]
 
 
 def test_policy_added_to_a_role_that_is_there_widens_it():
     allow = {"Effect": "Allow", "Action": "s3:GetObject", "Resource": "*"}
     added = changed_resource({"role": "worker", **policy_text(allow)}, kind="aws_iam_role_policy")
     assert [d.text for d in summary_of(added).dangers] == ["allows s3:GetObject on *"]
-    attached = changed_resource({"role": "worker", "policy_arn": "arn:aws:iam::aws:policy/Admin"}, kind="aws_iam_role_policy_attachment")
-    assert [d.text for d in summary_of(attached).dangers] == ["allows worker what arn:aws:iam::aws:policy/Admin allows"]
+    attached = changed_resource(
+        {"role": "worker", "policy_arn": "arn:aws:iam::aws:policy/Admin"},
+        kind="aws_iam_role_policy_attachment",
+    )
+    assert [d.text for d in summary_of(attached).dangers] == [
+        "allows worker what arn:aws:iam::aws:policy/Admin allows"
+    ]
     with_role = changed_resource({"name": "worker"}, kind="aws_iam_role")
     added["resource_changes"] += with_role["resource_changes"]
     assert summary_of(added).dangers == ()
 
 
 def test_role_that_loses_its_boundary_is_wider():
-    found = dangers_of({"permissions_boundary": None}, {"permissions_boundary": "arn:aws:iam::1:policy/b"}, kind="aws_iam_role")
+    found = dangers_of(
+        {"permissions_boundary": None},
+        {"permissions_boundary": "arn:aws:iam::1:policy/b"},
+        kind="aws_iam_role",
+    )
     assert found == ["loses its permissions boundary arn:aws:iam::1:policy/b"]

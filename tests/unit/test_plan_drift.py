@@ -19,8 +19,13 @@ def changed() -> PlanSummary:
 
 def test_drift_is_what_somebody_did_and_no_noise(changed: PlanSummary):
     assert len(plan_document("change")["resource_drift"]) > 2
-    assert [change.address for change in changed.drift] == ["aws_cloudwatch_log_group.hosts", "aws_security_group.scheduler"]
-    assert [(a.path, a.before, a.after) for a in changed.drift[0].attributes] == [("retention_in_days", 30, 7)]
+    assert [change.address for change in changed.drift] == [
+        "aws_cloudwatch_log_group.hosts",
+        "aws_security_group.scheduler",
+    ]
+    assert [(a.path, a.before, a.after) for a in changed.drift[0].attributes] == [
+        ("retention_in_days", 30, 7)
+    ]
     ports = [a.after for a in changed.drift[1].attributes if a.path.endswith("from_port")]
     assert ports == [22], "the rules that stay are no part of it"
 
@@ -49,7 +54,9 @@ def test_deleted_beside_terraform_is_drift():
     entry = copy.deepcopy(document["resource_drift"][0])
     entry["change"].update(actions=["delete"], after=None)
     document["resource_drift"] = [entry]
-    assert [(c.address, c.action) for c in summary_of(document).drift] == [(entry["address"], "delete")]
+    assert [(c.address, c.action) for c in summary_of(document).drift] == [
+        (entry["address"], "delete")
+    ]
 
 
 @pytest.fixture
@@ -67,7 +74,11 @@ def test_after_a_clean_apply_every_entry_of_drift_is_noise(clean: dict[str, Any]
     ("address", "name", "value"),
     [
         ("aws_iam_role.worker", "max_session_duration", 43200),
-        ("aws_iam_role.worker", "assume_role_policy", '{"Statement": [{"Effect": "Allow", "Principal": "*"}]}'),
+        (
+            "aws_iam_role.worker",
+            "assume_role_policy",
+            '{"Statement": [{"Effect": "Allow", "Principal": "*"}]}',
+        ),
         ("aws_security_group.scheduler", "description", "mine"),
         ("aws_route_table.public", "tags", {"Name": "mine"}),
         ("aws_launch_template.worker-x86_64", "default_version", 9),
@@ -77,7 +88,9 @@ def test_after_a_clean_apply_every_entry_of_drift_is_noise(clean: dict[str, Any]
         ("aws_s3_bucket.workspace", "force_destroy", False),
     ],
 )
-def test_among_the_noise_a_real_change_stays(clean: dict[str, Any], address: str, name: str, value: Any):
+def test_among_the_noise_a_real_change_stays(
+    clean: dict[str, Any], address: str, name: str, value: Any
+):
     entry = next(e for e in clean["resource_drift"] if e["address"] == address)
     assert entry["change"]["after"][name] != value
     entry["change"]["after"][name] = value
@@ -87,16 +100,33 @@ def test_among_the_noise_a_real_change_stays(clean: dict[str, Any], address: str
 @pytest.mark.parametrize(
     ("address", "name", "old"),
     [
-        ("aws_route_table.private-us-east-1b", "route", {"cidr_block": "0.0.0.0/0", "nat_gateway_id": "nat-0of0before"}),
-        ("aws_security_group.scheduler", "ingress", {"protocol": "tcp", "from_port": 8786, "to_port": 8787, "cidr_blocks": ["10.0.0.0/8"]}),
-        ("aws_iam_role.worker", "inline_policy", {"name": "terradask", "policy": '{"Statement": []}'}),
+        (
+            "aws_route_table.private-us-east-1b",
+            "route",
+            {"cidr_block": "0.0.0.0/0", "nat_gateway_id": "nat-0of0before"},
+        ),
+        (
+            "aws_security_group.scheduler",
+            "ingress",
+            {"protocol": "tcp", "from_port": 8786, "to_port": 8787, "cidr_blocks": ["10.0.0.0/8"]},
+        ),
+        (
+            "aws_iam_role.worker",
+            "inline_policy",
+            {"name": "terradask", "policy": '{"Statement": []}'},
+        ),
     ],
 )
-def test_what_the_last_apply_changed_in_another_resource_is_no_drift(clean: dict[str, Any], address: str, name: str, old: dict[str, Any]):
+def test_what_the_last_apply_changed_in_another_resource_is_no_drift(
+    clean: dict[str, Any], address: str, name: str, old: dict[str, Any]
+):
     change = next(e for e in clean["resource_drift"] if e["address"] == address)["change"]
     change["before"][name] = [old]
     assert summary_of(clean).drift == ()
-    change["after"][name] = [*change["after"][name], {**old, "name": "by hand", "cidr_blocks": ["11.0.0.0/8"], "cidr_block": "11.0.0.0/8"}]
+    change["after"][name] = [
+        *change["after"][name],
+        {**old, "name": "by hand", "cidr_blocks": ["11.0.0.0/8"], "cidr_block": "11.0.0.0/8"},
+    ]
     assert [c.address for c in summary_of(clean).drift] == [address]
 
 

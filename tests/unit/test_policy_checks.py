@@ -16,7 +16,9 @@ from terradask_stacks.settings import PolicySettings
 from .policy_plans import OPEN, RULE, TODAY, found, plan, resource
 
 
-@pytest.mark.parametrize("document", [{}, {"resource_changes": []}, {"format_version": "1.2"}, {"values": {}}])
+@pytest.mark.parametrize(
+    "document", [{}, {"resource_changes": []}, {"format_version": "1.2"}, {"values": {}}]
+)
 def test_what_is_no_plan_is_refused(document: dict[str, Any]) -> None:
     with pytest.raises(InvalidInput, match="no plan"):
         read(document)
@@ -31,7 +33,9 @@ def test_what_stays_is_checked_and_what_goes_is_not() -> None:
         resource(f"{RULE}.forgotten", None, ("forget",)),
     )
 
-    assert found(document) == [("P2", f"{RULE}.{name}") for name in ("changes", "replaced", "stays")]
+    assert found(document) == [
+        ("P2", f"{RULE}.{name}") for name in ("changes", "replaced", "stays")
+    ]
 
 
 def test_resources_of_modules_and_of_for_each_are_checked_with_their_references() -> None:
@@ -41,11 +45,20 @@ def test_resources_of_modules_and_of_for_each_are_checked_with_their_references(
             "team": {
                 "module": {
                     "resources": [
-                        {"address": f"{RULE}.in", "expressions": {"security_group_id": {"references": ["aws_security_group.x.id"]}}},
+                        {
+                            "address": f"{RULE}.in",
+                            "expressions": {
+                                "security_group_id": {"references": ["aws_security_group.x.id"]}
+                            },
+                        },
                         {"address": "aws_security_group.x", "expressions": {}},
                         {
                             "address": template,
-                            "expressions": {"network_interfaces": [{"security_groups": {"references": ["aws_security_group.x.id"]}}]},
+                            "expressions": {
+                                "network_interfaces": [
+                                    {"security_groups": {"references": ["aws_security_group.x.id"]}}
+                                ]
+                            },
                         },
                     ]
                 }
@@ -54,8 +67,14 @@ def test_resources_of_modules_and_of_for_each_are_checked_with_their_references(
     }
     unknown = {"security_group_id": True}
     document = plan(
-        resource(f'module.team["a"].{RULE}.in', {"cidr_ipv4": "10.0.0.0/16", "from_port": 1, "to_port": 2}, after_unknown=unknown),
-        resource('module.team["a"].aws_security_group.x', {"name": "x"}, after_unknown={"id": True}),
+        resource(
+            f'module.team["a"].{RULE}.in',
+            {"cidr_ipv4": "10.0.0.0/16", "from_port": 1, "to_port": 2},
+            after_unknown=unknown,
+        ),
+        resource(
+            'module.team["a"].aws_security_group.x', {"name": "x"}, after_unknown={"id": True}
+        ),
         resource(
             f'module.team["a"].{template}',
             {"network_interfaces": [{"associate_public_ip_address": "false"}]},
@@ -70,20 +89,43 @@ def test_resources_of_modules_and_of_for_each_are_checked_with_their_references(
 
 
 def test_a_policy_with_unknown_parts_is_read_from_the_configuration() -> None:
-    text = json.dumps({"Statement": [{"Effect": "Allow", "Action": "s3:PutObject", "Resource": "${aws_s3_bucket.b.arn}/*"}]})
+    text = json.dumps(
+        {
+            "Statement": [
+                {
+                    "Effect": "Allow",
+                    "Action": "s3:PutObject",
+                    "Resource": "${aws_s3_bucket.b.arn}/*",
+                }
+            ]
+        }
+    )
     wide = text.replace("${aws_s3_bucket.b.arn}/*", "*")
     for policy, expected in ((text, []), (wide, [("P6", "aws_iam_role_policy.w")])):
-        entry = {"address": "aws_iam_role_policy.w", "expressions": {"policy": {"constant_value": policy}}}
+        entry = {
+            "address": "aws_iam_role_policy.w",
+            "expressions": {"policy": {"constant_value": policy}},
+        }
         document = plan(
-            resource("aws_iam_role_policy.w", {"name": "w"}, after_unknown={"policy": True}), configuration={"resources": [entry]}
+            resource("aws_iam_role_policy.w", {"name": "w"}, after_unknown={"policy": True}),
+            configuration={"resources": [entry]},
         )
         assert found(document) == expected
 
 
 def test_rules_that_a_group_repeats_are_one_finding_and_those_by_hand_another() -> None:
     def group(*blocks: str) -> dict[str, Any]:
-        inline = {"from_port": 443, "to_port": 443, "protocol": "tcp", "cidr_blocks": list(blocks), "security_groups": [], "self": False}
-        return resource("aws_security_group.scheduler", {"id": "sg-1", "ingress": [inline]}, ("no-op",))
+        inline = {
+            "from_port": 443,
+            "to_port": 443,
+            "protocol": "tcp",
+            "cidr_blocks": list(blocks),
+            "security_groups": [],
+            "self": False,
+        }
+        return resource(
+            "aws_security_group.scheduler", {"id": "sg-1", "ingress": [inline]}, ("no-op",)
+        )
 
     repeated = plan(resource(f"{RULE}.in", OPEN, ("no-op",)), group("0.0.0.0/0"))
     by_hand = plan(group("203.0.113.0/24", "0.0.0.0/0"))
@@ -94,27 +136,47 @@ def test_rules_that_a_group_repeats_are_one_finding_and_those_by_hand_another() 
     assert "Terraform, which removes only its own rules: remove it" in str(finding.advice)
     (finding,) = evaluate(repeated, settings=PolicySettings(), today=TODAY)
     assert "name the addresses" in str(finding.advice)
-    written = {"resources": [{"address": "aws_security_group.scheduler", "expressions": {"ingress": {}}}]}
-    (finding,) = evaluate(plan(group("0.0.0.0/0"), configuration=written), settings=PolicySettings(), today=TODAY)
+    written = {
+        "resources": [{"address": "aws_security_group.scheduler", "expressions": {"ingress": {}}}]
+    }
+    (finding,) = evaluate(
+        plan(group("0.0.0.0/0"), configuration=written), settings=PolicySettings(), today=TODAY
+    )
     assert "name the addresses" in str(finding.advice)
 
 
 def test_a_rule_that_the_plan_removes_or_narrows_is_not_held_against_its_group() -> None:
     inline = {"from_port": 443, "to_port": 443, "protocol": "tcp", "cidr_blocks": ["0.0.0.0/0"]}
-    group = resource("aws_security_group.scheduler", {"id": "sg-1", "ingress": [inline]}, ("no-op",))
+    group = resource(
+        "aws_security_group.scheduler", {"id": "sg-1", "ingress": [inline]}, ("no-op",)
+    )
     narrow = {**OPEN, "cidr_ipv4": "203.0.113.0/24"}
 
     assert found(plan(group, resource(f"{RULE}.in", None, ("delete",), before=OPEN))) == []
     assert found(plan(group, resource(f"{RULE}.in", narrow, ("update",), before=OPEN))) == []
-    assert found(plan(group, resource(f"{RULE}.in", None, ("forget",), before=OPEN))) == [("P2", "aws_security_group.scheduler")]
+    assert found(plan(group, resource(f"{RULE}.in", None, ("forget",), before=OPEN))) == [
+        ("P2", "aws_security_group.scheduler")
+    ]
 
 
 def test_groups_that_were_given_by_their_ids_are_known_by_who_carries_them() -> None:
     def template(role: str, group: str) -> dict[str, Any]:
-        return resource(f"aws_launch_template.{role}", {"name": role, "network_interfaces": [{"security_groups": [group]}]})
+        return resource(
+            f"aws_launch_template.{role}",
+            {"name": role, "network_interfaces": [{"security_groups": [group]}]},
+        )
 
     def rule(**source: Any) -> dict[str, Any]:
-        return resource(f"{RULE}.in", {"security_group_id": "sg-w", "from_port": 0, "to_port": 65535, "ip_protocol": "tcp", **source})
+        return resource(
+            f"{RULE}.in",
+            {
+                "security_group_id": "sg-w",
+                "from_port": 0,
+                "to_port": 65535,
+                "ip_protocol": "tcp",
+                **source,
+            },
+        )
 
     hosts = (template("worker", "sg-w"), template("scheduler", "sg-s"))
     checks = {
@@ -130,7 +192,7 @@ def test_groups_that_were_given_by_their_ids_are_known_by_who_carries_them() -> 
     assert checks == {"scheduler": set(), "worker": set(), "other": {"P4"}, "block": {"P4"}}
 
 
-# ---- what is left alone ---------------------------------------------------------------------------------------------
+# ---- what is left alone --------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -156,7 +218,9 @@ def test_what_only_speaks_of_secrets_is_none(text: str) -> None:
     assert forbidden_in_user_data(text) == []
 
 
-@pytest.mark.parametrize("block", ["203.0.113.7/32", "10.0.0.0/8", "3.0.0.0/8", "2001:db8::/32", "2600:1f00::/24"])
+@pytest.mark.parametrize(
+    "block", ["203.0.113.7/32", "10.0.0.0/8", "3.0.0.0/8", "2001:db8::/32", "2600:1f00::/24"]
+)
 def test_a_block_that_somebody_owns_may_come_in(block: str) -> None:
     name = "cidr_ipv6" if ":" in block else "cidr_ipv4"
     assert found(plan(resource(f"{RULE}.in", {**OPEN, "cidr_ipv4": None, name: block}))) == []
@@ -177,8 +241,15 @@ def test_a_block_that_somebody_owns_may_come_in(block: str) -> None:
             "Resource": "arn:aws:ec2:*:*:volume/*",
             "Condition": {"StringEquals": {"ec2:CreateAction": "RunInstances"}},
         },
-        {"Action": "logs:PutLogEvents", "Resource": "arn:aws:logs:us-east-1:1:log-group:/terradask/default:*"},
-        {"Action": "ec2:Describe*", "Resource": "*", "Condition": {"StringEquals": {"aws:RequestedRegion": "us-east-1"}}},
+        {
+            "Action": "logs:PutLogEvents",
+            "Resource": "arn:aws:logs:us-east-1:1:log-group:/terradask/default:*",
+        },
+        {
+            "Action": "ec2:Describe*",
+            "Resource": "*",
+            "Condition": {"StringEquals": {"aws:RequestedRegion": "us-east-1"}},
+        },
         {"Effect": "Deny", "Action": "*", "Resource": "*"},
     ],
 )
@@ -191,9 +262,17 @@ def test_rights_of_the_workspace_alone_are_fine(statement: dict[str, Any]) -> No
 def test_write_only_arguments_and_pointers_to_secrets_are_fine() -> None:
     document = plan(
         resource(
-            "aws_secretsmanager_secret_version.keys", {"secret_string": None, "secret_string_wo": None, "secret_string_wo_version": 1}
+            "aws_secretsmanager_secret_version.keys",
+            {"secret_string": None, "secret_string_wo": None, "secret_string_wo_version": 1},
         ),
-        resource("aws_s3_object.x", {"content": json.dumps({"environ": {"DB_PASSWORD": "arn:aws:secretsmanager:us-east-1:1:secret:x"}})}),
+        resource(
+            "aws_s3_object.x",
+            {
+                "content": json.dumps(
+                    {"environ": {"DB_PASSWORD": "arn:aws:secretsmanager:us-east-1:1:secret:x"}}
+                )
+            },
+        ),
         planned_values={"outputs": {"vpc_id": {"sensitive": False, "value": "vpc-1"}}},
     )
 
@@ -211,4 +290,6 @@ def test_write_only_arguments_and_pointers_to_secrets_are_fine() -> None:
     ],
 )
 def test_an_image_of_a_known_owner_is_fine(values: dict[str, Any]) -> None:
-    assert found({"data": {"aws_ami": {"x": {"most_recent": True, **values}}}, "terraform": {}}) == []
+    assert (
+        found({"data": {"aws_ami": {"x": {"most_recent": True, **values}}}, "terraform": {}}) == []
+    )

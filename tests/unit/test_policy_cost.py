@@ -9,7 +9,9 @@ from terradask.policy import cost_findings
 from terradask_stacks.settings import PolicySettings
 
 NAT = CostItem("aws_nat_gateway.a", "NAT gateway", Decimal("0.50"))
-WORKERS = CostItem("aws_autoscaling_group.workers", "m6i.xlarge", Decimal("0.25"), desired=0, maximum=20)
+WORKERS = CostItem(
+    "aws_autoscaling_group.workers", "m6i.xlarge", Decimal("0.25"), desired=0, maximum=20
+)
 UNPRICED = CostItem("aws_vpc_endpoint.logs", "interface endpoint", None)
 
 
@@ -32,7 +34,8 @@ def test_the_limit_is_on_the_maximum_size_and_may_be_reached() -> None:
     assert finding.blocking
     assert finding.check == "cost"
     assert finding.message == (
-        "the stack can cost $5.50 an hour at its maximum size, $5.00 of it for aws_autoscaling_group.workers; "
+        "the stack can cost $5.50 an hour at its maximum size, $5.00 of it for "
+        "aws_autoscaling_group.workers; "
         "policy.max_hourly_cost_usd is $5.49"
     )
 
@@ -52,7 +55,9 @@ def test_unknown_prices_are_a_warning_with_the_reason() -> None:
 
 
 def test_what_is_too_much_already_is_no_question_of_missing_prices() -> None:
-    assert [finding.severity for finding in cost_findings(estimate(WORKERS, UNPRICED), limit(1))] == ["error"]
+    assert [
+        finding.severity for finding in cost_findings(estimate(WORKERS, UNPRICED), limit(1))
+    ] == ["error"]
 
 
 def test_small_amounts_are_not_rounded_away() -> None:

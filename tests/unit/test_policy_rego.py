@@ -29,7 +29,10 @@ PLAN: dict[str, Any] = {
             "name": "this",
             "change": {
                 "actions": ["create"],
-                "after": {"cidr_block": "10.0.0.0/16", "policy": json.dumps({"Statement": [{"Action": "s3:*"}]}, indent=1)},
+                "after": {
+                    "cidr_block": "10.0.0.0/16",
+                    "policy": json.dumps({"Statement": [{"Action": "s3:*"}]}, indent=1),
+                },
                 "after_unknown": {},
                 "after_sensitive": {},
             },
@@ -50,7 +53,13 @@ def told(folder: Path, text: str, plan: dict[str, Any] = PLAN) -> list[PolicyFin
 
 
 def test_deny_is_an_error_and_warn_a_warning(tmp_path: Path) -> None:
-    found = told(tmp_path, 'package main\nimport rego.v1\ndeny contains "no"\nwarn contains "careful"\nviolation contains "never"\n')
+    found = told(
+        tmp_path,
+        (
+            'package main\nimport rego.v1\ndeny contains "no"\nwarn contains "careful"\nviolation '
+            'contains "never"\n'
+        ),
+    )
 
     assert [(finding.check, finding.severity, finding.message) for finding in found] == [
         ("main.deny", "error", "no"),
@@ -65,7 +74,10 @@ def test_messages_may_be_objects_with_an_address_and_an_id(tmp_path: Path) -> No
         """package main
 import rego.v1
 
-deny contains {"msg": sprintf("%s is too large", [change.address]), "address": change.address, "id": "size", "advice": "use a /20"} if {
+deny contains {
+    "msg": sprintf("%s is too large", [change.address]),
+    "address": change.address, "id": "size", "advice": "use a /20",
+} if {
     some change in input.resource_changes
     endswith(change.change.after.cidr_block, "/16")
 }
@@ -73,7 +85,9 @@ deny contains {"msg": sprintf("%s is too large", [change.address]), "address": c
     )
 
     address = 'aws_vpc.this["a"]'
-    assert found == [PolicyFinding("main.size", "error", address, f"{address} is too large", "use a /20")]
+    assert found == [
+        PolicyFinding("main.size", "error", address, f"{address} is too large", "use a /20")
+    ]
 
 
 @pytest.mark.parametrize(
@@ -82,22 +96,33 @@ deny contains {"msg": sprintf("%s is too large", [change.address]), "address": c
         'input.resource_changes[0].address == "aws_vpc.this[\\"a\\"]"',
         'input.resource_changes[0].address == `aws_vpc.this["a"]`',
         'startswith(input.resource_changes[0].address, "aws_vpc.this[\\"")',
-        'some s in json.unmarshal(input.resource_changes[0].change.after.policy).Statement\n s.Action == "s3:*"',
+        (
+            "some s in json.unmarshal(input.resource_changes[0].change.after.policy).Statement\n "
+            's.Action == "s3:*"'
+        ),
         "not input.resource_changes[0].change.after.tags",
         "count(input.resource_changes) == 1",
     ],
 )
 def test_rules_see_the_plan_as_it_is(tmp_path: Path, body: str) -> None:
-    assert [finding.message for finding in told(tmp_path, f'package main\nimport rego.v1\ndeny contains "seen" if {{\n {body}\n}}\n')] == [
-        "seen"
-    ]
+    assert [
+        finding.message
+        for finding in told(
+            tmp_path, f'package main\nimport rego.v1\ndeny contains "seen" if {{\n {body}\n}}\n'
+        )
+    ] == ["seen"]
 
 
-@pytest.mark.parametrize("text", ['say "no"', "tab\there", "back\\\\slash", "line\nbreak", "ünïcode ✓", '{"json": "[1]"}'])
+@pytest.mark.parametrize(
+    "text",
+    ['say "no"', "tab\there", "back\\\\slash", "line\nbreak", "ünïcode ✓", '{"json": "[1]"}'],
+)
 def test_messages_arrive_as_they_are(tmp_path: Path, text: str) -> None:
     plan = {**PLAN, "variables": {"text": {"value": text}}}
 
-    found = told(tmp_path, "package main\nimport rego.v1\ndeny contains input.variables.text.value\n", plan)
+    found = told(
+        tmp_path, "package main\nimport rego.v1\ndeny contains input.variables.text.value\n", plan
+    )
 
     assert [finding.message for finding in found] == [text]
 
@@ -119,14 +144,24 @@ def test_every_way_of_writing_a_rule_is_heard(tmp_path: Path, rule: str) -> None
 
 
 def test_a_rule_that_only_holds_is_heard(tmp_path: Path) -> None:
-    assert [finding.message for finding in told(tmp_path, "package main\nimport rego.v1\ndeny if { 1 == 1 }\n")] == ["deny holds"]
+    assert [
+        finding.message
+        for finding in told(tmp_path, "package main\nimport rego.v1\ndeny if { 1 == 1 }\n")
+    ] == ["deny holds"]
 
 
 def test_rules_may_stand_in_several_packages_and_folders_and_use_each_other(tmp_path: Path) -> None:
-    rules(tmp_path, 'package lib.sizes\nimport rego.v1\nlarge(block) if endswith(block, "/16")\n', "lib/sizes.rego")
     rules(
         tmp_path,
-        'package team.network\nimport rego.v1\nimport data.lib.sizes\nwarn contains "large" if sizes.large("10.0.0.0/16")\n',
+        'package lib.sizes\nimport rego.v1\nlarge(block) if endswith(block, "/16")\n',
+        "lib/sizes.rego",
+    )
+    rules(
+        tmp_path,
+        (
+            'package team.network\nimport rego.v1\nimport data.lib.sizes\nwarn contains "large" if '
+            'sizes.large("10.0.0.0/16")\n'
+        ),
         "n.rego",
     )
     rules(tmp_path, 'package main_test\nimport rego.v1\ndeny contains "a test"\n', "main_test.rego")
@@ -136,23 +171,31 @@ def test_rules_may_stand_in_several_packages_and_folders_and_use_each_other(tmp_
 
 
 def test_a_plan_that_keeps_the_rules_has_no_findings(tmp_path: Path) -> None:
-    assert told(tmp_path, 'package main\nimport rego.v1\ndeny contains "no" if input.nothing\n') == []
+    assert (
+        told(tmp_path, 'package main\nimport rego.v1\ndeny contains "no" if input.nothing\n') == []
+    )
 
 
 def test_the_rule_in_the_documentation_works(tmp_path: Path) -> None:
     (text,) = re.findall(r"```rego\n(.+?)```", DOCS.read_text(), flags=re.DOTALL)
     plan = json.loads(json.dumps(PLAN))
     plan["resource_changes"] = [
-        {"address": "aws_launch_template.worker", "type": "aws_launch_template", "change": {"after": {"block_device_mappings": disks}}}
+        {
+            "address": "aws_launch_template.worker",
+            "type": "aws_launch_template",
+            "change": {"after": {"block_device_mappings": disks}},
+        }
         for disks in ([{"ebs": [{"volume_size": 100}]}], [{"ebs": [{"volume_size": 300}]}])
     ]
 
     assert told(tmp_path, text, plan) == [
-        PolicyFinding("main.volume-size", "error", "aws_launch_template.worker", "volumes are at most 200 GiB")
+        PolicyFinding(
+            "main.volume-size", "error", "aws_launch_template.worker", "volumes are at most 200 GiB"
+        )
     ]
 
 
-# ---- what can't be read ---------------------------------------------------------------------------------------------
+# ---- what can't be read --------------------------------------------------------------------------
 
 
 def test_a_missing_folder(tmp_path: Path) -> None:
@@ -180,11 +223,23 @@ def test_a_missing_wheel(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Non
     ("text", "said", "line"),
     [
         ("package main\nimport rego.v1\n\ndeny contains msg if { msg := \n", "unclosed", 4),
-        ("package main\nimport rego.v1\n\n# ü\ndeny contains 1 if {\n x = = 2\n}\n", "assignment", 6),
+        (
+            "package main\nimport rego.v1\n\n# ü\ndeny contains 1 if {\n x = = 2\n}\n",
+            "assignment",
+            6,
+        ),
         ("deny contains 1\n", "no package", None),
         ("package main\nimport rego.v1\ndeny contains opa.runtime().env.HOME\n", "environment", 3),
-        ("package main\nimport rego.v1\ndeny contains msg if { msg := nothing_like_it(1) }\n", "nothing_like_it", None),
-        ("package main\nimport rego.v1\ndeny contains msg if { some msg in data.main.deny }\n", "[Rr]ecursion", None),
+        (
+            "package main\nimport rego.v1\ndeny contains msg if { msg := nothing_like_it(1) }\n",
+            "nothing_like_it",
+            None,
+        ),
+        (
+            "package main\nimport rego.v1\ndeny contains msg if { some msg in data.main.deny }\n",
+            "[Rr]ecursion",
+            None,
+        ),
         ('package main\nimport rego.v1\ndeny := "a"\ndeny := "b"\n', "contradict|evaluated", None),
     ],
 )
@@ -201,21 +256,29 @@ def test_a_rule_that_cant_be_read_is_named(
     assert "".join(capfd.readouterr()) == ""
 
 
-# ---- secrets --------------------------------------------------------------------------------------------------------
+# ---- secrets -------------------------------------------------------------------------------------
 
 
 def test_a_plans_secrets_never_reach_a_message(tmp_path: Path) -> None:
     user_data = base64.b64encode(b"#!/bin/sh\nexport DB_PASSWORD=battery-staple\n").decode()
     plan = json.loads(json.dumps(PLAN))
     change = plan["resource_changes"][0]["change"]
-    change["after"] |= {"note": "correct-horse", "password": "tr0ub4dor", "user_data": user_data, "tags": {"api_key": "s3cr"}}
+    change["after"] |= {
+        "note": "correct-horse",
+        "password": "tr0ub4dor",
+        "user_data": user_data,
+        "tags": {"api_key": "s3cr"},
+    }
     change["after_sensitive"] = {"note": True}
     rules(
         tmp_path,
         """package main
 import rego.v1
 
-deny contains {"msg": sprintf("%v and %v", [value, base64.encode(value)]), "address": value, "advice": value} if {
+deny contains {
+    "msg": sprintf("%v and %v", [value, base64.encode(value)]),
+    "address": value, "advice": value,
+} if {
     some value in input.resource_changes[0].change.after
     is_string(value)
 }
@@ -226,7 +289,9 @@ deny contains sprintf("%v", [input.resource_changes[0].change.after])
 """,
     )
 
-    found = evaluate(plan, settings=PolicySettings(rego_folder="."), today=date(2026, 11, 20), root=tmp_path)
+    found = evaluate(
+        plan, settings=PolicySettings(rego_folder="."), today=date(2026, 11, 20), root=tmp_path
+    )
 
     text = json.dumps([finding.as_dict() for finding in found])
     secrets = ("correct-horse", "tr0ub4dor", "battery-staple", user_data)

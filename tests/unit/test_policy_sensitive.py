@@ -16,23 +16,42 @@ from .policy_plans import TODAY, found, plan, resource
 
 
 def test_what_terraform_marks_as_sensitive_is_found_without_being_told() -> None:
-    document = plan(resource("aws_x_y.a", {"note": "correct-horse", "size": 5}, after_sensitive={"note": True, "size": True}))
+    document = plan(
+        resource(
+            "aws_x_y.a",
+            {"note": "correct-horse", "size": 5},
+            after_sensitive={"note": True, "size": True},
+        )
+    )
 
     (finding,) = evaluate(document, settings=PolicySettings(), today=TODAY)
     assert finding.message == "note holds a value that Terraform marks as sensitive"
 
 
 def test_a_secret_that_only_the_apply_will_tell_is_found_by_its_mark() -> None:
-    configuration = {"resources": [{"address": "aws_x_y.a", "expressions": {"note": {"references": ["random_password.x.result"]}}}]}
-    document = plan(resource("aws_x_y.a", {}, after_unknown={"note": True}, after_sensitive={"note": True}), configuration=configuration)
+    configuration = {
+        "resources": [
+            {
+                "address": "aws_x_y.a",
+                "expressions": {"note": {"references": ["random_password.x.result"]}},
+            }
+        ]
+    }
+    document = plan(
+        resource("aws_x_y.a", {}, after_unknown={"note": True}, after_sensitive={"note": True}),
+        configuration=configuration,
+    )
 
     assert found(document) == [("P5", "aws_x_y.a")]
 
 
-# ---- the state ------------------------------------------------------------------------------------------------------
+# ---- the state -----------------------------------------------------------------------------------
 
 
-KEY = b"-----BEGIN PRIVATE KEY-----\nMIGHAgEAMBMGByqGSM49AgEGCCqGSM49AwEHBG0wawIBAQ\nZZZZZZ\n-----END PRIVATE KEY-----\n"
+KEY = (
+    b"-----BEGIN PRIVATE "
+    b"KEY-----\nMIGHAgEAMBMGByqGSM49AgEGCCqGSM49AwEHBG0wawIBAQ\nZZZZZZ\n-----END PRIVATE KEY-----\n"
+)
 
 
 @pytest.mark.parametrize(
@@ -49,21 +68,30 @@ def test_a_key_in_a_state_is_found_however_it_is_written(held: str) -> None:
 
     found = secrets_in_state(state, [b"something else entirely", KEY])
 
-    assert found == (PolicyFinding("P5", "error", "", "the state contains secret 2 of those searched for", found[0].advice),)
+    assert found == (
+        PolicyFinding(
+            "P5", "error", "", "the state contains secret 2 of those searched for", found[0].advice
+        ),
+    )
     assert secrets_in_state(state.encode(), [KEY]) != ()
 
 
 def test_a_state_without_the_key_is_clean() -> None:
-    other = "-----BEGIN PRIVATE KEY-----\nMIGHAgEAMBMGByqGSM49AgEGCCqGSM49AwEHBG0wOTHER\n-----END PRIVATE KEY-----"
+    other = (
+        "-----BEGIN PRIVATE KEY-----\nMIGHAgEAMBMGByqGSM49AgEGCCqGSM49AwEHBG0wOTHER\n-----END "
+        "PRIVATE KEY-----"
+    )
 
     assert secrets_in_state(json.dumps({"x": other}), [KEY, b""]) == ()
 
 
-# ---- texts inside of texts ------------------------------------------------------------------------------------------
+# ---- texts inside of texts -----------------------------------------------------------------------
 
 
 def test_layers_are_opened_one_inside_the_other() -> None:
-    inner = base64.b64encode(gzip.compress(b"x: " + base64.b64encode(b"the innermost of all texts")))
+    inner = base64.b64encode(
+        gzip.compress(b"x: " + base64.b64encode(b"the innermost of all texts"))
+    )
 
     assert "the innermost of all texts" in list(layers(b"a: " + inner))
 

@@ -25,10 +25,14 @@ COST = PolicyFinding("cost", "error", "", "too much")
 
 
 def waiver(**values: Any) -> Waiver:
-    return Waiver.model_validate({"check": "P3", "reason": "until NAT is there", "expires": "2027-01-01", **values})
+    return Waiver.model_validate(
+        {"check": "P3", "reason": "until NAT is there", "expires": "2027-01-01", **values}
+    )
 
 
-def waived(*findings: PolicyFinding, waivers: list[Waiver], stack: str = "network", today: date = TODAY) -> list[PolicyFinding]:
+def waived(
+    *findings: PolicyFinding, waivers: list[Waiver], stack: str = "network", today: date = TODAY
+) -> list[PolicyFinding]:
     return waive(findings, waivers, stack=stack, today=today)
 
 
@@ -88,25 +92,43 @@ def test_a_waiver_counts_through_its_last_day() -> None:
 
 
 def test_an_expired_waiver_is_told_even_if_it_would_cover_nothing() -> None:
-    assert [finding.severity for finding in waived(waivers=[waiver(expires="2020-01-01")])] == ["warning"]
+    assert [finding.severity for finding in waived(waivers=[waiver(expires="2020-01-01")])] == [
+        "warning"
+    ]
 
 
 def test_no_waiver_covers_waivers() -> None:
     found = waived(WORKER, waivers=[waiver(expires="2020-01-01"), waiver(check="waiver")])
 
-    assert [(finding.severity, finding.waived) for finding in found] == [("error", None), ("warning", None), ("note", None)]
+    assert [(finding.severity, finding.waived) for finding in found] == [
+        ("error", None),
+        ("warning", None),
+        ("note", None),
+    ]
 
 
-@pytest.mark.parametrize("broken", [{"reason": None}, {"reason": "  "}, {"expires": None}, {"expires": 20270101}, {"expires": "soon"}])
+@pytest.mark.parametrize(
+    "broken",
+    [
+        {"reason": None},
+        {"reason": "  "},
+        {"expires": None},
+        {"expires": 20270101},
+        {"expires": "soon"},
+    ],
+)
 def test_no_waiver_without_a_reason_and_a_day(broken: dict[str, Any]) -> None:
     values = {"check": "P3", "reason": "x", "expires": "2027-01-01", **broken}
     with pytest.raises(ValueError, match=next(iter(broken))):
-        PolicySettings.model_validate({"waivers": [{key: value for key, value in values.items() if value is not None}]})
+        PolicySettings.model_validate(
+            {"waivers": [{key: value for key, value in values.items() if value is not None}]}
+        )
 
 
 def test_waivers_are_read_from_the_file(tmp_path: Path) -> None:
     text = (
-        '[[policy.waivers]]\ncheck = "P3"\naddress = "aws_launch_template.worker-*"\nreason = "until NAT is there"\nexpires = 2027-01-01\n'
+        '[[policy.waivers]]\ncheck = "P3"\naddress = "aws_launch_template.worker-*"\nreason = '
+        '"until NAT is there"\nexpires = 2027-01-01\n'
     )
     (tmp_path / "terradask.toml").write_text(text)
 
@@ -119,7 +141,13 @@ def test_waivers_are_read_from_the_file(tmp_path: Path) -> None:
 
 def test_a_missing_key_is_told_with_what_it_is(tmp_path: Path) -> None:
     (tmp_path / "terradask.toml").write_text('[[policy.waivers]]\ncheck = "P3"\nreason = "x"\n')
-    with pytest.raises(SettingsError, match=r"at 0\.expires: Field required\n.*allowed: Last day of the waiver, such as 2027-01-01"):
+    with pytest.raises(
+        SettingsError,
+        match=(
+            r"at 0\.expires: Field required\n.*allowed: Last day of the waiver, such as "
+            r"2027-01-01"
+        ),
+    ):
         load_settings(tmp_path / "terradask.toml", environ={})
 
 
@@ -127,11 +155,15 @@ def test_a_waiver_names_a_check_that_there_is() -> None:
     assert {*(check.id for check in CHECKS), COST_CHECK, WAIVER_CHECK} == set(BUILT_IN_CHECKS)
     assert waiver(check="main.deny").check == "main.deny"
     for unknown in ("P9", "p3", "deny"):
-        with pytest.raises(ValueError, match=r"P1, P2, .*, cost, waiver, or a rule of your own, such as main\.deny"):
+        with pytest.raises(
+            ValueError, match=r"P1, P2, .*, cost, waiver, or a rule of your own, such as main\.deny"
+        ):
             waiver(check=unknown)
 
 
 def test_a_waiver_that_is_misspelt_is_refused(tmp_path: Path) -> None:
-    (tmp_path / "terradask.toml").write_text('[[policy.waivers]]\nchek = "P3"\nreason = "x"\nexpires = 2027-01-01\n')
+    (tmp_path / "terradask.toml").write_text(
+        '[[policy.waivers]]\nchek = "P3"\nreason = "x"\nexpires = 2027-01-01\n'
+    )
     with pytest.raises(SettingsError, match="chek"):
         load_settings(tmp_path / "terradask.toml", environ={})

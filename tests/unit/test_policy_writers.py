@@ -7,10 +7,14 @@ from typing import Any
 
 from terradask.policy import PolicyFinding, Waived, to_json, to_sarif, to_text
 
-ERROR = PolicyFinding("P2", "error", "aws_security_group_rule.office", "lets 0.0.0.0/0 in", "name addresses")
+ERROR = PolicyFinding(
+    "P2", "error", "aws_security_group_rule.office", "lets 0.0.0.0/0 in", "name addresses"
+)
 WARNING = PolicyFinding("main.size", "warning", "aws_vpc.this", "is large")
 NOTE = PolicyFinding("waiver", "note", "", "the waiver of P3 for * covers nothing", "remove it")
-WAIVED = PolicyFinding("P3", "error", "aws_launch_template.worker", "answers IMDSv1", "x").waive(Waived("until NAT is there", "2027-01-01"))
+WAIVED = PolicyFinding("P3", "error", "aws_launch_template.worker", "answers IMDSv1", "x").waive(
+    Waived("until NAT is there", "2027-01-01")
+)
 ALL = (ERROR, WARNING, NOTE, WAIVED)
 
 
@@ -75,7 +79,11 @@ def test_sarif_names_every_check_even_without_findings() -> None:
     rules = {rule["id"]: rule for rule in run["tool"]["driver"]["rules"]}
     assert run["results"] == []
     assert rules.keys() == {"P1", "P2", "P3", "P4", "P5", "P6", "P7", "cost", "waiver"}
-    assert all(rule["helpUri"].startswith("https://") for rule in rules.values() if rule["id"].startswith("P"))
+    assert all(
+        rule["helpUri"].startswith("https://")
+        for rule in rules.values()
+        if rule["id"].startswith("P")
+    )
 
 
 def test_sarif_suppresses_what_is_waived() -> None:
@@ -83,12 +91,19 @@ def test_sarif_suppresses_what_is_waived() -> None:
 
     assert [name for name, result in results.items() if "suppressions" in result] == ["P3"]
     assert results["P3"]["suppressions"] == [
-        {"kind": "external", "status": "accepted", "justification": "until NAT is there (until 2027-01-01)"}
+        {
+            "kind": "external",
+            "status": "accepted",
+            "justification": "until NAT is there (until 2027-01-01)",
+        }
     ]
 
 
 def test_sarif_tells_results_of_several_stacks_apart() -> None:
-    prints = [sarif(ERROR, stack=stack)["runs"][0]["results"][0]["partialFingerprints"] for stack in ("network", "etl", "network")]
+    prints = [
+        sarif(ERROR, stack=stack)["runs"][0]["results"][0]["partialFingerprints"]
+        for stack in ("network", "etl", "network")
+    ]
 
     assert prints[0] == prints[2] != prints[1]
     assert sarif(ERROR, stack="etl")["runs"][0]["automationDetails"] == {"id": "terradask/etl/"}

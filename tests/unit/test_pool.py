@@ -1,4 +1,6 @@
-"""The pool of workers: what AWS couldn't be sent is sent again, what goes wrong is logged once, a closed object polls no more."""
+"""The pool of workers: what AWS couldn't be sent is sent again, what goes wrong is logged once, a
+closed object polls no more.
+"""
 
 from __future__ import annotations
 
@@ -28,7 +30,10 @@ from ..waiting import HANG_SECONDS
 
 
 def refusal(code: str, status: int = 400) -> ClientError:
-    return ClientError({"Error": {"Code": code, "Message": code}, "ResponseMetadata": {"HTTPStatusCode": status}}, "SetDesiredCapacity")  # type: ignore[typeddict-item]
+    return ClientError(
+        {"Error": {"Code": code, "Message": code}, "ResponseMetadata": {"HTTPStatusCode": status}},
+        "SetDesiredCapacity",
+    )  # type: ignore[typeddict-item]
 
 
 @pytest.mark.parametrize(
@@ -54,7 +59,9 @@ def test_what_passes(error: Exception, expected: bool) -> None:
 
 
 class RefusingWorkers:
-    """Workers at an AWS that refuses what it is sent, or what it is asked, as often as there are errors; then takes it."""
+    """Workers at an AWS that refuses what it is sent, or what it is asked, as often as there are
+    errors; then takes it.
+    """
 
     def __init__(self, *refusals: Exception, polls: tuple[Exception | None, ...] = ()) -> None:
         self.pending_launches = SimpleNamespace(pending=False, shortfall=None, asks=False)
@@ -105,7 +112,9 @@ def pool_of(workers: Any, *, polls: int = 0) -> tuple[WorkerPool, Health]:
     health.status = Status.running
     interval: Any = CountedInterval(health, polls)
     run: Any = SimpleNamespace()
-    return WorkerPool(deployment, workers, None, joined=JoinedWorkers(), health=health, run=run, interval=interval), health
+    return WorkerPool(
+        deployment, workers, None, joined=JoinedWorkers(), health=health, run=run, interval=interval
+    ), health
 
 
 async def applied(pool: WorkerPool) -> bool:
@@ -182,7 +191,10 @@ def test_polling_leaves_the_groups_to_scaling() -> None:
 def test_what_aws_is_being_sent_is_wanted() -> None:
     async def main() -> None:
         workers = RefusingWorkers(refusal("Throttling"))
-        workers.sets = {"workers": SimpleNamespace(roster=["i-1"]), "gpu": SimpleNamespace(roster=["i-2"])}
+        workers.sets = {
+            "workers": SimpleNamespace(roster=["i-1"]),
+            "gpu": SimpleNamespace(roster=["i-2"]),
+        }
         pool, _ = pool_of(workers)
         assert pool.wanted == 2
         pool.requests.target({"workers": 3})
@@ -201,11 +213,16 @@ def poll(*outcomes: Exception | None) -> None:
     asyncio.run(main())
 
 
-def test_what_goes_wrong_at_every_poll_is_logged_once_and_again_after_a_good_one(caplog: pytest.LogCaptureFixture) -> None:
+def test_what_goes_wrong_at_every_poll_is_logged_once_and_again_after_a_good_one(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
     caplog.set_level(logging.WARNING, "terradask")
     gone = ClusterError("Groups of the cluster are gone.", given="gpu", advice="make it again")
     poll(gone, gone, gone, OSError("no route"), OSError("no route"), None, OSError("no route"))
-    told = [(record.getMessage().splitlines()[0], record.exc_info is not None) for record in caplog.records]
+    told = [
+        (record.getMessage().splitlines()[0], record.exc_info is not None)
+        for record in caplog.records
+    ]
     unread = ("cluster etl: can't read its groups of workers", True)
     # What says itself what to do needs no traceback.
     assert told == [("cluster etl: Groups of the cluster are gone.", False), unread, unread]
@@ -235,13 +252,23 @@ def test_groups_that_are_gone_are_named() -> None:
         return function(*args)
 
     groups: Any = SimpleNamespace(describe=lambda: {"workers": None})
-    workers = Workers(groups, {"workers": ("workers",), "gpu": ("gpu-spot", "gpu")}, SimpleNamespace(), call, limiter=RateLimiter(0))  # type: ignore[arg-type]
+    workers = Workers(
+        groups,
+        {"workers": ("workers",), "gpu": ("gpu-spot", "gpu")},
+        SimpleNamespace(),
+        call,
+        limiter=RateLimiter(0),
+    )  # type: ignore[arg-type]
     with pytest.raises(ClusterError, match="given: gpu, gpu-spot"):
         asyncio.run(workers.mirror())
 
 
-@pytest.mark.parametrize(("error", "again"), [(refusal("Throttling"), True), (refusal("AccessDenied", 403), False)])
-def test_why_instances_are_missing_is_asked_again_unless_it_may_not_be_asked(error: Exception, again: bool) -> None:
+@pytest.mark.parametrize(
+    ("error", "again"), [(refusal("Throttling"), True), (refusal("AccessDenied", 403), False)]
+)
+def test_why_instances_are_missing_is_asked_again_unless_it_may_not_be_asked(
+    error: Exception, again: bool
+) -> None:
     def failures(name: str) -> list[Any]:
         raise error
 
@@ -249,7 +276,9 @@ def test_why_instances_are_missing_is_asked_again_unless_it_may_not_be_asked(err
         return function(*args)
 
     now = datetime.datetime.now(datetime.UTC)
-    pending_launches = PendingLaunches(SimpleNamespace(failures=failures), call, started_at=now, fallback_seconds=60)  # type: ignore[arg-type]
+    pending_launches = PendingLaunches(
+        SimpleNamespace(failures=failures), call, started_at=now, fallback_seconds=60
+    )  # type: ignore[arg-type]
     pending_launches.update([[Group("workers", 3, 9)]])
     assert pending_launches.asks
     asyncio.run(pending_launches.ask())

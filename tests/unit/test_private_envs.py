@@ -1,11 +1,17 @@
-"""Private environment variables: which are refused, with errors that show no value; and what should be private."""
+"""Private environment variables: which are refused, with errors that show no value; and what should
+be private.
+"""
 
 import logging
 import pickle
 
 import pytest
 
-from terradask._deployments.private_envs import check_private_envs, secrets_in_environ, warn_of_secrets
+from terradask._deployments.private_envs import (
+    check_private_envs,
+    secrets_in_environ,
+    warn_of_secrets,
+)
 from terradask.errors import InvalidInput
 
 SECRET = "hunter2-hunter2"
@@ -40,7 +46,12 @@ def test_what_can_not_be_set_is_refused_and_never_shown(env, problem):
 
 
 def test_any_other_is_taken_as_it_is():
-    env = {"DB_PASSWORD": SECRET, "_x9": "", "AWS_SECRET_ACCESS_KEY": "ä=ö", "DASKS": "several\nlines"}
+    env = {
+        "DB_PASSWORD": SECRET,
+        "_x9": "",
+        "AWS_SECRET_ACCESS_KEY": "ä=ö",
+        "DASKS": "several\nlines",
+    }
     assert check_private_envs(env) == env
 
 
@@ -54,7 +65,14 @@ def test_any_other_is_taken_as_it_is():
         ({"PEM": "-----BEGIN EC PRIVATE KEY-----\nabc"}, ["PEM"]),
         ({"DB_PASSWORD": ""}, []),
         ({"DB_SECRET": "arn:aws:secretsmanager:us-east-1:123456789012:secret:db"}, []),
-        ({"TOKENIZERS_PARALLELISM": "false", "OMP_NUM_THREADS": "1", "DATABASE": "postgresql://db/main"}, []),
+        (
+            {
+                "TOKENIZERS_PARALLELISM": "false",
+                "OMP_NUM_THREADS": "1",
+                "DATABASE": "postgresql://db/main",
+            },
+            [],
+        ),
     ],
 )
 def test_what_looks_like_a_secret_is_told_by_its_name(environ, names, caplog):
@@ -63,4 +81,6 @@ def test_what_looks_like_a_secret_is_told_by_its_name(environ, names, caplog):
         warn_of_secrets("etl", environ)
     assert len(caplog.records) == bool(names)
     assert all(name in caplog.text for name in names)
-    assert not any(value and value in caplog.text for name, value in environ.items() if len(value) > 1)
+    assert not any(
+        value and value in caplog.text for name, value in environ.items() if len(value) > 1
+    )

@@ -7,12 +7,21 @@ import subprocess
 import sys
 from pathlib import Path
 
-from terradask._common.processes import is_alive, is_this_user, own_processes, process_started, this_machine, this_user
+from terradask._common.processes import (
+    is_alive,
+    is_this_user,
+    own_processes,
+    process_started,
+    this_machine,
+    this_user,
+)
 
 
 def test_a_process_is_told_from_others_as_long_as_it_runs(tmp_path: Path) -> None:
     code = "import sys; print('up', flush=True); sys.stdin.read()"
-    process = subprocess.Popen([sys.executable, "-c", code], cwd=tmp_path, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    process = subprocess.Popen(
+        [sys.executable, "-c", code], cwd=tmp_path, stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    )
     with process:
         assert process.stdout is not None
         assert process.stdout.readline() == b"up\n"
@@ -40,7 +49,9 @@ def test_this_user_is_told_from_others_and_from_nobody() -> None:
 
 
 def test_the_start_of_a_process_is_noted_as_earlier_versions_did() -> None:
-    """On Linux in ticks since the machine's start, as the kernel tells it: notes of other versions stay readable."""
+    """On Linux in ticks since the machine's start, as the kernel tells it: notes of other versions
+    stay readable.
+    """
     stat = Path("/proc/self/stat")
     if stat.exists():
         assert process_started(os.getpid()) == stat.read_text().rpartition(")")[2].split()[19]

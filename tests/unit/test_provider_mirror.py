@@ -17,9 +17,19 @@ def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path / "cache"
 
 
-def _mirror(folder: Path, *, platform: str | None = None, version: str = mirrors.PROVIDER_VERSION, mode: int = 0o755) -> Path:
+def _mirror(
+    folder: Path,
+    *,
+    platform: str | None = None,
+    version: str = mirrors.PROVIDER_VERSION,
+    mode: int = 0o755,
+) -> Path:
     binary = (
-        folder / "registry.terraform.io/hashicorp/aws" / version / (platform or mirrors.this_platform()) / "terraform-provider-aws_v5_x5"
+        folder
+        / "registry.terraform.io/hashicorp/aws"
+        / version
+        / (platform or mirrors.this_platform())
+        / "terraform-provider-aws_v5_x5"
     )
     binary.parent.mkdir(parents=True)
     binary.write_text("#!/bin/sh\n")
@@ -32,7 +42,9 @@ def test_mirror_is_found_and_named(tmp_path: Path):
     assert mirrors.find_mirror([tmp_path]) == tmp_path / "a/b/c"
 
 
-@pytest.mark.parametrize("wrong", [{"platform": "plan9_mips"}, {"version": "5.99.0"}, {"mode": 0o644}])
+@pytest.mark.parametrize(
+    "wrong", [{"platform": "plan9_mips"}, {"version": "5.99.0"}, {"mode": 0o644}]
+)
 def test_what_would_not_serve_is_passed_over(tmp_path: Path, wrong: dict):
     _mirror(tmp_path / "wrong", **wrong)
     assert mirrors.find_mirror([tmp_path]) is None
@@ -69,7 +81,11 @@ def test_written_configuration_is_used_when_nothing_else_is_named(tmp_path: Path
     mirror = _mirror(tmp_path / 'odd "name" ${x}')
     written = mirrors.write_cli_config(mirror)
     assert written == cache / "terraform.rc"
-    for environ in (home, {**home, "TF_CLI_CONFIG_FILE": "/no/such/file"}, {**home, "TF_CLI_CONFIG_FILE": str(written)}):
+    for environ in (
+        home,
+        {**home, "TF_CLI_CONFIG_FILE": "/no/such/file"},
+        {**home, "TF_CLI_CONFIG_FILE": str(written)},
+    ):
         found = mirrors.cli_config_in_use(environ)
         assert (found.kind, found.cli_config, found.mirror) == ("mirror", written, mirror)
         assert str(mirror) in str(found)

@@ -12,7 +12,13 @@ from terradask._dask.provision import Provisioner
 from terradask._dask.request import Request, parse_name
 from terradask._dask.versions import check_versions
 from terradask._deployments.attach import Attachment
-from terradask._deployments.documents import Descriptor, Run, SchedulerAddress, read_descriptor, read_run
+from terradask._deployments.documents import (
+    Descriptor,
+    Run,
+    SchedulerAddress,
+    read_descriptor,
+    read_run,
+)
 from terradask._deployments.keys import Bundle, KeySet
 from terradask._deployments.software import python_version
 from terradask.errors import (
@@ -33,8 +39,12 @@ HERE = {name: importlib.metadata.version(name) for name in ("dask", "distributed
 
 
 def attachment(python, packages):
-    descriptor = Descriptor("default", "etl", "us-east-1", "bucket", "us-east-1a", {}, 9, "secret", {}, {})
-    scheduler = SchedulerAddress("r1", "i-1", 1, "tls://10.0.0.1:8786", None, 8787, python, packages)
+    descriptor = Descriptor(
+        "default", "etl", "us-east-1", "bucket", "us-east-1a", {}, 9, "secret", {}, {}
+    )
+    scheduler = SchedulerAddress(
+        "r1", "i-1", 1, "tls://10.0.0.1:8786", None, 8787, python, packages
+    )
     run = Run("r1", "2026-11-20T05:15:00Z", "arn", "v1", python, packages, 2)
     keys = KeySet("r1", "ca", *(Bundle("cert", "key") for _ in range(3)))
     return Attachment(descriptor, run, scheduler, keys)
@@ -81,10 +91,18 @@ def test_names_are_made_up_and_differ():
 def test_a_run_that_somebody_else_started_meanwhile_is_not_ours_to_stop():
     provisioner = Provisioner(Request("etl"), silent)
     deployment = SimpleNamespace(
-        name="etl", started_run_id=None, current_run=lambda: None, start=lambda **_: SimpleNamespace(run_id="theirs")
+        name="etl",
+        started_run_id=None,
+        current_run=lambda: None,
+        start=lambda **_: SimpleNamespace(run_id="theirs"),
     )
     workspace = SimpleNamespace(root=None, settings=Settings())
-    settings = {"environ": {}, "software": [], "send_dask_config": True, "use_scheduler_public_ip": False}
+    settings = {
+        "environ": {},
+        "software": [],
+        "send_dask_config": True,
+        "use_scheduler_public_ip": False,
+    }
     provisioner._start(deployment, settings, workspace)
     assert provisioner._origin == "attached"
     deployment.started_run_id = "theirs"
@@ -98,7 +116,11 @@ def test_a_run_that_somebody_else_started_meanwhile_is_not_ours_to_stop():
         ({}, {}, None),
         ({"worker_groups": {"gpu": {"gpu": 1}}}, {"n_workers": 2, "environ": {"A": "1"}}, None),
         ({}, {"n_workers": 3}, "n_workers"),
-        ({"worker_groups": {"gpu": {"n_workers": 1}}}, {"environ": {"A": "2"}}, "worker_groups['gpu']['n_workers'] and environ"),
+        (
+            {"worker_groups": {"gpu": {"n_workers": 1}}},
+            {"environ": {"A": "2"}},
+            "worker_groups['gpu']['n_workers'] and environ",
+        ),
     ],
 )
 def test_what_only_a_start_heeds_is_told_when_the_cluster_runs(structure, run, ignored, caplog):
@@ -107,19 +129,36 @@ def test_what_only_a_start_heeds_is_told_when_the_cluster_runs(structure, run, i
     provisioner._warn_of_ignored(running)
     told = [record.getMessage() for record in caplog.records]
     assert told == (
-        [f"cluster etl is already running: {ignored} applies only at its start; cluster.scale changes numbers now"] if ignored else []
+        [
+            (
+                f"cluster etl is already running: {ignored} applies only at its start; "
+                "cluster.scale "
+                "changes numbers now"
+            )
+        ]
+        if ignored
+        else []
     )
 
 
-@pytest.mark.parametrize(("software_lock", "hashed", "warned"), [(None, False, False), ("uv.lock", True, False), ("uv.lock", False, True)])
-def test_hosts_without_hashes_are_told_to_whom_asked_for_them(software_lock, hashed, warned, caplog):
+@pytest.mark.parametrize(
+    ("software_lock", "hashed", "warned"),
+    [(None, False, False), ("uv.lock", True, False), ("uv.lock", False, True)],
+)
+def test_hosts_without_hashes_are_told_to_whom_asked_for_them(
+    software_lock, hashed, warned, caplog
+):
     run = Run("r1", "2026-11-20T05:15:00Z", "arn", "v1", "3.11", {}, 2, hashed=hashed)
     Provisioner(Request("etl"), silent)._warn_without_hashes(run, {"software_lock": software_lock})
     assert ("started without software_lock" in caplog.text) is warned
 
 
 def test_a_lock_file_that_is_not_there_is_refused_before_anything_is_planned(tmp_path):
-    workspace = SimpleNamespace(root=tmp_path, settings=Settings(cluster=ClusterSettings(software_lock="uv.lock")), plan_launch=None)
+    workspace = SimpleNamespace(
+        root=tmp_path,
+        settings=Settings(cluster=ClusterSettings(software_lock="uv.lock")),
+        plan_launch=None,
+    )
     provisioner = Provisioner(Request("etl"), silent)
     with pytest.raises(SoftwareLockInvalid) as refused:
         provisioner._deploy(workspace, SimpleNamespace(name="etl"), wait_seconds=0)
@@ -130,28 +169,43 @@ def test_a_lock_file_that_is_not_there_is_refused_before_anything_is_planned(tmp
 def test_a_start_takes_the_lock_file_of_the_settings_in_force(tmp_path):
     started = []
     deployment = SimpleNamespace(
-        name="etl", started_run_id="r1", start=lambda **given: started.append(given) or SimpleNamespace(run_id="r1")
+        name="etl",
+        started_run_id="r1",
+        start=lambda **given: started.append(given) or SimpleNamespace(run_id="r1"),
     )
-    deployed = ClusterSettings(use_scheduler_public_ip=False, software_lock="uv.lock").model_dump(mode="json")
-    Provisioner(Request("etl"), silent)._start(deployment, deployed, SimpleNamespace(root=tmp_path, settings=Settings()))
+    deployed = ClusterSettings(use_scheduler_public_ip=False, software_lock="uv.lock").model_dump(
+        mode="json"
+    )
+    Provisioner(Request("etl"), silent)._start(
+        deployment, deployed, SimpleNamespace(root=tmp_path, settings=Settings())
+    )
     assert started[0]["software_lock"] == tmp_path / "uv.lock"
 
 
 def test_a_run_of_an_older_terradask_has_no_hashes():
-    document = Run("r1", "2026-11-20T05:15:00Z", "arn", "v1", "3.11", {}, 2, hashed=True).to_document()
+    document = Run(
+        "r1", "2026-11-20T05:15:00Z", "arn", "v1", "3.11", {}, 2, hashed=True
+    ).to_document()
     assert read_run(document).hashed
     del document["hashed"]
     assert not read_run(document).hashed
 
 
-@pytest.mark.parametrize(("error", "origin"), [(StateLocked, "attached"), (StalePlan, "attached"), (TerraformError, "created")])
+@pytest.mark.parametrize(
+    ("error", "origin"),
+    [(StateLocked, "attached"), (StalePlan, "attached"), (TerraformError, "created")],
+)
 def test_a_cluster_that_somebody_else_is_making_is_not_ours_to_destroy(error, origin):
     def apply(_plan):
         raise error("refused")
 
     settings = Settings(cluster=ClusterSettings(use_scheduler_public_ip=False))
-    workspace = SimpleNamespace(root=None, settings=settings, plan_launch=lambda name: None, apply=apply)
-    nothing = SimpleNamespace(name="etl", exists=False, objects=SimpleNamespace(names=lambda under: []))
+    workspace = SimpleNamespace(
+        root=None, settings=settings, plan_launch=lambda name: None, apply=apply
+    )
+    nothing = SimpleNamespace(
+        name="etl", exists=False, objects=SimpleNamespace(names=lambda under: [])
+    )
     provisioner = Provisioner(Request("etl"), silent)
     with pytest.raises(error):
         provisioner._deploy(workspace, nothing, wait_seconds=0)
@@ -186,9 +240,14 @@ def test_a_cluster_that_somebody_else_has_made_meanwhile_is_used(reads, monkeypa
 
     monkeypatch.setattr(concurrent_deploy, "_POLL_SECONDS", 0.001)
     settings = Settings(cluster=ClusterSettings(use_scheduler_public_ip=False))
-    workspace = SimpleNamespace(root=None, settings=settings, plan_launch=lambda name: "plan", apply=apply)
+    workspace = SimpleNamespace(
+        root=None, settings=settings, plan_launch=lambda name: "plan", apply=apply
+    )
     provisioner = Provisioner(Request("etl"), silent)
-    assert provisioner._deploy(workspace, DeployedMeanwhile(reads=reads), wait_seconds=HANG_SECONDS) is False
+    assert (
+        provisioner._deploy(workspace, DeployedMeanwhile(reads=reads), wait_seconds=HANG_SECONDS)
+        is False
+    )
     assert provisioner._origin == "attached"
     assert applied == ([] if reads == 0 else ["plan"])
 
@@ -197,14 +256,18 @@ def test_nobody_waits_long_where_nobody_is_at_it(monkeypatch):
     monkeypatch.setattr(concurrent_deploy, "_POLL_SECONDS", 0.001)
     monkeypatch.setattr(concurrent_deploy, "_BETWEEN_SECONDS", 0.01)
     nothing = SimpleNamespace(exists=False, objects=SimpleNamespace(names=lambda under: []))
-    assert not concurrent_deploy.wait_for_deployment(nothing, seconds=3600, check_cancelled=lambda: None)
+    assert not concurrent_deploy.wait_for_deployment(
+        nothing, seconds=3600, check_cancelled=lambda: None
+    )
 
 
 RULE = {"cidr": "203.0.113.7/32"}
 
 
 def a_workspace(**baseline):
-    deployed = SimpleNamespace(**{"isolation": "workspace", "ingress": [], "session_manager": False, **baseline})
+    deployed = SimpleNamespace(
+        **{"isolation": "workspace", "ingress": [], "session_manager": False, **baseline}
+    )
     return SimpleNamespace(baseline=lambda: deployed)
 
 
@@ -240,6 +303,11 @@ def test_a_rule_for_another_port_lets_nobody_in():
     with pytest.raises(NoIngress, match="at port 9000"):
         check_route(workspace, ClusterSettings(scheduler_port=9000).model_dump(mode="json"))
     isolated = a_workspace(isolation="cluster", session_manager=True)
-    check_route(isolated, ClusterSettings(scheduler_port=9000, allow_ingress_from="203.0.113.7").model_dump(mode="json"))
+    check_route(
+        isolated,
+        ClusterSettings(scheduler_port=9000, allow_ingress_from="203.0.113.7").model_dump(
+            mode="json"
+        ),
+    )
     with pytest.raises(NoIngress, match="connect='ssm'"):
         check_route(isolated, ClusterSettings(allow_ingress_from=[]).model_dump(mode="json"))

@@ -31,7 +31,7 @@ def own(**fields: Any) -> dict[str, Any]:
     return {**fields, "Tags": [{"Key": "terradask:workspace", "Value": "default"}]}
 
 
-# ---- what settings can reach ------------------------------------------------------------------------------------------
+# ---- what settings can reach ---------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -82,7 +82,10 @@ def test_every_declared_cluster_counts_at_its_largest() -> None:
 
 def test_isolated_clusters_count_with_what_they_make() -> None:
     network = needs.network_needs(settings().network, ["a"])
-    amounts = {need.quota.code: need.amount for need in needs.together([*network, *needs.own_needs(["etl", "ml"])])}
+    amounts = {
+        need.quota.code: need.amount
+        for need in needs.together([*network, *needs.own_needs(["etl", "ml"])])
+    }
     assert (amounts["L-FB451C26"], amounts["L-E79EC296"]) == (4 + 4, 2 + 2 + 4)
     assert len(amounts) == len(network)
 
@@ -90,10 +93,16 @@ def test_isolated_clusters_count_with_what_they_make() -> None:
 def test_each_market_of_a_cluster_may_have_to_give_all_its_workers() -> None:
     amounts = {}
     for policy in ("on-demand", "spot", "spot_with_fallback"):
-        given = settings(clusters={"etl": {"max_workers": 10, "worker_vm_types": ["m6i.xlarge"], "spot_policy": policy}})
+        given = settings(
+            clusters={
+                "etl": {"max_workers": 10, "worker_vm_types": ["m6i.xlarge"], "spot_policy": policy}
+            }
+        )
         clusters = needs.clusters_of(given)
         types = {name: needs.named_or_default(cluster) for name, cluster in clusters.items()}
-        amounts[policy] = {need.quota.code: need.amount for need in needs.cluster_needs(clusters, types, TYPES)}
+        amounts[policy] = {
+            need.quota.code: need.amount for need in needs.cluster_needs(clusters, types, TYPES)
+        }
     assert amounts == {
         "on-demand": {STANDARD: 4 + 40, "L-CDE20ADC": 2},
         "spot": {STANDARD: 4, "L-34B43A08": 40, "L-CDE20ADC": 2},
@@ -118,14 +127,23 @@ def test_without_declared_clusters_one_counts() -> None:
         ({"nat": "single"}, {"L-0263D0A3": 1, "L-FE5A380F": 1, "L-F678F1CE": 1, "L-E79EC296": 2}),
         ({"architectures": ["x86_64"]}, {"L-FB451C26": 2}),
         ({"image": "ami-0123456789abcdef0"}, {"L-FB451C26": 2}),
-        ({"image": "ami-0123456789abcdef0", "arm64_image": "ami-0123456789abcdef1"}, {"L-FB451C26": 4}),
+        (
+            {"image": "ami-0123456789abcdef0", "arm64_image": "ami-0123456789abcdef1"},
+            {"L-FB451C26": 4},
+        ),
         ({"nat": "per_zone"}, {"L-0263D0A3": 3, "L-FE5A380F": 1}),
-        ({"nat": "none", "interface_endpoints": ["logs"]}, {"L-0263D0A3": 0, "L-FE5A380F": 0, "L-E79EC296": 3}),
+        (
+            {"nat": "none", "interface_endpoints": ["logs"]},
+            {"L-0263D0A3": 0, "L-FE5A380F": 0, "L-E79EC296": 3},
+        ),
         ({"ingress": [{"cidr": f"203.0.113.{n}/32"} for n in range(70)]}, {"L-0EA8095F": 71}),
     ],
 )
 def test_what_a_network_needs(network: dict[str, Any], expected: dict[str, int]) -> None:
-    amounts = {need.quota.code: need.amount for need in needs.network_needs(settings(network=network).network, ["a", "b", "c"])}
+    amounts = {
+        need.quota.code: need.amount
+        for need in needs.network_needs(settings(network=network).network, ["a", "b", "c"])
+    }
     assert amounts | expected == amounts
 
 
@@ -133,14 +151,24 @@ def test_a_given_network_needs_what_is_made_on_it() -> None:
     given = settings(
         network={
             "vpc_id": "vpc-0123456789abcdef0",
-            "subnets": {"us-east-1a": {"scheduler": "subnet-0123456789abcdef0", "worker": "subnet-0123456789abcdef1"}},
-            "security_groups": {"scheduler": "sg-0123456789abcdef0", "worker": "sg-0123456789abcdef1"},
+            "subnets": {
+                "us-east-1a": {
+                    "scheduler": "subnet-0123456789abcdef0",
+                    "worker": "subnet-0123456789abcdef1",
+                }
+            },
+            "security_groups": {
+                "scheduler": "sg-0123456789abcdef0",
+                "worker": "sg-0123456789abcdef1",
+            },
         }
     )
-    assert [need.quota.code for need in needs.network_needs(given.network, ["us-east-1a"])] == ["L-FB451C26"]
+    assert [need.quota.code for need in needs.network_needs(given.network, ["us-east-1a"])] == [
+        "L-FB451C26"
+    ]
 
 
-# ---- compared with what there is --------------------------------------------------------------------------------------
+# ---- compared with what there is -----------------------------------------------------------------
 
 
 def test_verdicts_count_what_others_use() -> None:
@@ -149,7 +177,13 @@ def test_verdicts_count_what_others_use() -> None:
         default_limits={"L-CDE20ADC": 500.0},
         describe_instances={
             "Reservations": [
-                {"Instances": [{"InstanceType": "c5.large"}, own(InstanceType="m6i.8xlarge"), {"InstanceType": "c5.large"}]},
+                {
+                    "Instances": [
+                        {"InstanceType": "c5.large"},
+                        own(InstanceType="m6i.8xlarge"),
+                        {"InstanceType": "c5.large"},
+                    ]
+                },
                 {"Instances": [{"InstanceType": "m6i.8xlarge", "InstanceLifecycle": "spot"}]},
             ]
         },
@@ -163,15 +197,24 @@ def test_verdicts_count_what_others_use() -> None:
                 own(SubnetId="s1", State="available"),
             ]
         },
-        describe_subnets={"Subnets": [{"SubnetId": s, "AvailabilityZone": z} for s, z in (("s1", "a"), ("s2", "a"), ("s3", "b"))]},
+        describe_subnets={
+            "Subnets": [
+                {"SubnetId": s, "AvailabilityZone": z}
+                for s, z in (("s1", "a"), ("s2", "a"), ("s3", "b"))
+            ]
+        },
     )
     checks = check_quotas(aws, settings(cluster={"max_workers": 8}))  # type: ignore[arg-type]
     vcpus = found(checks, STANDARD)
     assert (vcpus.others, vcpus.reach, vcpus.limit, vcpus.verdict) == (4, 36, 40.0, "enough")
     assert (found(checks, "L-F678F1CE").others, found(checks, "L-F678F1CE").verdict) == (5, "short")
     assert found(checks, "L-FE5A380F").others == 2
-    # A default of AWS's where nothing was ever applied; where that isn't known either, nothing is claimed.
-    assert (found(checks, "L-CDE20ADC").limit, found(checks, "L-FB451C26").verdict) == (500.0, "unknown")
+    # A default of AWS's where nothing was ever applied; where that isn't known either, nothing is
+    # claimed.
+    assert (found(checks, "L-CDE20ADC").limit, found(checks, "L-FB451C26").verdict) == (
+        500.0,
+        "unknown",
+    )
     assert "a cluster workers: 8 x m6i.xlarge" in vcpus.why
 
 
@@ -180,7 +223,9 @@ def test_unknown_type_is_refused() -> None:
         check_quotas(FakeAws(limits={}), settings(cluster={"worker_vm_types": ["m6i.xlrge"]}))  # type: ignore[arg-type]
 
 
-def check(limit: float | None, reach: int, requested: float | None = None, code: str = STANDARD) -> QuotaCheck:
+def check(
+    limit: float | None, reach: int, requested: float | None = None, code: str = STANDARD
+) -> QuotaCheck:
     return QuotaCheck("ec2", code, "vCPUs", limit, 0, reach, "why", requested)
 
 
@@ -188,10 +233,12 @@ def test_only_what_nobody_asked_for_is_asked_for() -> None:
     aws = FakeAws(limits={})
     asked = request_more(aws, [check(5.0, 804), check(0.0, 8, requested=4.0, code=GPU)])  # type: ignore[arg-type]
     assert [(one.code, one.requested, one.asked_for) for one in asked] == [(STANDARD, 804.0, True)]
-    assert aws.quotas.requests == [{"ServiceCode": "ec2", "QuotaCode": STANDARD, "DesiredValue": 804.0}]
+    assert aws.quotas.requests == [
+        {"ServiceCode": "ec2", "QuotaCode": STANDARD, "DesiredValue": 804.0}
+    ]
 
 
-# ---- the command ------------------------------------------------------------------------------------------------------
+# ---- the command ---------------------------------------------------------------------------------
 
 
 @pytest.fixture
@@ -201,12 +248,15 @@ def checks(monkeypatch: pytest.MonkeyPatch, tmp_path: Any) -> list[QuotaCheck]:
     filled: list[QuotaCheck] = []
     monkeypatch.setattr(Workspace, "quotas", lambda _self: list(filled))
     monkeypatch.setattr(
-        "terradask._quotas.report.request_more", lambda _aws, wanted: [check(5.0, c.reach, float(c.needed), c.code) for c in wanted]
+        "terradask._quotas.report.request_more",
+        lambda _aws, wanted: [check(5.0, c.reach, float(c.needed), c.code) for c in wanted],
     )
     return filled
 
 
-def test_exit_code_says_whether_they_suffice(checks: list[QuotaCheck], capsys: pytest.CaptureFixture[str]) -> None:
+def test_exit_code_says_whether_they_suffice(
+    checks: list[QuotaCheck], capsys: pytest.CaptureFixture[str]
+) -> None:
     checks += [check(1000.0, 804), check(None, 1, code=GPU)]
     assert run(["quotas"]) == 0
     assert "enough" in capsys.readouterr().out
@@ -217,7 +267,9 @@ def test_exit_code_says_whether_they_suffice(checks: list[QuotaCheck], capsys: p
     assert json.loads(told.err)["error"] == "QuotaTooSmall"
 
 
-def test_request_succeeds_when_everything_short_is_asked_for(checks: list[QuotaCheck], capsys: pytest.CaptureFixture[str]) -> None:
+def test_request_succeeds_when_everything_short_is_asked_for(
+    checks: list[QuotaCheck], capsys: pytest.CaptureFixture[str]
+) -> None:
     checks.append(check(5.0, 804))
     assert run(["quotas", "--request", "--yes"]) == 0
     assert "requested 804" in capsys.readouterr().err

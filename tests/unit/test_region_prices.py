@@ -1,4 +1,6 @@
-"""The prices of all of a region's instance types: when AWS is asked, and what its answers are taken for."""
+"""The prices of all of a region's instance types: when AWS is asked, and what its answers are taken
+for.
+"""
 
 from __future__ import annotations
 
@@ -20,15 +22,30 @@ from terradask.errors import AccessDenied, NoCredentials
 START = datetime.datetime(2026, 11, 1, 12, tzinfo=datetime.UTC)
 
 
-def product(name: str, usd: str, *, usage: str | None = None, unit: str = "Hrs", currency: str = "USD") -> str:
+def product(
+    name: str, usd: str, *, usage: str | None = None, unit: str = "Hrs", currency: str = "USD"
+) -> str:
     rate = {"unit": unit, "pricePerUnit": {currency: usd}}
     attributes = {"instanceType": name, "usagetype": usage or f"BoxUsage:{name}"}
-    return json.dumps({"product": {"attributes": attributes}, "terms": {"OnDemand": {"x": {"priceDimensions": {"y": rate}}}}})
+    return json.dumps(
+        {
+            "product": {"attributes": attributes},
+            "terms": {"OnDemand": {"x": {"priceDimensions": {"y": rate}}}},
+        }
+    )
 
 
-def spot(name: str, zone: str, usd: str, *, hours_ago: float = 0, product: str = "Linux/UNIX") -> dict[str, Any]:
+def spot(
+    name: str, zone: str, usd: str, *, hours_ago: float = 0, product: str = "Linux/UNIX"
+) -> dict[str, Any]:
     when = START - datetime.timedelta(hours=hours_ago)
-    return {"InstanceType": name, "AvailabilityZone": zone, "SpotPrice": usd, "Timestamp": when, "ProductDescription": product}
+    return {
+        "InstanceType": name,
+        "AvailabilityZone": zone,
+        "SpotPrice": usd,
+        "Timestamp": when,
+        "ProductDescription": product,
+    }
 
 
 class FakeAws:
@@ -40,18 +57,27 @@ class FakeAws:
         self.endpoint = "https://api.pricing.us-east-1.amazonaws.com"
         self.error: Exception | None = None
         self.products = [product("m6i.xlarge", "0.192"), product("c7g.large", "0.0725")]
-        self.history = [spot("m6i.xlarge", "us-east-1a", "0.08"), spot("m6i.xlarge", "us-east-1b", "0.07")]
+        self.history = [
+            spot("m6i.xlarge", "us-east-1a", "0.08"),
+            spot("m6i.xlarge", "us-east-1b", "0.07"),
+        ]
         self.asked: list[dict[str, Any]] = []
 
     def client(self, _name: str) -> Any:
-        return SimpleNamespace(meta=SimpleNamespace(endpoint_url=self.endpoint), get_paginator=lambda _operation: self)
+        return SimpleNamespace(
+            meta=SimpleNamespace(endpoint_url=self.endpoint), get_paginator=lambda _operation: self
+        )
 
     def paginate(self, **question: Any) -> list[dict[str, Any]]:
         self.asked.append(question)
         if self.error is not None:
             raise self.error
         if "ServiceCode" in question:
-            return [{"PriceList": self.products[:1]}, {"PriceList": []}, {"PriceList": self.products[1:]}]
+            return [
+                {"PriceList": self.products[:1]},
+                {"PriceList": []},
+                {"PriceList": self.products[1:]},
+            ]
         return [{"SpotPriceHistory": self.history[:1]}, {"SpotPriceHistory": self.history[1:]}]
 
 
@@ -74,7 +100,9 @@ def prices(aws: FakeAws, clock: Any, tmp_path: Path) -> RegionPrices:
 def test_prices_on_demand_come_in_one_question_and_are_kept_for_a_week(prices, aws, clock):
     for _ in range(2):
         sheet = prices.look_up("on-demand")
-    assert sheet.usd == {"us-east-1": {"m6i.xlarge": Decimal("0.192"), "c7g.large": Decimal("0.0725")}}
+    assert sheet.usd == {
+        "us-east-1": {"m6i.xlarge": Decimal("0.192"), "c7g.large": Decimal("0.0725")}
+    }
     assert (sheet.source, sheet.as_of, sheet.problem) == ("AWS Price List API", START, None)
     assert len(aws.asked) == 1
     asked = {one["Field"]: one["Value"] for one in aws.asked[0]["Filters"]}
@@ -88,7 +116,10 @@ def test_prices_on_demand_come_in_one_question_and_are_kept_for_a_week(prices, a
 def test_spot_prices_are_those_of_each_zone_and_kept_for_an_hour(prices, aws, clock):
     for _ in range(2):
         sheet = prices.look_up("spot")
-    assert sheet.usd == {"us-east-1a": {"m6i.xlarge": Decimal("0.08")}, "us-east-1b": {"m6i.xlarge": Decimal("0.07")}}
+    assert sheet.usd == {
+        "us-east-1a": {"m6i.xlarge": Decimal("0.08")},
+        "us-east-1b": {"m6i.xlarge": Decimal("0.07")},
+    }
     assert sheet.source == "EC2"
     assert len(aws.asked) == 1
     assert aws.asked[0]["StartTime"] == aws.asked[0]["EndTime"] == START
@@ -112,10 +143,15 @@ def test_refresh_asks_anew(prices, aws):
     prices.look_up("on-demand")
     aws.products = [product("m6i.xlarge", "0.2")]
     assert prices.look_up("on-demand").usd["us-east-1"]["m6i.xlarge"] == Decimal("0.192")
-    assert prices.look_up("on-demand", refresh=True).usd == {"us-east-1": {"m6i.xlarge": Decimal("0.2")}}
+    assert prices.look_up("on-demand", refresh=True).usd == {
+        "us-east-1": {"m6i.xlarge": Decimal("0.2")}
+    }
 
 
-@pytest.mark.parametrize("error", [AccessDenied("pricing:GetProducts", "no"), NoCredentials("AWS refuses pricing:GetProducts")])
+@pytest.mark.parametrize(
+    "error",
+    [AccessDenied("pricing:GetProducts", "no"), NoCredentials("AWS refuses pricing:GetProducts")],
+)
 def test_without_an_answer_old_prices_are_used_and_said_to_be(prices, aws, clock, error):
     aws.error = error
     none = prices.look_up("on-demand")
@@ -129,7 +165,9 @@ def test_without_an_answer_old_prices_are_used_and_said_to_be(prices, aws, clock
     assert (old.as_of, old.problem) == (START, "AWS refuses pricing:GetProducts")
 
 
-@pytest.mark.parametrize("products", [[], ["{"], ["{}"], [product("m6i.xlarge", "0.2", currency="CNY")]])
+@pytest.mark.parametrize(
+    "products", [[], ["{"], ["{}"], [product("m6i.xlarge", "0.2", currency="CNY")]]
+)
 def test_an_answer_without_prices_is_not_kept(prices, aws, tmp_path, products):
     aws.products = products
     sheet = prices.look_up("on-demand")
@@ -158,7 +196,9 @@ def test_a_damaged_file_is_no_file(prices, aws, tmp_path, damage):
     first = prices.look_up("on-demand")
     (file,) = tmp_path.rglob("*.json")
     whole = json.loads(file.read_text())
-    file.write_text(json.dumps({**whole, **json.loads(damage)}) if damage.startswith('{"') else damage)
+    file.write_text(
+        json.dumps({**whole, **json.loads(damage)}) if damage.startswith('{"') else damage
+    )
     assert prices.look_up("on-demand") == first
     assert len(aws.asked) == 2
 
@@ -170,7 +210,10 @@ def test_prices_of_an_endpoint_on_this_machine_are_never_kept(prices, aws, tmp_p
     assert list(tmp_path.rglob("*")) == []
 
 
-@pytest.mark.parametrize(("region", "market", "says"), [("cn-north-1", "spot", "yuan"), ("us-gov-west-1", "on-demand", "GovCloud")])
+@pytest.mark.parametrize(
+    ("region", "market", "says"),
+    [("cn-north-1", "spot", "yuan"), ("us-gov-west-1", "on-demand", "GovCloud")],
+)
 def test_partitions_without_prices_are_not_asked(tmp_path, region, market, says):
     aws = FakeAws(region)
     session = cast(Aws, aws)
@@ -180,17 +223,22 @@ def test_partitions_without_prices_are_not_asked(tmp_path, region, market, says)
 
 
 def test_a_types_own_price_is_told_from_others() -> None:
-    readings = read_instance_prices("us-east-1", [
-        product("m6i.xlarge", "0.192"),
-        product("m6i.xlarge", "0.192", usage="EUW1-BoxUsage:m6i.xlarge"),
-        product("m6i.xlarge", "0", usage="Reservation:m6i.xlarge"),
-        product("c7g.large", "0.07"),
-        product("c7g.large", "0.08"),
-        product("t3.micro", "1.5", unit="Quantity"),
-        product("r6i.large", "none"),
-        product("x1.large", "1", usage="DedicatedUsage:x1.large"),
-    ])  # fmt: skip
-    assert {name: one.usd for name, one in readings.items() if one.usd is not None} == {"m6i.xlarge": Decimal("0.192")}
+    readings = read_instance_prices(
+        "us-east-1",
+        [
+            product("m6i.xlarge", "0.192"),
+            product("m6i.xlarge", "0.192", usage="EUW1-BoxUsage:m6i.xlarge"),
+            product("m6i.xlarge", "0", usage="Reservation:m6i.xlarge"),
+            product("c7g.large", "0.07"),
+            product("c7g.large", "0.08"),
+            product("t3.micro", "1.5", unit="Quantity"),
+            product("r6i.large", "none"),
+            product("x1.large", "1", usage="DedicatedUsage:x1.large"),
+        ],
+    )
+    assert {name: one.usd for name, one in readings.items() if one.usd is not None} == {
+        "m6i.xlarge": Decimal("0.192")
+    }
     problems = {name: str(one.problem) for name, one in readings.items()}
     assert "several prices" in problems["c7g.large"]
     assert "per Quantity" in problems["t3.micro"]

@@ -20,12 +20,21 @@ def _summary(name: str) -> PlanSummary:
 def test_terminal_shows_dangers_changes_and_drift():
     lines = to_text(_summary("change")).splitlines()
     assert lines[0] == "network: 3 to update, 2 to replace, 1 to destroy"
-    assert "! aws_vpc_security_group_ingress_rule.office lets 0.0.0.0/0 in at tcp 8786-8787 - the whole internet" in lines
+    assert (
+        "! aws_vpc_security_group_ingress_rule.office lets 0.0.0.0/0 in at tcp 8786-8787 - the "
+        "whole internet"
+    ) in lines
     assert "  - aws_autoscaling_group.workers  (it is no longer in the configuration)" in lines
     assert '      name = "/terradask/default" -> "/terradask/other"  # forces replacement' in lines
-    assert not [line for line in lines if "policy.Statement" in line or "user_data =" in line], "what a document shows isn't said twice"
+    assert not [line for line in lines if "policy.Statement" in line or "user_data =" in line], (
+        "what a document shows isn't said twice"
+    )
     at = lines.index("      user_data, decoded:")
-    assert lines[at + 2 : at + 5] == ["         #cloud-config", "        -# step 1", "        +# step 2"]
+    assert lines[at + 2 : at + 5] == [
+        "         #cloud-config",
+        "        -# step 1",
+        "        +# step 2",
+    ]
     assert "changed outside Terraform since its last run:" in lines
     assert "      retention_in_days = 30 -> 7" in lines
     assert lines[-1].startswith("plan abababababab of 2026-11-20")
@@ -39,7 +48,10 @@ def test_terminal_can_leave_values_of_creations_out():
 
 
 def test_terminal_shortens_nothing_by_its_width():
-    assert to_text(_summary("change"), width=20).splitlines() == to_text(_summary("change"), width=400).splitlines()
+    assert (
+        to_text(_summary("change"), width=20).splitlines()
+        == to_text(_summary("change"), width=400).splitlines()
+    )
 
 
 def test_json_is_the_dictionary():

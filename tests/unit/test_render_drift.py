@@ -9,11 +9,23 @@ from terradask._policy.values import AttributeChange
 
 def summary(stack: str, *drift: Change) -> PlanSummary:
     return PlanSummary(
-        stack=stack, changes=(), drift=drift, dangers=(), plan_hash="0" * 64, created_at="2026-11-20T05:00:00Z", terraform_version="1.11.4"
+        stack=stack,
+        changes=(),
+        drift=drift,
+        dangers=(),
+        plan_hash="0" * 64,
+        created_at="2026-11-20T05:00:00Z",
+        terraform_version="1.11.4",
     )
 
 
-CHANGED = Change("aws_s3_bucket.b", "aws_s3_bucket", "update", None, (AttributeChange("tags.team", "a", "b ```` c"),))
+CHANGED = Change(
+    "aws_s3_bucket.b",
+    "aws_s3_bucket",
+    "update",
+    None,
+    (AttributeChange("tags.team", "a", "b ```` c"),),
+)
 GONE = Change("aws_subnet.s", "aws_subnet", "delete")
 
 

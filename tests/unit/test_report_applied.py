@@ -1,4 +1,6 @@
-"""Notes of what was applied, and versions of states: told from objects in a bucket, or from files."""
+"""Notes of what was applied, and versions of states: told from objects in a bucket, or
+from files.
+"""
 
 from __future__ import annotations
 
@@ -42,7 +44,9 @@ class FakeS3:
 
 
 def _state(serial: int, lineage: str = "line") -> bytes:
-    return json.dumps({"version": 4, "serial": serial, "lineage": lineage, "resources": []}).encode()
+    return json.dumps(
+        {"version": 4, "serial": serial, "lineage": lineage, "resources": []}
+    ).encode()
 
 
 @pytest.fixture
@@ -62,7 +66,9 @@ def folders(tmp_path: Path) -> dict[str, Path]:
     }
     for stack, backend in backends.items():
         (tmp_path / stack).mkdir()
-        (tmp_path / stack / "cdk.tf.json").write_text(json.dumps({"terraform": {"backend": backend}}))
+        (tmp_path / stack / "cdk.tf.json").write_text(
+            json.dumps({"terraform": {"backend": backend}})
+        )
         (tmp_path / stack / ".terraform.lock.hcl").write_text("")
     return {stack: tmp_path / stack for stack in backends}
 
@@ -72,7 +78,9 @@ def test_versions_of_states(s3: Any, folders: dict[str, Path]):
     assert state_version(folders["etl"], s3) == StateVersion(3, "line")
     s3.objects.clear()
     (folders["network"].parent / "network.tfstate").unlink()
-    assert state_version(folders["network"], s3) == state_version(folders["etl"], s3) == StateVersion()
+    assert (
+        state_version(folders["network"], s3) == state_version(folders["etl"], s3) == StateVersion()
+    )
 
 
 def test_what_was_applied_is_unchanged_until_something_changes(s3: Any, folders: dict[str, Path]):

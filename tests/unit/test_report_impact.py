@@ -18,46 +18,82 @@ RUNNING = RunningCluster("etl", "running", {"scheduler": 1, "workers": 12})
 
 def _group(name: str, action: str, limit: int | None = None) -> Change:
     attributes = () if limit is None else (AttributeChange("max_size", 200, limit),)
-    return Change(f"aws_autoscaling_group.{name}", "aws_autoscaling_group", action, None, attributes)
+    return Change(
+        f"aws_autoscaling_group.{name}", "aws_autoscaling_group", action, None, attributes
+    )
 
 
 def _moved(name: str, to: list[str] | None, *more: AttributeChange) -> Change:
-    after = AttributeChange("vpc_zone_identifier", ["subnet-a"], UNKNOWN if to is None else to, known=to is not None)
-    return Change(f"aws_autoscaling_group.{name}", "aws_autoscaling_group", "update", None, (after, *more))
+    after = AttributeChange(
+        "vpc_zone_identifier", ["subnet-a"], UNKNOWN if to is None else to, known=to is not None
+    )
+    return Change(
+        f"aws_autoscaling_group.{name}", "aws_autoscaling_group", "update", None, (after, *more)
+    )
 
 
 BALANCING = AttributeChange("suspended_processes", None, ["AZRebalance"])
-TEMPLATE = AttributeChange("mixed_instances_policy[0].launch_template[0].launch_template_specification[0].version", "1", "2")
+TEMPLATE = AttributeChange(
+    "mixed_instances_policy[0].launch_template[0].launch_template_specification[0].version",
+    "1",
+    "2",
+)
 WHOLE = "stop and start the cluster to move it completely"
 
 
 @pytest.mark.parametrize(
     ("change", "text"),
     [
-        (_moved("scheduler", ["subnet-b"]), f"its scheduler stays in subnet-a, the next one starts in subnet-b: {WHOLE}"),
+        (
+            _moved("scheduler", ["subnet-b"]),
+            f"its scheduler stays in subnet-a, the next one starts in subnet-b: {WHOLE}",
+        ),
         (
             _moved("workers", None),
-            f"its 12 workers stay in subnet-a, new ones start in a subnet that is known after the apply, perhaps in another zone: {WHOLE}",
+            (
+                "its 12 workers stay in subnet-a, new ones start in a subnet that is known after "
+                "the "
+                f"apply, perhaps in another zone: {WHOLE}"
+            ),
         ),
         (
             _moved("workers", ["subnet-b"], BALANCING),
-            "its 12 workers are replaced, from subnet-a to subnet-b, with the results that they hold",
+            (
+                "its 12 workers are replaced, from subnet-a to subnet-b, with the results that "
+                "they "
+                "hold"
+            ),
         ),
         (
             _moved("scheduler", ["subnet-b"], BALANCING),
-            "its scheduler is replaced, from subnet-a to subnet-b: every client loses the cluster with its results",
+            (
+                "its scheduler is replaced, from subnet-a to subnet-b: every client loses the "
+                "cluster "
+                "with its results"
+            ),
         ),
         (_group("workers", "replace"), "its 12 workers end, with the results that they hold"),
         (_group("workers", "delete"), "its 12 workers end, with the results that they hold"),
-        (_group("scheduler", "replace"), "its scheduler ends, and every client loses the cluster with its results"),
-        (_group("workers", "update", 5), "7 of its 12 workers end, since the group may have 5 at most"),
-        (Change("aws_secretsmanager_secret.keys", "aws_secretsmanager_secret", "replace"), "hosts and clients lose their keys"),
+        (
+            _group("scheduler", "replace"),
+            "its scheduler ends, and every client loses the cluster with its results",
+        ),
+        (
+            _group("workers", "update", 5),
+            "7 of its 12 workers end, since the group may have 5 at most",
+        ),
+        (
+            Change("aws_secretsmanager_secret.keys", "aws_secretsmanager_secret", "replace"),
+            "hosts and clients lose their keys",
+        ),
     ],
 )
 def test_a_running_cluster_is_hit(change: Change, text: str):
     summary = of_changes(change, stack="etl").summary
     assert may_hit(summary)
-    assert [(d.kind, d.text) for d in impacts(summary, [RUNNING])] == [("running", f"cluster etl is running: {text}")]
+    assert [(d.kind, d.text) for d in impacts(summary, [RUNNING])] == [
+        ("running", f"cluster etl is running: {text}")
+    ]
     assert impacts(summary, []) == ()
 
 
@@ -68,7 +104,9 @@ def test_a_running_cluster_is_hit(change: Change, text: str):
         _group("scheduler", "update", 1),
         _group("workers", "create"),
         _moved("workers", ["subnet-a", "subnet-b"]),
-        Change("aws_autoscaling_group.workers", "aws_autoscaling_group", "update", None, (TEMPLATE,)),
+        Change(
+            "aws_autoscaling_group.workers", "aws_autoscaling_group", "update", None, (TEMPLATE,)
+        ),
         Change("aws_s3_object.descriptor", "aws_s3_object", "update"),
         Change("aws_s3_object.descriptor", "aws_s3_object", "replace"),
     ],
@@ -85,8 +123,12 @@ def test_workers_that_are_not_there_stay_nowhere():
 
 def test_only_the_workers_of_a_group_end_with_it():
     running = RunningCluster("etl", "running", {"scheduler": 1, "workers": 0, "workers-spot": 12})
-    summary = of_changes(_group("workers-spot", "delete"), _group("workers", "delete"), stack="etl").summary
-    assert [d.text for d in impacts(summary, [running])] == ["cluster etl is running: its 12 workers end, with the results that they hold"]
+    summary = of_changes(
+        _group("workers-spot", "delete"), _group("workers", "delete"), stack="etl"
+    ).summary
+    assert [d.text for d in impacts(summary, [running])] == [
+        "cluster etl is running: its 12 workers end, with the results that they hold"
+    ]
     assert running.as_dict() == {"name": "etl", "state": "running", "workers": 12}
 
 
@@ -94,7 +136,10 @@ def test_a_network_names_what_it_loses():
     lost = [Change(f"aws_subnet.s{number}", "aws_subnet", "replace") for number in range(5)]
     found = impacts(of_changes(*lost).summary, [RUNNING, RunningCluster("ml", "starting", {})])
     assert [d.text for d in found] == [
-        f"cluster {name} is {state}, with {n} workers, on a network that loses aws_subnet.s0, aws_subnet.s1, aws_subnet.s2 and 2 more"
+        (
+            f"cluster {name} is {state}, with {n} workers, on a network that loses aws_subnet.s0, "
+            "aws_subnet.s1, aws_subnet.s2 and 2 more"
+        )
         for name, state, n in (("etl", "running", 12), ("ml", "starting", 0))
     ]
 
@@ -121,8 +166,15 @@ def test_verdicts(parts: dict[str, Any], verdict: str):
 
 
 def test_json_of_a_workspace_has_every_stack():
-    data = whole(report(), report("create", stack="etl"), unchanged=("ml",), waiting=("bi",)).as_dict()
-    assert (data["format"], list(data["stacks"]), data["unchanged"], data["waiting"]) == (1, ["network", "etl"], ["ml"], ["bi"])
+    data = whole(
+        report(), report("create", stack="etl"), unchanged=("ml",), waiting=("bi",)
+    ).as_dict()
+    assert (data["format"], list(data["stacks"]), data["unchanged"], data["waiting"]) == (
+        1,
+        ["network", "etl"],
+        ["ml"],
+        ["bi"],
+    )
     assert data["counts"] == {"create": 11, "update": 3, "replace": 2, "delete": 1, "imports": 0}
     assert data["context"]["commit"].endswith("-dirty")
     assert data["stacks"]["network"]["expires_at"] == "2026-11-21T05:30:19Z"

@@ -22,7 +22,11 @@ from .report_data import COST, FINDING, large, of_changes, report, whole
 def test_first_line_is_a_marker_that_stays_the_same():
     first = to_markdown(whole(report(), report("create", stack="etl"))).splitlines()[0]
     # However many of the workspace's stacks have changed this time.
-    assert first == to_markdown(whole(report("create", stack="etl"), stack=None)).splitlines()[0] == to_markdown(whole()).splitlines()[0]
+    assert (
+        first
+        == to_markdown(whole(report("create", stack="etl"), stack=None)).splitlines()[0]
+        == to_markdown(whole()).splitlines()[0]
+    )
     second = to_markdown(whole(report("create"))).splitlines()[0]
     assert first == "<!-- terradask plan default 123456789012 us-east-1 -->"
     assert second == "<!-- terradask plan network of default 123456789012 us-east-1 -->"
@@ -36,18 +40,28 @@ def test_verdict_counts_dangers_and_reasons_come_first():
     assert "lets 0.0.0.0/0 in at tcp 8786-8787 - the whole internet" in text
     assert "allows s3:PutObject on arn:aws:s3:::bucket/&#42;" in text
     assert "is replaced because of name" in text
-    assert text.index("[!CAUTION]") < text.index("### Resources") < text.index("### Changed outside Terraform") < text.index("Full text")
+    assert (
+        text.index("[!CAUTION]")
+        < text.index("### Resources")
+        < text.index("### Changed outside Terraform")
+        < text.index("Full text")
+    )
 
 
 def test_values_documents_and_what_is_known_later_each_have_their_place():
     text = to_markdown(whole(report()))
-    assert '| <code>cidr_ipv4</code> | <code>"203.0.113.0/24"</code> | <code>"0.0.0.0/0"</code> |' in text
+    assert (
+        '| <code>cidr_ipv4</code> | <code>"203.0.113.0/24"</code> | <code>"0.0.0.0/0"</code> |'
+        in text
+    )
     assert "```diff\n@@ -2,7 +2,8 @@\n" in text
     assert '+        "s3:PutObject"\n' in text
     assert "-# step 1\n+# step 2\n" in text
     assert "known after apply: <code>log_group_class</code>, <code>name_prefix</code>" in text
     assert "policy.Statement" not in text.partition("Full text")[0]
-    assert "<details><summary>+ create <code>aws_vpc.main</code></summary>" in to_markdown(whole(report("create")))
+    assert "<details><summary>+ create <code>aws_vpc.main</code></summary>" in to_markdown(
+        whole(report("create"))
+    )
 
 
 def test_versions_commit_hash_time_and_expiry_are_there():
@@ -68,23 +82,38 @@ def test_policy_and_cost_are_tables():
     waived = FINDING.waive(Waived("until the move", "2026-12-31"))
     text = to_markdown(whole(report(findings=(FINDING, waived), cost=COST)))
     assert "(blocked by policy)" in text
-    assert "blocked by policy: terradask apply refuses this plan" in report_to_text(report(findings=(FINDING, waived)))
-    assert (
-        "| <code>P1</code> | error | <code>aws_iam_role_policy.worker</code> | allows everything<br><sub>name the actions</sub> |" in text
+    assert "blocked by policy: terradask apply refuses this plan" in report_to_text(
+        report(findings=(FINDING, waived))
     )
+    assert (
+        "| <code>P1</code> | error | <code>aws_iam_role_policy.worker</code> | allows "
+        "everything<br><sub>name the actions</sub> |"
+    ) in text
     assert "waived until 2026-12-31" in text
     assert "until the move" in text
-    assert "| <code>aws_autoscaling_group.workers</code> | m6i.xlarge | $0.1920 | 0 | $0.00 | 10 | $1,401.60 |" in text
+    assert (
+        "| <code>aws_autoscaling_group.workers</code> | m6i.xlarge | $0.1920 | 0 | $0.00 | 10 | "
+        "$1,401.60 |"
+    ) in text
     assert "**$32.85**" in text
     assert "AWS Price List API, us-east-1, 2026-11-01, 1 without a price" in text
     assert "no price of x9.huge: not found" in text
     in_terminal = report_to_text(report(cost=COST))
     assert "cost: $0.0450 an hour, $32.85 a month" in in_terminal
-    assert "without a price, and not in the totals: aws_autoscaling_group.workers: x9.huge: no price of x9.huge: not found" in in_terminal
+    assert (
+        "without a price, and not in the totals: aws_autoscaling_group.workers: x9.huge: no price "
+        "of x9.huge: not found"
+    ) in in_terminal
 
 
 def test_without_any_price_the_reason_stands_in_the_place_of_totals():
-    none = CostEstimate("us-east-1", "AWS Price List API", "", (CostItem("aws_nat_gateway.a", "NAT gateway", None),), problem="no answer")
+    none = CostEstimate(
+        "us-east-1",
+        "AWS Price List API",
+        "",
+        (CostItem("aws_nat_gateway.a", "NAT gateway", None),),
+        problem="no answer",
+    )
     assert "cost: no prices: no answer" in report_to_text(report(cost=none))
     assert "no prices for <code>network</code>: no answer" in to_markdown(whole(report(cost=none)))
 
@@ -92,23 +121,51 @@ def test_without_any_price_the_reason_stands_in_the_place_of_totals():
 def test_what_a_stopped_cluster_costs_stands_beside_what_a_started_one_does():
     items = (
         CostItem("aws_secretsmanager_secret.keys", "secret", Decimal("0.001")),
-        CostItem("aws_autoscaling_group.workers", "m6i.xlarge", Decimal("0.2"), desired=4, maximum=10, while_stopped=False),
+        CostItem(
+            "aws_autoscaling_group.workers",
+            "m6i.xlarge",
+            Decimal("0.2"),
+            desired=4,
+            maximum=10,
+            while_stopped=False,
+        ),
     )
-    of_cluster = report(stack="etl", cost=CostEstimate("us-east-1", "AWS Price List API", "2026-11-01", items))
+    of_cluster = report(
+        stack="etl", cost=CostEstimate("us-east-1", "AWS Price List API", "2026-11-01", items)
+    )
     assert "| **etl** | while stopped |  |  | $0.73 |  | $0.73 |" in to_markdown(whole(of_cluster))
-    in_terminal = "cost: $0.0010 an hour, $0.73 a month while stopped; when started $0.8010 an hour, $584.73 a month; at the largest size"
+    in_terminal = (
+        "cost: $0.0010 an hour, $0.73 a month while stopped; when started $0.8010 an "
+        "hour, $584.73 a month; at the largest size"
+    )
     assert in_terminal in report_to_text(of_cluster)
     assert "while stopped" not in to_markdown(whole(report(cost=COST)))
 
 
 def test_several_stacks_have_a_cost_together():
-    none = CostEstimate("us-east-1", "AWS Price List API", "", (CostItem("aws_nat_gateway.a", "NAT gateway", None),), problem="no answer")
+    none = CostEstimate(
+        "us-east-1",
+        "AWS Price List API",
+        "",
+        (CostItem("aws_nat_gateway.a", "NAT gateway", None),),
+        problem="no answer",
+    )
     both = whole(report(cost=COST), report(stack="etl", cost=COST), report(stack="ml", cost=none))
-    assert "| **these stacks together** | **total** |  |  | **$65.70** |  | **$2,868.90** |" in to_markdown(both)
-    in_terminal = "cost of these stacks together: $0.0900 an hour, $65.70 a month; at the largest size $3.9300 an hour, $2,868.90 a month"
+    assert (
+        "| **these stacks together** | **total** |  |  | **$65.70** |  | **$2,868.90** |"
+        in to_markdown(both)
+    )
+    in_terminal = (
+        "cost of these stacks together: $0.0900 an hour, $65.70 a month; at the largest "
+        "size $3.9300 an hour, $2,868.90 a month"
+    )
     assert f"{in_terminal} (without 3 that have no price)" in report_to_text(both)
     assert both.as_dict()["cost"]["desired_monthly_usd"] == "65.70"
-    for alone in (whole(report(cost=COST)), whole(report(), report(stack="etl", cost=COST)), whole(report(cost=none), report(cost=none))):
+    for alone in (
+        whole(report(cost=COST)),
+        whole(report(), report(stack="etl", cost=COST)),
+        whole(report(cost=none), report(cost=none)),
+    ):
         assert alone.as_dict()["cost"] is None
         assert "together" not in to_markdown(alone) + report_to_text(alone)
 
@@ -122,15 +179,31 @@ def test_what_is_printed_is_what_is_saved(capsys: pytest.CaptureFixture[str]):
 def test_running_clusters_that_are_hit_stand_first():
     hit = report(running=(RunningCluster("etl", "running", {"workers": 12}),))
     dangers = [line for line in to_markdown(whole(hit)).splitlines() if line.startswith("> - ")]
-    assert "cluster etl is running, with 12 workers, on a network that loses aws_autoscaling_group.workers" in dangers[0]
+    assert (
+        "cluster etl is running, with 12 workers, on a network that loses "
+        "aws_autoscaling_group.workers"
+    ) in dangers[0]
 
 
 def test_several_stacks_are_told_apart():
-    both = whole(report(), report("create", stack="etl"), waiting=("ml",), unchanged=("bi",), failed={"gpu": "no such type <b>"})
+    both = whole(
+        report(),
+        report("create", stack="etl"),
+        waiting=("ml",),
+        unchanged=("bi",),
+        failed={"gpu": "no such type <b>"},
+    )
     text = to_markdown(both)
-    assert "## workspace default: 11 to create, 3 to update, 2 to replace, 1 to destroy (could not be planned)" in text
+    assert (
+        "## workspace default: 11 to create, 3 to update, 2 to replace, 1 to destroy (could not "
+        "be planned)"
+    ) in text
     assert "| <code>etl</code> | needs review | 11 |  |  |  |  |" in text
-    for note in ("<code>ml</code> waits", "<code>bi</code> is unchanged", "<code>gpu</code> could not be planned: no such type &lt;b&gt;"):
+    for note in (
+        "<code>ml</code> waits",
+        "<code>bi</code> is unchanged",
+        "<code>gpu</code> could not be planned: no such type &lt;b&gt;",
+    ):
         assert note in text
     assert "### network" in text
     assert "### etl" in text
@@ -142,7 +215,9 @@ def test_no_change_is_short():
     assert len(text) < 600
 
 
-@pytest.mark.parametrize(("resources", "limit"), [(2000, MARKDOWN_LIMIT), (50, 5000), (5, 1000), (300, 65_536)])
+@pytest.mark.parametrize(
+    ("resources", "limit"), [(2000, MARKDOWN_LIMIT), (50, 5000), (5, 1000), (300, 65_536)]
+)
 def test_it_stays_under_the_limit_and_says_what_is_missing(resources: int, limit: int):
     text = to_markdown(large(resources), limit=limit)
     assert len(text) < limit

@@ -34,14 +34,18 @@ LOCK = 'provider "registry.terraform.io/hashicorp/aws" {\n  version     = "5.100
 
 
 def _plan(tmp_path: Path, stack: str = "network", **changed: Any) -> Plan:
-    """Make a plan's file as Terraform does, as far as it is read, and a folder that it was planned in."""
+    """Make a plan's file as Terraform does, as far as it is read, and a folder that it was planned
+    in.
+    """
     folder = tmp_path / "stacks" / stack
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "cdk.tf.json").write_text("{}")
     (folder / ".terraform.lock.hcl").write_text(LOCK)
     file = tmp_path / f"{stack}.tfplan"
     with zipfile.ZipFile(file, "w") as archive:
-        archive.writestr("tfstate", json.dumps({"terraform_version": "1.11.4", "serial": 7, "lineage": "line"}))
+        archive.writestr(
+            "tfstate", json.dumps({"terraform_version": "1.11.4", "serial": 7, "lineage": "line"})
+        )
         archive.writestr("tfplan", stack)
     basis = PlanBasis(
         stack=stack,
@@ -57,7 +61,12 @@ def _plan(tmp_path: Path, stack: str = "network", **changed: Any) -> Plan:
         lineage="line",
         planned_at=datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
     )
-    return Plan(folder=folder, plan_file=PlanFile(file, sha256_of(file), add=1), basis=replace(basis, **changed), show=lambda file: {})
+    return Plan(
+        folder=folder,
+        plan_file=PlanFile(file, sha256_of(file), add=1),
+        basis=replace(basis, **changed),
+        show=lambda file: {},
+    )
 
 
 def _open(tmp_path: Path, saved: Path) -> Plan:
@@ -76,7 +85,12 @@ def _refused(what: str, check: Any, *arguments: Any, **options: Any) -> PlanChan
 def test_what_was_saved_comes_back(tmp_path: Path):
     plan = _plan(tmp_path)
     opened = _open(tmp_path, plan.save(tmp_path / "saved"))
-    assert (opened.basis, opened.hash, opened.stack, opened.changed) == (plan.basis, plan.hash, "network", True)
+    assert (opened.basis, opened.hash, opened.stack, opened.changed) == (
+        plan.basis,
+        plan.hash,
+        "network",
+        True,
+    )
     opened.check()
     opened.basis.check_origin(PLACE, terraform_version="1.11.4")
     opened.basis.check_state(StateVersion(7, "line"))
@@ -92,14 +106,21 @@ def test_what_was_saved_comes_back(tmp_path: Path):
         ("Terraform version", PLACE, "1.12.0"),
     ],
 )
-def test_another_place_or_version_is_named(tmp_path: Path, what: str, place: PlanPlace, version: str):
+def test_another_place_or_version_is_named(
+    tmp_path: Path, what: str, place: PlanPlace, version: str
+):
     error = _refused(what, _plan(tmp_path).basis.check_origin, place, terraform_version=version)
     assert "planned" in str(error)
     assert "now" in str(error)
 
 
 def test_another_terradask_is_named(tmp_path: Path):
-    _refused("terradask version", _plan(tmp_path, terradask_version="0.0.1").basis.check_origin, PLACE, terraform_version="1.11.4")
+    _refused(
+        "terradask version",
+        _plan(tmp_path, terradask_version="0.0.1").basis.check_origin,
+        PLACE,
+        terraform_version="1.11.4",
+    )
 
 
 def test_an_old_plan_expires(tmp_path: Path):
@@ -125,7 +146,9 @@ def test_another_state_is_named(tmp_path: Path):
     _refused("state serial", basis.check_state, StateVersion(8, "line"))
     _refused("state lineage", basis.check_state, StateVersion(7, "other"))
     _refused("state lineage", basis.check_state, StateVersion())
-    _refused("state lineage", replace(basis, serial=0, lineage="").check_state, StateVersion(1, "line"))
+    _refused(
+        "state lineage", replace(basis, serial=0, lineage="").check_state, StateVersion(1, "line")
+    )
     replace(basis, serial=0, lineage="").check_state(StateVersion())
 
 
@@ -166,10 +189,17 @@ def test_what_lies_beside_the_plan_is_not_to_be_edited(tmp_path: Path, edit: Any
 
 def test_the_plan_itself_says_which_state_and_terraform_it_is_of(tmp_path: Path):
     _refused("sidecar", _open, tmp_path, _plan(tmp_path, serial=8).save(tmp_path / "serial"))
-    _refused("sidecar", _open, tmp_path, _plan(tmp_path, terraform_version="1.12.0").save(tmp_path / "version"))
+    _refused(
+        "sidecar",
+        _open,
+        tmp_path,
+        _plan(tmp_path, terraform_version="1.12.0").save(tmp_path / "version"),
+    )
 
 
-@pytest.mark.parametrize("text", ["", "[]", "{}", '{"format": 1}', '{"format": 2, "checksum": "", "x": 1}', "no JSON"])
+@pytest.mark.parametrize(
+    "text", ["", "[]", "{}", '{"format": 1}', '{"format": 2, "checksum": "", "x": 1}', "no JSON"]
+)
 def test_no_plan_of_ours(tmp_path: Path, text: str):
     file = _plan(tmp_path).save(tmp_path / "saved")
     file.with_name("plan.tfplan.json").write_text(text)
@@ -179,7 +209,7 @@ def test_no_plan_of_ours(tmp_path: Path, text: str):
         _open(tmp_path, tmp_path)
 
 
-# ---- folders of plans -----------------------------------------------------------------------------------------------
+# ---- folders of plans ----------------------------------------------------------------------------
 
 
 def _report(plan: Plan) -> PlanReport:
@@ -203,14 +233,19 @@ def test_a_second_plan_replaces_the_first(tmp_path: Path):
     assert [path.parent.name for path in folder.plans()] == ["network", "etl"]
     names = ("plan.tfplan", "plan.tfplan.json", "report.md", "report.json", "report.sarif")
     own = {".gitignore", "report.md", "report.json"}
-    assert _files(folder) == {*own, *(f"{stack}/{name}" for stack in ("network", "etl") for name in names)}
+    assert _files(folder) == {
+        *own,
+        *(f"{stack}/{name}" for stack in ("network", "etl") for name in names),
+    }
     (folder.path / "etl/.plan.tfplan.x1y2").write_text("left by an interruption")
     folder = _write(tmp_path, "network")
     assert _files(folder) == {*own, *(f"network/{name}" for name in names)}
     assert not (folder.path / "etl").exists()
 
 
-@pytest.mark.parametrize("name", ["notes.txt", "etl/main.tf", ".git/config", "etl/deeper/report.md", "etl/.gitignore"])
+@pytest.mark.parametrize(
+    "name", ["notes.txt", "etl/main.tf", ".git/config", "etl/deeper/report.md", "etl/.gitignore"]
+)
 def test_other_peoples_files_are_refused_and_kept(tmp_path: Path, name: str):
     folder = _write(tmp_path, "network")
     foreign = folder.path / name
@@ -253,7 +288,12 @@ def test_a_folder_that_is_not_whole_or_not_as_reported_is_refused(tmp_path: Path
     other = _plan(tmp_path, "etl", serial=7)
     with zipfile.ZipFile(other.file, "a") as archive:
         archive.writestr("more", "")
-    exchanged = Plan(folder=other.folder, plan_file=PlanFile(other.file, sha256_of(other.file)), basis=other.basis, show=lambda file: {})
+    exchanged = Plan(
+        folder=other.folder,
+        plan_file=PlanFile(other.file, sha256_of(other.file)),
+        basis=other.basis,
+        show=lambda file: {},
+    )
     exchanged.save(folder.path / "etl/plan.tfplan")
     _refused("report", folder.plans)
     (folder.path / "etl/plan.tfplan.json").unlink()

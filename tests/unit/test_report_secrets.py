@@ -1,4 +1,6 @@
-"""No secret leaves a plan, wherever it stands in it, whatever it is shown as. The plan's file itself is for its owner alone."""
+"""No secret leaves a plan, wherever it stands in it, whatever it is shown as. The plan's file
+itself is for its owner alone.
+"""
 
 from __future__ import annotations
 
@@ -47,7 +49,12 @@ runcmd:
 """
 POLICY = {
     "Statement": [
-        {"Effect": "Allow", "Action": "s3:Get*", "Resource": "*", "Condition": {"StringEquals": {"aws:UserAgent": f"token={PLANTED}"}}}
+        {
+            "Effect": "Allow",
+            "Action": "s3:Get*",
+            "Resource": "*",
+            "Condition": {"StringEquals": {"aws:UserAgent": f"token={PLANTED}"}},
+        }
     ],
     "password": PLANTED,
 }
@@ -59,14 +66,26 @@ def _encoded(text: str, *, packed: bool = False) -> str:
 
 
 VALUES: dict[str, Any] = {
-    "tags": {"dbPassword": PLANTED, "note": f"use {ACCESS_KEY}", "url": URL, "config": json.dumps({"token": PLANTED})},
+    "tags": {
+        "dbPassword": PLANTED,
+        "note": f"use {ACCESS_KEY}",
+        "url": URL,
+        "config": json.dumps({"token": PLANTED}),
+    },
     "description": f"log in with password={PLANTED}",
     "policy": json.dumps(POLICY),
     "user_data": _encoded(CLOUD_CONFIG),
     "user_data_base64": _encoded(CLOUD_CONFIG, packed=True),
     "environment": [{"variables": {"ANYTHING": PLANTED}}],
     "environ": {"PLAIN_NAME": PLANTED},
-    "content": json.dumps({"settings": {"environ": {"FOO": PLANTED, "OMP_NUM_THREADS": "1"}, "inner": json.dumps({"secret": PLANTED})}}),
+    "content": json.dumps(
+        {
+            "settings": {
+                "environ": {"FOO": PLANTED, "OMP_NUM_THREADS": "1"},
+                "inner": json.dumps({"secret": PLANTED}),
+            }
+        }
+    ),
     "certificate": PEM,
     "marked": PLANTED,
     "list": ["a", f"{URL}"],
@@ -81,7 +100,13 @@ def _plan_document() -> dict[str, Any]:
         return {
             "address": f"{kind}.x",
             "type": kind,
-            "change": {"actions": actions, "before": before, "after": after, "after_unknown": {}, **marks},
+            "change": {
+                "actions": actions,
+                "before": before,
+                "after": after,
+                "after_unknown": {},
+                **marks,
+            },
         }
 
     old = {
@@ -93,15 +118,28 @@ def _plan_document() -> dict[str, Any]:
     return {
         "resource_changes": [
             change("aws_new", ["create"], None, VALUES),
-            change("aws_changed", ["update"], {key: [] if isinstance(v, list) else {} for key, v in VALUES.items()}, VALUES),
+            change(
+                "aws_changed",
+                ["update"],
+                {key: [] if isinstance(v, list) else {} for key, v in VALUES.items()},
+                VALUES,
+            ),
             change("aws_policy", ["update"], old, VALUES),
             change("aws_gone", ["delete"], VALUES, None),
         ],
-        "resource_drift": [change("aws_drifted", ["update"], old, VALUES), change("aws_lost", ["delete"], VALUES, None)],
+        "resource_drift": [
+            change("aws_drifted", ["update"], old, VALUES),
+            change("aws_lost", ["delete"], VALUES, None),
+        ],
         "output_changes": {
             "connection": {"actions": ["update"], "before": "x", "after": URL},
             "admin_password": {"actions": ["create"], "before": None, "after": PLANTED},
-            "marked": {"actions": ["create"], "before": None, "after": PLANTED, "after_sensitive": True},
+            "marked": {
+                "actions": ["create"],
+                "before": None,
+                "after": PLANTED,
+                "after_sensitive": True,
+            },
         },
         "terraform_version": "1.11.4",
     }
@@ -109,7 +147,9 @@ def _plan_document() -> dict[str, Any]:
 
 @pytest.fixture
 def report() -> PlanReport:
-    return PlanReport(summarise(_plan_document(), stack="network", plan_hash="ab" * 32), (), None, CONTEXT)
+    return PlanReport(
+        summarise(_plan_document(), stack="network", plan_hash="ab" * 32), (), None, CONTEXT
+    )
 
 
 def _clean(text: str) -> None:
@@ -146,8 +186,23 @@ def test_what_surrounds_a_secret_can_still_be_reviewed(report: PlanReport):
 def test_saved_files_are_free_of_them_but_the_plan(report: PlanReport, tmp_path: Path):
     raw = tmp_path / "raw.tfplan"
     raw.write_text(PLANTED)
-    basis = PlanBasis("network", False, "default", "1", "us-east-1", "0.1.0", "1.11.4", "5.100.0", "x", 0, "", "2026-11-20T05:30:19Z")
-    plan = Plan(folder=tmp_path, plan_file=PlanFile(raw, sha256_of(raw)), basis=basis, show=lambda file: {})
+    basis = PlanBasis(
+        "network",
+        False,
+        "default",
+        "1",
+        "us-east-1",
+        "0.1.0",
+        "1.11.4",
+        "5.100.0",
+        "x",
+        0,
+        "",
+        "2026-11-20T05:30:19Z",
+    )
+    plan = Plan(
+        folder=tmp_path, plan_file=PlanFile(raw, sha256_of(raw)), basis=basis, show=lambda file: {}
+    )
     PlanFolder(tmp_path / "out").write(WorkspaceReport(CONTEXT, (report,)), [plan])
     files = [path for path in (tmp_path / "out").rglob("*") if path.is_file()]
     assert len(files) == 8
@@ -164,7 +219,9 @@ def test_errors_are_free_of_them(tmp_path: Path):
 
         def plan(self, *_args: Any, **_options: Any) -> None:
             found = Diagnostic("error", f"bad token={PLANTED}", f"sent: {URL}\n{PEM}")
-            raise TerraformError(f"failed with password={PLANTED}", verb="plan", diagnostics=[found], given=URL)
+            raise TerraformError(
+                f"failed with password={PLANTED}", verb="plan", diagnostics=[found], given=URL
+            )
 
     (tmp_path / "s").mkdir()
     stack = Stack("s", tmp_path / "s", plans=tmp_path, progress=lambda event: None)
@@ -198,7 +255,16 @@ def test_what_only_sounds_secret_stays_in_a_text(text: str):
 
 
 @pytest.mark.parametrize(
-    "name", ["password", "DB_PASSWORD", "dbPassword", "api-key", "GITHUB_TOKEN", "aws_secret_access_key", "clientSecret"]
+    "name",
+    [
+        "password",
+        "DB_PASSWORD",
+        "dbPassword",
+        "api-key",
+        "GITHUB_TOKEN",
+        "aws_secret_access_key",
+        "clientSecret",
+    ],
 )
 def test_names_of_secrets(name: str):
     assert secret_name(name)

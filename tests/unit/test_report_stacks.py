@@ -1,4 +1,6 @@
-"""Several stacks in one plan: which are planned, which wait, which fail; and what `terradask apply` takes its words for."""
+"""Several stacks in one plan: which are planned, which wait, which fail; and what `terradask apply`
+takes its words for.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +29,9 @@ from .report_data import CONTEXT, of_changes, report
 class FakePlanner:
     """Plans stacks as it is told."""
 
-    def __init__(self, *clusters: str, baseline: bool = True, fails: dict[str, Exception] | None = None) -> None:
+    def __init__(
+        self, *clusters: str, baseline: bool = True, fails: dict[str, Exception] | None = None
+    ) -> None:
         self.declared = ["network", *clusters]
         self.planned: list[tuple[str, bool]] = []
         self.planned_before_commit: int | None = None
@@ -60,7 +64,11 @@ class FakePlanner:
 def test_the_network_and_every_declared_cluster_by_default():
     planner: Any = FakePlanner("b", "a")
     plans = plan_stacks(planner)
-    assert [plan.stack for plan in plans.plans] == [r.stack for r in plans.report.plans] == ["network", "b", "a"]
+    assert (
+        [plan.stack for plan in plans.plans]
+        == [r.stack for r in plans.report.plans]
+        == ["network", "b", "a"]
+    )
     assert plans.report.stack is None
     assert plan_stacks(planner, ["a"]).report.stack == "a"
     assert in_order(["a", "network", "b", "a"]) == ["network", "a", "b"]
@@ -111,7 +119,9 @@ def test_one_stack_that_fails_stops_no_other():
 
 
 def test_what_runs_is_asked_for_where_it_can_be_hit():
-    context: Any = SimpleNamespace(name="default", aws=SimpleNamespace(account_id="123456789012", region="us-east-1"))
+    context: Any = SimpleNamespace(
+        name="default", aws=SimpleNamespace(account_id="123456789012", region="us-east-1")
+    )
     asked: list[str] = []
 
     def running(stack: str) -> tuple[RunningCluster, ...]:
@@ -119,8 +129,15 @@ def test_what_runs_is_asked_for_where_it_can_be_hit():
         return (RunningCluster("b", "running", {"workers": 3}),)
 
     def reported(name: str, stack: str) -> PlanReport:
-        clusters, gate = SimpleNamespace(running=running), SimpleNamespace(judge=lambda plan: Judgement())
-        plan = SimpleNamespace(stack=stack, summary=report(name, stack=stack).summary, basis=SimpleNamespace(expires_at="later"))
+        clusters, gate = (
+            SimpleNamespace(running=running),
+            SimpleNamespace(judge=lambda plan: Judgement()),
+        )
+        plan = SimpleNamespace(
+            stack=stack,
+            summary=report(name, stack=stack).summary,
+            basis=SimpleNamespace(expires_at="later"),
+        )
         parts: Any = (SimpleNamespace(), clusters, SimpleNamespace(), gate)
         return Planner(context, *parts).report(plan, commit=None)
 
@@ -133,10 +150,18 @@ def test_what_runs_is_asked_for_where_it_can_be_hit():
 
 def test_a_cluster_runs_unless_it_is_stopped_or_not_deployed():
     def deployment(name: str, state: str, instances: int, *, exists: bool = True) -> Any:
-        status = SimpleNamespace(name=name, state=state, groups={"workers": {"instances": instances}})
+        status = SimpleNamespace(
+            name=name, state=state, groups={"workers": {"instances": instances}}
+        )
         return SimpleNamespace(exists=exists, status=lambda: status)
 
-    found = running_among([deployment("a", "stopped", 0), deployment("b", "running", 3), deployment("c", "running", 1, exists=False)])
+    found = running_among(
+        [
+            deployment("a", "stopped", 0),
+            deployment("b", "running", 3),
+            deployment("c", "running", 1, exists=False),
+        ]
+    )
     assert [(cluster.name, cluster.workers) for cluster in found] == [("b", 3)]
 
 

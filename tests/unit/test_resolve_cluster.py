@@ -1,4 +1,6 @@
-"""A cluster's locked answers: types and a zone, and what was asked. AWS is a catalog of what it has answered."""
+"""A cluster's locked answers: types and a zone, and what was asked. AWS is a catalog of what it has
+answered.
+"""
 
 from __future__ import annotations
 
@@ -54,18 +56,30 @@ def _place(*zones: str) -> Place:
     return Place("123456789012", "aws", frozenset(zones or (A, B)), frozenset({"x86_64"}))
 
 
-def _resolve(lock: ClusterLock | None = None, place: Place | None = None, *, refresh: bool = False, **settings) -> ClusterLock:
+def _resolve(
+    lock: ClusterLock | None = None,
+    place: Place | None = None,
+    *,
+    refresh: bool = False,
+    **settings,
+) -> ClusterLock:
     cluster = ClusterSettings.model_validate(settings)
     return resolve_cluster(cluster, place or _place(), Aws("us-east-1"), lock, refresh=refresh)
 
 
-# ---- by name --------------------------------------------------------------------------------------------------------
+# ---- by name -------------------------------------------------------------------------------------
 
 
 def test_who_asks_for_nothing_gets_the_default_without_the_catalog(asked: Asked):
     lock = _resolve()
-    assert lock.worker_instance_types == lock.scheduler_instance_types == list(DEFAULT_INSTANCE_TYPES)
-    assert (lock.account, lock.zone, lock.asked) == ("123456789012", A, {"workers": {}, "scheduler": {}})
+    assert (
+        lock.worker_instance_types == lock.scheduler_instance_types == list(DEFAULT_INSTANCE_TYPES)
+    )
+    assert (lock.account, lock.zone, lock.asked) == (
+        "123456789012",
+        A,
+        {"workers": {}, "scheduler": {}},
+    )
     assert "4 cores and 16 GiB" in lock.reasons["workers"]
     assert asked.calls == ["names"]
 
@@ -92,8 +106,14 @@ def test_the_zone_is_one_that_has_them(asked: Asked):
 
 
 def test_no_zone_has_all(asked: Asked):
-    with pytest.raises(UnknownInstanceType, match=f"{OLD} lacks m6i.large; us-east-1f lacks m3.xlarge"):
-        _resolve(place=_place(OLD, "us-east-1f"), worker_vm_types=["m3.xlarge"], scheduler_vm_types=["m6i.large"])
+    with pytest.raises(
+        UnknownInstanceType, match=f"{OLD} lacks m6i.large; us-east-1f lacks m3.xlarge"
+    ):
+        _resolve(
+            place=_place(OLD, "us-east-1f"),
+            worker_vm_types=["m3.xlarge"],
+            scheduler_vm_types=["m6i.large"],
+        )
 
 
 def test_a_zone_without_the_default_says_what_to_name(asked: Asked):
@@ -102,7 +122,7 @@ def test_a_zone_without_the_default_says_what_to_name(asked: Asked):
     assert asked.calls == ["names", "catalog"]
 
 
-# ---- by what they have ----------------------------------------------------------------------------------------------
+# ---- by what they have ---------------------------------------------------------------------------
 
 
 def test_what_is_asked_is_chosen_by_price_and_locked_with_the_ask(asked: Asked):
@@ -124,7 +144,10 @@ def test_new_prices_change_nothing_until_somebody_asks_anew(asked: Asked):
     asked.prices[cheap] = Decimal("0.0001")
     asked.calls.clear()
     assert _resolve(lock, worker_cpu=8) is lock
-    assert _resolve(ClusterLock.model_validate_json(lock.model_dump_json()), worker_cpu=[8, 8]).zone == lock.zone
+    assert (
+        _resolve(ClusterLock.model_validate_json(lock.model_dump_json()), worker_cpu=[8, 8]).zone
+        == lock.zone
+    )
     assert asked.calls == []
     assert _resolve(lock, worker_cpu=8, refresh=True).worker_instance_types[0] == cheap
     assert _resolve(lock, worker_cpu=[4, 8]).asked != lock.asked
@@ -158,7 +181,10 @@ def test_the_worked_example_of_an_ask_that_nothing_meets(asked: Asked):
 def test_workers_on_spot_have_types_that_are_sold_so(asked: Asked):
     lock = _resolve(worker_cpu=8, spot_policy="spot_with_fallback")
     assert all(catalog().types[name].spot for name in lock.worker_instance_types)
-    assert lock.asked == {"workers": {"worker_cpu": 8, "spot_policy": "spot_with_fallback"}, "scheduler": {}}
+    assert lock.asked == {
+        "workers": {"worker_cpu": 8, "spot_policy": "spot_with_fallback"},
+        "scheduler": {},
+    }
     asked.calls.clear()
     assert _resolve(lock, worker_cpu=8, spot_policy="spot_with_fallback") is lock
     assert asked.calls == []
@@ -168,11 +194,18 @@ def test_workers_on_spot_have_types_that_are_sold_so(asked: Asked):
 
 def test_hosts_in_a_placement_group_have_types_that_can_be(asked: Asked):
     assert _resolve(worker_memory="1 GiB").worker_instance_types[0].startswith("t3")
-    with pytest.raises(NoMatchingType, match="placement_group=True, which allows no burstable types; worker_memory") as caught:
+    with pytest.raises(
+        NoMatchingType, match="placement_group=True, which allows no burstable types; worker_memory"
+    ) as caught:
         _resolve(worker_memory="1 GiB", placement_group=True)
-    assert not any(name.startswith("t") for one in caught.value.alternatives for name in one["types"])
+    assert not any(
+        name.startswith("t") for one in caught.value.alternatives for name in one["types"]
+    )
     placed = _resolve(worker_cpu=4, placement_group=True)
-    assert placed.asked == {"workers": {"worker_cpu": 4, "placement_group": True}, "scheduler": {"placement_group": True}}
+    assert placed.asked == {
+        "workers": {"worker_cpu": 4, "placement_group": True},
+        "scheduler": {"placement_group": True},
+    }
     asked.calls.clear()
     assert _resolve(placed, worker_cpu=4, placement_group=True) is placed
     assert asked.calls == []
@@ -182,13 +215,17 @@ def test_hosts_in_a_placement_group_have_types_that_can_be(asked: Asked):
 
 def test_a_named_type_that_can_be_in_no_placement_group_is_refused(asked: Asked):
     with pytest.raises(ArgumentCombination) as caught:
-        _resolve(worker_groups={"small": {"vm_types": ["m6i.large", "t3.medium"]}}, placement_group=True)
+        _resolve(
+            worker_groups={"small": {"vm_types": ["m6i.large", "t3.medium"]}}, placement_group=True
+        )
     assert caught.value.options == ("placement_group", "worker_groups.small.vm_types")
     assert "worker_groups.small.vm_types = t3.medium" in str(caught.value.given)
 
 
 def test_asking_for_no_gpu_is_asking_for_nothing(asked: Asked):
-    assert _resolve(worker_gpu=0, scheduler_gpu=0).worker_instance_types == list(DEFAULT_INSTANCE_TYPES)
+    assert _resolve(worker_gpu=0, scheduler_gpu=0).worker_instance_types == list(
+        DEFAULT_INSTANCE_TYPES
+    )
     assert asked.calls == ["names"]
 
 
@@ -200,11 +237,16 @@ def test_progress_says_why(asked: Asked):
     assert not any(text.startswith("scheduler: ") for text in texts)
 
 
-# ---- earlier locks --------------------------------------------------------------------------------------------------
+# ---- earlier locks -------------------------------------------------------------------------------
 
 
 def _earlier(types: str) -> ClusterLock:
-    return ClusterLock(account="123456789012", zone=B, scheduler_instance_types=["m6i.xlarge"], worker_instance_types=[types])
+    return ClusterLock(
+        account="123456789012",
+        zone=B,
+        scheduler_instance_types=["m6i.xlarge"],
+        worker_instance_types=[types],
+    )
 
 
 def test_locks_from_before_asks_still_hold(asked: Asked):
@@ -218,17 +260,23 @@ def test_locks_from_before_asks_still_hold(asked: Asked):
 
 
 def test_all_zones_where_no_network_is_known(asked: Asked):
-    found = find_hardware(ClusterSettings(worker_cpu=8), (), Aws("us-east-1"), progress=lambda _: None)
+    found = find_hardware(
+        ClusterSettings(worker_cpu=8), (), Aws("us-east-1"), progress=lambda _: None
+    )
     assert found.zone in catalog().zones
 
 
-# ---- groups of workers ----------------------------------------------------------------------------------------------
+# ---- groups of workers ---------------------------------------------------------------------------
 
 
-def test_each_group_has_types_of_its_own_and_the_scheduler_follows_the_one_without_a_name(asked: Asked):
+def test_each_group_has_types_of_its_own_and_the_scheduler_follows_the_one_without_a_name(
+    asked: Asked,
+):
     groups = {"gpu": {"gpu": 1}, "big": {"vm_types": ["r6i.2xlarge"], "spot_policy": "spot"}}
     lock = _resolve(worker_groups=groups)
-    assert lock.worker_instance_types == lock.scheduler_instance_types == list(DEFAULT_INSTANCE_TYPES)
+    assert (
+        lock.worker_instance_types == lock.scheduler_instance_types == list(DEFAULT_INSTANCE_TYPES)
+    )
     assert lock.group_instance_types["big"] == ["r6i.2xlarge"]
     assert all(catalog().types[name].gpus for name in lock.group_instance_types["gpu"])
     assert lock.asked == {
@@ -238,7 +286,9 @@ def test_each_group_has_types_of_its_own_and_the_scheduler_follows_the_one_witho
         "big": {"worker_groups.big.vm_types": ["r6i.2xlarge"], "spot_policy": "spot"},
     }
     assert _resolve(lock, worker_groups=groups) is lock
-    assert _resolve(lock, worker_groups={"gpu": groups["gpu"]}).group_instance_types.keys() == {"gpu"}
+    assert _resolve(lock, worker_groups={"gpu": groups["gpu"]}).group_instance_types.keys() == {
+        "gpu"
+    }
 
 
 def test_types_with_gpus_in_a_group_with_a_name_take_no_catalog(asked: Asked):
@@ -252,8 +302,12 @@ def test_what_a_group_can_not_have_is_said_in_its_own_words(asked: Asked):
     assert "worker_groups.big.cpu=" in str(caught.value)
 
 
-def test_a_private_cluster_stays_its_first_callers(asked: Asked, monkeypatch: pytest.MonkeyPatch) -> None:
-    callers = iter(["arn:aws:sts::123456789012:assumed-role/science/ada", "arn:aws:iam::123456789012:user/bob"])
+def test_a_private_cluster_stays_its_first_callers(
+    asked: Asked, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    callers = iter(
+        ["arn:aws:sts::123456789012:assumed-role/science/ada", "arn:aws:iam::123456789012:user/bob"]
+    )
     monkeypatch.setattr(Aws, "caller_arn", property(lambda _: next(callers)))
     first = _resolve(private_to_creator=True)
     assert first.creator == "arn:aws:iam::123456789012:role/science"

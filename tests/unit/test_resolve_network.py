@@ -1,4 +1,6 @@
-"""The network's locked answers: what AWS says once, and what stays. moto answers in this process."""
+"""The network's locked answers: what AWS says once, and what stays. moto answers in
+this process.
+"""
 
 from __future__ import annotations
 
@@ -40,12 +42,19 @@ def _settings(**sections) -> Settings:
 def _image(architecture: str) -> str:
     """Return one of moto's images: answering with all 1,300 takes it a second."""
     named = {"Name": "name", "Values": [f"al2023-ami-2023*-{architecture}"]}
-    found: str = boto3.client("ec2", "us-east-1").describe_images(Filters=[named])["Images"][0]["ImageId"]
+    found: str = boto3.client("ec2", "us-east-1").describe_images(Filters=[named])["Images"][0][
+        "ImageId"
+    ]
     return found
 
 
 def _network_lock(**changes) -> NetworkLock:
-    given = {"account": "123456789012", "zones": {"us-east-1b": 0}, "image_ids": {"x86_64": "ami-0123456789abcdef0"}, **changes}
+    given = {
+        "account": "123456789012",
+        "zones": {"us-east-1b": 0},
+        "image_ids": {"x86_64": "ami-0123456789abcdef0"},
+        **changes,
+    }
     return NetworkLock.model_validate(given)
 
 
@@ -54,15 +63,24 @@ def test_fresh_answers(aws: Aws):
     assert lock.account == "123456789012"
     assert lock.partition == "aws"
     assert lock.zones == {zone: slot for slot, zone in enumerate(ZONES)}
-    images = boto3.client("ec2", "us-east-1").describe_images(ImageIds=list(lock.image_ids.values()))["Images"]
+    images = boto3.client("ec2", "us-east-1").describe_images(
+        ImageIds=list(lock.image_ids.values())
+    )["Images"]
     assert {image["Architecture"]: image["ImageId"] for image in images} == lock.image_ids
     assert lock.image_ids.keys() == {"x86_64", "arm64"}
     assert all(image["Name"].startswith("al2023-ami-2023") for image in images)
 
 
 def test_no_more_zones_than_the_block_has_room_for(aws: Aws):
-    small = {"cidr": "10.0.0.0/22", "private_subnet_prefix_length": 24, "public_subnet_prefix_length": 26}
-    assert list(resolve_network(_settings(network=small), aws).zones) == ["us-east-1a", "us-east-1b"]
+    small = {
+        "cidr": "10.0.0.0/22",
+        "private_subnet_prefix_length": 24,
+        "public_subnet_prefix_length": 26,
+    }
+    assert list(resolve_network(_settings(network=small), aws).zones) == [
+        "us-east-1a",
+        "us-east-1b",
+    ]
 
 
 def test_earlier_answers_stay(aws: Aws):
@@ -79,19 +97,31 @@ def test_refresh_asks_again_and_keeps_slots(aws: Aws):
 
 
 def test_a_locked_network_gets_arm_when_it_is_told_to_and_keeps_its_image(aws: Aws):
-    found = resolve_network(_settings(network={"architectures": ["x86_64", "arm64"]}), aws, _network_lock()).image_ids
+    found = resolve_network(
+        _settings(network={"architectures": ["x86_64", "arm64"]}), aws, _network_lock()
+    ).image_ids
     assert (found["x86_64"], found["arm64"][:4]) == ("ami-0123456789abcdef0", "ami-")
     assert resolve_network(_settings(), aws, _network_lock(image_ids=found)).image_ids == found
-    less = resolve_network(_settings(network={"architectures": ["arm64"]}), aws, _network_lock(image_ids=found)).image_ids
+    less = resolve_network(
+        _settings(network={"architectures": ["arm64"]}), aws, _network_lock(image_ids=found)
+    ).image_ids
     assert less == {"arm64": found["arm64"]}
     # What is there stays where nobody says otherwise.
     image = {"image": found["x86_64"]}
-    assert resolve_network(_settings(network=image), aws, _network_lock(image_ids=found), refresh=True).image_ids.keys() == found.keys()
+    assert (
+        resolve_network(
+            _settings(network=image), aws, _network_lock(image_ids=found), refresh=True
+        ).image_ids.keys()
+        == found.keys()
+    )
 
 
 def test_wanted_zones_are_taken_and_wrong_ones_refused(aws: Aws):
     wanted = {"zones": ["us-east-1c", "us-east-1b"]}
-    assert resolve_network(_settings(network=wanted), aws, _network_lock()).zones == {"us-east-1b": 0, "us-east-1c": 1}
+    assert resolve_network(_settings(network=wanted), aws, _network_lock()).zones == {
+        "us-east-1b": 0,
+        "us-east-1c": 1,
+    }
     with pytest.raises(UnknownZone) as caught:
         resolve_network(_settings(network={"zones": ["us-east-1z"]}), aws)
     assert "us-east-1z" in str(caught.value)
@@ -108,10 +138,16 @@ def test_named_image_is_looked_for_once(aws: Aws):
 
 
 def test_an_image_of_somebody_else_is_refused_until_they_are_named(aws: Aws):
-    """Anybody may publish an image: one of an owner that nobody named never becomes what hosts run."""
+    """Anybody may publish an image: one of an owner that nobody named never becomes
+    what hosts run.
+    """
     ec2 = boto3.client("ec2", "us-east-1")
-    made = ec2.run_instances(ImageId=_image("x86_64"), MinCount=1, MaxCount=1)["Instances"][0]["InstanceId"]
-    own, foreign = (ec2.create_image(InstanceId=made, Name=name)["ImageId"] for name in ("mine", "theirs"))
+    made = ec2.run_instances(ImageId=_image("x86_64"), MinCount=1, MaxCount=1)["Instances"][0][
+        "InstanceId"
+    ]
+    own, foreign = (
+        ec2.create_image(InstanceId=made, Name=name)["ImageId"] for name in ("mine", "theirs")
+    )
     ec2_backends["123456789012"]["us-east-1"].amis[foreign].owner_id = "099720109477"
 
     assert resolve_network(_settings(network={"image": own}), aws).image_ids == {"x86_64": own}
@@ -132,7 +168,9 @@ def test_who_gives_an_image_says_which_for_arm(aws: Aws):
     both = {"image": known["x86_64"], "arm64_image": known["arm64"]}
     assert resolve_network(_settings(network=both), aws).image_ids == known
     assert resolve_network(_settings(network=both), aws, _network_lock()).image_ids == known
-    more = resolve_network(_settings(network={"image": known["x86_64"], "architectures": ["arm64", "x86_64"]}), aws)
+    more = resolve_network(
+        _settings(network={"image": known["x86_64"], "architectures": ["arm64", "x86_64"]}), aws
+    )
     assert more.image_ids == known
     with pytest.raises(UnknownImage, match=r"network\.arm64_image"):
         resolve_network(_settings(network={"arm64_image": known["x86_64"]}), aws)

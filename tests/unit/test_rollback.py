@@ -1,4 +1,6 @@
-"""A state that is older than what was applied last is refused; any other is none of this check's business."""
+"""A state that is older than what was applied last is refused; any other is none of this check's
+business.
+"""
 
 from __future__ import annotations
 
@@ -31,7 +33,9 @@ def test_what_is_not_older_passes(found: StateVersion | None, noted: StateVersio
 
 def test_an_older_state_is_refused_with_both_serials_and_the_ways_on() -> None:
     with pytest.raises(StateRolledBack) as refused:
-        check_not_rolled_back("etl", StateVersion(11, "a-lineage"), NOTED, place="s3://b/k", folder="/w/etl")
+        check_not_rolled_back(
+            "etl", StateVersion(11, "a-lineage"), NOTED, place="s3://b/k", folder="/w/etl"
+        )
     told = str(refused.value)
     assert "s3://b/k has serial 11, the last apply left 12" in told
     assert "terradask plan etl --accept-older-state" in told

@@ -1,4 +1,6 @@
-"""A thousand random scale-downs: who is removed was retired first, and the number is reached, whatever AWS hides."""
+"""A thousand random scale-downs: who is removed was retired first, and the number is reached,
+whatever AWS hides.
+"""
 
 from __future__ import annotations
 
@@ -18,14 +20,18 @@ ROUNDS = 1000
 
 
 class World:
-    """A group of workers at an AWS that shows new instances late, and at a scheduler that most of them have joined."""
+    """A group of workers at an AWS that shows new instances late, and at a scheduler that most of
+    them have joined.
+    """
 
     def __init__(self, draws: random.Random) -> None:
         self.draws = draws
         self.desired = draws.randint(1, 70)
         self.alive = [f"i-{number:03}" for number in range(self.desired)]
         # The newest are hidden.
-        self.hidden = set(self.alive[self.desired - draws.choice([0, 0, draws.randint(0, self.desired)]) :])
+        self.hidden = set(
+            self.alive[self.desired - draws.choice([0, 0, draws.randint(0, self.desired)]) :]
+        )
         self.joined = {one for one in self.alive if draws.random() < 0.9}
         self.retired: set[str] = set()
         self.ended: set[str] = set()
@@ -34,11 +40,13 @@ class World:
         #: Who had joined, and was ended before it was retired.
         self.betrayed: set[str] = set()
 
-    # ---- AWS ------------------------------------------------------------------------------------------------------
+    # ---- AWS -------------------------------------------------------------------------------------
 
     def describe(self) -> dict[str, Group]:
         # AWS takes its time to answer, and hosts that boot join meanwhile.
-        self.joined |= {one for one in self.alive if one not in self.retired and self.draws.random() < self.wake}
+        self.joined |= {
+            one for one in self.alive if one not in self.retired and self.draws.random() < self.wake
+        }
         shown = tuple(Member(one, "InService") for one in self.alive if one not in self.hidden)
         return {"workers": Group("workers", self.desired, 100, shown)}
 
@@ -62,7 +70,7 @@ class World:
         self.betrayed |= gone & self.joined
         self.alive = [one for one in self.alive if one not in gone]
 
-    # ---- the scheduler --------------------------------------------------------------------------------------------
+    # ---- the scheduler ---------------------------------------------------------------------------
 
     async def retire_workers(self, names: list[str], **_: Any) -> None:
         self.retired |= set(names)
@@ -81,8 +89,12 @@ async def call(function: Any, *args: Any) -> Any:
 
 
 async def scale_down(world: World) -> int:
-    pending_launches = SimpleNamespace(look=lambda chains: None, stuck=frozenset(), exhausted=frozenset())
-    workers = Workers(world, {"workers": ("workers",)}, pending_launches, call, limiter=RateLimiter(0))  # type: ignore[arg-type]
+    pending_launches = SimpleNamespace(
+        look=lambda chains: None, stuck=frozenset(), exhausted=frozenset()
+    )
+    workers = Workers(
+        world, {"workers": ("workers",)}, pending_launches, call, limiter=RateLimiter(0)
+    )  # type: ignore[arg-type]
     target = world.draws.randint(0, world.desired)
     await workers.resize({"workers": target}, world, world.joined)
     world.hidden.clear()
@@ -112,8 +124,12 @@ def test_a_number_that_somebody_else_has_set_meanwhile_stays() -> None:
         world = World(random.Random(1))
         world.desired, world.alive = 6, [f"i-{number}" for number in range(6)]
         world.joined, world.hidden = set(world.alive), {"i-3", "i-4", "i-5"}
-        pending_launches = SimpleNamespace(look=lambda chains: None, stuck=frozenset(), exhausted=frozenset())
-        workers = Workers(world, {"workers": ("workers",)}, pending_launches, call, limiter=RateLimiter(0))  # type: ignore[arg-type]
+        pending_launches = SimpleNamespace(
+            look=lambda chains: None, stuck=frozenset(), exhausted=frozenset()
+        )
+        workers = Workers(
+            world, {"workers": ("workers",)}, pending_launches, call, limiter=RateLimiter(0)
+        )  # type: ignore[arg-type]
         await workers.resize({"workers": 1}, world, world.joined)
         assert len(world.alive) > 1
         world.hidden.clear()

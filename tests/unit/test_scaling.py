@@ -38,7 +38,9 @@ class TestRemoval:
 
     @given(ids, st.data())
     def test_exactly_the_victims_go_in_the_fewest_calls(self, members, data):
-        victims = data.draw(st.lists(st.sampled_from(members), unique=True) if members else st.just([]))
+        victims = data.draw(
+            st.lists(st.sampled_from(members), unique=True) if members else st.just([])
+        )
         how = removal(members, victims)
         if isinstance(how, TerminateEach):
             gone = set(how.instance_ids)
@@ -88,11 +90,15 @@ class TestRoster:
 
 class TestVictims:
     def test_those_that_have_not_joined_leave_first_then_the_cheapest(self):
-        victims = cheapest_victims(["i-1", "i-2", "i-3", "i-4"], 3, joined=["i-1", "i-2", "i-3"], by_cost=["i-2", "i-3"])
+        victims = cheapest_victims(
+            ["i-1", "i-2", "i-3", "i-4"], 3, joined=["i-1", "i-2", "i-3"], by_cost=["i-2", "i-3"]
+        )
         assert victims == ("i-4", "i-2", "i-3")
 
     def test_where_the_scheduler_names_too_few_the_newest_fill_up(self):
-        assert cheapest_victims(["i-1", "i-2", "i-3"], 2, joined=["i-1", "i-2", "i-3"], by_cost=["i-1"]) == ("i-1", "i-3")
+        assert cheapest_victims(
+            ["i-1", "i-2", "i-3"], 2, joined=["i-1", "i-2", "i-3"], by_cost=["i-1"]
+        ) == ("i-1", "i-3")
 
     def test_strangers_are_never_chosen(self):
         assert cheapest_victims(["i-1"], 1, joined=["i-1", "i-9"], by_cost=["i-9"]) == ("i-1",)
@@ -100,12 +106,25 @@ class TestVictims:
 
 @pytest.mark.parametrize(
     ("wanted", "wait_for", "expected"),
-    [(10, True, 10), (10, False, 0), (10, 3, 3), (2, 5, 2), (10, 0.3, 3), (4, 0.3, 2), (1, 0.3, 1), (0, 0.3, 0), (3, 1.0, 3)],
+    [
+        (10, True, 10),
+        (10, False, 0),
+        (10, 3, 3),
+        (2, 5, 2),
+        (10, 0.3, 3),
+        (4, 0.3, 2),
+        (1, 0.3, 1),
+        (0, 0.3, 0),
+        (3, 1.0, 3),
+    ],
 )
 def test_workers_to_wait_for(wanted, wait_for, expected):
     assert workers_to_wait_for(wanted, wait_for) == expected
 
 
 def test_only_living_members_count():
-    members = tuple(Member(f"i-{n}", state) for n, state in enumerate(["Pending", "InService", "Terminating", "Terminated", "Standby"]))
+    members = tuple(
+        Member(f"i-{n}", state)
+        for n, state in enumerate(["Pending", "InService", "Terminating", "Terminated", "Standby"])
+    )
     assert Group("workers", desired=2, max_size=5, members=members).active_ids == ("i-0", "i-1")

@@ -1,4 +1,6 @@
-"""Who reads a private cluster's keys: the secret's policy as IAM evaluates it, and how refusals are told."""
+"""Who reads a private cluster's keys: the secret's policy as IAM evaluates it, and how refusals are
+told.
+"""
 
 import json
 from types import SimpleNamespace
@@ -18,7 +20,9 @@ ACCOUNT = "123456789012"
 IAM, STS = f"arn:aws:iam::{ACCOUNT}", f"arn:aws:sts::{ACCOUNT}"
 SECRET = f"arn:aws:secretsmanager:us-east-1:{ACCOUNT}:secret:terradask/default/etl-aBcDeF"
 HOSTS = [f"{IAM}:role/terradask-default-scheduler", f"{IAM}:role/terradask-default-worker"]
-EVERYTHING = Policy.parse('{"Statement": {"Effect": "Allow", "Action": "*", "Resource": "*"}}', "Administrator")
+EVERYTHING = Policy.parse(
+    '{"Statement": {"Effect": "Allow", "Action": "*", "Resource": "*"}}', "Administrator"
+)
 
 
 @pytest.mark.parametrize(
@@ -26,7 +30,10 @@ EVERYTHING = Policy.parse('{"Statement": {"Effect": "Allow", "Action": "*", "Res
     [
         (f"{IAM}:user/team/ada", f"{IAM}:user/team/ada"),
         (f"{STS}:assumed-role/data-science/ada@example.com", f"{IAM}:role/data-science"),
-        (f"arn:aws-cn:sts::{ACCOUNT}:assumed-role/AWSReservedSSO_x/ada", f"arn:aws-cn:iam::{ACCOUNT}:role/AWSReservedSSO_x"),
+        (
+            f"arn:aws-cn:sts::{ACCOUNT}:assumed-role/AWSReservedSSO_x/ada",
+            f"arn:aws-cn:iam::{ACCOUNT}:role/AWSReservedSSO_x",
+        ),
         (f"{STS}:federated-user/ada", f"{STS}:federated-user/ada"),
         (f"{IAM}:root", f"{IAM}:root"),
     ],
@@ -37,7 +44,9 @@ def test_a_session_is_known_by_its_role_and_everybody_else_as_they_are(caller, p
 
 def allowed(principal_arn, *principals, action="GetSecretValue"):
     """Tell whether an administrator of this ARN gets past the secret's policy."""
-    policy = Policy.parse(private_policy(principals, HOSTS, account=ACCOUNT, partition="aws"), "the secret's policy")
+    policy = Policy.parse(
+        private_policy(principals, HOSTS, account=ACCOUNT, partition="aws"), "the secret's policy"
+    )
     context = {"aws:PrincipalArn": (principal_arn,), "aws:PrincipalAccount": (ACCOUNT,)}
     request = Request(f"secretsmanager:{action}", SECRET, context, principal_arn)
     return evaluate(request, Policies(identity=(EVERYTHING,), resource=policy)).allowed
@@ -74,16 +83,36 @@ def test_the_named_the_hosts_and_root_read_and_no_administrator_does(who, reads)
 
 def test_principals_of_another_account_are_refused():
     with pytest.raises(InvalidInput, match="another AWS account"):
-        private_policy(["arn:aws:iam::999999999999:role/x"], HOSTS, account=ACCOUNT, partition="aws")
+        private_policy(
+            ["arn:aws:iam::999999999999:role/x"], HOSTS, account=ACCOUNT, partition="aws"
+        )
 
 
-@pytest.mark.parametrize("arn", [f"{IAM}:user/ada", f"{IAM}:role/a/b+c", f"{IAM}:root", f"arn:aws-us-gov:iam::{ACCOUNT}:role/x"])
+@pytest.mark.parametrize(
+    "arn",
+    [
+        f"{IAM}:user/ada",
+        f"{IAM}:role/a/b+c",
+        f"{IAM}:root",
+        f"arn:aws-us-gov:iam::{ACCOUNT}:role/x",
+    ],
+)
 def test_users_roles_and_root_can_be_named(arn):
     assert ClusterSettings(secret_principals=[arn]).secret_principals == [arn]
 
 
 @pytest.mark.parametrize(
-    "arn", ["ada", "*", f"{IAM}:role/*", f"{IAM}:group/all", f"{STS}:assumed-role/x/y", f"{IAM}:user/", f"{IAM}:user/ada\n", ""]
+    "arn",
+    [
+        "ada",
+        "*",
+        f"{IAM}:role/*",
+        f"{IAM}:group/all",
+        f"{STS}:assumed-role/x/y",
+        f"{IAM}:user/",
+        f"{IAM}:user/ada\n",
+        "",
+    ],
 )
 def test_nobody_else_can(arn):
     with pytest.raises(ValueError, match="not the ARN of an IAM user or role"):
@@ -93,7 +122,15 @@ def test_nobody_else_can(arn):
 def descriptor(*, private=True):
     settings = {"private_to_creator": private, "secret_principals": [f"{IAM}:role/on-call"]}
     return Descriptor(
-        "default", "etl", "us-east-1", "b", "us-east-1a", {}, "terradask/default/etl", settings, {"creator": f"{IAM}:user/ada"}
+        "default",
+        "etl",
+        "us-east-1",
+        "b",
+        "us-east-1a",
+        {},
+        "terradask/default/etl",
+        settings,
+        {"creator": f"{IAM}:user/ada"},
     )
 
 
@@ -109,7 +146,10 @@ def account(error):
         assert SecretId == "terradask/default/etl"
         raise error
 
-    return SimpleNamespace(caller_arn=f"{IAM}:user/bob", client=lambda _: SimpleNamespace(get_secret_value=get_secret_value))
+    return SimpleNamespace(
+        caller_arn=f"{IAM}:user/bob",
+        client=lambda _: SimpleNamespace(get_secret_value=get_secret_value),
+    )
 
 
 def test_who_may_not_read_is_told_who_may():
@@ -129,5 +169,7 @@ def test_an_empty_secret_is_readable_and_other_refusals_stay_what_they_are():
 
 
 def test_the_policy_is_json_of_one_statement_that_takes_away():
-    (statement,) = json.loads(private_policy([f"{IAM}:user/ada"], HOSTS, account=ACCOUNT, partition="aws"))["Statement"]
+    (statement,) = json.loads(
+        private_policy([f"{IAM}:user/ada"], HOSTS, account=ACCOUNT, partition="aws")
+    )["Statement"]
     assert (statement["Effect"], statement["Principal"]) == ("Deny", "*")

@@ -1,4 +1,6 @@
-"""Secrets sent to a real scheduler: sent, sent anew, handed over to another in its place, forgotten."""
+"""Secrets sent to a real scheduler: sent, sent anew, handed over to another in its place,
+forgotten.
+"""
 
 import asyncio
 import contextlib
@@ -17,7 +19,13 @@ from terradask._dask.connection import SchedulerConnection
 from terradask._dask.health import Health
 from terradask._dask.joined import JoinedWorkers
 from terradask._dask.secrets import SecretRelay
-from terradask.errors import ClusterStopped, ExpiredCredentials, InvalidInput, VersionMismatch, WorkersUntold
+from terradask.errors import (
+    ClusterStopped,
+    ExpiredCredentials,
+    InvalidInput,
+    VersionMismatch,
+    WorkersUntold,
+)
 
 from ..waiting import eventually_async
 
@@ -54,7 +62,9 @@ async def relaying(address, lend=None, **seconds):
     health = Health("etl", on_lost=lambda: None)
     health.status = Status.running
     async with rpc(address) as comm:
-        connection = SchedulerConnection(OtherDialer(), None, comm, health=health, joined=JoinedWorkers(), run=None)
+        connection = SchedulerConnection(
+            OtherDialer(), None, comm, health=health, joined=JoinedWorkers(), run=None
+        )
         relay = SecretRelay(connection, health, call, lend, shortest_pause_seconds=0.05, **seconds)
         try:
             yield relay, health
@@ -64,7 +74,12 @@ async def relaying(address, lend=None, **seconds):
 
 
 def lent(name, seconds=3600.0):
-    return LentCredentials(name, f"{name}-key", f"{name}-token", datetime.datetime.now(datetime.UTC) + datetime.timedelta(seconds=seconds))
+    return LentCredentials(
+        name,
+        f"{name}-key",
+        f"{name}-token",
+        datetime.datetime.now(datetime.UTC) + datetime.timedelta(seconds=seconds),
+    )
 
 
 class Lends(list):
@@ -92,7 +107,14 @@ async def test_variables_are_sent_and_bad_ones_are_not():
 
 async def test_credentials_are_sent_once_unless_they_shall_be_kept_fresh():
     told = []
-    lends = Lends([lent("first", 0.1), lent("second", 0.1), ExpiredCredentials("log in", advice="aws sso login"), lent("third")])
+    lends = Lends(
+        [
+            lent("first", 0.1),
+            lent("second", 0.1),
+            ExpiredCredentials("log in", advice="aws sso login"),
+            lent("third"),
+        ]
+    )
     async with scheduler(told) as running, relaying(running.address, lends) as (relay, _):
         await relay.send_credentials()
         await asyncio.sleep(0.3)
@@ -106,7 +128,12 @@ async def test_credentials_are_sent_once_unless_they_shall_be_kept_fresh():
 
 async def test_what_keeps_credentials_from_being_sent_is_logged_once_and_tried_again(caplog):
     told = []
-    lends = Lends([lent("first", 0.2), ExpiredCredentials("the AWS login has expired", advice="aws sso login")])
+    lends = Lends(
+        [
+            lent("first", 0.2),
+            ExpiredCredentials("the AWS login has expired", advice="aws sso login"),
+        ]
+    )
     async with scheduler(told) as running, relaying(running.address, lends) as (relay, _):
         with caplog.at_level(logging.WARNING, logger="terradask"):
             await relay.send_credentials(automatic_refresh=True)
@@ -133,7 +160,10 @@ async def test_a_cluster_that_is_over_gets_nothing():
 async def test_workers_that_missed_it_are_named_and_hold_up_no_start(caplog):
     told = []
     missed = [f"i-{n}" for n in range(7)]
-    async with scheduler(told, missed=missed) as running, relaying(running.address, Lends([lent("first")])) as (relay, _):
+    async with (
+        scheduler(told, missed=missed) as running,
+        relaying(running.address, Lends([lent("first")])) as (relay, _),
+    ):
         with pytest.raises(WorkersUntold, match="7 of the workers") as caught:
             await relay.send_private_envs({"A": VALUE})
         assert caught.value.given == "i-0, i-1, i-2, i-3, i-4 and 2 others"
@@ -154,7 +184,9 @@ async def test_a_scheduler_in_anothers_place_is_handed_what_that_had(caplog):
     async with (
         scheduler(old) as first,
         scheduler(new) as second,
-        relaying(first.address, Lends([first_lent]), hand_over_seconds=0.5, hand_over_pause_seconds=0.01) as (relay, _),
+        relaying(
+            first.address, Lends([first_lent]), hand_over_seconds=0.5, hand_over_pause_seconds=0.01
+        ) as (relay, _),
     ):
         await relay.hand_over(SimpleNamespace(address=second.address))
         assert new == [], "nothing was sent, so there is nothing to hand over"
@@ -177,7 +209,10 @@ async def test_a_scheduler_in_anothers_place_is_handed_what_that_had(caplog):
 
 async def test_when_it_is_closed_it_has_forgotten_what_was_sent():
     told, first_lent = [], lent("first")
-    async with scheduler(told) as running, relaying(running.address, Lends([first_lent])) as (relay, _):
+    async with (
+        scheduler(told) as running,
+        relaying(running.address, Lends([first_lent])) as (relay, _),
+    ):
         await relay.send_private_envs({"A": VALUE})
         await relay.send_credentials()
         assert relay.sent.given == {"environ": {"A": VALUE}, "credentials": first_lent.document()}

@@ -1,4 +1,5 @@
-"""The worked examples about hardware of the documents that terradask was made from: what `Cluster` is given, down to Dask's options.
+"""The worked examples about hardware of the documents that terradask was made from: what `Cluster`
+is given, down to Dask's options.
 
 Arguments go the way of a real call up to AWS, which is a catalog of what it has answered.
 """
@@ -24,7 +25,8 @@ def _without_aws(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 def test_two_cores_and_8_gib_beside_a_scheduler_of_16_gib() -> None:
     found = ask(n_workers=5, worker_cpu=2, worker_memory="8 GiB", scheduler_memory="16 GiB")
     assert sizes(found.workers) <= {(2, 8), (2, 7.5)}
-    # Memory alone: balanced, and not the "2 CPUs (default value)" of the oldest of the documents (decision 023).
+    # Memory alone: balanced, and not the "2 CPUs (default value)" of the oldest of the documents
+    # (decision 023).
     assert sizes(found.scheduler) == {(4, 16)}
     assert numbers_at_start(descriptor(found), found.settings.n_workers, {}) == {"workers": 5}
 
@@ -43,7 +45,12 @@ def test_a_range_of_cores(role: str) -> None:
     types = found.workers if role == "worker" else found.scheduler
     # All of them are in it; the cheapest count, and what costs up to twice as much.
     assert {one.vcpus for one in types} == {2}
-    assert sizes(ask(worker_cpu=[2, 8], worker_memory="32 GiB").workers) <= {(4, 32), (8, 32), (4, 30.5), (8, 30.5)}
+    assert sizes(ask(worker_cpu=[2, 8], worker_memory="32 GiB").workers) <= {
+        (4, 32),
+        (8, 32),
+        (4, 30.5),
+        (8, 30.5),
+    }
 
 
 @pytest.mark.parametrize("role", ["worker", "scheduler"])
@@ -57,7 +64,8 @@ def test_32_gib_and_one_core_is_an_error_that_says_what_there_is() -> None:
     error = refused(worker_memory="32GiB", worker_cpu=1)
     assert isinstance(error, NoMatchingType)
     changes = [one["change"] for one in error.alternatives]
-    # As the documents have it: "leave out the worker_cpu argument, or give us a range of acceptable core counts".
+    # As the documents have it: "leave out the worker_cpu argument, or give us a range of acceptable
+    # core counts".
     assert {"worker_cpu": None} in changes
     (wider,) = [change["worker_cpu"] for change in changes if change.get("worker_cpu")]
     assert ask(worker_memory="32GiB", worker_cpu=wider).workers
@@ -82,7 +90,7 @@ def test_memory_without_its_unit() -> None:
     assert sizes(ask(worker_memory=16 * 2**30).workers) == {(4, 16)}
 
 
-# ---- types by name --------------------------------------------------------------------------------------------------
+# ---- types by name -------------------------------------------------------------------------------
 
 
 def test_types_by_name_are_tried_in_their_order() -> None:
@@ -94,7 +102,10 @@ def test_types_by_name_are_tried_in_their_order() -> None:
 @pytest.mark.parametrize("size", [{"cpu": 4}, {"memory": "16 GiB"}])
 @pytest.mark.parametrize("role", ["worker", "scheduler"])
 def test_types_and_sizes_together_are_an_error(role: str, size: dict[str, Any]) -> None:
-    error = refused(**{f"{role}_vm_types": ["m6i.xlarge"]}, **{f"{role}_{name}": value for name, value in size.items()})
+    error = refused(
+        **{f"{role}_vm_types": ["m6i.xlarge"]},
+        **{f"{role}_{name}": value for name, value in size.items()},
+    )
     assert isinstance(error, SettingsError)
     assert "given together" in str(error)
 
@@ -103,11 +114,17 @@ def test_processors_of_two_kinds_together_are_an_error() -> None:
     assert isinstance(refused(worker_vm_types=["m6i.large", "m6g.large"]), TerradaskError)
 
 
-# ---- GPUs -----------------------------------------------------------------------------------------------------------
+# ---- GPUs ----------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
-    "said", [{"worker_gpu": True}, {"worker_gpu": 1}, {"worker_gpu_type": "nvidia-tesla-t4"}, {"worker_gpu": 1, "worker_gpu_type": "T4"}]
+    "said",
+    [
+        {"worker_gpu": True},
+        {"worker_gpu": 1},
+        {"worker_gpu_type": "nvidia-tesla-t4"},
+        {"worker_gpu": 1, "worker_gpu_type": "T4"},
+    ],
 )
 def test_a_gpu_is_one_t4_and_the_scheduler_has_one_too(said: dict[str, Any]) -> None:
     found = ask(**said)
@@ -133,8 +150,12 @@ def test_the_schedulers_gpu_can_be_left_out_or_asked_for() -> None:
 
 def test_another_gpu_by_its_instance_type_whatever_their_number_is_said_to_be() -> None:
     found = ask(worker_vm_types=["p3.2xlarge"], worker_gpu=1)
-    assert [(one.name, one.gpus and one.gpus.name) for one in found.workers] == [("p3.2xlarge", "V100")]
-    assert ask(worker_vm_types=["p3.2xlarge"], worker_gpu=4).lock.worker_instance_types == ["p3.2xlarge"]
+    assert [(one.name, one.gpus and one.gpus.name) for one in found.workers] == [
+        ("p3.2xlarge", "V100")
+    ]
+    assert ask(worker_vm_types=["p3.2xlarge"], worker_gpu=4).lock.worker_instance_types == [
+        "p3.2xlarge"
+    ]
     # Best practice follows the workers' types, too.
     assert {one.gpus.name for one in found.scheduler if one.gpus} == {"T4"}
 
@@ -151,17 +172,23 @@ def test_a_gpu_that_there_is_not_is_an_error() -> None:
     assert isinstance(refused(worker_gpu_type="nvidia-tesla-k80"), InvalidHardware)
 
 
-# ---- all of it ------------------------------------------------------------------------------------------------------
+# ---- all of it -----------------------------------------------------------------------------------
 
 #: The parameters of the documents that are about machines and what runs on them.
 HARDWARE = """
-n_workers worker_class worker_options worker_vm_types worker_cpu worker_memory worker_disk_size worker_disk_throughput worker_gpu
-worker_gpu_type scheduler_class scheduler_options scheduler_vm_types scheduler_cpu scheduler_memory scheduler_disk_size scheduler_gpu
-use_best_zone compute_purchase_option spot_policy extra_worker_on_scheduler _n_worker_specs_per_host backend_options
+n_workers worker_class worker_options worker_vm_types worker_cpu worker_memory worker_disk_size
+worker_disk_throughput worker_gpu worker_gpu_type scheduler_class scheduler_options
+scheduler_vm_types scheduler_cpu scheduler_memory scheduler_disk_size scheduler_gpu use_best_zone
+compute_purchase_option spot_policy extra_worker_on_scheduler _n_worker_specs_per_host
+backend_options
 """
 
 
 def test_every_parameter_has_an_example() -> None:
     own = Path(__file__).read_text().partition("# ---- all of it")[0]
     examples = own + Path(__file__).with_name("test_seeds_hosts.py").read_text()
-    assert [name for name in HARDWARE.split() if name not in examples and name.partition("_")[2] not in examples] == []
+    assert [
+        name
+        for name in HARDWARE.split()
+        if name not in examples and name.partition("_")[2] not in examples
+    ] == []

@@ -1,4 +1,6 @@
-"""The examples of the document that the project grew from: markets, zones, disks, and what runs on hosts."""
+"""The examples of the document that the project grew from: markets, zones, disks, and what runs on
+hosts.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +11,11 @@ import pytest
 
 from terradask.errors import ArgumentCombination
 from terradask_host.agent.keys import write_keys
-from terradask_host.agent.launch_documents import extra_worker_document, scheduler_document, worker_document
+from terradask_host.agent.launch_documents import (
+    extra_worker_document,
+    scheduler_document,
+    worker_document,
+)
 from terradask_host.config import load_config
 from terradask_host.timing import Timing
 
@@ -32,13 +38,17 @@ def _without_aws(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     ],
 )
 @pytest.mark.parametrize("name", ["spot_policy", "compute_purchase_option"])
-def test_markets_are_the_workers_and_the_scheduler_is_on_demand(name: str, policy: str | None, workers: dict[str, str]) -> None:
+def test_markets_are_the_workers_and_the_scheduler_is_on_demand(
+    name: str, policy: str | None, workers: dict[str, str]
+) -> None:
     assert ask(**{name: policy}).markets == {"scheduler": "on-demand", **workers}
 
 
 def test_both_names_of_the_market_have_to_agree() -> None:
     assert ask(spot_policy="spot", compute_purchase_option="spot").markets["workers-spot"] == "spot"
-    assert isinstance(refused(spot_policy="spot", compute_purchase_option="on-demand"), ArgumentCombination)
+    assert isinstance(
+        refused(spot_policy="spot", compute_purchase_option="on-demand"), ArgumentCombination
+    )
 
 
 def test_a_zone_is_that_of_all_machines() -> None:
@@ -48,14 +58,20 @@ def test_a_zone_is_that_of_all_machines() -> None:
 
 def test_disks_are_in_gib_and_mib_a_second() -> None:
     found = ask(worker_disk_size=200, worker_disk_throughput=500, scheduler_disk_size=100).settings
-    assert (found.worker_disk_size, found.worker_disk_throughput, found.scheduler_disk_size) == (200, 500, 100)
+    assert (found.worker_disk_size, found.worker_disk_throughput, found.scheduler_disk_size) == (
+        200,
+        500,
+        100,
+    )
 
 
-# ---- workers and scheduler ------------------------------------------------------------------------------------------
+# ---- workers and scheduler -----------------------------------------------------------------------
 
 
 def hosts(asked: Asked, tmp_path: Path) -> tuple[dict[str, Any], dict[str, Any], dict[str, Any]]:
-    """Return what a host tells Dask: of a scheduler, of its workers, of the one beside the scheduler."""
+    """Return what a host tells Dask: of a scheduler, of its workers, of the one beside the
+    scheduler.
+    """
     machine = {"TERRADASK_HOST_CPU_COUNT": "8", "TERRADASK_HOST_MEMORY_BYTES": str(2**34)}
     config = load_config(write_host_json(tmp_path / "host", HOST_JSON) | machine)
     settings = asked.settings
@@ -66,17 +82,35 @@ def hosts(asked: Asked, tmp_path: Path) -> tuple[dict[str, Any], dict[str, Any],
             "port": settings.scheduler_port,
             "dashboard_port": settings.dashboard_port,
         },
-        {"class": settings.worker_class, "options": settings.worker_options, "workers_per_host": settings.workers_per_host},
+        {
+            "class": settings.worker_class,
+            "options": settings.worker_options,
+            "workers_per_host": settings.workers_per_host,
+        },
     )
-    of_scheduler = scheduler_document(IDENTITY, cluster, write_keys(SECRET, "scheduler", tmp_path / "scheduler"), {}, Timing())
-    rest = (config, IDENTITY, cluster, "tls://10.64.0.5:8786", write_keys(SECRET, "worker", tmp_path / "worker"))
+    of_scheduler = scheduler_document(
+        IDENTITY, cluster, write_keys(SECRET, "scheduler", tmp_path / "scheduler"), {}, Timing()
+    )
+    rest = (
+        config,
+        IDENTITY,
+        cluster,
+        "tls://10.64.0.5:8786",
+        write_keys(SECRET, "worker", tmp_path / "worker"),
+    )
     return of_scheduler, worker_document(*rest), extra_worker_document(*rest)
 
 
 def test_worker_class_and_scheduler_options(tmp_path: Path) -> None:
-    scheduler, worker, _ = hosts(ask(worker_class="distributed.Worker", scheduler_options={"idle_timeout": "2 hours"}), tmp_path)
+    scheduler, worker, _ = hosts(
+        ask(worker_class="distributed.Worker", scheduler_options={"idle_timeout": "2 hours"}),
+        tmp_path,
+    )
     assert worker["class"] == "distributed.Worker"
-    assert (scheduler["class"], scheduler["arguments"]["idle_timeout"]) == ("distributed.Scheduler", "2 hours")
+    assert (scheduler["class"], scheduler["arguments"]["idle_timeout"]) == (
+        "distributed.Scheduler",
+        "2 hours",
+    )
 
 
 def test_by_default_a_nanny_as_large_as_the_machine(tmp_path: Path) -> None:
@@ -98,7 +132,10 @@ def test_options_of_both_classes(tmp_path: Path) -> None:
     )
     scheduler, worker, _ = hosts(asked, tmp_path)
     assert {(one["nthreads"], one["memory_limit"]) for one in worker["workers"]} == {(2, "4 GiB")}
-    assert (scheduler["class"], scheduler["arguments"]["allowed_failures"]) == ("distributed.scheduler.Scheduler", 5)
+    assert (scheduler["class"], scheduler["arguments"]["allowed_failures"]) == (
+        "distributed.scheduler.Scheduler",
+        5,
+    )
 
 
 @pytest.mark.parametrize("name", ["_n_worker_specs_per_host", "workers_per_host"])

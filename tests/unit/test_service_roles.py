@@ -18,9 +18,17 @@ from terradask.errors import AccessDenied, ServiceRoleMissing
 
 ACCOUNT = "123456789012"
 KEY = f"arn:aws:kms:us-east-1:{ACCOUNT}:key/11111111-2222-3333-4444-555555555555"
-ROLE = f"arn:aws:iam::{ACCOUNT}:role/aws-service-role/autoscaling.amazonaws.com/AWSServiceRoleForAutoScaling"
-FOUND = {"Role": {"Path": "/", "RoleName": "x", "RoleId": "A" * 16, "Arn": "a" * 20, "CreateDate": 0}}
-TAKEN = "Service role name AWSServiceRoleForAutoScaling has been taken in this account, please try a different suffix."
+ROLE = (
+    f"arn:aws:iam::{ACCOUNT}:role/aws-service-role/"
+    "autoscaling.amazonaws.com/AWSServiceRoleForAutoScaling"
+)
+FOUND = {
+    "Role": {"Path": "/", "RoleName": "x", "RoleId": "A" * 16, "Arn": "a" * 20, "CreateDate": 0}
+}
+TAKEN = (
+    "Service role name AWSServiceRoleForAutoScaling has been taken in this account, please "
+    "try a different suffix."
+)
 
 
 class StubbedAws(Aws):
@@ -61,10 +69,15 @@ def missing(stub: Stubber) -> None:
 
 
 def denied(stub: Stubber, method: str, action: str) -> None:
-    stub.add_client_error(method, "AccessDenied", f"User: x is not authorized to perform: {action} on resource: y", http_status_code=403)
+    stub.add_client_error(
+        method,
+        "AccessDenied",
+        f"User: x is not authorized to perform: {action} on resource: y",
+        http_status_code=403,
+    )
 
 
-# ---- service-linked roles ---------------------------------------------------------------------------------------------
+# ---- service-linked roles ------------------------------------------------------------------------
 
 
 def test_roles_are_found_missing_or_not_to_be_seen(aws: StubbedAws) -> None:
@@ -73,7 +86,9 @@ def test_roles_are_found_missing_or_not_to_be_seen(aws: StubbedAws) -> None:
     missing(iam)
     autoscaling, spot = find_service_roles(aws)
     assert (autoscaling.exists, spot.exists) == (True, False)
-    assert spot.command == "aws iam create-service-linked-role --aws-service-name spot.amazonaws.com"
+    assert (
+        spot.command == "aws iam create-service-linked-role --aws-service-name spot.amazonaws.com"
+    )
     for _ in range(2):
         denied(iam, "get_role", "iam:GetRole")
     assert [role.exists for role in find_service_roles(aws)] == [None, None]
@@ -115,7 +130,9 @@ def test_missing_role_that_may_not_be_made_says_who_can(aws: StubbedAws) -> None
     with pytest.raises(ServiceRoleMissing, match="AWSServiceRoleForAutoScaling") as caught:
         ensure_service_roles(aws)
     assert caught.value.denied == "iam:CreateServiceLinkedRole"
-    assert "create-service-linked-role --aws-service-name autoscaling.amazonaws.com" in str(caught.value)
+    assert "create-service-linked-role --aws-service-name autoscaling.amazonaws.com" in str(
+        caught.value
+    )
 
 
 def test_role_that_may_neither_be_seen_nor_made_stops_nobody(aws: StubbedAws) -> None:
@@ -149,7 +166,7 @@ def test_doctor_misses_the_role_of_auto_scaling_alone(aws: StubbedAws) -> None:
     assert "AWSServiceRoleForEC2Spot is missing" in finding.found
 
 
-# ---- the key of volumes -----------------------------------------------------------------------------------------------
+# ---- the key of volumes --------------------------------------------------------------------------
 
 
 def allow(action: str | list[str], principal: Any, **more: Any) -> dict[str, Any]:
@@ -170,14 +187,32 @@ OF_ACCOUNT = {"StringEquals": {"kms:CallerAccount": ACCOUNT}}
         ([ROOT, WHOLE[0]], 1),
         ([allow("kms:*", {"AWS": [ROLE]})], 0),
         ([allow("kms:*", "*", Condition=OF_ACCOUNT)], 0),
-        ([allow("kms:*", {"AWS": "*"}, Condition={"StringEquals": {"kms:CallerAccount": "999999999999"}})], 2),
-        ([allow("kms:*", {"AWS": ROLE}, Condition={"IpAddress": {"aws:SourceIp": "10.0.0.0/8"}})], 2),
+        (
+            [
+                allow(
+                    "kms:*",
+                    {"AWS": "*"},
+                    Condition={"StringEquals": {"kms:CallerAccount": "999999999999"}},
+                )
+            ],
+            2,
+        ),
+        (
+            [
+                allow(
+                    "kms:*", {"AWS": ROLE}, Condition={"IpAddress": {"aws:SourceIp": "10.0.0.0/8"}}
+                )
+            ],
+            2,
+        ),
         ([*WHOLE, {**allow("kms:CreateGrant", "*"), "Effect": "Deny"}], 1),
         ([allow("kms:*", {"AWS": ROLE.replace("AutoScaling", "Other")})], 2),
         ([allow(["kms:Decrypt"], {"AWS": ROLE}), WHOLE[1]], 1),
     ],
 )
-def test_statements_that_a_keys_policy_lacks(statements: list[dict[str, Any]], lacking: int) -> None:
+def test_statements_that_a_keys_policy_lacks(
+    statements: list[dict[str, Any]], lacking: int
+) -> None:
     assert len(missing_statements({"Statement": statements}, role=ROLE, account=ACCOUNT)) == lacking
 
 
@@ -187,7 +222,15 @@ def test_what_is_lacking_is_what_to_add() -> None:
 
 
 def described(**fields: Any) -> dict[str, Any]:
-    return {"KeyMetadata": {"KeyId": KEY, "Arn": KEY, "KeyState": "Enabled", "KeySpec": "SYMMETRIC_DEFAULT", **fields}}
+    return {
+        "KeyMetadata": {
+            "KeyId": KEY,
+            "Arn": KEY,
+            "KeyState": "Enabled",
+            "KeySpec": "SYMMETRIC_DEFAULT",
+            **fields,
+        }
+    }
 
 
 @contextmanager
@@ -200,7 +243,9 @@ def key(aws: StubbedAws, statements: list[dict[str, Any]]) -> Iterator[Stubber]:
 
 def test_key_that_auto_scaling_may_use(aws: StubbedAws) -> None:
     with key(aws, WHOLE):
-        assert check_kms_key(aws, KEY) == KeyCheck(True, "its policy lets AWSServiceRoleForAutoScaling use the key")
+        assert check_kms_key(aws, KEY) == KeyCheck(
+            True, "its policy lets AWSServiceRoleForAutoScaling use the key"
+        )
 
 
 def test_key_that_it_may_not_use_says_what_to_add(aws: StubbedAws) -> None:
@@ -208,18 +253,33 @@ def test_key_that_it_may_not_use_says_what_to_add(aws: StubbedAws) -> None:
         kms.add_response("list_grants", {"Grants": []}, {"KeyId": KEY, "GranteePrincipal": ROLE})
         check = check_kms_key(aws, KEY)
     assert check.ok is False
-    assert json.loads(str(check.fix).removeprefix("add to the key's policy: ")) == list(statements_for(ROLE))
+    assert json.loads(str(check.fix).removeprefix("add to the key's policy: ")) == list(
+        statements_for(ROLE)
+    )
 
 
 def test_grant_stands_in_for_the_policy(aws: StubbedAws) -> None:
-    operations = ["Encrypt", "Decrypt", "ReEncryptFrom", "ReEncryptTo", "GenerateDataKey", "GenerateDataKeyWithoutPlaintext",
-                  "DescribeKey", "CreateGrant"]  # fmt: skip
+    operations = [
+        "Encrypt",
+        "Decrypt",
+        "ReEncryptFrom",
+        "ReEncryptTo",
+        "GenerateDataKey",
+        "GenerateDataKeyWithoutPlaintext",
+        "DescribeKey",
+        "CreateGrant",
+    ]
     with key(aws, [ROOT]) as kms:
-        kms.add_response("list_grants", {"Grants": [{"GranteePrincipal": ROLE, "Operations": operations}]})
+        kms.add_response(
+            "list_grants", {"Grants": [{"GranteePrincipal": ROLE, "Operations": operations}]}
+        )
         assert check_kms_key(aws, KEY).ok
 
 
-@pytest.mark.parametrize(("fields", "said"), [({"KeyState": "Disabled"}, "Disabled"), ({"KeySpec": "RSA_2048"}, "symmetric")])
+@pytest.mark.parametrize(
+    ("fields", "said"),
+    [({"KeyState": "Disabled"}, "Disabled"), ({"KeySpec": "RSA_2048"}, "symmetric")],
+)
 def test_key_that_no_volume_takes(aws: StubbedAws, fields: dict[str, str], said: str) -> None:
     aws.stub("kms").add_response("describe_key", described(**fields))
     finding = check_volume_key(aws, KEY)

@@ -1,4 +1,6 @@
-"""The plugin of Session Manager: found or asked for, new enough to take the token where nobody else reads it."""
+"""The plugin of Session Manager: found or asked for, new enough to take the token where nobody else
+reads it.
+"""
 
 from __future__ import annotations
 
@@ -27,16 +29,24 @@ def says(folder: Path, script: str) -> dict[str, str]:
     return {"PATH": str(folder)}
 
 
-def test_a_machine_without_the_plugin_is_told_how_to_get_it_and_what_else_there_is(tmp_path: Path) -> None:
+def test_a_machine_without_the_plugin_is_told_how_to_get_it_and_what_else_there_is(
+    tmp_path: Path,
+) -> None:
     with pytest.raises(SessionManagerPluginMissing, match="isn't on this machine") as caught:
         find_plugin({"PATH": str(tmp_path)})
-    for part in ("session-manager-working-with-install-plugin.html", "connect='public'", "connect='private'"):
+    for part in (
+        "session-manager-working-with-install-plugin.html",
+        "connect='public'",
+        "connect='private'",
+    ):
         assert part in str(caught.value)
     assert caught.value.exit_code == 3
 
 
 @pytest.mark.parametrize("version", ["1.2.497.0", "1.2.54.0", "1.1", "1", "0.9.9.9"])
-def test_a_plugin_that_takes_the_token_as_an_argument_is_refused(tmp_path: Path, version: str) -> None:
+def test_a_plugin_that_takes_the_token_as_an_argument_is_refused(
+    tmp_path: Path, version: str
+) -> None:
     with pytest.raises(SessionManagerPluginMissing, match="too old") as caught:
         find_plugin(says(tmp_path, f"echo {version}"))
     assert version in str(caught.value)
@@ -49,20 +59,26 @@ def test_newer_ones_do(tmp_path: Path, version: str) -> None:
     assert (found.path, found.version) == (str(tmp_path / "session-manager-plugin"), version)
 
 
-@pytest.mark.parametrize("script", ["exit 1", "echo 1.2.650.0; exit 3", "echo hello", "", "printf '\\377'"])
+@pytest.mark.parametrize(
+    "script", ["exit 1", "echo 1.2.650.0; exit 3", "echo hello", "", "printf '\\377'"]
+)
 def test_one_that_says_no_version(tmp_path: Path, script: str) -> None:
     with pytest.raises(SessionManagerPluginMissing, match="doesn't say its version"):
         find_plugin(says(tmp_path, script))
 
 
-def test_it_is_also_looked_for_where_its_installers_put_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_it_is_also_looked_for_where_its_installers_put_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     says(tmp_path, "echo 1.2.650.0")
     monkeypatch.setattr(plugin, "_USUAL_FOLDERS", (str(tmp_path),))
     assert find_plugin({"PATH": "/nowhere"}).path == str(tmp_path / "session-manager-plugin")
 
 
 @pytest.mark.parametrize("path", ["", ":", "/nowhere:"])
-def test_none_is_taken_from_the_working_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, path: str) -> None:
+def test_none_is_taken_from_the_working_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, path: str
+) -> None:
     says(tmp_path, "echo 1.2.650.0")
     monkeypatch.chdir(tmp_path)
     with pytest.raises(SessionManagerPluginMissing):
@@ -70,9 +86,18 @@ def test_none_is_taken_from_the_working_folder(tmp_path: Path, monkeypatch: pyte
 
 
 def test_the_command_line_is_the_aws_clis() -> None:
-    request = {"Target": "i-1", "DocumentName": "AWS-StartPortForwardingSession", "Parameters": {"portNumber": ["8786"]}}
+    request = {
+        "Target": "i-1",
+        "DocumentName": "AWS-StartPortForwardingSession",
+        "Parameters": {"portNumber": ["8786"]},
+    }
     found = plugin.Plugin("/x/session-manager-plugin", "1.2.650.0")
-    command = found.command(request, region="eu-central-1", profile="work", endpoint_url="https://ssm.eu-central-1.amazonaws.com")
+    command = found.command(
+        request,
+        region="eu-central-1",
+        profile="work",
+        endpoint_url="https://ssm.eu-central-1.amazonaws.com",
+    )
     assert command == [
         "/x/session-manager-plugin",
         "AWS_SSM_START_SESSION_RESPONSE",

@@ -1,4 +1,6 @@
-"""The rules of single settings and between them: what AWS would refuse later is refused now, with what to change."""
+"""The rules of single settings and between them: what AWS would refuse later is refused now, with
+what to change.
+"""
 
 from __future__ import annotations
 
@@ -61,7 +63,11 @@ def test_settings_are_frozen() -> None:
         (NetworkSettings, {"cidr": "10.0.0.0/20"}, "room for 0 zones"),
         (NetworkSettings, {"zones": []}, "at least 1"),
         (NetworkSettings, {"zones": ["us-east-1a", "us-east-1a"]}, "twice"),
-        (NetworkSettings, {"zones": [f"us-east-1{each}" for each in "abcdefghi"]}, "room for 8 zones"),
+        (
+            NetworkSettings,
+            {"zones": [f"us-east-1{each}" for each in "abcdefghi"]},
+            "room for 8 zones",
+        ),
         (NetworkSettings, {"nat": "both"}, "'single', 'per_zone' or 'none'"),
         (NetworkSettings, {"interface_endpoints": ["s3"]}, "secretsmanager"),
         (NetworkSettings, {"ingress": [{"cidr": "0.0.0.0/0"}]}, "whole internet"),
@@ -69,10 +75,23 @@ def test_settings_are_frozen() -> None:
         (NetworkSettings, {"ingress": [{"cidr": "203.0.113.7/24"}]}, "host bits"),
         (NetworkSettings, {"ingress": [{"cidr": "me"}]}, "not a CIDR block"),
         (NetworkSettings, {"ingress": [{"cidr": "203.0.113.7/32", "ports": [0]}]}, "not a port"),
-        (NetworkSettings, {"ingress": [{"cidr": "203.0.113.7/32", "ports": ["9-8"]}]}, "not a port"),
+        (
+            NetworkSettings,
+            {"ingress": [{"cidr": "203.0.113.7/32", "ports": ["9-8"]}]},
+            "not a port",
+        ),
         (NetworkSettings, {"ingress": [{"cidr": "203.0.113.7/32", "ports": [True]}]}, "not a port"),
         (NetworkSettings, {"ingress": [{"cidr": "203.0.113.7/32", "ports": []}]}, "at least 1"),
-        (NetworkSettings, {"ingress": [{"cidr": "203.0.113.7/32"}, {"cidr": "203.0.113.7/32", "description": "b"}]}, "twice"),
+        (
+            NetworkSettings,
+            {
+                "ingress": [
+                    {"cidr": "203.0.113.7/32"},
+                    {"cidr": "203.0.113.7/32", "description": "b"},
+                ]
+            },
+            "twice",
+        ),
         (NetworkSettings, {"data_buckets": ["s3://bucket"]}, "no s3://"),
         (NetworkSettings, {"data_buckets": ["bucket/*"]}, "no \\*"),
         (NetworkSettings, {"log_retention_days": 31}, "CloudWatch"),
@@ -81,15 +100,27 @@ def test_settings_are_frozen() -> None:
         (NetworkSettings, {"default_arm64_instance_type": "m7i.large"}, "x86-64"),
         (NetworkSettings, {"architectures": []}, "at least 1"),
         (NetworkSettings, {"architectures": ["riscv"]}, "'x86_64' or 'arm64'"),
-        (NetworkSettings, {"architectures": ["arm64"], "image": "ami-12345678"}, "network.image is an image for x86_64"),
-        (NetworkSettings, {"architectures": ["x86_64"], "arm64_image": "ami-12345678"}, "network.arm64_image is an image for arm64"),
+        (
+            NetworkSettings,
+            {"architectures": ["arm64"], "image": "ami-12345678"},
+            "network.image is an image for x86_64",
+        ),
+        (
+            NetworkSettings,
+            {"architectures": ["x86_64"], "arm64_image": "ami-12345678"},
+            "network.arm64_image is an image for arm64",
+        ),
         (ClusterSettings, {"max_workers": 0}, "greater than or equal to 1"),
         (ClusterSettings, {"n_workers": 201}, "max_workers"),
         (ClusterSettings, {"worker_vm_types": []}, "1 to 40"),
         (ClusterSettings, {"worker_vm_types": ["xlarge"]}, "not an instance type"),
         (ClusterSettings, {"scheduler_port": 70000}, "65535"),
         (ClusterSettings, {"scheduler_port": 8787}, "both 8787"),
-        (ClusterSettings, {"use_dashboard_https": True, "dashboard_https_port": 8787}, "a different port"),
+        (
+            ClusterSettings,
+            {"use_dashboard_https": True, "dashboard_https_port": 8787},
+            "a different port",
+        ),
         (ClusterSettings, {"worker_class": "Nanny"}, "dotted path"),
         (ClusterSettings, {"software": ["pandas=3"]}, "PEP 508"),
         (ClusterSettings, {"environ": {"1A": "x"}}, "not a variable name"),
@@ -101,7 +132,9 @@ def test_settings_are_frozen() -> None:
         (ClusterSettings, {"workers": 3}, "[Ee]xtra"),
     ],
 )
-def test_what_aws_or_dask_would_refuse_is_refused(model: Any, values: dict[str, Any], says: str) -> None:
+def test_what_aws_or_dask_would_refuse_is_refused(
+    model: Any, values: dict[str, Any], says: str
+) -> None:
     with pytest.raises(ValidationError, match=says):
         model(**values)
 
@@ -113,7 +146,10 @@ def test_what_to_wait_for_keeps_its_type(value: Any) -> None:
     assert (type(kept), kept) == (type(value), value)
 
 
-@pytest.mark.parametrize("name", ["m6i.xlarge", "g4dn.xlarge", "g5.2xlarge", "p5.48xlarge", "u-6tb1.metal", "hpc7a.96xlarge"])
+@pytest.mark.parametrize(
+    "name",
+    ["m6i.xlarge", "g4dn.xlarge", "g5.2xlarge", "p5.48xlarge", "u-6tb1.metal", "hpc7a.96xlarge"],
+)
 def test_intel_and_amd_types_are_accepted(name: str) -> None:
     assert ClusterSettings(worker_vm_types=[name]).worker_vm_types == [name]
 
@@ -145,7 +181,10 @@ def test_zones_belong_to_the_region() -> None:
     with pytest.raises(ValidationError, match="outside of workspace"):
         Settings(network=NetworkSettings(zones=["eu-central-1a"]))
     with pytest.raises(ValidationError, match="is not in network"):
-        Settings(network=NetworkSettings(zones=["us-east-1a"]), cluster=ClusterSettings(zone_name="us-east-1b"))
+        Settings(
+            network=NetworkSettings(zones=["us-east-1a"]),
+            cluster=ClusterSettings(zone_name="us-east-1b"),
+        )
 
 
 SERVICES = ["secretsmanager", "autoscaling", "ec2", "logs", "sts"]
@@ -153,7 +192,12 @@ SERVICES = ["secretsmanager", "autoscaling", "ec2", "logs", "sts"]
 
 @pytest.mark.parametrize(
     "values",
-    [{}, {"nat": "per_zone"}, {"nat": "none", "interface_endpoints": SERVICES}, {"nat": "none", "public_workers": True}],
+    [
+        {},
+        {"nat": "per_zone"},
+        {"nat": "none", "interface_endpoints": SERVICES},
+        {"nat": "none", "public_workers": True},
+    ],
 )
 def test_clusters_need_a_way_out(values: dict[str, Any]) -> None:
     check_egress(NetworkSettings(**values))
@@ -161,7 +205,9 @@ def test_clusters_need_a_way_out(values: dict[str, Any]) -> None:
 
 @pytest.mark.parametrize("left_out", SERVICES)
 def test_a_missing_endpoint_is_named(left_out: str) -> None:
-    network = NetworkSettings(nat="none", interface_endpoints=[each for each in SERVICES if each != left_out])
+    network = NetworkSettings(
+        nat="none", interface_endpoints=[each for each in SERVICES if each != left_out]
+    )
 
     with pytest.raises(SettingsError, match=f"no interface endpoint for {left_out}"):
         check_egress(network)
@@ -173,7 +219,9 @@ def test_a_subnet_holds_the_maximum_of_workers(length: int, fits: int) -> None:
     lock = NetworkLock(account="123456789012", zones={"us-east-1a": 0}, image_ids={})
 
     check_capacity(network, lock, fits)
-    with pytest.raises(SettingsError, match=f"network.private_subnet_prefix_length to {length - 1} or less") as error:
+    with pytest.raises(
+        SettingsError, match=f"network.private_subnet_prefix_length to {length - 1} or less"
+    ) as error:
         check_capacity(network, None, fits + 1)
     assert error.value.findings[0].where == "cluster.max_workers"
     check_capacity(network, lock, 3 * fits, zones=3)
@@ -200,19 +248,28 @@ def test_ports_that_the_network_does_not_open_are_named() -> None:
     check_ports(WorkspaceSettings(), ClusterSettings())
     with pytest.raises(SettingsError) as error:
         check_ports(WorkspaceSettings(), ClusterSettings(scheduler_port=9000, dashboard_port=443))
-    assert [finding.where for finding in error.value.findings] == ["cluster.scheduler_port", "cluster.dashboard_port"]
+    assert [finding.where for finding in error.value.findings] == [
+        "cluster.scheduler_port",
+        "cluster.dashboard_port",
+    ]
 
 
 @pytest.mark.parametrize(
     ("field", "options", "said"),
     [
         ("worker_options", {"name": "mine"}, "name: set by the worker's host itself"),
-        ("scheduler_options", {"port": 1, "host": "x"}, "host, port: set by the scheduler's host itself"),
+        (
+            "scheduler_options",
+            {"port": 1, "host": "x"},
+            "host, port: set by the scheduler's host itself",
+        ),
         ("worker_options", {"resources": {1, 2}}, "can't be sent to the hosts"),
         ("scheduler_options", {"idle_timeout": float("inf")}, "can't be sent to the hosts"),
     ],
 )
-def test_options_that_no_host_could_take_are_refused(field: str, options: dict[str, object], said: str) -> None:
+def test_options_that_no_host_could_take_are_refused(
+    field: str, options: dict[str, object], said: str
+) -> None:
     with pytest.raises(ValueError, match=said):
         ClusterSettings(**{field: options})
 

@@ -20,7 +20,13 @@ DOCS = Path(__file__).parents[2] / "docs/settings.md"
 
 
 def test_later_sources_win_and_are_remembered(tmp_path: Path) -> None:
-    path = write(tmp_path, "[cluster]\nmax_workers = 10\nn_workers = 1\nscheduler_port = 8000\nworker_timeout_seconds = 5\n")
+    path = write(
+        tmp_path,
+        (
+            "[cluster]\nmax_workers = 10\nn_workers = 1\nscheduler_port = "
+            "8000\nworker_timeout_seconds = 5\n"
+        ),
+    )
 
     loaded = load_settings(
         path,
@@ -30,7 +36,12 @@ def test_later_sources_win_and_are_remembered(tmp_path: Path) -> None:
     )
 
     cluster = loaded.settings.cluster
-    assert (cluster.worker_timeout_seconds, cluster.max_workers, cluster.scheduler_port, cluster.n_workers) == (5, 11, 8002, 4)
+    assert (
+        cluster.worker_timeout_seconds,
+        cluster.max_workers,
+        cluster.scheduler_port,
+        cluster.n_workers,
+    ) == (5, 11, 8002, 4)
     assert loaded.origins == {
         "cluster.worker_timeout_seconds": f"cluster.worker_timeout_seconds in {path}",
         "cluster.max_workers": "terradask.cluster.max_workers in Dask's configuration",
@@ -40,7 +51,10 @@ def test_later_sources_win_and_are_remembered(tmp_path: Path) -> None:
 
 
 def test_tables_are_merged_and_lists_replaced(tmp_path: Path) -> None:
-    path = write(tmp_path, '[workspace]\ntags = { team = "a", stage = "dev" }\n[cluster]\nsoftware = ["s3fs"]\n')
+    path = write(
+        tmp_path,
+        '[workspace]\ntags = { team = "a", stage = "dev" }\n[cluster]\nsoftware = ["s3fs"]\n',
+    )
 
     loaded = load_settings(
         path,
@@ -73,7 +87,11 @@ def test_a_state_folder_takes_everything_that_is_written(tmp_path: Path) -> None
 
     loaded = load_settings(path, environ={"TERRADASK_STATE_DIR": str(state)})
 
-    assert (loaded.state_dir, loaded.out_dir, loaded.lock_path) == (state, state / "cdktf.out", state / "terradask.lock.json")
+    assert (loaded.state_dir, loaded.out_dir, loaded.lock_path) == (
+        state,
+        state / "cdktf.out",
+        state / "terradask.lock.json",
+    )
     assert loaded.root == tmp_path
 
 
@@ -97,36 +115,57 @@ def test_no_file_is_fine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Non
         ("TERRADASK_NETWORK__CIDR", '"127.64.0.0/16"', "cidr", "127.64.0.0/16"),
     ],
 )
-def test_variables_are_json_or_text(variable: str, text: str, setting: str, value: Any, tmp_path: Path) -> None:
+def test_variables_are_json_or_text(
+    variable: str, text: str, setting: str, value: Any, tmp_path: Path
+) -> None:
     loaded = load_settings(write(tmp_path, ""), environ={variable: text})
 
     assert getattr(loaded.settings.network, setting) == value
 
 
 def test_text_that_looks_like_a_number_stays_text(tmp_path: Path) -> None:
-    assert problems(write(tmp_path, ""), environ={"TERRADASK_WORKSPACE__NAME": "7"})["TERRADASK_WORKSPACE__NAME"].given == "7"
+    assert (
+        problems(write(tmp_path, ""), environ={"TERRADASK_WORKSPACE__NAME": "7"})[
+            "TERRADASK_WORKSPACE__NAME"
+        ].given
+        == "7"
+    )
 
 
 def test_other_parts_variables_are_left_alone(tmp_path: Path) -> None:
-    environ = {"TERRADASK_HOST_ROOT": "/x", "TERRADASK_SIM_PORT": "1", "TERRADASK_STATE_DIR": str(tmp_path), "TERRA": "1"}
+    environ = {
+        "TERRADASK_HOST_ROOT": "/x",
+        "TERRADASK_SIM_PORT": "1",
+        "TERRADASK_STATE_DIR": str(tmp_path),
+        "TERRA": "1",
+    }
 
     assert load_settings(write(tmp_path, ""), environ=environ).settings == Settings()
 
 
 def test_every_problem_is_told_at_once_with_its_place(tmp_path: Path) -> None:
-    path = write(tmp_path, '[network]\ncidr = "10.0.0.1/16"\nzone = ["us-east-1a"]\n[netwerk]\nnat = "none"\n')
+    path = write(
+        tmp_path,
+        '[network]\ncidr = "10.0.0.1/16"\nzone = ["us-east-1a"]\n[netwerk]\nnat = "none"\n',
+    )
 
     found = problems(
         path,
         environ={"TERRADASK_CLUSTER__MAX_WORKER": "3", "TERRADASK_CLUSTER__SCHEDULER_PORT": "0"},
         dask_config={"cluster": {"worker-vm-types": "m6i.xlarge"}},
-        overrides={"cluster": {"region": "eu-central-1"}, "network": {"ingress": [{"cidr": "203.0.113.7/24", "port": 1}]}},
+        overrides={
+            "cluster": {"region": "eu-central-1"},
+            "network": {"ingress": [{"cidr": "203.0.113.7/24", "port": 1}]},
+        },
     )
 
     assert found[f"network.cidr in {path}"].given == "10.0.0.1/16"
     assert found[f"network.zone in {path}"].advice == "did you mean zones?"
     assert found[f"netwerk in {path}"].advice == "did you mean network?"
-    assert found["TERRADASK_CLUSTER__MAX_WORKER"].advice == "did you mean TERRADASK_CLUSTER__MAX_WORKERS?"
+    assert (
+        found["TERRADASK_CLUSTER__MAX_WORKER"].advice
+        == "did you mean TERRADASK_CLUSTER__MAX_WORKERS?"
+    )
     assert found["TERRADASK_CLUSTER__SCHEDULER_PORT"].allowed == "1 or more"
     assert found["terradask.cluster.worker_vm_types in Dask's configuration"].allowed == "a list"
     assert found["argument region"].advice == "did you mean workspace.region?"
@@ -144,7 +183,11 @@ def test_a_rule_between_settings_names_both(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("text", "says"),
-    [("[network\n", "is not TOML"), ("network = 3\n", "a section is a table"), ("\N{SNOWMAN}", "is not TOML")],
+    [
+        ("[network\n", "is not TOML"),
+        ("network = 3\n", "a section is a table"),
+        ("\N{SNOWMAN}", "is not TOML"),
+    ],
 )
 def test_broken_files_name_themselves(tmp_path: Path, text: str, says: str) -> None:
     path = tmp_path / "terradask.toml"
@@ -181,7 +224,9 @@ def test_the_error_survives_pickling_and_becomes_json(tmp_path: Path) -> None:
 
 def test_the_starter_file_shows_every_setting_and_is_valid(tmp_path: Path) -> None:
     text = starter_toml()
-    live = "\n".join(line[1:] if line[:1] == "#" and line[1:2].isalpha() else line for line in text.splitlines())
+    live = "\n".join(
+        line[1:] if line[:1] == "#" and line[1:2].isalpha() else line for line in text.splitlines()
+    )
     shown = tomllib.loads(live)
 
     assert load_settings(write(tmp_path, text), environ={}).settings == Settings()
@@ -198,4 +243,6 @@ def test_the_starter_file_shows_every_setting_and_is_valid(tmp_path: Path) -> No
 
 
 def test_the_reference_is_current() -> None:
-    assert DOCS.read_text(encoding="utf-8") == settings_markdown(), "run: python -m terradask_stacks.reference > docs/settings.md"
+    assert DOCS.read_text(encoding="utf-8") == settings_markdown(), (
+        "run: python -m terradask_stacks.reference > docs/settings.md"
+    )

@@ -1,4 +1,6 @@
-"""Locked answers: the same bytes for the same answers, whole files or none, and zones that keep their slots."""
+"""Locked answers: the same bytes for the same answers, whole files or none, and zones that keep
+their slots.
+"""
 
 from __future__ import annotations
 
@@ -10,13 +12,28 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from terradask_stacks.errors import LockError
-from terradask_stacks.lock import ClusterLock, LockFile, NetworkLock, assign_slots, dump_lock, read_lock, write_lock
+from terradask_stacks.lock import (
+    ClusterLock,
+    LockFile,
+    NetworkLock,
+    assign_slots,
+    dump_lock,
+    read_lock,
+    write_lock,
+)
 
 ZONES = st.sets(st.sampled_from([f"us-east-1{letter}" for letter in "abcdefgh"]), min_size=1)
 
-NETWORK = NetworkLock(account="123456789012", zones={"us-east-1b": 1, "us-east-1a": 0}, image_ids={"x86_64": "ami-12c6146b"})
+NETWORK = NetworkLock(
+    account="123456789012",
+    zones={"us-east-1b": 1, "us-east-1a": 0},
+    image_ids={"x86_64": "ami-12c6146b"},
+)
 CLUSTER = ClusterLock(
-    account="123456789012", zone="us-east-1a", scheduler_instance_types=["m6i.xlarge"], worker_instance_types=["m6i.xlarge"]
+    account="123456789012",
+    zone="us-east-1a",
+    scheduler_instance_types=["m6i.xlarge"],
+    worker_instance_types=["m6i.xlarge"],
 )
 
 
@@ -52,7 +69,11 @@ def test_what_is_written_is_read(tmp_path: Path) -> None:
 
 
 def test_order_of_answers_means_nothing() -> None:
-    turned = NetworkLock(account="123456789012", zones={"us-east-1a": 0, "us-east-1b": 1}, image_ids={"x86_64": "ami-12c6146b"})
+    turned = NetworkLock(
+        account="123456789012",
+        zones={"us-east-1a": 0, "us-east-1b": 1},
+        image_ids={"x86_64": "ami-12c6146b"},
+    )
 
     assert dump_lock(LockFile(network=turned)) == dump_lock(LockFile(network=NETWORK))
 
@@ -76,7 +97,10 @@ def test_no_file_means_no_answers(tmp_path: Path) -> None:
         ("{", "is not JSON"),
         ("[]", "another format"),
         ('{"format": 2}', "another format"),
-        ('{"format": 1, "network": {"account": "me", "zones": {}, "image_ids": {}}}', "network.account"),
+        (
+            '{"format": 1, "network": {"account": "me", "zones": {}, "image_ids": {}}}',
+            "network.account",
+        ),
         (json.dumps({"format": 1, "clusters": {"etl": {"zone": 3}}}), "clusters.etl"),
     ],
 )

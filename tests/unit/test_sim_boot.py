@@ -8,7 +8,12 @@ from pathlib import PurePosixPath
 
 import pytest
 
-from terradask_simulator.hosts.cloud_config import BootFailed, WrittenFile, parse_cloud_config, write_files
+from terradask_simulator.hosts.cloud_config import (
+    BootFailed,
+    WrittenFile,
+    parse_cloud_config,
+    write_files,
+)
 from terradask_simulator.hosts.systemd_unit import Unit, parse_unit
 from terradask_simulator.hosts.wheel import read_host_json
 
@@ -41,8 +46,17 @@ def test_files_are_written_with_content_and_mode(tmp_path):
     files = parse_cloud_config(
         cloud_config(
             {"path": "/etc/a", "content": "text\n"},
-            {"path": "/opt/b.sh", "content": base64.b64encode(b"\x00\x01").decode(), "encoding": "b64", "permissions": "0755"},
-            {"path": "/c", "content": base64.b64encode(gzip.compress(b"zipped")).decode(), "encoding": "gz+b64"},
+            {
+                "path": "/opt/b.sh",
+                "content": base64.b64encode(b"\x00\x01").decode(),
+                "encoding": "b64",
+                "permissions": "0755",
+            },
+            {
+                "path": "/c",
+                "content": base64.b64encode(gzip.compress(b"zipped")).decode(),
+                "encoding": "gz+b64",
+            },
             {"path": "/etc/a", "content": "more", "append": True},
         )
     )
@@ -113,14 +127,19 @@ def test_a_bare_unit_neither_restarts_nor_powers_off():
     assert not unit.restarts(1)
 
 
-@pytest.mark.parametrize(("code", "restarts", "well"), [(0, False, True), (1, True, False), (-15, False, True), (-9, True, False)])
+@pytest.mark.parametrize(
+    ("code", "restarts", "well"),
+    [(0, False, True), (1, True, False), (-15, False, True), (-9, True, False)],
+)
 def test_on_failure_restarts_what_failed(code, restarts, well):
     unit = parse_unit(UNIT)
     assert (unit.restarts(code), unit.ends_well(code)) == (restarts, well)
     assert Unit(restart="always").restarts(code)
 
 
-@pytest.mark.parametrize("text", ["", "[Service]\nExecStart=/bin/true\n", "[Service]\nExecStart=python -m other\n"])
+@pytest.mark.parametrize(
+    "text", ["", "[Service]\nExecStart=/bin/true\n", "[Service]\nExecStart=python -m other\n"]
+)
 def test_a_unit_that_runs_something_else_is_refused(text):
     with pytest.raises(BootFailed, match="terradask_host"):
         parse_unit(text)

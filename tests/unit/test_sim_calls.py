@@ -9,7 +9,13 @@ from terradask_simulator.checks.call_counts import most_within
 def signed(service, **environ):
     credential = f"AKIA/20261120/us-east-1/{service}/aws4_request"
     header = f"AWS4-HMAC-SHA256 Credential={credential}, SignedHeaders=host, Signature=0"
-    return {"REQUEST_METHOD": "GET", "PATH_INFO": "/", "QUERY_STRING": "", "HTTP_AUTHORIZATION": header, **environ}
+    return {
+        "REQUEST_METHOD": "GET",
+        "PATH_INFO": "/",
+        "QUERY_STRING": "",
+        "HTTP_AUTHORIZATION": header,
+        **environ,
+    }
 
 
 FORM = "application/x-www-form-urlencoded; charset=utf-8"
@@ -19,7 +25,9 @@ def test_query_and_json_protocols():
     query = signed("autoscaling", REQUEST_METHOD="POST", CONTENT_TYPE=FORM)
     body = b"Action=SetDesiredCapacity&Version=2011-01-01&DesiredCapacity=3"
     assert identify(query, body) == Call("autoscaling:SetDesiredCapacity", "AKIA", "")
-    target = signed("secretsmanager", REQUEST_METHOD="POST", HTTP_X_AMZ_TARGET="secretsmanager.GetSecretValue")
+    target = signed(
+        "secretsmanager", REQUEST_METHOD="POST", HTTP_X_AMZ_TARGET="secretsmanager.GetSecretValue"
+    )
     assert identify(target, b"{}") == Call("secretsmanager:GetSecretValue", "AKIA", "")
 
 
@@ -49,7 +57,9 @@ def test_presigned_and_unsigned_calls():
     query = "X-Amz-Credential=AKIB%2F20261120%2Fus-east-1%2Fs3%2Faws4_request"
     environ = {"REQUEST_METHOD": "GET", "PATH_INFO": "/b/k", "QUERY_STRING": query}
     assert identify(environ, b"") == Call("s3:GetObject", "AKIB", "b/k")
-    assert identify({"REQUEST_METHOD": "GET", "PATH_INFO": "/b/k"}, b"") == Call("s3:GetObject", "", "b/k")
+    assert identify({"REQUEST_METHOD": "GET", "PATH_INFO": "/b/k"}, b"") == Call(
+        "s3:GetObject", "", "b/k"
+    )
 
 
 @pytest.mark.parametrize("path", ["/moto-api/data.json", "/terradask-sim/info", "/favicon.ico"])
@@ -64,7 +74,11 @@ def test_when_the_calls_of_a_role_came():
     recorder.record(Call("ec2:DescribeInstances", "AKIA", ""))
     recorder.record(Call("s3:GetObject", "AKIA", "b/k"))
     first, second = recorder.log()
-    assert (first["action"], second["action"], second["resource"]) == ("ec2:DescribeInstances", "s3:GetObject", "b/k")
+    assert (first["action"], second["action"], second["resource"]) == (
+        "ec2:DescribeInstances",
+        "s3:GetObject",
+        "b/k",
+    )
     assert first["seconds"] <= second["seconds"]
     assert [call["action"] for call in recorder.log("worker")] == ["s3:GetObject"]
     recorder.reset()

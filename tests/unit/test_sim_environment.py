@@ -78,7 +78,9 @@ def test_public_addresses_go_round_and_leave_the_edges_free():
     assert addresses[0] == "127.200.1.0"
     assert addresses[-1] == "127.200.2.255"
     assert another() == addresses[0]
-    assert all(ipaddress.ip_address(one) in ipaddress.ip_network("127.200.0.0/22") for one in addresses)
+    assert all(
+        ipaddress.ip_address(one) in ipaddress.ip_network("127.200.0.0/22") for one in addresses
+    )
 
 
 def test_the_environment_leads_to_the_simulator_and_nowhere_else(tmp_path):
@@ -92,34 +94,68 @@ def test_the_environment_leads_to_the_simulator_and_nowhere_else(tmp_path):
         "NO_PROXY": "example.org",
         "TERRADASK_CLUSTER__N_WORKERS": "3",
     }
-    changes = overlay(endpoint_url="http://127.0.0.1:5", region="eu-west-1", vpc_cidr="127.64.0.0/16", state_dir=tmp_path, environ=around)
+    changes = overlay(
+        endpoint_url="http://127.0.0.1:5",
+        region="eu-west-1",
+        vpc_cidr="127.64.0.0/16",
+        state_dir=tmp_path,
+        environ=around,
+    )
     whole = complete(changes, around)
     assert whole["AWS_ENDPOINT_URL"] == "http://127.0.0.1:5"
-    assert whole["AWS_REGION"] == whole["AWS_DEFAULT_REGION"] == whole["TERRADASK_WORKSPACE__REGION"] == "eu-west-1"
+    assert (
+        whole["AWS_REGION"]
+        == whole["AWS_DEFAULT_REGION"]
+        == whole["TERRADASK_WORKSPACE__REGION"]
+        == "eu-west-1"
+    )
     assert whole["AWS_EC2_METADATA_DISABLED"] == "true"
     assert whole["TERRADASK_NETWORK__CIDR"] == "127.64.0.0/16"
-    assert json.loads(whole["TERRADASK_NETWORK__INGRESS"]) == [{"ports": ["8786-8788"], "cidr": "127.0.0.0/8", "description": "loopback"}]
+    assert json.loads(whole["TERRADASK_NETWORK__INGRESS"]) == [
+        {"ports": ["8786-8788"], "cidr": "127.0.0.0/8", "description": "loopback"}
+    ]
     assert whole["TERRADASK_STATE_DIR"] == str(tmp_path)
-    assert whole["TERRADASK_WORKSPACE__OWN_ADDRESS_URL"] == "http://127.0.0.1:5/terradask-sim/address"
+    assert (
+        whole["TERRADASK_WORKSPACE__OWN_ADDRESS_URL"] == "http://127.0.0.1:5/terradask-sim/address"
+    )
     assert whole["AWS_CONFIG_FILE"].startswith(str(tmp_path))
     assert whole["NO_PROXY"] == "example.org,127.0.0.1,localhost,127.0.0.0/8"
     assert (whole["PATH"], whole["TERRADASK_CLUSTER__N_WORKERS"]) == (f"{tmp_path}/bin:/bin", "3")
-    assert not {"AWS_PROFILE", "AWS_SESSION_TOKEN", "AWS_CA_BUNDLE", "AWS_ENDPOINT_URL_S3"} & whole.keys()
+    assert (
+        not {"AWS_PROFILE", "AWS_SESSION_TOKEN", "AWS_CA_BUNDLE", "AWS_ENDPOINT_URL_S3"}
+        & whole.keys()
+    )
 
 
 def test_the_daemon_itself_knows_nothing_of_aws():
-    assert without_aws({"AWS_PROFILE": "x", "AWS_ENDPOINT_URL": "y", "HOME": "/h"}) == {"HOME": "/h"}
+    assert without_aws({"AWS_PROFILE": "x", "AWS_ENDPOINT_URL": "y", "HOME": "/h"}) == {
+        "HOME": "/h"
+    }
 
 
 def test_times_are_utc_whatever_they_come_as():
-    assert parse_time("2026-11-20T05:00:00Z") == parse_time("2026-11-20T07:00:00+02:00") == parse_time("2026-11-20T05:00:00")
+    assert (
+        parse_time("2026-11-20T05:00:00Z")
+        == parse_time("2026-11-20T07:00:00+02:00")
+        == parse_time("2026-11-20T05:00:00")
+    )
     assert parse_time(None) is None
     assert parse_time("") is None
 
 
 def test_a_process_finds_the_simulator_whose_environment_it_has(tmp_path, monkeypatch):
-    facts = {"port": 1, "endpoint_url": "http://127.0.0.1:1", "region": "us-east-1", "account": "123456789012"}
-    addresses = {"vpc_cidr": "127.64.0.0/16", "public_cidr": "127.128.0.0/16", "state_dir": str(tmp_path), "boot_hosts": True}
+    facts = {
+        "port": 1,
+        "endpoint_url": "http://127.0.0.1:1",
+        "region": "us-east-1",
+        "account": "123456789012",
+    }
+    addresses = {
+        "vpc_cidr": "127.64.0.0/16",
+        "public_cidr": "127.128.0.0/16",
+        "state_dir": str(tmp_path),
+        "boot_hosts": True,
+    }
     mine = SimulatorInfo(pid=os.getpid(), created=created_at(os.getpid()), **facts, **addresses)
     (tmp_path / INFO_NAME).write_text(json.dumps(mine.as_dict()))
     monkeypatch.setattr(lifecycle, "info_path", lambda: tmp_path / "none.json")

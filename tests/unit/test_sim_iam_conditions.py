@@ -11,7 +11,11 @@ from terradask_simulator.aws.iam.documents import Condition
 
 def check(operator, wanted, context, key="k", version="2012-10-17"):
     values = (wanted,) if isinstance(wanted, str) else tuple(wanted)
-    return holds(Condition(operator, key, values), {name.lower(): tuple(v) for name, v in context.items()}, version)
+    return holds(
+        Condition(operator, key, values),
+        {name.lower(): tuple(v) for name, v in context.items()},
+        version,
+    )
 
 
 # reference_policies_elements_condition_operators.html: the table of each family.
@@ -51,11 +55,32 @@ def check(operator, wanted, context, key="k", version="2012-10-17"):
         ("IpAddress", "2001:DB8:1234:5678::/64", "2001:db8:1234:5678::1", True),
         ("IpAddress", "203.0.113.0/24", "2001:db8::1", False),
         ("NotIpAddress", "203.0.113.0/24", "198.51.100.7", True),
-        ("ArnEquals", "arn:aws:sns:eu-west-1:123456789012:TOPIC", "arn:aws:sns:eu-west-1:123456789012:TOPIC", True),
-        ("ArnLike", "arn:aws:ec2:*:123456789012:instance/i-*", "arn:aws:ec2:us-east-1:123456789012:instance/i-1", True),
-        # Each of the six parts is checked for itself: a star reaches over no colon, but in the last part.
-        ("ArnLike", "arn:aws:*:instance/i-1", "arn:aws:ec2:us-east-1:123456789012:instance/i-1", False),
-        ("ArnLike", "arn:aws:logs:*:*:log-group*", "arn:aws:logs:us-east-1:1:log-group:a:log-stream:b", True),
+        (
+            "ArnEquals",
+            "arn:aws:sns:eu-west-1:123456789012:TOPIC",
+            "arn:aws:sns:eu-west-1:123456789012:TOPIC",
+            True,
+        ),
+        (
+            "ArnLike",
+            "arn:aws:ec2:*:123456789012:instance/i-*",
+            "arn:aws:ec2:us-east-1:123456789012:instance/i-1",
+            True,
+        ),
+        # Each of the six parts is checked for itself: a star reaches over no colon, but in the last
+        # part.
+        (
+            "ArnLike",
+            "arn:aws:*:instance/i-1",
+            "arn:aws:ec2:us-east-1:123456789012:instance/i-1",
+            False,
+        ),
+        (
+            "ArnLike",
+            "arn:aws:logs:*:*:log-group*",
+            "arn:aws:logs:us-east-1:1:log-group:a:log-stream:b",
+            True,
+        ),
         ("ArnNotLike", "arn:aws:ec2:*:*:instance/*", "arn:aws:ec2:us-east-1:1:volume/v", True),
         ("ArnNotEquals", "arn:aws:ec2:*:*:instance/*", "arn:aws:ec2:us-east-1:1:instance/i", False),
     ],
@@ -73,17 +98,29 @@ def test_keys_and_operators_know_no_case():
     assert check("stringequals", "a", {"AWS:RequestedRegion": ["a"]}, key="aws:requestedregion")
 
 
-# reference_policies_elements_condition_operators.html: "If the key that you specify in a policy condition is not present in the
-# request context, the values do not match and the condition is false. If the policy condition requires that the key is not matched,
-# such as StringNotLike or ArnNotLike, and the right key is not present, the condition is true."
-@pytest.mark.parametrize("family", ["StringEquals", "StringLike", "NumericEquals", "DateLessThan", "Bool", "IpAddress", "ArnLike"])
+# reference_policies_elements_condition_operators.html: "If the key that you specify in a policy
+# condition is not present in the request context, the values do not match and the condition is
+# false. If the policy condition requires that the key is not matched, such as StringNotLike or
+# ArnNotLike, and the right key is not present, the condition is true."
+@pytest.mark.parametrize(
+    "family",
+    ["StringEquals", "StringLike", "NumericEquals", "DateLessThan", "Bool", "IpAddress", "ArnLike"],
+)
 def test_a_missing_key_makes_a_positive_operator_false(family):
     assert not check(family, "2020-01-01", {})
 
 
 @pytest.mark.parametrize(
     "family",
-    ["StringNotEquals", "StringNotEqualsIgnoreCase", "StringNotLike", "NumericNotEquals", "DateNotEquals", "NotIpAddress", "ArnNotLike"],
+    [
+        "StringNotEquals",
+        "StringNotEqualsIgnoreCase",
+        "StringNotLike",
+        "NumericNotEquals",
+        "DateNotEquals",
+        "NotIpAddress",
+        "ArnNotLike",
+    ],
 )
 def test_a_missing_key_makes_a_negated_operator_true(family):
     assert check(family, "2020-01-01", {})
@@ -93,8 +130,12 @@ def test_a_missing_key_makes_a_negated_operator_true(family):
 def test_if_exists_evaluates_as_true_without_the_key():
     types = ["t1.*", "t2.*", "m3.*"]
     assert check("StringLikeIfExists", types, {}, key="ec2:InstanceType")
-    assert check("StringLikeIfExists", types, {"ec2:InstanceType": ["t2.micro"]}, key="ec2:InstanceType")
-    assert not check("StringLikeIfExists", types, {"ec2:InstanceType": ["c5.large"]}, key="ec2:InstanceType")
+    assert check(
+        "StringLikeIfExists", types, {"ec2:InstanceType": ["t2.micro"]}, key="ec2:InstanceType"
+    )
+    assert not check(
+        "StringLikeIfExists", types, {"ec2:InstanceType": ["c5.large"]}, key="ec2:InstanceType"
+    )
 
 
 # Same page, "Condition operator to check existence of condition keys".
@@ -106,7 +147,8 @@ def test_null_checks_whether_a_key_is_there():
     assert not check("Null", "false", {}, key=key)
 
 
-# reference_policies_condition-logic-multiple-context-keys-or-values.html: values are OR for positive, NOR for negated operators.
+# reference_policies_condition-logic-multiple-context-keys-or-values.html: values are OR for
+# positive, NOR for negated operators.
 def test_several_values_of_a_policy():
     assert check("StringEquals", ["a", "b"], {"k": ["b"]})
     assert check("StringNotEquals", ["a", "b"], {"k": ["c"]})
@@ -119,11 +161,21 @@ def test_several_values_of_a_policy():
     ("operator", "wanted", "values", "expected"),
     [
         ("ForAllValues:StringEquals", ["environment", "cost-center"], ["environment"], True),
-        ("ForAllValues:StringEquals", ["environment", "cost-center"], ["environment", "owner"], False),
+        (
+            "ForAllValues:StringEquals",
+            ["environment", "cost-center"],
+            ["environment", "owner"],
+            False,
+        ),
         ("ForAllValues:StringLike", ["key1*"], ["key1-a", "key1-b"], True),
         ("ForAllValues:StringNotEquals", ["workspace"], ["owner", "cost"], True),
         ("ForAllValues:StringNotEquals", ["workspace"], ["owner", "workspace"], False),
-        ("ForAnyValue:StringEquals", ["environment", "cost-center"], ["environment", "owner"], True),
+        (
+            "ForAnyValue:StringEquals",
+            ["environment", "cost-center"],
+            ["environment", "owner"],
+            True,
+        ),
         ("ForAnyValue:StringEquals", ["environment", "cost-center"], ["owner"], False),
         ("ForAnyValue:StringNotEquals", ["workspace"], ["owner", "workspace"], True),
     ],
@@ -149,7 +201,11 @@ def test_for_all_values_is_true_and_for_any_value_false_without_the_key():
         ("${aws:username}/*", {"k": ["anika/plan"]}, False),
         # What a variable holds is no wildcard.
         ("${aws:username}", {"aws:username": ["*"], "k": ["anika"]}, False),
-        ("${aws:PrincipalTag/team, 'company-wide'}", {"aws:PrincipalTag/team": ["yellow"], "k": ["yellow"]}, True),
+        (
+            "${aws:PrincipalTag/team, 'company-wide'}",
+            {"aws:PrincipalTag/team": ["yellow"], "k": ["yellow"]},
+            True,
+        ),
         ("${aws:PrincipalTag/team, 'company-wide'}", {"k": ["company-wide"]}, True),
         ("${aws:PrincipalTag/team, 'company-wide'}", {"k": ["yellow"]}, False),
         ("a${*}b${?}c${$}", {"k": ["a*b?c$"]}, True),
@@ -162,11 +218,20 @@ def test_variables(wanted, context, expected):
 
 def test_variables_in_operators_without_wildcards():
     context = {"aws:PrincipalTag/Project": ["blue"], "aws:ResourceTag/Project": ["blue"]}
-    assert check("StringEquals", "${aws:PrincipalTag/Project}", context, key="aws:ResourceTag/Project")
-    assert check("StringEqualsIgnoreCase", "${aws:PrincipalTag/Project}", context, key="aws:ResourceTag/Project")
+    assert check(
+        "StringEquals", "${aws:PrincipalTag/Project}", context, key="aws:ResourceTag/Project"
+    )
+    assert check(
+        "StringEqualsIgnoreCase",
+        "${aws:PrincipalTag/Project}",
+        context,
+        key="aws:ResourceTag/Project",
+    )
 
 
 def test_variables_are_plain_text_in_the_older_language():
     context = {"aws:username": ["anika"], "k": ["anika"]}
     assert not check("StringEquals", "${aws:username}", context, version="2008-10-17")
-    assert check("StringEquals", "${aws:username}", {"k": ["${aws:username}"]}, version="2008-10-17")
+    assert check(
+        "StringEquals", "${aws:username}", {"k": ["${aws:username}"]}, version="2008-10-17"
+    )

@@ -1,7 +1,8 @@
-"""A table of what the IAM user guide says about decisions, each row with its page, decided by the evaluator.
+"""A table of what the IAM user guide says about decisions, each row with its page, decided by the
+evaluator.
 
-The families of operators, boundaries and resources' policies have tests of their own in test_sim_iam_conditions.py and
-test_sim_iam_evaluation.py; here is what is easily got wrong.
+The families of operators, boundaries and resources' policies have tests of their own in
+test_sim_iam_conditions.py and test_sim_iam_evaluation.py; here is what is easily got wrong.
 """
 
 from __future__ import annotations
@@ -19,8 +20,14 @@ OPERATORS, SETS = (
     "reference_policies_elements_condition_operators.html",
     "reference_policies_condition-single-vs-multi-valued-context-keys.html",
 )
-LOGIC, RESOURCE = "reference_policies_evaluation-logic.html", "reference_policies_elements_resource.html"
-VARIABLES, SEVERAL = "reference_policies_variables.html", "reference_policies_condition-logic-multiple-context-keys-or-values.html"
+LOGIC, RESOURCE = (
+    "reference_policies_evaluation-logic.html",
+    "reference_policies_elements_resource.html",
+)
+VARIABLES, SEVERAL = (
+    "reference_policies_variables.html",
+    "reference_policies_condition-logic-multiple-context-keys-or-values.html",
+)
 BUCKET = "arn:aws:s3:::photos"
 USER = "arn:aws:iam::123456789012:user/anika"
 
@@ -39,7 +46,12 @@ class Case:
 
 
 def allow(**more: Any) -> dict[str, Any]:
-    return {"Effect": "Allow", "Resource": "*", **({} if "NotAction" in more else {"Action": "*"}), **more}
+    return {
+        "Effect": "Allow",
+        "Resource": "*",
+        **({} if "NotAction" in more else {"Action": "*"}),
+        **more,
+    }
 
 
 def deny(**more: Any) -> dict[str, Any]:
@@ -48,7 +60,11 @@ def deny(**more: Any) -> dict[str, Any]:
 
 def only(**condition: Any) -> tuple[dict[str, Any], ...]:
     """Allow everything under one condition, with ``__`` for the colon of an operator."""
-    return (allow(Condition={operator.replace("__", ":"): keys for operator, keys in condition.items()}),)
+    return (
+        allow(
+            Condition={operator.replace("__", ":"): keys for operator, keys in condition.items()}
+        ),
+    )
 
 
 def on(resource: str) -> tuple[dict[str, Any], ...]:
@@ -59,32 +75,53 @@ CASES = {
     # Allow and deny
     "nothing said is a denial": Case(LOGIC, False, ()),
     "an allow is enough": Case(LOGIC, True, (allow(),)),
-    "a denial beats any number of allows": Case(LOGIC, False, (allow(), allow(Action="s3:*"), deny(Action="s3:Get*"))),
-    "a denial beside the request changes nothing": Case(LOGIC, True, (allow(), deny(Action="s3:Put*"))),
+    "a denial beats any number of allows": Case(
+        LOGIC, False, (allow(), allow(Action="s3:*"), deny(Action="s3:Get*"))
+    ),
+    "a denial beside the request changes nothing": Case(
+        LOGIC, True, (allow(), deny(Action="s3:Put*"))
+    ),
     "the order of statements changes nothing": Case(LOGIC, False, (deny(), allow())),
     "a denial whose condition doesn't hold changes nothing": Case(
-        LOGIC, True, (allow(), deny(Condition={"Bool": {"aws:SecureTransport": "false"}})), {"aws:SecureTransport": "true"}
+        LOGIC,
+        True,
+        (allow(), deny(Condition={"Bool": {"aws:SecureTransport": "false"}})),
+        {"aws:SecureTransport": "true"},
     ),
     # Actions and resources
     "NotAction allows the rest, of every service": Case(
-        "reference_policies_elements_notaction.html", True, (allow(NotAction="iam:*"),), action="ec2:RunInstances"
+        "reference_policies_elements_notaction.html",
+        True,
+        (allow(NotAction="iam:*"),),
+        action="ec2:RunInstances",
     ),
     "NotAction doesn't deny what it names": Case(
-        "reference_policies_elements_notaction.html", True, (allow(NotAction="s3:*"), allow(Action="s3:GetObject"))
+        "reference_policies_elements_notaction.html",
+        True,
+        (allow(NotAction="s3:*"), allow(Action="s3:GetObject")),
     ),
     "a denial by NotAction spares what it names alone": Case(
-        "reference_policies_elements_notaction.html", False, (allow(), deny(NotAction=["iam:*", "sts:*"]))
+        "reference_policies_elements_notaction.html",
+        False,
+        (allow(), deny(NotAction=["iam:*", "sts:*"])),
     ),
     "NotResource allows every other resource": Case(
-        "reference_policies_elements_notresource.html", True, ({"Effect": "Allow", "Action": "s3:*", "NotResource": f"{BUCKET}/2025/*"},)
+        "reference_policies_elements_notresource.html",
+        True,
+        ({"Effect": "Allow", "Action": "s3:*", "NotResource": f"{BUCKET}/2025/*"},),
     ),
     "NotResource with a denial": Case(
         "reference_policies_elements_notresource.html",
         False,
-        (allow(), {"Effect": "Deny", "Action": "s3:*", "NotResource": [BUCKET, f"{BUCKET}/2025/*"]}),
+        (
+            allow(),
+            {"Effect": "Deny", "Action": "s3:*", "NotResource": [BUCKET, f"{BUCKET}/2025/*"]},
+        ),
     ),
     "a bucket is none of its objects": Case(RESOURCE, False, on(BUCKET)),
-    "objects are no bucket": Case(RESOURCE, False, on(f"{BUCKET}/*"), resource=BUCKET, action="s3:ListBucket"),
+    "objects are no bucket": Case(
+        RESOURCE, False, on(f"{BUCKET}/*"), resource=BUCKET, action="s3:ListBucket"
+    ),
     "a star stands for slashes too": Case(RESOURCE, True, on("arn:aws:s3:::photos/*.jpg")),
     "a star stands for nothing too": Case(RESOURCE, True, on(f"{BUCKET}/2026/a.jpg*")),
     "a question mark stands for one letter": Case(RESOURCE, True, on(f"{BUCKET}/202?/a.jpg")),
@@ -92,94 +129,198 @@ CASES = {
     "names of resources know case": Case(RESOURCE, False, on("arn:aws:s3:::Photos/*")),
     "a star at the end of a part reaches over colons": Case(RESOURCE, True, on("arn:aws:s3:*")),
     "a star at the end of a part reaches over the next ones": Case(
-        RESOURCE, True, on("arn:aws:ec2:us-*:instance/i-1"), action="ec2:StopInstances", resource="arn:aws:ec2:us-east-1:1:instance/i-1"
+        RESOURCE,
+        True,
+        on("arn:aws:ec2:us-*:instance/i-1"),
+        action="ec2:StopInstances",
+        resource="arn:aws:ec2:us-east-1:1:instance/i-1",
     ),
     "a star inside a part doesn't": Case(
-        RESOURCE, False, on("arn:aws:ec2:u*1:instance/i-1"), action="ec2:StopInstances", resource="arn:aws:ec2:us-east-1:1:instance/i-1"
+        RESOURCE,
+        False,
+        on("arn:aws:ec2:u*1:instance/i-1"),
+        action="ec2:StopInstances",
+        resource="arn:aws:ec2:us-east-1:1:instance/i-1",
     ),
     "what follows the star must be there": Case(
-        RESOURCE, False, on("arn:aws:ec2:us-*:volume/*"), action="ec2:StopInstances", resource="arn:aws:ec2:us-east-1:1:instance/i-1"
+        RESOURCE,
+        False,
+        on("arn:aws:ec2:us-*:volume/*"),
+        action="ec2:StopInstances",
+        resource="arn:aws:ec2:us-east-1:1:instance/i-1",
     ),
     # Values and keys
-    "one of several values is enough": Case(SEVERAL, True, only(StringEquals={"k": ["a", "b"]}), {"k": "b"}),
-    "every key must match": Case(SEVERAL, False, only(StringEquals={"k": "a", "l": "b"}), {"k": "a", "l": "x"}),
-    "every operator must match": Case(SEVERAL, False, only(StringEquals={"k": "a"}, Bool={"l": "true"}), {"k": "a", "l": "false"}),
-    "a negated operator wants none of the values": Case(SEVERAL, False, only(StringNotEquals={"k": ["a", "b"]}), {"k": "b"}),
-    "names of keys know no case": Case(OPERATORS, True, only(StringEquals={"AWS:ResourceTag/Team": "a"}), {"aws:resourcetag/team": "a"}),
-    "values know case": Case(OPERATORS, False, only(StringEquals={"aws:ResourceTag/team": "A"}), {"aws:ResourceTag/team": "a"}),
-    "StringEquals knows no wildcards": Case(OPERATORS, False, only(StringEquals={"k": "a*"}), {"k": "abc"}),
-    "an address without a prefix is one address": Case(OPERATORS, False, only(IpAddress={"k": "203.0.113.7"}), {"k": "203.0.113.8"}),
-    "numbers are compared as numbers": Case(OPERATORS, True, only(NumericLessThan={"k": "10"}), {"k": "9"}),
-    "dates are read in both forms": Case(OPERATORS, True, only(DateEquals={"k": "2020-01-01T00:00:01Z"}), {"k": "1577836801"}),
+    "one of several values is enough": Case(
+        SEVERAL, True, only(StringEquals={"k": ["a", "b"]}), {"k": "b"}
+    ),
+    "every key must match": Case(
+        SEVERAL, False, only(StringEquals={"k": "a", "l": "b"}), {"k": "a", "l": "x"}
+    ),
+    "every operator must match": Case(
+        SEVERAL, False, only(StringEquals={"k": "a"}, Bool={"l": "true"}), {"k": "a", "l": "false"}
+    ),
+    "a negated operator wants none of the values": Case(
+        SEVERAL, False, only(StringNotEquals={"k": ["a", "b"]}), {"k": "b"}
+    ),
+    "names of keys know no case": Case(
+        OPERATORS,
+        True,
+        only(StringEquals={"AWS:ResourceTag/Team": "a"}),
+        {"aws:resourcetag/team": "a"},
+    ),
+    "values know case": Case(
+        OPERATORS,
+        False,
+        only(StringEquals={"aws:ResourceTag/team": "A"}),
+        {"aws:ResourceTag/team": "a"},
+    ),
+    "StringEquals knows no wildcards": Case(
+        OPERATORS, False, only(StringEquals={"k": "a*"}), {"k": "abc"}
+    ),
+    "an address without a prefix is one address": Case(
+        OPERATORS, False, only(IpAddress={"k": "203.0.113.7"}), {"k": "203.0.113.8"}
+    ),
+    "numbers are compared as numbers": Case(
+        OPERATORS, True, only(NumericLessThan={"k": "10"}), {"k": "9"}
+    ),
+    "dates are read in both forms": Case(
+        OPERATORS, True, only(DateEquals={"k": "2020-01-01T00:00:01Z"}), {"k": "1577836801"}
+    ),
     "ArnEquals takes wildcards as ArnLike does": Case(
-        OPERATORS, True, only(ArnEquals={"k": "arn:aws:iam::*:role/x"}), {"k": "arn:aws:iam::1:role/x"}
+        OPERATORS,
+        True,
+        only(ArnEquals={"k": "arn:aws:iam::*:role/x"}),
+        {"k": "arn:aws:iam::1:role/x"},
     ),
     "in a condition a star reaches over no colon": Case(
-        OPERATORS, False, only(ArnLike={"k": "arn:aws:iam:*:role/x"}), {"k": "arn:aws:iam::1:role/x"}
+        OPERATORS,
+        False,
+        only(ArnLike={"k": "arn:aws:iam:*:role/x"}),
+        {"k": "arn:aws:iam::1:role/x"},
     ),
     # Keys that aren't there
     "an allow on a missing key": Case(OPERATORS, False, only(StringEquals={"k": "a"})),
-    "a denial on a missing key": Case(OPERATORS, True, (allow(), deny(Condition={"StringEquals": {"k": "a"}}))),
+    "a denial on a missing key": Case(
+        OPERATORS, True, (allow(), deny(Condition={"StringEquals": {"k": "a"}}))
+    ),
     "a negated allow on a missing key": Case(OPERATORS, True, only(StringNotEquals={"k": "a"})),
-    "a negated denial on a missing key": Case(OPERATORS, False, (allow(), deny(Condition={"StringNotEquals": {"k": "a"}}))),
+    "a negated denial on a missing key": Case(
+        OPERATORS, False, (allow(), deny(Condition={"StringNotEquals": {"k": "a"}}))
+    ),
     "IfExists without the key": Case(OPERATORS, True, only(StringEqualsIfExists={"k": "a"})),
-    "IfExists with the key": Case(OPERATORS, False, only(StringEqualsIfExists={"k": "a"}), {"k": "b"}),
-    "a negated IfExists without the key": Case(OPERATORS, True, only(StringNotEqualsIfExists={"k": "a"})),
+    "IfExists with the key": Case(
+        OPERATORS, False, only(StringEqualsIfExists={"k": "a"}), {"k": "b"}
+    ),
+    "a negated IfExists without the key": Case(
+        OPERATORS, True, only(StringNotEqualsIfExists={"k": "a"})
+    ),
     "a denial with BoolIfExists, and a key that long-term credentials don't carry": Case(
-        OPERATORS, False, (allow(), deny(Condition={"BoolIfExists": {"aws:MultiFactorAuthPresent": "false"}}))
+        OPERATORS,
+        False,
+        (allow(), deny(Condition={"BoolIfExists": {"aws:MultiFactorAuthPresent": "false"}})),
     ),
     "a denial with Bool alone lets them pass": Case(
-        OPERATORS, True, (allow(), deny(Condition={"Bool": {"aws:MultiFactorAuthPresent": "false"}}))
+        OPERATORS,
+        True,
+        (allow(), deny(Condition={"Bool": {"aws:MultiFactorAuthPresent": "false"}})),
     ),
     "Null demands that a key is there": Case(OPERATORS, False, only(Null={"k": "false"})),
     "Null demands that it isn't": Case(OPERATORS, False, only(Null={"k": "true"}), {"k": "a"}),
     # Keys with several values
     "ForAllValues wants every value among those listed": Case(
-        SETS, False, only(ForAllValues__StringEquals={"aws:TagKeys": ["a", "b"]}), {"aws:TagKeys": ("a", "c")}
+        SETS,
+        False,
+        only(ForAllValues__StringEquals={"aws:TagKeys": ["a", "b"]}),
+        {"aws:TagKeys": ("a", "c")},
     ),
-    "ForAllValues is content without the key": Case(SETS, True, only(ForAllValues__StringEquals={"aws:TagKeys": ["a"]})),
-    "which Null forbids": Case(SETS, False, only(ForAllValues__StringEquals={"aws:TagKeys": ["a"]}, Null={"aws:TagKeys": "false"})),
+    "ForAllValues is content without the key": Case(
+        SETS, True, only(ForAllValues__StringEquals={"aws:TagKeys": ["a"]})
+    ),
+    "which Null forbids": Case(
+        SETS,
+        False,
+        only(ForAllValues__StringEquals={"aws:TagKeys": ["a"]}, Null={"aws:TagKeys": "false"}),
+    ),
     "a denial with ForAllValues acts without the key": Case(
-        SETS, False, (allow(), deny(Condition={"ForAllValues:StringEquals": {"aws:TagKeys": ["a"]}}))
+        SETS,
+        False,
+        (allow(), deny(Condition={"ForAllValues:StringEquals": {"aws:TagKeys": ["a"]}})),
     ),
     "ForAnyValue wants one of them": Case(
-        SETS, True, only(ForAnyValue__StringLike={"aws:TagKeys": ["a*"]}), {"aws:TagKeys": ("x", "abc")}
+        SETS,
+        True,
+        only(ForAnyValue__StringLike={"aws:TagKeys": ["a*"]}),
+        {"aws:TagKeys": ("x", "abc")},
     ),
-    "ForAnyValue is never content without the key": Case(SETS, False, only(ForAnyValue__StringEquals={"aws:TagKeys": ["a"]})),
+    "ForAnyValue is never content without the key": Case(
+        SETS, False, only(ForAnyValue__StringEquals={"aws:TagKeys": ["a"]})
+    ),
     "a denial with ForAnyValue acts on one": Case(
-        SETS, False, (allow(), deny(Condition={"ForAnyValue:StringEquals": {"aws:TagKeys": ["a"]}})), {"aws:TagKeys": ("a", "b")}
+        SETS,
+        False,
+        (allow(), deny(Condition={"ForAnyValue:StringEquals": {"aws:TagKeys": ["a"]}})),
+        {"aws:TagKeys": ("a", "b")},
     ),
     # Variables
-    "a variable in a resource": Case(VARIABLES, True, on(f"{BUCKET}/${{aws:username}}/*"), {"aws:username": "2026"}),
-    "a variable without a value matches nothing": Case(VARIABLES, False, on(f"{BUCKET}/${{aws:username}}*")),
-    "and so denies nothing": Case(VARIABLES, True, (allow(), deny(Resource=f"{BUCKET}/${{aws:username}}*"))),
-    "a variable's default": Case(VARIABLES, True, on(f"{BUCKET}/${{aws:PrincipalTag/year, '2026'}}/*")),
-    "a variable's value is no pattern": Case(VARIABLES, False, on(f"{BUCKET}/${{aws:username}}"), {"aws:username": "*"}),
-    "a key with several values stands for none": Case(VARIABLES, False, on(f"{BUCKET}/${{aws:TagKeys}}/*"), {"aws:TagKeys": ("2026", "b")}),
-    "a variable in a condition on an ARN": Case(
-        VARIABLES, True, only(ArnLike={"k": "arn:aws:iam::1:user/${aws:username}"}), {"k": "arn:aws:iam::1:user/a", "aws:username": "a"}
+    "a variable in a resource": Case(
+        VARIABLES, True, on(f"{BUCKET}/${{aws:username}}/*"), {"aws:username": "2026"}
     ),
-    "no variable in a condition on a number": Case(VARIABLES, False, only(NumericEquals={"k": "${l}"}), {"k": "1", "l": "1"}),
-    "no variable in a condition on a flag": Case(VARIABLES, False, only(Bool={"k": "${l}"}), {"k": "true", "l": "true"}),
+    "a variable without a value matches nothing": Case(
+        VARIABLES, False, on(f"{BUCKET}/${{aws:username}}*")
+    ),
+    "and so denies nothing": Case(
+        VARIABLES, True, (allow(), deny(Resource=f"{BUCKET}/${{aws:username}}*"))
+    ),
+    "a variable's default": Case(
+        VARIABLES, True, on(f"{BUCKET}/${{aws:PrincipalTag/year, '2026'}}/*")
+    ),
+    "a variable's value is no pattern": Case(
+        VARIABLES, False, on(f"{BUCKET}/${{aws:username}}"), {"aws:username": "*"}
+    ),
+    "a key with several values stands for none": Case(
+        VARIABLES, False, on(f"{BUCKET}/${{aws:TagKeys}}/*"), {"aws:TagKeys": ("2026", "b")}
+    ),
+    "a variable in a condition on an ARN": Case(
+        VARIABLES,
+        True,
+        only(ArnLike={"k": "arn:aws:iam::1:user/${aws:username}"}),
+        {"k": "arn:aws:iam::1:user/a", "aws:username": "a"},
+    ),
+    "no variable in a condition on a number": Case(
+        VARIABLES, False, only(NumericEquals={"k": "${l}"}), {"k": "1", "l": "1"}
+    ),
+    "no variable in a condition on a flag": Case(
+        VARIABLES, False, only(Bool={"k": "${l}"}), {"k": "true", "l": "true"}
+    ),
     "no variables in the older language": Case(
-        VARIABLES, False, on(f"{BUCKET}/${{aws:username}}/*"), {"aws:username": "2026"}, version="2008-10-17"
+        VARIABLES,
+        False,
+        on(f"{BUCKET}/${{aws:username}}/*"),
+        {"aws:username": "2026"},
+        version="2008-10-17",
     ),
     "a star that is meant": Case(VARIABLES, False, on(f"{BUCKET}/${{*}}")),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("name", CASES)
 def test_the_guide_says(name: str) -> None:
     case = CASES[name]
     held = Policy.parse({"Version": case.version, "Statement": list(case.statements)})
-    context = {key: (value,) if isinstance(value, str) else value for key, value in case.context.items()}
+    context = {
+        key: (value,) if isinstance(value, str) else value for key, value in case.context.items()
+    }
 
-    assert evaluate(Request(case.action, case.resource, context, USER), [held]).allowed is case.allowed, GUIDE + case.page
+    assert (
+        evaluate(Request(case.action, case.resource, context, USER), [held]).allowed is case.allowed
+    ), GUIDE + case.page
 
 
-#: Kinds of policies, by whether each allows (True), says nothing (None) or denies (False): `how they go together
+#: Kinds of policies, by whether each allows (True), says nothing (None) or denies (False): `how
+#: they go together
 #: <https://docs.aws.amazon.com/IAM/latest/UserGuide/reference_policies_evaluation-logic_policy-eval-basics-single-account.html>`_,
-#: boundaries: ``access_policies_boundaries.html``, sessions: ``access_policies.html#policies_session``.
+#: boundaries: ``access_policies_boundaries.html``, sessions:
+#: ``access_policies.html#policies_session``.
 TOGETHER = [
     # identity, boundary, session, resource (naming the user), allowed
     (True, "none", "none", None, True),
@@ -191,7 +332,8 @@ TOGETHER = [
     (True, None, "none", None, False),
     (True, False, "none", None, False),
     (None, True, "none", None, False),
-    # A resource's policy that names a user grants whatever the user's boundary leaves open, not what it denies.
+    # A resource's policy that names a user grants whatever the user's boundary leaves open, not
+    # what it denies.
     (None, None, "none", True, True),
     (None, False, "none", True, False),
     (True, True, True, None, True),
@@ -201,15 +343,24 @@ TOGETHER = [
 
 
 @pytest.mark.parametrize(("identity", "boundary", "session", "resource", "expected"), TOGETHER)
-def test_kinds_of_policies_go_together(identity: Any, boundary: Any, session: Any, resource: Any, expected: bool) -> None:
+def test_kinds_of_policies_go_together(
+    identity: Any, boundary: Any, session: Any, resource: Any, expected: bool
+) -> None:
     def one(says: Any, **more: Any) -> Policy | None:
         if says == "none":
             return None
         effects = {True: ["Allow"], False: ["Allow", "Deny"], None: []}[says]
-        statements = [{"Effect": effect, "Action": "*", "Resource": "*", **more} for effect in effects]
+        statements = [
+            {"Effect": effect, "Action": "*", "Resource": "*", **more} for effect in effects
+        ]
         return Policy.parse({"Version": "2012-10-17", "Statement": statements})
 
-    request = Request("s3:GetObject", f"{BUCKET}/a", {"aws:PrincipalArn": (USER,), "aws:PrincipalAccount": ("123456789012",)}, USER)
+    request = Request(
+        "s3:GetObject",
+        f"{BUCKET}/a",
+        {"aws:PrincipalArn": (USER,), "aws:PrincipalAccount": ("123456789012",)},
+        USER,
+    )
     own = one(identity)
     assert own is not None
     policies = Policies((own,), one(boundary), one(session), one(resource, Principal={"AWS": USER}))

@@ -1,4 +1,6 @@
-"""Launches, by themselves and through groups, become the permissions that AWS asks for; the pages are named where they say so."""
+"""Launches, by themselves and through groups, become the permissions that AWS asks for; the pages
+are named where they say so.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +16,10 @@ TEMPLATE = {
     "IamInstanceProfile": {"Arn": f"arn:aws:iam::{ACCOUNT}:instance-profile/worker"},
     "NetworkInterfaces": [{"DeviceIndex": 0, "Groups": ["sg-1"]}],
     "MetadataOptions": {"HttpTokens": "required"},
-    "TagSpecifications": [{"ResourceType": kind, "Tags": [{"Key": "w", "Value": "a"}]} for kind in ("instance", "volume")],
+    "TagSpecifications": [
+        {"ResourceType": kind, "Tags": [{"Key": "w", "Value": "a"}]}
+        for kind in ("instance", "volume")
+    ],
 }
 LAUNCH = [
     ("ec2:CreateTags", "instance/*"),
@@ -35,7 +40,13 @@ MIXED = "MixedInstancesPolicy__LaunchTemplate__"
 # https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/use-launch-templates-to-control-launching-instances.html
 def test_launching_by_a_template():
     world = SmallWorld(templates={"lt-1": TEMPLATE})
-    operation = query("ec2", "RunInstances", LaunchTemplate__LaunchTemplateId="lt-1", LaunchTemplate__Version="1", SubnetId="subnet-1")
+    operation = query(
+        "ec2",
+        "RunInstances",
+        LaunchTemplate__LaunchTemplateId="lt-1",
+        LaunchTemplate__Version="1",
+        SubnetId="subnet-1",
+    )
     assert asked(operation, world) == LAUNCH
     found = {(need.action, need.kind): context_of(need, {}) for need in needs_of(operation, world)}
     instance = found["ec2:RunInstances", "instance"]
@@ -65,7 +76,10 @@ def test_a_group_on_a_template_needs_what_its_launches_need():
             f"{MIXED}Overrides__member__1__InstanceType": "m7i.large",
         },
     )
-    assert asked(operation, world) == [("autoscaling:CreateAutoScalingGroup", f"{GROUP}*:autoScalingGroupName/a-g"), *LAUNCH]
+    assert asked(operation, world) == [
+        ("autoscaling:CreateAutoScalingGroup", f"{GROUP}*:autoScalingGroupName/a-g"),
+        *LAUNCH,
+    ]
     needs = needs_of(operation, world)
     assert context_of(needs[0], {}) == {
         "autoscaling:InstanceTypes": ("m7i.large",),
@@ -77,19 +91,28 @@ def test_a_group_on_a_template_needs_what_its_launches_need():
         "aws:ResourceTag/w": ("a",),
         "aws:TagKeys": ("w",),
     }
-    assert {need.refusal for need in needs[1:]} == {"You are not authorized to use launch template: lt-1"}
+    assert {need.refusal for need in needs[1:]} == {
+        "You are not authorized to use launch template: lt-1"
+    }
 
 
 def test_a_group_in_a_placement_group_launches_there():
     world = SmallWorld(templates={"lt-1": TEMPLATE})
-    asking = {"AutoScalingGroupName": "a-g", f"{MIXED}LaunchTemplateSpecification__LaunchTemplateId": "lt-1"}
+    asking = {
+        "AutoScalingGroupName": "a-g",
+        f"{MIXED}LaunchTemplateSpecification__LaunchTemplateId": "lt-1",
+    }
     plain = asked(query("autoscaling", "UpdateAutoScalingGroup", **asking), world)
-    placed = asked(query("autoscaling", "UpdateAutoScalingGroup", PlacementGroup="a.b", **asking), world)
+    placed = asked(
+        query("autoscaling", "UpdateAutoScalingGroup", PlacementGroup="a.b", **asking), world
+    )
     assert set(placed) - set(plain) == {("ec2:RunInstances", "placement-group/a.b")}
 
 
 # https://docs.aws.amazon.com/autoscaling/ec2/userguide/ec2-auto-scaling-launch-template-permissions.html
-@pytest.mark.parametrize(("version", "exact"), [("3", "true"), ("$Latest", "false"), ("$Default", "false")])
+@pytest.mark.parametrize(
+    ("version", "exact"), [("3", "true"), ("$Latest", "false"), ("$Default", "false")]
+)
 def test_whether_a_template_is_named_with_its_version(version, exact):
     operation = query(
         "autoscaling",
@@ -107,8 +130,19 @@ def test_numbers_of_a_group_need_the_group_alone():
     for operation in (
         query("autoscaling", "UpdateAutoScalingGroup", AutoScalingGroupName="g", MaxSize="5"),
         query("autoscaling", "SetDesiredCapacity", AutoScalingGroupName="g", DesiredCapacity="5"),
-        query("autoscaling", "TerminateInstanceInAutoScalingGroup", InstanceId="i-1", ShouldDecrementDesiredCapacity="true"),
-        query("autoscaling", "CreateOrUpdateTags", Tags__member__1__ResourceId="g", Tags__member__1__Key="k", Tags__member__1__Value="v"),
+        query(
+            "autoscaling",
+            "TerminateInstanceInAutoScalingGroup",
+            InstanceId="i-1",
+            ShouldDecrementDesiredCapacity="true",
+        ),
+        query(
+            "autoscaling",
+            "CreateOrUpdateTags",
+            Tags__member__1__ResourceId="g",
+            Tags__member__1__Key="k",
+            Tags__member__1__Value="v",
+        ),
     ):
         assert asked(operation, world) == [(f"autoscaling:{operation.name}", arn)]
         assert context(operation, world)["aws:ResourceTag/w"] == ("a",)
@@ -116,4 +150,6 @@ def test_numbers_of_a_group_need_the_group_alone():
 
 def test_an_instance_of_no_group_is_no_groups():
     operation = query("autoscaling", "TerminateInstanceInAutoScalingGroup", InstanceId="i-9")
-    assert asked(operation) == [("autoscaling:TerminateInstanceInAutoScalingGroup", f"{GROUP}*:autoScalingGroupName/*")]
+    assert asked(operation) == [
+        ("autoscaling:TerminateInstanceInAutoScalingGroup", f"{GROUP}*:autoScalingGroupName/*")
+    ]

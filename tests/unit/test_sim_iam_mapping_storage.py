@@ -1,4 +1,6 @@
-"""Operations on objects, secrets and keys become the permissions that AWS asks for; the pages are named where they say so."""
+"""Operations on objects, secrets and keys become the permissions that AWS asks for; the pages are
+named where they say so.
+"""
 
 from __future__ import annotations
 
@@ -41,7 +43,10 @@ SECRET = f"arn:aws:secretsmanager:{REGION}:{ACCOUNT}:secret:"
 )
 def test_s3(method, path, string, expected):
     found = asked(rest(method, path, string), SmallWorld(objects={"b/k"}))
-    assert found == [(f"s3:{action}", resource if resource == "*" else f"arn:aws:s3:::{resource}") for action, resource in expected]
+    assert found == [
+        (f"s3:{action}", resource if resource == "*" else f"arn:aws:s3:::{resource}")
+        for action, resource in expected
+    ]
 
 
 def test_every_sub_resource_of_s3_is_an_action_that_aws_knows():
@@ -54,29 +59,48 @@ def test_every_sub_resource_of_s3_is_an_action_that_aws_knows():
         asked(rest("GET", "/b/k", part))
 
 
-# https://docs.aws.amazon.com/AmazonS3/latest/API/API_GetObject.html: 404 for those who may list, 403 for others.
+# https://docs.aws.amazon.com/AmazonS3/latest/API/API_GetObject.html: 404 for those who may list,
+# 403 for others.
 def test_who_may_not_list_is_not_told_that_an_object_is_missing():
-    assert asked(rest("GET", "/b/gone")) == [("s3:GetObject", "arn:aws:s3:::b/gone"), ("s3:ListBucket", "arn:aws:s3:::b")]
+    assert asked(rest("GET", "/b/gone")) == [
+        ("s3:GetObject", "arn:aws:s3:::b/gone"),
+        ("s3:ListBucket", "arn:aws:s3:::b"),
+    ]
 
 
 def test_s3_condition_keys():
-    assert context(rest("GET", "/b", "list-type=2&prefix=a%2F&delimiter=%2F")) == {"s3:prefix": ("a/",), "s3:delimiter": ("/",)}
-    assert context(rest("PUT", "/b/k", x_amz_server_side_encryption="aws:kms"))["s3:x-amz-server-side-encryption"] == ("aws:kms",)
+    assert context(rest("GET", "/b", "list-type=2&prefix=a%2F&delimiter=%2F")) == {
+        "s3:prefix": ("a/",),
+        "s3:delimiter": ("/",),
+    }
+    assert context(rest("PUT", "/b/k", x_amz_server_side_encryption="aws:kms"))[
+        "s3:x-amz-server-side-encryption"
+    ] == ("aws:kms",)
 
 
 def test_tagged_copied_and_deleted_objects():
     tagged = asked(rest("PUT", "/b/k", x_amz_tagging="a=1"))
-    assert tagged == [("s3:PutObject", "arn:aws:s3:::b/k"), ("s3:PutObjectTagging", "arn:aws:s3:::b/k")]
+    assert tagged == [
+        ("s3:PutObject", "arn:aws:s3:::b/k"),
+        ("s3:PutObjectTagging", "arn:aws:s3:::b/k"),
+    ]
     assert asked(rest("PUT", "/b/k", x_amz_copy_source="/from/a%20b")) == [
         ("s3:GetObject", "arn:aws:s3:::from/a b"),
         ("s3:PutObject", "arn:aws:s3:::b/k"),
     ]
-    body = b'<Delete xmlns="x"><Object><Key>a</Key></Object><Object><Key>b</Key><VersionId>1</VersionId></Object></Delete>'
-    expected = [("s3:DeleteObject", "arn:aws:s3:::b/a"), ("s3:DeleteObjectVersion", "arn:aws:s3:::b/b")]
+    body = (
+        b"<Delete "
+        b'xmlns="x"><Object><Key>a</Key></Object><Object><Key>b</Key><VersionId>1</VersionId></Object></Delete>'
+    )
+    expected = [
+        ("s3:DeleteObject", "arn:aws:s3:::b/a"),
+        ("s3:DeleteObjectVersion", "arn:aws:s3:::b/b"),
+    ]
     assert asked(rest("POST", "/b", "delete", body)) == expected
 
 
-# https://docs.aws.amazon.com/secretsmanager/latest/apireference/API_CreateSecret.html: with tags, secretsmanager:TagResource as well.
+# https://docs.aws.amazon.com/secretsmanager/latest/apireference/API_CreateSecret.html: with tags,
+# secretsmanager:TagResource as well.
 def test_secrets():
     create = call("secretsmanager", "CreateSecret", Name="t/a/c", Tags=[{"Key": "w", "Value": "a"}])
     assert asked(create) == [
@@ -100,11 +124,19 @@ def test_secrets():
 def test_a_customers_key_asks_the_caller():
     key = f"arn:aws:kms:{REGION}:{ACCOUNT}:key/1"
     world = SmallWorld(objects={"b/k"}, key=key)
-    assert asked(rest("GET", "/b/k"), world) == [("kms:Decrypt", key), ("s3:GetObject", "arn:aws:s3:::b/k")]
-    assert asked(rest("PUT", "/b/k"), world) == [("kms:GenerateDataKey", key), ("s3:PutObject", "arn:aws:s3:::b/k")]
+    assert asked(rest("GET", "/b/k"), world) == [
+        ("kms:Decrypt", key),
+        ("s3:GetObject", "arn:aws:s3:::b/k"),
+    ]
+    assert asked(rest("PUT", "/b/k"), world) == [
+        ("kms:GenerateDataKey", key),
+        ("s3:PutObject", "arn:aws:s3:::b/k"),
+    ]
     assert [action for action, _ in asked(rest("POST", "/b/k", "uploadId=1"), world)] == [
         "kms:Decrypt",
         "kms:GenerateDataKey",
         "s3:PutObject",
     ]
-    assert context(rest("GET", "/b/k"), world, 1)["kms:ViaService"] == ("s3.us-east-1.amazonaws.com",)
+    assert context(rest("GET", "/b/k"), world, 1)["kms:ViaService"] == (
+        "s3.us-east-1.amazonaws.com",
+    )

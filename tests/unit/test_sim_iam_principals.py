@@ -7,17 +7,23 @@ from terradask_simulator.aws.iam import Policies, evaluate
 from .iam_documents import ACCOUNT, ROLE, SESSION, USER, allow, asks, deny, policy
 
 
-# access_policies_boundaries.html: Shirley's boundary is S3, CloudWatch and EC2; her policy allows iam:CreateUser.
+# access_policies_boundaries.html: Shirley's boundary is S3, CloudWatch and EC2; her policy allows
+# iam:CreateUser.
 def test_a_boundary_grants_nothing_and_narrows():
     boundary = policy(allow(["s3:*", "cloudwatch:*", "ec2:*"]))
     own = (policy(allow("iam:CreateUser")),)
     decision = evaluate(asks("iam:CreateUser"), Policies(own, boundary))
-    assert decision.why("iam:CreateUser") == "because no permissions boundary allows the iam:CreateUser action"
+    assert (
+        decision.why("iam:CreateUser")
+        == "because no permissions boundary allows the iam:CreateUser action"
+    )
     assert not evaluate(asks("s3:GetObject"), Policies(own, boundary)).allowed
     assert evaluate(asks("s3:GetObject"), Policies((policy(allow("s3:*")),), boundary)).allowed
     denying = policy(allow("*"), deny("s3:*"))
     assert (
-        evaluate(asks("s3:GetObject"), Policies((policy(allow("s3:*")),), denying)).why("s3:GetObject")
+        evaluate(asks("s3:GetObject"), Policies((policy(allow("s3:*")),), denying)).why(
+            "s3:GetObject"
+        )
         == "with an explicit deny in a permissions boundary"
     )
 
@@ -28,14 +34,19 @@ def test_a_session_policy_narrows():
     session = policy(allow("s3:GetObject"))
     assert evaluate(asks("s3:GetObject", principal=SESSION), Policies(own, session=session)).allowed
     decision = evaluate(asks("s3:PutObject", principal=SESSION), Policies(own, session=session))
-    assert decision.why("s3:PutObject") == "because no session policy allows the s3:PutObject action"
+    assert (
+        decision.why("s3:PutObject") == "because no session policy allows the s3:PutObject action"
+    )
 
 
 def grants(principal, action="s3:GetObject", resource="arn:aws:s3:::b/*"):
-    return policy({"Effect": "Allow", "Principal": principal, "Action": action, "Resource": resource})
+    return policy(
+        {"Effect": "Allow", "Principal": principal, "Action": action, "Resource": resource}
+    )
 
 
-# reference_policies_evaluation-logic_policy-eval-basics-single-account.html: within an account either kind of policy is enough.
+# reference_policies_evaluation-logic_policy-eval-basics-single-account.html: within an account
+# either kind of policy is enough.
 @pytest.mark.parametrize(
     ("principal", "named", "expected"),
     [
@@ -70,27 +81,47 @@ def test_a_bucket_policy_denies():
     )
     own = (policy(allow("s3:*")),)
     open_wire = asks("s3:GetObject", "arn:aws:s3:::b/k", context={"aws:SecureTransport": "false"})
-    assert evaluate(open_wire, Policies(own, resource=tls)).why("s3:GetObject") == "with an explicit deny in a resource-based policy"
-    assert evaluate(asks("s3:GetObject", "arn:aws:s3:::b/k", context={"aws:SecureTransport": "true"}), Policies(own, resource=tls)).allowed
+    assert (
+        evaluate(open_wire, Policies(own, resource=tls)).why("s3:GetObject")
+        == "with an explicit deny in a resource-based policy"
+    )
+    assert evaluate(
+        asks("s3:GetObject", "arn:aws:s3:::b/k", context={"aws:SecureTransport": "true"}),
+        Policies(own, resource=tls),
+    ).allowed
 
 
 # reference_policies_elements_notprincipal.html
 def test_everybody_but_one_is_denied():
-    statement = {"Effect": "Deny", "NotPrincipal": {"AWS": USER}, "Action": "s3:*", "Resource": "arn:aws:s3:::b/*"}
+    statement = {
+        "Effect": "Deny",
+        "NotPrincipal": {"AWS": USER},
+        "Action": "s3:*",
+        "Resource": "arn:aws:s3:::b/*",
+    }
     own = (policy(allow("s3:*")),)
-    assert evaluate(asks("s3:GetObject", "arn:aws:s3:::b/k"), Policies(own, resource=policy(statement))).allowed
-    assert not evaluate(asks("s3:GetObject", "arn:aws:s3:::b/k", SESSION), Policies(own, resource=policy(statement))).allowed
+    assert evaluate(
+        asks("s3:GetObject", "arn:aws:s3:::b/k"), Policies(own, resource=policy(statement))
+    ).allowed
+    assert not evaluate(
+        asks("s3:GetObject", "arn:aws:s3:::b/k", SESSION), Policies(own, resource=policy(statement))
+    ).allowed
 
 
-# access_policies_boundaries.html#access_policies_boundaries-eval-logic: an implicit deny of a boundary doesn't reach what a resource's
-# policy grants to a user or to a session by name; it does reach what is granted to a role.
-@pytest.mark.parametrize(("principal", "named", "expected"), [(USER, USER, True), (SESSION, SESSION, True), (SESSION, ROLE, False)])
+# access_policies_boundaries.html#access_policies_boundaries-eval-logic: an implicit deny of a
+# boundary doesn't reach what a resource's policy grants to a user or to a session by name; it does
+# reach what is granted to a role.
+@pytest.mark.parametrize(
+    ("principal", "named", "expected"),
+    [(USER, USER, True), (SESSION, SESSION, True), (SESSION, ROLE, False)],
+)
 def test_boundaries_and_resource_policies(principal, named, expected):
     held = Policies(boundary=policy(allow("ec2:*")), resource=grants({"AWS": named}))
     assert evaluate(asks("s3:GetObject", "arn:aws:s3:::b/k", principal), held).allowed is expected
 
 
-# reference_policies_evaluation-logic_policy-eval-basics-single-account.html: a role's trust policy must allow, whatever else does.
+# reference_policies_evaluation-logic_policy-eval-basics-single-account.html: a role's trust policy
+# must allow, whatever else does.
 def test_a_trust_policy_must_allow():
     own = (policy(allow("*")),)
     request = asks("sts:AssumeRole", ROLE)
@@ -98,7 +129,13 @@ def test_a_trust_policy_must_allow():
     def trusting(principal):
         return policy({"Effect": "Allow", "Principal": principal, "Action": "sts:AssumeRole"})
 
-    assert not evaluate(request, Policies(own, resource=trusting({"Service": "ec2.amazonaws.com"}))).allowed
-    assert evaluate(request, Policies(own, resource=trusting({"AWS": f"arn:aws:iam::{ACCOUNT}:root"}))).allowed
-    assert not evaluate(request, Policies(resource=trusting({"AWS": f"arn:aws:iam::{ACCOUNT}:root"}))).allowed
+    assert not evaluate(
+        request, Policies(own, resource=trusting({"Service": "ec2.amazonaws.com"}))
+    ).allowed
+    assert evaluate(
+        request, Policies(own, resource=trusting({"AWS": f"arn:aws:iam::{ACCOUNT}:root"}))
+    ).allowed
+    assert not evaluate(
+        request, Policies(resource=trusting({"AWS": f"arn:aws:iam::{ACCOUNT}:root"}))
+    ).allowed
     assert evaluate(request, Policies(resource=trusting({"AWS": USER}))).allowed

@@ -35,7 +35,15 @@ def understood(service, refusal):
 
 def operation(service, method="POST", access_key="ASIA"):
     _, protocol, name = SERVICES[service]
-    return Operation(service, "" if protocol == "rest" else name, protocol, {}, "us-east-1", access_key, method=method)
+    return Operation(
+        service,
+        "" if protocol == "rest" else name,
+        protocol,
+        {},
+        "us-east-1",
+        access_key,
+        method=method,
+    )
 
 
 IMPLICIT = Decision(False, "identity-based policy")
@@ -69,18 +77,28 @@ def test_access_denied(service, status, code):
     assert (found_status, found_code) == (status, code)
     resource = '"arn:aws:x:::y"' if service == "s3" else "arn:aws:x:::y"
     sentence = SENTENCE.format(caller=CALLER, service=service, resource=resource)
-    assert message == ("You are not authorized to perform this operation. " if service == "ec2" else "") + sentence
+    assert (
+        message
+        == ("You are not authorized to perform this operation. " if service == "ec2" else "")
+        + sentence
+    )
 
 
 def test_an_explicit_deny_says_so_and_an_action_without_resources_names_none():
     decision = Decision(False, "permissions boundary", Statement("Deny", actions=("*",)))
     message = understood("autoscaling", denied("autoscaling", "*", decision))[2]
-    assert message == f"User: {CALLER} is not authorized to perform: autoscaling:Act with an explicit deny in a permissions boundary"
+    assert message == (
+        f"User: {CALLER} is not authorized to perform: autoscaling:Act with an explicit deny "
+        "in a permissions boundary"
+    )
 
 
 def test_a_launch_template_has_a_sentence_of_its_own():
     refusal = denied("autoscaling", refusal="You are not authorized to use launch template: lt-1")
-    assert understood("autoscaling", refusal)[1:] == ("AccessDenied", "You are not authorized to use launch template: lt-1")
+    assert understood("autoscaling", refusal)[1:] == (
+        "AccessDenied",
+        "You are not authorized to use launch template: lt-1",
+    )
 
 
 def test_what_stands_in_xml_is_escaped():
@@ -89,11 +107,14 @@ def test_what_stands_in_xml_is_escaped():
 
 def test_a_head_request_gets_no_body():
     asked = operation("s3", method="HEAD")
-    refusal = access_denied(asked, Request("s3:GetObject", "arn:aws:s3:::b/k", {}, CALLER), IMPLICIT)
+    refusal = access_denied(
+        asked, Request("s3:GetObject", "arn:aws:s3:::b/k", {}, CALLER), IMPLICIT
+    )
     assert (refusal.status, refusal.body) == ("403 Forbidden", b"")
 
 
-# https://docs.aws.amazon.com/AWSEC2/latest/APIReference/errors-overview.html, https://docs.aws.amazon.com/STS/latest/APIReference/CommonErrors.html
+# https://docs.aws.amazon.com/AWSEC2/latest/APIReference/errors-overview.html,
+# https://docs.aws.amazon.com/STS/latest/APIReference/CommonErrors.html
 @pytest.mark.parametrize(
     ("service", "status", "code"),
     [
@@ -108,5 +129,8 @@ def test_a_key_that_nobody_knows(service, status, code):
 
 
 def test_nobodys_request():
-    assert understood("autoscaling", unknown_key(operation("autoscaling", access_key="")))[1] == "MissingAuthenticationToken"
+    assert (
+        understood("autoscaling", unknown_key(operation("autoscaling", access_key="")))[1]
+        == "MissingAuthenticationToken"
+    )
     assert understood("s3", unknown_key(operation("s3", access_key="")))[1] == "AccessDenied"

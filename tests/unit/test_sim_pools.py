@@ -27,8 +27,13 @@ from terradask_simulator.aws.fidelity.vcpu_limits import vcpu_quota
         ("mac2.metal", "", ""),
     ],
 )
-def test_an_instance_counts_for_the_quota_of_its_class(instance_type: str, on_demand: str, spot: str) -> None:
-    assert (vcpu_quota(instance_type, "on-demand"), vcpu_quota(instance_type, "spot")) == (on_demand, spot)
+def test_an_instance_counts_for_the_quota_of_its_class(
+    instance_type: str, on_demand: str, spot: str
+) -> None:
+    assert (vcpu_quota(instance_type, "on-demand"), vcpu_quota(instance_type, "spot")) == (
+        on_demand,
+        spot,
+    )
 
 
 def test_a_shortage_covers_the_pools_that_it_names() -> None:
@@ -50,10 +55,16 @@ def test_delays_lie_between_the_published_figures_and_repeat_with_their_seed() -
 
 
 def group_with(**in_zone: int) -> Any:
-    """Return a group with a subnet in each zone, and so many instances there; the first one of each zone is protected."""
+    """Return a group with a subnet in each zone, and so many instances there; the first one of each
+    zone is protected.
+    """
     states = [
         SimpleNamespace(
-            instance=SimpleNamespace(id=f"{zone}{number}", subnet_id=f"subnet-{zone}", placement=SimpleNamespace(zone=zone)),
+            instance=SimpleNamespace(
+                id=f"{zone}{number}",
+                subnet_id=f"subnet-{zone}",
+                placement=SimpleNamespace(zone=zone),
+            ),
             lifecycle_state="InService",
             protected_from_scale_in=number == 0,
         )
@@ -72,11 +83,20 @@ def group_with(**in_zone: int) -> Any:
 
 @pytest.mark.parametrize(
     ("there", "count", "after"),
-    [((0, 0, 0), 7, (3, 2, 2)), ((5, 1, 0), 3, (5, 2, 2)), ((5, 1, 0), 30, (12, 12, 12)), ((1, 1, 1), 1, (2, 1, 1))],
+    [
+        ((0, 0, 0), 7, (3, 2, 2)),
+        ((5, 1, 0), 3, (5, 2, 2)),
+        ((5, 1, 0), 30, (12, 12, 12)),
+        ((1, 1, 1), 1, (2, 1, 1)),
+    ],
 )
-def test_launches_go_where_there_are_fewest(there: tuple[int, ...], count: int, after: tuple[int, ...]) -> None:
+def test_launches_go_where_there_are_fewest(
+    there: tuple[int, ...], count: int, after: tuple[int, ...]
+) -> None:
     in_zone = dict(zip("abc", there, strict=True))
-    shares = Counter({place.zone: share for place, share in spread(group_with(**in_zone), count).items()})
+    shares = Counter(
+        {place.zone: share for place, share in spread(group_with(**in_zone), count).items()}
+    )
     assert tuple(in_zone[zone] + shares[zone] for zone in "abc") == after
 
 

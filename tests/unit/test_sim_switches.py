@@ -1,4 +1,6 @@
-"""Switches are turned by name as by method, and refuse what they don't take before anybody is asked."""
+"""Switches are turned by name as by method, and refuse what they don't take before anybody is
+asked.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +10,18 @@ import pytest
 
 from terradask_simulator import SimulatorError, SimulatorInfo, Switches
 
-INFO = SimulatorInfo(1, 0.0, 1, "http://127.0.0.1:1", "us-east-1", "123456789012", "127.64.0.0/16", "127.128.0.0/16", "", boot_hosts=False)
+INFO = SimulatorInfo(
+    1,
+    0.0,
+    1,
+    "http://127.0.0.1:1",
+    "us-east-1",
+    "123456789012",
+    "127.64.0.0/16",
+    "127.128.0.0/16",
+    "",
+    boot_hosts=False,
+)
 
 
 class Recorded(Switches):
@@ -25,7 +38,11 @@ class Recorded(Switches):
 
 def test_a_block_turns_back_what_it_turned_also_when_it_fails() -> None:
     switches = Recorded()
-    with pytest.raises(ZeroDivisionError), switches.no_capacity("m7i.*", market="spot", beyond=2), switches.throttle(0.5):
+    with (
+        pytest.raises(ZeroDivisionError),
+        switches.no_capacity("m7i.*", market="spot", beyond=2),
+        switches.throttle(0.5),
+    ):
         raise ZeroDivisionError
     assert switches.told == [
         ("no_capacity", {"instance_type": "m7i.*", "zone": "*", "market": "spot", "beyond": 2}),
@@ -38,13 +55,21 @@ def test_a_block_turns_back_what_it_turned_also_when_it_fails() -> None:
 def test_a_switch_is_turned_by_its_name() -> None:
     switches = Recorded()
     switches.turn("set_spot_price", instance_type="m7i.large", usd=0.09)
-    assert switches.told == [("set_spot_price", {"instance_type": "m7i.large", "usd": "0.09", "zone": "*"})]
+    assert switches.told == [
+        ("set_spot_price", {"instance_type": "m7i.large", "usd": "0.09", "zone": "*"})
+    ]
 
 
 @pytest.mark.parametrize(
     ("name", "arguments", "text"),
-    [("no_capcity", {}, "no_capacity, allow_capacity"), ("throttle", {"rate": 1}, "factor"), ("interrupt_spot", {}, "instance_id")],
+    [
+        ("no_capcity", {}, "no_capacity, allow_capacity"),
+        ("throttle", {"rate": 1}, "factor"),
+        ("interrupt_spot", {}, "instance_id"),
+    ],
 )
-def test_what_a_switch_does_not_take_is_refused_with_what_it_takes(name: str, arguments: dict[str, Any], text: str) -> None:
+def test_what_a_switch_does_not_take_is_refused_with_what_it_takes(
+    name: str, arguments: dict[str, Any], text: str
+) -> None:
     with pytest.raises(SimulatorError, match=text):
         Recorded().turn(name, **arguments)

@@ -15,8 +15,12 @@ class Clock:
         return self.now
 
 
-def call(name: str, service: str = "ec2", region: str = "us-east-1", **parameters: object) -> Operation:
-    return Operation(service, name, "ec2" if service == "ec2" else "query", parameters, region, "key")
+def call(
+    name: str, service: str = "ec2", region: str = "us-east-1", **parameters: object
+) -> Operation:
+    return Operation(
+        service, name, "ec2" if service == "ec2" else "query", parameters, region, "key"
+    )
 
 
 @pytest.mark.parametrize(
@@ -31,7 +35,9 @@ def call(name: str, service: str = "ec2", region: str = "us-east-1", **parameter
         ("CreateTags", False, (100, 10)),
     ],
 )
-def test_sizes_are_those_of_the_documentation(action: str, broad: bool, size: tuple[float, float]) -> None:
+def test_sizes_are_those_of_the_documentation(
+    action: str, broad: bool, size: tuple[float, float]
+) -> None:
     assert bucket_size(action, broad=broad) == size
 
 
@@ -60,7 +66,9 @@ def test_a_thousand_instances_at_once_and_then_two_a_second() -> None:
 def test_auto_scaling_shares_one_bucket_and_other_services_have_none() -> None:
     throttle = Throttle(Clock())
     throttle.switch(1.0)
-    calls = [call(name, "autoscaling") for name in ("SetDesiredCapacity", "DescribeAutoScalingGroups")] * 25
+    calls = [
+        call(name, "autoscaling") for name in ("SetDesiredCapacity", "DescribeAutoScalingGroups")
+    ] * 25
     assert [throttle.check(one) for one in calls] == [None] * 50
     refused = throttle.check(calls[0])
     assert refused is not None

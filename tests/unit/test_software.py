@@ -20,7 +20,9 @@ def test_dask_and_all_it_needs_in_the_versions_installed_here():
 
 def test_what_is_named_comes_with_what_it_needs():
     lock = lock_software(["pandas", "s3fs>=2025"])
-    assert {"pandas", "numpy", "python-dateutil", "s3fs", "aiobotocore", "fsspec"} <= set(lock.packages)
+    assert {"pandas", "numpy", "python-dateutil", "s3fs", "aiobotocore", "fsspec"} <= set(
+        lock.packages
+    )
 
 
 def test_extras_bring_their_needs():
@@ -45,7 +47,8 @@ def picky(tmp_path, monkeypatch):
     folder.mkdir()
     (folder / "METADATA").write_text(
         "Metadata-Version: 2.1\nName: picky\nVersion: 1.0\n"
-        "Requires-Dist: click ; platform_machine == 'x86_64'\nRequires-Dist: only-for-arm ; platform_machine == 'aarch64'\n"
+        "Requires-Dist: click ; platform_machine == 'x86_64'\nRequires-Dist: only-for-arm ; "
+        "platform_machine == 'aarch64'\n"
     )
     monkeypatch.syspath_prepend(tmp_path)
 

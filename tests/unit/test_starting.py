@@ -1,4 +1,6 @@
-"""Who starts a cluster where a run is over, or its starter is gone: one of them, whatever the others have read before."""
+"""Who starts a cluster where a run is over, or its starter is gone: one of them, whatever the
+others have read before.
+"""
 
 from __future__ import annotations
 
@@ -61,7 +63,9 @@ class Record(ClusterRecord):
             self.zeroed += 1
 
         return SimpleNamespace(
-            describe=lambda: {name: Group(name, n, 9) for name, n in self.desired.items()}, zero=zero, set_desired=self.desired.__setitem__
+            describe=lambda: {name: Group(name, n, 9) for name, n in self.desired.items()},
+            zero=zero,
+            set_desired=self.desired.__setitem__,
         )
 
     @property
@@ -70,7 +74,11 @@ class Record(ClusterRecord):
         return None if found is None else found.run_id
 
 
-def starter_of(record: Record, prepare: Callable[[Any, RunPlan], None] = lambda record, plan: None, root: Path | None = None) -> Starter:
+def starter_of(
+    record: Record,
+    prepare: Callable[[Any, RunPlan], None] = lambda record, plan: None,
+    root: Path | None = None,
+) -> Starter:
     return Starter(record, stop=lambda: record.objects.delete([RUN]), root=root, prepare=prepare)
 
 
@@ -147,7 +155,9 @@ def test_what_is_kept_is_not_to_go_any_more(aws: Aws) -> None:
 
 
 @pytest.mark.parametrize(("successor", "raised"), [("other", 0), (None, 0), ("mine", 1)])
-def test_whoever_was_overtaken_while_preparing_raises_nothing(aws: Aws, successor: str | None, raised: int) -> None:
+def test_whoever_was_overtaken_while_preparing_raises_nothing(
+    aws: Aws, successor: str | None, raised: int
+) -> None:
     record = Record(aws)
 
     def prepare(_: Any, plan: RunPlan) -> None:
@@ -167,8 +177,12 @@ def test_whoever_was_overtaken_while_preparing_raises_nothing(aws: Aws, successo
     assert record.desired["scheduler"] == raised
 
 
-def test_the_hosts_lock_has_the_hashes_of_the_file_that_the_settings_name(aws: Aws, tmp_path: Path) -> None:
-    """The path counts from terradask.toml, wherever the command runs; an argument goes before it."""
+def test_the_hosts_lock_has_the_hashes_of_the_file_that_the_settings_name(
+    aws: Aws, tmp_path: Path
+) -> None:
+    """The path counts from terradask.toml, wherever the command runs; an argument goes
+    before it.
+    """
     locks: list[str] = []
 
     def prepare(_: Any, plan: RunPlan) -> None:

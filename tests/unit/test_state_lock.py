@@ -30,20 +30,46 @@ MINE = this_user()
 
 
 def _lock(**fields: str | None) -> LockInfo:
-    return LockInfo(**{"id": "one", "holder": MINE, "since": SINCE, "operation": "OperationTypeApply", "path": "b/k", **fields})
+    return LockInfo(
+        **{
+            "id": "one",
+            "holder": MINE,
+            "since": SINCE,
+            "operation": "OperationTypeApply",
+            "path": "b/k",
+            **fields,
+        }
+    )
 
 
 def _note(**fields: Any) -> dict[str, Any]:
-    return {**this_machine(), "child": DEAD, "child_started": "7", "command": "terraform apply", "started_at": NOW, **fields}
+    return {
+        **this_machine(),
+        "child": DEAD,
+        "child_started": "7",
+        "command": "terraform apply",
+        "started_at": NOW,
+        **fields,
+    }
 
 
 def test_a_lock_is_read_from_its_object_and_from_what_terraform_prints():
-    content = json.dumps({"ID": "one", "Operation": "OperationTypeApply", "Who": MINE, "Created": SINCE, "Path": "b/k"})
+    content = json.dumps(
+        {
+            "ID": "one",
+            "Operation": "OperationTypeApply",
+            "Who": MINE,
+            "Created": SINCE,
+            "Path": "b/k",
+        }
+    )
     lock = LockInfo.from_json(content.encode())
     assert lock == _lock()
     assert lock.seconds == NOW + 2.5
     assert lock.describe() == f"locked by {MINE} since 2027-01-15T08:00:02Z (apply)"
-    assert LockInfo.from_text("  ID:  one\n  Created:   2027-01-15 08:00:02.123456789 +0000 UTC\n").seconds == pytest.approx(NOW + 2.123456)
+    assert LockInfo.from_text(
+        "  ID:  one\n  Created:   2027-01-15 08:00:02.123456789 +0000 UTC\n"
+    ).seconds == pytest.approx(NOW + 2.123456)
 
 
 def test_what_another_program_wrote_is_a_lock_too_with_an_id_of_its_own():
@@ -73,10 +99,16 @@ def test_what_another_program_wrote_is_a_lock_too_with_an_id_of_its_own():
         # When that was started couldn't be told.
         (_lock(), _note(child=os.getpid(), child_started=None), False),
         # The number means nothing once the machine was started anew.
-        (_lock(), _note(child=os.getpid(), child_started=process_started(os.getpid()), boot_id="earlier"), True),
+        (
+            _lock(),
+            _note(child=os.getpid(), child_started=process_started(os.getpid()), boot_id="earlier"),
+            True,
+        ),
     ],
 )
-def test_a_lock_is_void_only_when_its_process_is_known_to_have_ended(lock: LockInfo, note: dict[str, Any] | None, proven: bool):
+def test_a_lock_is_void_only_when_its_process_is_known_to_have_ended(
+    lock: LockInfo, note: dict[str, Any] | None, proven: bool
+):
     assert (proof_of_end(lock, note) is not None) is proven
 
 
@@ -102,12 +134,18 @@ def _ended(**fields: Any) -> dict[str, Any]:
         (_lock(), _ended(ended_at=NOW + 2.4), False),
     ],
 )
-def test_a_lock_is_a_commands_own_only_when_it_was_taken_while_that_ran(lock: LockInfo, ended: dict[str, Any] | None, proven: bool):
+def test_a_lock_is_a_commands_own_only_when_it_was_taken_while_that_ran(
+    lock: LockInfo, ended: dict[str, Any] | None, proven: bool
+):
     assert (proof_of_loss(lock, ended) is not None) is proven
 
 
-def test_a_lock_that_another_running_terraform_may_hold_is_nobodys_own(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(lock_owner, "may_hold", lambda path, *, earliest, latest: [4711] if path == "b/k" else [])
+def test_a_lock_that_another_running_terraform_may_hold_is_nobodys_own(
+    monkeypatch: pytest.MonkeyPatch,
+):
+    monkeypatch.setattr(
+        lock_owner, "may_hold", lambda path, *, earliest, latest: [4711] if path == "b/k" else []
+    )
     assert proof_of_loss(_lock(), _ended()) is None
     assert proof_of_loss(_lock(path="b/another"), _ended())
 
@@ -130,17 +168,30 @@ def _refused(folder_lock: FolderLock, lock: LockInfo, times: int) -> Callable[[i
 
 @pytest.mark.parametrize(
     ("times", "in_s3", "removed", "ends"),
-    [(0, True, 0, True), (1, True, 1, True), (3, True, 3, True), (4, True, 3, False), (1, False, 0, False)],
+    [
+        (0, True, 0, True),
+        (1, True, 1, True),
+        (3, True, 3, True),
+        (4, True, 3, False),
+        (1, False, 0, False),
+    ],
 )
-def test_a_command_goes_on_past_its_own_lock(tmp_path: Path, times: int, in_s3: bool, removed: int, ends: bool):
+def test_a_command_goes_on_past_its_own_lock(
+    tmp_path: Path, times: int, in_s3: bool, removed: int, ends: bool
+):
     gone: list[str] = []
     with FolderLock(tmp_path / "etl", limit_seconds=0) as folder_lock:
 
         def go_on() -> str:
             return run_past_lock(
-                _refused(folder_lock, _lock(), times), limit_seconds=0, folder_lock=folder_lock, in_s3=in_s3,
-                remove_lock=gone.append, on_unlock=lambda lock, proof: None, on_wait=lambda text: None,
-            )  # fmt: skip
+                _refused(folder_lock, _lock(), times),
+                limit_seconds=0,
+                folder_lock=folder_lock,
+                in_s3=in_s3,
+                remove_lock=gone.append,
+                on_unlock=lambda lock, proof: None,
+                on_wait=lambda text: None,
+            )
 
         if ends:
             assert go_on() == "done"
@@ -160,7 +211,10 @@ def test_a_command_goes_on_past_its_own_lock(tmp_path: Path, times: int, in_s3: 
     ],
 )
 def test_a_lock_is_told_in_one_form_whoever_tells_of_it(since: str | None, shown: str):
-    assert LockInfo("id", "ana@laptop", since, "OperationTypeApply").describe() == f"locked by ana@laptop since {shown} (apply)"
+    assert (
+        LockInfo("id", "ana@laptop", since, "OperationTypeApply").describe()
+        == f"locked by ana@laptop since {shown} (apply)"
+    )
 
 
 @pytest.fixture
@@ -171,7 +225,12 @@ def other(tmp_path: Path) -> Iterator[subprocess.Popen[str]]:
     (tmp_path / ".terraform/terraform.tfstate").write_text(json.dumps(backend))
     code = "import sys; print('up', flush=True); sys.stdin.read()"
     process = subprocess.Popen(
-        ["terraform", "-c", code], executable=sys.executable, cwd=tmp_path, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        ["terraform", "-c", code],
+        executable=sys.executable,
+        cwd=tmp_path,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
     )
     with process:
         assert process.stdout is not None
@@ -179,7 +238,9 @@ def other(tmp_path: Path) -> Iterator[subprocess.Popen[str]]:
         yield process
 
 
-def test_a_lock_that_a_terraform_of_another_checkout_may_hold_is_not_void(other: subprocess.Popen[str]):
+def test_a_lock_that_a_terraform_of_another_checkout_may_hold_is_not_void(
+    other: subprocess.Popen[str],
+):
     now = time.time()
     since = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(now))
     note = _note(started_at=now - 2)

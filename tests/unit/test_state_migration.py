@@ -1,4 +1,6 @@
-"""The network's state moves with the settings, and none is ever lost: here with an S3 in memory that stops answering at any request."""
+"""The network's state moves with the settings, and none is ever lost: here with an S3 in memory
+that stops answering at any request.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +25,9 @@ def test_a_local_state_asks_nobody(folder: Folder):
     folder.settle()
     folder.state.refuse_unmoved()
     assert folder.s3.calls == []
-    assert sorted(p.name for p in (folder.root / ".terradask/state").iterdir()) == ["network.tfstate"]
+    assert sorted(p.name for p in (folder.root / ".terradask/state").iterdir()) == [
+        "network.tfstate"
+    ]
 
 
 def test_it_moves_to_s3_and_back_byte_for_byte_and_leaves_a_copy(folder: Folder):
@@ -35,7 +39,9 @@ def test_it_moves_to_s3_and_back_byte_for_byte_and_leaves_a_copy(folder: Folder)
     assert folder.objects == {KEY: state_of()}
     assert folder.local is None
     assert (folder.root / f"{LOCAL}.migrated").read_bytes() == state_of()
-    assert any(text.startswith("moving the network's state (serial 3) from ") for text in folder.told)
+    assert any(
+        text.startswith("moving the network's state (serial 3) from ") for text in folder.told
+    )
     folder.state.refuse_unmoved()
     folder.settle()
     folder.objects[KEY] = state_of(9)
@@ -56,9 +62,15 @@ def test_it_moves_to_s3_and_back_byte_for_byte_and_leaves_a_copy(folder: Folder)
     assert (folder.root / f"{LOCAL}.migrated-1").read_bytes() == state_of(9)
 
 
-@pytest.mark.parametrize(("state", "moves"), [(None, False), (state_of(resources=0), False), (state_of(), True)])
+@pytest.mark.parametrize(
+    ("state", "moves"), [(None, False), (state_of(resources=0), False), (state_of(), True)]
+)
 def test_init_names_the_command_that_moves_a_deployed_networks_state(
-    folder: Folder, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], state: bytes | None, moves: bool
+    folder: Folder,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    state: bytes | None,
+    moves: bool,
 ):
     if state is not None:
         folder.local = state
@@ -82,7 +94,9 @@ def test_it_moves_from_one_bucket_to_another(folder: Folder):
 
 
 @pytest.mark.parametrize("back", [False, True], ids=["to S3", "back"])
-def test_killed_at_any_request_the_next_command_goes_on_and_nothing_is_lost(tmp_path: Path, back: bool):
+def test_killed_at_any_request_the_next_command_goes_on_and_nothing_is_lost(
+    tmp_path: Path, back: bool
+):
     kills = 0
     for number in range(100):
         root = tmp_path / str(number)
@@ -100,7 +114,9 @@ def test_killed_at_any_request_the_next_command_goes_on_and_nothing_is_lost(tmp_
         assert state_of() in everywhere
         folder.settle()
         # In one place alone, with a copy, and unlocked.
-        assert [folder.local, folder.objects.get(KEY)] == ([state_of(), None] if back else [None, state_of()])
+        assert [folder.local, folder.objects.get(KEY)] == (
+            [state_of(), None] if back else [None, state_of()]
+        )
         assert not [key for key in folder.objects if key.endswith(".tflock")]
         if not killed:
             break
@@ -136,7 +152,12 @@ def test_of_two_states_neither_is_overwritten_without_being_the_older_of_one_lin
         folder.settle()
     assert folder.local == local
     assert folder.objects == {KEY: remote}
-    for fact in ("serial 3, lineage one", "lineage " + json.loads(remote)["lineage"], str(LOCAL), f"s3://{BUCKET}/{KEY}"):
+    for fact in (
+        "serial 3, lineage one",
+        "lineage " + json.loads(remote)["lineage"],
+        str(LOCAL),
+        f"s3://{BUCKET}/{KEY}",
+    ):
         assert fact in str(caught.value)
 
 
@@ -150,7 +171,9 @@ def test_of_two_states_neither_is_overwritten_without_being_the_older_of_one_lin
         (state_of(3, "one", resources=0), None, state_of(3, "one", resources=0)),
     ],
 )
-def test_the_newer_of_one_line_and_the_one_with_resources_stay(folder: Folder, local: bytes, remote: bytes | None, stays: bytes):
+def test_the_newer_of_one_line_and_the_one_with_resources_stay(
+    folder: Folder, local: bytes, remote: bytes | None, stays: bytes
+):
     folder.local = local
     folder.objects.update({} if remote is None else {KEY: remote})
     folder.settings("s3")

@@ -1,4 +1,6 @@
-"""A network's state is not moved: it is another's, somebody works on it, or the bucket makes trouble."""
+"""A network's state is not moved: it is another's, somebody works on it, or the bucket makes
+trouble.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +17,14 @@ from terradask._terraform.state.local import LocalBackend
 from terradask._terraform.state.migrate import owners_of
 from terradask._terraform.state.s3 import S3Backend
 from terradask._terraform.state.unlock import unlock
-from terradask.errors import AccessDenied, BackendMissing, BucketTaken, InvalidInput, StateConflict, StateLocked
+from terradask.errors import (
+    AccessDenied,
+    BackendMissing,
+    BucketTaken,
+    InvalidInput,
+    StateConflict,
+    StateLocked,
+)
 from terradask_stacks.lock import LockFile, NetworkLock, write_lock
 
 from .migrated_folders import ACCOUNT, BUCKET, KEY, LOCAL, Folder, state_of
@@ -28,7 +37,9 @@ def folder(tmp_path: Path) -> Folder:
 
 @pytest.mark.parametrize("place", ["local", "s3"])
 def test_a_state_of_another_network_is_neither_used_nor_moved(folder: Folder, place: str):
-    theirs = state_of().replace(b'"id": "vpc-0"', b'"id": "vpc-0", "tags": {"terradask:workspace": "other"}')
+    theirs = state_of().replace(
+        b'"id": "vpc-0"', b'"id": "vpc-0", "tags": {"terradask:workspace": "other"}'
+    )
     if place == "local":
         folder.local = theirs
     else:
@@ -65,7 +76,11 @@ def test_a_state_of_another_account_is_refused(folder: Folder):
     folder.settings("s3")
     with pytest.raises(StateConflict, match="of account 999999999999, this is 123456789012"):
         folder.settle()
-    assert owners_of(json.loads(state_of())) == {"account": {ACCOUNT}, "region": {"us-east-1"}, "workspace": set()}
+    assert owners_of(json.loads(state_of())) == {
+        "account": {ACCOUNT},
+        "region": {"us-east-1"},
+        "workspace": set(),
+    }
 
 
 @pytest.mark.parametrize("side", ["target", "source"])
@@ -73,12 +88,22 @@ def test_it_is_not_moved_under_the_hands_of_somebody_who_works_on_it(folder: Fol
     folder.local = state_of()
     folder.settings("s3")
     if side == "target":
-        lock = {"ID": "theirs", "Who": "ana@laptop", "Created": "2026-11-20T05:00:00Z", "Operation": "OperationTypeApply"}
+        lock = {
+            "ID": "theirs",
+            "Who": "ana@laptop",
+            "Created": "2026-11-20T05:00:00Z",
+            "Operation": "OperationTypeApply",
+        }
         folder.objects[f"{KEY}.tflock"] = json.dumps(lock).encode()
-        with pytest.raises(StateLocked, match=r"locked by ana@laptop since 2026-11-20T05:00:00Z \(apply\)"):
+        with pytest.raises(
+            StateLocked, match=r"locked by ana@laptop since 2026-11-20T05:00:00Z \(apply\)"
+        ):
             folder.settle()
     else:
-        code = "import fcntl, sys; f = open(sys.argv[1], 'a'); fcntl.lockf(f, fcntl.LOCK_EX); print(1, flush=True); sys.stdin.read()"
+        code = (
+            "import fcntl, sys; f = open(sys.argv[1], 'a'); fcntl.lockf(f, fcntl.LOCK_EX); "
+            "print(1, flush=True); sys.stdin.read()"
+        )
         command = [sys.executable, "-c", code, str(folder.root / LOCAL)]
         holder = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
         with holder:
@@ -88,20 +113,35 @@ def test_it_is_not_moved_under_the_hands_of_somebody_who_works_on_it(folder: Fol
                 folder.settle()
             place = LocalBackend(folder.root / LOCAL)
             with pytest.raises(StateLocked, match="a process of this machine holds the file"):
-                unlock(place, folder=folder.stack, state_dir=folder.root, caller=folder.state._aws, force="x")
+                unlock(
+                    place,
+                    folder=folder.stack,
+                    state_dir=folder.root,
+                    caller=folder.state._aws,
+                    force="x",
+                )
     assert folder.local == state_of()
     assert KEY not in folder.objects
 
 
-def test_while_it_moves_a_local_state_is_locked_as_terraform_locks_it(folder: Folder, monkeypatch: pytest.MonkeyPatch):
+def test_while_it_moves_a_local_state_is_locked_as_terraform_locks_it(
+    folder: Folder, monkeypatch: pytest.MonkeyPatch
+):
     folder.local = state_of()
     folder.settings("s3")
     tries: list[int] = []
-    code = f"import fcntl; f=open({str(folder.root / LOCAL)!r},'a'); fcntl.lockf(f,fcntl.LOCK_EX|fcntl.LOCK_NB)"
+    code = (
+        f"import fcntl; f=open({str(folder.root / LOCAL)!r},'a'); "
+        "fcntl.lockf(f,fcntl.LOCK_EX|fcntl.LOCK_NB)"
+    )
     write = S3Backend.write
 
     def wait_and_write(self: S3Backend, *arguments: Any, **options: Any) -> None:
-        tries.append(subprocess.run([sys.executable, "-c", code], capture_output=True, check=False).returncode)
+        tries.append(
+            subprocess.run(
+                [sys.executable, "-c", code], capture_output=True, check=False
+            ).returncode
+        )
         write(self, *arguments, **options)
 
     monkeypatch.setattr(S3Backend, "write", wait_and_write)
@@ -141,4 +181,11 @@ def test_a_bucket_of_somebody_elses_is_not_fallen_for(folder: Folder):
         folder.settle()
     folder.s3.taken = {"ours"}
     with pytest.raises(BucketTaken, match=r"bucket under \[state\] in terradask\.toml"):
-        make_state_bucket(folder.state._aws, "ours", tags={}, kms_key_arn=None, own_name=False, warn=folder.told.append)
+        make_state_bucket(
+            folder.state._aws,
+            "ours",
+            tags={},
+            kms_key_arn=None,
+            own_name=False,
+            warn=folder.told.append,
+        )

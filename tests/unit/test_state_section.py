@@ -1,4 +1,6 @@
-"""Settings of section [state], and how `terradask init --state s3` writes them into a file that is there."""
+"""Settings of section [state], and how `terradask init --state s3` writes them into a file that is
+there.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +28,12 @@ def test_state_is_local_unless_told_otherwise_and_has_one_key_for_each_workspace
 
 @pytest.mark.parametrize(
     "line",
-    ['backend = "gcs"', 'bucket = "Not_A_Bucket"', 'kms_key_arn = "alias/mine"', "lock_timeout_seconds = -1"],
+    [
+        'backend = "gcs"',
+        'bucket = "Not_A_Bucket"',
+        'kms_key_arn = "alias/mine"',
+        "lock_timeout_seconds = -1",
+    ],
 )
 def test_what_can_not_be_used_is_refused(tmp_path: Path, line: str):
     (tmp_path / "terradask.toml").write_text(f"[state]\n{line}\n")
@@ -38,9 +45,15 @@ def test_what_can_not_be_used_is_refused(tmp_path: Path, line: str):
     ("text", "expected"),
     [
         ("", '[state]\nbackend = "s3"\n'),
-        ("# mine\n[workspace]\nname = 'a'", "# mine\n[workspace]\nname = 'a'\n\n[state]\nbackend = \"s3\"\n"),
+        (
+            "# mine\n[workspace]\nname = 'a'",
+            "# mine\n[workspace]\nname = 'a'\n\n[state]\nbackend = \"s3\"\n",
+        ),
         ('[state]\nbucket = "b1s"\n', '[state]\nbackend = "s3"\nbucket = "b1s"\n'),
-        ('[state] # here\n  backend = "local"  # as yet\n[x]\n', '[state] # here\nbackend = "s3"  # as yet\n[x]\n'),
+        (
+            '[state] # here\n  backend = "local"  # as yet\n[x]\n',
+            '[state] # here\nbackend = "s3"  # as yet\n[x]\n',
+        ),
         ("[state]", '[state]\nbackend = "s3"'),
     ],
 )
@@ -57,11 +70,15 @@ def test_in_a_starter_file_the_commented_line_becomes_the_setting(tmp_path: Path
     path.write_text(starter_toml())
     changed = with_s3_state(path)
     assert changed is not None
-    assert [line for line in changed.splitlines() if line not in starter_toml().splitlines()] == ['backend = "s3"']
+    assert [line for line in changed.splitlines() if line not in starter_toml().splitlines()] == [
+        'backend = "s3"'
+    ]
     assert tomllib.loads(changed)["state"] == {"backend": "s3"}
 
 
-@pytest.mark.parametrize("text", ['state = { backend = "local" }\n', '[state]\nbackend = """local"""\n', "[state"])
+@pytest.mark.parametrize(
+    "text", ['state = { backend = "local" }\n', '[state]\nbackend = """local"""\n', "[state"]
+)
 def test_what_can_not_be_changed_safely_is_left_to_the_user(tmp_path: Path, text: str):
     path = tmp_path / "terradask.toml"
     path.write_text(text)
@@ -70,7 +87,9 @@ def test_what_can_not_be_changed_safely_is_left_to_the_user(tmp_path: Path, text
     assert path.read_text() == text
 
 
-def test_a_folder_for_each_workspace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]):
+def test_a_folder_for_each_workspace(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "prod").mkdir()
     assert run(["-C", "prod", "init"]) == 0

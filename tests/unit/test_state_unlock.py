@@ -22,13 +22,25 @@ def folder(tmp_path: Path) -> Folder:
 
 
 def _lock(folder: Folder, who: str, since: str = "2026-11-20T05:00:02Z") -> None:
-    lock = {"ID": "one", "Who": who, "Created": since, "Operation": "OperationTypeApply", "Path": f"{BUCKET}/{KEY}"}
+    lock = {
+        "ID": "one",
+        "Who": who,
+        "Created": since,
+        "Operation": "OperationTypeApply",
+        "Path": f"{BUCKET}/{KEY}",
+    }
     folder.objects[f"{KEY}.tflock"] = json.dumps(lock).encode()
 
 
 def _unlock(folder: Folder, force: str | None = None) -> Any:
     state = folder.state
-    return unlock(state.place(), folder=folder.stack, state_dir=folder.root / ".terradask", caller=state._aws, force=force)
+    return unlock(
+        state.place(),
+        folder=folder.stack,
+        state_dir=folder.root / ".terradask",
+        caller=state._aws,
+        force=force,
+    )
 
 
 def test_unlock_breaks_no_lock_without_proof_and_says_how_to_force(folder: Folder):
@@ -44,8 +56,14 @@ def test_unlock_breaks_no_lock_without_proof_and_says_how_to_force(folder: Folde
     broken = _unlock(folder, force="one")
     assert (broken.forced, broken.holder, broken.lock_id) == (True, "ana@laptop", "one")
     assert f"{KEY}.tflock" not in folder.objects
-    (record,) = [json.loads(body) for key, body in folder.objects.items() if key.startswith("unlocks/")]
-    assert record == json.loads((folder.root / ".terradask/unlocks.jsonl").read_text()) == broken.as_dict()
+    (record,) = [
+        json.loads(body) for key, body in folder.objects.items() if key.startswith("unlocks/")
+    ]
+    assert (
+        record
+        == json.loads((folder.root / ".terradask/unlocks.jsonl").read_text())
+        == broken.as_dict()
+    )
     assert record["caller_arn"] == f"arn:aws:iam::{ACCOUNT}:user/me"
 
 
@@ -59,14 +77,19 @@ def test_unlock_breaks_the_lock_of_a_command_that_was_killed_here(folder: Folder
     broken = _unlock(folder)
     assert broken is not None
     assert not broken.forced
-    assert broken.reason == "terraform apply (process 4000000), which took it on this machine, was killed"
+    assert (
+        broken.reason
+        == "terraform apply (process 4000000), which took it on this machine, was killed"
+    )
     assert [key.partition("/")[0] for key in folder.objects] == ["unlocks"]
     with FolderLock(folder.stack, limit_seconds=0) as lock:
         assert lock.killed is None
 
 
 @pytest.mark.parametrize("may_write", [True, False])
-def test_a_lock_that_the_next_command_breaks_is_written_down_too(folder: Folder, may_write: bool, monkeypatch: pytest.MonkeyPatch):
+def test_a_lock_that_the_next_command_breaks_is_written_down_too(
+    folder: Folder, may_write: bool, monkeypatch: pytest.MonkeyPatch
+):
     folder.settings("s3")
     with FolderLock(folder.stack, limit_seconds=0) as lock:
         lock.note("terraform apply", 4_000_000)

@@ -19,10 +19,18 @@ def run(age):
     return Run("r1", at, "arn", "v1", "3.11", {}, 2)
 
 
-SCHEDULER = SchedulerAddress("r1", "i-1", 1, "tls://10.0.0.1:8786", "tls://3.0.0.1:8786", 8787, "3.11", {})
+SCHEDULER = SchedulerAddress(
+    "r1", "i-1", 1, "tls://10.0.0.1:8786", "tls://3.0.0.1:8786", 8787, "3.11", {}
+)
 OVER = dataclasses.replace(SCHEDULER, ended=Ended("2026-11-20T05:15:00Z", "idle for 20 minutes"))
-UP = {"scheduler": Group("scheduler", 1, 1, (Member("i-1", "InService"),)), "workers": Group("workers", 2, 9)}
-GOING = {"scheduler": Group("scheduler", 0, 1, (Member("i-1", "Terminating"),)), "workers": Group("workers", 0, 9)}
+UP = {
+    "scheduler": Group("scheduler", 1, 1, (Member("i-1", "InService"),)),
+    "workers": Group("workers", 2, 9),
+}
+GOING = {
+    "scheduler": Group("scheduler", 0, 1, (Member("i-1", "Terminating"),)),
+    "workers": Group("workers", 0, 9),
+}
 ZERO = {"scheduler": Group("scheduler", 0, 1), "workers": Group("workers", 0, 9)}
 NOW, HOUR = datetime.timedelta(), datetime.timedelta(hours=1)
 
@@ -52,7 +60,10 @@ def host(role, state):
     ],
 )
 def test_state(groups, age, scheduler, hosts, closing, state):
-    assert derive_state(groups, None if age is None else run(age), scheduler, hosts, closing=closing) == state
+    assert (
+        derive_state(groups, None if age is None else run(age), scheduler, hosts, closing=closing)
+        == state
+    )
 
 
 def test_the_address_to_dial():
@@ -72,15 +83,29 @@ def story(status):
 
 
 def status(**facts):
-    known = {"run_id": "r1", "owner": "arn", "started_at": "2026-11-20T05:00:00Z", "scheduler_address": None, "groups": {}, "hosts": ()}
+    known = {
+        "run_id": "r1",
+        "owner": "arn",
+        "started_at": "2026-11-20T05:00:00Z",
+        "scheduler_address": None,
+        "groups": {},
+        "hosts": (),
+    }
     return DeploymentStatus(name="etl", max_workers=9, **known, **facts)
 
 
 def test_why_a_cluster_has_ended_is_told_to_people_and_scripts():
     idle = status(state="ended", ended=OVER.ended)
-    assert "idle for 20 minutes" in next(line for line in story(idle).splitlines() if line.startswith("ended"))
-    assert json.loads(json.dumps(idle.as_dict()))["ended"] == {"at": "2026-11-20T05:15:00Z", "reason": "idle for 20 minutes"}
-    assert "watchdog schedule" in next(line for line in story(status(state="ended")).splitlines() if line.startswith("ended"))
+    assert "idle for 20 minutes" in next(
+        line for line in story(idle).splitlines() if line.startswith("ended")
+    )
+    assert json.loads(json.dumps(idle.as_dict()))["ended"] == {
+        "at": "2026-11-20T05:15:00Z",
+        "reason": "idle for 20 minutes",
+    }
+    assert "watchdog schedule" in next(
+        line for line in story(status(state="ended")).splitlines() if line.startswith("ended")
+    )
     for state in ("running", "stopped"):
         assert status(state=state).why_ended is None
         assert "ended" not in story(status(state=state))

@@ -13,7 +13,10 @@ from .structure_figures import Size, deepest, patched_private_names, report, siz
 
 Files = dict[str, str]
 ERRORS = "class TerradaskError(Exception): ...\nclass AwsError(TerradaskError): ...\n"
-HELD_BACK = "from __future__ import annotations\nfrom typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    from {} import x\n"
+HELD_BACK = (
+    "from __future__ import annotations\nfrom typing import TYPE_CHECKING\nif "
+    "TYPE_CHECKING:\n    from {} import x\n"
+)
 
 
 def planted(top: Path, files: Files) -> Tree:
@@ -24,7 +27,7 @@ def planted(top: Path, files: Files) -> Tree:
     return Tree(top)
 
 
-# ---- the repository ----------------------------------------------------------------------------------------------------
+# ---- the repository ------------------------------------------------------------------------------
 
 
 def test_the_reader_sees_the_whole_repository() -> None:
@@ -32,7 +35,14 @@ def test_the_reader_sees_the_whole_repository() -> None:
     assert {name.partition(".")[0] for name in tree.modules} == set(ROOTS)
     assert len(tree.modules) > 400
     assert len(tree.beside("tests")) > 150
-    assert sum(tree.target(one) is not None for module in tree.modules.values() for one in module.imports) > 2000
+    assert (
+        sum(
+            tree.target(one) is not None
+            for module in tree.modules.values()
+            for one in module.imports
+        )
+        > 2000
+    )
     assert len(rules.own_classes(tree)) > 500
 
 
@@ -68,7 +78,7 @@ def test_the_simulators_aws_needs_nothing_else_of_ours() -> None:
     assert rules.aws_half(repository()) == []
 
 
-# ---- the reader --------------------------------------------------------------------------------------------------------
+# ---- the reader ----------------------------------------------------------------------------------
 
 
 def test_imports_are_read_wherever_they_stand(tmp_path: Path) -> None:
@@ -83,19 +93,33 @@ def test_imports_are_read_wherever_they_stand(tmp_path: Path) -> None:
 
 
 def test_a_package_is_named_as_it_is_imported(tmp_path: Path) -> None:
-    tree = planted(tmp_path, {"cluster/terradask/cli/__init__.py": '"""One.\n\nTwo."""\nfrom .x import y\n'})
+    tree = planted(
+        tmp_path, {"cluster/terradask/cli/__init__.py": '"""One.\n\nTwo."""\nfrom .x import y\n'}
+    )
     module = tree.modules["terradask.cli"]
     assert (module.imports[0].dotted, module.summary) == ("terradask.cli.x.y", "One.")
 
 
 def test_an_import_of_a_name_may_be_of_a_module(tmp_path: Path) -> None:
-    files = {"cluster/terradask/cli/__init__.py": "z = 1", "cluster/terradask/cli/x.py": "", "cluster/terradask/app.py": ""}
-    tree = planted(tmp_path, {**files, "cluster/terradask/y.py": "from terradask.cli import x, z\nimport terradask.app\nimport os\n"})
+    files = {
+        "cluster/terradask/cli/__init__.py": "z = 1",
+        "cluster/terradask/cli/x.py": "",
+        "cluster/terradask/app.py": "",
+    }
+    tree = planted(
+        tmp_path,
+        {
+            **files,
+            "cluster/terradask/y.py": (
+                "from terradask.cli import x, z\nimport terradask.app\nimport os\n"
+            ),
+        },
+    )
     found = [tree.target(one) for one in tree.modules["terradask.y"].imports]
     assert found == ["terradask.cli.x", "terradask.cli", "terradask.app", None]
 
 
-# ---- each rule, broken and kept ----------------------------------------------------------------------------------------
+# ---- each rule, broken and kept ------------------------------------------------------------------
 
 AWS = "simulator/terradask_simulator/aws"
 BROKEN: list[tuple[Callable[[Tree], list[str]], Files, list[str]]] = [
@@ -119,33 +143,63 @@ BROKEN: list[tuple[Callable[[Tree], list[str]], Files, list[str]]] = [
         {"simulator/terradask_simulator/x.py": "from terradask_modules.errors import A"},
         ["simulator/terradask_simulator/x.py:1 imports terradask_modules.errors.A"],
     ),
-    (rules.framework, {"stacks/terradask_stacks/x.py": "from cdktf import App"}, ["stacks/terradask_stacks/x.py:1 imports cdktf.App"]),
-    (rules.host_alone, {"host/terradask_host/x.py": "import distributed"}, ["host/terradask_host/x.py:1 imports distributed"]),
+    (
+        rules.framework,
+        {"stacks/terradask_stacks/x.py": "from cdktf import App"},
+        ["stacks/terradask_stacks/x.py:1 imports cdktf.App"],
+    ),
+    (
+        rules.host_alone,
+        {"host/terradask_host/x.py": "import distributed"},
+        ["host/terradask_host/x.py:1 imports distributed"],
+    ),
     (
         rules.aws_half,
         {f"{AWS}/x.py": "from ..hosts import y\nfrom terradask_host.http_proxy import z\n"},
-        [f"{AWS}/x.py:1 imports terradask_simulator.hosts.y", f"{AWS}/x.py:2 imports terradask_host.http_proxy.z"],
+        [
+            f"{AWS}/x.py:1 imports terradask_simulator.hosts.y",
+            f"{AWS}/x.py:2 imports terradask_host.http_proxy.z",
+        ],
     ),
-    (rules.aws_half, {"simulator/terradask_simulator/x.py": ""}, ["there is no terradask_simulator.aws"]),
+    (
+        rules.aws_half,
+        {"simulator/terradask_simulator/x.py": ""},
+        ["there is no terradask_simulator.aws"],
+    ),
     (
         rules.order,
-        {"cluster/terradask/_aws/x.py": "def f():\n    from .._plans.y import w, z\n", "cluster/terradask/_plans/y.py": ""},
+        {
+            "cluster/terradask/_aws/x.py": "def f():\n    from .._plans.y import w, z\n",
+            "cluster/terradask/_plans/y.py": "",
+        },
         ["cluster/terradask/_aws/x.py:2 imports terradask._plans.y: _plans comes after _aws"],
     ),
     (
         rules.order,
-        {"cluster/terradask/_aws/x.py": HELD_BACK.format("terradask.cli"), "cluster/terradask/cli/__init__.py": ""},
+        {
+            "cluster/terradask/_aws/x.py": HELD_BACK.format("terradask.cli"),
+            "cluster/terradask/cli/__init__.py": "",
+        },
         ["cluster/terradask/_aws/x.py:4 imports terradask.cli: cli comes after _aws"],
     ),
     (
         rules.order,
-        {"cluster/terradask/__init__.py": "", "cluster/terradask/_dask/x.py": "from terradask import Cluster"},
+        {
+            "cluster/terradask/__init__.py": "",
+            "cluster/terradask/_dask/x.py": "from terradask import Cluster",
+        },
         ["cluster/terradask/_dask/x.py:1 imports terradask: __init__ comes after _dask"],
     ),
     (
         rules.order,
         {"cluster/terradask/_new/__init__.py": ""},
-        ["terradask._new has no place: add it to ORDER in tests/unit/structure_rules.py, below all that it imports"],
+        [
+            (
+                "terradask._new has no place: add it to ORDER in tests/unit/structure_rules.py, "
+                "below "
+                "all that it imports"
+            )
+        ],
     ),
     (
         rules.circles,
@@ -155,33 +209,61 @@ BROKEN: list[tuple[Callable[[Tree], list[str]], Files, list[str]]] = [
             "host/terradask_host/c.py": HELD_BACK.format("terradask_host.a"),
             "host/terradask_host/outside.py": "from terradask_host import a",
         },
-        ["terradask_host.a -> terradask_host.b -> terradask_host.c -> terradask_host.a (3 files import each other)"],
+        [
+            (
+                "terradask_host.a -> terradask_host.b -> terradask_host.c -> terradask_host.a (3 "
+                "files import each other)"
+            )
+        ],
     ),
     (
         rules.circles,
-        {"cluster/terradask/cli/__init__.py": "from .a import b", "cluster/terradask/cli/a.py": "from terradask.cli import VERSION"},
+        {
+            "cluster/terradask/cli/__init__.py": "from .a import b",
+            "cluster/terradask/cli/a.py": "from terradask.cli import VERSION",
+        },
         ["terradask.cli -> terradask.cli.a -> terradask.cli (2 files import each other)"],
     ),
     (
         rules.depth,
         {
-            "modules/terradask_modules/a.py": "from typing import Generic\nclass A(Generic[T]): ...",
+            "modules/terradask_modules/a.py": (
+                "from typing import Generic\nclass A(Generic[T]): ..."
+            ),
             "stacks/terradask_stacks/__init__.py": "from terradask_modules.a import A as First",
-            "stacks/terradask_stacks/b.py": "import terradask_stacks as s\nclass B(s.First[int]): ...\nAlias = B\n",
-            "cluster/terradask/c.py": "def f():\n    from terradask_stacks.b import Alias\n    class C(Alias): ...\n",
+            "stacks/terradask_stacks/b.py": (
+                "import terradask_stacks as s\nclass B(s.First[int]): ...\nAlias = B\n"
+            ),
+            "cluster/terradask/c.py": (
+                "def f():\n    from terradask_stacks.b import Alias\n    class C(Alias): ...\n"
+            ),
         },
         ["terradask.c.f.C: terradask.c.f.C -> terradask_stacks.b.B -> terradask_modules.a.A"],
     ),
     (
         rules.length,
-        {"benchmarks/x.py": "x = 1\n" * 401, "tests/unit/y.py": "x = 1\n" * 402, "host/terradask_host/z.py": "\n" * 403},
-        ["host/terradask_host/z.py: 403 lines", "tests/unit/y.py: 402 lines", "benchmarks/x.py: 401 lines"],
+        {
+            "benchmarks/x.py": "x = 1\n" * 401,
+            "tests/unit/y.py": "x = 1\n" * 402,
+            "host/terradask_host/z.py": "\n" * 403,
+        },
+        [
+            "host/terradask_host/z.py: 403 lines",
+            "tests/unit/y.py: 402 lines",
+            "benchmarks/x.py: 401 lines",
+        ],
     ),
 ]
 
 
-@pytest.mark.parametrize(("rule", "files", "found"), BROKEN, ids=[f"{rule.__name__}-{i}" for i, (rule, _, _) in enumerate(BROKEN)])
-def test_a_rule_finds_what_breaks_it(tmp_path: Path, rule: Callable[[Tree], list[str]], files: Files, found: list[str]) -> None:
+@pytest.mark.parametrize(
+    ("rule", "files", "found"),
+    BROKEN,
+    ids=[f"{rule.__name__}-{i}" for i, (rule, _, _) in enumerate(BROKEN)],
+)
+def test_a_rule_finds_what_breaks_it(
+    tmp_path: Path, rule: Callable[[Tree], list[str]], files: Files, found: list[str]
+) -> None:
     assert rule(planted(tmp_path, files)) == found
 
 
@@ -190,21 +272,38 @@ CLEAN: list[tuple[Callable[[Tree], list[str]], Files]] = [
         rules.roots,
         {
             "cluster/terradask/_demo/x.py": "import terradask_simulator",
-            "cluster/terradask/x.py": "from terradask_host.http_proxy.y import z\nfrom terradask_stacks import settings\n",
-            "cluster/terradask/y.py": "from terradask_host.documents import Run\nimport terradask_host.documents\n",
-            "simulator/terradask_simulator/x.py": "from terradask_modules.errors import TerradaskError\nimport terradask_host\n",
+            "cluster/terradask/x.py": (
+                "from terradask_host.http_proxy.y import z\nfrom terradask_stacks import settings\n"
+            ),
+            "cluster/terradask/y.py": (
+                "from terradask_host.documents import Run\nimport terradask_host.documents\n"
+            ),
+            "simulator/terradask_simulator/x.py": (
+                "from terradask_modules.errors import TerradaskError\nimport terradask_host\n"
+            ),
         },
     ),
     (rules.framework, {"modules/terradask_modules/aws.py": "import cdktf"}),
     (rules.host_alone, {"host/terradask_host/x.py": "import json, boto3\nfrom . import y\n"}),
     (rules.host_alone, {"host/terradask_host/preload/x.py": "import distributed"}),
-    (rules.aws_half, {f"{AWS}/iam/x.py": "import moto\nfrom ..y import z\nfrom terradask_simulator.aws import w\n"}),
+    (
+        rules.aws_half,
+        {
+            f"{AWS}/iam/x.py": (
+                "import moto\nfrom ..y import z\nfrom terradask_simulator.aws import w\n"
+            )
+        },
+    ),
     (
         rules.order,
         {
             "cluster/terradask/errors/__init__.py": "",
-            "cluster/terradask/_aws/x.py": "from ..errors import E\nfrom . import y\nimport terradask_stacks\n",
-            "cluster/terradask/_plans/x.py": "from terradask import _aws, errors\nfrom terradask._aws.x import y\n",
+            "cluster/terradask/_aws/x.py": (
+                "from ..errors import E\nfrom . import y\nimport terradask_stacks\n"
+            ),
+            "cluster/terradask/_plans/x.py": (
+                "from terradask import _aws, errors\nfrom terradask._aws.x import y\n"
+            ),
             "cluster/terradask/__main__.py": "from terradask import Cluster",
             "cluster/terradask/__init__.py": "from ._plans.x import y",
             "cluster/terradask/_aws/__init__.py": "",
@@ -223,33 +322,54 @@ CLEAN: list[tuple[Callable[[Tree], list[str]], Files]] = [
         rules.depth,
         {
             "cluster/terradask/errors/__init__.py": ERRORS,
-            "cluster/terradask/a.py": "from .errors import AwsError\nclass A(AwsError): ...\nclass B(A, ValueError): ...\n",
-            "stacks/terradask_stacks/s.py": "from pydantic import BaseModel as M\nclass A(M): ...\nclass B(A): ...\nclass C(B): ...\n",
-            "stacks/terradask_stacks/t.py": "import lib\nclass A(lib.B): ...\nclass C(A): ...\nclass D(lib.C): ...\n",
+            "cluster/terradask/a.py": (
+                "from .errors import AwsError\nclass A(AwsError): "
+                "...\nclass B(A, ValueError): ...\n"
+            ),
+            "stacks/terradask_stacks/s.py": (
+                "from pydantic import BaseModel as M\nclass A(M): "
+                "...\nclass B(A): ...\nclass C(B): ...\n"
+            ),
+            "stacks/terradask_stacks/t.py": (
+                "import lib\nclass A(lib.B): ...\nclass C(A): ...\nclass D(lib.C): ...\n"
+            ),
         },
     ),
     (rules.length, {"host/terradask_host/x.py": "x = 1\n" * 400, "docs/x.py": "x = 1\n" * 401}),
 ]
 
 
-@pytest.mark.parametrize(("rule", "files"), CLEAN, ids=[f"{rule.__name__}-{i}" for i, (rule, _) in enumerate(CLEAN)])
-def test_a_rule_lets_pass_what_keeps_it(tmp_path: Path, rule: Callable[[Tree], list[str]], files: Files) -> None:
+@pytest.mark.parametrize(
+    ("rule", "files"), CLEAN, ids=[f"{rule.__name__}-{i}" for i, (rule, _) in enumerate(CLEAN)]
+)
+def test_a_rule_lets_pass_what_keeps_it(
+    tmp_path: Path, rule: Callable[[Tree], list[str]], files: Files
+) -> None:
     assert rule(planted(tmp_path, files)) == []
 
 
-# ---- figures -----------------------------------------------------------------------------------------------------------
+# ---- figures -------------------------------------------------------------------------------------
 
 
 def test_code_is_neither_blank_nor_comment_nor_docstring(tmp_path: Path) -> None:
-    source = '"""Say.\n\nMore."""\n\nx = """a\nb"""  # c\n# d\ndef f():\n    """One."""\n    import os, sys\n    import re\n'
+    source = (
+        '"""Say.\n\nMore."""\n\nx = """a\nb"""  # c\n# d\ndef f():\n    """One."""\n    '
+        "import os, sys\n    import re\n"
+    )
     module = planted(tmp_path, {"cluster/terradask/x.py": source}).modules["terradask.x"]
     assert size(module) == Size(files=1, lines=11, code=5, docstrings=3, imports_in_functions=2)
 
 
 def test_private_names_that_tests_set_are_found(tmp_path: Path) -> None:
-    source = 'm.setattr(a.b, "_x", 1)\nm.setattr("a._b.c", 1)\nm.setattr("a.b._c", 1)\nm.setattr(a, "x", 1)\nsetattr(a, "_x", 1)\n'
+    source = (
+        'm.setattr(a.b, "_x", 1)\nm.setattr("a._b.c", 1)\nm.setattr("a.b._c", '
+        '1)\nm.setattr(a, "x", 1)\nsetattr(a, "_x", 1)\n'
+    )
     tree = planted(tmp_path, {"tests/unit/test_x.py": source})
-    assert patched_private_names(tree.beside("tests")) == ["tests/unit/test_x.py:1: a.b._x", "tests/unit/test_x.py:3: a.b._c"]
+    assert patched_private_names(tree.beside("tests")) == [
+        "tests/unit/test_x.py:1: a.b._x",
+        "tests/unit/test_x.py:3: a.b._c",
+    ]
 
 
 def test_the_report_counts(tmp_path: Path) -> None:

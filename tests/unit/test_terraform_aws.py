@@ -27,7 +27,14 @@ from terradask.errors import (
 )
 from terradask_stacks.validators.resources import check_region
 
-VARIABLES = ("AWS_ENDPOINT_URL", "AWS_PROFILE", "AWS_SESSION_TOKEN", "AWS_CA_BUNDLE", "AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY")
+VARIABLES = (
+    "AWS_ENDPOINT_URL",
+    "AWS_PROFILE",
+    "AWS_SESSION_TOKEN",
+    "AWS_CA_BUNDLE",
+    "AWS_ACCESS_KEY_ID",
+    "AWS_SECRET_ACCESS_KEY",
+)
 
 
 @pytest.fixture(autouse=True)
@@ -49,15 +56,45 @@ def _refusal(code: str, message: str = "") -> ClientError:
         (_refusal("ExpiredToken"), ExpiredCredentials),
         (_refusal("RequestExpired"), ExpiredCredentials),
         (_refusal("ExpiredTokenException"), ExpiredCredentials),
-        (_refusal("RequestTimeTooSkewed", "The difference between the request time and the current time is too large."), ClockSkewed),
-        (_refusal("SignatureDoesNotMatch", "Signature expired: 20261120T041852Z is now earlier than 20261120T050352Z"), ClockSkewed),
-        (_refusal("InvalidSignatureException", "Signature not yet current: 20261120T061852Z is still later than"), ClockSkewed),
-        (_refusal("SignatureDoesNotMatch", "The request signature we calculated does not match"), InvalidCredentials),
+        (
+            _refusal(
+                "RequestTimeTooSkewed",
+                "The difference between the request time and the current time is too large.",
+            ),
+            ClockSkewed,
+        ),
+        (
+            _refusal(
+                "SignatureDoesNotMatch",
+                "Signature expired: 20261120T041852Z is now earlier than 20261120T050352Z",
+            ),
+            ClockSkewed,
+        ),
+        (
+            _refusal(
+                "InvalidSignatureException",
+                "Signature not yet current: 20261120T061852Z is still later than",
+            ),
+            ClockSkewed,
+        ),
+        (
+            _refusal("SignatureDoesNotMatch", "The request signature we calculated does not match"),
+            InvalidCredentials,
+        ),
         (_refusal("InvalidClientTokenId"), InvalidCredentials),
         (_refusal("AuthFailure"), InvalidCredentials),
-        (_refusal("UnauthorizedOperation", "User: x is not authorized to perform: ec2:DescribeVpcs because"), AccessDenied),
+        (
+            _refusal(
+                "UnauthorizedOperation",
+                "User: x is not authorized to perform: ec2:DescribeVpcs because",
+            ),
+            AccessDenied,
+        ),
         (NoCredentialsError(), NoCredentials),
-        (EndpointConnectionError(endpoint_url="https://ec2.us-east-1.amazonaws.com"), EndpointUnreachable),
+        (
+            EndpointConnectionError(endpoint_url="https://ec2.us-east-1.amazonaws.com"),
+            EndpointUnreachable,
+        ),
     ],
 )
 def test_errors_are_translated(error: Exception, expected: type[Exception]):
@@ -68,18 +105,30 @@ def test_errors_are_translated(error: Exception, expected: type[Exception]):
     assert str(pickle.loads(pickle.dumps(caught.value))) == str(caught.value)
 
 
-@pytest.mark.parametrize(("ahead_seconds", "expected"), [(3600, ClockSkewed), (-1000, ClockSkewed), (60, ExpiredCredentials)])
-def test_what_ec2_calls_expired_is_the_clocks_fault_where_they_differ(ahead_seconds: float, expected: type[Exception]):
+@pytest.mark.parametrize(
+    ("ahead_seconds", "expected"),
+    [(3600, ClockSkewed), (-1000, ClockSkewed), (60, ExpiredCredentials)],
+)
+def test_what_ec2_calls_expired_is_the_clocks_fault_where_they_differ(
+    ahead_seconds: float, expected: type[Exception]
+):
     there = datetime.datetime.now(datetime.UTC) + datetime.timedelta(seconds=ahead_seconds)
     refusal = _refusal("RequestExpired", "Request has expired.")
-    refusal.response["ResponseMetadata"] = {"HTTPHeaders": {"date": email.utils.format_datetime(there, usegmt=True)}}
+    refusal.response["ResponseMetadata"] = {
+        "HTTPHeaders": {"date": email.utils.format_datetime(there, usegmt=True)}
+    }
     with pytest.raises(expected) as caught, translated("us-east-1"):
         raise refusal
     assert (f"{utc_text(there)} at AWS" in str(caught.value)) is (expected is ClockSkewed)
 
 
 def test_denied_action_comes_from_the_message_or_the_call():
-    named = typed_error(_refusal("AccessDenied", "User: x is not authorized to perform: ec2:DescribeVpcs on resource"), "us-east-1")
+    named = typed_error(
+        _refusal(
+            "AccessDenied", "User: x is not authorized to perform: ec2:DescribeVpcs on resource"
+        ),
+        "us-east-1",
+    )
     plain = typed_error(_refusal("AccessDenied", "Access Denied"), "us-east-1")
     assert isinstance(named, AccessDenied)
     assert isinstance(plain, AccessDenied)
@@ -102,12 +151,16 @@ def test_unknown_profile():
 
 
 def test_region_that_does_not_exist_names_the_nearest():
-    found = typed_error(EndpointConnectionError(endpoint_url="https://ec2.us-esat-1.amazonaws.com"), "us-esat-1")
+    found = typed_error(
+        EndpointConnectionError(endpoint_url="https://ec2.us-esat-1.amazonaws.com"), "us-esat-1"
+    )
     assert isinstance(found, RegionUnknown)
     assert "us-east-1" in str(found)
 
 
-def test_region_that_the_sdk_does_not_know_is_told_before_the_first_call(monkeypatch: pytest.MonkeyPatch):
+def test_region_that_the_sdk_does_not_know_is_told_before_the_first_call(
+    monkeypatch: pytest.MonkeyPatch,
+):
     monkeypatch.setenv("AWS_ENDPOINT_URL", "http://127.0.0.1:1")
     with pytest.raises(RegionUnknown, match="eu-central-1") as caught:
         Aws("eu-centrall-1").client("ec2")
@@ -116,8 +169,27 @@ def test_region_that_the_sdk_does_not_know_is_told_before_the_first_call(monkeyp
 
 #: Of the documents that terradask was made from; one stands there twice.
 REGIONS = {
-    *("us-east-1", "us-east-2", "us-west-1", "us-west-2", "ca-central-1", "sa-east-1", "ap-east-1", "ap-northeast-1", "ap-northeast-2"),
-    *("ap-south-1", "ap-southeast-1", "ap-southeast-2", "eu-central-1", "eu-north-1", "eu-west-1", "eu-west-2", "eu-west-3"),
+    *(
+        "us-east-1",
+        "us-east-2",
+        "us-west-1",
+        "us-west-2",
+        "ca-central-1",
+        "sa-east-1",
+        "ap-east-1",
+        "ap-northeast-1",
+        "ap-northeast-2",
+    ),
+    *(
+        "ap-south-1",
+        "ap-southeast-1",
+        "ap-southeast-2",
+        "eu-central-1",
+        "eu-north-1",
+        "eu-west-1",
+        "eu-west-2",
+        "eu-west-3",
+    ),
 }
 
 
@@ -149,13 +221,18 @@ def test_clients_are_made_once(monkeypatch: pytest.MonkeyPatch):
     ],
 )
 def test_loopback_endpoints(endpoint: str | None, expected: bool):
-    assert is_loopback_endpoint({} if endpoint is None else {"AWS_ENDPOINT_URL": endpoint}) is expected
+    assert (
+        is_loopback_endpoint({} if endpoint is None else {"AWS_ENDPOINT_URL": endpoint}) is expected
+    )
 
 
 @pytest.mark.parametrize(
     ("body", "expected"),
     [
-        ('{"format": 2, "terradask_version": "9.1.0"}', "pip install --upgrade terradask (the network was deployed with 9.1.0)"),
+        (
+            '{"format": 2, "terradask_version": "9.1.0"}',
+            "pip install --upgrade terradask (the network was deployed with 9.1.0)",
+        ),
         ('{"format": 0}', "terradask apply network"),
         ("{}", "terradask apply network"),
         ("[]", "terradask apply network"),

@@ -42,7 +42,11 @@ def test_named_binary_is_preferred_to_path(tmp_path: Path):
     on_path, named = _fake(tmp_path / "a", "1.11.1"), _fake(tmp_path / "b", "1.12.3", "tofu")
     environ = {"PATH": str(on_path.parent), "TERRAFORM_BINARY_NAME": str(named)}
     found = find_terraform(environ)
-    assert (found.command, found.version, found.source) == ((str(named),), (1, 12, 3), "TERRAFORM_BINARY_NAME")
+    assert (found.command, found.version, found.source) == (
+        (str(named),),
+        (1, 12, 3),
+        "TERRAFORM_BINARY_NAME",
+    )
     found = find_terraform({"PATH": str(on_path.parent)})
     assert (found.version_text, found.source) == ("1.11.1", "PATH")
 

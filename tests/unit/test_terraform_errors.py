@@ -29,47 +29,75 @@ from terradask.errors import (
 from terradask.errors.diagnostic import Diagnostic
 
 LOCKED = (
-    "Error message: operation error S3: PutObject, https response error StatusCode: 412, RequestID: x, HostID: y, api error "
-    "PreconditionFailed: At least one of the pre-conditions you specified did not hold\nLock Info:\n"
-    "  ID:        bc754eb2-24a9-4e74-ead1-975bed709f14\n  Path:      bucket/clusters/etl/terraform.tfstate\n"
+    "Error message: operation error S3: PutObject, https response error StatusCode: 412, "
+    "RequestID: x, HostID: y, api error "
+    "PreconditionFailed: At least one of the pre-conditions you specified did not hold\nLock "
+    "Info:\n"
+    "  ID:        bc754eb2-24a9-4e74-ead1-975bed709f14\n  Path:      "
+    "bucket/clusters/etl/terraform.tfstate\n"
     "  Operation: OperationTypeApply\n  Who:       {who}\n  Version:   1.11.4\n"
     "  Created:   2026-11-20 05:18:52.01805903 +0000 UTC\n  Info:      \n\n\n"
-    "Terraform acquires a state lock to protect the state from being written\nby multiple users at the same time."
+    "Terraform acquires a state lock to protect the state from being written\nby multiple users "
+    "at the same time."
 )
 REGISTRY = (
-    "Could not retrieve the list of available versions for provider hashicorp/aws: could not connect to registry.terraform.io: failed to "
-    'request discovery document: Get "https://registry.terraform.io/.well-known/terraform.json": dial tcp: lookup registry.terraform.io: '
+    "Could not retrieve the list of available versions for provider hashicorp/aws: could not "
+    "connect to registry.terraform.io: failed to "
+    'request discovery document: Get "https://registry.terraform.io/.well-known/terraform.json": '
+    "dial tcp: lookup registry.terraform.io: "
     "no such host\n\nTo see which modules are currently depending on hashicorp/aws"
 )
 CHECKSUM = (
-    "Error while installing hashicorp/aws v5.100.0: the local package for registry.terraform.io/hashicorp/aws 5.100.0 doesn't match any of "
-    "the checksums previously recorded in the dependency lock file (this might be because the available checksums are for packages "
-    "targeting different platforms); for more information: https://developer.hashicorp.com/terraform"
+    "Error while installing hashicorp/aws v5.100.0: the local package for "
+    "registry.terraform.io/hashicorp/aws 5.100.0 doesn't match any of "
+    "the checksums previously recorded in the dependency lock file (this might be because the "
+    "available checksums are for packages "
+    "targeting different platforms); for more information: "
+    "https://developer.hashicorp.com/terraform"
 )
 OTHER_VERSION = (
-    "Could not retrieve the list of available versions for provider hashicorp/aws: locked provider registry.terraform.io/hashicorp/aws "
-    "5.99.0 does not match configured version constraint 5.100.0; must use terraform init -upgrade to allow selection of new versions"
+    "Could not retrieve the list of available versions for provider hashicorp/aws: locked "
+    "provider registry.terraform.io/hashicorp/aws "
+    "5.99.0 does not match configured version constraint 5.100.0; must use terraform init "
+    "-upgrade to allow selection of new versions"
 )
 NO_BUCKET = (
-    'Failed to get existing workspaces: S3 bucket "terradask-default-123456789012-us-east-1" does not exist.\n\nThe referenced S3 bucket '
+    'Failed to get existing workspaces: S3 bucket "terradask-default-123456789012-us-east-1" does '
+    "not exist.\n\nThe referenced S3 bucket "
     "must have been previously created."
 )
 NO_CREDENTIALS = (
-    "Please see https://registry.terraform.io/providers/hashicorp/aws\nfor more information about providing credentials.\n\nError: failed "
-    "to refresh cached credentials, no EC2 IMDS role found, operation error ec2imds: GetMetadata, access disabled"
+    "Please see https://registry.terraform.io/providers/hashicorp/aws\nfor more information about "
+    "providing credentials.\n\nError: failed "
+    "to refresh cached credentials, no EC2 IMDS role found, operation error ec2imds: GetMetadata, "
+    "access disabled"
 )
 DENIED = (
-    "operation error EC2: CreateVpc, https response error StatusCode: 403, RequestID: x, api error UnauthorizedOperation: You are not "
-    "authorized to perform this operation. User: arn:aws:iam::1:user/a is not authorized to perform: ec2:CreateVpc on resource: x"
+    "operation error EC2: CreateVpc, https response error StatusCode: 403, RequestID: x, api "
+    "error UnauthorizedOperation: You are not "
+    "authorized to perform this operation. User: arn:aws:iam::1:user/a is not authorized to "
+    "perform: ec2:CreateVpc on resource: x"
 )
-DENIED_WITHOUT_NAME = "operation error Auto Scaling: CreateAutoScalingGroup, api error AccessDenied: no"
-EXPIRED = "operation error STS: GetCallerIdentity, api error ExpiredToken: The security token included in the request is expired"
+DENIED_WITHOUT_NAME = (
+    "operation error Auto Scaling: CreateAutoScalingGroup, api error AccessDenied: no"
+)
+EXPIRED = (
+    "operation error STS: GetCallerIdentity, api error ExpiredToken: The security token "
+    "included in the request is expired"
+)
 SKEWED = (
-    "operation error STS: GetCallerIdentity, api error SignatureDoesNotMatch: Signature expired: 20261120T041852Z is now earlier than "
+    "operation error STS: GetCallerIdentity, api error SignatureDoesNotMatch: Signature expired: "
+    "20261120T041852Z is now earlier than "
     "20261120T050352Z (20261120T051852Z - 15 min.)"
 )
-SKEWED_AT_S3 = "operation error S3: PutObject, api error RequestTimeTooSkewed: The difference between the request time and the current"
-INVALID = "operation error STS: GetCallerIdentity, api error InvalidClientTokenId: The security token is invalid."
+SKEWED_AT_S3 = (
+    "operation error S3: PutObject, api error RequestTimeTooSkewed: The difference "
+    "between the request time and the current"
+)
+INVALID = (
+    "operation error STS: GetCallerIdentity, api error InvalidClientTokenId: The security "
+    "token is invalid."
+)
 
 
 @pytest.mark.parametrize(
@@ -77,7 +105,11 @@ INVALID = "operation error STS: GetCallerIdentity, api error InvalidClientTokenI
     [
         ("Error acquiring the state lock", LOCKED.format(who="ana@laptop"), StateLocked),
         ("Saved plan is stale", "The given plan file can no longer be applied", StalePlan),
-        ("Saved plan does not match the given state", "The given plan file can not be applied", StalePlan),
+        (
+            "Saved plan does not match the given state",
+            "The given plan file can not be applied",
+            StalePlan,
+        ),
         ("Failed to query available provider packages", REGISTRY, RegistryUnreachable),
         ("Failed to install provider", CHECKSUM, ProviderChecksumMismatch),
         ("Failed to query available provider packages", OTHER_VERSION, ProviderUnavailable),
@@ -95,7 +127,9 @@ INVALID = "operation error STS: GetCallerIdentity, api error InvalidClientTokenI
 def test_diagnostic_becomes_its_type(summary: str, detail: str, expected: type[Exception]):
     found = Diagnostic("error", summary, detail)
     warning = Diagnostic("warning", "Saved plan is stale, or so")
-    error = error_of(verb="apply", folder="/w/etl", exit_code=1, diagnostics=[warning, found], stderr="")
+    error = error_of(
+        verb="apply", folder="/w/etl", exit_code=1, diagnostics=[warning, found], stderr=""
+    )
     assert type(error) is expected
     assert str(error)
 
@@ -135,7 +169,9 @@ LOCKED_AT = datetime.datetime(2026, 11, 20, 5, 18, 52, tzinfo=datetime.UTC).time
         ("ana@laptop", {"started_at": LOCKED_AT - 2.5}, False),
     ],
 )
-def test_only_the_lock_of_a_command_that_was_killed_here_is_stale(who: str, killed: dict[str, float] | None, stale: bool):
+def test_only_the_lock_of_a_command_that_was_killed_here_is_stale(
+    who: str, killed: dict[str, float] | None, stale: bool
+):
     diagnostics = [Diagnostic("error", "Error acquiring the state lock", LOCKED.format(who=who))]
     error = error_of(verb="plan", folder="/w/etl", exit_code=1, diagnostics=diagnostics, stderr="")
     assert isinstance(error, StateLocked)
@@ -150,8 +186,17 @@ def test_unreachable_registry_names_the_remedy():
 
 
 def test_denied_action_is_named():
-    for detail, action in ((DENIED, "ec2:CreateVpc"), (DENIED_WITHOUT_NAME, "autoscaling:CreateAutoScalingGroup")):
-        error = error_of(verb="apply", folder="/w", exit_code=1, diagnostics=[Diagnostic("error", "x", detail)], stderr="")
+    for detail, action in (
+        (DENIED, "ec2:CreateVpc"),
+        (DENIED_WITHOUT_NAME, "autoscaling:CreateAutoScalingGroup"),
+    ):
+        error = error_of(
+            verb="apply",
+            folder="/w",
+            exit_code=1,
+            diagnostics=[Diagnostic("error", "x", detail)],
+            stderr="",
+        )
         assert isinstance(error, AccessDenied)
         assert error.action == action
         assert isinstance(error.__cause__, TerraformError)
@@ -197,11 +242,27 @@ def test_events_are_read_and_other_lines_are_not():
             "@level": "info",
             "@message": "aws_vpc.main: Creation complete after 12s",
             "type": "apply_complete",
-            "hook": {"resource": {"addr": "aws_vpc.main"}, "action": "create", "elapsed_seconds": 12},
+            "hook": {
+                "resource": {"addr": "aws_vpc.main"},
+                "action": "create",
+                "elapsed_seconds": 12,
+            },
         }
     )
     event = parse_event(line)
     assert event is not None
-    assert (event.type, event.address, event.action, event.elapsed_seconds) == ("apply_complete", "aws_vpc.main", "create", 12)
-    for other in ("", "\x1b[0m\x1b[32m", "{", "[]", '{"no": "type"}', 'Successfully configured the backend "s3"!'):
+    assert (event.type, event.address, event.action, event.elapsed_seconds) == (
+        "apply_complete",
+        "aws_vpc.main",
+        "create",
+        12,
+    )
+    for other in (
+        "",
+        "\x1b[0m\x1b[32m",
+        "{",
+        "[]",
+        '{"no": "type"}',
+        'Successfully configured the backend "s3"!',
+    ):
         assert parse_event(other) is None

@@ -26,7 +26,9 @@ def test_a_killed_command_leaves_no_helper(tmp_path: Path):
         helpers.append(int(line.split()[1]))
         os.kill(started[0], signal.SIGKILL)
 
-    done, _ = follow(write_script(tmp_path, WITH_HELPER), tmp_path, on_line=kill_it, on_started=started.append)
+    done, _ = follow(
+        write_script(tmp_path, WITH_HELPER), tmp_path, on_line=kill_it, on_started=started.append
+    )
     assert done.exit_code == -signal.SIGKILL
     eventually(lambda: ended(helpers[0]))
 
@@ -52,7 +54,10 @@ def test_lines_arrive_while_the_command_runs(tmp_path: Path):
 
 
 def test_much_output_on_both_sides_blocks_nothing(tmp_path: Path):
-    command = write_script(tmp_path, "import sys\nfor i in range(20000):\n  print('x' * 50)\n  print('y' * 50, file=sys.stderr)")
+    command = write_script(
+        tmp_path,
+        "import sys\nfor i in range(20000):\n  print('x' * 50)\n  print('y' * 50, file=sys.stderr)",
+    )
     done, lines = follow(command, tmp_path)
     assert len(lines) == 20000
     assert done.stderr.endswith("y" * 50 + "\n")
@@ -87,7 +92,13 @@ def test_cancel_asks_once_and_waits_for_the_orderly_stop(tmp_path: Path):
         if line == "ready":
             cancelled.set()
 
-    done, _ = follow(write_script(tmp_path, WAITS), tmp_path, on_line=on_line, cancelled=cancelled, on_stopping=lambda: told.append(1))
+    done, _ = follow(
+        write_script(tmp_path, WAITS),
+        tmp_path,
+        on_line=on_line,
+        cancelled=cancelled,
+        on_stopping=lambda: told.append(1),
+    )
     assert lines == ["ready", "stopping", "stopped"]
     assert done.cancelled
     assert done.exit_code == 1
@@ -108,7 +119,9 @@ def test_cancel_waits_for_a_good_moment(tmp_path: Path):
 
 def test_cancel_waits_for_a_good_moment_but_not_for_ever(tmp_path: Path):
     started = time.monotonic()
-    _, lines = _follow_until_ready(tmp_path, threading.Event(), may_stop=lambda: False, patience_seconds=0.5)
+    _, lines = _follow_until_ready(
+        tmp_path, threading.Event(), may_stop=lambda: False, patience_seconds=0.5
+    )
     assert lines == ["ready", "stopping", "stopped"]
     assert time.monotonic() - started > 0.5
 
@@ -121,7 +134,9 @@ def _follow_until_ready(tmp_path: Path, cancelled: threading.Event, **options):
         lines.append(line)
         cancelled.set()
 
-    done, _ = follow(write_script(tmp_path, WAITS), tmp_path, on_line=on_line, cancelled=cancelled, **options)
+    done, _ = follow(
+        write_script(tmp_path, WAITS), tmp_path, on_line=on_line, cancelled=cancelled, **options
+    )
     return done, lines
 
 
@@ -146,8 +161,11 @@ PARENT = """
     child = sys.argv[1:]
     def line(text): print("line", text, flush=True)
     try:
-        process.follow(child, cwd=Path("."), environ=dict(os.environ), on_line=line, cancelled=threading.Event(),
-            on_stopping=lambda: print("asked", flush=True), on_started=lambda pid: print("pid", pid, flush=True), grace_seconds=0.3)
+        process.follow(
+            child, cwd=Path("."), environ=dict(os.environ), on_line=line,
+            cancelled=threading.Event(), on_stopping=lambda: print("asked", flush=True),
+            on_started=lambda pid: print("pid", pid, flush=True), grace_seconds=0.3,
+        )
     except KeyboardInterrupt:
         print("interrupted", flush=True)
 """
@@ -157,7 +175,9 @@ def _parent(tmp_path: Path, child: str) -> subprocess.Popen[str]:
     (tmp_path / "child.py").write_text(textwrap.dedent(child))
     (tmp_path / "parent.py").write_text(textwrap.dedent(PARENT))
     command = [PYTHON, "-u", str(tmp_path / "parent.py"), PYTHON, "-u", str(tmp_path / "child.py")]
-    return subprocess.Popen(command, cwd=tmp_path, stdout=subprocess.PIPE, text=True, start_new_session=True)
+    return subprocess.Popen(
+        command, cwd=tmp_path, stdout=subprocess.PIPE, text=True, start_new_session=True
+    )
 
 
 def _until(process: subprocess.Popen[str], wanted: str) -> str:
@@ -178,7 +198,10 @@ def test_ctrl_c_waits_for_the_orderly_stop(tmp_path: Path):
 
 
 def test_second_ctrl_c_kills_after_the_grace(tmp_path: Path):
-    stubborn = "import signal, time\nsignal.signal(signal.SIGINT, signal.SIG_IGN)\nprint('ready')\ntime.sleep(600)"
+    stubborn = (
+        "import signal, time\nsignal.signal(signal.SIGINT, "
+        "signal.SIG_IGN)\nprint('ready')\ntime.sleep(600)"
+    )
     parent = _parent(tmp_path, stubborn)
     pid = int(_until(parent, "pid").split()[1])
     _until(parent, "ready")
@@ -212,7 +235,9 @@ def test_the_command_finishes_when_its_parent_is_killed(tmp_path: Path):
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_an_interrupt_while_a_command_is_being_started_loses_no_process(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int):
+def test_an_interrupt_while_a_command_is_being_started_loses_no_process(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int
+):
     begin, started = process._start, []
 
     def interrupted(*args, **options):

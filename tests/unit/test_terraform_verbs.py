@@ -1,4 +1,6 @@
-"""What `Terraform` runs for each verb, and what it makes of the answers: with a program that stands for Terraform."""
+"""What `Terraform` runs for each verb, and what it makes of the answers: with a program that stands
+for Terraform.
+"""
 
 from __future__ import annotations
 
@@ -53,7 +55,9 @@ def folder(tmp_path: Path) -> Path:
 
 
 def _terraform(folder: Path, program: Path, **options) -> Terraform:
-    return Terraform(folder, environ={**os.environ, "TERRAFORM_BINARY_NAME": str(program)}, **options)
+    return Terraform(
+        folder, environ={**os.environ, "TERRAFORM_BINARY_NAME": str(program)}, **options
+    )
 
 
 def _calls(program: Path) -> list[str]:
@@ -63,9 +67,14 @@ def _calls(program: Path) -> list[str]:
 
 def _locked_by(who: str, program: Path) -> None:
     created = time.strftime("%Y-%m-%d %H:%M:%S", time.gmtime())
-    detail = f"Lock Info:\n  ID:        one\n  Path:      b/k\n  Who:       {who}\n  Created:   {created}.5 +0000 UTC\n"
+    detail = (
+        f"Lock Info:\n  ID:        one\n  Path:      b/k\n  Who:       {who}\n  Created:   "
+        f"{created}.5 +0000 UTC\n"
+    )
     found = {"severity": "error", "summary": "Error acquiring the state lock", "detail": detail}
-    Path(f"{program}.locked").write_text(json.dumps({"type": "diagnostic", "diagnostic": found}) + "\n")
+    Path(f"{program}.locked").write_text(
+        json.dumps({"type": "diagnostic", "diagnostic": found}) + "\n"
+    )
 
 
 def test_each_verb_runs_one_command(folder: Path, program: Path, tmp_path: Path):
@@ -73,7 +82,11 @@ def test_each_verb_runs_one_command(folder: Path, program: Path, tmp_path: Path)
     terraform = _terraform(folder, program, on_event=events.append, state_lock_seconds=7)
     out = tmp_path / "plans/a.tfplan"
     plan = terraform.plan(out, destroy=True, refresh=False)
-    assert (plan.add, [c.address for c in plan.changes], out.stat().st_mode & 0o777) == (1, ["x.y"], 0o600)
+    assert (plan.add, [c.address for c in plan.changes], out.stat().st_mode & 0o777) == (
+        1,
+        ["x.y"],
+        0o600,
+    )
     assert terraform.apply(plan) == {"add": 1, "change": 0, "remove": 0}
     assert terraform.destroy()["add"] == 1
     assert terraform.output() == {"a": 1}
@@ -99,10 +112,14 @@ def test_init_runs_again_when_what_it_depends_on_or_made_has_changed(folder: Pat
     (folder / ".terraform/terraform.tfstate").unlink()
     assert terraform.init()
     assert terraform.init(again=True)
-    assert [sorted(call.split()) for call in _calls(program)] == [["-json", "-lockfile=readonly", "-reconfigure", "init"]] * 4
+    assert [sorted(call.split()) for call in _calls(program)] == [
+        ["-json", "-lockfile=readonly", "-reconfigure", "init"]
+    ] * 4
 
 
-def test_lock_of_a_command_that_was_killed_here_is_removed_once(folder: Path, program: Path, tmp_path: Path):
+def test_lock_of_a_command_that_was_killed_here_is_removed_once(
+    folder: Path, program: Path, tmp_path: Path
+):
     told: list[str] = []
     terraform = _terraform(folder, program, on_wait=told.append)
     with terraform.lock:
@@ -131,7 +148,9 @@ def test_lock_of_somebody_else_stays(folder: Path, program: Path, tmp_path: Path
         terraform.plan(tmp_path / "a.tfplan")
     # Each at once, then once more for as long as may be waited.
     assert [call.split()[0] for call in _calls(program)] == ["plan"] * 4
-    assert [word for call in _calls(program) for word in call.split() if "lock-timeout" in word][-2:] == [
+    assert [word for call in _calls(program) for word in call.split() if "lock-timeout" in word][
+        -2:
+    ] == [
         "-lock-timeout=0s",
         "-lock-timeout=10s",
     ]
@@ -142,11 +161,15 @@ def test_whoever_waits_for_a_lock_is_told_whose_it_is(folder: Path, program: Pat
     told: list[str] = []
     _locked_by("ana@laptop", program)
     with pytest.raises(StateLocked):
-        _terraform(folder, program, on_wait=told.append, state_lock_seconds=3).plan(tmp_path / "a.tfplan")
+        _terraform(folder, program, on_wait=told.append, state_lock_seconds=3).plan(
+            tmp_path / "a.tfplan"
+        )
     assert len(told) == 1
     assert told[0].startswith("waiting up to 3 s: the state is locked by ana@laptop since ")
     with pytest.raises(StateLocked):
-        _terraform(folder, program, on_wait=told.append, state_lock_seconds=0).plan(tmp_path / "a.tfplan")
+        _terraform(folder, program, on_wait=told.append, state_lock_seconds=0).plan(
+            tmp_path / "a.tfplan"
+        )
     assert len(told) == 1
 
 
@@ -161,14 +184,22 @@ def test_command_that_succeeds_forgets_the_killed_one(folder: Path, program: Pat
 
 
 def test_local_state_is_read_without_a_process(folder: Path, program: Path):
-    (folder / CONFIGURATION).write_text(json.dumps({"terraform": {"backend": {"local": {"path": "../x.tfstate"}}}}))
+    (folder / CONFIGURATION).write_text(
+        json.dumps({"terraform": {"backend": {"local": {"path": "../x.tfstate"}}}})
+    )
     terraform = _terraform(folder, program)
     path = folder.parent / "x.tfstate"
     assert terraform.state() is None
     path.write_text("")
     assert terraform.state() is None
     resources = [
-        {"mode": "managed", "type": "aws_vpc", "name": "a", "module": "module.m", "instances": [{"attributes": {"id": "vpc-1"}}]},
+        {
+            "mode": "managed",
+            "type": "aws_vpc",
+            "name": "a",
+            "module": "module.m",
+            "instances": [{"attributes": {"id": "vpc-1"}}],
+        },
         {"mode": "managed", "type": "aws_vpc", "name": "gone", "instances": []},
         {"mode": "data", "type": "aws_region", "name": "b", "instances": [{}]},
     ]

@@ -9,13 +9,19 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs/security.md").read_text()
-ROWS = [tuple(cell.strip() for cell in line.strip("|").split(" | ")) for line in PAGE.splitlines() if re.match(r"\| \d", line)]
+ROWS = [
+    tuple(cell.strip() for cell in line.strip("|").split(" | "))
+    for line in PAGE.splitlines()
+    if re.match(r"\| \d", line)
+]
 NAMED = re.compile(r"`([\w/]+\.py)::(\w+)`")
 
 
 def test_threats_are_numbered() -> None:
     assert len(ROWS) >= 26
-    assert [row[0].strip("| ") for row in ROWS] == [str(number) for number in range(1, len(ROWS) + 1)]
+    assert [row[0].strip("| ") for row in ROWS] == [
+        str(number) for number in range(1, len(ROWS) + 1)
+    ]
 
 
 @pytest.mark.parametrize("row", ROWS, ids=[row[1] for row in ROWS])
@@ -25,7 +31,11 @@ def test_a_threat_is_held_by_tests_that_exist(row: tuple[str, ...]) -> None:
     assert stands
     named = NAMED.findall(held)
     assert named
-    missing = [f"{path}::{name}" for path, name in named if f"def {name}(" not in (ROOT / "tests" / path).read_text()]
+    missing = [
+        f"{path}::{name}"
+        for path, name in named
+        if f"def {name}(" not in (ROOT / "tests" / path).read_text()
+    ]
     assert missing == []
 
 

@@ -1,4 +1,6 @@
-"""Clients raise typed errors themselves: from calls, paginators, waiters and threads. No AWS is asked."""
+"""Clients raise typed errors themselves: from calls, paginators, waiters and threads. No AWS is
+asked.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +17,13 @@ from botocore.exceptions import ClientError, EndpointConnectionError
 from terradask._aws.session import Aws
 from terradask._aws.transient import is_transient
 from terradask._deployments.deployment import Deployment
-from terradask.errors import AccessDenied, EndpointUnreachable, ExpiredCredentials, InvalidCredentials, TerradaskError
+from terradask.errors import (
+    AccessDenied,
+    EndpointUnreachable,
+    ExpiredCredentials,
+    InvalidCredentials,
+    TerradaskError,
+)
 
 DENIED = "User: x is not authorized to perform: ec2:DescribeInstances on resource"
 
@@ -36,7 +44,9 @@ def aws() -> Aws:
 
 
 def answers(client: Any, *answers: tuple[str, str] | dict[str, Any]) -> Any:
-    """Have a client get these answers in turn, the last of them ever after: an error's code and message, or what AWS says."""
+    """Have a client get these answers in turn, the last of them ever after: an error's code and
+    message, or what AWS says.
+    """
     left = list(answers)
 
     def answer(**_: Any) -> tuple[Any, dict[str, Any]]:
@@ -75,9 +85,15 @@ WAYS = [call, paginate, wait, in_a_thread]
 @pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize(
     ("code", "expected"),
-    [("UnauthorizedOperation", AccessDenied), ("RequestExpired", ExpiredCredentials), ("AuthFailure", InvalidCredentials)],
+    [
+        ("UnauthorizedOperation", AccessDenied),
+        ("RequestExpired", ExpiredCredentials),
+        ("AuthFailure", InvalidCredentials),
+    ],
 )
-def test_refusals_have_types(aws: Aws, way: Callable[[Any], object], code: str, expected: type[TerradaskError]) -> None:
+def test_refusals_have_types(
+    aws: Aws, way: Callable[[Any], object], code: str, expected: type[TerradaskError]
+) -> None:
     with pytest.raises(expected) as caught:
         way(answers(aws.client("ec2"), (code, DENIED)))
     assert isinstance(caught.value.__cause__, ClientError)
@@ -85,7 +101,9 @@ def test_refusals_have_types(aws: Aws, way: Callable[[Any], object], code: str, 
 
 
 @pytest.mark.parametrize("way", WAYS)
-def test_nothing_that_answers_raises_types(aws: Aws, way: Callable[[Any], object], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_nothing_that_answers_raises_types(
+    aws: Aws, way: Callable[[Any], object], monkeypatch: pytest.MonkeyPatch
+) -> None:
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         monkeypatch.setenv("AWS_ENDPOINT_URL", f"http://127.0.0.1:{free.getsockname()[1]}")
@@ -103,7 +121,11 @@ def test_other_errors_stay_boto3s(aws: Aws, way: Callable[[Any], object]) -> Non
 
 def test_a_refusal_on_a_later_page_has_a_type(aws: Aws) -> None:
     pages: Iterator[Any] = iter(
-        answers(aws.client("ec2"), {"Reservations": [], "NextToken": "more"}, ("UnauthorizedOperation", DENIED))
+        answers(
+            aws.client("ec2"),
+            {"Reservations": [], "NextToken": "more"},
+            ("UnauthorizedOperation", DENIED),
+        )
         .get_paginator("describe_instances")
         .paginate()
     )
@@ -113,7 +135,9 @@ def test_a_refusal_on_a_later_page_has_a_type(aws: Aws) -> None:
     assert caught.value.action == "ec2:DescribeInstances"
 
 
-def test_expired_credentials_pass_and_the_next_client_has_new_ones(aws: Aws, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_expired_credentials_pass_and_the_next_client_has_new_ones(
+    aws: Aws, monkeypatch: pytest.MonkeyPatch
+) -> None:
     client = answers(aws.client("sts"), ("ExpiredToken", "no"))
     with pytest.raises(ExpiredCredentials) as caught:
         client.get_caller_identity()
@@ -127,10 +151,17 @@ def test_expired_credentials_pass_and_the_next_client_has_new_ones(aws: Aws, mon
     assert not is_transient(denied.value)
 
 
-@pytest.mark.parametrize("method", [Deployment.start, Deployment.stop, Deployment.status, Deployment.events])
-def test_starting_and_stopping_without_the_right_names_the_action(aws: Aws, method: Callable[..., object]) -> None:
+@pytest.mark.parametrize(
+    "method", [Deployment.start, Deployment.stop, Deployment.status, Deployment.events]
+)
+def test_starting_and_stopping_without_the_right_names_the_action(
+    aws: Aws, method: Callable[..., object]
+) -> None:
     for service in ("s3", "autoscaling"):
-        answers(aws.client(service), ("AccessDenied", "User: x is not authorized to perform: s3:GetObject on resource"))
+        answers(
+            aws.client(service),
+            ("AccessDenied", "User: x is not authorized to perform: s3:GetObject on resource"),
+        )
     with pytest.raises(AccessDenied) as caught:
         method(Deployment(aws, "bucket", "etl"))
     assert caught.value.action == "s3:GetObject"

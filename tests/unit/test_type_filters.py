@@ -42,7 +42,9 @@ def test_without_a_filter_everything_is_shown() -> None:
         ("M6I", set()),
     ],
 )
-def test_patterns_are_for_names_or_without_a_point_for_families(pattern: str, names: set[str]) -> None:
+def test_patterns_are_for_names_or_without_a_point_for_families(
+    pattern: str, names: set[str]
+) -> None:
     assert found(pattern) == names
 
 
@@ -60,7 +62,10 @@ def test_ranges_may_be_open() -> None:
     assert found(cores="*") == set(TYPES)
 
 
-@pytest.mark.parametrize("given", ["16 GiB", "16GiB", "17 GB", 16 << 30, ["15 GiB", "16 GiB"], "15-16 GiB", "15GiB-16GiB"])
+@pytest.mark.parametrize(
+    "given",
+    ["16 GiB", "16GiB", "17 GB", 16 << 30, ["15 GiB", "16 GiB"], "15-16 GiB", "15GiB-16GiB"],
+)
 def test_memory_is_met_within_a_tenth(given: Any) -> None:
     # i3.large has 15.25 GiB.
     assert found(memory=given) == {"m6i.xlarge", "i3.large"}
@@ -84,7 +89,11 @@ def test_processors_disks_and_generations() -> None:
     assert found(arm=False) == set(TYPES) - {"c7g.large"}
     assert {"i3.large", "m1.small"} <= found(local_disk=True)
     assert "m6i.xlarge" in found(local_disk=False)
-    assert found(current_generation=True) == {name for name, one in TYPES.items() if one.current_generation} != set(TYPES)
+    assert (
+        found(current_generation=True)
+        == {name for name, one in TYPES.items() if one.current_generation}
+        != set(TYPES)
+    )
 
 
 @pytest.mark.parametrize(
@@ -109,14 +118,32 @@ def test_what_cannot_be_read_is_refused_by_name(filters: dict[str, Any], says: s
 
 
 def test_types_are_sorted_by_price_and_those_without_come_last() -> None:
-    usd = {"m6i.xlarge": Decimal("0.192"), "c7g.large": Decimal("0.0725"), "t3.medium": Decimal("0.0416")}
+    usd = {
+        "m6i.xlarge": Decimal("0.192"),
+        "c7g.large": Decimal("0.0725"),
+        "t3.medium": Decimal("0.0416"),
+    }
     sheet = PriceSheet("on-demand", {"us-east-1": usd}, "AWS Price List API")
-    listed = price_types((TYPES[name] for name in ("i3.large", "m6i.xlarge", "c7g.large", "t3.medium")), CATALOG, [sheet])
-    assert [(one.name, one.hourly_usd) for one in listed] == [*sorted(usd.items(), key=lambda item: item[1]), ("i3.large", None)]
+    listed = price_types(
+        (TYPES[name] for name in ("i3.large", "m6i.xlarge", "c7g.large", "t3.medium")),
+        CATALOG,
+        [sheet],
+    )
+    assert [(one.name, one.hourly_usd) for one in listed] == [
+        *sorted(usd.items(), key=lambda item: item[1]),
+        ("i3.large", None),
+    ]
 
 
 def test_spot_prices_are_shown_by_zone_and_never_guessed() -> None:
-    sheet = PriceSheet("spot", {"us-east-1b": {"m6i.xlarge": Decimal("0.07")}, "us-east-1a": {"m6i.xlarge": Decimal("0.08")}}, "EC2")
+    sheet = PriceSheet(
+        "spot",
+        {
+            "us-east-1b": {"m6i.xlarge": Decimal("0.07")},
+            "us-east-1a": {"m6i.xlarge": Decimal("0.08")},
+        },
+        "EC2",
+    )
     own, other = price_types([TYPES["m6i.xlarge"], TYPES["t3.medium"]], CATALOG, [sheet])[::-1]
     assert (own.name, list(own.spot_hourly_usd)) == ("m6i.xlarge", ["us-east-1a", "us-east-1b"])
     assert (other.spot_hourly_usd, other.hourly_usd) == ({}, None)
@@ -131,4 +158,8 @@ def test_a_priced_type_is_an_instance_type_with_zones() -> None:
     assert (one.family, one.zones, one.gpus) == ("g6f", ("us-east-1a",), TYPES["g6f.large"].gpus)
     assert hash(one)
     document = json.loads(json.dumps(one.as_dict()))
-    assert (document["memory_gib"], document["hourly_usd"], document["gpus"]["share"]) == (8, None, 0.125)
+    assert (document["memory_gib"], document["hourly_usd"], document["gpus"]["share"]) == (
+        8,
+        None,
+        0.125,
+    )

@@ -1,4 +1,6 @@
-"""User data: valid cloud-config, runnable shell, small, without secrets; boot.sh itself runs, on a machine of stand-ins for AWS."""
+"""User data: valid cloud-config, runnable shell, small, without secrets; boot.sh itself runs, on a
+machine of stand-ins for AWS.
+"""
 
 from __future__ import annotations
 
@@ -66,7 +68,15 @@ def test_the_host_program_reads_the_host_json(files: dict[str, str], tmp_path: P
 def test_it_is_small_the_same_each_time_and_holds_no_secret(text: str) -> None:
     assert len(text.encode()) < USER_DATA_LIMIT_BYTES / 2
     assert text == render_user_data(**VALUES)
-    for forbidden in ("BEGIN", "AKIA", "ASIA", "PRIVATE", "tls-key", "DASK_INTERNAL_INHERIT_CONFIG", "pypi"):
+    for forbidden in (
+        "BEGIN",
+        "AKIA",
+        "ASIA",
+        "PRIVATE",
+        "tls-key",
+        "DASK_INTERNAL_INHERIT_CONFIG",
+        "pypi",
+    ):
         assert forbidden not in text
 
 
@@ -82,10 +92,20 @@ def test_files_arrive_as_they_lie_in_the_templates(files: dict[str, str]) -> Non
 def test_cloud_init_finds_it_valid(text: str, tmp_path: Path) -> None:
     command = tool("cloud-init", "on Debian and Ubuntu: apt-get install cloud-init")
     (tmp_path / "user-data").write_text(text)
-    answer = subprocess.run([command, "schema", "--config-file", tmp_path / "user-data"], capture_output=True, text=True, check=False)
+    answer = subprocess.run(
+        [command, "schema", "--config-file", tmp_path / "user-data"],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
     assert answer.returncode == 0, answer.stdout + answer.stderr
     (tmp_path / "bad").write_text(text.replace("permissions:", "permission:"))
-    answer = subprocess.run([command, "schema", "--config-file", tmp_path / "bad"], capture_output=True, text=True, check=False)
+    answer = subprocess.run(
+        [command, "schema", "--config-file", tmp_path / "bad"],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
     assert answer.returncode != 0, "the check itself checks nothing"
 
 
@@ -94,12 +114,15 @@ def test_systemd_finds_the_unit_valid(files: dict[str, str], tmp_path: Path) -> 
     unit = tmp_path / "terradask-host.service"
     content = files["/etc/systemd/system/terradask-host.service"]
     unit.write_text(content.replace("/opt/terradask/venv/bin/python", sys.executable))
-    answer = subprocess.run([command, "verify", "--man=no", unit], capture_output=True, text=True, check=False)
+    answer = subprocess.run(
+        [command, "verify", "--man=no", unit], capture_output=True, text=True, check=False
+    )
     assert answer.returncode == 0, answer.stderr
     assert str(unit.name) not in answer.stderr, answer.stderr
 
 
-#: Of ten. What is left is what Dask and its tasks need: the network, devices, /proc, writable code, affinity.
+#: Of ten. What is left is what Dask and its tasks need: the network, devices, /proc, writable code,
+#: affinity.
 MOST_EXPOSED = 1.8
 
 
@@ -114,7 +137,9 @@ def exposure(command: str, unit: Path) -> float:
     )
     found = re.search(r"Overall exposure level for \S+: ([\d.]+)", answer.stdout)
     if found is None:
-        pytest.skip(f"systemd-analyze can't judge a unit offline (systemd 250 can): {answer.stderr.strip()}")
+        pytest.skip(
+            f"systemd-analyze can't judge a unit offline (systemd 250 can): {answer.stderr.strip()}"
+        )
     return float(found[1])
 
 
@@ -124,15 +149,38 @@ def test_systemd_finds_the_unit_closed(files: dict[str, str], tmp_path: Path) ->
     content = files["/etc/systemd/system/terradask-host.service"]
     unit.write_text(content)
     assert exposure(command, unit) <= MOST_EXPOSED
-    for weaker in ("NoNewPrivileges=", "CapabilityBoundingSet=", "User=", "SystemCallFilter=", "RestrictNamespaces=", "ProtectSystem="):
-        unit.write_text("".join(line for line in content.splitlines(keepends=True) if not line.startswith(weaker)))
-        assert exposure(command, unit) > MOST_EXPOSED, f"the check doesn't notice that {weaker} is missing"
+    for weaker in (
+        "NoNewPrivileges=",
+        "CapabilityBoundingSet=",
+        "User=",
+        "SystemCallFilter=",
+        "RestrictNamespaces=",
+        "ProtectSystem=",
+    ):
+        unit.write_text(
+            "".join(
+                line for line in content.splitlines(keepends=True) if not line.startswith(weaker)
+            )
+        )
+        assert exposure(command, unit) > MOST_EXPOSED, (
+            f"the check doesn't notice that {weaker} is missing"
+        )
 
 
 def test_the_unit_gives_up_and_powers_off(files: dict[str, str]) -> None:
     lines = set(files["/etc/systemd/system/terradask-host.service"].splitlines())
-    assert {"StartLimitBurst=3", "StartLimitAction=poweroff", "SuccessAction=poweroff", "Restart=on-failure"} <= lines
-    assert {"User=terradask", "NoNewPrivileges=yes", "ProtectSystem=strict", "PrivateTmp=yes"} <= lines
+    assert {
+        "StartLimitBurst=3",
+        "StartLimitAction=poweroff",
+        "SuccessAction=poweroff",
+        "Restart=on-failure",
+    } <= lines
+    assert {
+        "User=terradask",
+        "NoNewPrivileges=yes",
+        "ProtectSystem=strict",
+        "PrivateTmp=yes",
+    } <= lines
     assert {"KillMode=mixed", "OOMPolicy=continue", "RuntimeDirectoryMode=0700"} <= lines
 
 

@@ -1,4 +1,6 @@
-"""Waiting for workers: reports are read in turns, which neither hold up who has joined nor keep from telling who failed."""
+"""Waiting for workers: reports are read in turns, which neither hold up who has joined nor keep
+from telling who failed.
+"""
 
 from __future__ import annotations
 
@@ -32,8 +34,21 @@ class Objects:
 
     def read_all(self, names: list[str]) -> list[dict[str, Any] | None]:
         self.reads += len(names)
-        fields = {"role": "worker", "group": "workers", "reason": "no disk", "at": "2026-11-20T05:15:00Z", "run_id": "r1"}
-        return [{"instance_id": name.removeprefix("hosts/").removesuffix(".json"), "state": self.state, **fields} for name in names]
+        fields = {
+            "role": "worker",
+            "group": "workers",
+            "reason": "no disk",
+            "at": "2026-11-20T05:15:00Z",
+            "run_id": "r1",
+        }
+        return [
+            {
+                "instance_id": name.removeprefix("hosts/").removesuffix(".json"),
+                "state": self.state,
+                **fields,
+            }
+            for name in names
+        ]
 
 
 async def call(function: Any, *args: Any) -> Any:
@@ -48,11 +63,15 @@ class LateWorkers(JoinedWorkers):
 
 
 def waiter_for(objects: Objects, limiter: RateLimiter) -> tuple[WorkerWaiter, LateWorkers]:
-    deployment: Any = SimpleNamespace(name="etl", descriptor=SimpleNamespace(workers_per_host=1), objects=objects, limiter=limiter)
+    deployment: Any = SimpleNamespace(
+        name="etl", descriptor=SimpleNamespace(workers_per_host=1), objects=objects, limiter=limiter
+    )
     pool: Any = SimpleNamespace(plan=frozenset(), shortfall=None)
     joined, health = LateWorkers(), Health("etl", on_lost=lambda: None)
     health.status = Status.running
-    return WorkerWaiter(deployment, "r1", pool, joined=joined, health=health, call=call, report_seconds=0.01), joined
+    return WorkerWaiter(
+        deployment, "r1", pool, joined=joined, health=health, call=call, report_seconds=0.01
+    ), joined
 
 
 def waited(waiter: WorkerWaiter, n: int, timeout: float | None = None) -> None:

@@ -1,4 +1,6 @@
-"""Groups of workers of a deployed cluster: what its descriptor tells, what starts, what has to fit."""
+"""Groups of workers of a deployed cluster: what its descriptor tells, what starts, what
+has to fit.
+"""
 
 from __future__ import annotations
 
@@ -20,23 +22,42 @@ from .group_facts import GPU, deployment, descriptor
 
 def test_the_descriptor_tells_groups_of_workers_apart() -> None:
     found = descriptor(gpu=GPU | {"spot_policy": "spot_with_fallback"}, big={})
-    assert found.worker_groups == {"workers": ("workers",), "big": ("big",), "gpu": ("gpu-spot", "gpu")}
-    assert (found.max_workers, found.most_workers("gpu"), found.workers_at_start("gpu"), found.workers_at_start("workers")) == (33, 5, 2, 1)
+    assert found.worker_groups == {
+        "workers": ("workers",),
+        "big": ("big",),
+        "gpu": ("gpu-spot", "gpu"),
+    }
+    assert (
+        found.max_workers,
+        found.most_workers("gpu"),
+        found.workers_at_start("gpu"),
+        found.workers_at_start("workers"),
+    ) == (33, 5, 2, 1)
     assert str(found.pools["gpu-spot"]) == "g4dn.xlarge (spot, us-east-1a)"
-    assert (found.pools["gpu"].settings, found.pools["workers"].settings) == ("worker_groups.gpu.", "worker_")
+    assert (found.pools["gpu"].settings, found.pools["workers"].settings) == (
+        "worker_groups.gpu.",
+        "worker_",
+    )
 
 
 def test_groups_start_with_what_is_asked_else_as_the_settings_say() -> None:
     found = descriptor(gpu=GPU, big={})
     assert numbers_at_start(found, None, {}) == {"workers": 1, "big": 0, "gpu": 2}
     assert numbers_at_start(found, 0, {"gpu": 5}) == {"workers": 0, "big": 0, "gpu": 5}
-    assert numbers_at_start(replace(found, settings={**found.settings, "n_workers": None}), None, {})["workers"] == 4
+    assert (
+        numbers_at_start(replace(found, settings={**found.settings, "n_workers": None}), None, {})[
+            "workers"
+        ]
+        == 4
+    )
     with pytest.raises(InvalidInput, match="no group of workers 'tpu'"):
         numbers_at_start(found, None, {"tpu": 1})
 
 
 def test_the_role_of_an_isolated_cluster_can_name_all_groups() -> None:
-    keys = [f"{'g' * 15}{number}{market}" for number in range(MOST_GROUPS) for market in ("", "-spot")]
+    keys = [
+        f"{'g' * 15}{number}{market}" for number in range(MOST_GROUPS) for market in ("", "-spot")
+    ]
     where = PolicyScope(
         partition="aws-us-gov",
         region="us-gov-west-1",
@@ -77,7 +98,9 @@ def test_numbers_that_a_group_can_not_have_are_refused(n: Any, group: str, told:
         ({"tpu": {}}, False),
     ],
 )
-def test_only_what_is_said_of_a_deployed_group_has_to_be_so(table: dict[str, Any], fits: bool) -> None:
+def test_only_what_is_said_of_a_deployed_group_has_to_be_so(
+    table: dict[str, Any], fits: bool
+) -> None:
     given = {"worker_groups": table}
     asked = ClusterSettings.model_validate(given).model_dump(mode="json")
     both = structure_given(asked, given), structure_given(descriptor().settings, given)

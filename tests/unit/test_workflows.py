@@ -1,4 +1,6 @@
-"""The example pipelines: valid, with no more rights than they use, and with no way for a stranger's text into a shell."""
+"""The example pipelines: valid, with no more rights than they use, and with no way for a stranger's
+text into a shell.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +22,14 @@ PERMISSIONS = {
         "plan": {"contents": "read", "id-token": "write"},
         "comment": {"contents": "read", "pull-requests": "write", "security-events": "write"},
     },
-    "apply": {"apply": {"actions": "read", "contents": "read", "id-token": "write", "pull-requests": "read"}},
+    "apply": {
+        "apply": {
+            "actions": "read",
+            "contents": "read",
+            "id-token": "write",
+            "pull-requests": "read",
+        }
+    },
     "drift": {"drift": {"contents": "read", "id-token": "write"}},
 }
 
@@ -31,13 +40,19 @@ STEP_KEYS = {"id", "if", "uses", "with", "run", "env"}
 SHA = re.compile(r"^((?:actions|aws-actions)/[a-z-]+)@([0-9a-f]{40})$")
 #: Expressions that hold nothing a contributor chose.
 EXPRESSIONS = re.compile(
-    r"\$\{\{ (?:(?:vars|secrets)\.\w+|github\.(?:token|ref|event\.pull_request\.number)|steps\.reviewed\.outputs\.run-id) \}\}"
+    r"\$\{\{ "
+    r"(?:(?:vars|secrets)\.\w+|github\.(?:token|ref|event\.pull_request\.number)"
+    r"|steps\.reviewed\.outputs\.run-id) "
+    r"\}\}"
 )
 
 
 def _load(path: Path) -> dict[str, Any]:
     # YAML 1.1 reads the key `on` as true.
-    return {("on" if key is True else key): value for key, value in yaml.safe_load(path.read_text()).items()}
+    return {
+        ("on" if key is True else key): value
+        for key, value in yaml.safe_load(path.read_text()).items()
+    }
 
 
 def _steps(workflow: dict[str, Any]) -> list[dict[str, Any]]:
@@ -72,11 +87,17 @@ def test_a_workflow_has_known_keys_alone(path: Path) -> None:
 def test_a_token_may_do_what_its_job_does(path: Path) -> None:
     workflow = _load(path)
     assert workflow["permissions"] == {}
-    assert {name: job["permissions"] for name, job in workflow["jobs"].items()} == PERMISSIONS[path.stem]
+    assert {name: job["permissions"] for name, job in workflow["jobs"].items()} == PERMISSIONS[
+        path.stem
+    ]
     for job in workflow["jobs"].values():
-        # Whoever takes a role does so in an environment, which the role's trust names; and writes nothing to the code host.
+        # Whoever takes a role does so in an environment, which the role's trust names; and writes
+        # nothing to the code host.
         assert ("id-token" in job["permissions"]) == ("environment" in job)
-        assert not ("id-token" in job["permissions"] and {"pull-requests", "security-events"} & _written(job))
+        assert not (
+            "id-token" in job["permissions"]
+            and {"pull-requests", "security-events"} & _written(job)
+        )
     for step in _steps(workflow):
         if step.get("uses", "").startswith("actions/checkout@"):
             assert step["with"]["persist-credentials"] is False
@@ -95,7 +116,9 @@ def test_actions_are_pinned_by_commit_with_their_version(path: Path) -> None:
         assert SHA.match(action), action
         assert re.fullmatch(r" # v\d+\.\d+\.\d+", comment), action
     versions = {
-        action: comment for each in WORKFLOWS for action, comment in re.findall(r"uses: (\S+)(.*)$", each.read_text(), re.MULTILINE)
+        action: comment
+        for each in WORKFLOWS
+        for action, comment in re.findall(r"uses: (\S+)(.*)$", each.read_text(), re.MULTILINE)
     }
     assert len({action.partition("@")[0] for action in versions}) == len(versions)
 
@@ -108,29 +131,60 @@ def test_nothing_that_a_stranger_wrote_reaches_a_shell(path: Path) -> None:
         assert "${{" not in step.get("run", "")
         for value in [*step.get("env", {}).values(), *map(str, step.get("with", {}).values())]:
             assert "${{" not in EXPRESSIONS.sub("", str(value)), value
-    for program in re.findall(r"ci/[\w.]+", "\n".join(step.get("run", "") for step in _steps(workflow))):
+    for program in re.findall(
+        r"ci/[\w.]+", "\n".join(step.get("run", "") for step in _steps(workflow))
+    ):
         assert (GITHUB / program).is_file()
 
 
 def test_a_fork_gets_no_role_and_a_merge_applies_once() -> None:
     plan, apply = _load(WORKFLOWS[2]), _load(WORKFLOWS[0])
-    assert plan["jobs"]["plan"]["if"] == "github.event.pull_request.head.repo.full_name == github.repository"
+    assert (
+        plan["jobs"]["plan"]["if"]
+        == "github.event.pull_request.head.repo.full_name == github.repository"
+    )
     assert apply["on"] == {"push": {"branches": ["main"]}}
     assert apply["concurrency"] == {"group": "apply", "cancel-in-progress": False}
 
 
 def test_plans_are_kept_encrypted_and_not_for_long() -> None:
-    uploads = [step["with"] for step in _steps(_load(WORKFLOWS[2])) if step.get("uses", "").startswith("actions/upload-artifact@")]
-    assert {upload["path"]: upload["retention-days"] for upload in uploads} == {"report/": 7, "plan.sealed": 1}
+    uploads = [
+        step["with"]
+        for step in _steps(_load(WORKFLOWS[2]))
+        if step.get("uses", "").startswith("actions/upload-artifact@")
+    ]
+    assert {upload["path"]: upload["retention-days"] for upload in uploads} == {
+        "report/": 7,
+        "plan.sealed": 1,
+    }
     artifacts = _load(GITLAB / ".gitlab-ci.yml")["plan"]["artifacts"]
-    assert (artifacts["paths"], artifacts["expire_in"], artifacts["access"]) == (["report/", "plan.sealed"], "1 day", "developer")
+    assert (artifacts["paths"], artifacts["expire_in"], artifacts["access"]) == (
+        ["report/", "plan.sealed"],
+        "1 day",
+        "developer",
+    )
 
 
 def test_the_gitlab_pipeline_has_known_keys_and_each_job_its_rule() -> None:
     pipeline = _load(GITLAB / ".gitlab-ci.yml")
-    jobs = {name: job for name, job in pipeline.items() if name not in ("stages", "default") and not name.startswith(".")}
+    jobs = {
+        name: job
+        for name, job in pipeline.items()
+        if name not in ("stages", "default") and not name.startswith(".")
+    }
     assert list(jobs) == pipeline["stages"] == ["plan", "comment", "apply", "drift"]
-    allowed = {"extends", "stage", "timeout", "rules", "variables", "script", "artifacts", "needs", "environment", "resource_group"}
+    allowed = {
+        "extends",
+        "stage",
+        "timeout",
+        "rules",
+        "variables",
+        "script",
+        "artifacts",
+        "needs",
+        "environment",
+        "resource_group",
+    }
     sources = {}
     for name, job in jobs.items():
         assert set(job) <= allowed
@@ -142,7 +196,12 @@ def test_the_gitlab_pipeline_has_known_keys_and_each_job_its_rule() -> None:
             assert "$" not in line
             for program in re.findall(r"ci/[\w.]+", line):
                 assert (GITLAB / program).is_file()
-    assert sources == {"plan": ["merge_request_event"], "comment": ["merge_request_event"], "apply": ["push"], "drift": ["schedule"]}
+    assert sources == {
+        "plan": ["merge_request_event"],
+        "comment": ["merge_request_event"],
+        "apply": ["push"],
+        "drift": ["schedule"],
+    }
     # Whoever may comment holds no role, and the other way round.
     assert [name for name, job in jobs.items() if "extends" not in job] == ["comment"]
 

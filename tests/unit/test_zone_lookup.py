@@ -19,8 +19,13 @@ from terradask.errors import AccessDenied
 from .zone_facts import NOW, A, B
 
 
-def _activity(group: str = "terradask-default-etl-workers", zone: str = A, **other: Any) -> dict[str, Any]:
-    text = "We currently do not have sufficient m6i.xlarge capacity in the Availability Zone you requested (us-east-1a)."
+def _activity(
+    group: str = "terradask-default-etl-workers", zone: str = A, **other: Any
+) -> dict[str, Any]:
+    text = (
+        "We currently do not have sufficient m6i.xlarge capacity in the Availability Zone you "
+        "requested (us-east-1a)."
+    )
     return {
         "AutoScalingGroupName": group,
         "StatusCode": "Failed",
@@ -45,7 +50,9 @@ def test_failures_are_read_from_the_activities_of_the_workspaces_groups() -> Non
         _activity(Details="[]"),
     ]
     found = list(read_failures(activities, "default", NOW - FAILURES_COUNT_FOR))
-    assert [(one.zone, one.market, one.problem.code, one.problem.instance_type) for one in found] == [
+    assert [
+        (one.zone, one.market, one.problem.code, one.problem.instance_type) for one in found
+    ] == [
         (A, "on-demand", "InsufficientInstanceCapacity", "m6i.xlarge"),
         (B, "spot", "InsufficientInstanceCapacity", "m6i.xlarge"),
     ]
@@ -61,7 +68,9 @@ class _Autoscaling:
     def describe_scaling_activities(self, **asked: Any) -> dict[str, Any]:
         self.asked.append(asked)
         if self.refuses:
-            raise ClientError({"Error": {"Code": "AccessDenied", "Message": "no"}}, "DescribeScalingActivities")
+            raise ClientError(
+                {"Error": {"Code": "AccessDenied", "Message": "no"}}, "DescribeScalingActivities"
+            )
         return {"Activities": [_activity(StartTime=datetime.now(UTC))], "NextToken": "more"}
 
 
@@ -79,12 +88,17 @@ def test_two_pages_are_read_and_prices_of_what_is_on_spot(monkeypatch: pytest.Mo
         return {A: {"m5.large": Reading(Decimal("0.03")), "m6i.large": Reading(problem="none")}}
 
     monkeypatch.setattr(zone_lookup, "fetch_region_spot_prices", spot)
-    found = read_zone_evidence(_aws(monkeypatch, client), "default", ["m6i.large", "m5.large", "m5.large"])
+    found = read_zone_evidence(
+        _aws(monkeypatch, client), "default", ["m6i.large", "m5.large", "m5.large"]
+    )
     assert ([one.zone for one in found.failures], found.notes) == ([A, A], ())
     assert found.spot_usd == {A: {"m5.large": Decimal("0.03")}}
     assert asked == [["m5.large", "m6i.large"]]
     assert [call.get("NextToken") for call in client.asked] == [None, "more"]
-    assert all(call["IncludeDeletedGroups"] and call["Filters"][0]["Name"] == "StartTimeLowerBound" for call in client.asked)
+    assert all(
+        call["IncludeDeletedGroups"] and call["Filters"][0]["Name"] == "StartTimeLowerBound"
+        for call in client.asked
+    )
     read_zone_evidence(_aws(monkeypatch, client), "default", [])
     assert len(asked) == 1
 
@@ -94,7 +108,9 @@ def test_what_the_caller_may_not_see_is_left_out_and_said(monkeypatch: pytest.Mo
         raise AccessDenied("ec2:DescribeSpotPriceHistory", "no")
 
     monkeypatch.setattr(zone_lookup, "fetch_region_spot_prices", refused)
-    found = read_zone_evidence(_aws(monkeypatch, _Autoscaling(refuses=True)), "default", ["m5.large"])
+    found = read_zone_evidence(
+        _aws(monkeypatch, _Autoscaling(refuses=True)), "default", ["m5.large"]
+    )
     assert (found.failures, found.spot_usd) == ((), {})
     assert [note.partition(":")[0] for note in found.notes] == [
         "recent failed launches aren't considered",

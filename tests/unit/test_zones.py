@@ -36,13 +36,25 @@ def known(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
 
     monkeypatch.setattr(resolve_hardware, "read_zone_evidence", look)
     monkeypatch.setattr(resolve_hardware, "priced_catalog", lambda _aws: (catalog(), prices()))
-    monkeypatch.setattr(resolve_hardware, "named_catalog", lambda _aws, _named, _default, zones: _of_zones(zones))
+    monkeypatch.setattr(
+        resolve_hardware, "named_catalog", lambda _aws, _named, _default, zones: _of_zones(zones)
+    )
     return found
 
 
-def _resolve(lock: ClusterLock | None = None, *, zones: tuple[str, ...] = ZONES, refresh: bool = False, **settings: Any) -> ClusterLock:
-    place = Place("123456789012", "aws", frozenset(zones), frozenset({"x86_64"}), workspace="default")
-    return resolve_cluster(ClusterSettings.model_validate(settings), place, Aws("us-east-1"), lock, refresh=refresh)
+def _resolve(
+    lock: ClusterLock | None = None,
+    *,
+    zones: tuple[str, ...] = ZONES,
+    refresh: bool = False,
+    **settings: Any,
+) -> ClusterLock:
+    place = Place(
+        "123456789012", "aws", frozenset(zones), frozenset({"x86_64"}), workspace="default"
+    )
+    return resolve_cluster(
+        ClusterSettings.model_validate(settings), place, Aws("us-east-1"), lock, refresh=refresh
+    )
 
 
 def test_another_zone_is_taken_by_a_new_plan_alone(known: dict[str, Any]) -> None:
@@ -80,10 +92,15 @@ def test_the_first_zone_where_none_shall_be_chosen(known: dict[str, Any]) -> Non
     assert still_holds(lock, ClusterSettings(use_best_zone=False), later)
     chosen = _resolve(zone_name=C)
     assert _resolve(chosen, use_best_zone=False).zone == A
-    assert _resolve(use_best_zone=False, zone_name=C).reasons["zone"] == "us-east-1c: named by cluster.zone_name"
+    assert (
+        _resolve(use_best_zone=False, zone_name=C).reasons["zone"]
+        == "us-east-1c: named by cluster.zone_name"
+    )
 
 
-def test_workers_in_all_zones_that_offer_their_types_and_the_scheduler_in_one(known: dict[str, Any]) -> None:
+def test_workers_in_all_zones_that_offer_their_types_and_the_scheduler_in_one(
+    known: dict[str, Any],
+) -> None:
     old = "us-east-1e"
     known["evidence"] = ZoneEvidence((failed_in(A),))
     groups = {"old": {"vm_types": ["m3.xlarge"]}}
@@ -93,9 +110,14 @@ def test_workers_in_all_zones_that_offer_their_types_and_the_scheduler_in_one(kn
     assert lock.worker_zones == {"workers": list(ZONES), "old": having}
     assert old in having
     assert _resolve(lock, zones=(*ZONES, old), allow_cross_zone=True, worker_groups=groups) is lock
-    assert _resolve(lock, zones=(*ZONES, old), worker_groups=groups, worker_cpu=4).worker_zones == {}
+    assert (
+        _resolve(lock, zones=(*ZONES, old), worker_groups=groups, worker_cpu=4).worker_zones == {}
+    )
     # A zone that is gone from the network can't be planned in.
-    assert _resolve(lock, zones=ZONES, allow_cross_zone=True, worker_groups=groups).worker_zones["old"] == having[:-1]
+    assert (
+        _resolve(lock, zones=ZONES, allow_cross_zone=True, worker_groups=groups).worker_zones["old"]
+        == having[:-1]
+    )
     named = _resolve(zones=(*ZONES, old), allow_cross_zone=True, zone_name=C)
     assert (named.zone, named.worker_zones["workers"]) == (C, list(ZONES))
 
@@ -103,13 +125,21 @@ def test_workers_in_all_zones_that_offer_their_types_and_the_scheduler_in_one(kn
 def test_progress_tells_the_zone_and_what_was_left_out(known: dict[str, Any]) -> None:
     known["evidence"] = ZoneEvidence(notes=("spot prices aren't considered: no",))
     told: list[object] = []
-    place = Place("123456789012", "aws", frozenset(ZONES), frozenset({"x86_64"}), workspace="default")
+    place = Place(
+        "123456789012", "aws", frozenset(ZONES), frozenset({"x86_64"}), workspace="default"
+    )
     resolve_cluster(ClusterSettings(), place, Aws("us-east-1"), progress=told.append)
     texts = [one.text for one in told if isinstance(one, Message)]
-    assert texts == ["spot prices aren't considered: no", "zone: us-east-1a: as good as us-east-1b, and before it by name"]
+    assert texts == [
+        "spot prices aren't considered: no",
+        "zone: us-east-1a: as good as us-east-1b, and before it by name",
+    ]
 
 
-@pytest.mark.parametrize(("is_given", "says"), [(False, "add it to network.zones"), (True, 'add a table [network.subnets."us-east-1f"]')])
+@pytest.mark.parametrize(
+    ("is_given", "says"),
+    [(False, "add it to network.zones"), (True, 'add a table [network.subnets."us-east-1f"]')],
+)
 def test_a_zone_without_a_subnet_says_how_it_gets_one(is_given: bool, says: str) -> None:
     place = Place("123456789012", "aws", frozenset(ZONES), frozenset({"x86_64"}), given=is_given)
     with pytest.raises(UnknownZone) as caught:

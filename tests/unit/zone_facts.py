@@ -20,7 +20,11 @@ A, B, C = ZONES = ("us-east-1a", "us-east-1b", "us-east-1c")
 
 #: Named types are usable where all of them are.
 TYPES = ("m6i.xlarge", "m5.xlarge", "m6a.xlarge")
-ON_DEMAND, SPOT, BOTH = frozenset({"on-demand"}), frozenset({"spot"}), frozenset({"spot", "on-demand"})
+ON_DEMAND, SPOT, BOTH = (
+    frozenset({"on-demand"}),
+    frozenset({"spot"}),
+    frozenset({"spot", "on-demand"}),
+)
 NOW = datetime(2026, 11, 20, 12, tzinfo=UTC)
 NO_CAPACITY = LaunchProblem("InsufficientInstanceCapacity", "none", "m6i.xlarge")
 NO_SPOT = LaunchProblem("UnfulfillableCapacity", "none")
@@ -29,7 +33,11 @@ NO_ADDRESS = LaunchProblem("InsufficientFreeAddressesInSubnet", "none free")
 
 
 def choice_of(*names: str) -> Choice:
-    return choose(HardwareRequest.of(cpu=4, memory="16 GiB"), catalog(), prices()) if not names else in_order(names)
+    return (
+        choose(HardwareRequest.of(cpu=4, memory="16 GiB"), catalog(), prices())
+        if not names
+        else in_order(names)
+    )
 
 
 def in_order(names: tuple[str, ...]) -> Choice:
@@ -39,15 +47,21 @@ def in_order(names: tuple[str, ...]) -> Choice:
 
 
 def offering(**offered: tuple[str, ...]) -> Any:
-    return replace(catalog(), zones={f"us-east-1{zone}": frozenset(names) for zone, names in offered.items()})
+    return replace(
+        catalog(), zones={f"us-east-1{zone}": frozenset(names) for zone, names in offered.items()}
+    )
 
 
-def failed_in(zone: str, problem: LaunchProblem = NO_CAPACITY, market: Any = "on-demand") -> ZoneFailure:
+def failed_in(
+    zone: str, problem: LaunchProblem = NO_CAPACITY, market: Any = "on-demand"
+) -> ZoneFailure:
     return ZoneFailure(zone, market, problem)
 
 
 def usd_of(**each: str) -> dict[str, dict[str, Decimal]]:
-    return {f"us-east-1{zone}": {name: Decimal(usd) for name in TYPES} for zone, usd in each.items()}
+    return {
+        f"us-east-1{zone}": {name: Decimal(usd) for name in TYPES} for zone, usd in each.items()
+    }
 
 
 def order_of(offers: list[ZoneOffer]) -> str:

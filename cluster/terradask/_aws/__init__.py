@@ -1,1 +1,3 @@
-"""The caller's AWS: sessions whose errors are typed, groups, credentials, rate limits, launch problems, Session Manager."""
+"""The caller's AWS: sessions whose errors are typed, groups, credentials, rate limits, launch
+problems, Session Manager.
+"""

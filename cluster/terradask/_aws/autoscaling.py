@@ -1,4 +1,6 @@
-"""The Auto Scaling groups of one cluster: the edge to AWS; what to do with them is decided in `_scaling`."""
+"""The Auto Scaling groups of one cluster: the edge to AWS; what to do with them is decided in
+`_scaling`.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +20,8 @@ if TYPE_CHECKING:
 
     from terradask._aws.session import Aws
 
-#: How far ahead a start sets the watchdog schedule; the scheduler's host moves it on every ten minutes.
+#: How far ahead a start sets the watchdog schedule; the scheduler's host moves it on every ten
+#: minutes.
 WATCHDOG_MINUTES = 30
 
 #: How long AWS may take to come after a smaller number before its survivors are left to its choice.
@@ -38,9 +41,10 @@ class Groups:
     -----
     Numbers that are sent are absolute, so that repeating a call changes nothing.
 
-    Permissions needed: ``autoscaling:DescribeAutoScalingGroups``, ``SetDesiredCapacity``, ``SetInstanceProtection``,
-    ``TerminateInstanceInAutoScalingGroup``, ``CreateOrUpdateTags``, ``PutScheduledUpdateGroupAction``, ``BatchDeleteScheduledAction``;
-    ``DescribeScalingActivities`` while instances are missing.
+    Permissions needed: ``autoscaling:DescribeAutoScalingGroups``, ``SetDesiredCapacity``,
+    ``SetInstanceProtection``, ``TerminateInstanceInAutoScalingGroup``, ``CreateOrUpdateTags``,
+    ``PutScheduledUpdateGroupAction``, ``BatchDeleteScheduledAction``; ``DescribeScalingActivities``
+    while instances are missing.
     """
 
     def __init__(self, aws: Aws, autoscaling_groups: Mapping[str, str]) -> None:
@@ -66,8 +70,13 @@ class Groups:
     def describe(self) -> dict[str, Group]:
         """Read all groups in one call; those that don't exist are left out."""
         by_autoscaling_group = {v: k for k, v in self._names.items()}
-        response = self._client.describe_auto_scaling_groups(AutoScalingGroupNames=list(by_autoscaling_group))
-        named = [(by_autoscaling_group[found["AutoScalingGroupName"]], found) for found in response["AutoScalingGroups"]]
+        response = self._client.describe_auto_scaling_groups(
+            AutoScalingGroupNames=list(by_autoscaling_group)
+        )
+        named = [
+            (by_autoscaling_group[found["AutoScalingGroupName"]], found)
+            for found in response["AutoScalingGroups"]
+        ]
         return {name: _as_group(name, found) for name, found in named}
 
     def failures(self, group: str) -> list[tuple[datetime.datetime, LaunchProblem]]:
@@ -77,7 +86,9 @@ class Groups:
         -----
         Permission needed: ``autoscaling:DescribeScalingActivities``.
         """
-        response = self._client.describe_scaling_activities(AutoScalingGroupName=self._names[group], MaxRecords=_ACTIVITIES)
+        response = self._client.describe_scaling_activities(
+            AutoScalingGroupName=self._names[group], MaxRecords=_ACTIVITIES
+        )
         return [
             (activity["StartTime"], read_problem(activity["StatusMessage"]))
             for activity in response["Activities"]
@@ -85,14 +96,17 @@ class Groups:
         ]
 
     def activities(self, group: str, since: datetime.datetime) -> list[dict[str, Any]]:
-        """Return what a group has done since a time, the newest first, as AWS tells it; a call for each hundred.
+        """Return what a group has done since a time, the newest first, as AWS tells it; a call for
+        each hundred.
 
         Notes
         -----
         Permission needed: ``autoscaling:DescribeScalingActivities``.
         """
         found: list[dict[str, Any]] = []
-        pages = self._client.get_paginator("describe_scaling_activities").paginate(AutoScalingGroupName=self._names[group])
+        pages = self._client.get_paginator("describe_scaling_activities").paginate(
+            AutoScalingGroupName=self._names[group]
+        )
         for page in pages:
             found += (activity for activity in page["Activities"] if activity["StartTime"] >= since)
             if page["Activities"] and page["Activities"][-1]["StartTime"] < since:
@@ -101,7 +115,9 @@ class Groups:
 
     def set_desired(self, group: str, n: int) -> None:
         """Ask for `n` instances. Returns when AWS has taken the number, not when they are there."""
-        self._client.set_desired_capacity(AutoScalingGroupName=self._names[group], DesiredCapacity=n, HonorCooldown=False)
+        self._client.set_desired_capacity(
+            AutoScalingGroupName=self._names[group], DesiredCapacity=n, HonorCooldown=False
+        )
 
     def remove(self, group: str, how: Removal, pause: Callable[[], None]) -> None:
         """Remove exactly those instances that `how` names."""
@@ -117,9 +133,11 @@ class Groups:
             self._terminate(instance_id)
 
     def _await_lowered(self, group: str, how: ProtectAndLower, pause: Callable[[], None]) -> None:
-        """Return when AWS has chosen what it ends, or another client has set the number, or after a minute.
+        """Return when AWS has chosen what it ends, or another client has set the number, or after a
+        minute.
 
-        AWS takes a smaller number at once and chooses later; from whom, nothing says but the protection at that moment.
+        AWS takes a smaller number at once and chooses later; from whom, nothing says but the
+        protection at that moment.
         """
         started = time.monotonic()
         while (waited := time.monotonic() - started) < LOWERED_SECONDS:
@@ -131,14 +149,19 @@ class Groups:
             pause()
 
     def zero(self, state: Mapping[str, Group] | None = None) -> None:
-        """Ask for no instance in any group, after taking back protection that an interrupted removal left."""
+        """Ask for no instance in any group, after taking back protection that an interrupted
+        removal left.
+        """
         for name, group in (state if state is not None else self.describe()).items():
-            self._protect(name, [m.instance_id for m in group.members if m.protected], protected=False)
+            self._protect(
+                name, [m.instance_id for m in group.members if m.protected], protected=False
+            )
             if group.desired or group.members:
                 self.set_desired(name, 0)
 
     def set_watchdog(self, minutes: float = WATCHDOG_MINUTES) -> None:
-        """Set the watchdog schedule: each group goes to zero in so many minutes, unless the scheduler's host moves that on.
+        """Set the watchdog schedule: each group goes to zero in so many minutes, unless the
+        scheduler's host moves that on.
 
         It also ends a cluster whose scheduler never came up, with no process of ours alive.
         """
@@ -155,7 +178,8 @@ class Groups:
         """Take the watchdog schedule away, so that it can't hit a later run."""
         for autoscaling_group in self._names.values():
             self._client.batch_delete_scheduled_action(
-                AutoScalingGroupName=autoscaling_group, ScheduledActionNames=[_watchdog_action(autoscaling_group)]
+                AutoScalingGroupName=autoscaling_group,
+                ScheduledActionNames=[_watchdog_action(autoscaling_group)],
             )
 
     def tag(self, tags: Mapping[str, str]) -> None:
@@ -189,7 +213,9 @@ class Groups:
 
         try:
             self._client.set_instance_protection(
-                AutoScalingGroupName=self._names[group], InstanceIds=instance_ids, ProtectedFromScaleIn=protected
+                AutoScalingGroupName=self._names[group],
+                InstanceIds=instance_ids,
+                ProtectedFromScaleIn=protected,
             )
         except ClientError as error:
             if _has_left(error):
@@ -201,22 +227,33 @@ class Groups:
         from botocore.exceptions import ClientError
 
         try:
-            self._client.terminate_instance_in_auto_scaling_group(InstanceId=instance_id, ShouldDecrementDesiredCapacity=True)
+            self._client.terminate_instance_in_auto_scaling_group(
+                InstanceId=instance_id, ShouldDecrementDesiredCapacity=True
+            )
         except ClientError as error:
             # A host that was retired may have left by itself in the meantime, with decrement.
             if not _has_left(error):
                 raise
         except AccessDenied:
-            # Where an instance is in no group, AWS may refuse for want of a right on the group as well.
+            # Where an instance is in no group, AWS may refuse for want of a right on the group as
+            # well.
             if not self._is_in_no_group(instance_id):
                 raise
 
     def _is_in_no_group(self, instance_id: str) -> bool:
-        return all(instance_id != member.instance_id for group in self.describe().values() for member in group.members)
+        return all(
+            instance_id != member.instance_id
+            for group in self.describe().values()
+            for member in group.members
+        )
 
 
-def tagged_groups(client: Any, *, workspace: str, cluster: str) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Yield a cluster's groups, found by its tags, each with the cluster's own name for it, as AWS describes them."""
+def tagged_groups(
+    client: Any, *, workspace: str, cluster: str
+) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Yield a cluster's groups, found by its tags, each with the cluster's own name for it, as AWS
+    describes them.
+    """
     tags = {TAG_WORKSPACE: workspace, TAG_CLUSTER: cluster}
     filters = [{"Name": f"tag:{key}", "Values": [value]} for key, value in tags.items()]
     begins = group_name(workspace, cluster, "")
@@ -225,12 +262,19 @@ def tagged_groups(client: Any, *, workspace: str, cluster: str) -> Iterator[tupl
             name = group["AutoScalingGroupName"]
             carried = tags_of(group.get("Tags"))
             # A group that is being deleted is still shown for a while.
-            if name.startswith(begins) and not group.get("Status") and tags.items() <= carried.items():
+            if (
+                name.startswith(begins)
+                and not group.get("Status")
+                and tags.items() <= carried.items()
+            ):
                 yield name.removeprefix(begins), group
 
 
 def _as_group(name: str, found: Mapping[str, Any]) -> Group:
-    members = tuple(Member(i["InstanceId"], i["LifecycleState"], bool(i.get("ProtectedFromScaleIn"))) for i in found["Instances"])
+    members = tuple(
+        Member(i["InstanceId"], i["LifecycleState"], bool(i.get("ProtectedFromScaleIn")))
+        for i in found["Instances"]
+    )
     return Group(name, found["DesiredCapacity"], found["MaxSize"], members)
 
 

@@ -18,10 +18,14 @@ if TYPE_CHECKING:
 SHORTEST_SECONDS = 900
 LONGEST_SECONDS = 129_600
 
-#: What temporary credentials that don't say when they expire are taken to last: they are read again after half of it.
+#: What temporary credentials that don't say when they expire are taken to last: they are read again
+#: after half of it.
 _UNTOLD_SECONDS = 3600
 
-_WITHOUT = "; or leave credentials out: then tasks use the instance role, and network.data_buckets says where that may read"
+_WITHOUT = (
+    "; or leave credentials out: then tasks use the instance role, and "
+    "network.data_buckets says where that may read"
+)
 
 
 @dataclass(frozen=True, repr=False)
@@ -56,8 +60,14 @@ def check_duration(seconds: int | None) -> int | None:
         raise InvalidInput(
             "AWS gives no credentials for such a time.",
             given=f"credentials_duration_seconds={seconds!r}",
-            allowed=f"a whole number of seconds from {SHORTEST_SECONDS} (15 minutes) to {LONGEST_SECONDS} (36 hours)",
-            advice="leave it out for 12 hours; they are sent anew in time as long as the Cluster object is open",
+            allowed=(
+                f"a whole number of seconds from {SHORTEST_SECONDS} (15 minutes) to "
+                f"{LONGEST_SECONDS} (36 hours)"
+            ),
+            advice=(
+                "leave it out for 12 hours; they are sent anew in time as long as the Cluster "
+                "object is open"
+            ),
         )
     return seconds
 
@@ -65,20 +75,23 @@ def check_duration(seconds: int | None) -> int | None:
 def lend(aws: Aws, duration_seconds: int | None) -> LentCredentials:
     """Return temporary credentials of the caller's.
 
-    Those of an IAM user's access key are a session of its own (``sts:GetSessionToken``). Credentials that are temporary already, such as
-    those of a role or of IAM Identity Center, are returned as they are.
+    Those of an IAM user's access key are a session of its own (``sts:GetSessionToken``).
+    Credentials that are temporary already, such as those of a role or of IAM Identity Center, are
+    returned as they are.
 
     Raises `NoCredentials`, `ExpiredCredentials`, `InvalidCredentials`, `AccessDenied`.
 
     Notes
     -----
     Permissions needed: none. AWS asks for none for `GetSessionToken
-    <https://docs.aws.amazon.com/IAM/latest/UserGuide/id_credentials_temp_control-access_getsessiontoken.html>`_ and `GetCallerIdentity
+    <https://docs.aws.amazon.com/IAM/latest/UserGuide/id_credentials_temp_control-access_getsessiontoken.html>`_
+    and `GetCallerIdentity
     <https://docs.aws.amazon.com/STS/latest/APIReference/API_GetCallerIdentity.html>`_.
     """
     held = aws.credentials()
     if _expiry(held) is None:
-        # What refreshes itself is left alone: it may have asked for a code once. What doesn't may lie in a file that has changed.
+        # What refreshes itself is left alone: it may have asked for a code once. What doesn't may
+        # lie in a file that has changed.
         aws = aws.anew()
         held = aws.credentials()
     with translated(aws.region):
@@ -87,8 +100,12 @@ def lend(aws: Aws, duration_seconds: int | None) -> LentCredentials:
         return _session(aws, duration_seconds)
     # Those that have expired are to be found here, and not by tasks.
     aws.client("sts").get_caller_identity()
-    until = _expiry(held) or datetime.datetime.now(datetime.UTC) + datetime.timedelta(seconds=_UNTOLD_SECONDS)
-    return LentCredentials(frozen.access_key, frozen.secret_key, frozen.token, until.astimezone(datetime.UTC))
+    until = _expiry(held) or datetime.datetime.now(datetime.UTC) + datetime.timedelta(
+        seconds=_UNTOLD_SECONDS
+    )
+    return LentCredentials(
+        frozen.access_key, frozen.secret_key, frozen.token, until.astimezone(datetime.UTC)
+    )
 
 
 def _session(aws: Aws, duration_seconds: int | None) -> LentCredentials:
@@ -98,9 +115,16 @@ def _session(aws: Aws, duration_seconds: int | None) -> LentCredentials:
     except AccessDenied as error:
         error.advice = f"{error.advice}{_WITHOUT}"
         raise
-    return LentCredentials(made["AccessKeyId"], made["SecretAccessKey"], made["SessionToken"], made["Expiration"].astimezone(datetime.UTC))
+    return LentCredentials(
+        made["AccessKeyId"],
+        made["SecretAccessKey"],
+        made["SessionToken"],
+        made["Expiration"].astimezone(datetime.UTC),
+    )
 
 
 def _expiry(held: Credentials) -> datetime.datetime | None:
-    """Return when credentials expire that botocore renews by itself; it has no public name for it."""
+    """Return when credentials expire that botocore renews by itself; it has no public
+    name for it.
+    """
     return getattr(held, "_expiry_time", None)

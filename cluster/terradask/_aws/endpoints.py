@@ -10,7 +10,9 @@ ENDPOINT_VARIABLE = "AWS_ENDPOINT_URL"
 
 
 def is_loopback_endpoint(environ: Mapping[str, str]) -> bool:
-    """Return whether ``AWS_ENDPOINT_URL`` names an address of this machine alone: an embedded AWS, not the real one."""
+    """Return whether ``AWS_ENDPOINT_URL`` names an address of this machine alone: an embedded AWS,
+    not the real one.
+    """
     host = urlsplit(environ.get(ENDPOINT_VARIABLE, "")).hostname
     if not host:
         return False
@@ -24,11 +26,17 @@ def is_loopback_endpoint(environ: Mapping[str, str]) -> bool:
 
 def is_aws(endpoint: str) -> bool:
     """Return whether an endpoint's URL is one of AWS's own."""
-    return (urlsplit(endpoint).hostname or "").endswith((".amazonaws.com", ".amazonaws.com.cn", ".api.aws"))
+    return (urlsplit(endpoint).hostname or "").endswith(
+        (".amazonaws.com", ".amazonaws.com.cn", ".api.aws")
+    )
 
 
 def cache_name(endpoint: str | None) -> str | None:
-    """Return the name under which an endpoint's answers are cached; None for one on this machine, whose answers die with it."""
+    """Return the name under which an endpoint's answers are cached; None for one on this machine,
+    whose answers die with it.
+    """
     if endpoint is None or is_aws(endpoint):
         return "aws"
-    return None if is_loopback_endpoint({ENDPOINT_VARIABLE: endpoint}) else urlsplit(endpoint).netloc
+    return (
+        None if is_loopback_endpoint({ENDPOINT_VARIABLE: endpoint}) else urlsplit(endpoint).netloc
+    )

@@ -1,4 +1,6 @@
-"""Auto Scaling groups as AWS reports them, and how to remove exactly chosen instances from one. Pure."""
+"""Auto Scaling groups as AWS reports them, and how to remove exactly chosen instances from one.
+Pure.
+"""
 
 from __future__ import annotations
 
@@ -41,8 +43,12 @@ class Group:
 
     @property
     def booting_ids(self) -> frozenset[str]:
-        """Instance ids of the members that count and are not in service yet: AWS refuses to protect them."""
-        return frozenset(m.instance_id for m in self.members if m.active and m.lifecycle_state != "InService")
+        """Instance ids of the members that count and are not in service yet: AWS refuses to protect
+        them.
+        """
+        return frozenset(
+            m.instance_id for m in self.members if m.active and m.lifecycle_state != "InService"
+        )
 
 
 @dataclass(frozen=True)
@@ -61,7 +67,8 @@ class TerminateEach:
 class ProtectAndLower:
     """Protect those that stay, lower desired once, and take the protection back.
 
-    Interrupted in between it is harmless: the next lowering of the group takes leftover protection back first.
+    Interrupted in between it is harmless: the next lowering of the group takes leftover protection
+    back first.
     """
 
     #: Instance ids.
@@ -81,7 +88,13 @@ class ProtectAndLower:
 Removal = TerminateEach | ProtectAndLower
 
 
-def removal(members: Sequence[str], victims: Iterable[str], *, booting: Collection[str] = (), missing: int = 0) -> Removal:
+def removal(
+    members: Sequence[str],
+    victims: Iterable[str],
+    *,
+    booting: Collection[str] = (),
+    missing: int = 0,
+) -> Removal:
     """Choose how to remove exactly `victims` from a group in the fewest AWS calls."""
     chosen = set(victims)
     gone = tuple(m for m in members if m in chosen)
@@ -94,7 +107,9 @@ def removal(members: Sequence[str], victims: Iterable[str], *, booting: Collecti
 
 
 def one_by_one(how: Removal) -> Iterator[Removal]:
-    """Yield the parts of a removal between which others can be looked at; protecting and lowering has none."""
+    """Yield the parts of a removal between which others can be looked at; protecting and lowering
+    has none.
+    """
     if isinstance(how, TerminateEach):
         yield from (TerminateEach((instance_id,)) for instance_id in how.instance_ids)
     else:

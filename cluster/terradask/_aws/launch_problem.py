@@ -1,8 +1,9 @@
 """Why AWS launches nothing, told from the texts of scaling activities. Pure.
 
-The texts are those of https://docs.aws.amazon.com/autoscaling/ec2/userguide/ts-as-capacity.html and ts-as-instancelaunchfailure.html, and
-as people report them: ``Could not launch Spot Instances. UnfulfillableCapacity - Unable to fulfill capacity due to your request
-configuration. Please adjust your request and try again. Launching EC2 instance failed.`` The codes are EC2's:
+The texts are those of https://docs.aws.amazon.com/autoscaling/ec2/userguide/ts-as-capacity.html and
+ts-as-instancelaunchfailure.html, and as people report them: ``Could not launch Spot Instances.
+UnfulfillableCapacity - Unable to fulfill capacity due to your request configuration. Please adjust
+your request and try again. Launching EC2 instance failed.`` The codes are EC2's:
 https://docs.aws.amazon.com/AWSEC2/latest/APIReference/errors-overview.html
 """
 
@@ -30,17 +31,45 @@ _KIND_OF_CODE: Mapping[str, Kind] = {
 
 #: Texts that come without a code.
 _CODE_OF_PHRASE = (
-    (re.compile(r"do not have sufficient \S+ capacity|no Spot capacity available", re.IGNORECASE), "InsufficientInstanceCapacity"),
+    (
+        re.compile(
+            r"do not have sufficient \S+ capacity|no Spot capacity available", re.IGNORECASE
+        ),
+        "InsufficientInstanceCapacity",
+    ),
     (re.compile(r"Unable to fulfill capacity", re.IGNORECASE), "UnfulfillableCapacity"),
-    (re.compile(r"Max spot instance count exceeded", re.IGNORECASE), "MaxSpotInstanceCountExceeded"),
-    (re.compile(r"more vCPU capacity than your current vCPU limit", re.IGNORECASE), "VcpuLimitExceeded"),
+    (
+        re.compile(r"Max spot instance count exceeded", re.IGNORECASE),
+        "MaxSpotInstanceCountExceeded",
+    ),
+    (
+        re.compile(r"more vCPU capacity than your current vCPU limit", re.IGNORECASE),
+        "VcpuLimitExceeded",
+    ),
     (re.compile(r"instance\(s\) are already running", re.IGNORECASE), "InstanceLimitExceeded"),
-    (re.compile(r"not enough free addresses in subnet|insufficient free addresses", re.IGNORECASE), "InsufficientFreeAddressesInSubnet"),
-    (re.compile(r"is not supported in your requested Availability Zone", re.IGNORECASE), "Unsupported"),
+    (
+        re.compile(
+            r"not enough free addresses in subnet|insufficient free addresses", re.IGNORECASE
+        ),
+        "InsufficientFreeAddressesInSubnet",
+    ),
+    (
+        re.compile(r"is not supported in your requested Availability Zone", re.IGNORECASE),
+        "Unsupported",
+    ),
 )
-_CODED = re.compile(r"^(?:Could not launch (?:Spot|On-Demand) Instances\.\s*)?(?P<code>[A-Z][A-Za-z.]+) - (?P<text>.+)$", re.DOTALL)
+_CODED = re.compile(
+    (
+        r"^(?:Could not launch (?:Spot|On-Demand) Instances\.\s*)?(?P<code>[A-Z][A-Za-z.]+) - "
+        r"(?P<text>.+)$"
+    ),
+    re.DOTALL,
+)
 _ENDING = re.compile(r"\s*Launching EC2 instance failed\.?\s*$")
-_TYPE = re.compile(r"sufficient ([a-z][a-z0-9-]*\.[a-z0-9-]+) capacity|instance type \(([a-z][a-z0-9-]*\.[a-z0-9-]+)\)")
+_TYPE = re.compile(
+    r"sufficient ([a-z][a-z0-9-]*\.[a-z0-9-]+) capacity|instance type "
+    r"\(([a-z][a-z0-9-]*\.[a-z0-9-]+)\)"
+)
 
 
 @dataclass(frozen=True)
@@ -56,7 +85,9 @@ class LaunchProblem:
 
     @property
     def kind(self) -> Kind:
-        """What is missing: capacity, a quota, addresses in the subnet, support for the type in the zone; or something else."""
+        """What is missing: capacity, a quota, addresses in the subnet, support for the type in the
+        zone; or something else.
+        """
         return _KIND_OF_CODE.get(self.code, "other")
 
     def __str__(self) -> str:
@@ -70,6 +101,8 @@ def read_problem(status_message: str) -> LaunchProblem:
     if coded is not None:
         code, text = coded["code"].removeprefix("Client.").removeprefix("Server."), coded["text"]
     else:
-        code = next((code for phrase, code in _CODE_OF_PHRASE if phrase.search(text)), "LaunchFailed")
+        code = next(
+            (code for phrase, code in _CODE_OF_PHRASE if phrase.search(text)), "LaunchFailed"
+        )
     named = _TYPE.search(text)
     return LaunchProblem(code, text, None if named is None else named[1] or named[2])

@@ -1,4 +1,6 @@
-"""The address from which this machine is seen outside: what "me" means in the rules of who may reach a scheduler."""
+"""The address from which this machine is seen outside: what "me" means in the rules of who may
+reach a scheduler.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +14,8 @@ _SECONDS = 10.0
 #: An address has far fewer.
 _MOST_BYTES = 200
 _INSTEAD = (
-    "name your address yourself, allow_ingress_from='203.0.113.7/32', or reach the scheduler with no inbound rule: connect='ssm'; "
+    "name your address yourself, allow_ingress_from='203.0.113.7/32', or reach the scheduler with "
+    "no inbound rule: connect='ssm'; "
     "workspace.own_address_url says who is asked"
 )
 
@@ -37,7 +40,9 @@ def own_cidr(url: str) -> str:
         address = ip_address(text)
     except ValueError as error:
         raise EndpointUnreachable(
-            "Your own address can't be found: the answer is no address.", given=f"{url}: {text[:60]!r}", advice=_INSTEAD
+            "Your own address can't be found: the answer is no address.",
+            given=f"{url}: {text[:60]!r}",
+            advice=_INSTEAD,
         ) from error
     if not isinstance(address, IPv4Address):
         raise EndpointUnreachable(

@@ -1,4 +1,6 @@
-"""How often one client asks AWS how a cluster is: two calls a second at most, from all its parts together."""
+"""How often one client asks AWS how a cluster is: two calls a second at most, from all its parts
+together.
+"""
 
 from __future__ import annotations
 
@@ -15,16 +17,20 @@ SECONDS_A_LOOK = 0.5
 
 
 class RateLimiter:
-    """The looks of one client at one cluster: one at a time, in the order in which they are asked for, and half a second in between.
+    """The looks of one client at one cluster: one at a time, in the order in which they are asked
+    for, and half a second in between.
 
-    All polling shares them, save that for the scheduler's address: for hosts' reports, of the groups and of what AWS says
-    about them. A look counts from its answer, so that AWS never sees three within a second, however long one is on its way. What somebody
-    asks for himself, such as scaling, is only noted: it waits for nothing, and polling makes way for it.
+    All polling shares them, save that for the scheduler's address: for hosts' reports, of the
+    groups and of what AWS says about them. A look counts from its answer, so that AWS never sees
+    three within a second, however long one is on its way. What somebody asks for himself, such as
+    scaling, is only noted: it waits for nothing, and polling makes way for it.
 
     Safe to use from several threads and event loops.
     """
 
-    def __init__(self, seconds_a_look: float = SECONDS_A_LOOK, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(
+        self, seconds_a_look: float = SECONDS_A_LOOK, clock: Callable[[], float] = time.monotonic
+    ) -> None:
         self._seconds = seconds_a_look
         self._clock = clock
         self._queue: deque[object] = deque()
@@ -67,7 +73,9 @@ class RateLimiter:
         return place
 
     def wait_seconds(self, place: object) -> float:
-        """Return how long to wait before asking again; 0 when it is this place's turn, which it then holds until it leaves."""
+        """Return how long to wait before asking again; 0 when it is this place's turn, which it
+        then holds until it leaves.
+        """
         with self._lock:
             seconds = max(self._free_at - self._clock(), 0.0)
             if place is self._queue[0]:

@@ -1,4 +1,6 @@
-"""Objects of one bucket in S3: read or missing, written on a condition, listed, deleted in batches."""
+"""Objects of one bucket in S3: read or missing, written on a condition, listed, deleted
+in batches.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +25,9 @@ _DELETE_BATCH = 1000
 
 
 class StoredObject(NamedTuple):
-    """An object's content, and its ETag, which `ObjectStore.replace` and `ObjectStore.delete` take."""
+    """An object's content, and its ETag, which `ObjectStore.replace` and
+    `ObjectStore.delete` take.
+    """
 
     content: bytes
     etag: str
@@ -41,7 +45,13 @@ class ObjectStore:
     """
 
     def __init__(
-        self, aws: Aws, bucket: str, prefix: str = "", *, bucket_required: bool = False, options: Mapping[str, str] | None = None
+        self,
+        aws: Aws,
+        bucket: str,
+        prefix: str = "",
+        *,
+        bucket_required: bool = False,
+        options: Mapping[str, str] | None = None,
     ) -> None:
         self._aws = aws
         self._bucket = bucket
@@ -68,7 +78,8 @@ class ObjectStore:
         return self._put_if(key, content, _LOST_RACE, IfNoneMatch="*")
 
     def replace(self, key: str, content: bytes, etag: str) -> bool:
-        """Write an object in place of exactly the version that was read, and return whether it was written.
+        """Write an object in place of exactly the version that was read, and return whether it was
+        written.
 
         S3 decides between several callers: exactly one wins, as long as their contents differ.
         """
@@ -85,7 +96,9 @@ class ObjectStore:
 
         S3 compares: https://docs.aws.amazon.com/AmazonS3/latest/userguide/conditional-deletes.html
         """
-        condition, passing = ({}, self._missing) if etag is None else ({"IfMatch": etag}, self._missing | _LOST_RACE)
+        condition, passing = (
+            ({}, self._missing) if etag is None else ({"IfMatch": etag}, self._missing | _LOST_RACE)
+        )
         with _unless(passing):
             self._client.delete_object(**self._named(key), **condition)
 
@@ -94,7 +107,9 @@ class ObjectStore:
         entries = [{"Key": self._prefix + key} for key in keys]
         for start in range(0, len(entries), _DELETE_BATCH):
             batch = entries[start : start + _DELETE_BATCH]
-            self._client.delete_objects(Bucket=self._bucket, Delete={"Objects": batch, "Quiet": True})
+            self._client.delete_objects(
+                Bucket=self._bucket, Delete={"Objects": batch, "Quiet": True}
+            )
 
     def names(self, under: str = "") -> list[str]:
         """List the keys of the objects that start with `under`."""
@@ -109,13 +124,16 @@ class ObjectStore:
     def pages(self, under: str = "") -> Iterator[Mapping[str, Any]]:
         """List objects in S3's own pages; keys are whole in them."""
         with _unless(self._missing):
-            yield from self._client.get_paginator("list_objects_v2").paginate(Bucket=self._bucket, Prefix=self._prefix + under)
+            yield from self._client.get_paginator("list_objects_v2").paginate(
+                Bucket=self._bucket, Prefix=self._prefix + under
+            )
 
     def _put_if(self, key: str, content: bytes, lost: frozenset[str], **condition: str) -> bool:
         with _unless(lost):
             self._put(key, content, ContentType=JSON, **condition)
             return True
-        # When an answer is lost, boto3 asks again, and S3 refuses because of what the first attempt wrote.
+        # When an answer is lost, boto3 asks again, and S3 refuses because of what the first attempt
+        # wrote.
         found = self.read(key)
         return found is not None and found.content == content
 

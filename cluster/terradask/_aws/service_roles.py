@@ -1,4 +1,6 @@
-"""The service-linked roles through which AWS launches instances for groups: there once for the whole account, or not at all."""
+"""The service-linked roles through which AWS launches instances for groups: there once for the
+whole account, or not at all.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +15,8 @@ if TYPE_CHECKING:
 
 AUTOSCALING = "autoscaling.amazonaws.com"
 
-#: What IAM says of a role that is there already, though not by its code, which is that of any wrong input.
+#: What IAM says of a role that is there already, though not by its code, which is that of any wrong
+#: input.
 _TAKEN = "has been taken in this account"
 
 
@@ -42,7 +45,9 @@ def find_service_roles(aws: Aws) -> list[ServiceRole]:
     Permission needed: ``iam:GetRole`` on both roles; without it `ServiceRole.exists` is None.
     """
     client = aws.client("iam")
-    return [ServiceRole(name, service, _exists(client, name)) for service, name in SERVICE_ROLES.items()]
+    return [
+        ServiceRole(name, service, _exists(client, name)) for service, name in SERVICE_ROLES.items()
+    ]
 
 
 def ensure_service_roles(aws: Aws) -> list[ServiceRole]:
@@ -54,8 +59,8 @@ def ensure_service_roles(aws: Aws) -> list[ServiceRole]:
 
     Notes
     -----
-    Permissions needed: ``iam:GetRole`` and ``iam:CreateServiceLinkedRole`` on both roles. A role that the caller may neither see nor make
-    is taken to be there: most accounts have it.
+    Permissions needed: ``iam:GetRole`` and ``iam:CreateServiceLinkedRole`` on both roles. A role
+    that the caller may neither see nor make is taken to be there: most accounts have it.
     """
     missing = [role for role in find_service_roles(aws) if not role.exists]
     return [ServiceRole(role.name, role.service, True) for role in missing if _make(aws, role)]
@@ -83,7 +88,8 @@ def _make(aws: Aws, role: ServiceRole) -> bool:
             raise
         return False
     except AccessDenied as error:
-        # Without the role of spot, groups on demand launch all the same; the first spot group then says what is missing.
+        # Without the role of spot, groups on demand launch all the same; the first spot group then
+        # says what is missing.
         if role.exists is None or role.service != AUTOSCALING:
             return False
         raise ServiceRoleMissing(role.name, command=role.command, denied=error.action) from error

@@ -39,7 +39,8 @@ class Aws:
         self._lock = threading.RLock()
 
     def client(self, name: str) -> Any:
-        """Return the boto3 client for a service, made once. Its calls, paginators and waiters raise terradask's typed errors.
+        """Return the boto3 client for a service, made once. Its calls, paginators and waiters raise
+        terradask's typed errors.
 
         Raises `NoCredentials`, `RegionUnknown`.
         """
@@ -98,7 +99,8 @@ class Aws:
         self.check_region()
         with translated(self.region):
             session = self._boto()
-            # Without this check, a missing login shows at the first call only, in the middle of something.
+            # Without this check, a missing login shows at the first call only, in the middle of
+            # something.
             if session.get_credentials() is None:
                 raise NoCredentials("there are no AWS credentials", advice=CREDENTIALS_ADVICE)
             config = Config(
@@ -114,7 +116,9 @@ class Aws:
         return made
 
     def _forget_expired(self, parsed: Mapping[str, Any], **_: Any) -> None:
-        """Have the next client read the credentials anew: boto3 reads those of a file or of the environment once."""
+        """Have the next client read the credentials anew: boto3 reads those of a file or of the
+        environment once.
+        """
         if parsed.get("Error", {}).get("Code") in EXPIRED:
             with self._lock:
                 self._session = None

@@ -8,11 +8,21 @@ from terradask.errors import AwsError
 #: What AWS answers a client that asks too often, beside 5xx:
 #: https://docs.aws.amazon.com/AWSEC2/latest/APIReference/errors-overview.html
 #: https://docs.aws.amazon.com/autoscaling/ec2/APIReference/CommonErrors.html
-_BUSY = frozenset({"RequestLimitExceeded", "Throttling", "ThrottlingException", "ThrottledException", "TooManyRequestsException"})
+_BUSY = frozenset(
+    {
+        "RequestLimitExceeded",
+        "Throttling",
+        "ThrottlingException",
+        "ThrottledException",
+        "TooManyRequestsException",
+    }
+)
 
 
 def is_transient(error: BaseException) -> bool:
-    """Return whether a call to AWS or to a scheduler failed for a reason that passes: a network that is cut, an AWS that is busy."""
+    """Return whether a call to AWS or to a scheduler failed for a reason that passes: a network
+    that is cut, an AWS that is busy.
+    """
     from botocore.exceptions import ClientError, HTTPClientError
 
     if isinstance(error, AwsError) and error.__cause__ is not None:

@@ -30,16 +30,27 @@ if TYPE_CHECKING:
     from botocore.exceptions import ClientError
 
 CREDENTIALS_ADVICE = (
-    "log in (`aws sso login`, `aws configure`), name a profile (AWS_PROFILE), or set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY"
+    "log in (`aws sso login`, `aws configure`), name a profile (AWS_PROFILE), or "
+    "set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY"
 )
-CLOCK_ADVICE = "set this machine's clock, and have it kept (NTP); a virtual machine or WSL that slept may need a restart"
+CLOCK_ADVICE = (
+    "set this machine's clock, and have it kept (NTP); a virtual machine or WSL that "
+    "slept may need a restart"
+)
 
 EXPIRED = frozenset({"ExpiredToken", "ExpiredTokenException", "RequestExpired"})
-_INVALID = frozenset({
-    "InvalidClientTokenId", "UnrecognizedClientException", "AuthFailure", "SignatureDoesNotMatch", "InvalidAccessKeyId",
-    "InvalidToken",
-})  # fmt: skip
-#: In AWS's words, where it doesn't take the time of a signature: "Signature expired: …", "Signature not yet current: …".
+_INVALID = frozenset(
+    {
+        "InvalidClientTokenId",
+        "UnrecognizedClientException",
+        "AuthFailure",
+        "SignatureDoesNotMatch",
+        "InvalidAccessKeyId",
+        "InvalidToken",
+    }
+)
+#: In AWS's words, where it doesn't take the time of a signature: "Signature expired: …", "Signature
+#: not yet current: …".
 SKEWED = re.compile(r"RequestTimeTooSkewed|Signature (?:expired|not yet current)")
 #: More than a slow answer explains.
 _SKEW_SECONDS = 300
@@ -49,10 +60,11 @@ _ACTION = re.compile(r"not authorized to perform:? ([a-zA-Z0-9-]+:[A-Za-z*]+)")
 
 
 def translate_calls(session: Session, region: str) -> None:
-    """Have every client that the session makes from now on raise typed errors, also from paginators and waiters.
+    """Have every client that the session makes from now on raise typed errors, also from paginators
+    and waiters.
 
-    Each is chained from boto3's; an error without a type of its own stays boto3's. This is boto3's own extension point:
-    https://docs.aws.amazon.com/boto3/latest/guide/events.html
+    Each is chained from boto3's; an error without a type of its own stays boto3's. This is boto3's
+    own extension point: https://docs.aws.amazon.com/boto3/latest/guide/events.html
     """
 
     class TranslatedCalls:
@@ -68,11 +80,13 @@ def translate_calls(session: Session, region: str) -> None:
 
 @contextmanager
 def translated(region: str) -> Iterator[None]:
-    """Raise typed errors for boto3's inside, where no client of `Aws` does: for sessions and their credentials.
+    """Raise typed errors for boto3's inside, where no client of `Aws` does: for sessions and their
+    credentials.
 
     Raises
     ------
-    NoCredentials, ExpiredCredentials, InvalidCredentials, ClockSkewed, AccessDenied, RegionUnknown, EndpointUnreachable
+    NoCredentials, ExpiredCredentials, InvalidCredentials, ClockSkewed, AccessDenied, RegionUnknown,
+    EndpointUnreachable
         For boto3's errors of these kinds; every other error passes unchanged.
     """
     from botocore.exceptions import BotoCoreError, ClientError
@@ -90,13 +104,25 @@ def typed_error(error: Exception, region: str) -> AwsError | None:
     """Return the typed error for one of boto3's, or None where there is none."""
     from botocore import exceptions as boto
 
-    if isinstance(error, boto.NoCredentialsError | boto.PartialCredentialsError | boto.ProfileNotFound):
+    if isinstance(
+        error, boto.NoCredentialsError | boto.PartialCredentialsError | boto.ProfileNotFound
+    ):
         return NoCredentials(f"no AWS credentials: {error}", advice=CREDENTIALS_ADVICE)
-    expired = boto.CredentialRetrievalError | boto.TokenRetrievalError | boto.SSOTokenLoadError | boto.UnauthorizedSSOTokenError
-    # A RuntimeError is what botocore raises where it has renewed them, and the newer ones have expired, too.
-    if isinstance(error, expired) or (isinstance(error, RuntimeError) and "still expired" in str(error)):
+    expired = (
+        boto.CredentialRetrievalError
+        | boto.TokenRetrievalError
+        | boto.SSOTokenLoadError
+        | boto.UnauthorizedSSOTokenError
+    )
+    # A RuntimeError is what botocore raises where it has renewed them, and the newer ones have
+    # expired, too.
+    if isinstance(error, expired) or (
+        isinstance(error, RuntimeError) and "still expired" in str(error)
+    ):
         return ExpiredCredentials(f"the AWS login has expired: {error}", advice=CREDENTIALS_ADVICE)
-    if isinstance(error, boto.EndpointConnectionError | boto.ConnectTimeoutError | boto.ConnectionError):
+    if isinstance(
+        error, boto.EndpointConnectionError | boto.ConnectTimeoutError | boto.ConnectionError
+    ):
         return _unreachable(error, region)
     if isinstance(error, boto.InvalidRegionError):
         return unknown_region(region)
@@ -113,17 +139,29 @@ def unknown_region(region: str) -> RegionUnknown:
         "there is no such AWS region",
         given=region,
         allowed=", ".join(near) + ", …",
-        advice="correct workspace.region, or the argument that says it; a newer botocore knows newer regions",
+        advice=(
+            "correct workspace.region, or the argument that says it; a newer botocore knows "
+            "newer regions"
+        ),
     )
 
 
 @functools.cache
 def known_regions() -> tuple[str, ...]:
-    """Return the regions that the SDK knows, out of the small one of its lists: asking a session takes a quarter of a second."""
+    """Return the regions that the SDK knows, out of the small one of its lists: asking a session
+    takes a quarter of a second.
+    """
     from botocore.loaders import create_loader
 
     partitions = create_loader().load_data("partitions")["partitions"]
-    return tuple(sorted(name for partition in partitions for name in partition["regions"] if not name.endswith("-global")))
+    return tuple(
+        sorted(
+            name
+            for partition in partitions
+            for name in partition["regions"]
+            if not name.endswith("-global")
+        )
+    )
 
 
 def _refused(error: ClientError, region: str) -> AwsError | None:
@@ -138,12 +176,17 @@ def _refused(error: ClientError, region: str) -> AwsError | None:
             advice=CLOCK_ADVICE,
         )
     if code in EXPIRED:
-        return ExpiredCredentials("the AWS credentials have expired", given=message or code, advice=CREDENTIALS_ADVICE)
+        return ExpiredCredentials(
+            "the AWS credentials have expired", given=message or code, advice=CREDENTIALS_ADVICE
+        )
     if code in _INVALID:
         return InvalidCredentials(
             f"AWS doesn't accept the credentials in {region}",
             given=message or code,
-            advice=f"{CREDENTIALS_ADVICE}; a region such as {region} may have to be enabled for the account",
+            advice=(
+                f"{CREDENTIALS_ADVICE}; a region such as {region} may have to be enabled for "
+                "the account"
+            ),
         )
     if code in _DENIED:
         named = _ACTION.search(message)
@@ -158,14 +201,20 @@ def _unreachable(error: Exception, region: str) -> AwsError:
     return EndpointUnreachable(
         "AWS doesn't answer",
         given=str(error),
-        advice=f"is the embedded AWS at {endpoint} still running?" if endpoint else "check the network, a proxy, a VPN",
+        advice=f"is the embedded AWS at {endpoint} still running?"
+        if endpoint
+        else "check the network, a proxy, a VPN",
     )
 
 
 def _clocks(response: Mapping[str, Any]) -> str | None:
-    """Return what this machine's clock and AWS's said at an answer, where they differ by more than the answer took."""
+    """Return what this machine's clock and AWS's said at an answer, where they differ by more than
+    the answer took.
+    """
     try:
-        there = email.utils.parsedate_to_datetime(response["ResponseMetadata"]["HTTPHeaders"]["date"])
+        there = email.utils.parsedate_to_datetime(
+            response["ResponseMetadata"]["HTTPHeaders"]["date"]
+        )
     except (KeyError, TypeError, ValueError):
         return None
     here = datetime.datetime.now(datetime.UTC)

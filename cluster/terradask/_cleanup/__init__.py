@@ -1,1 +1,3 @@
-"""Leftovers of an interrupted network or cluster, and orphans: found by tag and name, adopted or deleted."""
+"""Leftovers of an interrupted network or cluster, and orphans: found by tag and name, adopted or
+deleted.
+"""

@@ -1,6 +1,7 @@
 """Match existing resources to a configuration: a plan imports those that its state lacks.
 
-Pure: takes a stack's configuration, the ids in its state and AWS's resources; returns ids for Terraform's ``import`` blocks.
+Pure: takes a stack's configuration, the ids in its state and AWS's resources; returns ids for
+Terraform's ``import`` blocks.
 """
 
 from __future__ import annotations
@@ -21,27 +22,36 @@ _PEERS: Mapping[str, Callable[[Mapping[str, Any]], Any]] = {
     "cidr_ipv4": lambda rule: rule.get("CidrIpv4"),
     "cidr_ipv6": lambda rule: rule.get("CidrIpv6"),
     "prefix_list_id": lambda rule: rule.get("PrefixListId"),
-    "referenced_security_group_id": lambda rule: (rule.get("ReferencedGroupInfo") or {}).get("GroupId"),
+    "referenced_security_group_id": lambda rule: (rule.get("ReferencedGroupInfo") or {}).get(
+        "GroupId"
+    ),
 }
 
 
 def unknown_addresses(configuration: Mapping[str, Any], ids: Mapping[str, str]) -> list[str]:
     """Return the configured addresses that are not in the state."""
-    return [address for kind in _ORDER for address in _blocks(configuration, kind) if address not in ids]
+    return [
+        address for kind in _ORDER for address in _blocks(configuration, kind) if address not in ids
+    ]
 
 
-def imports(configuration: Mapping[str, Any], ids: Mapping[str, str], found: Sequence[Resource]) -> dict[str, str]:
+def imports(
+    configuration: Mapping[str, Any], ids: Mapping[str, str], found: Sequence[Resource]
+) -> dict[str, str]:
     """Return what to import: address -> the id that ``terraform import`` takes.
 
-    Leaves out what Terraform can safely create again: settings of the bucket, objects, policies in roles.
+    Leaves out what Terraform can safely create again: settings of the bucket, objects, policies in
+    roles.
     """
     return _Adoption(configuration, ids, found).run()
 
 
 def unfinished_security_groups(found: Sequence[Resource]) -> list[Resource]:
-    """Return the security groups that have only AWS's default rule for a new group, which allows all egress.
+    """Return the security groups that have only AWS's default rule for a new group, which allows
+    all egress.
 
-    Terraform removes that rule only when it creates a group, so such a group is created again, not imported.
+    Terraform removes that rule only when it creates a group, so such a group is created again, not
+    imported.
     """
     return [group for group in of_type(found, "aws_security_group") if _is_unfinished(group, found)]
 
@@ -49,7 +59,9 @@ def unfinished_security_groups(found: Sequence[Resource]) -> list[Resource]:
 class _Adoption:
     """Walks a configuration, parents first, since children are found through them."""
 
-    def __init__(self, configuration: Mapping[str, Any], ids: Mapping[str, str], found: Sequence[Resource]) -> None:
+    def __init__(
+        self, configuration: Mapping[str, Any], ids: Mapping[str, str], found: Sequence[Resource]
+    ) -> None:
         self._configuration = configuration
         self._ids = dict(ids)
         self._found = found
@@ -68,13 +80,26 @@ class _Adoption:
 
     def vpc(self, kind: str, block: Mapping[str, Any]) -> str | None:
         """Find a VPC; of several, the one with the most resources."""
-        contents = [r.description.get("VpcId") for r in of_type(self._found, "aws_subnet", "aws_security_group", "aws_route_table")]
-        candidates = [r for r in self._tagged(kind, block) if r.description.get("CidrBlock") == block["cidr_block"]]
-        return max(candidates, key=lambda vpc: (contents.count(vpc.id), vpc.id)).id if candidates else None
+        contents = [
+            r.description.get("VpcId")
+            for r in of_type(self._found, "aws_subnet", "aws_security_group", "aws_route_table")
+        ]
+        candidates = [
+            r
+            for r in self._tagged(kind, block)
+            if r.description.get("CidrBlock") == block["cidr_block"]
+        ]
+        return (
+            max(candidates, key=lambda vpc: (contents.count(vpc.id), vpc.id)).id
+            if candidates
+            else None
+        )
 
     def tagged(self, kind: str, block: Mapping[str, Any]) -> str | None:
         """Find a resource outside any VPC by its name tag; one in use comes first."""
-        candidates = sorted(self._tagged(kind, block), key=lambda r: ("AssociationId" not in r.description, r.id))
+        candidates = sorted(
+            self._tagged(kind, block), key=lambda r: ("AssociationId" not in r.description, r.id)
+        )
         return candidates[0].id if candidates else None
 
     def in_vpc(self, kind: str, block: Mapping[str, Any]) -> str | None:
@@ -90,7 +115,11 @@ class _Adoption:
     def flow_log(self, kind: str, block: Mapping[str, Any]) -> str | None:
         """Find the flow log of the network's VPC."""
         vpc = self._resolve(block["vpc_id"])
-        mine = sorted(r.id for r in self._tagged(kind, block) if vpc is not None and r.description.get("ResourceId") == vpc)
+        mine = sorted(
+            r.id
+            for r in self._tagged(kind, block)
+            if vpc is not None and r.description.get("ResourceId") == vpc
+        )
         return mine[0] if mine else None
 
     def security_group(self, kind: str, block: Mapping[str, Any]) -> str | None:
@@ -103,40 +132,59 @@ class _Adoption:
         """Find a resource that its name identifies, even if its id differs."""
         name = block.get("name", block.get("bucket"))
         names = ("LaunchTemplateName", "PolicyName")
-        return next((r.id for r in of_type(self._found, kind) if name in (r.id, *map(r.description.get, names))), None)
+        return next(
+            (
+                r.id
+                for r in of_type(self._found, kind)
+                if name in (r.id, *map(r.description.get, names))
+            ),
+            None,
+        )
 
     def route(self, _kind: str, block: Mapping[str, Any]) -> str | None:
         """Find a route in its table."""
         table = self._table(block)
         destination = block.get("destination_cidr_block") or block["destination_ipv6_cidr_block"]
         routes = table.description.get("Routes", ()) if table is not None else ()
-        exists = any(destination in (route.get("DestinationCidrBlock"), route.get("DestinationIpv6CidrBlock")) for route in routes)
+        exists = any(
+            destination
+            in (route.get("DestinationCidrBlock"), route.get("DestinationIpv6CidrBlock"))
+            for route in routes
+        )
         return f"{table.id}_{destination}" if table is not None and exists else None
 
     def association(self, _kind: str, block: Mapping[str, Any]) -> str | None:
         """Find a subnet's association with any of our tables: a subnet has at most one."""
         subnet = self._resolve(block["subnet_id"])
         for table in of_type(self._found, "aws_route_table"):
-            if subnet is not None and any(a.get("SubnetId") == subnet for a in table.description.get("Associations", ())):
+            if subnet is not None and any(
+                a.get("SubnetId") == subnet for a in table.description.get("Associations", ())
+            ):
                 return f"{subnet}/{table.id}"
         return None
 
     def rule(self, kind: str, block: Mapping[str, Any]) -> str | None:
         """Find a rule by its content: AWS refuses duplicates."""
         group = self._resolve(block["security_group_id"])
-        rules = (rule for rule in of_type(self._found, kind) if rule.description["GroupId"] == group)
+        rules = (
+            rule for rule in of_type(self._found, kind) if rule.description["GroupId"] == group
+        )
         return next((rule.id for rule in rules if self._says(rule.description, block)), None)
 
     def _says(self, about: Mapping[str, Any], block: Mapping[str, Any]) -> bool:
         ports = (about.get("FromPort", -1), about.get("ToPort", -1))
-        if about["IpProtocol"] != block["ip_protocol"] or ports != (block.get("from_port", -1), block.get("to_port", -1)):
+        if about["IpProtocol"] != block["ip_protocol"] or ports != (
+            block.get("from_port", -1),
+            block.get("to_port", -1),
+        ):
             return False
         for attribute, described in _PEERS.items():
             wanted, has = block.get(attribute), described(about)
             if wanted is None:
                 if has is not None:
                     return False
-            # The prefix list is an attribute of the endpoint that only Terraform knows; a group has one rule with a prefix list.
+            # The prefix list is an attribute of the endpoint that only Terraform knows; a group has
+            # one rule with a prefix list.
             elif has is None or (attribute != "prefix_list_id" and has != self._resolve(wanted)):
                 return False
         return True
@@ -144,14 +192,20 @@ class _Adoption:
     def _tagged(self, kind: str, block: Mapping[str, Any]) -> list[Resource]:
         wanted = {key: block["tags"].get(key) for key in ("Name", TAG_WORKSPACE)}
         taken = set(self._ids.values())
-        return [r for r in of_type(self._found, kind) if wanted.items() <= r.tags.items() and r.id not in taken]
+        return [
+            r
+            for r in of_type(self._found, kind)
+            if wanted.items() <= r.tags.items() and r.id not in taken
+        ]
 
     def _table(self, block: Mapping[str, Any]) -> Resource | None:
         identity = self._resolve(block["route_table_id"])
         return next((r for r in of_type(self._found, "aws_route_table") if r.id == identity), None)
 
     def _resolve(self, value: str) -> str | None:
-        """Return a literal value, or the id of the referenced resource; None if that doesn't exist yet."""
+        """Return a literal value, or the id of the referenced resource; None if that doesn't exist
+        yet.
+        """
         reference = _REFERENCE.match(value)
         if reference is not None:
             return self._ids.get(reference[1])
@@ -184,11 +238,16 @@ _ORDER: Mapping[str, Callable[[_Adoption, str, Mapping[str, Any]], str | None]] 
 
 
 def _blocks(configuration: Mapping[str, Any], kind: str) -> dict[str, Mapping[str, Any]]:
-    return {f"{kind}.{name}": block for name, block in configuration.get("resource", {}).get(kind, {}).items()}
+    return {
+        f"{kind}.{name}": block
+        for name, block in configuration.get("resource", {}).get(kind, {}).items()
+    }
 
 
 def _vpcs(resource: Resource) -> list[str]:
-    attached = [attachment.get("VpcId") for attachment in resource.description.get("Attachments", ())]
+    attached = [
+        attachment.get("VpcId") for attachment in resource.description.get("Attachments", ())
+    ]
     return [vpc for vpc in (resource.description.get("VpcId"), *attached) if vpc]
 
 

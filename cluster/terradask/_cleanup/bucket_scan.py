@@ -1,4 +1,6 @@
-"""Scan a workspace's bucket: each cluster's objects, and the process that works on it. Read-only."""
+"""Scan a workspace's bucket: each cluster's objects, and the process that works on it.
+Read-only.
+"""
 
 from __future__ import annotations
 
@@ -63,17 +65,27 @@ class BucketScan:
         place = S3Backend(self._aws, self._bucket, cluster_key(name, STATE))
         return replace(found, held=self.held(name, place if STATE_LOCK in listed else None))
 
-    def _ended_at(self, name: str, listed: Mapping[str, datetime.datetime]) -> datetime.datetime | None:
-        """Return since when a deployment without a mark is to be destroyed: its run has ended, and it was made for that run only."""
+    def _ended_at(
+        self, name: str, listed: Mapping[str, datetime.datetime]
+    ) -> datetime.datetime | None:
+        """Return since when a deployment without a mark is to be destroyed: its run has ended, and
+        it was made for that run only.
+        """
         if DESCRIPTOR not in listed or RUN not in listed:
             return None
-        return max(listed.values()) if Deployment(self._aws, self._bucket, name).marked_closing else None
+        return (
+            max(listed.values())
+            if Deployment(self._aws, self._bucket, name).marked_closing
+            else None
+        )
 
     def _has_resources(self, name: str) -> bool:
         return has_resources(ClusterObjects(self._aws, self._bucket, name))
 
     def held(self, stack: str, place: S3Backend | None) -> str | None:
-        """Return which process works on a stack with this state; note a lock whose owner is provably gone."""
+        """Return which process works on a stack with this state; note a lock whose owner is
+        provably gone.
+        """
         folder, killed = self._stacks / stack, None
         if folder.with_name(f".{folder.name}.lock").exists():
             try:
@@ -88,7 +100,11 @@ class BucketScan:
         proof = proof_of_end(lock, killed)
         if proof is None:
             return f"its state is {lock.describe()}"
-        since = None if lock.seconds is None else datetime.datetime.fromtimestamp(lock.seconds, datetime.UTC)
+        since = (
+            None
+            if lock.seconds is None
+            else datetime.datetime.fromtimestamp(lock.seconds, datetime.UTC)
+        )
         self.dead.append(DeadLock(stack, lock.id or "", since, proof))
         return None
 

@@ -1,4 +1,6 @@
-"""Delete resources without Terraform: one, or those of a network or a cluster in an order that AWS accepts."""
+"""Delete resources without Terraform: one, or those of a network or a cluster in an order that AWS
+accepts.
+"""
 
 from __future__ import annotations
 
@@ -57,22 +59,28 @@ _IN_THE_WAY = frozenset(
 
 
 def delete_resource(aws: Aws, resource: Resource) -> None:
-    """Delete one resource. One that is already gone is no error; AWS refuses to delete one in use."""
+    """Delete one resource. One that is already gone is no error; AWS refuses to delete
+    one in use.
+    """
     service, delete = _ORDER[resource.type]
     _unless_gone(partial(delete, aws.client(service), resource))
 
 
-def delete_resources(aws: Aws, resources: Iterable[Resource], *, progress: Progress, cluster: str | None = None) -> None:
+def delete_resources(
+    aws: Aws, resources: Iterable[Resource], *, progress: Progress, cluster: str | None = None
+) -> None:
     """Delete resources, each after its dependants, and wait for whatever blocks one.
 
     Raises `BaselineError`, `ClusterError`.
 
     Notes
     -----
-    Permissions needed: ``ec2:Delete*``, ``ec2:ReleaseAddress``, ``DetachInternetGateway``, ``RevokeSecurityGroupIngress``,
-    ``RevokeSecurityGroupEgress``; ``iam:DeleteRole``, ``ListRolePolicies``, ``DeleteRolePolicy``, ``DeleteInstanceProfile``,
-    ``RemoveRoleFromInstanceProfile``, ``DeletePolicy``, ``ListPolicyVersions``, ``DeletePolicyVersion``; ``logs:DeleteLogGroup``;
-    ``s3:DeleteBucket``, ``ListBucketVersions``, ``DeleteObjectVersion``: each only if there is such a resource.
+    Permissions needed: ``ec2:Delete*``, ``ec2:ReleaseAddress``, ``DetachInternetGateway``,
+    ``RevokeSecurityGroupIngress``, ``RevokeSecurityGroupEgress``; ``iam:DeleteRole``,
+    ``ListRolePolicies``, ``DeleteRolePolicy``, ``DeleteInstanceProfile``,
+    ``RemoveRoleFromInstanceProfile``, ``DeletePolicy``, ``ListPolicyVersions``,
+    ``DeletePolicyVersion``; ``logs:DeleteLogGroup``; ``s3:DeleteBucket``, ``ListBucketVersions``,
+    ``DeleteObjectVersion``: each only if there is such a resource.
     """
     whole = outermost(list(resources))
     for group in of_type(whole, "aws_security_group"):
@@ -84,12 +92,16 @@ def delete_resources(aws: Aws, resources: Iterable[Resource], *, progress: Progr
 
 
 def delete_objects(objects: ClusterObjects) -> None:
-    """Delete a cluster's objects, its state last: while it exists, the cluster can be found and destroyed again."""
+    """Delete a cluster's objects, its state last: while it exists, the cluster can be found and
+    destroyed again.
+    """
     objects.delete(name for name in objects.names() if name not in (STATE, STATE_LOCK))
     objects.delete([STATE])
 
 
-def _delete_when_unused(aws: Aws, resource: Resource, progress: Progress, cluster: str | None) -> None:
+def _delete_when_unused(
+    aws: Aws, resource: Resource, progress: Progress, cluster: str | None
+) -> None:
     from botocore.exceptions import ClientError
 
     name = resource.tags.get("Name", resource.id)
@@ -101,7 +113,10 @@ def _delete_when_unused(aws: Aws, resource: Resource, progress: Progress, cluste
             delete_resource(aws, resource)
         except (ClientError, AwsError) as error:
             refused = error.__cause__ if isinstance(error, AwsError) else error
-            if not isinstance(refused, ClientError) or refused.response["Error"]["Code"] not in _IN_THE_WAY:
+            if (
+                not isinstance(refused, ClientError)
+                or refused.response["Error"]["Code"] not in _IN_THE_WAY
+            ):
                 raise
             refusals.append(refused)
             return False
@@ -112,14 +127,19 @@ def _delete_when_unused(aws: Aws, resource: Resource, progress: Progress, cluste
             progress(Message(f"waiting for what still uses {what}"))
 
     progress(Message(f"removing {what}, which Terraform's state doesn't know"))
-    if not wait_until(is_deleted, limit_seconds=LIMIT_SECONDS, pause_seconds=PAUSE_SECONDS, on_wait=tell_once):
+    if not wait_until(
+        is_deleted, limit_seconds=LIMIT_SECONDS, pause_seconds=PAUSE_SECONDS, on_wait=tell_once
+    ):
         raise _in_use(what, refusals[-1].response["Error"]["Message"], cluster) from refusals[-1]
 
 
 def _in_use(what: str, given: str, cluster: str | None) -> TerradaskError:
     problem = f"{what} can't be removed: something else still uses it"
     if cluster is None:
-        advice = "remove what was put into this network beside terradask, then: terradask destroy network"
+        advice = (
+            "remove what was put into this network beside terradask, then: terradask destroy "
+            "network"
+        )
         return BaselineError(problem, given=given, advice=advice)
     advice = f"remove what was made with it beside terradask, then: terradask destroy {cluster}"
     return ClusterError(problem, cluster=cluster, given=given, advice=advice)
@@ -158,20 +178,35 @@ def _revoke(client: Any, group: str, rules: list[str], *, egress: bool) -> None:
 
 def _delete_internet_gateway(client: Any, gateway: Resource) -> None:
     for attachment in gateway.description.get("Attachments", ()):
-        _unless_gone(partial(client.detach_internet_gateway, InternetGatewayId=gateway.id, VpcId=attachment["VpcId"]))
+        _unless_gone(
+            partial(
+                client.detach_internet_gateway,
+                InternetGatewayId=gateway.id,
+                VpcId=attachment["VpcId"],
+            )
+        )
     client.delete_internet_gateway(InternetGatewayId=gateway.id)
 
 
 def _delete_route_table(client: Any, table: Resource) -> None:
     for association in table.description.get("Associations", ()):
         if not association.get("Main"):
-            _unless_gone(partial(client.disassociate_route_table, AssociationId=association["RouteTableAssociationId"]))
+            _unless_gone(
+                partial(
+                    client.disassociate_route_table,
+                    AssociationId=association["RouteTableAssociationId"],
+                )
+            )
     client.delete_route_table(RouteTableId=table.id)
 
 
 def _delete_instance_profile(client: Any, profile: Resource) -> None:
-    for role in client.get_instance_profile(InstanceProfileName=profile.id)["InstanceProfile"]["Roles"]:
-        client.remove_role_from_instance_profile(InstanceProfileName=profile.id, RoleName=role["RoleName"])
+    for role in client.get_instance_profile(InstanceProfileName=profile.id)["InstanceProfile"][
+        "Roles"
+    ]:
+        client.remove_role_from_instance_profile(
+            InstanceProfileName=profile.id, RoleName=role["RoleName"]
+        )
     client.delete_instance_profile(InstanceProfileName=profile.id)
 
 
@@ -182,7 +217,9 @@ def _delete_role(client: Any, role: Resource) -> None:
 
 
 def _delete_role_policy(client: Any, policy: Resource) -> None:
-    client.delete_role_policy(RoleName=policy.description["RoleName"], PolicyName=policy.description["PolicyName"])
+    client.delete_role_policy(
+        RoleName=policy.description["RoleName"], PolicyName=policy.description["PolicyName"]
+    )
 
 
 def _delete_policy(client: Any, policy: Resource) -> None:
@@ -195,7 +232,9 @@ def _delete_policy(client: Any, policy: Resource) -> None:
 def _delete_bucket(client: Any, bucket: Resource) -> None:
     for page in client.get_paginator("list_object_versions").paginate(Bucket=bucket.id):
         versions = [*page.get("Versions", ()), *page.get("DeleteMarkers", ())]
-        entries = [{"Key": version["Key"], "VersionId": version["VersionId"]} for version in versions]
+        entries = [
+            {"Key": version["Key"], "VersionId": version["VersionId"]} for version in versions
+        ]
         if entries:
             client.delete_objects(Bucket=bucket.id, Delete={"Objects": entries, "Quiet": True})
     client.delete_bucket(Bucket=bucket.id)
@@ -206,30 +245,55 @@ _ORDER: Mapping[str, tuple[str, Callable[[Any, Resource], object]]] = {
     # With its instances.
     AUTOSCALING_GROUP: (
         "autoscaling",
-        lambda client, r: client.delete_auto_scaling_group(AutoScalingGroupName=r.id, ForceDelete=True),
+        lambda client, r: client.delete_auto_scaling_group(
+            AutoScalingGroupName=r.id, ForceDelete=True
+        ),
     ),
     # At once, even if it is scheduled for deletion: its name can then be used again.
-    SECRET: ("secretsmanager", lambda client, r: client.delete_secret(SecretId=r.id, ForceDeleteWithoutRecovery=True)),
-    INGRESS_RULE: ("ec2", lambda client, r: _revoke(client, r.description["GroupId"], [r.id], egress=False)),
-    EGRESS_RULE: ("ec2", lambda client, r: _revoke(client, r.description["GroupId"], [r.id], egress=True)),
+    SECRET: (
+        "secretsmanager",
+        lambda client, r: client.delete_secret(SecretId=r.id, ForceDeleteWithoutRecovery=True),
+    ),
+    INGRESS_RULE: (
+        "ec2",
+        lambda client, r: _revoke(client, r.description["GroupId"], [r.id], egress=False),
+    ),
+    EGRESS_RULE: (
+        "ec2",
+        lambda client, r: _revoke(client, r.description["GroupId"], [r.id], egress=True),
+    ),
     "aws_nat_gateway": ("ec2", lambda client, r: client.delete_nat_gateway(NatGatewayId=r.id)),
     "aws_flow_log": ("ec2", lambda client, r: client.delete_flow_logs(FlowLogIds=[r.id])),
-    "aws_vpc_endpoint": ("ec2", lambda client, r: client.delete_vpc_endpoints(VpcEndpointIds=[r.id])),
-    "aws_launch_template": ("ec2", lambda client, r: client.delete_launch_template(LaunchTemplateId=r.id)),
+    "aws_vpc_endpoint": (
+        "ec2",
+        lambda client, r: client.delete_vpc_endpoints(VpcEndpointIds=[r.id]),
+    ),
+    "aws_launch_template": (
+        "ec2",
+        lambda client, r: client.delete_launch_template(LaunchTemplateId=r.id),
+    ),
     "aws_placement_group": ("ec2", lambda client, r: client.delete_placement_group(GroupName=r.id)),
     "aws_iam_instance_profile": ("iam", _delete_instance_profile),
     "aws_iam_role_policy": ("iam", _delete_role_policy),
     "aws_iam_role": ("iam", _delete_role),
     # A role's boundary is deleted after the role.
     "aws_iam_policy": ("iam", _delete_policy),
-    "aws_cloudwatch_log_group": ("logs", lambda client, r: client.delete_log_group(logGroupName=r.id)),
+    "aws_cloudwatch_log_group": (
+        "logs",
+        lambda client, r: client.delete_log_group(logGroupName=r.id),
+    ),
     "aws_eip": ("ec2", lambda client, r: client.release_address(AllocationId=r.id)),
     "aws_internet_gateway": ("ec2", _delete_internet_gateway),
     "aws_egress_only_internet_gateway": (
         "ec2",
-        lambda client, r: client.delete_egress_only_internet_gateway(EgressOnlyInternetGatewayId=r.id),
+        lambda client, r: client.delete_egress_only_internet_gateway(
+            EgressOnlyInternetGatewayId=r.id
+        ),
     ),
-    NETWORK_INTERFACE: ("ec2", lambda client, r: client.delete_network_interface(NetworkInterfaceId=r.id)),
+    NETWORK_INTERFACE: (
+        "ec2",
+        lambda client, r: client.delete_network_interface(NetworkInterfaceId=r.id),
+    ),
     VOLUME: ("ec2", lambda client, r: client.delete_volume(VolumeId=r.id)),
     "aws_security_group": ("ec2", lambda client, r: client.delete_security_group(GroupId=r.id)),
     "aws_subnet": ("ec2", lambda client, r: client.delete_subnet(SubnetId=r.id)),

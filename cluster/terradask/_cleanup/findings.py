@@ -27,7 +27,8 @@ class Sweep:
     grace_seconds
         How old an orphan must be before it may be removed.
     strays
-        The orphans. `Stray.may_go` returns whether one may be removed already, `Stray.held` why it may not.
+        The orphans. `Stray.may_go` returns whether one may be removed already, `Stray.held` why it
+        may not.
     unseen
         What the caller has no permission to read.
     quotes
@@ -47,12 +48,16 @@ class Sweep:
     first_seen: Mapping[tuple[Kind, str], datetime.datetime] = field(default_factory=dict)
 
     def hourly_usd(self, stray: Stray) -> Decimal | None:
-        """Return an orphan's hourly cost in US dollars, with its parts; None if a price is missing."""
+        """Return an orphan's hourly cost in US dollars, with its parts; None if a price
+        is missing.
+        """
         return hourly_usd(stray.parts, self.quotes)
 
     def age_seconds(self, stray: Stray) -> float | None:
         """Return an orphan's age; None if AWS has no date for it."""
-        return None if stray.born is None else max(0.0, (self.looked_at - stray.born).total_seconds())
+        return (
+            None if stray.born is None else max(0.0, (self.looked_at - stray.born).total_seconds())
+        )
 
     def as_dict(self) -> dict[str, Any]:
         """Return what was found, for ``--json`` output; prices as text."""
@@ -89,7 +94,8 @@ class Swept:
     removed
         The removed orphans.
     kept
-        Orphan that was kept -> why: it is too young, a command works on it, or it has an owner by now.
+        Orphan that was kept -> why: it is too young, a command works on it, or it has an owner by
+        now.
     failed
         Orphan that could not be removed -> why.
     """

@@ -23,8 +23,11 @@ _ENDED = frozenset({"shutting-down", "terminated"})
 _THERE = ["pending", "running", "shutting-down", "stopping", "stopped"]
 
 
-def end_instances(aws: Aws, ids: Collection[str], *, cluster: str | None, progress: Progress) -> None:
-    """Terminate instances, and verify that they end: one that EC2 doesn't list right now may still exist.
+def end_instances(
+    aws: Aws, ids: Collection[str], *, cluster: str | None, progress: Progress
+) -> None:
+    """Terminate instances, and verify that they end: one that EC2 doesn't list right now may still
+    exist.
 
     Raises `ClusterError`.
 
@@ -44,7 +47,9 @@ def end_instances(aws: Aws, ids: Collection[str], *, cluster: str | None, progre
     def report() -> None:
         progress(Message(f"waiting until EC2 ends {', '.join(left)}"))
 
-    if left and not wait_until(are_ending, limit_seconds=LIMIT_SECONDS, pause_seconds=PAUSE_SECONDS, on_wait=report):
+    if left and not wait_until(
+        are_ending, limit_seconds=LIMIT_SECONDS, pause_seconds=PAUSE_SECONDS, on_wait=report
+    ):
         raise ClusterError(
             f"EC2 doesn't end {', '.join(left)}",
             cluster=cluster,
@@ -55,14 +60,17 @@ def end_instances(aws: Aws, ids: Collection[str], *, cluster: str | None, progre
 def wait_for_hosts(aws: Aws, *, workspace: str, cluster: str) -> None:
     """Wait until no instance of a cluster is left, for at most ten minutes.
 
-    A group is gone before its instances, and AWS doesn't delete a placement group that contains an instance:
-    https://docs.aws.amazon.com/AWSEC2/latest/APIReference/API_DeletePlacementGroup.html
+    A group is gone before its instances, and AWS doesn't delete a placement group that contains an
+    instance: https://docs.aws.amazon.com/AWSEC2/latest/APIReference/API_DeletePlacementGroup.html
 
     Notes
     -----
     Permission needed: ``ec2:DescribeInstances``.
     """
-    filters = [*Owner(workspace, cluster).filters, {"Name": "instance-state-name", "Values": _THERE}]
+    filters = [
+        *Owner(workspace, cluster).filters,
+        {"Name": "instance-state-name", "Values": _THERE},
+    ]
     wait_until(
         lambda: not aws.client("ec2").describe_instances(Filters=filters)["Reservations"],
         limit_seconds=delete.LIMIT_SECONDS,
@@ -86,6 +94,13 @@ def _terminate(client: Any, ids: Sequence[str]) -> None:
 
 def _ending(client: Any, ids: Sequence[str]) -> set[str]:
     # By a filter: an unknown id as an argument would be an error.
-    pages = client.get_paginator("describe_instances").paginate(Filters=[{"Name": "instance-id", "Values": list(ids)}])
-    found = [instance for page in pages for reservation in page["Reservations"] for instance in reservation["Instances"]]
+    pages = client.get_paginator("describe_instances").paginate(
+        Filters=[{"Name": "instance-id", "Values": list(ids)}]
+    )
+    found = [
+        instance
+        for page in pages
+        for reservation in page["Reservations"]
+        for instance in reservation["Instances"]
+    ]
     return {instance["InstanceId"] for instance in found if instance["State"]["Name"] in _ENDED}

@@ -10,7 +10,8 @@ from typing import Literal
 from terradask._cleanup.resources import Resource
 from terradask._pricing.running import Parts
 
-#: Resources of AWS, except the last three: a cluster's objects, the lock on a state, plans on this machine.
+#: Resources of AWS, except the last three: a cluster's objects, the lock on a state, plans on this
+#: machine.
 Kind = Literal[
     "deployment",
     "instance",
@@ -81,7 +82,9 @@ class Deployed:
     @property
     def is_closing(self) -> bool:
         """Whether it is to be destroyed: a start cancels that, and may not have done so yet."""
-        return self.closing_at is not None and (self.started_at is None or self.started_at <= self.closing_at)
+        return self.closing_at is not None and (
+            self.started_at is None or self.started_at <= self.closing_at
+        )
 
 
 @dataclass(frozen=True)

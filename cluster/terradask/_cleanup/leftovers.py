@@ -1,8 +1,8 @@
 """Leftovers of an interrupted cluster that no state knows: groups and a secret.
 
-When Terraform is interrupted, the provider drops its current request, but AWS may have completed it. Then a
-group or a secret exists under the cluster's name but not in the state: it blocks the next attempt, and no
-``terraform destroy`` removes it.
+When Terraform is interrupted, the provider drops its current request, but AWS may have completed
+it. Then a group or a secret exists under the cluster's name but not in the state: it blocks the
+next attempt, and no ``terraform destroy`` removes it.
 """
 
 from __future__ import annotations
@@ -36,16 +36,20 @@ class Leftover:
 
 
 def existing(aws: Aws, *, workspace: str, cluster: str) -> list[Leftover]:
-    """Return the groups that carry a cluster's tags, and the secret under its name that carries them.
+    """Return the groups that carry a cluster's tags, and the secret under its name that carries
+    them.
 
     Notes
     -----
-    Permissions needed: ``autoscaling:DescribeAutoScalingGroups``, ``secretsmanager:DescribeSecret``.
+    Permissions needed: ``autoscaling:DescribeAutoScalingGroups``,
+    ``secretsmanager:DescribeSecret``.
     """
     # Clients are made here: boto3's sessions are not safe while they make one.
     scaling, secrets = aws.client("autoscaling"), aws.client("secretsmanager")
     with ThreadPoolExecutor(2) as pool:
-        listed = pool.submit(lambda: list(tagged_groups(scaling, workspace=workspace, cluster=cluster)))
+        listed = pool.submit(
+            lambda: list(tagged_groups(scaling, workspace=workspace, cluster=cluster))
+        )
         secret = pool.submit(find_secret, secrets, Owner(workspace, cluster))
         groups = [
             Leftover(
@@ -64,11 +68,15 @@ def clusters(aws: Aws, *, workspace: str) -> set[str]:
 
     Notes
     -----
-    Permissions needed: ``autoscaling:DescribeAutoScalingGroups``, ``secretsmanager:ListSecrets``, ``secretsmanager:DescribeSecret``.
+    Permissions needed: ``autoscaling:DescribeAutoScalingGroups``, ``secretsmanager:ListSecrets``,
+    ``secretsmanager:DescribeSecret``.
     """
     scaling, secrets = aws.client("autoscaling"), aws.client("secretsmanager")
     names = clusters_of(find_groups(scaling, workspace=workspace), workspace)
-    listed = {secret.id.removeprefix(secrets_prefix(workspace)) for secret in find_secrets(secrets, workspace=workspace)}
+    listed = {
+        secret.id.removeprefix(secrets_prefix(workspace))
+        for secret in find_secrets(secrets, workspace=workspace)
+    }
     return names | {name for name in listed - names if find_secret(secrets, Owner(workspace, name))}
 
 
@@ -91,10 +99,16 @@ def remove(aws: Aws, leftovers: Iterable[Leftover], *, cluster: str, force: bool
     busy = [leftover.resource.id for leftover in leftovers if leftover.busy]
     if busy and not force:
         raise ClusterError(
-            f"groups of cluster {cluster!r} have instances, but Terraform's state doesn't know them: the state may have been lost",
+            (
+                f"groups of cluster {cluster!r} have instances, but Terraform's state doesn't know "
+                "them: the state may have been lost"
+            ),
             cluster=cluster,
             given=", ".join(busy),
-            advice=f"terradask destroy {cluster} ends them; or restore clusters/{cluster}/terraform.tfstate from the bucket's versions",
+            advice=(
+                f"terradask destroy {cluster} ends them; or restore "
+                f"clusters/{cluster}/terraform.tfstate from the bucket's versions"
+            ),
         )
     for leftover in leftovers:
         delete_resource(aws, leftover.resource)

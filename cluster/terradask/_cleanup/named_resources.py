@@ -32,14 +32,26 @@ def find_role_policies(client: Any, role: str) -> list[Resource]:
         names = client.list_role_policies(RoleName=role)["PolicyNames"]
     except client.exceptions.NoSuchEntityException:
         return []
-    return [Resource("aws_iam_role_policy", f"{role}:{name}", description={"RoleName": role, "PolicyName": name}) for name in names]
+    return [
+        Resource(
+            "aws_iam_role_policy",
+            f"{role}:{name}",
+            description={"RoleName": role, "PolicyName": name},
+        )
+        for name in names
+    ]
 
 
 def find_log_group(client: Any, name: str) -> list[Resource]:
     """Return the log group of this name, if there is one."""
     groups = client.describe_log_groups(logGroupNamePrefix=name)["logGroups"]
     return [
-        Resource("aws_cloudwatch_log_group", name, client.list_tags_for_resource(resourceArn=_plain_arn(group["arn"]))["tags"], group)
+        Resource(
+            "aws_cloudwatch_log_group",
+            name,
+            client.list_tags_for_resource(resourceArn=_plain_arn(group["arn"]))["tags"],
+            group,
+        )
         for group in groups
         if group["logGroupName"] == name
     ]
@@ -68,5 +80,6 @@ def find_bucket(client: Any, name: str, account: str) -> list[Resource]:
 
 
 def _plain_arn(arn: str) -> str:
-    # CloudWatch Logs returns a group's ARN with ":*" at its end, and lists tags by the ARN without it.
+    # CloudWatch Logs returns a group's ARN with ":*" at its end, and lists tags by the ARN without
+    # it.
     return arn.removesuffix(":*")

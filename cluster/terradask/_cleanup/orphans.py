@@ -1,6 +1,7 @@
 """Decide which items of an inventory are orphans, and when each may be removed. Pure.
 
-An item with another workspace's tag, or none, is never an orphan; nor is one of a live deployment, or one that a command works on.
+An item with another workspace's tag, or none, is never an orphan; nor is one of a live deployment,
+or one that a command works on.
 """
 
 from __future__ import annotations
@@ -65,21 +66,33 @@ Orphan = Stray
 
 
 def judge(
-    inventory: Inventory, *, grace: datetime.timedelta, first_seen: Mapping[tuple[Kind, str], datetime.datetime] | None = None
+    inventory: Inventory,
+    *,
+    grace: datetime.timedelta,
+    first_seen: Mapping[tuple[Kind, str], datetime.datetime] | None = None,
 ) -> list[Stray]:
     """Return the orphans of an inventory, by cluster."""
     return list(_Judge(inventory, grace, first_seen or {}).run())
 
 
 class _Judge:
-    def __init__(self, inventory: Inventory, grace: datetime.timedelta, first_seen: Mapping[tuple[Kind, str], datetime.datetime]) -> None:
+    def __init__(
+        self,
+        inventory: Inventory,
+        grace: datetime.timedelta,
+        first_seen: Mapping[tuple[Kind, str], datetime.datetime],
+    ) -> None:
         self._inventory = inventory
         self._grace = grace
         self._first_seen = first_seen
 
     def run(self) -> Iterator[Stray]:
-        ours = [item for item in self._inventory.items if item.workspace == self._inventory.workspace]
-        clusters = {item.cluster for item in ours if item.cluster is not None} | self._inventory.deployed.keys()
+        ours = [
+            item for item in self._inventory.items if item.workspace == self._inventory.workspace
+        ]
+        clusters = {
+            item.cluster for item in ours if item.cluster is not None
+        } | self._inventory.deployed.keys()
         for name in sorted(clusters):
             yield from self._of_cluster(name, [item for item in ours if item.cluster == name])
         for item in ours:
@@ -95,49 +108,110 @@ class _Judge:
         elif deployed.is_whole and not deployed.is_closing:
             yield from self._lost_instances(items, deployed.held)
         elif deployed.closing_at is not None and deployed.is_closing:
-            yield self._deployment(deployed, items, "its destruction was begun and not finished", deployed.closing_at)
+            yield self._deployment(
+                deployed, items, "its destruction was begun and not finished", deployed.closing_at
+            )
         elif deployed.has_resources:
-            yield self._deployment(deployed, items, "it was deployed or destroyed in part", self._youngest(items, deployed.touched_at))
+            yield self._deployment(
+                deployed,
+                items,
+                "it was deployed or destroyed in part",
+                self._youngest(items, deployed.touched_at),
+            )
         else:
             since = self._youngest(items, deployed.touched_at)
             why = "objects without a deployment"
-            yield Stray("objects", f"clusters/{name}/", name, deployed.touched_at, why, self._ripe(since), deployed.held)
+            yield Stray(
+                "objects",
+                f"clusters/{name}/",
+                name,
+                deployed.touched_at,
+                why,
+                self._ripe(since),
+                deployed.held,
+            )
             yield from self._orphans(items, since, deployed.held)
 
-    def _deployment(self, deployed: Deployed, items: list[Item], reason: str, since: datetime.datetime) -> Stray:
+    def _deployment(
+        self, deployed: Deployed, items: list[Item], reason: str, since: datetime.datetime
+    ) -> Stray:
         parts = tuple(item.parts for item in items)
-        born = min((item.born for item in items if item.born is not None), default=deployed.touched_at)
-        return Stray("deployment", deployed.name, deployed.name, born, reason, self._ripe(since), deployed.held, parts)
+        born = min(
+            (item.born for item in items if item.born is not None), default=deployed.touched_at
+        )
+        return Stray(
+            "deployment",
+            deployed.name,
+            deployed.name,
+            born,
+            reason,
+            self._ripe(since),
+            deployed.held,
+            parts,
+        )
 
-    def _orphans(self, items: list[Item], since: datetime.datetime, held: str | None = None) -> Iterator[Stray]:
+    def _orphans(
+        self, items: list[Item], since: datetime.datetime, held: str | None = None
+    ) -> Iterator[Stray]:
         for item in items:
             why = "its cluster's deployment is gone"
             if item.ends_at is not None:
-                why = f"it is scheduled for deletion on {item.ends_at:%Y-%m-%d}, and keeps its name until then"
+                why = (
+                    f"it is scheduled for deletion on {item.ends_at:%Y-%m-%d}, and keeps its "
+                    "name until then"
+                )
             yield self._orphan(item, why, since, held)
 
     def _lost_instances(self, items: list[Item], held: str | None) -> Iterator[Stray]:
-        """Yield the instances of a live deployment whose group is gone: the deployment would never end them."""
+        """Yield the instances of a live deployment whose group is gone: the deployment would never
+        end them.
+        """
         if self._inventory.groups is None:
             return
         for item in items:
-            if item.kind == "instance" and item.group is not None and item.group not in self._inventory.groups:
-                yield replace(self._orphan(item, f"its group {item.group} is gone", self._since(item), held), is_of_living=True)
+            if (
+                item.kind == "instance"
+                and item.group is not None
+                and item.group not in self._inventory.groups
+            ):
+                yield replace(
+                    self._orphan(item, f"its group {item.group} is gone", self._since(item), held),
+                    is_of_living=True,
+                )
 
     def _of_commands(self) -> Iterator[Stray]:
         for lock in self._inventory.dead_locks:
             cluster = lock.stack if lock.stack in self._inventory.deployed else None
             # The proof doesn't depend on age.
-            yield Stray("lock", lock.stack, cluster, lock.since, lock.proof, self._inventory.seen_at)
+            yield Stray(
+                "lock", lock.stack, cluster, lock.since, lock.proof, self._inventory.seen_at
+            )
         for plan in self._inventory.old_plans:
-            yield Stray("plan", plan.path, None, plan.planned_at, "it has expired", self._inventory.seen_at)
+            yield Stray(
+                "plan", plan.path, None, plan.planned_at, "it has expired", self._inventory.seen_at
+            )
 
-    def _orphan(self, item: Item, reason: str, since: datetime.datetime, held: str | None = None) -> Stray:
-        return Stray(item.kind, item.id, item.cluster, item.born, reason, self._ripe(since), held, (item.parts,))
+    def _orphan(
+        self, item: Item, reason: str, since: datetime.datetime, held: str | None = None
+    ) -> Stray:
+        return Stray(
+            item.kind,
+            item.id,
+            item.cluster,
+            item.born,
+            reason,
+            self._ripe(since),
+            held,
+            (item.parts,),
+        )
 
     def _youngest(self, items: list[Item], *dates: datetime.datetime) -> datetime.datetime:
-        """Return the date of the youngest item: an apply creates a cluster's items within seconds of each other."""
-        return max(*dates, *map(self._since, items), datetime.datetime.min.replace(tzinfo=datetime.UTC))
+        """Return the date of the youngest item: an apply creates a cluster's items within seconds
+        of each other.
+        """
+        return max(
+            *dates, *map(self._since, items), datetime.datetime.min.replace(tzinfo=datetime.UTC)
+        )
 
     def _since(self, item: Item) -> datetime.datetime:
         """Return the date of an item, or of the scan that saw it first."""

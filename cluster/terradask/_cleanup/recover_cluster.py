@@ -1,4 +1,6 @@
-"""Remove what Terraform can't when it creates or destroys a cluster: instances, leftovers, objects in the bucket."""
+"""Remove what Terraform can't when it creates or destroys a cluster: instances, leftovers, objects
+in the bucket.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +22,8 @@ if TYPE_CHECKING:
     from terradask._deployments.deployment import Deployment
     from terradask._network.deployed import DeployedNetwork
 
-#: Returns the ids in a state: address -> id. A function, since it starts a process and is rarely needed.
+#: Returns the ids in a state: address -> id. A function, since it starts a process and is rarely
+#: needed.
 _Ids = Callable[[], Mapping[str, str]]
 
 
@@ -44,39 +47,52 @@ class ClusterRecovery:
         self._progress = progress
 
     def zero(self) -> None:
-        """Scale the existing groups to zero; by their tags: a half-made cluster has no descriptor."""
+        """Scale the existing groups to zero; by their tags: a half-made cluster has no
+        descriptor.
+        """
         groups, state = Groups.tagged(self._aws, workspace=self._workspace, cluster=self._name)
         groups.zero(state)
 
     def remove_all(self) -> bool:
-        """Remove everything of a cluster without a state, running instances included; return whether there was anything."""
+        """Remove everything of a cluster without a state, running instances included; return
+        whether there was anything.
+        """
         had_groups_or_secret = self._remove_groups_and_secret()
         return self.remove_unknown(dict) or had_groups_or_secret
 
     def remove_leftovers(self, creates: Collection[str], ids: _Ids) -> None:
-        """Remove what an interrupted apply created but its state lacks, if a plan is to create it."""
-        left = leftovers.among(leftovers.existing(self._aws, workspace=self._workspace, cluster=self._name), creates)
+        """Remove what an interrupted apply created but its state lacks, if a plan is to
+        create it.
+        """
+        left = leftovers.among(
+            leftovers.existing(self._aws, workspace=self._workspace, cluster=self._name), creates
+        )
         if left:
-            # Not those that another apply has created since the plan: Terraform then refuses the plan.
+            # Not those that another apply has created since the plan: Terraform then refuses the
+            # plan.
             known = ids()
             left = [leftover for leftover in left if leftover.address not in known]
         if left:
             names = ", ".join(leftover.resource.id for leftover in left)
             self._progress(Message(f"removing what an interrupted deployment left: {names}"))
             leftovers.remove(self._aws, left, cluster=self._name, force=False)
-        # After the groups: groups with instances are an error, and the instances would be in these security groups.
+        # After the groups: groups with instances are an error, and the instances would be in these
+        # security groups.
         if not OF_CLUSTERS.isdisjoint(address.partition(".")[0] for address in creates):
             self.remove_unknown(ids)
 
     def remove_unknown(self, ids: _Ids) -> bool:
-        """Remove roles, security groups, launch templates and a placement group of a cluster that the state doesn't know.
+        """Remove roles, security groups, launch templates and a placement group of a cluster that
+        the state doesn't know.
 
         Terraform can't create them again, nor destroy a resource in its state that they belong to.
         """
         return self._remove(self._found(), ids)
 
     def make_way(self, ids: _Ids) -> None:
-        """Remove what the state doesn't know, and wait for hosts that must end before AWS deletes something else."""
+        """Remove what the state doesn't know, and wait for hosts that must end before AWS deletes
+        something else.
+        """
         found = self._found()
         self._remove(found, ids)
         # Terraform would try once, and fail.
@@ -87,7 +103,13 @@ class ClusterRecovery:
     def _found(self) -> list[Resource]:
         isolated = self._network.isolated()
         own_templates = isolated is not None or self._network.own_templates()
-        return find_cluster(self._aws, workspace=self._workspace, cluster=self._name, isolated=isolated, own_templates=own_templates)
+        return find_cluster(
+            self._aws,
+            workspace=self._workspace,
+            cluster=self._name,
+            isolated=isolated,
+            own_templates=own_templates,
+        )
 
     def _remove(self, found: list[Resource], ids: _Ids) -> bool:
         left = unknown(found, ids()) if found else []
@@ -97,7 +119,9 @@ class ClusterRecovery:
         return bool(left)
 
     def forget_empty_state(self) -> None:
-        """Remove the empty state that Terraform writes when a first plan is interrupted: it would count as a cluster."""
+        """Remove the empty state that Terraform writes when a first plan is interrupted: it would
+        count as a cluster.
+        """
         objects = self._deployment.objects
         with suppress(Exception):
             # If another object is beside it, such as its lock, it is in use.

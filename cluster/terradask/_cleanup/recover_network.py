@@ -20,7 +20,9 @@ if TYPE_CHECKING:
 class NetworkRecovery:
     """A workspace's network resources in AWS that Terraform's state doesn't know."""
 
-    def __init__(self, aws: Aws, *, workspace: str, bucket: str, stack: Stack, progress: Progress) -> None:
+    def __init__(
+        self, aws: Aws, *, workspace: str, bucket: str, stack: Stack, progress: Progress
+    ) -> None:
         self._aws = aws
         self._workspace = workspace
         self._bucket = bucket
@@ -28,30 +30,51 @@ class NetworkRecovery:
         self._progress = progress
 
     def imports(self) -> dict[str, str]:
-        """Return what is configured and exists but isn't in the state: address -> id. Calls AWS only if the state lacks something."""
+        """Return what is configured and exists but isn't in the state: address -> id. Calls AWS
+        only if the state lacks something.
+        """
         ids, configuration = self._stack.ids(), self._stack.terraform.configuration()
         if not unknown_addresses(configuration, ids):
             return {}
         found = self._found()
         wanted = imports(configuration, ids, [*found, *find_rules(self._aws, found)])
         if wanted:
-            self._progress(Message(f"{len(wanted)} resources exist that Terraform's state doesn't know: the plan imports them"))
+            self._progress(
+                Message(
+                    f"{len(wanted)} resources exist that Terraform's state doesn't know: the "
+                    "plan "
+                    "imports them"
+                )
+            )
         return wanted
 
     def remove_unfinished_groups(self, creates: Iterable[str]) -> None:
-        """Remove security groups that an interrupted apply left open to all destinations, if a plan is to create them."""
+        """Remove security groups that an interrupted apply left open to all destinations, if a plan
+        is to create them.
+        """
         kinds = (address.partition(".") for address in creates)
-        names = {resource_name(self._workspace, name) for kind, _, name in kinds if kind == "aws_security_group"}
+        names = {
+            resource_name(self._workspace, name)
+            for kind, _, name in kinds
+            if kind == "aws_security_group"
+        }
         if not names:
             return
-        found = unfinished_security_groups(find_security_groups(self._aws, workspace=self._workspace))
-        mine = [group for group in unknown(found, self._stack.ids()) if group.description["GroupName"] in names]
+        found = unfinished_security_groups(
+            find_security_groups(self._aws, workspace=self._workspace)
+        )
+        mine = [
+            group
+            for group in unknown(found, self._stack.ids())
+            if group.description["GroupName"] in names
+        ]
         delete_resources(self._aws, mine, progress=self._progress)
 
     def remove_unknown(self) -> bool:
         """Remove everything that the state doesn't know: it would block the removal of the rest."""
         owner, found = Owner(self._workspace), self._found()
-        # Also rules that reference groups in the state: such a group can't be deleted while an unknown rule names it.
+        # Also rules that reference groups in the state: such a group can't be deleted while an
+        # unknown rule names it.
         rules = [rule for rule in find_rules(self._aws, found) if owner.owns(rule)]
         left = unknown([*found, *rules], self._stack.ids())
         if left:
@@ -61,4 +84,6 @@ class NetworkRecovery:
 
     def _found(self) -> list[Resource]:
         configuration = self._stack.terraform.configuration()
-        return find_network(self._aws, workspace=self._workspace, bucket=self._bucket, configuration=configuration)
+        return find_network(
+            self._aws, workspace=self._workspace, bucket=self._bucket, configuration=configuration
+        )

@@ -23,7 +23,8 @@ if TYPE_CHECKING:
     from terradask._aws.session import Aws
     from terradask._deployments.store import ClusterObjects
 
-#: What isolated clusters have of their own: removed together, as security groups reference each other.
+#: What isolated clusters have of their own: removed together, as security groups reference each
+#: other.
 _OWN: tuple[Kind, ...] = ("launch-template", "instance-profile", "role", "security-group")
 
 
@@ -45,10 +46,14 @@ class ClusterActions:
 class OrphanRemoval:
     """One removal."""
 
-    def __init__(self, aws: Aws, inventory: Inventory, actions: ClusterActions, progress: Progress) -> None:
+    def __init__(
+        self, aws: Aws, inventory: Inventory, actions: ClusterActions, progress: Progress
+    ) -> None:
         self._aws = aws
         self._groups = {item.key: item.group for item in inventory.items}
-        self._resources = {item.key: item.resource for item in inventory.items if item.resource is not None}
+        self._resources = {
+            item.key: item.resource for item in inventory.items if item.resource is not None
+        }
         self._actions = actions
         self._progress = progress
         self._removed: list[Stray] = []
@@ -62,7 +67,14 @@ class OrphanRemoval:
         for orphan in _of(going, "lock"):
             self._try([orphan], partial(self._actions.unlock, orphan.id))
         for cluster in sorted({orphan.cluster or "" for orphan in going if orphan.kind != "lock"}):
-            self._of_cluster(cluster, [orphan for orphan in going if (orphan.cluster or "") == cluster and orphan.kind != "lock"])
+            self._of_cluster(
+                cluster,
+                [
+                    orphan
+                    for orphan in going
+                    if (orphan.cluster or "") == cluster and orphan.kind != "lock"
+                ],
+            )
         return Swept(tuple(self._removed), self._kept, self._failed)
 
     def _of_cluster(self, cluster: str, orphans: list[Stray]) -> None:
@@ -79,12 +91,16 @@ class OrphanRemoval:
     def _remove_held(self, cluster: str, orphans: list[Stray]) -> None:
         with phase(self._progress, "sweep", cluster), self._actions.hold(cluster):
             if self._is_deployed(cluster):
-                self._kept.update(dict.fromkeys(orphans, "a cluster of this name is deployed by now"))
+                self._kept.update(
+                    dict.fromkeys(orphans, "a cluster of this name is deployed by now")
+                )
             else:
                 self._remove(cluster, orphans)
 
     def _remove(self, cluster: str, orphans: list[Stray]) -> None:
-        """Remove a cluster's orphans; stop at a failed step, since those after it would only wait for it."""
+        """Remove a cluster's orphans; stop at a failed step, since those after it would only wait
+        for it.
+        """
         hosts = _of(orphans, "instance")
         own = [orphan for orphan in orphans if orphan.kind in _OWN]
         steps: list[tuple[list[Stray], Callable[[], object]]] = [
@@ -100,7 +116,9 @@ class OrphanRemoval:
         for those, act in steps:
             if those and not self._try(those, act) and cluster:
                 left = [s for s in orphans if s not in self._removed and s not in self._failed]
-                self._failed.update(dict.fromkeys(left, "something that uses it could not be removed"))
+                self._failed.update(
+                    dict.fromkeys(left, "something that uses it could not be removed")
+                )
                 return
 
     def _try(self, orphans: Sequence[Stray], act: Callable[[], object]) -> bool:
@@ -127,7 +145,13 @@ class OrphanRemoval:
             why = error.problem
         except (BotoCoreError, ClientError) as error:
             why = " ".join(str(error).split())
-        noted.update({orphan: why for orphan in orphans if orphan not in self._removed and orphan not in self._failed})
+        noted.update(
+            {
+                orphan: why
+                for orphan in orphans
+                if orphan not in self._removed and orphan not in self._failed
+            }
+        )
         return False
 
     def _end(self, cluster: str, hosts: Sequence[Stray]) -> None:
@@ -135,7 +159,9 @@ class OrphanRemoval:
         ended = {orphan.id for orphan in self._removed if orphan.kind == "group"}
         lost = [orphan.id for orphan in hosts if self._groups[orphan.key] not in ended]
         if lost:
-            instances.end_instances(self._aws, lost, cluster=cluster or None, progress=self._progress)
+            instances.end_instances(
+                self._aws, lost, cluster=cluster or None, progress=self._progress
+            )
 
     def _delete(self, orphan: Stray) -> None:
         delete_resource(self._aws, self._resources[orphan.key])

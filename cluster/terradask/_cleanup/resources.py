@@ -1,4 +1,6 @@
-"""Resources with AWS's attributes and Terraform's names: their owner, and which a state doesn't know. Pure."""
+"""Resources with AWS's attributes and Terraform's names: their owner, and which a state doesn't
+know. Pure.
+"""
 
 from __future__ import annotations
 
@@ -8,12 +10,16 @@ from typing import Any
 
 from terradask_modules.names import TAG_CLUSTER, TAG_WORKSPACE
 
-INGRESS_RULE, EGRESS_RULE = "aws_vpc_security_group_ingress_rule", "aws_vpc_security_group_egress_rule"
+INGRESS_RULE, EGRESS_RULE = (
+    "aws_vpc_security_group_ingress_rule",
+    "aws_vpc_security_group_egress_rule",
+)
 RULES = (INGRESS_RULE, EGRESS_RULE)
 AUTOSCALING_GROUP, SECRET = "aws_autoscaling_group", "aws_secretsmanager_secret"
 NETWORK_INTERFACE, VOLUME = "aws_network_interface", "aws_ebs_volume"
 
-#: Type that is part of another resource and deleted with it -> that one's type, and its id's key in the description.
+#: Type that is part of another resource and deleted with it -> that one's type, and its id's key in
+#: the description.
 PARENTS: Mapping[str, tuple[str, str]] = {
     INGRESS_RULE: ("aws_security_group", "GroupId"),
     EGRESS_RULE: ("aws_security_group", "GroupId"),
@@ -21,10 +27,17 @@ PARENTS: Mapping[str, tuple[str, str]] = {
 }
 
 #: What clusters can have of their own, in addition to their groups and secret.
-OF_CLUSTERS = frozenset({
-    "aws_iam_role", "aws_iam_role_policy", "aws_iam_instance_profile", "aws_security_group", *RULES, "aws_launch_template",
-    "aws_placement_group",
-})  # fmt: skip
+OF_CLUSTERS = frozenset(
+    {
+        "aws_iam_role",
+        "aws_iam_role_policy",
+        "aws_iam_instance_profile",
+        "aws_security_group",
+        *RULES,
+        "aws_launch_template",
+        "aws_placement_group",
+    }
+)
 
 
 @dataclass(frozen=True)
@@ -54,7 +67,10 @@ class Owner:
     @property
     def tags(self) -> dict[str, str]:
         """The tags that all of its resources carry."""
-        return {TAG_WORKSPACE: self.workspace, **({} if self.cluster is None else {TAG_CLUSTER: self.cluster})}
+        return {
+            TAG_WORKSPACE: self.workspace,
+            **({} if self.cluster is None else {TAG_CLUSTER: self.cluster}),
+        }
 
     @property
     def filters(self) -> list[dict[str, Any]]:
@@ -75,7 +91,11 @@ def of_type(resources: Iterable[Resource], *types: str) -> Iterator[Resource]:
 def clusters_of(found: Iterable[Resource], workspace: str) -> set[str]:
     """Return the names of a workspace's clusters that own any of these resources, by their tags."""
     tags = [resource.tags for resource in found]
-    return {each[TAG_CLUSTER] for each in tags if each.get(TAG_WORKSPACE) == workspace and TAG_CLUSTER in each}
+    return {
+        each[TAG_CLUSTER]
+        for each in tags
+        if each.get(TAG_WORKSPACE) == workspace and TAG_CLUSTER in each
+    }
 
 
 def unknown(found: Iterable[Resource], ids: Mapping[str, str]) -> list[Resource]:
@@ -86,7 +106,9 @@ def unknown(found: Iterable[Resource], ids: Mapping[str, str]) -> list[Resource]
 
 
 def outermost(resources: Sequence[Resource]) -> list[Resource]:
-    """Return resources without those that are part of another of them: rules of a group, policies of a role."""
+    """Return resources without those that are part of another of them: rules of a group, policies
+    of a role.
+    """
     whole = {(resource.type, resource.id) for resource in resources}
     return [resource for resource in resources if _parent(resource) not in whole]
 

@@ -13,7 +13,15 @@ from typing import TYPE_CHECKING, TypeVar
 
 from terradask._cleanup.bucket_scan import BucketScan, is_cluster_name
 from terradask._cleanup.inventory import Deployed, Inventory, Item, Kind, NotVisible, OldPlan
-from terradask._cleanup.resources import AUTOSCALING_GROUP, NETWORK_INTERFACE, SECRET, VOLUME, Owner, Resource, outermost
+from terradask._cleanup.resources import (
+    AUTOSCALING_GROUP,
+    NETWORK_INTERFACE,
+    SECRET,
+    VOLUME,
+    Owner,
+    Resource,
+    outermost,
+)
 from terradask._cleanup.search import (
     clusters_in_ec2,
     clusters_with_roles,
@@ -55,7 +63,9 @@ _KINDS: Mapping[str, tuple[Kind, str | None]] = {
 
 @dataclass(frozen=True)
 class ScanScope:
-    """What to scan: a workspace, the folder with a folder for each stack, and the folder of saved plans."""
+    """What to scan: a workspace, the folder with a folder for each stack, and the folder of saved
+    plans.
+    """
 
     aws: Aws
     workspace: str
@@ -68,15 +78,17 @@ class ScanScope:
 def scan(scope: ScanScope) -> Inventory:
     """Scan everything once.
 
-    What the caller has no permission to read is left out and listed. The bucket is required: only it shows what is live.
+    What the caller has no permission to read is left out and listed. The bucket is required: only
+    it shows what is live.
 
     Raises `AccessDenied`.
 
     Notes
     -----
-    Permissions needed: ``s3:ListBucket`` and ``s3:GetObject`` on ``clusters/*``; ``autoscaling:DescribeAutoScalingGroups``;
-    ``ec2:DescribeInstances``, ``DescribeVolumes``, ``DescribeNetworkInterfaces``; ``secretsmanager:ListSecrets``, ``DescribeSecret``; if
-    clusters have items of their own, also those of `find_cluster` and ``iam:ListRoles``.
+    Permissions needed: ``s3:ListBucket`` and ``s3:GetObject`` on ``clusters/*``;
+    ``autoscaling:DescribeAutoScalingGroups``; ``ec2:DescribeInstances``, ``DescribeVolumes``,
+    ``DescribeNetworkInterfaces``; ``secretsmanager:ListSecrets``, ``DescribeSecret``; if clusters
+    have items of their own, also those of `find_cluster` and ``iam:ListRoles``.
     """
     return _Scan(scope).run()
 
@@ -94,20 +106,41 @@ class _Scan:
         for service in ("ec2", "autoscaling", "secretsmanager", "iam"):
             self._aws.client(service)
         with ThreadPoolExecutor(_PARALLEL) as pool:
-            groups = pool.submit(self._unless_denied, "Auto Scaling groups", "autoscaling:DescribeAutoScalingGroups", self._groups)
+            groups = pool.submit(
+                self._unless_denied,
+                "Auto Scaling groups",
+                "autoscaling:DescribeAutoScalingGroups",
+                self._groups,
+            )
             rest = [
-                pool.submit(self._unless_denied, "instances", "ec2:DescribeInstances", self._instances),
+                pool.submit(
+                    self._unless_denied, "instances", "ec2:DescribeInstances", self._instances
+                ),
                 pool.submit(self._unless_denied, "volumes", "ec2:DescribeVolumes", self._volumes),
-                pool.submit(self._unless_denied, "network interfaces", "ec2:DescribeNetworkInterfaces", self._interfaces),
-                pool.submit(self._unless_denied, "secrets", "secretsmanager:ListSecrets", self._secrets),
+                pool.submit(
+                    self._unless_denied,
+                    "network interfaces",
+                    "ec2:DescribeNetworkInterfaces",
+                    self._interfaces,
+                ),
+                pool.submit(
+                    self._unless_denied, "secrets", "secretsmanager:ListSecrets", self._secrets
+                ),
             ]
-            deployed = {one.name: one for one in pool.map(lambda name: self._bucket.deployed(name, listed[name]), sorted(listed))}
+            deployed = {
+                one.name: one
+                for one in pool.map(
+                    lambda name: self._bucket.deployed(name, listed[name]), sorted(listed)
+                )
+            }
             seen_groups = groups.result()
             items = [item for each in rest for item in each.result() or ()]
         self._scan_network_lock()
         names = None if seen_groups is None else self._existing(seen_groups, items)
         items += seen_groups or ()
-        items += self._own_of_orphans({item.cluster for item in items if item.cluster} | deployed.keys(), deployed)
+        items += self._own_of_orphans(
+            {item.cluster for item in items if item.cluster} | deployed.keys(), deployed
+        )
         return Inventory(
             workspace=self._scope.workspace,
             seen_at=seen_at,
@@ -124,9 +157,13 @@ class _Scan:
         if isinstance(place, S3Backend):
             # Without a bucket there is no lock.
             with suppress(BackendMissing):
-                self._unless_denied("the lock on the network's state", "s3:GetObject", partial(self._bucket.held, NETWORK_STACK, place))
+                self._unless_denied(
+                    "the lock on the network's state",
+                    "s3:GetObject",
+                    partial(self._bucket.held, NETWORK_STACK, place),
+                )
 
-    # ---- AWS ----------------------------------------------------------------------------------------------------------
+    # ---- AWS -------------------------------------------------------------------------------------
 
     def _unless_denied(self, what: str, action: str, find: Callable[[], Found]) -> Found | None:
         try:
@@ -140,7 +177,11 @@ class _Scan:
         return Owner(self._scope.workspace)
 
     def _groups(self) -> list[Item]:
-        return list(map(_item, find_groups(self._aws.client("autoscaling"), workspace=self._scope.workspace)))
+        return list(
+            map(
+                _item, find_groups(self._aws.client("autoscaling"), workspace=self._scope.workspace)
+            )
+        )
 
     def _existing(self, groups: Iterable[Item], items: Iterable[Item]) -> frozenset[str]:
         """Return the existing groups, including those without our tag that instances name."""
@@ -148,7 +189,14 @@ class _Scan:
         named = sorted({item.group for item in items if item.group is not None} - tagged)
         paginator = self._aws.client("autoscaling").get_paginator("describe_auto_scaling_groups")
         pages = paginator.paginate(AutoScalingGroupNames=named) if named else ()
-        return frozenset(tagged | {group["AutoScalingGroupName"] for page in pages for group in page["AutoScalingGroups"]})
+        return frozenset(
+            tagged
+            | {
+                group["AutoScalingGroupName"]
+                for page in pages
+                for group in page["AutoScalingGroups"]
+            }
+        )
 
     def _instances(self) -> list[Item]:
         try:
@@ -162,33 +210,55 @@ class _Scan:
         return [
             replace(
                 self._part_of_host(volume),
-                parts=parts_of_volume(volume.description["Size"], self._aws.region) if volume.description["VolumeType"] == "gp3" else None,
+                parts=parts_of_volume(volume.description["Size"], self._aws.region)
+                if volume.description["VolumeType"] == "gp3"
+                else None,
             )
             for volume in find_in_ec2(self._aws.client("ec2"), VOLUME, self._owner, _AVAILABLE)
         ]
 
     def _interfaces(self) -> list[Item]:
-        return list(map(self._part_of_host, find_in_ec2(self._aws.client("ec2"), NETWORK_INTERFACE, self._owner, _AVAILABLE)))
+        return list(
+            map(
+                self._part_of_host,
+                find_in_ec2(self._aws.client("ec2"), NETWORK_INTERFACE, self._owner, _AVAILABLE),
+            )
+        )
 
     def _part_of_host(self, resource: Resource) -> Item:
         item = _item(resource)
-        names = {host_name(self._scope.workspace, role, cluster) for role in ROLES for cluster in (None, item.cluster)}
+        names = {
+            host_name(self._scope.workspace, role, cluster)
+            for role in ROLES
+            for cluster in (None, item.cluster)
+        }
         return replace(item, is_hosts=resource.tags.get("Name") in names)
 
     def _secrets(self) -> list[Item]:
-        found = find_secrets(self._aws.client("secretsmanager"), workspace=self._scope.workspace, IncludePlannedDeletion=True)
+        found = find_secrets(
+            self._aws.client("secretsmanager"),
+            workspace=self._scope.workspace,
+            IncludePlannedDeletion=True,
+        )
         return [
             replace(
                 _item(secret),
                 ends_at=secret.description.get("DeletedDate"),
-                # One that is scheduled for deletion costs nothing: https://aws.amazon.com/secrets-manager/pricing/
-                parts=() if secret.description.get("DeletedDate") else parts_of_secret(self._aws.region),
+                # One that is scheduled for deletion costs nothing:
+                # https://aws.amazon.com/secrets-manager/pricing/
+                parts=()
+                if secret.description.get("DeletedDate")
+                else parts_of_secret(self._aws.region),
             )
             for secret in found
         ]
 
-    def _unless_gone(self, items: Iterable[Item], deployed: Mapping[str, Deployed]) -> Iterator[Item]:
-        """Leave out deleted secrets: the list of secrets is up to five minutes old. Those of live clusters don't matter."""
+    def _unless_gone(
+        self, items: Iterable[Item], deployed: Mapping[str, Deployed]
+    ) -> Iterator[Item]:
+        """Leave out deleted secrets: the list of secrets is up to five minutes old. Those of live
+        clusters don't matter.
+        """
         client = self._aws.client("secretsmanager")
         for item in items:
             if item.kind == "secret" and not _lives(deployed.get(item.cluster or "")):
@@ -197,7 +267,9 @@ class _Scan:
                 except client.exceptions.ResourceNotFoundException:
                     continue
                 except AccessDenied:
-                    self._unseen.append(NotVisible(f"secret {item.id}", "secretsmanager:DescribeSecret"))
+                    self._unseen.append(
+                        NotVisible(f"secret {item.id}", "secretsmanager:DescribeSecret")
+                    )
                     continue
             yield item
 
@@ -209,7 +281,9 @@ class _Scan:
         workspace = self._scope.workspace
 
         def own(cluster: str) -> list[Resource]:
-            return outermost(find_cluster(self._aws, workspace=workspace, cluster=cluster, isolated=isolated))
+            return outermost(
+                find_cluster(self._aws, workspace=workspace, cluster=cluster, isolated=isolated)
+            )
 
         known |= (
             self._unless_denied(
@@ -224,12 +298,15 @@ class _Scan:
                 self._unless_denied(
                     "roles of clusters of which nothing else is left",
                     "iam:ListRoles",
-                    lambda: clusters_with_roles(self._aws, workspace=workspace, isolated=isolated, known=known),
+                    lambda: clusters_with_roles(
+                        self._aws, workspace=workspace, isolated=isolated, known=known
+                    ),
                 )
                 or set()
             )
         found = [
-            self._unless_denied(f"what {name} has of its own", "iam:GetRole", partial(own, name)) or []
+            self._unless_denied(f"what {name} has of its own", "iam:GetRole", partial(own, name))
+            or []
             for name in sorted(known)
             if is_cluster_name(name) and not _lives(deployed.get(name))
         ]
@@ -241,7 +318,9 @@ def _lives(deployed: Deployed | None) -> bool:
 
 
 def _owner(workspace: str | None, cluster: str | None) -> tuple[str | None, str | None]:
-    """Return workspace and cluster of an item; neither if the cluster's name is invalid: those tags aren't ours."""
+    """Return workspace and cluster of an item; neither if the cluster's name is invalid: those tags
+    aren't ours.
+    """
     return (workspace, cluster) if cluster is None or is_cluster_name(cluster) else (None, None)
 
 

@@ -1,4 +1,5 @@
-"""Find the resources of a workspace's network, or of one cluster, in AWS, whether a Terraform state knows them or not.
+"""Find the resources of a workspace's network, or of one cluster, in AWS, whether a Terraform state
+knows them or not.
 
 When Terraform is interrupted or killed, AWS may have created the last resource without Terraform
 receiving the answer. It is found by the tags that every resource is created with; if AWS lists it
@@ -14,7 +15,12 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from terradask._aws.tags import tags_of
-from terradask._cleanup.named_resources import find_bucket, find_in_iam, find_log_group, find_role_policies
+from terradask._cleanup.named_resources import (
+    find_bucket,
+    find_in_iam,
+    find_log_group,
+    find_role_policies,
+)
 from terradask._cleanup.resources import (
     AUTOSCALING_GROUP,
     EGRESS_RULE,
@@ -59,8 +65,17 @@ _IN_EC2 = {
     VOLUME: ("describe_volumes", "Volumes", "VolumeId"),
 }
 
-#: Searched only if they are configured: a caller who plans a network without them may lack the permission.
-_OPTIONAL = frozenset({"aws_egress_only_internet_gateway", "aws_flow_log", "aws_placement_group", NETWORK_INTERFACE, VOLUME})
+#: Searched only if they are configured: a caller who plans a network without them may lack the
+#: permission.
+_OPTIONAL = frozenset(
+    {
+        "aws_egress_only_internet_gateway",
+        "aws_flow_log",
+        "aws_placement_group",
+        NETWORK_INTERFACE,
+        VOLUME,
+    }
+)
 
 #: EC2 resources that any cluster can have of its own, and that isolated ones have.
 _PLACEMENT = "aws_placement_group"
@@ -71,40 +86,62 @@ _OF_CLUSTERS = ("aws_security_group", _TEMPLATE)
 _ENDED = frozenset({"deleted", "deleting", "failed"})
 
 
-def find_network(aws: Aws, *, workspace: str, bucket: str, configuration: Mapping[str, Any]) -> list[Resource]:
-    """Return all existing resources of a workspace's network: those with its tag and no cluster's, and its bucket.
+def find_network(
+    aws: Aws, *, workspace: str, bucket: str, configuration: Mapping[str, Any]
+) -> list[Resource]:
+    """Return all existing resources of a workspace's network: those with its tag and no cluster's,
+    and its bucket.
 
-    Parts of another resource that are deleted with it are left out: routes, rules, policies in roles.
+    Parts of another resource that are deleted with it are left out: routes, rules, policies in
+    roles.
 
     Notes
     -----
-    Permissions needed: ``ec2:Describe*``, ``iam:GetRole``, ``iam:GetInstanceProfile``, ``logs:DescribeLogGroups``,
-    ``logs:ListTagsForResource``, ``s3:ListBucket``, ``s3:GetBucketTagging``; ``iam:GetPolicy`` if a policy is configured.
+    Permissions needed: ``ec2:Describe*``, ``iam:GetRole``, ``iam:GetInstanceProfile``,
+    ``logs:DescribeLogGroups``, ``logs:ListTagsForResource``, ``s3:ListBucket``,
+    ``s3:GetBucketTagging``; ``iam:GetPolicy`` if a policy is configured.
     """
     # Clients are made here: boto3's sessions are not safe while they make one.
     ec2, iam, logs, s3 = (aws.client(service) for service in ("ec2", "iam", "logs", "s3"))
     owner, configured = Owner(workspace), configuration.get("resource", {})
-    searches: list[_Search] = [partial(find_in_ec2, ec2, kind, owner) for kind in _IN_EC2 if kind not in _OPTIONAL or kind in configured]
+    searches: list[_Search] = [
+        partial(find_in_ec2, ec2, kind, owner)
+        for kind in _IN_EC2
+        if kind not in _OPTIONAL or kind in configured
+    ]
     for kind in ("aws_iam_role", "aws_iam_instance_profile"):
-        searches += [partial(find_in_iam, iam, kind, block["name"]) for block in configured.get(kind, {}).values()]
-    searches += [partial(find_log_group, logs, block["name"]) for block in configured.get("aws_cloudwatch_log_group", {}).values()]
+        searches += [
+            partial(find_in_iam, iam, kind, block["name"])
+            for block in configured.get(kind, {}).values()
+        ]
+    searches += [
+        partial(find_log_group, logs, block["name"])
+        for block in configured.get("aws_cloudwatch_log_group", {}).values()
+    ]
     for block in configured.get("aws_iam_policy", {}).values():
-        arn = f"arn:{aws.partition}:iam::{aws.account_id}:policy{block.get('path', '/')}{block['name']}"
+        name = f"{block.get('path', '/')}{block['name']}"
+        arn = f"arn:{aws.partition}:iam::{aws.account_id}:policy{name}"
         searches.append(partial(find_in_iam, iam, "aws_iam_policy", arn))
     searches.append(partial(find_bucket, s3, bucket, aws.account_id))
-    # Buckets are tagged after their creation. The name contains the account's number, and S3 checks the owner.
-    return [r for r in _answers(searches) if owner.owns(r) or (r.type == "aws_s3_bucket" and not r.tags)]
+    # Buckets are tagged after their creation. The name contains the account's number, and S3 checks
+    # the owner.
+    return [
+        r for r in _answers(searches) if owner.owns(r) or (r.type == "aws_s3_bucket" and not r.tags)
+    ]
 
 
-def find_cluster(aws: Aws, *, workspace: str, cluster: str, isolated: Isolated | None, own_templates: bool = True) -> list[Resource]:
+def find_cluster(
+    aws: Aws, *, workspace: str, cluster: str, isolated: Isolated | None, own_templates: bool = True
+) -> list[Resource]:
     """Return a cluster's own existing resources: a placement group, launch templates.
 
     For an isolated cluster also roles, policies, profiles, security groups and rules.
 
     Notes
     -----
-    Permissions needed: ``ec2:DescribePlacementGroups``, ``DescribeSecurityGroups``, ``DescribeSecurityGroupRules``,
-    ``DescribeLaunchTemplates``; ``iam:GetRole``, ``ListRolePolicies``, ``GetInstanceProfile``.
+    Permissions needed: ``ec2:DescribePlacementGroups``, ``DescribeSecurityGroups``,
+    ``DescribeSecurityGroupRules``, ``DescribeLaunchTemplates``; ``iam:GetRole``,
+    ``ListRolePolicies``, ``GetInstanceProfile``.
     """
     ec2, owner = aws.client("ec2"), Owner(workspace, cluster)
     searches: list[_Search] = [partial(_placement_groups, ec2, owner)]
@@ -114,36 +151,56 @@ def find_cluster(aws: Aws, *, workspace: str, cluster: str, isolated: Isolated |
     iam = aws.client("iam")
     names = [role_name(workspace, role, isolated.role_name_prefix, cluster) for role in ROLES]
     searches += [partial(find_in_ec2, ec2, kind, owner) for kind in _OF_CLUSTERS]
-    searches += [partial(find_in_iam, iam, kind, name) for kind in ("aws_iam_role", "aws_iam_instance_profile") for name in names]
+    searches += [
+        partial(find_in_iam, iam, kind, name)
+        for kind in ("aws_iam_role", "aws_iam_instance_profile")
+        for name in names
+    ]
     found = [resource for resource in _answers(searches) if owner.owns(resource)]
     # Rules without the tags are deleted only with their group.
     rules = [rule for rule in find_rules(aws, found) if owner.owns(rule)]
-    policies = _answers([partial(find_role_policies, iam, role.id) for role in of_type(found, "aws_iam_role")])
+    policies = _answers(
+        [partial(find_role_policies, iam, role.id) for role in of_type(found, "aws_iam_role")]
+    )
     return [*found, *rules, *policies]
 
 
 def clusters_with_resources(
-    aws: Aws, *, workspace: str, isolated: Isolated | None, own_templates: bool = True, known: Collection[str] = ()
+    aws: Aws,
+    *,
+    workspace: str,
+    isolated: Isolated | None,
+    own_templates: bool = True,
+    known: Collection[str] = (),
 ) -> set[str]:
-    """Return the names of the clusters that have a placement group, security groups, launch templates or roles of their own, by their tags.
+    """Return the names of the clusters that have a placement group, security groups, launch
+    templates or roles of their own, by their tags.
 
     Notes
     -----
-    Permissions needed: ``ec2:DescribePlacementGroups``, ``DescribeSecurityGroups``, ``DescribeLaunchTemplates``; ``iam:ListRoles``,
-    ``iam:GetRole``.
+    Permissions needed: ``ec2:DescribePlacementGroups``, ``DescribeSecurityGroups``,
+    ``DescribeLaunchTemplates``; ``iam:ListRoles``, ``iam:GetRole``.
     """
-    clusters = clusters_in_ec2(aws, workspace=workspace, isolated=isolated, own_templates=own_templates)
+    clusters = clusters_in_ec2(
+        aws, workspace=workspace, isolated=isolated, own_templates=own_templates
+    )
     if isolated is None:
         return clusters
-    return clusters | clusters_with_roles(aws, workspace=workspace, isolated=isolated, known=clusters.union(known))
+    return clusters | clusters_with_roles(
+        aws, workspace=workspace, isolated=isolated, known=clusters.union(known)
+    )
 
 
-def clusters_in_ec2(aws: Aws, *, workspace: str, isolated: Isolated | None, own_templates: bool = True) -> set[str]:
-    """Return the names of the clusters that have their own placement groups, launch templates or, if isolated, security groups.
+def clusters_in_ec2(
+    aws: Aws, *, workspace: str, isolated: Isolated | None, own_templates: bool = True
+) -> set[str]:
+    """Return the names of the clusters that have their own placement groups, launch templates or,
+    if isolated, security groups.
 
     Notes
     -----
-    Permissions needed: ``ec2:DescribePlacementGroups``, ``DescribeLaunchTemplates``; with `isolated` ``DescribeSecurityGroups``.
+    Permissions needed: ``ec2:DescribePlacementGroups``, ``DescribeLaunchTemplates``; with
+    `isolated` ``DescribeSecurityGroups``.
     """
     ec2 = aws.client("ec2")
     kinds = _OF_CLUSTERS if isolated is not None else (_TEMPLATE,) if own_templates else ()
@@ -152,7 +209,9 @@ def clusters_in_ec2(aws: Aws, *, workspace: str, isolated: Isolated | None, own_
     return clusters_of(found, workspace)
 
 
-def clusters_with_roles(aws: Aws, *, workspace: str, isolated: Isolated, known: Collection[str]) -> set[str]:
+def clusters_with_roles(
+    aws: Aws, *, workspace: str, isolated: Isolated, known: Collection[str]
+) -> set[str]:
     """Return the names of the clusters that have roles of their own, except those known to exist.
 
     Notes
@@ -160,11 +219,18 @@ def clusters_with_roles(aws: Aws, *, workspace: str, isolated: Isolated, known: 
     Permissions needed: ``iam:ListRoles``, ``iam:GetRole``.
     """
     iam = aws.client("iam")
-    expected = {role_name(workspace, role, isolated.role_name_prefix, cluster) for cluster in known for role in ROLES}
+    expected = {
+        role_name(workspace, role, isolated.role_name_prefix, cluster)
+        for cluster in known
+        for role in ROLES
+    }
     pages = iam.get_paginator("list_roles").paginate(PathPrefix=isolated.role_path)
     names = {role["RoleName"] for page in pages for role in page["Roles"]} - expected
     # The list has no tags.
-    return clusters_of(_answers([partial(find_in_iam, iam, "aws_iam_role", name) for name in sorted(names)]), workspace)
+    return clusters_of(
+        _answers([partial(find_in_iam, iam, "aws_iam_role", name) for name in sorted(names)]),
+        workspace,
+    )
 
 
 def find_security_groups(aws: Aws, *, workspace: str) -> list[Resource]:
@@ -175,7 +241,9 @@ def find_security_groups(aws: Aws, *, workspace: str) -> list[Resource]:
     Permissions needed: ``ec2:DescribeSecurityGroups``, ``ec2:DescribeSecurityGroupRules``.
     """
     client, owner = aws.client("ec2"), Owner(workspace)
-    groups = [group for group in find_in_ec2(client, "aws_security_group", owner) if owner.owns(group)]
+    groups = [
+        group for group in find_in_ec2(client, "aws_security_group", owner) if owner.owns(group)
+    ]
     return [*groups, *find_rules(aws, groups)]
 
 
@@ -191,31 +259,57 @@ def find_rules(aws: Aws, resources: Iterable[Resource]) -> list[Resource]:
         return []
     pages = aws.client("ec2").get_paginator("describe_security_group_rules")
     return [
-        Resource(EGRESS_RULE if rule["IsEgress"] else INGRESS_RULE, rule["SecurityGroupRuleId"], tags_of(rule.get("Tags")), rule)
+        Resource(
+            EGRESS_RULE if rule["IsEgress"] else INGRESS_RULE,
+            rule["SecurityGroupRuleId"],
+            tags_of(rule.get("Tags")),
+            rule,
+        )
         for page in pages.paginate(Filters=[{"Name": "group-id", "Values": groups}])
         for rule in page["SecurityGroupRules"]
     ]
 
 
-def find_in_ec2(client: Any, kind: str, owner: Owner, *filters: Mapping[str, Any]) -> list[Resource]:
-    """Return the EC2 resources of one kind that carry an owner's tags and match further EC2 filters."""
+def find_in_ec2(
+    client: Any, kind: str, owner: Owner, *filters: Mapping[str, Any]
+) -> list[Resource]:
+    """Return the EC2 resources of one kind that carry an owner's tags and match further EC2
+    filters.
+    """
     method, listing, key = _IN_EC2[kind]
     # Flow logs spell it differently.
     argument = "Filter" if kind == "aws_flow_log" else "Filters"
     wanted = {argument: [*owner.filters, *filters]}
     # The list of addresses has no pages.
-    pages = client.get_paginator(method).paginate(**wanted) if client.can_paginate(method) else [getattr(client, method)(**wanted)]
+    pages = (
+        client.get_paginator(method).paginate(**wanted)
+        if client.can_paginate(method)
+        else [getattr(client, method)(**wanted)]
+    )
     # Only interfaces have their tags under another key.
-    found = (Resource(kind, item[key], tags_of(item.get("Tags", item.get("TagSet"))), item) for page in pages for item in page[listing])
+    found = (
+        Resource(kind, item[key], tags_of(item.get("Tags", item.get("TagSet"))), item)
+        for page in pages
+        for item in page[listing]
+    )
     # A VPC's default group is deleted with the VPC.
-    return [r for r in found if str(r.description.get("State")).lower() not in _ENDED and r.description.get("GroupName") != "default"]
+    return [
+        r
+        for r in found
+        if str(r.description.get("State")).lower() not in _ENDED
+        and r.description.get("GroupName") != "default"
+    ]
 
 
 def find_groups(client: Any, *, workspace: str) -> list[Resource]:
     """Return the Auto Scaling groups that carry a workspace's tag."""
-    pages = client.get_paginator("describe_auto_scaling_groups").paginate(Filters=Owner(workspace).filters)
+    pages = client.get_paginator("describe_auto_scaling_groups").paginate(
+        Filters=Owner(workspace).filters
+    )
     return [
-        Resource(AUTOSCALING_GROUP, group["AutoScalingGroupName"], tags_of(group.get("Tags")), group)
+        Resource(
+            AUTOSCALING_GROUP, group["AutoScalingGroupName"], tags_of(group.get("Tags")), group
+        )
         for page in pages
         for group in page["AutoScalingGroups"]
         # A group that is being deleted is listed for a while.
@@ -224,14 +318,22 @@ def find_groups(client: Any, *, workspace: str) -> list[Resource]:
 
 
 def find_secrets(client: Any, *, workspace: str, **options: bool) -> list[Resource]:
-    """Return the secrets under a workspace's prefix. The list is up to five minutes old, and includes deleted ones."""
+    """Return the secrets under a workspace's prefix. The list is up to five minutes old, and
+    includes deleted ones.
+    """
     filters = [{"Key": "name", "Values": [secrets_prefix(workspace)]}]
     pages = client.get_paginator("list_secrets").paginate(Filters=filters, **options)
-    return [Resource(SECRET, one["Name"], tags_of(one.get("Tags")), one) for page in pages for one in page["SecretList"]]
+    return [
+        Resource(SECRET, one["Name"], tags_of(one.get("Tags")), one)
+        for page in pages
+        for one in page["SecretList"]
+    ]
 
 
 def find_secret(client: Any, owner: Owner) -> Resource | None:
-    """Return a cluster's secret if it exists, carries the cluster's tags, and isn't scheduled for deletion."""
+    """Return a cluster's secret if it exists, carries the cluster's tags, and isn't scheduled for
+    deletion.
+    """
     name = secret_id(owner.workspace, str(owner.cluster))
     try:
         answer = client.describe_secret(SecretId=name)
@@ -244,7 +346,11 @@ def find_secret(client: Any, owner: Owner) -> Resource | None:
 def _answers(searches: Sequence[_Search]) -> list[Resource]:
     """Make all calls in parallel."""
     with ThreadPoolExecutor(8) as pool:
-        return [resource for answer in pool.map(lambda search: search(), searches) for resource in answer]
+        return [
+            resource
+            for answer in pool.map(lambda search: search(), searches)
+            for resource in answer
+        ]
 
 
 def _placement_groups(client: Any, owner: Owner) -> list[Resource]:

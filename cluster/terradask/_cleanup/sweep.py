@@ -37,7 +37,9 @@ class Sweeper:
         return replace(found, quotes=AwsPriceList(self._scope.aws).look_up(keys)) if keys else found
 
     def remove(self, found: Sweep) -> Swept:
-        """Remove what was found and is still an orphan; after an interruption the next sweep continues."""
+        """Remove what was found and is still an orphan; after an interruption the next sweep
+        continues.
+        """
         if not found.strays:
             return Swept((), {}, {})
         self._wait_until_old_enough(found)
@@ -52,7 +54,10 @@ class Sweeper:
             elif fresh.may_go(again.looked_at):
                 going.append(fresh)
             else:
-                kept[orphan] = fresh.held or f"it, or something of its cluster's, is younger than {found.grace_seconds:.0f} s"
+                kept[orphan] = fresh.held or (
+                    "it, or something of its cluster's, is younger than "
+                    f"{found.grace_seconds:.0f} s"
+                )
         swept = OrphanRemoval(self._scope.aws, inventory, self._actions, self._progress).run(going)
         return replace(swept, kept={**kept, **swept.kept})
 
@@ -60,8 +65,14 @@ class Sweeper:
         scope = self._scope
         with phase(self._progress, "look", scope.workspace):
             inventory = scan(scope)
-        orphans = judge(inventory, grace=datetime.timedelta(seconds=grace_seconds), first_seen=first_seen)
-        undated = {item.key: first_seen.get(item.key, inventory.seen_at) for item in inventory.items if item.born is None}
+        orphans = judge(
+            inventory, grace=datetime.timedelta(seconds=grace_seconds), first_seen=first_seen
+        )
+        undated = {
+            item.key: first_seen.get(item.key, inventory.seen_at)
+            for item in inventory.items
+            if item.born is None
+        }
         found = Sweep(
             workspace=scope.workspace,
             region=scope.aws.region,
@@ -75,9 +86,18 @@ class Sweeper:
         return found, inventory
 
     def _wait_until_old_enough(self, found: Sweep) -> None:
-        waits = [(orphan.ripe_at - found.looked_at).total_seconds() for orphan in found.strays if orphan.held is None]
+        waits = [
+            (orphan.ripe_at - found.looked_at).total_seconds()
+            for orphan in found.strays
+            if orphan.held is None
+        ]
         seconds = max((wait for wait in waits if 0 < wait <= MOST_WAIT_SECONDS), default=0.0)
         if seconds:
             # AWS's clock has a resolution of one second.
-            self._progress(Message(f"waiting {seconds + 1:.0f} s: some of it may be younger than {found.grace_seconds:.0f} s"))
+            self._progress(
+                Message(
+                    f"waiting {seconds + 1:.0f} s: some of it may be younger than "
+                    f"{found.grace_seconds:.0f} s"
+                )
+            )
             time.sleep(seconds + 1)

@@ -12,9 +12,11 @@ from terradask_stacks.files import write_whole
 
 
 class DiskCache:
-    """JSON documents in the user's cache folder, one file each, that several processes may read and write at once.
+    """JSON documents in the user's cache folder, one file each, that several processes may read and
+    write at once.
 
-    A file that can't be read, or holds no JSON, counts as absent. One that can't be written is left out.
+    A file that can't be read, or holds no JSON, counts as absent. One that can't be written is left
+    out.
     """
 
     def __init__(self, name: str, folder: Path | None = None) -> None:

@@ -1,4 +1,6 @@
-"""Processes of this machine: whether one is alive, when it was started, and which machine this is."""
+"""Processes of this machine: whether one is alive, when it was started, and which
+machine this is.
+"""
 
 from __future__ import annotations
 
@@ -18,12 +20,19 @@ _BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 
 @functools.cache
 def this_machine() -> Mapping[str, str | None]:
-    """Return what tells this user on this machine, since it was started, from others; None where the system doesn't say."""
+    """Return what tells this user on this machine, since it was started, from others; None where
+    the system doesn't say.
+    """
     try:
         user = getuser()
     except (OSError, KeyError):
         user = None
-    return {"user": user, "host": socket.gethostname(), "machine_id": _line(_MACHINE_ID), "boot_id": _line(_BOOT_ID)}
+    return {
+        "user": user,
+        "host": socket.gethostname(),
+        "machine_id": _line(_MACHINE_ID),
+        "boot_id": _line(_BOOT_ID),
+    }
 
 
 def this_user() -> str:
@@ -42,9 +51,11 @@ def is_alive(pid: int) -> bool:
 
 
 def process_started(pid: int) -> str | None:
-    """Return when a process was started: another process of the same number has another text. None for one that has ended.
+    """Return when a process was started: another process of the same number has another text. None
+    for one that has ended.
 
-    On Linux in hundredths of a second since the machine's start, which doesn't change when the clock is set.
+    On Linux in hundredths of a second since the machine's start, which doesn't change when the
+    clock is set.
     """
     # Read first: older versions of psutil add what was read last.
     booted_at = psutil.boot_time() if psutil.LINUX else 0.0
@@ -58,7 +69,9 @@ def process_started(pid: int) -> str | None:
 
 
 def own_processes() -> Iterator[psutil.Process]:
-    """Yield this user's processes, each with ``info``: its ``cmdline``, ``cwd`` and ``create_time``; None where that can't be read."""
+    """Yield this user's processes, each with ``info``: its ``cmdline``, ``cwd`` and
+    ``create_time``; None where that can't be read.
+    """
     for process in psutil.process_iter(["uids", "cmdline", "cwd", "create_time"]):
         uids = process.info["uids"]
         if uids is not None and uids.real == os.getuid():

@@ -65,7 +65,8 @@ ProgressEvent = PhaseStarted | PhaseFinished | ResourceChanged | Message
 class Progress(Protocol):
     """Whatever takes progress events: any callable with one argument.
 
-    It is called in the thread that does the work. An error that it raises ends the operation in order.
+    It is called in the thread that does the work. An error that it raises ends the operation in
+    order.
     """
 
     def __call__(self, event: ProgressEvent, /) -> None:

@@ -1,4 +1,6 @@
-"""Adaptive scaling that counts hosts, where the scheduler counts workers, and that does nothing after it is stopped."""
+"""Adaptive scaling that counts hosts, where the scheduler counts workers, and that does nothing
+after it is stopped.
+"""
 
 from __future__ import annotations
 
@@ -33,7 +35,8 @@ class StopSafe(Adaptive):  # type: ignore[misc]
     _removes_itself = False
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
-        # Other threads call `stop`; the lock keeps it out between the check of the state and the order.
+        # Other threads call `stop`; the lock keeps it out between the check of the state and the
+        # order.
         self._ordering = threading.RLock()
         super().__init__(*args, **kwargs)
 
@@ -51,17 +54,24 @@ class StopSafe(Adaptive):  # type: ignore[misc]
 
     async def scale_down(self, workers: Any) -> None:
         """Order the removal of workers."""
-        # Dask's own method retires them first and could be stopped in between; the cluster retires them as part of the order.
+        # Dask's own method retires them first and could be stopped in between; the cluster retires
+        # them as part of the order.
         with self._ordering:
             if self.state == "stopped" or not workers:
                 return
-            ordered = super().scale_down(workers) if self._removes_itself else self.cluster.scale_down(workers)
+            ordered = (
+                super().scale_down(workers)
+                if self._removes_itself
+                else self.cluster.scale_down(workers)
+            )
         if isawaitable(ordered):
             await ordered
 
 
 class HostCounting(Adaptive):  # type: ignore[misc]
-    """An adaptive class that counts hosts; only those of one group of workers if there are several groups."""
+    """An adaptive class that counts hosts; only those of one group of workers if there are several
+    groups.
+    """
 
     _workers_per_host = 1
     _group: str | None = None
@@ -90,7 +100,9 @@ class HostCounting(Adaptive):  # type: ignore[misc]
             return max(math.ceil(workers / self._workers_per_host) - (joined - len(own)), 0)
         # The scheduler found workers to close; a host is closed only if all of its workers may be.
         closable = await hosts_to_close(self.scheduler, self._workers_per_host)
-        return len(own) - (len(closable) if self._group is None else len(own.intersection(closable)))
+        return len(own) - (
+            len(closable) if self._group is None else len(own.intersection(closable))
+        )
 
     async def workers_to_close(self, target: int) -> list[str]:
         """Return the hosts that are the cheapest to close."""
@@ -103,14 +115,21 @@ class HostCounting(Adaptive):  # type: ignore[misc]
 
 
 def adaptive_for(
-    decides: type[Adaptive], *, workers_per_host: int = 1, extra_worker: bool = False, group: str | None = None
+    decides: type[Adaptive],
+    *,
+    workers_per_host: int = 1,
+    extra_worker: bool = False,
+    group: str | None = None,
 ) -> type[Adaptive]:
-    """Return a class that decides as `decides` does, stops safely, and counts hosts if they differ from the scheduler's workers."""
+    """Return a class that decides as `decides` does, stops safely, and counts hosts if they differ
+    from the scheduler's workers.
+    """
     if workers_per_host == 1 and not extra_worker and group is None:
         bases: tuple[type, ...] = (StopSafe, decides)
         members: dict[str, Any] = {"_removes_itself": decides.scale_down is not Adaptive.scale_down}
     else:
-        # All workers of a host have to be retired together, so the class's own `scale_down` isn't used.
+        # All workers of a host have to be retired together, so the class's own `scale_down` isn't
+        # used.
         bases = (StopSafe, HostCounting, decides)
         members = {"_workers_per_host": workers_per_host, "_group": group}
     return type(decides.__name__, bases, {"__qualname__": decides.__qualname__, **members})
@@ -129,7 +148,8 @@ def adaptive_options(
     maximum_memory: str | None,
     **kwargs: Any,
 ) -> dict[str, Any]:
-    """Scale the group ``workers`` with the load. Named groups stay as they are; use `scale` for them.
+    """Scale the group ``workers`` with the load. Named groups stay as they are; use `scale` for
+    them.
 
     Parameters
     ----------
@@ -140,7 +160,8 @@ def adaptive_options(
     maximum
         Most workers. By default 200, or ``max_workers`` if that is less.
     minimum_cores, maximum_cores, minimum_memory, maximum_memory
-        Bounds as total amounts, such as 64 and ``"1 TiB"``, converted by the size of the smallest host that has joined.
+        Bounds as total amounts, such as 64 and ``"1 TiB"``, converted by the size of the smallest
+        host that has joined.
     target_duration
         How long work should take: the shorter, the faster the cluster grows.
     wait_count
@@ -160,11 +181,18 @@ def adaptive_options(
         When this object has left the cluster, or the cluster doesn't run any more.
     """
     if "group" in kwargs:
-        raise UnsupportedOption("adapt(group=)", given=kwargs["group"], advice="scale the group by its name: scale(2, group=...)")
+        raise UnsupportedOption(
+            "adapt(group=)",
+            given=kwargs["group"],
+            advice="scale the group by its name: scale(2, group=...)",
+        )
     descriptor = deployment.descriptor
     most = descriptor.most_workers(WORKER_GROUP)
     maximum = min(DEFAULT_MAXIMUM, most) if maximum is None else maximum
-    if any(amount is not None for amount in (minimum_cores, maximum_cores, minimum_memory, maximum_memory)):
+    if any(
+        amount is not None
+        for amount in (minimum_cores, maximum_cores, minimum_memory, maximum_memory)
+    ):
         size = host_size(WORKER_GROUP)
         minimum = size.least(minimum, cores=minimum_cores, memory=minimum_memory)
         maximum = size.most(maximum, cores=maximum_cores, memory=maximum_memory)

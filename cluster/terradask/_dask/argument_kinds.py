@@ -1,16 +1,22 @@
-"""What a field of ``ClusterArguments`` is: a setting of the stack, a setting of the run, or not supported."""
+"""What a field of ``ClusterArguments`` is: a setting of the stack, a setting of the run, or not
+supported.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass, fields
 from typing import Any, Literal
+
+from terradask.errors import UnsupportedOption
 
 Kind = Literal["structure", "run"]
 
 
 #: Metadata of a field that is a setting of the cluster's stack.
 STRUCTURE = {"kind": "structure"}
-#: Metadata of a field that is a setting of a run or of a client, and doesn't change a deployed cluster.
+#: Metadata of a field that is a setting of a run or of a client, and doesn't change a deployed
+#: cluster.
 RUN = {"kind": "run"}
 
 
@@ -20,8 +26,44 @@ def run_setting(setting: str) -> Mapping[str, Any]:
 
 
 def unsupported(instead: str, *nothing: Any) -> Mapping[str, Any]:
-    """Return the metadata of an unsupported field: the advice, and the values besides None that don't ask for it."""
+    """Return the metadata of an unsupported field: the advice, and the values besides None that
+    don't ask for it.
+    """
     return {"kind": "unsupported", "instead": instead, "nothing": (None, *nothing)}
 
 
 # Its docstring is also that of `Cluster`.
+
+
+@dataclass(frozen=True)
+class KindedArguments:
+    """Arguments of which each field's metadata names its kind."""
+
+    def refuse_unsupported(self) -> None:
+        """Check that no unsupported argument is given.
+
+        Raises
+        ------
+        UnsupportedOption
+            With the first of them, its value, and what to do instead.
+        """
+        for each in fields(self):
+            if each.metadata.get("kind") == "unsupported":
+                value = getattr(self, each.name)
+                if not any(
+                    value is nothing or value == nothing for nothing in each.metadata["nothing"]
+                ):
+                    raise UnsupportedOption(each.name, given=value, advice=each.metadata["instead"])
+
+    def given(self, kind: Kind) -> dict[str, Any]:
+        """Return the given arguments of a kind, by their setting's name."""
+        found = (
+            (each, getattr(self, each.name))
+            for each in fields(self)
+            if each.metadata.get("kind") == kind
+        )
+        return {
+            each.metadata.get("setting", each.name): value
+            for each, value in found
+            if value is not None
+        }

@@ -1,134 +1,162 @@
-"""The arguments of ``Cluster``: each belongs to the structure, the run or this client, or is not supported.
+"""The arguments of ``Cluster``: each belongs to the structure, the run or this client, or is not
+supported.
 
-The signature is the specified one: an argument that is not supported raises an error, and none is ignored.
+The signature is the specified one: an argument that is not supported raises an error, and none is
+ignored.
 """
 
 from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import KW_ONLY, dataclass, field, fields
+from dataclasses import KW_ONLY, dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
 from terradask._common.progress import Progress
-from terradask._dask.argument_kinds import RUN, STRUCTURE, Kind, run_setting, unsupported
+from terradask._dask.argument_kinds import RUN, STRUCTURE, KindedArguments, run_setting, unsupported
 from terradask._deployments.lifetime import Duration
-from terradask.errors import UnsupportedOption
 
 _SOFTWARE = "use `software`, which gives hosts the versions that are installed here"
-_NO_JUPYTER = "leave it out: a notebook server on the scheduler would run code for anyone who reaches its dashboard"
+_NO_JUPYTER = (
+    "leave it out: a notebook server on the scheduler would run code for anyone who "
+    "reaches its dashboard"
+)
 
 
 @dataclass(frozen=True)
-class ClusterArguments:
+class ClusterArguments(KindedArguments):
     """A Dask cluster on instances of your own AWS account.
 
-    If `name` is deployed in the workspace, a running cluster is attached to, and a stopped one is started. Otherwise a cluster is deployed:
-    a Terraform plan is made and applied, and the cluster started. If it is already running, `n_workers` and `environ` are ignored with a
-    warning.
+    If `name` is deployed in the workspace, a running cluster is attached to, and a stopped one is
+    started. Otherwise a cluster is deployed: a Terraform plan is made and applied, and the cluster
+    started. If it is already running, `n_workers` and `environ` are ignored with a warning.
 
     Parameters
     ----------
     name
         The cluster's name. By default generated.
     software
-        Packages for the hosts besides Dask, as requirements (``["pandas==3.1.1", "s3fs"]``), in the versions that are installed here.
+        Packages for the hosts besides Dask, as requirements (``["pandas==3.1.1", "s3fs"]``), in the
+        versions that are installed here.
     software_lock
-        Lock file of this environment with hashes, relative to the working directory: a requirements file with ``--hash``, ``uv.lock`` or
-        ``pylock.toml``. Hosts then install only the archives in it. By default they install packages by exact version.
+        Lock file of this environment with hashes, relative to the working directory: a requirements
+        file with ``--hash``, ``uv.lock`` or ``pylock.toml``. Hosts then install only the archives
+        in it. By default they install packages by exact version.
     n_workers
-        Number of workers; or ``[minimum, maximum]``: the cluster starts with the minimum and scales itself between them, as by `adapt`.
-        By default it starts with 4 and scales itself between 4 and 20.
+        Number of workers; or ``[minimum, maximum]``: the cluster starts with the minimum and scales
+        itself between them, as by `adapt`. By default it starts with 4 and scales itself between 4
+        and 20.
     worker_class
-        Class of the workers, or the dotted path from which hosts import it. By default ``distributed.Nanny``.
+        Class of the workers, or the dotted path from which hosts import it. By default
+        ``distributed.Nanny``.
     worker_options
-        Keyword arguments of the worker class. By default a worker has a thread for each vCPU of its instance, and all of its memory.
+        Keyword arguments of the worker class. By default a worker has a thread for each vCPU of its
+        instance, and all of its memory.
     workers_per_host
-        Dask workers on each instance, which share its threads and memory. By default 1. `n_workers` and `scale` still count instances.
-        `_n_worker_specs_per_host` is another name for it.
+        Dask workers on each instance, which share its threads and memory. By default 1. `n_workers`
+        and `scale` still count instances. `_n_worker_specs_per_host` is another name for it.
     worker_groups
-        Groups of workers with their own instances, by name: ``{"gpu": {"gpu": 1, "n_workers": 2, "resources": {"GPU": 1}}}``. Keys of
-        each are ``cpu``, ``memory``, ``gpu``, ``gpu_type``, ``vm_types``, ``n_workers`` (0 by default), ``max_workers`` (20),
-        ``spot_policy``, ``disk_size`` and ``disk_throughput`` (the cluster's) and ``resources`` (Dask's, by which tasks find them).
-        The arguments here for workers, such as `n_workers` and `max_workers`, apply to the other workers.
+        Groups of workers with their own instances, by name: ``{"gpu": {"gpu": 1, "n_workers": 2,
+        "resources": {"GPU": 1}}}``. Keys of each are ``cpu``, ``memory``, ``gpu``, ``gpu_type``,
+        ``vm_types``, ``n_workers`` (0 by default), ``max_workers`` (20), ``spot_policy``,
+        ``disk_size`` and ``disk_throughput`` (the cluster's) and ``resources`` (Dask's, by which
+        tasks find them). The arguments here for workers, such as `n_workers` and `max_workers`,
+        apply to the other workers.
     worker_vm_types, scheduler_vm_types
-        Instance types, in order of preference. By default ``m6i.xlarge`` (4 vCPUs, 16 GiB) or its siblings, unless one of the
-        following asks for others:
+        Instance types, in order of preference. By default ``m6i.xlarge`` (4 vCPUs, 16 GiB) or its
+        siblings, unless one of the following asks for others:
     worker_cpu, scheduler_cpu
-        Cores of each instance: a number, a range ``[2, 8]``, or ``"*"`` for any. Types are then chosen by price; `hardware` shows why.
+        Cores of each instance: a number, a range ``[2, 8]``, or ``"*"`` for any. Types are then
+        chosen by price; `hardware` shows why.
     worker_memory, scheduler_memory
-        Memory of each instance, within 10 %: ``"16 GiB"``, a range ``["16 GiB", "32 GiB"]``, or ``"*"``.
+        Memory of each instance, within 10 %: ``"16 GiB"``, a range ``["16 GiB", "32 GiB"]``, or
+        ``"*"``.
     worker_gpu
         GPUs of each worker's instance; True is 1.
     worker_gpu_type
         Model of the GPUs, such as ``"A10G"``. By default T4.
     worker_disk_size, scheduler_disk_size
-        Size of each instance's volume, in GiB. By default the network's; other sizes need ``network.cluster_launch_templates``.
+        Size of each instance's volume, in GiB. By default the network's; other sizes need
+        ``network.cluster_launch_templates``.
     worker_disk_throughput
         Throughput of a worker's volume, in MiB/s, 125 to 1,000. By default 125.
     scheduler_gpu
-        Whether the scheduler has a GPU. By default it has one if workers have, and if there is such a type.
+        Whether the scheduler has a GPU. By default it has one if workers have, and if there is such
+        a type.
     scheduler_class
         Class of the scheduler, or its dotted path. By default ``distributed.Scheduler``.
     scheduler_options
         Keyword arguments of the scheduler class, such as ``{"idle_timeout": "2 hours"}``.
     extra_worker_on_scheduler
-        Whether a worker also runs on the scheduler's instance, with half of its memory and all but one of its threads. It isn't counted,
-        and scaling doesn't affect it. By default there is none.
+        Whether a worker also runs on the scheduler's instance, with half of its memory and all but
+        one of its threads. It isn't counted, and scaling doesn't affect it. By default there is
+        none.
     asynchronous
         Whether the cluster is used inside an event loop, with ``async with`` and ``await``.
     shutdown_on_close
-        Whether `close` ends the cluster. By default True for a cluster that was made or started here, False for one that was attached to.
+        Whether `close` ends the cluster. By default True for a cluster that was made or started
+        here, False for one that was attached to.
     idle_timeout
-        Time after which an idle cluster ends by itself: ``"20 minutes"`` (the default), or seconds; False for never. Dask's
-        ``idle_timeout`` in `scheduler_options` replaces the default.
+        Time after which an idle cluster ends by itself: ``"20 minutes"`` (the default), or seconds;
+        False for never. Dask's ``idle_timeout`` in `scheduler_options` replaces the default.
     no_client_timeout
-        Time after which a cluster without a connected client ends by itself, as above. By default 2 minutes for a cluster that `close`
-        ends, never for any other. This object counts as connected.
+        Time after which a cluster without a connected client ends by itself, as above. By default 2
+        minutes for a cluster that `close` ends, never for any other. This object counts as
+        connected.
     max_lifetime
-        Time after which it ends in any case, as above. By default 30 days, which is also the maximum.
+        Time after which it ends in any case, as above. By default 30 days, which is also the
+        maximum.
     connect
-        How to reach the scheduler: ``"public"``, its public address (the default); ``"private"``, its private one, from inside the VPC or
-        over VPN or peering; ``"ssm"``, through Session Manager, which needs no inbound rule.
+        How to reach the scheduler: ``"public"``, its public address (the default); ``"private"``,
+        its private one, from inside the VPC or over VPN or peering; ``"ssm"``, through Session
+        Manager, which needs no inbound rule.
     use_scheduler_public_ip
         Another form of `connect`: True for ``"public"``, False for ``"private"``.
     allow_ingress_from
-        Addresses that may reach the scheduler and the dashboard from outside: a CIDR block, a list, or ``"me"`` for this machine's public
-        address, as returned by ``workspace.own_address_url``. If clusters share security groups, it has to lie within the network's rules.
+        Addresses that may reach the scheduler and the dashboard from outside: a CIDR block, a list,
+        or ``"me"`` for this machine's public address, as returned by ``workspace.own_address_url``.
+        If clusters share security groups, it has to lie within the network's rules.
     allow_ssh, allow_ssh_from
-        Whether port 22 of the scheduler's host is also opened (it isn't by default), and to which addresses: by default those of
-        `allow_ingress_from`.
+        Whether port 22 of the scheduler's host is also opened (it isn't by default), and to which
+        addresses: by default those of `allow_ingress_from`.
     use_dashboard_https
-        Whether the dashboard is also served over HTTPS at the scheduler's host, for people without terradask: `shared_dashboard` has the
-        link. By default it isn't; `dashboard_link` works in both cases. The network has to let browsers in at ``dashboard_https_port``.
+        Whether the dashboard is also served over HTTPS at the scheduler's host, for people without
+        terradask: `shared_dashboard` has the link. By default it isn't; `dashboard_link` works in
+        both cases. The network has to let browsers in at ``dashboard_https_port``.
     credentials
-        ``"local"``: tasks use AWS with your permissions, by temporary credentials that are sent to the cluster and renewed before they
-        expire as long as this object is open, as by `send_credentials`. By default tasks use the instance role, which reads and writes
+        ``"local"``: tasks use AWS with your permissions, by temporary credentials that are sent to
+        the cluster and renewed before they expire as long as this object is open, as by
+        `send_credentials`. By default tasks use the instance role, which reads and writes
         ``network.data_buckets``.
     credentials_duration_seconds
-        Validity of the credentials sent, for an IAM user: 900 to 129,600. By default 12 hours. Credentials that are already temporary
-        keep their expiry.
+        Validity of the credentials sent, for an IAM user: 900 to 129,600. By default 12 hours.
+        Credentials that are already temporary keep their expiry.
     timeout
         Longest wait for the scheduler, in seconds. By default 20 minutes.
     environ
-        Environment variables for the scheduler and the workers. They are stored in the workspace bucket; for secrets, use
-        `send_private_envs`.
+        Environment variables for the scheduler and the workers. They are stored in the workspace
+        bucket; for secrets, use `send_private_envs`.
     private_to_creator
-        Whether only this caller's IAM user or role, the cluster's hosts and ``cluster.secret_principals`` may read the cluster's keys,
-        which every connection needs, whatever IAM allows others. By default everyone who may read the workspace's secrets can connect.
+        Whether only this caller's IAM user or role, the cluster's hosts and
+        ``cluster.secret_principals`` may read the cluster's keys, which every connection needs,
+        whatever IAM allows others. By default everyone who may read the workspace's secrets can
+        connect.
     tags
         Tags for the cluster's resources, besides the workspace's.
     send_dask_config
         Whether hosts get a frozen copy of this process's Dask configuration. By default True.
     backend_options
-        ``region_name`` and ``zone_name``, the same as `region` and `zone_name`; ``ingress``, who may reach the scheduler from outside:
-        ``[{"ports": [8786, 8787], "cidr": "203.0.113.7/32"}]``, or ``firewall``, one such rule. If clusters share security groups, it
+        ``region_name`` and ``zone_name``, the same as `region` and `zone_name`; ``ingress``, who
+        may reach the scheduler from outside: ``[{"ports": [8786, 8787], "cidr":
+        "203.0.113.7/32"}]``, or ``firewall``, one such rule. If clusters share security groups, it
         has to lie within the network's rules. `set_backend_options` sets them for all clusters.
     show_widget
-        Whether IPython and Jupyter show the progress of making the cluster, unless `asynchronous`. By default True.
+        Whether IPython and Jupyter show the progress of making the cluster, unless `asynchronous`.
+        By default True.
     wait_for_workers
-        Whether to wait for all (True), none (False), a number or a fraction of the workers. By default 0.3.
+        Whether to wait for all (True), none (False), a number or a fraction of the workers. By
+        default 0.3.
     scheduler_port
         Port of the scheduler. By default 8786.
     region
@@ -136,30 +164,35 @@ class ClusterArguments:
     zone_name
         Availability zone. By default as `use_best_zone` says.
     use_best_zone
-        Whether terradask chooses the zone by offered types, recently failed launches and spot prices. By default True, unless a zone is
-        named; False takes the first of the workspace's zones.
+        Whether terradask chooses the zone by offered types, recently failed launches and spot
+        prices. By default True, unless a zone is named; False takes the first of the workspace's
+        zones.
     allow_cross_zone
-        Whether workers may be in all of the workspace's zones. By default scheduler and workers are in one zone, within which AWS doesn't
-        charge for traffic.
+        Whether workers may be in all of the workspace's zones. By default scheduler and workers are
+        in one zone, within which AWS doesn't charge for traffic.
     placement_group
-        Whether all hosts are placed close to each other in the cluster's own cluster placement group, for a faster network. By default
-        they aren't.
+        Whether all hosts are placed close to each other in the cluster's own cluster placement
+        group, for a faster network. By default they aren't.
     spot_policy, compute_purchase_option
-        Market of the workers, under either name: ``"on-demand"`` (the default), ``"spot"``, or ``"spot_with_fallback"``: on demand for
-        what spot has no capacity for. The scheduler is always on demand.
+        Market of the workers, under either name: ``"on-demand"`` (the default), ``"spot"``, or
+        ``"spot_with_fallback"``: on demand for what spot has no capacity for. The scheduler is
+        always on demand.
     arm
-        Whether all instances, including the scheduler's, have ARM processors (AWS Graviton) or x86-64 (False). By default the architecture
-        of the named types, and x86-64 if none is named.
+        Whether all instances, including the scheduler's, have ARM processors (AWS Graviton) or
+        x86-64 (False). By default the architecture of the named types, and x86-64 if none is named.
     max_workers
         Most workers that the cluster can have; a limit of its group in the plan. By default 200.
     settings
-        Folder or ``terradask.toml`` to load settings from. By default the nearest one in the working directory or above it.
+        Folder or ``terradask.toml`` to load settings from. By default the nearest one in the
+        working directory or above it.
     progress
         Function that is called with each progress event, in the thread that does the work.
     create
-        True: the cluster must be new. False: nothing is deployed. By default it is deployed if it doesn't exist.
+        True: the cluster must be new. False: nothing is deployed. By default it is deployed if it
+        doesn't exist.
     attach
-        True: the cluster must be running. False: it must not. By default a running cluster is attached to.
+        True: the cluster must be running. False: it must not. By default a running cluster is
+        attached to.
     container, cloud, account
         Not supported yet: any value but the default raises `UnsupportedOption`.
     custom_widget, configure_logging, package_sync, package_sync_strict
@@ -176,7 +209,8 @@ class ClusterArguments:
     NoIngress
         When the network lets no address in, and the route is the scheduler's public address.
     SessionManagerPluginMissing
-        When ``connect="ssm"`` finds no AWS ``session-manager-plugin`` on this machine, or an old one.
+        When ``connect="ssm"`` finds no AWS ``session-manager-plugin`` on this machine, or an old
+        one.
     SchedulerUnreachable, SessionFailed
         When the scheduler doesn't answer, or no session to its host can be opened.
     EndpointUnreachable
@@ -190,17 +224,20 @@ class ClusterArguments:
     ClusterExists, ClusterNotFound, ClusterStopped
         When `create` or `attach` doesn't allow what would be necessary.
     SoftwareLockInvalid, SoftwareNotLocked
-        When `software_lock` can't be read, or lacks a package, the version installed here, or its hashes; before anything is made.
+        When `software_lock` can't be read, or lacks a package, the version installed here, or its
+        hashes; before anything is made.
     ArgumentCombination
         When two different regions or zones are given, or both ``firewall`` and ``ingress``.
     RegionUnknown, UnknownZone
-        For a region that AWS's SDK doesn't know, and for a zone in which the network has no subnets.
+        For a region that AWS's SDK doesn't know, and for a zone in which the network has no
+        subnets.
     NoCredentials, ExpiredCredentials, AccessDenied
         When there are no `credentials` to send; before anything is made.
     NoMatchingType
         When no instance type matches; with the nearest requests that match one.
     QuotaExceeded
-        When the cluster needs more vCPUs at its start than AWS's quotas leave beside what already runs; before anything is made.
+        When the cluster needs more vCPUs at its start than AWS's quotas leave beside what already
+        runs; before anything is made.
     TerraformError
         When Terraform fails; what had been made is destroyed again.
     HostFailed
@@ -214,15 +251,18 @@ class ClusterArguments:
 
     Notes
     -----
-    Resources created: an Auto Scaling group for the scheduler and one for each market of each group of workers, their instances, volumes
-    and network interfaces, a secret, a placement group if requested, and objects in the workspace bucket. All carry the tags
-    ``terradask:workspace`` and ``terradask:cluster``.
+    Resources created: an Auto Scaling group for the scheduler and one for each market of each group
+    of workers, their instances, volumes and network interfaces, a secret, a placement group if
+    requested, and objects in the workspace bucket. All carry the tags ``terradask:workspace`` and
+    ``terradask:cluster``.
 
-    Permissions needed: those of `Deployment`, and ``autoscaling:CreateAutoScalingGroup``, ``DeleteAutoScalingGroup``,
-    ``CreateOrUpdateTags``, ``secretsmanager:CreateSecret``, ``DeleteSecret``, ``TagResource`` for deploying a new one; for
-    ``connect="ssm"`` also ``ssm:StartSession``, ``ResumeSession`` and ``TerminateSession``.
+    Permissions needed: those of `Deployment`, and ``autoscaling:CreateAutoScalingGroup``,
+    ``DeleteAutoScalingGroup``, ``CreateOrUpdateTags``, ``secretsmanager:CreateSecret``,
+    ``DeleteSecret``, ``TagResource`` for deploying a new one; for ``connect="ssm"`` also
+    ``ssm:StartSession``, ``ResumeSession`` and ``TerminateSession``.
 
-    If it is interrupted, what was being made is rolled back. If the rollback is interrupted too, ``terradask destroy NAME`` finishes it.
+    If it is interrupted, what was being made is rolled back. If the rollback is interrupted too,
+    ``terradask destroy NAME`` finishes it.
 
     Examples
     --------
@@ -244,7 +284,9 @@ class ClusterArguments:
     worker_groups: Mapping[str, Mapping[str, Any]] | None = field(default=None, metadata=STRUCTURE)
     worker_vm_types: list[str] | None = field(default=None, metadata=STRUCTURE)
     worker_cpu: int | list[int] | Literal["*"] | None = field(default=None, metadata=STRUCTURE)
-    worker_memory: int | str | list[int] | list[str] | None = field(default=None, metadata=STRUCTURE)
+    worker_memory: int | str | list[int] | list[str] | None = field(
+        default=None, metadata=STRUCTURE
+    )
     worker_disk_size: int | None = field(default=None, metadata=STRUCTURE)
     worker_disk_throughput: int | None = field(default=None, metadata=STRUCTURE)
     worker_gpu: int | bool | None = field(default=None, metadata=STRUCTURE)
@@ -253,18 +295,32 @@ class ClusterArguments:
     scheduler_options: dict[str, Any] | None = field(default=None, metadata=STRUCTURE)
     scheduler_vm_types: list[str] | None = field(default=None, metadata=STRUCTURE)
     scheduler_cpu: int | list[int] | Literal["*"] | None = field(default=None, metadata=STRUCTURE)
-    scheduler_memory: int | str | list[int] | list[str] | None = field(default=None, metadata=STRUCTURE)
+    scheduler_memory: int | str | list[int] | list[str] | None = field(
+        default=None, metadata=STRUCTURE
+    )
     scheduler_disk_size: int | None = field(default=None, metadata=STRUCTURE)
     scheduler_gpu: int | bool | None = field(default=None, metadata=STRUCTURE)
     asynchronous: bool = False
-    cloud: Any = field(default=None, metadata=unsupported("leave it out: the AWS account is that of your credentials"))
+    cloud: Any = field(
+        default=None,
+        metadata=unsupported("leave it out: the AWS account is that of your credentials"),
+    )
     account: str | None = field(
-        default=None, metadata=unsupported("leave it out: the AWS account is that of your credentials (AWS_PROFILE chooses them)")
+        default=None,
+        metadata=unsupported(
+            "leave it out: the AWS account is that of your credentials (AWS_PROFILE chooses them)"
+        ),
     )
     shutdown_on_close: bool | None = None
-    idle_timeout: Duration | None = field(default=None, metadata=run_setting("idle_timeout_seconds"))
-    no_client_timeout: Duration | None = field(default=None, metadata=run_setting("no_client_timeout_seconds"))
-    max_lifetime: Duration | None = field(default=None, metadata=run_setting("max_lifetime_seconds"))
+    idle_timeout: Duration | None = field(
+        default=None, metadata=run_setting("idle_timeout_seconds")
+    )
+    no_client_timeout: Duration | None = field(
+        default=None, metadata=run_setting("no_client_timeout_seconds")
+    )
+    max_lifetime: Duration | None = field(
+        default=None, metadata=run_setting("max_lifetime_seconds")
+    )
     connect: Literal["public", "private", "ssm"] | None = field(default=None, metadata=RUN)
     use_scheduler_public_ip: bool | None = field(default=None, metadata=RUN)
     use_dashboard_https: bool | None = field(default=None, metadata=STRUCTURE)
@@ -276,19 +332,30 @@ class ClusterArguments:
     send_dask_config: bool | None = field(default=None, metadata=RUN)
     backend_options: Mapping[str, Any] | None = None
     show_widget: bool = True
-    custom_widget: Any = field(default=None, metadata=unsupported("pass `progress`, a function that gets every event"))
-    configure_logging: bool | None = field(default=None, metadata=unsupported("configure the logger named 'terradask'"))
+    custom_widget: Any = field(
+        default=None, metadata=unsupported("pass `progress`, a function that gets every event")
+    )
+    configure_logging: bool | None = field(
+        default=None, metadata=unsupported("configure the logger named 'terradask'")
+    )
     wait_for_workers: bool | int | float | None = field(default=None, metadata=RUN)
     package_sync: bool | list[str] = field(default=False, metadata=unsupported(_SOFTWARE, False))
-    package_sync_strict: bool = field(default=False, metadata=unsupported("use `software`: its versions are exact", False))
-    package_sync_ignore: list[str] | None = field(default=None, metadata=unsupported("use `software`: it holds only what you name"))
+    package_sync_strict: bool = field(
+        default=False, metadata=unsupported("use `software`: its versions are exact", False)
+    )
+    package_sync_ignore: list[str] | None = field(
+        default=None, metadata=unsupported("use `software`: it holds only what you name")
+    )
     package_sync_fail_on: str = field(
-        default="critical-only", metadata=unsupported("use `software`: a missing package is an error", "critical-only")
+        default="critical-only",
+        metadata=unsupported("use `software`: a missing package is an error", "critical-only"),
     )
     private_to_creator: bool | None = field(default=None, metadata=STRUCTURE)
     use_best_zone: bool | None = field(default=None, metadata=STRUCTURE)
     compute_purchase_option: str | None = None
-    spot_policy: Literal["on-demand", "spot", "spot_with_fallback"] | None = field(default=None, metadata=STRUCTURE)
+    spot_policy: Literal["on-demand", "spot", "spot_with_fallback"] | None = field(
+        default=None, metadata=STRUCTURE
+    )
     extra_worker_on_scheduler: bool | None = field(default=None, metadata=STRUCTURE)
     _n_worker_specs_per_host: int | None = None
     scheduler_port: int | None = field(default=None, metadata=STRUCTURE)
@@ -310,22 +377,3 @@ class ClusterArguments:
     loop: Any = None
     create: bool | None = None
     attach: bool | None = None
-
-    def refuse_unsupported(self) -> None:
-        """Check that no unsupported argument is given.
-
-        Raises
-        ------
-        UnsupportedOption
-            With the first of them, its value, and what to do instead.
-        """
-        for each in fields(self):
-            if each.metadata.get("kind") == "unsupported":
-                value = getattr(self, each.name)
-                if not any(value is nothing or value == nothing for nothing in each.metadata["nothing"]):
-                    raise UnsupportedOption(each.name, given=value, advice=each.metadata["instead"])
-
-    def given(self, kind: Kind) -> dict[str, Any]:
-        """Return the given arguments of a kind, by their setting's name."""
-        found = ((each, getattr(self, each.name)) for each in fields(self) if each.metadata.get("kind") == kind)
-        return {each.metadata.get("setting", each.name): value for each, value in found if value is not None}

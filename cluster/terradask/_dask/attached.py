@@ -49,7 +49,14 @@ class Attached:
     dashboard: DashboardForward
 
     @classmethod
-    async def to(cls, provisioned: Provisioned, request: Request, health: Health, joined: JoinedWorkers, call: Call) -> Attached:
+    async def to(
+        cls,
+        provisioned: Provisioned,
+        request: Request,
+        health: Health,
+        joined: JoinedWorkers,
+        call: Call,
+    ) -> Attached:
         """Connect to the scheduler, and create the parts around that connection."""
         deployment, run_id = provisioned.deployment, provisioned.attachment.run.run_id
         dialer = Dialer(
@@ -67,7 +74,9 @@ class Attached:
             # The connection that `reach` made becomes the first one of the pool.
             scheduler.comms[comm] = True
             run = RunCheck(deployment, run_id, health, call)
-            connection = SchedulerConnection(dialer, attachment, scheduler, health=health, joined=joined, run=run)
+            connection = SchedulerConnection(
+                dialer, attachment, scheduler, health=health, joined=joined, run=run
+            )
             workers = workers_of(deployment, attachment, call)
             pool = WorkerPool(deployment, workers, scheduler, joined=joined, health=health, run=run)
             host, port = await dialer.dashboard(attachment)
@@ -78,7 +87,12 @@ class Attached:
             connection,
             pool,
             WorkerWaiter(deployment, run_id, pool, joined=joined, health=health, call=call),
-            SecretRelay(connection, health, call, partial(lend, deployment.aws, request.credentials_duration_seconds)),
+            SecretRelay(
+                connection,
+                health,
+                call,
+                partial(lend, deployment.aws, request.credentials_duration_seconds),
+            ),
             DashboardForward(host, port, dialer.connection_args["ssl_context"]),
         )
 
@@ -87,8 +101,12 @@ class Attached:
         """The running deployment."""
         return self.provisioned.deployment
 
-    async def start(self, request: Request, progress: Progress, *, adapt: Callable[..., Any]) -> None:
-        """Serve the dashboard and mirror the groups; if asked, send credentials, wait for the first workers and adapt."""
+    async def start(
+        self, request: Request, progress: Progress, *, adapt: Callable[..., Any]
+    ) -> None:
+        """Serve the dashboard and mirror the groups; if asked, send credentials, wait for the first
+        workers and adapt.
+        """
         settings = self.provisioned.settings
         await self.dashboard.start()
         await self.pool.start()
@@ -100,10 +118,16 @@ class Attached:
         def show(joined: int, wanted: int) -> None:
             each = by_group(self.pool.groups)
             groups = f" ({each})" if each else ""
-            progress(Message(f"{request.name}: waiting for workers, {joined} of {wanted} have joined{groups}"))
+            progress(
+                Message(
+                    f"{request.name}: waiting for workers, {joined} of {wanted} have joined{groups}"
+                )
+            )
 
         n = workers_to_wait_for(len(self.pool.plan), settings["wait_for_workers"])
-        await self.waiter.wait(n, settings["worker_timeout_seconds"], takes_fewer=True, progress=show)
+        await self.waiter.wait(
+            n, settings["worker_timeout_seconds"], takes_fewer=True, progress=show
+        )
         bounds = asked_bounds(settings.get("n_workers"), self.deployment)
         if bounds is not None:
             adapt(minimum=bounds[0], maximum=bounds[1])
@@ -114,8 +138,9 @@ class Attached:
         Returns
         -------
         SharedDashboard or None
-            Its `link`, with the token of this scheduler process, and the `fingerprint` (SHA-256) of the certificate that browsers warn
-            about. None for a cluster without `use_dashboard_https`.
+            Its `link`, with the token of this scheduler process, and the `fingerprint` (SHA-256) of
+            the certificate that browsers warn about. None for a cluster without
+            `use_dashboard_https`.
 
         Raises
         ------
@@ -128,7 +153,9 @@ class Attached:
             if not self.provisioned.settings.get("use_dashboard_https"):
                 return None
             public = self.dialer.route == "public"
-            return await ask_for_shared_dashboard(self.connection.scheduler, self.connection.attachment, public=public)
+            return await ask_for_shared_dashboard(
+                self.connection.scheduler, self.connection.attachment, public=public
+            )
 
     async def stop(self) -> None:
         """Stop polling the groups and sending secrets."""
@@ -143,7 +170,9 @@ def workers_of(deployment: Deployment, attachment: Attachment, call: Call) -> Wo
         groups,
         call,
         started_at=datetime.datetime.fromisoformat(attachment.run.started_at),
-        fallback_seconds=float(descriptor.settings.get("spot_fallback_seconds", DEFAULT_FALLBACK_SECONDS)),
+        fallback_seconds=float(
+            descriptor.settings.get("spot_fallback_seconds", DEFAULT_FALLBACK_SECONDS)
+        ),
     )
     return Workers(
         groups,

@@ -1,6 +1,7 @@
 """``Cluster``: a Dask cluster on instances of your own AWS account.
 
-The only subclass of Dask's class: its hooks and public methods delegate to the parts that do the work.
+The only subclass of Dask's class: its hooks and public methods delegate to the parts that do the
+work.
 """
 
 from __future__ import annotations
@@ -59,14 +60,31 @@ class Cluster(ClusterFacts, SpecCluster):  # type: ignore[misc]
         self._health = Health(self._request.name, on_lost=self._stop_adapting)
         provisioner = Provisioner(self._request, self._progress)
         self._lifecycle = Lifecycle(
-            self._request, provisioner, self._health, self._threads, on_exit=lambda: self.loop.add_callback(self._stop_parts)
+            self._request,
+            provisioner,
+            self._health,
+            self._threads,
+            on_exit=lambda: self.loop.add_callback(self._stop_parts),
         )
-        with terminated_in_order(), shown_in_notebook(arguments.show_widget and not arguments.asynchronous) as self._progress.shown:
+        with (
+            terminated_in_order(),
+            shown_in_notebook(
+                arguments.show_widget and not arguments.asynchronous
+            ) as self._progress.shown,
+        ):
             if not arguments.asynchronous:
                 self._lifecycle.provision()
             try:
-                settings = {"name": self._request.name, "shutdown_on_close": bool(arguments.shutdown_on_close)}
-                super().__init__(worker={"cls": RemoteWorker}, asynchronous=arguments.asynchronous, loop=arguments.loop, **settings)
+                settings = {
+                    "name": self._request.name,
+                    "shutdown_on_close": bool(arguments.shutdown_on_close),
+                }
+                super().__init__(
+                    worker={"cls": RemoteWorker},
+                    asynchronous=arguments.asynchronous,
+                    loop=arguments.loop,
+                    **settings,
+                )
             except BaseException as error:
                 self._give_up(error)
                 raise
@@ -124,7 +142,8 @@ class Cluster(ClusterFacts, SpecCluster):  # type: ignore[misc]
             await super()._watch_worker_status(subscription)
 
     def _update_worker_status(self, op: str, msg: Any) -> None:
-        # Not SpecCluster's method: it would end workers that it takes for lost, but the group replaces them itself.
+        # Not SpecCluster's method: it would end workers that it takes for lost, but the group
+        # replaces them itself.
         DaskCluster._update_worker_status(self, op, msg)
         self._running.pool.on_workers_changed(left=op == "remove")
 
@@ -142,7 +161,9 @@ class Cluster(ClusterFacts, SpecCluster):  # type: ignore[misc]
         return await self
 
     async def _attach(self, provisioned: Provisioned) -> None:
-        attached = await Attached.to(provisioned, self._request, self._health, self._joined, self._threads.call)
+        attached = await Attached.to(
+            provisioned, self._request, self._health, self._joined, self._threads.call
+        )
         self._attached = attached
         self.security, self.scheduler_comm = attached.dialer.security, attached.connection.scheduler
         address = self.scheduler_comm.address
@@ -188,7 +209,9 @@ class Cluster(ClusterFacts, SpecCluster):  # type: ignore[misc]
 
     @documented_by(Lifecycle.stop)
     def stop(self) -> Any:
-        """Stop the cluster, and leave it: groups at zero, keys removed, the deployment kept, which costs only its secret."""
+        """Stop the cluster, and leave it: groups at zero, keys removed, the deployment kept, which
+        costs only its secret.
+        """
         self._lifecycle.stop()
         return self.close()
 
@@ -200,7 +223,14 @@ class Cluster(ClusterFacts, SpecCluster):  # type: ignore[misc]
         return self.sync(self._running.waiter.wait_for_workers, n_workers, timeout)
 
     @documented_by(WorkerPool.scale)
-    def scale(self, n: int | Mapping[str, int] = 0, memory: Any = None, cores: Any = None, *, group: str | None = None) -> Any:
+    def scale(
+        self,
+        n: int | Mapping[str, int] = 0,
+        memory: Any = None,
+        cores: Any = None,
+        *,
+        group: str | None = None,
+    ) -> Any:
         """Scale the cluster to `n` workers, or each group to its number."""
         self._health.check()
         self._running.pool.scale(n, memory, cores, group=group)
@@ -211,7 +241,9 @@ class Cluster(ClusterFacts, SpecCluster):  # type: ignore[misc]
 
     @documented_by(WorkerPool.scale_up)
     def scale_up(self, n: int, reason: str | None = None) -> Any:
-        """Scale the group ``workers`` up *to* `n` workers (not by `n`); a smaller number changes nothing."""
+        """Scale the group ``workers`` up *to* `n` workers (not by `n`); a smaller number changes
+        nothing.
+        """
         self._health.check()
         return self.sync(self._scale_up, n, reason)
 
@@ -236,7 +268,9 @@ class Cluster(ClusterFacts, SpecCluster):  # type: ignore[misc]
 
     @documented_by(WorkerPool.workers_to_close)
     def workers_to_close(self, target: int) -> Any:
-        """Ask the scheduler which workers to close so that `target` remain in the group ``workers``, the cheapest to move first."""
+        """Ask the scheduler which workers to close so that `target` remain in the group
+        ``workers``, the cheapest to move first.
+        """
         return self.sync(self._running.pool.workers_to_close, target)
 
     @documented_by(adaptive_options)
@@ -255,7 +289,9 @@ class Cluster(ClusterFacts, SpecCluster):  # type: ignore[misc]
         interval: str = "5s",
         **kwargs: Any,
     ) -> Adaptive:
-        """Scale the group ``workers`` with the load. Named groups stay as they are; use `scale` for them."""
+        """Scale the group ``workers`` with the load. Named groups stay as they are; use `scale` for
+        them.
+        """
         self._health.check()
         options = adaptive_options(
             Adaptive,
@@ -269,22 +305,29 @@ class Cluster(ClusterFacts, SpecCluster):  # type: ignore[misc]
             maximum_memory=maximum_memory,
             **kwargs,
         )
-        return super().adapt(**options, target_duration=target_duration, wait_count=wait_count, interval=interval)
+        return super().adapt(
+            **options, target_duration=target_duration, wait_count=wait_count, interval=interval
+        )
 
     @documented_by(SecretRelay.send_private_envs)
     def send_private_envs(self, env: Mapping[str, str]) -> Any:
-        """Set environment variables in the scheduler's and all workers' processes, without storing them anywhere."""
+        """Set environment variables in the scheduler's and all workers' processes, without storing
+        them anywhere.
+        """
         self._health.check()
         return self.sync(self._running.secrets.send_private_envs, env)
 
     @documented_by(SecretRelay.send_credentials)
     def send_credentials(self, automatic_refresh: bool = False) -> Any:
-        """Send your temporary credentials to the scheduler and all workers, replacing any sent before."""
+        """Send your temporary credentials to the scheduler and all workers, replacing any sent
+        before.
+        """
         self._health.check()
         return self.sync(self._running.secrets.send_credentials, automatic_refresh)
 
     def get_client(self) -> Any:
-        """Return a `distributed.Client` of the cluster: the current client if it belongs to the cluster, else a new one.
+        """Return a `distributed.Client` of the cluster: the current client if it belongs to the
+        cluster, else a new one.
 
         Raises
         ------
@@ -297,7 +340,9 @@ class Cluster(ClusterFacts, SpecCluster):  # type: ignore[misc]
     @property
     @documented_by(DashboardForward.link)
     def dashboard_link(self) -> str:
-        """Link to the dashboard on this machine's loopback, forwarded to the scheduler's host over mutual TLS."""
+        """Link to the dashboard on this machine's loopback, forwarded to the scheduler's host over
+        mutual TLS.
+        """
         return self._attached.dashboard.link if self._attached is not None else ""
 
     @property
@@ -309,7 +354,9 @@ class Cluster(ClusterFacts, SpecCluster):  # type: ignore[misc]
 
     @documented_by(SchedulerConnection.set_keepalive)
     def set_keepalive(self, keepalive: Duration | None) -> Any:
-        """Set how long the cluster runs on without a connected client, replacing `no_client_timeout` from now on."""
+        """Set how long the cluster runs on without a connected client, replacing
+        `no_client_timeout` from now on.
+        """
         self._health.check()
         return self.sync(self._running.connection.set_keepalive, keepalive)
 
@@ -319,12 +366,14 @@ class Cluster(ClusterFacts, SpecCluster):  # type: ignore[misc]
         return str(super()._repr_html_(cluster_status))
 
     def _scaling_status(self) -> str:
-        # Dask's own method counts the workers of each host, and also the one on the scheduler's host.
+        # Dask's own method counts the workers of each host, and also the one on the scheduler's
+        # host.
         mode = "Adaptive" if self._adaptive and self._adaptive.periodic_callback else "Manual"
         return scaling_table(mode, self, self.worker_groups)
 
 
-# Registered after SpecCluster's own hook, and so called before it: that one would run Terraform within its ten seconds.
+# Registered after SpecCluster's own hook, and so called before it: that one would run Terraform
+# within its ten seconds.
 atexit.register(end_open_clusters)
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=disown_open_clusters)

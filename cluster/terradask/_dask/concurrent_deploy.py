@@ -10,15 +10,20 @@ from terradask._deployments.store import STATE_LOCK
 
 _POLL_SECONDS = 1.0
 
-#: The state isn't locked between a plan and its apply; after a longer time without a lock no client works on it.
+#: The state isn't locked between a plan and its apply; after a longer time without a lock no client
+#: works on it.
 _BETWEEN_SECONDS = 15.0
 
 #: The client that has deployed a cluster starts it at once; after this time this client does.
 _START_SECONDS = 15.0
 
 
-def wait_for_deployment(deployment: Deployment, *, seconds: float, check_cancelled: Callable[[], None]) -> bool:
-    """Wait until another client has deployed the cluster, and return whether it has; stop early if no client works on it any more."""
+def wait_for_deployment(
+    deployment: Deployment, *, seconds: float, check_cancelled: Callable[[], None]
+) -> bool:
+    """Wait until another client has deployed the cluster, and return whether it has; stop early if
+    no client works on it any more.
+    """
     last_locked = time.monotonic()
 
     def over() -> bool:
@@ -31,11 +36,15 @@ def wait_for_deployment(deployment: Deployment, *, seconds: float, check_cancell
 
 
 def wait_for_start(deployment: Deployment, *, check_cancelled: Callable[[], None]) -> None:
-    """Let the client that deployed the cluster also start it, so that it ends with that client and not with this one."""
+    """Let the client that deployed the cluster also start it, so that it ends with that client and
+    not with this one.
+    """
     _until(lambda: deployment.current_run() is not None, _START_SECONDS, check_cancelled)
 
 
-def _until(condition: Callable[[], bool], seconds: float, check_cancelled: Callable[[], None]) -> bool:
+def _until(
+    condition: Callable[[], bool], seconds: float, check_cancelled: Callable[[], None]
+) -> bool:
     deadline = time.monotonic() + seconds
     while True:
         check_cancelled()

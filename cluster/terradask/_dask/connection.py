@@ -1,4 +1,6 @@
-"""The connection to a cluster's scheduler, restored after the laptop slept, the network failed or the scheduler died."""
+"""The connection to a cluster's scheduler, restored after the laptop slept, the network failed or
+the scheduler died.
+"""
 
 from __future__ import annotations
 
@@ -17,11 +19,17 @@ from terradask._dask.health import Health, RunCheck
 from terradask._dask.joined import JoinedWorkers
 from terradask._deployments.attach import Attachment
 from terradask._deployments.lifetime import Duration, parse_duration
-from terradask.errors import ClusterStopped, SchedulerReplaced, SchedulerUnreachable, VersionMismatch
+from terradask.errors import (
+    ClusterStopped,
+    SchedulerReplaced,
+    SchedulerUnreachable,
+    VersionMismatch,
+)
 
 logger = logging.getLogger("terradask")
 
-#: After this time without an answer, using the cluster raises; the client keeps trying to reach the scheduler.
+#: After this time without an answer, using the cluster raises; the client keeps trying to reach the
+#: scheduler.
 LOST_SECONDS = 30.0
 
 _STATUS_POLL_SECONDS = 0.2
@@ -49,19 +57,25 @@ class SchedulerConnection:
         self._run = run
         self._pause_seconds = pause_seconds
 
-    # ---- watching ---------------------------------------------------------------------------------------------------
+    # ---- watching --------------------------------------------------------------------------------
 
-    async def subscriptions(self, first: Comm, *, on_replaced: Callable[[Attachment], Awaitable[None]]) -> AsyncIterator[Comm]:
-        """Yield the connection over which the scheduler reports its workers, and a new one each time it is lost.
+    async def subscriptions(
+        self, first: Comm, *, on_replaced: Callable[[Attachment], Awaitable[None]]
+    ) -> AsyncIterator[Comm]:
+        """Yield the connection over which the scheduler reports its workers, and a new one each
+        time it is lost.
 
-        Dask itself uses only the first one: after a loss, the cluster's view of its workers would never change again.
+        Dask itself uses only the first one: after a loss, the cluster's view of its workers would
+        never change again.
         """
         comm: Comm | None = first
         while comm is not None:
             yield comm
             comm = await self._after_loss(on_replaced)
 
-    async def _after_loss(self, on_replaced: Callable[[Attachment], Awaitable[None]]) -> Comm | None:
+    async def _after_loss(
+        self, on_replaced: Callable[[Attachment], Awaitable[None]]
+    ) -> Comm | None:
         if not self._health.is_running:
             return None
         logger.info("cluster %s: the connection to its scheduler is lost", self._health.name)
@@ -84,14 +98,23 @@ class SchedulerConnection:
         await asyncio.gather(task, return_exceptions=True)
         return None
 
-    async def _subscribe_again(self, on_replaced: Callable[[Attachment], Awaitable[None]]) -> Comm | None:
-        """Return a new connection to the same scheduler; None if the scheduler is gone for good, or the cluster is closed."""
-        # A cancellation may get lost in a connection that fails at the same moment: closing waits for this to end.
+    async def _subscribe_again(
+        self, on_replaced: Callable[[Attachment], Awaitable[None]]
+    ) -> Comm | None:
+        """Return a new connection to the same scheduler; None if the scheduler is gone for good, or
+        the cluster is closed.
+        """
+        # A cancellation may get lost in a connection that fails at the same moment: closing waits
+        # for this to end.
         while self._health.is_running:
             try:
                 attachment = await self._reach_again()
                 known = self._joined.scheduler_id
-                comm = await self._subscribe() if attachment.scheduler.boot == self.attachment.scheduler.boot else None
+                comm = (
+                    await self._subscribe()
+                    if attachment.scheduler.boot == self.attachment.scheduler.boot
+                    else None
+                )
                 # A new process listens before its host publishes it.
                 if comm is None or self._joined.scheduler_id != known:
                     if comm is not None:
@@ -109,8 +132,11 @@ class SchedulerConnection:
                     logger.warning("cluster %s: %s", self._health.name, error.problem)
                 self._health.unreachable = error
             except Exception:
-                # The cause may pass, such as a missing network, without which the bucket can't be read.
-                logger.debug("cluster %s: can't find its scheduler", self._health.name, exc_info=True)
+                # The cause may pass, such as a missing network, without which the bucket can't be
+                # read.
+                logger.debug(
+                    "cluster %s: can't find its scheduler", self._health.name, exc_info=True
+                )
             else:
                 self._health.unreachable = None
                 return comm
@@ -129,18 +155,20 @@ class SchedulerConnection:
         self._joined.scheduler_info = SchedulerInfo(await comm.read())
         return comm
 
-    # ---- calls ------------------------------------------------------------------------------------------------------
+    # ---- calls -----------------------------------------------------------------------------------
 
     async def set_keepalive(self, keepalive: Duration | None) -> None:
-        """Set how long the cluster runs on without a connected client, replacing `no_client_timeout` from now on.
+        """Set how long the cluster runs on without a connected client, replacing
+        `no_client_timeout` from now on.
 
-        Clients and `Cluster` objects of any process count as connected, and so do unfinished `fire_and_forget` tasks. The idle timeout
-        stays in force.
+        Clients and `Cluster` objects of any process count as connected, and so do unfinished
+        `fire_and_forget` tasks. The idle timeout stays in force.
 
         Parameters
         ----------
         keepalive
-            A duration such as ``"30s"`` or ``"5m"``, or seconds. With None or False, the cluster doesn't end for this reason.
+            A duration such as ``"30s"`` or ``"5m"``, or seconds. With None or False, the cluster
+            doesn't end for this reason.
 
         Raises
         ------
@@ -151,7 +179,11 @@ class SchedulerConnection:
         VersionMismatch
             When its hosts run a terradask without keepalive.
         """
-        await self.ask("terradask_keepalive", "keepalive", seconds=parse_duration("keepalive", keepalive) or None)
+        await self.ask(
+            "terradask_keepalive",
+            "keepalive",
+            seconds=parse_duration("keepalive", keepalive) or None,
+        )
 
     async def ask(self, operation: str, what: str, **arguments: Any) -> Any:
         """Return the scheduler's answer to one of terradask's RPC operations.
@@ -177,7 +209,9 @@ class SchedulerConnection:
 
     @asynccontextmanager
     async def translated_end(self) -> AsyncIterator[None]:
-        """Raise the reason of the cluster's end in place of an ``OSError`` of a call inside, if the cluster is over."""
+        """Raise the reason of the cluster's end in place of an ``OSError`` of a call inside, if the
+        cluster is over.
+        """
         self._health.check()
         try:
             yield
@@ -187,7 +221,9 @@ class SchedulerConnection:
             raise
 
     async def scheduler_of(self, attachment: Attachment) -> rpc:
-        """Return a new connection to the scheduler of an attachment, which may have replaced this one."""
+        """Return a new connection to the scheduler of an attachment, which may have replaced this
+        one.
+        """
         return await self._dialer.scheduler_of(attachment)
 
 
@@ -196,6 +232,9 @@ def _replaced(attachment: Attachment) -> SchedulerReplaced:
     return SchedulerReplaced(
         f"The scheduler of cluster {name!r} died and was replaced: its tasks and results are lost.",
         cluster=name,
-        given=f"the scheduler is now on instance {attachment.scheduler.instance_id}, boot {attachment.scheduler.boot}",
+        given=(
+            f"the scheduler is now on instance {attachment.scheduler.instance_id}, boot "
+            f"{attachment.scheduler.boot}"
+        ),
         advice=f"attach to the new one and submit the work again: Cluster(name={name!r})",
     )

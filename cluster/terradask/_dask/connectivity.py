@@ -1,4 +1,6 @@
-"""The connectivity check: whether this machine could reach a cluster's scheduler; and this machine's address for "me"."""
+"""The connectivity check: whether this machine could reach a cluster's scheduler; and this
+machine's address for "me".
+"""
 
 from __future__ import annotations
 
@@ -34,13 +36,22 @@ def with_own_address(structure: Mapping[str, Any], url: str) -> dict[str, Any]:
     Raises `EndpointUnreachable`.
     """
     block = own_cidr(url)
-    found = {name: [block if each == ME else each for each in _listed(structure[name])] for name in _SOURCES if name in structure}
+    found = {
+        name: [block if each == ME else each for each in _listed(structure[name])]
+        for name in _SOURCES
+        if name in structure
+    }
     return {**structure, **{name: list(dict.fromkeys(blocks)) for name, blocks in found.items()}}
 
 
 def decided_here(run: Mapping[str, Any], asked: Mapping[str, Any]) -> set[str]:
-    """Return the names of the settings that this client decides, regardless of the deployed cluster's."""
-    return {*run, *(ROUTE_SETTINGS if any(asked[name] is not None for name in ROUTE_SETTINGS) else ())}
+    """Return the names of the settings that this client decides, regardless of the deployed
+    cluster's.
+    """
+    return {
+        *run,
+        *(ROUTE_SETTINGS if any(asked[name] is not None for name in ROUTE_SETTINGS) else ()),
+    }
 
 
 def check_route(workspace: Workspace, settings: Mapping[str, Any]) -> None:
@@ -63,14 +74,24 @@ def _check_ingress(workspace: Workspace, settings: Mapping[str, Any]) -> None:
     # If clusters share security groups, the network's rules apply, not the cluster's.
     own = baseline.isolation == "cluster" and rules is not None
     port = connection.scheduler_port
-    let_in: list[Sequence[int | str]] = [rule.ports for rule in rules or ()] if own else [rule.ports for rule in baseline.ingress]
+    let_in: list[Sequence[int | str]] = (
+        [rule.ports for rule in rules or ()] if own else [rule.ports for rule in baseline.ingress]
+    )
     if any(_covers(ports, port) for ports in let_in):
         return
     section = "cluster" if own else "network"
-    here = "pass allow_ingress_from='me', which lets in this machine's address; " if baseline.isolation == "cluster" else ""
+    here = (
+        "pass allow_ingress_from='me', which lets in this machine's address; "
+        if baseline.isolation == "cluster"
+        else ""
+    )
     ssm = ", or connect='ssm', which needs no rule" if baseline.session_manager else ""
     raise NoIngress(
-        f"The cluster's scheduler could not be reached: the {section} lets no address in at port {port}.",
+        (
+            f"The cluster's scheduler could not be reached: the {section} lets no address in at "
+            "port "
+            f"{port}."
+        ),
         given=f"{section}.ingress = {'[]' if not let_in else [list(ports) for ports in let_in]}",
         allowed="rules of ports and CIDR blocks, such as your own address",
         advice=f'{here}add [[{section}.ingress]] with cidr = "YOUR.ADDRESS/32" to terradask.toml'
@@ -82,7 +103,9 @@ def _check_ingress(workspace: Workspace, settings: Mapping[str, Any]) -> None:
 def _connection(settings: Mapping[str, Any]) -> ConnectionSettings:
     from terradask_stacks.settings.connection import ConnectionSettings
 
-    return ConnectionSettings.model_validate({name: settings[name] for name in ConnectionSettings.model_fields if name in settings})
+    return ConnectionSettings.model_validate(
+        {name: settings[name] for name in ConnectionSettings.model_fields if name in settings}
+    )
 
 
 def _covers(ports: Sequence[int | str], port: int) -> bool:

@@ -22,17 +22,25 @@ def check_exclusive(create: bool | None, attach: bool | None) -> None:
             ("create", "attach"),
             "A cluster can't be both new and running.",
             given="create=True, attach=True",
-            allowed="one of them; with neither, a running cluster is attached to, a stopped one is started, and any other is deployed",
+            allowed=(
+                "one of them; with neither, a running cluster is attached to, a stopped one "
+                "is started, and any other is deployed"
+            ),
             advice="leave one of them out",
         )
 
 
 def closing_error(name: str) -> ClusterStopped:
-    """Return the error for a cluster that is marked for destruction, when no new one may be made."""
+    """Return the error for a cluster that is marked for destruction, when no new one
+    may be made.
+    """
     return ClusterStopped(
         f"Cluster {name!r} is over, and its deployment is to be destroyed.",
         cluster=name,
-        advice=f"terradask destroy {name} removes what is left; Cluster(name={name!r}) does so too, and deploys it again",
+        advice=(
+            f"terradask destroy {name} removes what is left; Cluster(name={name!r}) does so "
+            "too, and deploys it again"
+        ),
     )
 
 
@@ -56,7 +64,10 @@ def decide(name: str, found: Found, *, create: bool | None, attach: bool | None)
             cluster=name,
             given="create=True",
             allowed="a name that is not in use; terradask list shows those in use",
-            advice=f"choose another name, leave `create` out to use the cluster, or destroy it first: terradask destroy {name}",
+            advice=(
+                "choose another name, leave `create` out to use the cluster, or destroy it "
+                f"first: terradask destroy {name}"
+            ),
         )
     if found == "running":
         if attach is False:
@@ -65,7 +76,10 @@ def decide(name: str, found: Found, *, create: bool | None, attach: bool | None)
                 cluster=name,
                 given="attach=False",
                 allowed="a stopped cluster, or a name that is not in use",
-                advice=f"choose another name, leave `attach` out to share the cluster, or stop it first: terradask stop {name}",
+                advice=(
+                    "choose another name, leave `attach` out to share the cluster, or stop it "
+                    f"first: terradask stop {name}"
+                ),
             )
         return "attach"
     if attach:

@@ -18,7 +18,8 @@ from terradask._deployments.endpoint import Endpoint, Route
 from terradask._deployments.record import read_scheduler
 from terradask.errors import SchedulerUnreachable, SessionFailed
 
-#: If a scheduler has published its address and doesn't answer for this time, it is unreachable, or gone with its host.
+#: If a scheduler has published its address and doesn't answer for this time, it is unreachable, or
+#: gone with its host.
 REACH_SECONDS = 60.0
 
 
@@ -55,8 +56,11 @@ class Dialer:
         arguments: dict[str, Any] = self.security.get_connection_args("client")
         return arguments
 
-    async def reach(self, attachment: Attachment, seconds: float = REACH_SECONDS) -> tuple[Attachment, Comm]:
-        """Connect to an attachment's scheduler or its replacement; return that scheduler's attachment and the connection.
+    async def reach(
+        self, attachment: Attachment, seconds: float = REACH_SECONDS
+    ) -> tuple[Attachment, Comm]:
+        """Connect to an attachment's scheduler or its replacement; return that scheduler's
+        attachment and the connection.
 
         Raises `SchedulerUnreachable`, `SessionManagerPluginMissing`, `ClusterStopped`.
         """
@@ -66,7 +70,9 @@ class Dialer:
             address = attachment.scheduler.private_address
             try:
                 address = await self._call(self._endpoint.scheduler, attachment)
-                comm = await _connect(address, timeout=min(self._try_seconds, seconds), **self.connection_args)
+                comm = await _connect(
+                    address, timeout=min(self._try_seconds, seconds), **self.connection_args
+                )
             except OSError as error:
                 if loop.time() >= deadline:
                     if isinstance(error, SessionFailed):
@@ -78,7 +84,9 @@ class Dialer:
             attachment = await self._call(newest, attachment, self._deployment)
 
     async def why_lost(self, attachment: Attachment, address: str) -> SchedulerUnreachable:
-        """Return the error for a scheduler that answered a moment ago; raises ``ClusterStopped`` if the run is over."""
+        """Return the error for a scheduler that answered a moment ago; raises ``ClusterStopped`` if
+        the run is over.
+        """
         await self._call(newest, attachment, self._deployment)
         return await self._unreachable(attachment, address)
 
@@ -100,11 +108,15 @@ class Dialer:
         await self._call(self._endpoint.close)
 
     async def _unreachable(self, attachment: Attachment, address: str) -> SchedulerUnreachable:
-        return unreachable(attachment, address, route=self.route, let_in=await self._call(self._let_in))
+        return unreachable(
+            attachment, address, route=self.route, let_in=await self._call(self._let_in)
+        )
 
 
 async def _connect(address: str, **arguments: Any) -> Comm:
-    """Return a connection; raises ``OSError`` on any failure, also if tornado raises another error."""
+    """Return a connection; raises ``OSError`` on any failure, also if tornado raises
+    another error.
+    """
     try:
         return await connect(address, **arguments)
     except ValueError as error:
@@ -119,21 +131,34 @@ def newest(attachment: Attachment, deployment: Deployment) -> Attachment:
     """
     run, scheduler = deployment.run(), read_scheduler(deployment.objects)
     ours = scheduler is not None and scheduler.run_id == attachment.run.run_id
-    if run is None or run.run_id != attachment.run.run_id or (ours and scheduler is not None and scheduler.ended):
+    if (
+        run is None
+        or run.run_id != attachment.run.run_id
+        or (ours and scheduler is not None and scheduler.ended)
+    ):
         raise deployment.why_stopped(attachment.run.run_id)
-    return replace(attachment, scheduler=scheduler) if scheduler is not None and ours else attachment
+    return (
+        replace(attachment, scheduler=scheduler) if scheduler is not None and ours else attachment
+    )
 
 
-def unreachable(attachment: Attachment, address: str, *, route: Route, let_in: Sequence[str]) -> SchedulerUnreachable:
+def unreachable(
+    attachment: Attachment, address: str, *, route: Route, let_in: Sequence[str]
+) -> SchedulerUnreachable:
     """Return the error with likely causes for the route."""
     cluster, host = attachment.descriptor.cluster, attachment.scheduler.instance_id
     advice = {
-        "public": f"The network lets in {', '.join(let_in) or 'no address'}: this machine's address has to be among them (network.ingress, "
-        "then: terradask apply network). Inside the VPC, or over VPN or peering: connect='private'.",
-        "private": "Its private address can be reached from inside the VPC, or over VPN or peering with a route to it; connect='public' "
+        "public": f"The network lets in {', '.join(let_in) or 'no address'}: this machine's "
+        "address has to be among them (network.ingress, "
+        "then: terradask apply network). Inside the VPC, or over VPN or peering: "
+        "connect='private'.",
+        "private": "Its private address can be reached from inside the VPC, or over VPN or "
+        "peering with a route to it; connect='public' "
         "dials the public one.",
-        "ssm": "A session with Session Manager reaches its host, but the scheduler doesn't answer there. A host launched by an older "
-        "terradask can't be reached this way: terradask apply network, then stop and start the cluster.",
+        "ssm": "A session with Session Manager reaches its host, but the scheduler doesn't answer "
+        "there. A host launched by an older "
+        "terradask can't be reached this way: terradask apply network, then stop and start the "
+        "cluster.",
     }[route]
     return SchedulerUnreachable(
         f"The scheduler of cluster {cluster!r} doesn't answer.",

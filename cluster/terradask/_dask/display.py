@@ -20,13 +20,21 @@ class Counted(Protocol):
 
 def by_group(groups: Mapping[str, Counted]) -> str:
     """Return the numbers of each group, ``workers: 1/1, gpu: 0/2``; empty if there is only one."""
-    return ", ".join(f"{name}: {_of(group)}" for name, group in groups.items()) if len(groups) > 1 else ""
+    return (
+        ", ".join(f"{name}: {_of(group)}" for name, group in groups.items())
+        if len(groups) > 1
+        else ""
+    )
 
 
 def repr_row(groups: Mapping[str, Counted]) -> str | None:
     """Return a row about groups for the cluster's table in notebooks; None if there is only one."""
     each = by_group(groups)
-    return f'<tr><td colspan="2" style="text-align: left;"><strong>Groups:</strong> {each}</td></tr>' if each else None
+    return (
+        f'<tr><td colspan="2" style="text-align: left;"><strong>Groups:</strong> {each}</td></tr>'
+        if each
+        else None
+    )
 
 
 def scaling_table(mode: str, whole: Counted, groups: Mapping[str, Counted]) -> str:
@@ -34,14 +42,26 @@ def scaling_table(mode: str, whole: Counted, groups: Mapping[str, Counted]) -> s
     lines = [f"Scaling mode: {mode}", f"Workers: {_of(whole)}"]
     if len(groups) > 1:
         lines += [f"Groups: {by_group(groups)}", "the buttons scale the group workers"]
-    return "<table>" + "".join(f'<tr><td style="text-align: left;">{line}</td></tr>' for line in lines) + "</table>"
+    return (
+        "<table>"
+        + "".join(f'<tr><td style="text-align: left;">{line}</td></tr>' for line in lines)
+        + "</table>"
+    )
 
 
 def _of(group: Counted) -> str:
     return f"{len(group.observed)}/{len(group.plan)}"
 
 
-def cluster_text(name: str, zone: str, whole: Counted, groups: Mapping[str, Counted], *, threads: int, dashboard_link: str) -> str:
+def cluster_text(
+    name: str,
+    zone: str,
+    whole: Counted,
+    groups: Mapping[str, Counted],
+    *,
+    threads: int,
+    dashboard_link: str,
+) -> str:
     """Return a cluster as one line."""
     each = by_group(groups)
     workers = f"workers={_of(whole)}" + (f" ({each})" if each else "")

@@ -1,4 +1,6 @@
-"""Helpers for a class that delegates to parts: it exposes their attributes, signatures and docstrings as its own."""
+"""Helpers for a class that delegates to parts: it exposes their attributes, signatures and
+docstrings as its own.
+"""
 
 from __future__ import annotations
 
@@ -39,7 +41,9 @@ class Derived:
 
 
 def documented_by(source: Any) -> Callable[[_Documented], _Documented]:
-    """Replace the docstring by that of `source`, for `help` and ``docs/python.md``; the code shows its first line."""
+    """Replace the docstring by that of `source`, for `help` and ``docs/python.md``; the code shows
+    its first line.
+    """
 
     def document(target: _Documented) -> _Documented:
         target.__doc__ = source.__doc__
@@ -53,7 +57,9 @@ def takes(
 ) -> Callable[[Callable[[Any, _Arguments], None]], Callable[Concatenate[Any, _Given], None]]:
     """Give a constructor the signature of a dataclass; it gets an instance of that."""
 
-    def decorate(constructor: Callable[[Any, _Arguments], None]) -> Callable[Concatenate[Any, _Given], None]:
+    def decorate(
+        constructor: Callable[[Any, _Arguments], None],
+    ) -> Callable[Concatenate[Any, _Given], None]:
         def construct(self: Any, /, *args: _Given.args, **kwargs: _Given.kwargs) -> None:
             constructor(self, arguments(*args, **kwargs))
 

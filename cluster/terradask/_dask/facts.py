@@ -32,7 +32,10 @@ class ClusterFacts:
     @property
     def _running(self) -> Attached:
         if self._attached is None:
-            raise InvalidInput(f"Cluster {self._request.name!r} is not running yet.", advice="await it, or use it in `async with`")
+            raise InvalidInput(
+                f"Cluster {self._request.name!r} is not running yet.",
+                advice="await it, or use it in `async with`",
+            )
         return self._attached
 
     @property
@@ -42,7 +45,9 @@ class ClusterFacts:
 
     @property
     def plan(self) -> set[str]:
-        """Names of the workers that should exist: instance ids, and ``pending-N`` for those that AWS has not launched yet."""
+        """Names of the workers that should exist: instance ids, and ``pending-N`` for those that
+        AWS has not launched yet.
+        """
         return {name for group in self.worker_groups.values() for name in group.plan}
 
     @property
@@ -66,12 +71,16 @@ class ClusterFacts:
 
     @property
     def zone(self) -> str:
-        """Availability zone of the cluster; of its scheduler, if workers may be in several zones."""
+        """Availability zone of the cluster; of its scheduler, if workers may be in
+        several zones.
+        """
         return self._running.deployment.descriptor.zone
 
     @property
     def hardware(self) -> dict[str, dict[str, Any]]:
-        """Each group's instance types in the order in which they are tried, what was asked for, and why they were chosen."""
+        """Each group's instance types in the order in which they are tried, what was asked for, and
+        why they were chosen.
+        """
         return hardware_of(self._running.deployment.descriptor.lock)
 
     @property
@@ -80,12 +89,14 @@ class ClusterFacts:
         return self._running.provisioned.origin
 
     def events(self) -> Any:
-        """Return the events of the cluster and its hosts with time, subject, state and reason, oldest first.
+        """Return the events of the cluster and its hosts with time, subject, state and reason,
+        oldest first.
 
         Returns
         -------
         list of Event
-            Each prints as a line. The states of hosts are requested, launched, booting, joined, retiring, failed and gone.
+            Each prints as a line. The states of hosts are requested, launched, booting, joined,
+            retiring, failed and gone.
         """
         return self.sync(self._threads.call, self._running.deployment.events)
 
@@ -94,4 +105,11 @@ class ClusterFacts:
         if self._attached is None or self.status != Status.running:
             return f"Cluster({name!r}, {self.status.name})"
         threads = sum(worker["nthreads"] for worker in self._joined.workers)
-        return cluster_text(name, self.zone, self, self.worker_groups, threads=threads, dashboard_link=self.dashboard_link)
+        return cluster_text(
+            name,
+            self.zone,
+            self,
+            self.worker_groups,
+            threads=threads,
+            dashboard_link=self.dashboard_link,
+        )

@@ -15,7 +15,9 @@ logger = logging.getLogger("terradask")
 
 
 class Health:
-    """The health of a cluster object: closed, its cluster ended, its scheduler unreachable, or owned by the parent process."""
+    """The health of a cluster object: closed, its cluster ended, its scheduler unreachable, or
+    owned by the parent process.
+    """
 
     def __init__(self, name: str, *, on_lost: Callable[[], None]) -> None:
         self.name = name
@@ -44,7 +46,10 @@ class Health:
         """Raise if this object has left the cluster."""
         if self._is_of_parent:
             raise ClusterClosed(
-                f"This Cluster object of {self.name!r} belongs to the process that forked this one.",
+                (
+                    f"This Cluster object of {self.name!r} belongs to the process that forked this "
+                    "one."
+                ),
                 cluster=self.name,
                 advice=f"attach from here: Cluster.from_name({self.name!r})",
             )
@@ -53,7 +58,9 @@ class Health:
 
     def closed(self, advice: str) -> ClusterClosed:
         """Return the error for an object that has left its cluster."""
-        return ClusterClosed(f"This Cluster object of {self.name!r} is closed.", cluster=self.name, advice=advice)
+        return ClusterClosed(
+            f"This Cluster object of {self.name!r} is closed.", cluster=self.name, advice=advice
+        )
 
     def lose(self, error: ClusterError) -> None:
         """Note why the cluster doesn't run any more, unless a reason is already known."""
@@ -78,7 +85,9 @@ class RunCheck:
         self._call = call
 
     async def note_if_over(self) -> None:
-        """Note whether the run is over, and why: the cluster was stopped, or has ended by itself."""
+        """Note whether the run is over, and why: the cluster was stopped, or has ended
+        by itself.
+        """
         current = await self._call(self._deployment.current_run)
         if self._health.ended is None and (current is None or current.run_id != self._run_id):
             self._health.lose(await self._call(self._deployment.why_stopped, self._run_id))

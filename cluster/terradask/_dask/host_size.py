@@ -1,4 +1,6 @@
-"""Numbers of workers from amounts of cores and memory, by the size of hosts that have joined. Pure."""
+"""Numbers of workers from amounts of cores and memory, by the size of hosts that have
+joined. Pure.
+"""
 
 from __future__ import annotations
 
@@ -41,7 +43,10 @@ class HostSize:
                 "The size of a host is known only after a worker has joined.",
                 given="an amount of cores or memory, without any worker",
                 allowed="a number of workers",
-                advice="scale to a number of workers, wait for the first with cluster.wait_for_workers(1), then try again",
+                advice=(
+                    "scale to a number of workers, wait for the first with "
+                    "cluster.wait_for_workers(1), then try again"
+                ),
             )
         return cls(min(cores.values()), min(memory.values()))
 
@@ -59,7 +64,11 @@ class HostSize:
             found.append(_amount("cores", cores) / self.cores)
         if memory is not None:
             if not self.memory_bytes:
-                raise InvalidInput("The workers have no memory limit.", given=f"memory={memory!r}", advice="scale to a number of workers")
+                raise InvalidInput(
+                    "The workers have no memory limit.",
+                    given=f"memory={memory!r}",
+                    advice="scale to a number of workers",
+                )
             found.append(_amount("memory", _bytes(memory)) / self.memory_bytes)
         return found
 
@@ -68,10 +77,16 @@ def _bytes(memory: Any) -> float:
     try:
         return float(parse_bytes(memory))
     except (ValueError, TypeError) as error:
-        raise InvalidInput("An amount of memory can't be read.", given=memory, allowed="such as '100 GiB', or bytes") from error
+        raise InvalidInput(
+            "An amount of memory can't be read.",
+            given=memory,
+            allowed="such as '100 GiB', or bytes",
+        ) from error
 
 
 def _amount(what: str, value: Any) -> float:
     if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < math.inf:
-        raise InvalidInput(f"An amount of {what} must be a number.", given=value, allowed="0 or more")
+        raise InvalidInput(
+            f"An amount of {what} must be a number.", given=value, allowed="0 or more"
+        )
     return float(value)

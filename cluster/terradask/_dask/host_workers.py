@@ -9,11 +9,13 @@ from typing import Any
 
 from distributed.protocol.pickle import dumps
 
-#: Prefix of the name of the worker on the scheduler's host, as in the host program. It isn't a host of the plan.
+#: Prefix of the name of the worker on the scheduler's host, as in the host program. It isn't a host
+#: of the plan.
 EXTRA_WORKER_PREFIX = "scheduler-"
 
-#: Key by which the scheduler groups workers: those with the same host address are closed together. Made of the standard library only,
-#: since the scheduler's host has no terradask to unpickle it with.
+#: Key by which the scheduler groups workers: those with the same host address are closed together.
+#: Made of the standard library only, since the scheduler's host has no terradask to unpickle it
+#: with.
 _BY_HOST = dumps(attrgetter("host"))
 
 
@@ -39,7 +41,9 @@ def is_extra(worker_name: Any) -> bool:
 
 
 async def hosts_to_close(scheduler: Any, workers_per_host: int, n: int | None = None) -> list[str]:
-    """Ask the scheduler which hosts are the cheapest to close; return their instance ids, the cheapest first."""
+    """Ask the scheduler which hosts are the cheapest to close; return their instance ids, the
+    cheapest first.
+    """
     number = None if n is None else n * workers_per_host
     names = await scheduler.workers_to_close(n=number, key=_BY_HOST, attribute="name")
     return list(dict.fromkeys(host_of(name) for name in names))
@@ -48,6 +52,13 @@ async def hosts_to_close(scheduler: Any, workers_per_host: int, n: int | None = 
 async def idle_hosts(scheduler: Any) -> set[str]:
     """Return the instance ids of the hosts whose workers last reported neither data nor tasks."""
     workers = (await scheduler.identity(n_workers=-1))["workers"].values()
-    held = ((host_of(w["name"]), w["metrics"].get("managed_bytes"), w["metrics"].get("task_counts") or {}) for w in workers)
+    held = (
+        (
+            host_of(w["name"]),
+            w["metrics"].get("managed_bytes"),
+            w["metrics"].get("task_counts") or {},
+        )
+        for w in workers
+    )
     busy = {host for host, managed_bytes, tasks in held if managed_bytes or any(tasks.values())}
     return {host_of(w["name"]) for w in workers} - busy

@@ -32,22 +32,45 @@ def check_joining(
     if lacking <= 0:
         return
     reports = list(reports)
-    missing = [r for r in reports if r.role == "worker" and r.instance_id not in joined and r.state not in _IN_ORDER]
+    missing = [
+        r
+        for r in reports
+        if r.role == "worker" and r.instance_id not in joined and r.state not in _IN_ORDER
+    ]
     failed = [r for r in missing if r.failed_once]
     if not late and len(failed) < lacking:
         return
     unasked = wanted - len(plan)
-    scale = f"the cluster is scaled to {len(plan)} workers: scale it to {wanted} first; " if unasked > 0 else ""
-    without_report = [f"  {name}: no report yet" for name in sorted(plan - joined - {r.instance_id for r in missing})]
-    described = [line for r in (failed or missing)[:_DESCRIBED_HOSTS] for line in r.describe_with_log()]
+    scale = (
+        f"the cluster is scaled to {len(plan)} workers: scale it to {wanted} first; "
+        if unasked > 0
+        else ""
+    )
+    without_report = [
+        f"  {name}: no report yet"
+        for name in sorted(plan - joined - {r.instance_id for r in missing})
+    ]
+    described = [
+        line for r in (failed or missing)[:_DESCRIBED_HOSTS] for line in r.describe_with_log()
+    ]
     raise WorkersMissing(
         "\n".join(
             [
                 f"{lacking} of the {wanted} workers waited for have not joined cluster {cluster!r} "
-                f"after {waited_seconds:.0f} s" + (f"; {len(failed)} host{'' if len(failed) == 1 else 's'} failed." if failed else "."),
+                f"after {waited_seconds:.0f} s"
+                + (
+                    f"; {len(failed)} host{'' if len(failed) == 1 else 's'} failed."
+                    if failed
+                    else "."
+                ),
                 *described,
                 *without_report[:_DESCRIBED_HOSTS],
-                *(f"  {group}: {text}" for r in reports for _, group, what, text in r.notes if what == "given up"),
+                *(
+                    f"  {group}: {text}"
+                    for r in reports
+                    for _, group, what, text in r.notes
+                    if what == "given up"
+                ),
                 *([why] if why else []),
             ]
         ),

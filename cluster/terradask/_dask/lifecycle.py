@@ -26,7 +26,13 @@ class Lifecycle:
     """Opens the cluster of one object, and ends it if it is to end."""
 
     def __init__(
-        self, request: Request, provisioner: Provisioner, health: Health, threads: Threads, *, on_exit: Callable[[], None]
+        self,
+        request: Request,
+        provisioner: Provisioner,
+        health: Health,
+        threads: Threads,
+        *,
+        on_exit: Callable[[], None],
     ) -> None:
         self._request = request
         self._provisioner = provisioner
@@ -37,13 +43,15 @@ class Lifecycle:
         self._stops = False
         self.shutdown_on_close = bool(request.shutdown_on_close)
 
-    # ---- opening ----------------------------------------------------------------------------------------------------
+    # ---- opening ---------------------------------------------------------------------------------
 
     def provision(self) -> None:
         """Provision the cluster in this thread, which receives a Ctrl-C."""
         self._provisioned = self._provisioner.run()
 
-    async def open(self, attach: Callable[[Provisioned], Awaitable[None]], disconnect: Disconnect) -> None:
+    async def open(
+        self, attach: Callable[[Provisioned], Awaitable[None]], disconnect: Disconnect
+    ) -> None:
         """Provision the cluster, unless that was done, and attach to it; roll back on failure."""
         while self._health.status == Status.starting:
             await asyncio.sleep(0.01)
@@ -95,7 +103,9 @@ class Lifecycle:
             self._threads.shutdown()
 
     def give_up(self, error: BaseException) -> None:
-        """Roll back in the caller's thread, which receives a Ctrl-C while the loop's thread waits."""
+        """Roll back in the caller's thread, which receives a Ctrl-C while the loop's
+        thread waits.
+        """
         try:
             if self._provisioned is not None:
                 self._provisioner.roll_back_after(error)
@@ -103,7 +113,7 @@ class Lifecycle:
             self._health.status = Status.closed
             self._threads.shutdown()
 
-    # ---- leaving ----------------------------------------------------------------------------------------------------
+    # ---- leaving ---------------------------------------------------------------------------------
 
     def shutdown(self) -> None:
         """End the cluster regardless of `shutdown_on_close`, and leave it.
@@ -115,15 +125,23 @@ class Lifecycle:
         ClusterClosed
             When this object has left the cluster before, without ending it.
         """
-        if self._health.status == Status.closed and self._provisioned is not None and not self.shutdown_on_close:
-            raise self._health.closed(f"end it from a new one: Cluster.from_name({self._health.name!r}).shutdown()")
+        if (
+            self._health.status == Status.closed
+            and self._provisioned is not None
+            and not self.shutdown_on_close
+        ):
+            raise self._health.closed(
+                f"end it from a new one: Cluster.from_name({self._health.name!r}).shutdown()"
+            )
         self.shutdown_on_close = True
 
     def stop(self) -> None:
-        """Stop the cluster, and leave it: groups at zero, keys removed, the deployment kept, which costs only its secret.
+        """Stop the cluster, and leave it: groups at zero, keys removed, the deployment kept, which
+        costs only its secret.
 
-        A cluster that was made here stays deployed too; ``Cluster(name)`` and ``terradask start`` start it again, without Terraform and
-        with new keys. One that is still being made is rolled back. This method doesn't wait for the instances to end.
+        A cluster that was made here stays deployed too; ``Cluster(name)`` and ``terradask start``
+        start it again, without Terraform and with new keys. One that is still being made is rolled
+        back. This method doesn't wait for the instances to end.
 
         Raises
         ------
@@ -132,8 +150,9 @@ class Lifecycle:
 
         Notes
         -----
-        Needs what ``terradask stop`` needs: ``autoscaling:DescribeAutoScalingGroups``, ``SetDesiredCapacity``, ``SetInstanceProtection``,
-        ``BatchDeleteScheduledAction``, ``secretsmanager:PutSecretValue``, and writing and deleting the cluster's objects.
+        Needs what ``terradask stop`` needs: ``autoscaling:DescribeAutoScalingGroups``,
+        ``SetDesiredCapacity``, ``SetInstanceProtection``, ``BatchDeleteScheduledAction``,
+        ``secretsmanager:PutSecretValue``, and writing and deleting the cluster's objects.
         """
         self._health.check_open()
         self._stops = True
@@ -142,7 +161,8 @@ class Lifecycle:
     async def close(self, disconnect: Disconnect) -> None:
         """Leave the cluster, and end it if `shutdown_on_close` is True.
 
-        Ending destroys a cluster that was made here, and stops any other. One that is still being made is rolled back.
+        Ending destroys a cluster that was made here, and stops any other. One that is still being
+        made is rolled back.
 
         Parameters
         ----------
@@ -178,7 +198,9 @@ class Lifecycle:
             end_cluster(provisioned.workspace, provisioned.deployment, provisioned.origin)
 
     def end_at_exit(self) -> None:
-        """Bring the cluster to zero in the last seconds of the process; a later command finishes."""
+        """Bring the cluster to zero in the last seconds of the process; a later command
+        finishes.
+        """
         provisioned = self._provisioned
         if provisioned is None or self._health.status == Status.closed:
             return
@@ -193,7 +215,9 @@ class Lifecycle:
             provisioned.deployment.stop()
 
     def disown(self) -> None:
-        """Leave the cluster to the parent process: a child has no running loop to reach it, and must not end it."""
+        """Leave the cluster to the parent process: a child has no running loop to reach it, and
+        must not end it.
+        """
         self._health.disown()
 
 

@@ -1,4 +1,6 @@
-"""Reports of missing workers' hosts, read a few at a time: a thousand hosts must not cost a thousand calls at each poll."""
+"""Reports of missing workers' hosts, read a few at a time: a thousand hosts must not cost a
+thousand calls at each poll.
+"""
 
 from __future__ import annotations
 
@@ -18,9 +20,15 @@ class MissingHosts:
         self._read: dict[str, tuple[str, HostReport]] = {}
 
     def list_changed(self, joined: Set[str]) -> list[str]:
-        """List the hosts with new reports, then those with changed ones; one call for each 1,000 hosts."""
+        """List the hosts with new reports, then those with changed ones; one call for each 1,000
+        hosts.
+        """
         self._listed = self._objects.host_versions()
-        changed = [host for host, version in self._listed.items() if host not in joined and self._version_read(host) != version]
+        changed = [
+            host
+            for host, version in self._listed.items()
+            if host not in joined and self._version_read(host) != version
+        ]
         return sorted(changed, key=lambda host: host in self._read)
 
     def read(self, hosts: Sequence[str]) -> None:
@@ -33,7 +41,11 @@ class MissingHosts:
     @property
     def reports(self) -> list[HostReport]:
         """The reports read so far of the run's hosts that were listed last."""
-        return [report for host, (_, report) in self._read.items() if host in self._listed and report.run_id == self._run_id]
+        return [
+            report
+            for host, (_, report) in self._read.items()
+            if host in self._listed and report.run_id == self._run_id
+        ]
 
     def _version_read(self, host: str) -> str | None:
         return self._read[host][0] if host in self._read else None

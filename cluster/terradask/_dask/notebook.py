@@ -7,7 +7,15 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from terradask._common.progress import Message, PhaseFinished, PhaseStarted, Progress, ProgressEvent, ResourceChanged, silent
+from terradask._common.progress import (
+    Message,
+    PhaseFinished,
+    PhaseStarted,
+    Progress,
+    ProgressEvent,
+    ResourceChanged,
+    silent,
+)
 
 logger = logging.getLogger("terradask")
 

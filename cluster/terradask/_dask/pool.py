@@ -1,7 +1,7 @@
 """The workers of an attached cluster: mirrored from the Auto Scaling groups, and scaled.
 
-The groups are authoritative: they replace hosts that die, and a client mirrors them. All numbers and names are those of hosts: several
-Dask workers on a host start and end together.
+The groups are authoritative: they replace hosts that die, and a client mirrors them. All numbers
+and names are those of hosts: several Dask workers on a host start and end together.
 """
 
 from __future__ import annotations
@@ -83,7 +83,7 @@ class WorkerPool:
         #: Held during the calls to AWS, not until instances have booted.
         self.lock = asyncio.Lock()
 
-    # ---- state ------------------------------------------------------------------------------------------------------
+    # ---- state -----------------------------------------------------------------------------------
 
     @property
     def plan(self) -> set[str]:
@@ -119,24 +119,37 @@ class WorkerPool:
     def host_size(self, group: str) -> HostSize:
         """Return the size of the smallest host of a group that has joined."""
         groups = self.groups
-        return HostSize.smallest(self._joined.workers, groups[group].observed if group in groups else ())
+        return HostSize.smallest(
+            self._joined.workers, groups[group].observed if group in groups else ()
+        )
 
-    # ---- requests ---------------------------------------------------------------------------------------------------
+    # ---- requests --------------------------------------------------------------------------------
 
-    def scale(self, n: int | Mapping[str, int] = 0, memory: Any = None, cores: Any = None, *, group: str | None = None) -> None:
+    def scale(
+        self,
+        n: int | Mapping[str, int] = 0,
+        memory: Any = None,
+        cores: Any = None,
+        *,
+        group: str | None = None,
+    ) -> None:
         """Scale the cluster to `n` workers, or each group to its number.
 
-        Growing sends the numbers to AWS and doesn't wait for the workers; see `wait_for_workers`. If AWS's vCPU quotas don't suffice, a
-        warning is logged, and AWS launches as many as they allow. Shrinking first moves the data of the leaving workers to the others.
+        Growing sends the numbers to AWS and doesn't wait for the workers; see `wait_for_workers`.
+        If AWS's vCPU quotas don't suffice, a warning is logged, and AWS launches as many as they
+        allow. Shrinking first moves the data of the leaving workers to the others.
 
         Parameters
         ----------
         n
-            Number of workers of the group; or a mapping of groups to numbers, ``{"workers": 0, "gpu": 4}``.
+            Number of workers of the group; or a mapping of groups to numbers, ``{"workers": 0,
+            "gpu": 4}``.
         memory, cores
-            Least total amounts of the group, such as ``"100 GiB"`` and 64, converted by the size of its smallest host that has joined.
+            Least total amounts of the group, such as ``"100 GiB"`` and 64, converted by the size of
+            its smallest host that has joined.
         group
-            Name of the group. By default ``workers``, which every cluster has. Other groups stay as they are.
+            Name of the group. By default ``workers``, which every cluster has. Other groups stay as
+            they are.
 
         Raises
         ------
@@ -145,13 +158,17 @@ class WorkerPool:
         ClusterEnded, ClusterStopped
             When the cluster doesn't run any more.
         InvalidInput
-            When a number isn't whole, is negative or more than the group's ``max_workers``, or there is no such group; before any call.
+            When a number isn't whole, is negative or more than the group's ``max_workers``, or
+            there is no such group; before any call.
         ArgumentCombination
             When a mapping is combined with a group or amounts.
         """
         numbers = read_numbers(n, group, memory=memory, cores=cores)
         if memory is not None or cores is not None:
-            numbers = {name: self.host_size(name).least(number, cores=cores, memory=memory) for name, number in numbers.items()}
+            numbers = {
+                name: self.host_size(name).least(number, cores=cores, memory=memory)
+                for name, number in numbers.items()
+            }
         for name, number in numbers.items():
             self._deployment.check_workers(number, name)
         self.requests.target(numbers)
@@ -160,7 +177,8 @@ class WorkerPool:
             self._workers.sets[name].roster.grow_to(number)
 
     def scale_up(self, n: int, reason: str | None = None) -> bool:
-        """Scale the group ``workers`` up *to* `n` workers (not by `n`); a smaller number changes nothing.
+        """Scale the group ``workers`` up *to* `n` workers (not by `n`); a smaller number changes
+        nothing.
 
         Parameters
         ----------
@@ -174,7 +192,12 @@ class WorkerPool:
         ClusterClosed, ClusterEnded, ClusterStopped, InvalidInput
             As `scale` does.
         """
-        logger.info("cluster %s: scaling up to %d workers%s", self._health.name, n, f": {reason}" if reason else "")
+        logger.info(
+            "cluster %s: scaling up to %d workers%s",
+            self._health.name,
+            n,
+            f": {reason}" if reason else "",
+        )
         if n <= len(self.groups[WORKER_GROUP].plan):
             return False
         self._deployment.check_workers(n)
@@ -207,7 +230,8 @@ class WorkerPool:
         Returns
         -------
         dict
-            ``{"status": "same"}``, ``{"status": "up", "n": target}`` or ``{"status": "down", "workers": names}``.
+            ``{"status": "same"}``, ``{"status": "up", "n": target}`` or ``{"status": "down",
+            "workers": names}``.
         """
         group = self.groups[WORKER_GROUP]
         if target == len(group.plan):
@@ -220,7 +244,8 @@ class WorkerPool:
         return {"status": "down", "workers": (absent + close)[:excess]}
 
     async def workers_to_close(self, target: int) -> list[str]:
-        """Ask the scheduler which workers to close so that `target` remain in the group ``workers``, the cheapest to move first.
+        """Ask the scheduler which workers to close so that `target` remain in the group
+        ``workers``, the cheapest to move first.
 
         With several workers on a host the names are those of hosts, as in `plan`.
 
@@ -234,7 +259,11 @@ class WorkerPool:
         list of str
             Names, as in `plan`.
         """
-        own, joined, each = self.groups[WORKER_GROUP].observed, self._joined.hosts, self._deployment.descriptor.workers_per_host
+        own, joined, each = (
+            self.groups[WORKER_GROUP].observed,
+            self._joined.hosts,
+            self._deployment.descriptor.workers_per_host,
+        )
         excess = max(len(own) - target, 0)
         # The scheduler has no groups: if there are several, ask for all hosts.
         if own != joined:
@@ -244,7 +273,9 @@ class WorkerPool:
 
     @cached_property
     def _quotas(self) -> ScaleQuotas:
-        """Logs a warning, in the background, about numbers above AWS's quotas; the quotas are read once."""
+        """Logs a warning, in the background, about numbers above AWS's quotas; the quotas are read
+        once.
+        """
         name = self._deployment.name
         return ScaleQuotas(
             self._deployment.aws,
@@ -253,7 +284,7 @@ class WorkerPool:
             at_first={name: len(group.plan) for name, group in self.groups.items()},
         )
 
-    # ---- sending ----------------------------------------------------------------------------------------------------
+    # ---- sending ---------------------------------------------------------------------------------
 
     async def apply(self) -> None:
         """Send the requested numbers and removals to AWS; the caller holds `lock`."""
@@ -266,20 +297,26 @@ class WorkerPool:
             self._interval.wake()
 
     async def _send(self) -> None:
-        """Send AWS what is pending. After a transient failure it is sent again after the next poll."""
+        """Send AWS what is pending. After a transient failure it is sent again after
+        the next poll.
+        """
         try:
             if self.requests.pending_removals:
-                await self._workers.remove(self.requests.pending_removals, self._scheduler, self._joined)
+                await self._workers.remove(
+                    self.requests.pending_removals, self._scheduler, self._joined
+                )
                 self.requests.note_sent_removals()
             if self.requests.pending_targets:
-                await self._workers.resize(self.requests.pending_targets, self._scheduler, self._joined)
+                await self._workers.resize(
+                    self.requests.pending_targets, self._scheduler, self._joined
+                )
                 self.requests.note_sent_targets()
         except Exception as error:
             if not is_transient(error):
                 self.requests.drop()
             raise
 
-    # ---- polling ----------------------------------------------------------------------------------------------------
+    # ---- polling ---------------------------------------------------------------------------------
 
     async def start(self) -> None:
         """Read the groups, and start polling them."""
@@ -293,7 +330,9 @@ class WorkerPool:
             await asyncio.gather(self._polling, return_exceptions=True)
 
     def on_workers_changed(self, *, left: bool) -> None:
-        """Poll the groups soon if workers left, or if workers have joined that the plan doesn't have."""
+        """Poll the groups soon if workers left, or if workers have joined that the plan doesn't
+        have.
+        """
         if left or not self._joined.hosts <= self.plan:
             self._interval.wake()
 
@@ -318,11 +357,16 @@ class WorkerPool:
             except InterruptedError:
                 return
             except Exception as error:
-                level, name = self._failures.level(f"{type(error).__name__}: {error}"), self._health.name
+                level, name = (
+                    self._failures.level(f"{type(error).__name__}: {error}"),
+                    self._health.name,
+                )
                 if isinstance(error, TerradaskError):
                     logger.log(level, "cluster %s: %s", name, error)
                 else:
-                    logger.log(level, "cluster %s: can't read its groups of workers", name, exc_info=True)
+                    logger.log(
+                        level, "cluster %s: can't read its groups of workers", name, exc_info=True
+                    )
 
     async def refresh(self) -> None:
         """Read the groups, and send AWS what is still pending."""
@@ -342,6 +386,10 @@ class WorkerPool:
         """Log a warning about a capacity shortfall, once for each cause."""
         shortfall = self.shortfall
         if shortfall is not None and shortfall.there and self._shortfalls.is_new(*shortfall.causes):
-            logger.warning("cluster %s: %s", self._health.name, describe(shortfall, self._deployment.descriptor.pools))
+            logger.warning(
+                "cluster %s: %s",
+                self._health.name,
+                describe(shortfall, self._deployment.descriptor.pools),
+            )
         elif not self._workers.pending_launches.pending:
             self._shortfalls.clear()

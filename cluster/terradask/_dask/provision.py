@@ -1,6 +1,8 @@
-"""From a request to a running cluster: find or make the deployment, start it, wait for its scheduler.
+"""From a request to a running cluster: find or make the deployment, start it, wait for its
+scheduler.
 
-Everything here blocks; it runs in the caller's thread, which receives Ctrl-C, or in a worker thread under asyncio.
+Everything here blocks; it runs in the caller's thread, which receives Ctrl-C, or in a worker thread
+under asyncio.
 """
 
 from __future__ import annotations
@@ -97,7 +99,9 @@ class Provisioner:
                 raise
 
     def roll_back(self) -> None:
-        """Destroy what this request deployed, or stop what it started. A second call does nothing."""
+        """Destroy what this request deployed, or stop what it started. A second call
+        does nothing.
+        """
         workspace, deployment, origin = self._workspace, self._deployment, self._origin
         self._origin = "attached"
         if workspace is None or deployment is None or origin == "attached":
@@ -106,7 +110,8 @@ class Provisioner:
         roll_back(workspace, deployment, origin, self._progress)
 
     def roll_back_after(self, error: BaseException) -> None:
-        """Roll back after an error and add a note to it. The caller raises that error, unless the rollback is interrupted.
+        """Roll back after an error and add a note to it. The caller raises that error, unless the
+        rollback is interrupted.
 
         Raises `KeyboardInterrupt`, `SystemExit`.
         """
@@ -126,8 +131,12 @@ class Provisioner:
         from terradask._workspace.workspace import Workspace
 
         if names_me(self._request.structure):
-            url = Workspace.load(self._request.path, workspace=dict(self._request.workspace)).settings.workspace.own_address_url
-            self._request = replace(self._request, structure=with_own_address(self._request.structure, url))
+            url = Workspace.load(
+                self._request.path, workspace=dict(self._request.workspace)
+            ).settings.workspace.own_address_url
+            self._request = replace(
+                self._request, structure=with_own_address(self._request.structure, url)
+            )
         request = self._request
         workspace = Workspace.load(request.path, progress=self._progress, **self._overrides())
         deployment = Deployment(workspace.aws, workspace.bucket, request.name)
@@ -141,19 +150,30 @@ class Provisioner:
                 raise closing_error(request.name)
             with phase(self._progress, "destroy", request.name):
                 workspace.destroy_cluster(request.name)
-            deployment = self._deployment = Deployment(workspace.aws, workspace.bucket, request.name)
+            deployment = self._deployment = Deployment(
+                workspace.aws, workspace.bucket, request.name
+            )
             found = take_snapshot(deployment, workspace.baseline)
         asked = workspace.settings.cluster_named(request.name).model_dump(mode="json")
         rounds = 0
         while (decision := self._decision(deployment, found)) == "deploy":
             rounds += 1
-            # If another client deploys it meanwhile, use that; if that client rolls it back, try again.
-            if self._deploy(workspace, deployment, wait_seconds=asked["create_timeout_seconds"], is_last=rounds == _ROUNDS):
+            # If another client deploys it meanwhile, use that; if that client rolls it back, try
+            # again.
+            if self._deploy(
+                workspace,
+                deployment,
+                wait_seconds=asked["create_timeout_seconds"],
+                is_last=rounds == _ROUNDS,
+            ):
                 break
             found = take_snapshot(deployment, workspace.baseline)
         if self._origin != "created":
             deployed = deployed_settings(deployment.descriptor)
-            check_same_structure(request.name, *(structure_given(each, request.structure) for each in (asked, deployed)))
+            check_same_structure(
+                request.name,
+                *(structure_given(each, request.structure) for each in (asked, deployed)),
+            )
         here = {name: asked[name] for name in decided_here(request.run, asked)}
         settings = {**deployment.descriptor.settings, **here}
         run = found.run
@@ -183,15 +203,30 @@ class Provisioner:
     def _decision(self, deployment: Deployment, snapshot: Snapshot) -> Decision:
         found: Found = "nothing"
         if snapshot.exists:
-            found = "running" if snapshot.run is not None and deployment.goes_on(snapshot.run) else "stopped"
+            found = (
+                "running"
+                if snapshot.run is not None and deployment.goes_on(snapshot.run)
+                else "stopped"
+            )
         try:
-            return decide(deployment.name, found, create=self._request.create, attach=self._request.attach)
+            return decide(
+                deployment.name, found, create=self._request.create, attach=self._request.attach
+            )
         except ClusterStopped as stopped:
             # It may have ended by itself, with a reason.
             raise deployment.why_stopped() from stopped
 
-    def _deploy(self, workspace: Workspace, deployment: Deployment, *, wait_seconds: float, is_last: bool = True) -> bool:
-        """Deploy the cluster, or wait for another client that does; return whether it was deployed here."""
+    def _deploy(
+        self,
+        workspace: Workspace,
+        deployment: Deployment,
+        *,
+        wait_seconds: float,
+        is_last: bool = True,
+    ) -> bool:
+        """Deploy the cluster, or wait for another client that does; return whether it was deployed
+        here.
+        """
         # Check what the start would refuse before anything is made.
         cluster = workspace.settings.cluster_named(self._request.name)
         lock_software(
@@ -209,17 +244,22 @@ class Provisioner:
                 workspace.apply(plan)
                 return True
         except (FolderBusy, PlanChanged, StalePlan, StateLocked):
-            # Refused before Terraform made anything: a cluster of this name belongs to another client and must not be destroyed here.
+            # Refused before Terraform made anything: a cluster of this name belongs to another
+            # client and must not be destroyed here.
             self._origin = "attached"
             self._progress(Message(f"{deployment.name}: another client is making it; waiting"))
-            if not wait_for_deployment(deployment, seconds=wait_seconds, check_cancelled=self._check_cancelled):
+            if not wait_for_deployment(
+                deployment, seconds=wait_seconds, check_cancelled=self._check_cancelled
+            ):
                 if is_last:
                     raise
                 return False
         wait_for_start(deployment, check_cancelled=self._check_cancelled)
         return False
 
-    def _start(self, deployment: Deployment, settings: Mapping[str, Any], workspace: Workspace) -> Run:
+    def _start(
+        self, deployment: Deployment, settings: Mapping[str, Any], workspace: Workspace
+    ) -> Run:
         self._check_cancelled()
         check_route(workspace, settings)
         if self._origin != "created":
@@ -251,33 +291,50 @@ class Provisioner:
     def _life(self, settings: Mapping[str, Any], workspace: Workspace) -> LifetimePolicy:
         closes = self._request.shutdown_on_close is not False
         declared = self._request.name in workspace.settings.clusters
-        return lifetime_policy(settings, closes_with_client=closes, destroyed_after=closes and self._origin == "created" and not declared)
+        return lifetime_policy(
+            settings,
+            closes_with_client=closes,
+            destroyed_after=closes and self._origin == "created" and not declared,
+        )
 
     def _warn_of_ignored(self, running: Run) -> None:
         """Log a warning about arguments that only a start applies, if the cluster already runs."""
         asked, groups = self._request.run, self._request.structure.get("worker_groups", {})
-        ignored = [f"worker_groups[{name!r}]['n_workers']" for name, group in groups.items() if "n_workers" in group]
+        ignored = [
+            f"worker_groups[{name!r}]['n_workers']"
+            for name, group in groups.items()
+            if "n_workers" in group
+        ]
         if first_of(asked.get("n_workers")) not in (None, running.n_workers):
             ignored.insert(0, "n_workers")
         if not asked.get("environ", {}).items() <= running.environ.items():
             ignored.append("environ")
         if ignored:
             logger.warning(
-                "cluster %s is already running: %s applies only at its start; cluster.scale changes numbers now",
+                (
+                    "cluster %s is already running: %s applies only at its start; cluster.scale "
+                    "changes numbers now"
+                ),
                 self._request.name,
                 " and ".join(ignored),
             )
 
     def _warn_without_hashes(self, run: Run | None, asked: Mapping[str, Any]) -> None:
-        """Log a warning if the cluster installs packages by version only, while the settings ask for hashes."""
+        """Log a warning if the cluster installs packages by version only, while the settings ask
+        for hashes.
+        """
         if run is not None and asked["software_lock"] is not None and not run.hashed:
             logger.warning(
-                "cluster %s was started without software_lock: its hosts install packages by version, not by hash. "
-                "Stop it, and start it with the argument; a setting in terradask.toml takes effect at the next apply",
+                "cluster %s was started without software_lock: its hosts install packages by "
+                "version, not by hash. "
+                "Stop it, and start it with the argument; a setting in terradask.toml takes "
+                "effect at the next apply",
                 self._request.name,
             )
 
-    def _attach(self, deployment: Deployment, settings: Mapping[str, Any], run: Run | None) -> Attachment:
+    def _attach(
+        self, deployment: Deployment, settings: Mapping[str, Any], run: Run | None
+    ) -> Attachment:
         with phase(self._progress, "attach", deployment.name):
             attachment = deployment.attach(
                 timeout_seconds=settings["create_timeout_seconds"],
@@ -300,4 +357,6 @@ class Provisioner:
 
 def addresses_let_in(workspace: Workspace) -> list[str]:
     """Return the network's ingress rules for schedulers, as text: CIDR blocks and ports."""
-    return [f"{rule.cidr} on {', '.join(map(str, rule.ports))}" for rule in workspace.baseline().ingress]
+    return [
+        f"{rule.cidr} on {', '.join(map(str, rule.ports))}" for rule in workspace.baseline().ingress
+    ]

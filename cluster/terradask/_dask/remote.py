@@ -1,4 +1,6 @@
-"""Stand-ins for SpecCluster's scheduler and workers: the real ones run on instances that AWS starts and ends."""
+"""Stand-ins for SpecCluster's scheduler and workers: the real ones run on instances that AWS starts
+and ends.
+"""
 
 from __future__ import annotations
 
@@ -27,4 +29,6 @@ class RemoteScheduler:
 
 
 class RemoteWorker:
-    """A worker on an instance: SpecCluster's ``worker_spec`` needs a class; the group launches the instances."""
+    """A worker on an instance: SpecCluster's ``worker_spec`` needs a class; the group launches the
+    instances.
+    """

@@ -27,9 +27,11 @@ class Request:
     path: Path | None = None
     create: bool | None = None
     attach: bool | None = None
-    #: Whether the cluster ends when its `Cluster` object closes; None: if that object made or started it.
+    #: Whether the cluster ends when its `Cluster` object closes; None: if that object made or
+    #: started it.
     shutdown_on_close: bool | None = None
-    #: Whether it gets the caller's temporary credentials, and how long those of an IAM user are valid.
+    #: Whether it gets the caller's temporary credentials, and how long those of an IAM user are
+    #: valid.
     credentials: Literal["local"] | None = None
     credentials_duration_seconds: int | None = None
 
@@ -64,8 +66,12 @@ def _settled(arguments: ClusterArguments) -> ClusterArguments:
     each = arguments._n_worker_specs_per_host
     return replace(
         arguments,
-        spot_policy=_under_either_name("spot_policy", arguments.spot_policy, "compute_purchase_option", market),
-        workers_per_host=_under_either_name("workers_per_host", arguments.workers_per_host, "_n_worker_specs_per_host", each),
+        spot_policy=_under_either_name(
+            "spot_policy", arguments.spot_policy, "compute_purchase_option", market
+        ),
+        workers_per_host=_under_either_name(
+            "workers_per_host", arguments.workers_per_host, "_n_worker_specs_per_host", each
+        ),
         # As a setting it would be relative to terradask.toml.
         software_lock=None if lock is None else str(Path(lock).expanduser().absolute()),
         idle_timeout=parse_duration("idle_timeout", arguments.idle_timeout),
@@ -76,7 +82,10 @@ def _settled(arguments: ClusterArguments) -> ClusterArguments:
 
 def _as_settings(given: Mapping[str, Any]) -> dict[str, Any]:
     """Return the settings with each class replaced by the dotted path by which hosts import it."""
-    return {name: _import_path(value) if isinstance(value, type) else value for name, value in given.items()}
+    return {
+        name: _import_path(value) if isinstance(value, type) else value
+        for name, value in given.items()
+    }
 
 
 def _location_given(arguments: ClusterArguments) -> tuple[dict[str, Any], dict[str, Any]]:
@@ -162,5 +171,10 @@ def parse_name(name: str | None) -> str:
     if name is None:
         return f"dask-{secrets.token_hex(4)}"
     if not isinstance(name, str):
-        raise InvalidInput("A cluster's name must be text.", given=name, allowed="such as 'etl'", advice="pass a string")
+        raise InvalidInput(
+            "A cluster's name must be text.",
+            given=name,
+            allowed="such as 'etl'",
+            advice="pass a string",
+        )
     return validate_cluster_name(name)

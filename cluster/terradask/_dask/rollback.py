@@ -1,4 +1,6 @@
-"""Rollback of what was made or started, so that an error or an interruption leaves nothing that costs."""
+"""Rollback of what was made or started, so that an error or an interruption leaves nothing that
+costs.
+"""
 
 from __future__ import annotations
 
@@ -15,22 +17,28 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger("terradask")
 
-#: ``created``: deployed and started here; ``started``: deployed before, started here; ``attached``: was running.
+#: ``created``: deployed and started here; ``started``: deployed before, started here; ``attached``:
+#: was running.
 Origin = Literal["created", "started", "attached"]
 
 
 def end_cluster(workspace: Workspace, deployment: Deployment, origin: Origin) -> None:
-    """End a cluster as it began: destroy it if it was made here, stop it if it was deployed before."""
+    """End a cluster as it began: destroy it if it was made here, stop it if it was
+    deployed before.
+    """
     if origin == "created":
         workspace.destroy_cluster(deployment.name)
     else:
         deployment.stop()
 
 
-def roll_back(workspace: Workspace, deployment: Deployment, origin: Origin, progress: Progress) -> None:
+def roll_back(
+    workspace: Workspace, deployment: Deployment, origin: Origin, progress: Progress
+) -> None:
     """Destroy what was deployed here, or stop what was started here.
 
-    If that fails or is interrupted, the groups are at zero, and what was deployed is marked: the next use of its name finishes.
+    If that fails or is interrupted, the groups are at zero, and what was deployed is marked: the
+    next use of its name finishes.
     """
     # A callback that fails must not prevent the rollback.
     safely = _unfailing(progress)
@@ -46,14 +54,21 @@ def roll_back(workspace: Workspace, deployment: Deployment, origin: Origin, prog
 
 def note_rolled_back(error: BaseException, name: str, origin: Origin) -> None:
     """Note on an error that what it left behind is gone."""
-    error.add_note(f"What had been {'made' if origin == 'created' else 'started'} of cluster {name!r} was rolled back.")
+    error.add_note(
+        f"What had been {'made' if origin == 'created' else 'started'} of cluster {name!r} was "
+        "rolled back."
+    )
 
 
 def note_left_behind(error: BaseException, name: str, origin: Origin, why: BaseException) -> None:
     """Note on an error what could not be rolled back, and the command that does it."""
     verb = "destroy" if origin == "created" else "stop"
     reason = "interrupted" if isinstance(why, KeyboardInterrupt | SystemExit) else str(why)
-    error.add_note(f"Cluster {name!r} could not be rolled back ({reason}). To remove what is left: terradask {verb} {name}")
+    error.add_note(
+        f"Cluster {name!r} could not be rolled back ({reason}). To remove what is left: "
+        "terradask "
+        f"{verb} {name}"
+    )
 
 
 def _stop_quickly(deployment: Deployment, origin: Origin) -> None:

@@ -1,6 +1,7 @@
 """Warnings if a running cluster is scaled beyond AWS's quotas, which are read once.
 
-They are not errors: AWS may raise a quota meanwhile, other instances may end, and AWS launches as many as the quota allows.
+They are not errors: AWS may raise a quota meanwhile, other instances may end, and AWS launches as
+many as the quota allows.
 """
 
 from __future__ import annotations
@@ -26,7 +27,14 @@ class ScaleQuotas:
     Permissions needed: those of `LaunchCheck`; without them one warning is logged, and no more.
     """
 
-    def __init__(self, aws: Aws, descriptor: Descriptor, warn: Callable[[str], None], *, at_first: Mapping[str, int]) -> None:
+    def __init__(
+        self,
+        aws: Aws,
+        descriptor: Descriptor,
+        warn: Callable[[str], None],
+        *,
+        at_first: Mapping[str, int],
+    ) -> None:
         self._aws = aws
         self._descriptor = descriptor
         self._warn = warn
@@ -40,7 +48,12 @@ class ScaleQuotas:
         grown = any(number > self._considered.get(group, 0) for group, number in numbers.items())
         self._considered.update(numbers)
         if grown:
-            threading.Thread(target=self._check, args=(dict(self._considered),), name="terradask-quotas", daemon=True).start()
+            threading.Thread(
+                target=self._check,
+                args=(dict(self._considered),),
+                name="terradask-quotas",
+                daemon=True,
+            ).start()
 
     def _check(self, numbers: Mapping[str, int]) -> None:
         launch = deployed_launch(self._descriptor, numbers)
@@ -49,7 +62,10 @@ class ScaleQuotas:
                 self._was_read = True
                 try:
                     self._allowance = look_up_allowance(
-                        self._aws, launch.at_most, workspace=self._descriptor.workspace, cluster=self._descriptor.cluster
+                        self._aws,
+                        launch.at_most,
+                        workspace=self._descriptor.workspace,
+                        cluster=self._descriptor.cluster,
                     )
                 except Exception as error:  # noqa: BLE001  AWS itself enforces its quotas at the launch
                     self._warn(not_looked_at(error))
@@ -58,4 +74,7 @@ class ScaleQuotas:
             return
         short = shortages(launch.at_start, allowance)
         for one in short:
-            self._warn(f"AWS will launch {one.fits} at most of {describe(one, allowance)}; more: {more_command([one], allowance)}")
+            self._warn(
+                f"AWS will launch {one.fits} at most of {describe(one, allowance)}; more: "
+                f"{more_command([one], allowance)}"
+            )

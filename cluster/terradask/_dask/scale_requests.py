@@ -10,7 +10,8 @@ from terradask_modules.names import WORKER_GROUP
 
 
 class ScaleRequests:
-    """Target numbers of groups and hosts to remove: requested, then pending, until they are sent to AWS.
+    """Target numbers of groups and hosts to remove: requested, then pending, until they are sent to
+    AWS.
 
     Callers' threads add requests; the loop's thread takes and sends them.
     """
@@ -67,12 +68,16 @@ def read_numbers(n: int | Mapping[str, int], group: str | None, **amounts: Any) 
     """Return the numbers in the arguments of `Cluster.scale`, by group of workers."""
     if not isinstance(n, Mapping):
         return {WORKER_GROUP if group is None else group: n}
-    others = {name: value for name, value in {"group": group, **amounts}.items() if value is not None}
+    others = {
+        name: value for name, value in {"group": group, **amounts}.items() if value is not None
+    }
     if others:
         raise ArgumentCombination(
             ("n", *others),
             "A mapping already contains the groups and their numbers of workers.",
-            given=", ".join(f"{name}={value!r}" for name, value in {"n": dict(n), **others}.items()),
+            given=", ".join(
+                f"{name}={value!r}" for name, value in {"n": dict(n), **others}.items()
+            ),
             allowed='scale(4, group="gpu"), or scale({"gpu": 4})',
             advice=f"leave {', '.join(f'`{name}`' for name in others)} out",
         )

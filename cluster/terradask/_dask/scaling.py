@@ -2,7 +2,8 @@
 
 Three sets are kept apart, as in ``distributed.deploy.adaptive_core``:
 
-* **plan**: the workers that should exist: instance ids, and ``pending-N`` for those that the group has not shown yet;
+* **plan**: the workers that should exist: instance ids, and ``pending-N`` for those that the group
+  has not shown yet;
 * **requested**: the group's members;
 * **observed**: the workers that the scheduler knows.
 """
@@ -18,10 +19,13 @@ PENDING_PREFIX = "pending-"
 class Roster:
     """The plan: the names of the workers that should exist.
 
-    A worker is ``pending-N`` until the group shows its instance; from then on its name is the instance id.
+    A worker is ``pending-N`` until the group shows its instance; from then on its name is the
+    instance id.
     """
 
-    def __init__(self, members: Iterable[str] = (), desired: int | None = None, *, label: str = "") -> None:
+    def __init__(
+        self, members: Iterable[str] = (), desired: int | None = None, *, label: str = ""
+    ) -> None:
         self._prefix = f"{PENDING_PREFIX}{label}-" if label else PENDING_PREFIX
         self._names: dict[str, None] = dict.fromkeys(members)
         self._serial = 0

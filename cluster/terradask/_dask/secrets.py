@@ -1,4 +1,6 @@
-"""Sending secrets to a cluster's processes: private environment variables, and the caller's credentials."""
+"""Sending secrets to a cluster's processes: private environment variables, and the caller's
+credentials.
+"""
 
 from __future__ import annotations
 
@@ -47,7 +49,11 @@ class SentSecrets:
     @property
     def given(self) -> dict[str, dict[str, str]]:
         """All of them, as they are sent; empty if there are none."""
-        return {name: held for name, held in {"environ": self._environ, "credentials": self._credentials}.items() if held}
+        return {
+            name: held
+            for name, held in {"environ": self._environ, "credentials": self._credentials}.items()
+            if held
+        }
 
 
 class SecretRelay:
@@ -78,11 +84,14 @@ class SecretRelay:
         self.sent = SentSecrets()
 
     async def send_private_envs(self, env: Mapping[str, str]) -> None:
-        """Set environment variables in the scheduler's and all workers' processes, without storing them anywhere.
+        """Set environment variables in the scheduler's and all workers' processes, without storing
+        them anywhere.
 
-        They are sent to the scheduler over mutual TLS, and from there to workers, including those that join later or restart. They are set
-        while the processes run, so that ``/proc`` doesn't show them. Tasks read them from `os.environ`, and processes that tasks start
-        inherit them; so anyone who may connect to the cluster can read them. Use ``environ=`` for variables that are not secret.
+        They are sent to the scheduler over mutual TLS, and from there to workers, including those
+        that join later or restart. They are set while the processes run, so that ``/proc`` doesn't
+        show them. Tasks read them from `os.environ`, and processes that tasks start inherit them;
+        so anyone who may connect to the cluster can read them. Use ``environ=`` for variables that
+        are not secret.
 
         Parameters
         ----------
@@ -102,30 +111,34 @@ class SecretRelay:
 
         Notes
         -----
-        They are lost with the scheduler's process. If the scheduler is replaced, a `Cluster` object that is still open sends the new one
-        what it had sent to the old one.
+        They are lost with the scheduler's process. If the scheduler is replaced, a `Cluster` object
+        that is still open sends the new one what it had sent to the old one.
         """
         self._check_all_have(await self._send({"environ": check_private_envs(env)}))
 
     async def send_credentials(self, automatic_refresh: bool = False) -> None:
-        """Send your temporary credentials to the scheduler and all workers, replacing any sent before.
+        """Send your temporary credentials to the scheduler and all workers, replacing any sent
+        before.
 
-        The AWS SDKs in tasks read them from an endpoint on each process's loopback, and read them again before they expire. An SDK session
-        that was made before the first credentials arrived keeps those of the instance role. For an IAM user's access key, temporary
-        credentials are sent (``sts:GetSessionToken``), never the key; credentials that are already temporary are sent as they are.
+        The AWS SDKs in tasks read them from an endpoint on each process's loopback, and read them
+        again before they expire. An SDK session that was made before the first credentials arrived
+        keeps those of the instance role. For an IAM user's access key, temporary credentials are
+        sent (``sts:GetSessionToken``), never the key; credentials that are already temporary are
+        sent as they are.
 
         Parameters
         ----------
         automatic_refresh
-            Whether to send new ones before these expire, as long as this object is open, as ``Cluster(credentials="local")`` does. False
-            doesn't end a refresh that already runs.
+            Whether to send new ones before these expire, as long as this object is open, as
+            ``Cluster(credentials="local")`` does. False doesn't end a refresh that already runs.
 
         Raises
         ------
         NoCredentials, ExpiredCredentials, InvalidCredentials
             When this machine has no valid credentials.
         AccessDenied
-            When AWS refuses ``sts:GetSessionToken``, for example because of a service control policy.
+            When AWS refuses ``sts:GetSessionToken``, for example because of a service control
+            policy.
         WorkersUntold
             When some workers don't answer their scheduler; all others have the credentials.
         ClusterClosed, ClusterEnded, ClusterStopped
@@ -143,7 +156,9 @@ class SecretRelay:
         self._check_all_have(missed)
 
     async def send_first_credentials(self) -> None:
-        """Send credentials and keep renewing them. A worker that doesn't answer gets the next ones and doesn't block the start."""
+        """Send credentials and keep renewing them. A worker that doesn't answer gets the next ones
+        and doesn't block the start.
+        """
         try:
             await self.send_credentials(automatic_refresh=True)
         except WorkersUntold as error:
@@ -176,9 +191,14 @@ class SecretRelay:
                 while not await self._handed_over(held, attachment):
                     await asyncio.sleep(self._hand_over_pause_seconds)
         except Exception:
-            logger.debug("cluster %s: its new scheduler doesn't accept the secrets", self._health.name, exc_info=True)
+            logger.debug(
+                "cluster %s: its new scheduler doesn't accept the secrets",
+                self._health.name,
+                exc_info=True,
+            )
             logger.warning(
-                "cluster %s: the private variables and credentials of the old scheduler could not be sent to the new one; attach to it, "
+                "cluster %s: the private variables and credentials of the old scheduler could not "
+                "be sent to the new one; attach to it, "
                 "and send them again",
                 self._health.name,
             )
@@ -210,13 +230,23 @@ class SecretRelay:
                 # The cause may pass, such as a missing network; it is logged once.
                 name, at = self._health.name, f"{expires_at:%Y-%m-%dT%H:%M:%SZ}"
                 level = failures.level("refresh")
-                logger.log(level, "cluster %s: can't renew the credentials that expire at %s: %s", name, at, error)
+                logger.log(
+                    level,
+                    "cluster %s: can't renew the credentials that expire at %s: %s",
+                    name,
+                    at,
+                    error,
+                )
                 logger.debug("cluster %s: the reason", name, exc_info=True)
                 due = _now() + self._shortest_pause
 
     async def _sleep_until(self, due: datetime.datetime) -> bool:
-        """Sleep by the wall clock, which runs on while a machine sleeps; return whether the cluster still runs."""
-        while self._health.status in (Status.starting, Status.running) and self._health.ended is None:
+        """Sleep by the wall clock, which runs on while a machine sleeps; return whether the cluster
+        still runs.
+        """
+        while (
+            self._health.status in (Status.starting, Status.running) and self._health.ended is None
+        ):
             seconds = (due - _now()).total_seconds()
             if seconds <= 0:
                 return True
@@ -225,7 +255,9 @@ class SecretRelay:
 
     async def _send(self, given: Mapping[str, Any]) -> Sequence[str]:
         """Send secrets, keep them, and return the names of the workers that didn't get them."""
-        answer = await self._connection.ask("terradask_confide", "private variables and credentials", sealed=_sealed(given))
+        answer = await self._connection.ask(
+            "terradask_confide", "private variables and credentials", sealed=_sealed(given)
+        )
         self.sent.add(given)
         missed: Sequence[str] = answer["missed"]
         return missed
@@ -233,7 +265,11 @@ class SecretRelay:
     def _check_all_have(self, missed: Sequence[str]) -> None:
         if missed:
             raise WorkersUntold(
-                f"{len(missed)} of the workers of cluster {self._health.name!r} didn't get what was sent: they don't answer.",
+                (
+                    f"{len(missed)} of the workers of cluster {self._health.name!r} didn't get "
+                    "what "
+                    "was sent: they don't answer."
+                ),
                 cluster=self._health.name,
                 workers=missed,
                 advice="send it again; restarted and new workers get it automatically",
@@ -254,5 +290,7 @@ def _now() -> datetime.datetime:
 
 
 def _sealed(given: Mapping[str, Any]) -> Any:
-    """Return secrets as a serialized object: of such an object Dask's DEBUG log shows only the type."""
+    """Return secrets as a serialized object: of such an object Dask's DEBUG log shows only the
+    type.
+    """
     return to_serialize(json.dumps(dict(given)).encode())

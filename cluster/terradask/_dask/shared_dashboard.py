@@ -18,7 +18,8 @@ class SharedDashboard:
     Parameters
     ----------
     link
-        Opens the dashboard from addresses that the network's ingress rules allow. Contains the token, and so isn't in the repr.
+        Opens the dashboard from addresses that the network's ingress rules allow. Contains the
+        token, and so isn't in the repr.
     fingerprint
         SHA-256 of the scheduler host's certificate, which a browser shows, in hexadecimal digits.
     """
@@ -27,7 +28,9 @@ class SharedDashboard:
     fingerprint: str
 
 
-async def ask_for_shared_dashboard(scheduler: Any, attachment: Attachment, *, public: bool) -> SharedDashboard:
+async def ask_for_shared_dashboard(
+    scheduler: Any, attachment: Attachment, *, public: bool
+) -> SharedDashboard:
     """Return the dashboard of a cluster with `use_dashboard_https`.
 
     Raises `VersionMismatch`.
@@ -37,11 +40,14 @@ async def ask_for_shared_dashboard(scheduler: Any, attachment: Attachment, *, pu
         # A scheduler answers None to what it doesn't know.
         cluster = attachment.descriptor.cluster
         raise VersionMismatch(
-            f"The hosts of cluster {cluster!r} serve no dashboard over HTTPS: they run an older terradask, or were started before "
+            f"The hosts of cluster {cluster!r} serve no dashboard over HTTPS: they run an older "
+            "terradask, or were started before "
             "use_dashboard_https was set.",
             cluster=cluster,
             advice="terradask apply network, then stop and start the cluster",
         )
     host = attachment.address(public=public).partition("://")[2].rpartition(":")[0]
     certificate = ssl.PEM_cert_to_DER_cert(attachment.keys.scheduler.cert)
-    return SharedDashboard(f"https://{host}:{answer['port']}{answer['path']}", hashlib.sha256(certificate).hexdigest())
+    return SharedDashboard(
+        f"https://{host}:{answer['port']}{answer['path']}", hashlib.sha256(certificate).hexdigest()
+    )

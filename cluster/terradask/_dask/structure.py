@@ -9,19 +9,27 @@ from terradask.errors import InvalidInput
 
 
 def structure_given(settings: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the cluster's settings that structural arguments set; for groups of workers, the keys of their tables."""
+    """Return the cluster's settings that structural arguments set; for groups of workers, the keys
+    of their tables.
+    """
     found = {name: settings[name] for name in given if name in settings}
     if "worker_groups" in found:
         tables, groups = given["worker_groups"], found["worker_groups"]
         found["worker_groups"] = {
-            name: {key: groups[name][key] for key in table if key in groups[name] and key != "n_workers"}
+            name: {
+                key: groups[name][key]
+                for key in table
+                if key in groups[name] and key != "n_workers"
+            }
             for name, table in tables.items()
             if name in groups
         }
     return found
 
 
-def check_same_structure(cluster: str, wanted: Mapping[str, Any], deployed: Mapping[str, Any]) -> None:
+def check_same_structure(
+    cluster: str, wanted: Mapping[str, Any], deployed: Mapping[str, Any]
+) -> None:
     """Check that structural arguments match the deployed cluster.
 
     Raises `InvalidInput`.
@@ -32,5 +40,8 @@ def check_same_structure(cluster: str, wanted: Mapping[str, Any], deployed: Mapp
             f"Cluster {cluster!r} is deployed with settings other than the given ones.",
             given="; ".join(f"{k}={v!r}" for k, v in other.items()),
             allowed="; ".join(f"{k}={deployed[k]!r}" for k in other),
-            advice=f"leave them out to use the cluster as deployed, choose another name, or destroy it first: terradask destroy {cluster}",
+            advice=(
+                "leave them out to use the cluster as deployed, choose another name, or "
+                f"destroy it first: terradask destroy {cluster}"
+            ),
         )

@@ -8,7 +8,8 @@ from terradask._deployments.attach import Attachment
 from terradask._deployments.software import python_version
 from terradask.errors import VersionMismatch
 
-#: Packages of which both need the same version: functions and results are pickled, and Dask's protocol has no version.
+#: Packages of which both need the same version: functions and results are pickled, and Dask's
+#: protocol has no version.
 SAME_VERSION = ("dask", "distributed")
 
 
@@ -19,12 +20,17 @@ def check_versions(cluster: str, attachment: Attachment) -> None:
     """
     here = {"python": python_version(), **{p: importlib.metadata.version(p) for p in SAME_VERSION}}
     there = {"python": attachment.scheduler.python, **attachment.scheduler.packages}
-    there = {name: ".".join(v.split(".")[:2]) if name == "python" else v for name, v in there.items()}
+    there = {
+        name: ".".join(v.split(".")[:2]) if name == "python" else v for name, v in there.items()
+    }
     if any(there.get(name) != version for name, version in here.items()):
         raise VersionMismatch(
             f"Client and cluster {cluster!r} run different versions.",
             cluster=cluster,
             client=here,
             hosts={name: there.get(name, "none") for name in here},
-            advice=f"use the cluster's versions here, or stop and start it from here: terradask stop {cluster}",
+            advice=(
+                "use the cluster's versions here, or stop and start it from here: terradask "
+                f"stop {cluster}"
+            ),
         )

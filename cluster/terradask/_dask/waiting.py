@@ -19,7 +19,8 @@ from terradask.errors import InvalidInput, WorkersMissing
 
 _JOIN_POLL_SECONDS = 0.05
 
-#: How often reports are read while waiting for workers, and how many at a time: this leaves calls for scaling and polling the groups.
+#: How often reports are read while waiting for workers, and how many at a time: this leaves calls
+#: for scaling and polling the groups.
 REPORT_SECONDS = 5.0
 _READS_PER_POLL = 4
 
@@ -46,7 +47,9 @@ class WorkerWaiter:
         self._call = call
         self._report_seconds = report_seconds
 
-    async def wait_for_workers(self, n_workers: int | None = None, timeout: float | None = None) -> None:
+    async def wait_for_workers(
+        self, n_workers: int | None = None, timeout: float | None = None
+    ) -> None:
         """Wait until workers have joined.
 
         Parameters
@@ -59,7 +62,8 @@ class WorkerWaiter:
         Raises
         ------
         WorkersMissing
-            When they have not joined in time, or too many hosts have failed: a `TimeoutError` with the state of each missing host.
+            When they have not joined in time, or too many hosts have failed: a `TimeoutError` with
+            the state of each missing host.
         NoCapacity
             When AWS launches none at all, with AWS's reason.
         InvalidInput
@@ -79,7 +83,9 @@ class WorkerWaiter:
         takes_fewer: bool = False,
         progress: Callable[[int, int], None] | None = None,
     ) -> None:
-        """Wait for `n_workers`, or with `takes_fewer` for as many as AWS launches; call `progress` with joined and wanted numbers."""
+        """Wait for `n_workers`, or with `takes_fewer` for as many as AWS launches; call `progress`
+        with joined and wanted numbers.
+        """
         started = time.monotonic()
         missing = MissingHosts(self._deployment.objects, self._run_id)
         reports = asyncio.create_task(self._watch_reports(missing, n_workers, started))
@@ -95,7 +101,9 @@ class WorkerWaiter:
                 shortfall = self._pool.shortfall
                 if shortfall is not None and shortfall.certain:
                     if not shortfall.there:
-                        raise no_capacity(self._deployment.name, shortfall, self._deployment.descriptor.pools)
+                        raise no_capacity(
+                            self._deployment.name, shortfall, self._deployment.descriptor.pools
+                        )
                     if takes_fewer and joined >= shortfall.there:
                         return
                 if reports.done():
@@ -107,8 +115,12 @@ class WorkerWaiter:
             reports.cancel()
             await asyncio.gather(reports, return_exceptions=True)
 
-    async def _watch_reports(self, missing: MissingHosts, n_workers: int | None, started: float) -> None:
-        """Read the reports of missing hosts, a few at a time, until they show that waiting is pointless."""
+    async def _watch_reports(
+        self, missing: MissingHosts, n_workers: int | None, started: float
+    ) -> None:
+        """Read the reports of missing hosts, a few at a time, until they show that waiting is
+        pointless.
+        """
         limiter, next_at = self._deployment.limiter, started
         while True:
             next_at = max(next_at + self._report_seconds, time.monotonic())
@@ -126,14 +138,33 @@ class WorkerWaiter:
     def _wanted(self, n_workers: int | None) -> int:
         return self._pool.wanted if n_workers is None else n_workers
 
-    async def _check_joining(self, missing: MissingHosts, n_workers: int | None, started: float, *, late: bool) -> None:
+    async def _check_joining(
+        self, missing: MissingHosts, n_workers: int | None, started: float, *, late: bool
+    ) -> None:
         def check() -> None:
-            name, plan, waited_seconds = self._deployment.name, self._pool.plan, time.monotonic() - started
+            name, plan, waited_seconds = (
+                self._deployment.name,
+                self._pool.plan,
+                time.monotonic() - started,
+            )
             joined, n = self._joined_hosts(), self._wanted(n_workers)
             # Read it once: the loop's thread may set it to None meanwhile.
             shortfall = self._pool.shortfall
-            why = describe(shortfall, self._deployment.descriptor.pools) if shortfall is not None else None
-            check_joining(name, n, missing.reports, joined=joined, plan=plan, waited_seconds=waited_seconds, late=late, why=why)
+            why = (
+                describe(shortfall, self._deployment.descriptor.pools)
+                if shortfall is not None
+                else None
+            )
+            check_joining(
+                name,
+                n,
+                missing.reports,
+                joined=joined,
+                plan=plan,
+                waited_seconds=waited_seconds,
+                late=late,
+                why=why,
+            )
 
         if not late:
             with contextlib.suppress(WorkersMissing):
@@ -146,5 +177,11 @@ class WorkerWaiter:
 
 def check_number(n_workers: int | None) -> None:
     """Check a number of workers to wait for."""
-    if n_workers is not None and (isinstance(n_workers, bool) or not isinstance(n_workers, int) or n_workers < 0):
-        raise InvalidInput("The number of workers to wait for must be a whole number.", given=n_workers, allowed="0 or more")
+    if n_workers is not None and (
+        isinstance(n_workers, bool) or not isinstance(n_workers, int) or n_workers < 0
+    ):
+        raise InvalidInput(
+            "The number of workers to wait for must be a whole number.",
+            given=n_workers,
+            allowed="0 or more",
+        )

@@ -1,6 +1,7 @@
 """The workers of an attached cluster: keeps the plan, the groups and the scheduler consistent.
 
-`scaling` decides; this module acts, in the order that loses no result: first retire at the scheduler, then end the host.
+`scaling` decides; this module acts, in the order that loses no result: first retire at the
+scheduler, then end the host.
 """
 
 from __future__ import annotations
@@ -44,7 +45,9 @@ class WorkerSet:
 
     def update_members(self, described: Described) -> None:
         """Update the members, but not the plan."""
-        self.members = tuple(instance_id for group in self.chain(described) for instance_id in group.active_ids)
+        self.members = tuple(
+            instance_id for group in self.chain(described) for instance_id in group.active_ids
+        )
 
     def mirror(self, described: Described) -> None:
         """Set the plan to the groups' members and desired numbers."""
@@ -52,7 +55,10 @@ class WorkerSet:
 
     def mirror_members(self, described: Described) -> None:
         """As `mirror`, where AWS may not have followed what it was sent."""
-        self.roster.mirror(self.members, sum(max(group.desired, len(group.active_ids)) for group in self.chain(described)))
+        self.roster.mirror(
+            self.members,
+            sum(max(group.desired, len(group.active_ids)) for group in self.chain(described)),
+        )
 
 
 class Workers:
@@ -75,7 +81,8 @@ class Workers:
         self.pending_launches = pending_launches
         self.sets = {name: WorkerSet(name, names) for name, names in worker_groups.items()}
         self._names = frozenset(name for names in worker_groups.values() for name in names)
-        #: Group of workers -> the number it was to shrink to, and AWS's desired number at that time.
+        #: Group of workers -> the number it was to shrink to, and AWS's desired number at that
+        #: time.
         self._unfinished: dict[str, tuple[int, int]] = {}
         #: Whether the scheduler's group is at zero: the run is over.
         self.run_is_over = False
@@ -91,11 +98,15 @@ class Workers:
         return {instance_id for each in self.sets.values() for instance_id in each.members}
 
     async def mirror(self) -> None:
-        """Set the plan to the groups' current state, whatever changed it: a replaced host, another client, a host that left."""
+        """Set the plan to the groups' current state, whatever changed it: a replaced host, another
+        client, a host that left.
+        """
         self._mirror(await self._read_now())
 
     async def watch(self) -> None:
-        """As `mirror`, in the caller's slot; and see to pending launches: whether another market is to serve them."""
+        """As `mirror`, in the caller's slot; and see to pending launches: whether another market is
+        to serve them.
+        """
         described = await self._read()
         chains = [each.chain(described) for each in self.sets.values()]
         self.pending_launches.update(chains)
@@ -106,7 +117,11 @@ class Workers:
             lowered |= less
             raised |= more
         if raised:
-            logger.info("no instances in %s; they are asked for in %s", ", ".join(lowered), ", ".join(raised))
+            logger.info(
+                "no instances in %s; they are asked for in %s",
+                ", ".join(lowered),
+                ", ".join(raised),
+            )
             # Lower first: an interruption in between leaves too few hosts, not too many.
             await self._set(lowered)
             await self._set(raised)
@@ -118,23 +133,34 @@ class Workers:
         if self._unfinished:
             described = await self._read()
             # Another number is that of another client, which came later.
-            still = {name: each for name, each in self._unfinished.items() if self.sets[name].desired(described) == each[1]}
+            still = {
+                name: each
+                for name, each in self._unfinished.items()
+                if self.sets[name].desired(described) == each[1]
+            }
             self._unfinished = still
             await self.resize({name: n for name, (n, _) in still.items()}, scheduler, joined)
 
-    async def resize(self, numbers: Mapping[str, int], scheduler: Any, joined: Iterable[str]) -> None:
+    async def resize(
+        self, numbers: Mapping[str, int], scheduler: Any, joined: Iterable[str]
+    ) -> None:
         """Bring groups of workers to their numbers of hosts; groups not named stay as they are."""
         described = await self._read_now()
         self._mirror(described)
         shrinking = {name: n for name, n in numbers.items() if n < len(self.sets[name].roster)}
         # Without a scheduler, nothing would end what is launched now.
-        growing = {name: n for name, n in numbers.items() if name not in shrinking and not self.run_is_over}
+        growing = {
+            name: n for name, n in numbers.items() if name not in shrinking and not self.run_is_over
+        }
         # At once: waiting for workers counts these while AWS is called.
         for name, n in growing.items():
             self.sets[name].roster.grow_to(n)
         for name, n in growing.items():
-            await self._set(grown(self.sets[name].chain(described), n, avoided=self.pending_launches.exhausted))
-        # What the scheduler knows and AWS doesn't show yet has to be retired before AWS, sent a smaller number, ends it.
+            await self._set(
+                grown(self.sets[name].chain(described), n, avoided=self.pending_launches.exhausted)
+            )
+        # What the scheduler knows and AWS doesn't show yet has to be retired before AWS, sent a
+        # smaller number, ends it.
         if {host_of(name) for name in joined} <= self.members:
             described = await self._cancel_pending(shrinking, described)
         victims = await self._victims(shrinking, scheduler, set(joined), described)
@@ -145,9 +171,13 @@ class Workers:
         for name in numbers:
             self._unfinished.pop(name, None)
         left = {name: self.sets[name].desired(described) for name in shrinking}
-        self._unfinished |= {name: (n, left[name]) for name, n in shrinking.items() if left[name] > n}
+        self._unfinished |= {
+            name: (n, left[name]) for name, n in shrinking.items() if left[name] > n
+        }
 
-    async def remove(self, victims: Iterable[str], scheduler: Any, joined: Iterable[str]) -> Described:
+    async def remove(
+        self, victims: Iterable[str], scheduler: Any, joined: Iterable[str]
+    ) -> Described:
         """End exactly these hosts, after their workers' data has been moved."""
         chosen = set(victims)
         retired: set[str] = set()
@@ -164,40 +194,54 @@ class Workers:
             for group in each.chain(described):
                 if not chosen.isdisjoint(group.active_ids):
                     missing = group.desired - len(group.active_ids)
-                    how = removal(group.active_ids, chosen, booting=group.booting_ids, missing=missing)
+                    how = removal(
+                        group.active_ids, chosen, booting=group.booting_ids, missing=missing
+                    )
                     for step in one_by_one(how):
-                        # A host that was booting when it was chosen may have joined since: throttled calls take seconds.
+                        # A host that was booting when it was chosen may have joined since:
+                        # throttled calls take seconds.
                         await retire()
                         await self._call(self._groups.remove, group.name, step, self._pause)
             each.roster.drop(chosen)
         return await self._read_members_into_plan()
 
-    async def _cancel_pending(self, shrinking: Mapping[str, int], described: Described) -> Described:
+    async def _cancel_pending(
+        self, shrinking: Mapping[str, int], described: Described
+    ) -> Described:
         """Cancel launches that have not happened yet, and return the groups."""
         cancelled = []
         for name, n in shrinking.items():
             each = self.sets[name]
             if each.roster.cancel_pending(len(each.roster) - n):
-                await self._cancel_launches(without_missing(each.chain(described), len(each.roster)), described)
+                await self._cancel_launches(
+                    without_missing(each.chain(described), len(each.roster)), described
+                )
                 cancelled.append(each)
         if cancelled:
-            # AWS may end a booting host instead of cancelling a launch: read the groups again before hosts are chosen.
+            # AWS may end a booting host instead of cancelling a launch: read the groups again
+            # before hosts are chosen.
             described = await self._read_now()
             for each in cancelled:
                 each.roster.mirror(each.members, len(each.roster))
         return described
 
     async def _cancel_launches(self, numbers: Mapping[str, int], described: Described) -> None:
-        """Lower groups to their visible members, without AWS ending working hosts instead of those not visible yet."""
+        """Lower groups to their visible members, without AWS ending working hosts instead of those
+        not visible yet.
+        """
         for name, number in numbers.items():
-            working = tuple(one for one in described[name].active_ids if one not in described[name].booting_ids)
+            working = tuple(
+                one for one in described[name].active_ids if one not in described[name].booting_ids
+            )
             if working:
                 how = ProtectAndLower(working, desired=number, unseen=True)
                 await self._call(self._groups.remove, name, how, self._pause)
             else:
                 await self._call(self._groups.set_desired, name, number)
 
-    async def _victims(self, shrinking: Mapping[str, int], scheduler: Any, joined: set[str], described: Described) -> set[str]:
+    async def _victims(
+        self, shrinking: Mapping[str, int], scheduler: Any, joined: set[str], described: Described
+    ) -> set[str]:
         """Choose the hosts to remove, in each group the cheapest to lose."""
         known = {host_of(name) for name in joined}
         victims: set[str] = set()
@@ -205,15 +249,23 @@ class Workers:
             candidates = self.sets[name].roster.instance_ids
             excess = len(candidates) - n
             if excess > 0:
-                by_cost = await self._by_cost(scheduler, excess, self.sets[name].chain(described), described)
+                by_cost = await self._by_cost(
+                    scheduler, excess, self.sets[name].chain(described), described
+                )
                 victims.update(cheapest_victims(candidates, excess, joined=known, by_cost=by_cost))
         return victims
 
-    async def _by_cost(self, scheduler: Any, n: int, chain: Sequence[Group], described: Described) -> list[str]:
-        """Return hosts, the cheapest to lose first: by the data to move; without data, by their price."""
+    async def _by_cost(
+        self, scheduler: Any, n: int, chain: Sequence[Group], described: Described
+    ) -> list[str]:
+        """Return hosts, the cheapest to lose first: by the data to move; without data, by their
+        price.
+        """
         busy = [described[name] for name in self._names if described[name].active_ids]
         # The scheduler has no groups: if there are several, ask for all hosts.
-        hosts = await hosts_to_close(scheduler, self._workers_per_host, n=n if len(busy) <= 1 else len(self.members))
+        hosts = await hosts_to_close(
+            scheduler, self._workers_per_host, n=n if len(busy) <= 1 else len(self.members)
+        )
         mixed = sum(bool(group.active_ids) for group in chain) > 1
         return dearest_first(hosts, await idle_hosts(scheduler), chain) if mixed else hosts
 
@@ -238,7 +290,10 @@ class Workers:
             raise ClusterError(
                 "Groups of the cluster are gone: it was destroyed, or deployed with other groups.",
                 given=", ".join(gone),
-                advice="attach to the cluster again, or deploy it again; `terradask list` shows the existing ones",
+                advice=(
+                    "attach to the cluster again, or deploy it again; `terradask list` shows "
+                    "the existing ones"
+                ),
             )
         self.run_is_over = SCHEDULER_GROUP in described and not described[SCHEDULER_GROUP].desired
         for each in self.sets.values():

@@ -34,7 +34,9 @@ def weather(seed: int) -> pd.DataFrame:
 
 
 def write(frame: pd.DataFrame, bucket: str) -> int:
-    """Write the rows as files into the bucket, with the caller's own credentials, and return their size in bytes."""
+    """Write the rows as files into the bucket, with the caller's own credentials, and return their
+    size in bytes.
+    """
     import io
 
     import boto3
@@ -56,5 +58,9 @@ def key(number: int) -> str:
 
 
 def answer(frame: Any) -> Any:
-    """Return the question to the data, for a pandas and a Dask DataFrame alike: per station, how warm, how wet, how many hours."""
-    return frame.groupby("station").agg({"temperature": ["mean", "max"], "rain": "sum", "time": "count"})
+    """Return the question to the data, for a pandas and a Dask DataFrame alike: per station, how
+    warm, how wet, how many hours.
+    """
+    return frame.groupby("station").agg(
+        {"temperature": ["mean", "max"], "rain": "sum", "time": "count"}
+    )

@@ -22,7 +22,10 @@ def run_demo(story: Story) -> None:
 
     Raises `DemoFailed`, `InvalidInput`.
     """
-    with _embedded_aws(story) as calls, tempfile.TemporaryDirectory(prefix="terradask-demo-") as folder:
+    with (
+        _embedded_aws(story) as calls,
+        tempfile.TemporaryDirectory(prefix="terradask-demo-") as folder,
+    ):
         MainJob(story, Path(folder), calls).run()
     story.end(f"Done in {story.seconds:.0f} s: everything was as promised, and nothing is left.")
 
@@ -37,16 +40,22 @@ def _embedded_aws(story: Story) -> Iterator[Calls]:
         yield _calls_of(endpoint)
         return
     with Simulator.start() as simulator, simulator.applied():
-        story.tell(f"an embedded AWS of {simulator.info.region} answers at {simulator.endpoint_url}")
+        story.tell(
+            f"an embedded AWS of {simulator.info.region} answers at {simulator.endpoint_url}"
+        )
         yield lambda: simulator.calls(by="resource")
 
 
 def _calls_of(endpoint: str) -> Calls:
-    """Return what asks a running embedded AWS for its calls; refuse everything else, the real AWS above all."""
+    """Return what asks a running embedded AWS for its calls; refuse everything else, the real AWS
+    above all.
+    """
 
     def ask(path: str) -> dict[str, dict[str, dict[str, int]]]:
         parts = urlsplit(endpoint)
-        with contextlib.closing(http.client.HTTPConnection(parts.hostname or "", parts.port, timeout=10)) as connection:
+        with contextlib.closing(
+            http.client.HTTPConnection(parts.hostname or "", parts.port, timeout=10)
+        ) as connection:
             connection.request("GET", f"/terradask-sim/{path}")
             found: dict[str, dict[str, dict[str, int]]] = json.load(connection.getresponse())
         return found

@@ -35,7 +35,8 @@ scheduler_vm_types = ["m6i.large"]
 software = ["pandas", "pyarrow", "s3fs"]
 """
 
-#: Says how many calls of which kind each role made: role -> bucket/key -> action -> count. Callers that are no host are "".
+#: Says how many calls of which kind each role made: role -> bucket/key -> action -> count. Callers
+#: that are no host are "".
 Calls = Callable[[], dict[str, dict[str, dict[str, int]]]]
 
 
@@ -80,7 +81,9 @@ class MainJob:
         self._destroy()
 
     def _take_back(self, what: Callable[[], object]) -> None:
-        """Undo something after a failure, which is what has to be seen: trouble on the way is only told."""
+        """Undo something after a failure, which is what has to be seen: trouble on the way is only
+        told.
+        """
         try:
             what()
         except TerradaskError as error:
@@ -92,17 +95,22 @@ class MainJob:
 
         return Workspace.load(self.settings, progress=self.story.progress)
 
-    # ---- structure --------------------------------------------------------------------------------------------------
+    # ---- structure -------------------------------------------------------------------------------
 
     def _deploy_network(self, undo: ExitStack) -> None:
         with self.story.step("Deploy the network: the baseline that clusters share"):
             workspace = self.workspace()
             plan = workspace.plan_network()
-            self.story.tell(f"the plan: {plan.plan_file.add} resources to create, none to change or to destroy")
+            self.story.tell(
+                f"the plan: {plan.plan_file.add} resources to create, none to change or to destroy"
+            )
             undo.callback(self._take_back, workspace.destroy_network)
             workspace.apply(plan)
             baseline = workspace.baseline()
-            self.story.tell(f"{baseline.vpc_id} ({baseline.vpc_cidr}) in {len(baseline.zones)} zones of {baseline.region}")
+            self.story.tell(
+                f"{baseline.vpc_id} ({baseline.vpc_cidr}) in {len(baseline.zones)} zones of "
+                f"{baseline.region}"
+            )
 
     def _plan_cluster(self) -> Any:
         from terradask._plans.render_terminal import to_text
@@ -110,7 +118,9 @@ class MainJob:
         with self.story.step(f"Plan the cluster {CLUSTER!r}, and look at the plan"):
             plan = self.workspace().plan_cluster(CLUSTER)
             self.story.tell(to_text(plan.summary, details=False))
-            self.story.check("nothing is there before it is applied", self.workspace().deployments() == [])
+            self.story.check(
+                "nothing is there before it is applied", self.workspace().deployments() == []
+            )
             return plan
 
     def _apply_cluster(self, plan: Any, undo: ExitStack) -> None:
@@ -119,22 +129,36 @@ class MainJob:
             undo.callback(self._take_back, lambda: workspace.destroy_cluster(CLUSTER))
             workspace.apply(plan)
             status = workspace.deployment(CLUSTER).status()
-            self.story.check("deployed means stopped: no host runs yet", status.state == "stopped", status.as_dict())
+            self.story.check(
+                "deployed means stopped: no host runs yet",
+                status.state == "stopped",
+                status.as_dict(),
+            )
 
-    # ---- the cluster at work ----------------------------------------------------------------------------------------
+    # ---- the cluster at work ---------------------------------------------------------------------
 
     def _attach(self, undo: ExitStack) -> Any:
         from terradask import Cluster
 
         with self.story.step(f"Start it and attach: Cluster(name={CLUSTER!r}, n_workers={FEW})"):
-            cluster = Cluster(name=CLUSTER, n_workers=FEW, wait_for_workers=True, settings=self.settings, progress=self.story.progress)
+            cluster = Cluster(
+                name=CLUSTER,
+                n_workers=FEW,
+                wait_for_workers=True,
+                settings=self.settings,
+                progress=self.story.progress,
+            )
             undo.callback(self._take_back, cluster.close)
             self.story.tell(f"scheduler {cluster.scheduler_address}")
             self.story.tell(f"dashboard {cluster.dashboard_link}")
-            self.story.check("the scheduler speaks TLS alone", cluster.scheduler_address.startswith("tls://"))
+            self.story.check(
+                "the scheduler speaks TLS alone", cluster.scheduler_address.startswith("tls://")
+            )
             hosts = self.workspace().deployment(CLUSTER).status().hosts
             for host in hosts:
-                self.story.tell(f"{host.instance_id}  {host.role:<9}  {host.state:<8}  {host.private_address}")
+                self.story.tell(
+                    f"{host.instance_id}  {host.role:<9}  {host.state:<8}  {host.private_address}"
+                )
             return cluster
 
     def _compute(self, client: Any, undo: ExitStack) -> None:
@@ -147,7 +171,10 @@ class MainJob:
             undo.callback(self._take_back, self._delete_bucket)
             frame = data.weather(SEED)
             size = data.write(frame, self.bucket)
-            self.story.tell(f"wrote {len(frame):,} rows as {data.FILES} files, {size / 1e6:.1f} MB, to s3://{self.bucket}")
+            self.story.tell(
+                f"wrote {len(frame):,} rows as {data.FILES} files, {size / 1e6:.1f} MB, to "
+                f"s3://{self.bucket}"
+            )
             before = self._reads()
             lazy = data.answer(dd.read_parquet(f"s3://{self.bucket}/weather/*.parquet"))
             planned = self._reads()
@@ -162,11 +189,17 @@ class MainJob:
         difference = None
         try:
             # Sums of floats depend on their order in the last digits.
-            assert_frame_equal(found, expected, check_dtype=False, check_index_type=False, rtol=1e-10, atol=0)
+            assert_frame_equal(
+                found, expected, check_dtype=False, check_index_type=False, rtol=1e-10, atol=0
+            )
         except AssertionError as error:
             difference = str(error)
         self.story.tell(found.head(3).to_string())
-        self.story.check(f"pandas finds the same for all {len(expected)} stations", difference is None, difference)
+        self.story.check(
+            f"pandas finds the same for all {len(expected)} stations",
+            difference is None,
+            difference,
+        )
 
     def _reads(self) -> dict[str, int]:
         """Count the reads from the data bucket by role; the user's own are under ``""``."""
@@ -177,15 +210,29 @@ class MainJob:
                     reads[role] = reads.get(role, 0) + actions.get("s3:GetObject", 0)
         return reads
 
-    def _tell_reads(self, before: dict[str, int], planned: dict[str, int], after: dict[str, int]) -> None:
-        by_hosts = {role: n - before.get(role, 0) for role, n in after.items() if role and n > before.get(role, 0)}
+    def _tell_reads(
+        self, before: dict[str, int], planned: dict[str, int], after: dict[str, int]
+    ) -> None:
+        by_hosts = {
+            role: n - before.get(role, 0)
+            for role, n in after.items()
+            if role and n > before.get(role, 0)
+        }
         mine_for_schema = planned.get("", 0) - before.get("", 0)
         mine_meanwhile = after.get("", 0) - planned.get("", 0)
         for role, count in by_hosts.items():
             self.story.tell(f"{count} reads by the hosts, as the role {role}")
         self.story.tell(f"{mine_for_schema} reads by this process, of the files' schema alone")
-        self.story.check("the workers read the data as their hosts' role", sum(by_hosts.values()) >= data.FILES, by_hosts)
-        self.story.check("nobody read it with the user's credentials meanwhile", mine_meanwhile == 0, mine_meanwhile)
+        self.story.check(
+            "the workers read the data as their hosts' role",
+            sum(by_hosts.values()) >= data.FILES,
+            by_hosts,
+        )
+        self.story.check(
+            "nobody read it with the user's credentials meanwhile",
+            mine_meanwhile == 0,
+            mine_meanwhile,
+        )
 
     def _scale(self, cluster: Any, client: Any) -> None:
         with self.story.step(f"Scale {FEW} -> {MANY} -> {FEW} without losing a result"):
@@ -198,7 +245,11 @@ class MainJob:
             self.story.check(f"{MANY} workers came", len(workers) == MANY, workers)
             self._keep(client, workers)
             holders = {address for address, keys in client.has_what().items() if keys}
-            self.story.check(f"all {MANY} workers hold random data that exists once", holders >= set(workers), holders)
+            self.story.check(
+                f"all {MANY} workers hold random data that exists once",
+                holders >= set(workers),
+                holders,
+            )
             began = time.monotonic()
             cluster.scale(FEW)
             left = self._wait_until_left(client)
@@ -212,7 +263,13 @@ class MainJob:
         from distributed import wait
 
         made = [
-            client.submit(pieces.piece, len(self._kept) + number, workers=[address], allow_other_workers=True, pure=False)
+            client.submit(
+                pieces.piece,
+                len(self._kept) + number,
+                workers=[address],
+                allow_other_workers=True,
+                pure=False,
+            )
             for address in workers
             for number in range(3)
         ]
@@ -233,27 +290,43 @@ class MainJob:
 
     def _wait_until_left(self, client: Any) -> list[str]:
         deadline = time.monotonic() + 30
-        while len(client.scheduler_info(n_workers=-1)["workers"]) > FEW and time.monotonic() < deadline:
+        while (
+            len(client.scheduler_info(n_workers=-1)["workers"]) > FEW
+            and time.monotonic() < deadline
+        ):
             time.sleep(0.1)
         return sorted(client.scheduler_info(n_workers=-1)["workers"])
 
     def _attach_again(self, cluster: Any, client: Any) -> None:
         with self.story.step("Attach a second time, by name, from another process"):
             command = [sys.executable, "-m", "terradask._demo.second", CLUSTER, str(self.settings)]
-            done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=_SECOND_PROCESS_SECONDS)
-            self.story.check("the other process did its work", done.returncode == 0, done.stderr[-2000:])
+            done = subprocess.run(
+                command,
+                capture_output=True,
+                text=True,
+                check=False,
+                timeout=_SECOND_PROCESS_SECONDS,
+            )
+            self.story.check(
+                "the other process did its work", done.returncode == 0, done.stderr[-2000:]
+            )
             report = json.loads(done.stdout)
-            self.story.tell(f"process {report['process']} (this is {os.getpid()}) computed {report['sum']} on the same workers")
+            self.story.tell(
+                f"process {report['process']} (this is {os.getpid()}) computed "
+                f"{report['sum']} on "
+                "the same workers"
+            )
             self.story.check(
                 "it saw the same scheduler, and a result of this process",
-                (report["scheduler"], report["fingerprint"]) == (cluster.scheduler_address, self._fingerprints[0]),
+                (report["scheduler"], report["fingerprint"])
+                == (cluster.scheduler_address, self._fingerprints[0]),
                 report,
             )
             running = self.workspace().deployment(CLUSTER).status().state
             self.story.check("the cluster runs on after it left", running == "running", running)
             client.unpublish_dataset("fingerprint")
 
-    # ---- leaving ----------------------------------------------------------------------------------------------------
+    # ---- leaving ---------------------------------------------------------------------------------
 
     def _close(self, cluster: Any, client: Any) -> None:
         with self.story.step("Close: hosts to zero"):
@@ -261,7 +334,9 @@ class MainJob:
             client.close()
             cluster.shutdown()
             status = self.workspace().deployment(CLUSTER).status()
-            self.story.check("the cluster is stopped", status.state in ("stopped", "stopping"), status.as_dict())
+            self.story.check(
+                "the cluster is stopped", status.state in ("stopped", "stopping"), status.as_dict()
+            )
 
     def _destroy(self) -> None:
         from terradask_simulator import leftovers
@@ -273,7 +348,11 @@ class MainJob:
             self._delete_bucket()
             settings = workspace.settings.workspace
             left = leftovers(settings.name)
-            self.story.check(f"nothing carries the tag terradask:workspace={settings.name}, or its names", not left, left)
+            self.story.check(
+                f"nothing carries the tag terradask:workspace={settings.name}, or its names",
+                not left,
+                left,
+            )
 
     def _delete_bucket(self) -> None:
         import boto3
@@ -288,4 +367,6 @@ def _zones() -> list[str]:
     import boto3
 
     ec2: Any = boto3.client("ec2")
-    return sorted(zone["ZoneName"] for zone in ec2.describe_availability_zones()["AvailabilityZones"])
+    return sorted(
+        zone["ZoneName"] for zone in ec2.describe_availability_zones()["AvailabilityZones"]
+    )

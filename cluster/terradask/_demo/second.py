@@ -19,7 +19,17 @@ def main(name: str, settings: str) -> None:
         total = client.submit(sum, range(1000)).result()
         workers = len(client.scheduler_info(n_workers=-1)["workers"])
         address = cluster.scheduler_address
-    print(json.dumps({"process": os.getpid(), "scheduler": address, "workers": workers, "fingerprint": fingerprint, "sum": total}))
+    print(
+        json.dumps(
+            {
+                "process": os.getpid(),
+                "scheduler": address,
+                "workers": workers,
+                "fingerprint": fingerprint,
+                "sum": total,
+            }
+        )
+    )
 
 
 if __name__ == "__main__":

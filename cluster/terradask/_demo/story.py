@@ -7,7 +7,13 @@ import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from terradask._common.progress import Message, PhaseFinished, PhaseStarted, ProgressEvent, ResourceChanged
+from terradask._common.progress import (
+    Message,
+    PhaseFinished,
+    PhaseStarted,
+    ProgressEvent,
+    ResourceChanged,
+)
 from terradask_modules.errors import TerradaskError
 
 
@@ -28,7 +34,12 @@ class DemoFailed(TerradaskError):
 class Story:
     """Tells the demo."""
 
-    def __init__(self, write: Callable[[str], None], style: Callable[[str, str], str], now: Callable[[str], object] = str) -> None:
+    def __init__(
+        self,
+        write: Callable[[str], None],
+        style: Callable[[str, str], str],
+        now: Callable[[str], object] = str,
+    ) -> None:
         self._write = write
         self._style = style
         self._now = now
@@ -50,7 +61,11 @@ class Story:
         self._write(self._style(f"{self._number}. {title}", "title"))
         began = time.monotonic()
         yield
-        self._write(self._style(f"   {time.monotonic() - began:.1f} s; {self.seconds:.1f} s since the start", "dim"))
+        self._write(
+            self._style(
+                f"   {time.monotonic() - began:.1f} s; {self.seconds:.1f} s since the start", "dim"
+            )
+        )
 
     def tell(self, text: str) -> None:
         """Tell something."""
@@ -72,7 +87,9 @@ class Story:
         self._write(f"   {self._style('ok', 'good')} {promise}")
 
     def progress(self, event: ProgressEvent) -> None:
-        """Tell the progress of a long operation: its finished phases, and in the moving line what happens at the moment."""
+        """Tell the progress of a long operation: its finished phases, and in the moving line what
+        happens at the moment.
+        """
         match event:
             case PhaseStarted(phase, subject):
                 self._now(f"{subject}: {phase}")

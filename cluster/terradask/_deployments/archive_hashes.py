@@ -1,6 +1,7 @@
 """Hashes of packages' archives, from the lock file of the environment that a cluster is started in.
 
-An installed package doesn't record the hash of its archive; the lock file that it was installed from does.
+An installed package doesn't record the hash of its archive; the lock file that it was installed
+from does.
 """
 
 from __future__ import annotations
@@ -17,7 +18,8 @@ from packaging.version import InvalidVersion, Version
 
 from terradask.errors import SoftwareLockInvalid, SoftwareNotLocked
 
-#: Package -> version -> SHA-256 of each of its archives. A lock file may have several versions of a package, for different machines.
+#: Package -> version -> SHA-256 of each of its archives. A lock file may have several versions of a
+#: package, for different machines.
 Locked = dict[str, dict[Version | str, set[str]]]
 
 _COMMENT = re.compile(r"(^|\s)#.*$")
@@ -36,7 +38,8 @@ def lock_file_of(settings: Mapping[str, Any], root: Path | None) -> Path | None:
 
 
 def archive_hashes(path: Path, packages: Mapping[str, str]) -> dict[str, tuple[str, ...]]:
-    """Return the SHA-256 of all archives of these packages' versions: the hosts may have another architecture than this machine.
+    """Return the SHA-256 of all archives of these packages' versions: the hosts may have another
+    architecture than this machine.
 
     Raises `SoftwareLockInvalid`, `SoftwareNotLocked`.
     """
@@ -57,12 +60,19 @@ def archive_hashes(path: Path, packages: Mapping[str, str]) -> dict[str, tuple[s
         else:
             found[name] = tuple(sorted(hashes))
     if missing or other_versions or unhashed:
-        raise SoftwareNotLocked(str(path), installed=packages, missing=missing, other_versions=other_versions, unhashed=unhashed)
+        raise SoftwareNotLocked(
+            str(path),
+            installed=packages,
+            missing=missing,
+            other_versions=other_versions,
+            unhashed=unhashed,
+        )
     return found
 
 
 def read_lock_file(path: Path) -> Locked:
-    """Read a requirements file with hashes, ``uv.lock`` or ``pylock.toml``; the format is detected from the content.
+    """Read a requirements file with hashes, ``uv.lock`` or ``pylock.toml``; the format is detected
+    from the content.
 
     Raises `SoftwareLockInvalid`.
     """
@@ -71,7 +81,9 @@ def read_lock_file(path: Path) -> Locked:
     except FileNotFoundError as error:
         raise SoftwareLockInvalid("isn't there", path=str(path)) from error
     except (OSError, ValueError) as error:
-        raise SoftwareLockInvalid(f"can't be read: {type(error).__name__}", path=str(path)) from error
+        raise SoftwareLockInvalid(
+            f"can't be read: {type(error).__name__}", path=str(path)
+        ) from error
     try:
         document = tomllib.loads(text)
     except tomllib.TOMLDecodeError:
@@ -87,7 +99,9 @@ def _read_requirements(text: str, path: Path) -> Locked:
     locked: Locked = {}
     for number, line in _whole_lines(text):
         if _OTHER_FILE.match(line):
-            raise SoftwareLockInvalid(f"names another file in line {number}: all has to be in one", path=str(path))
+            raise SoftwareLockInvalid(
+                f"names another file in line {number}: all has to be in one", path=str(path)
+            )
         if _UNNAMED.match(line):
             continue
         named, *options = re.split(r"\s+(?=--)", line)
@@ -95,9 +109,16 @@ def _read_requirements(text: str, path: Path) -> Locked:
             requirement = Requirement(named)
         except InvalidRequirement:
             # The chained error would repeat the line.
-            raise SoftwareLockInvalid(f"is of no known format: line {number} is no requirement", path=str(path)) from None
+            raise SoftwareLockInvalid(
+                f"is of no known format: line {number} is no requirement", path=str(path)
+            ) from None
         for version in _exact_versions(requirement):
-            _add(locked, requirement.name, version, (found[1] for option in options if (found := _HASH.match(option))))
+            _add(
+                locked,
+                requirement.name,
+                version,
+                (found[1] for option in options if (found := _HASH.match(option))),
+            )
     if not locked:
         raise SoftwareLockInvalid("is of no known format: it pins no version", path=str(path))
     return locked
@@ -120,20 +141,36 @@ def _whole_lines(text: str) -> Iterator[tuple[int, str]]:
 
 
 def _exact_versions(requirement: Requirement) -> list[str]:
-    return [s.version for s in requirement.specifier if s.operator in ("==", "===") and not s.version.endswith("*")]
+    return [
+        s.version
+        for s in requirement.specifier
+        if s.operator in ("==", "===") and not s.version.endswith("*")
+    ]
 
 
 def _read_uv(document: Mapping[str, Any], path: Path) -> Locked:
-    # The version changes when older readers would misread the file: https://docs.astral.sh/uv/reference/versioning
+    # The version changes when older readers would misread the file:
+    # https://docs.astral.sh/uv/reference/versioning
     if document["version"] != 1:
-        raise SoftwareLockInvalid("is a uv.lock of a version that this terradask can't read; it reads version 1", path=str(path))
+        raise SoftwareLockInvalid(
+            "is a uv.lock of a version that this terradask can't read; it reads version 1",
+            path=str(path),
+        )
     locked: Locked = {}
     try:
         for package in document["package"]:
-            archives = [*package.get("wheels", ()), *([package["sdist"]] if "sdist" in package else ())]
+            archives = [
+                *package.get("wheels", ()),
+                *([package["sdist"]] if "sdist" in package else ()),
+            ]
             # A package built from source only may have no version.
             if "version" in package:
-                _add(locked, package["name"], package["version"], (archive.get("hash", "") for archive in archives))
+                _add(
+                    locked,
+                    package["name"],
+                    package["version"],
+                    (archive.get("hash", "") for archive in archives),
+                )
     except (AttributeError, LookupError, TypeError) as error:
         raise SoftwareLockInvalid("is no uv.lock, or a damaged one", path=str(path)) from error
     return locked
@@ -151,12 +188,22 @@ def _read_pylock(document: Mapping[str, Any], path: Path) -> Locked:
     try:
         packages = Pylock.from_dict(document).packages
     except PylockValidationError as error:
-        raise SoftwareLockInvalid("is no valid pylock.toml", path=str(path), given=error.context) from error
+        raise SoftwareLockInvalid(
+            "is no valid pylock.toml", path=str(path), given=error.context
+        ) from error
     locked: Locked = {}
     for package in packages:
-        archives = [*(package.wheels or ()), *(each for each in (package.sdist, package.archive) if each is not None)]
+        archives = [
+            *(package.wheels or ()),
+            *(each for each in (package.sdist, package.archive) if each is not None),
+        ]
         if package.version is not None:
-            _add(locked, package.name, str(package.version), (archive.hashes.get("sha256", "") for archive in archives))
+            _add(
+                locked,
+                package.name,
+                str(package.version),
+                (archive.hashes.get("sha256", "") for archive in archives),
+            )
     return locked
 
 
@@ -166,7 +213,9 @@ def _add(locked: Locked, name: str, version: str, hashes: Iterable[str]) -> None
 
 
 def _version(text: str) -> Version | str:
-    """Return the parsed version, so that 1.0 equals 1.0.0; the text itself if it isn't a version."""
+    """Return the parsed version, so that 1.0 equals 1.0.0; the text itself if it isn't
+    a version.
+    """
     try:
         return Version(text)
     except InvalidVersion:

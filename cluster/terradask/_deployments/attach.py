@@ -9,7 +9,13 @@ from typing import TYPE_CHECKING, Any
 
 from terradask._aws.autoscaling import Groups
 from terradask._aws.rate_limit import RateLimiter
-from terradask._deployments.documents import Descriptor, HostReport, Run, SchedulerAddress, read_host_reports
+from terradask._deployments.documents import (
+    Descriptor,
+    HostReport,
+    Run,
+    SchedulerAddress,
+    read_host_reports,
+)
 from terradask._deployments.ended import over
 from terradask._deployments.key_access import translated_key_errors
 from terradask._deployments.keys import KeySet
@@ -22,8 +28,9 @@ from terradask_modules.names import SCHEDULER_GROUP
 if TYPE_CHECKING:
     from terradask._aws.session import Aws
 
-#: The next read for the scheduler's address follows after a twentieth of the time waited so far, within these bounds. S3 allows 5,500
-#: reads a second below one prefix: https://docs.aws.amazon.com/AmazonS3/latest/userguide/optimizing-performance.html
+#: The next read for the scheduler's address follows after a twentieth of the time waited so far,
+#: within these bounds. S3 allows 5,500 reads a second below one prefix:
+#: https://docs.aws.amazon.com/AmazonS3/latest/userguide/optimizing-performance.html
 _SHARE_OF_WAIT = 0.05
 _SHORTEST_SECONDS = 0.1
 _LONGEST_SECONDS = 2.0
@@ -52,7 +59,10 @@ class Attachment:
             raise InvalidInput(
                 f"The scheduler of cluster {self.descriptor.cluster!r} has no public address.",
                 given="connect='public'",
-                allowed="connect='private' (use_scheduler_public_ip=False), from a network that reaches the VPC; or connect='ssm'",
+                allowed=(
+                    "connect='private' (use_scheduler_public_ip=False), from a network that "
+                    "reaches the VPC; or connect='ssm'"
+                ),
                 advice="pass connect, or set it in [cluster]",
             )
         return self.scheduler.public_address
@@ -80,14 +90,25 @@ def attach(
     # Read before the wait, so that a caller without permission gets the error at once.
     keys = _read_keys_if_written(aws, descriptor, run)
     hosts = _SchedulerHosts(objects, groups, limiter, descriptor, run)
-    scheduler = _wait_for_scheduler(objects, hosts, timeout_seconds=timeout_seconds, on_wait=on_wait, cancelled=cancelled)
+    scheduler = _wait_for_scheduler(
+        objects, hosts, timeout_seconds=timeout_seconds, on_wait=on_wait, cancelled=cancelled
+    )
     return Attachment(descriptor, run, scheduler, keys or _read_keys(aws, descriptor, run))
 
 
 class _SchedulerHosts:
-    """Reads the reports of a run's scheduler host and of those that replaced it; the cost doesn't depend on the number of workers."""
+    """Reads the reports of a run's scheduler host and of those that replaced it; the cost doesn't
+    depend on the number of workers.
+    """
 
-    def __init__(self, objects: ClusterObjects, groups: Groups, limiter: RateLimiter, descriptor: Descriptor, run: Run) -> None:
+    def __init__(
+        self,
+        objects: ClusterObjects,
+        groups: Groups,
+        limiter: RateLimiter,
+        descriptor: Descriptor,
+        run: Run,
+    ) -> None:
         self._objects = objects
         self._groups = groups
         self._limiter = limiter
@@ -110,8 +131,14 @@ class _SchedulerHosts:
         return [report for report in reports if report.run_id == self.run_id]
 
     def read_all(self) -> list[HostReport]:
-        """Return the reports of all scheduler hosts, including one that started and ended between two reads."""
-        reports = [r for r in read_reports(self._objects) if r.run_id == self.run_id and r.role == "scheduler"]
+        """Return the reports of all scheduler hosts, including one that started and ended between
+        two reads.
+        """
+        reports = [
+            r
+            for r in read_reports(self._objects)
+            if r.run_id == self.run_id and r.role == "scheduler"
+        ]
         if not reports:
             check_scheduler_launches(self._groups, self._limiter, self._descriptor, self.run)
         return reports
@@ -172,7 +199,9 @@ def _check_not_failed(cluster: str, reports: Iterable[HostReport]) -> None:
         )
 
 
-def _scheduler_missing(cluster: str, reports: Iterable[HostReport], timeout_seconds: float) -> SchedulerMissing:
+def _scheduler_missing(
+    cluster: str, reports: Iterable[HostReport], timeout_seconds: float
+) -> SchedulerMissing:
     came = "; ".join(r.describe() for r in reports) or "its host has not reported yet"
     return SchedulerMissing(
         f"The scheduler of cluster {cluster!r} was not up within {timeout_seconds:.0f} s.",
@@ -183,7 +212,9 @@ def _scheduler_missing(cluster: str, reports: Iterable[HostReport], timeout_seco
 
 def _read_keys(aws: Aws, descriptor: Descriptor, run: Run) -> KeySet:
     with translated_key_errors(aws, descriptor):
-        return KeySet.from_document(read_secret(aws, descriptor.secret_id, version_id=run.secret_version_id))
+        return KeySet.from_document(
+            read_secret(aws, descriptor.secret_id, version_id=run.secret_version_id)
+        )
 
 
 def _read_keys_if_written(aws: Aws, descriptor: Descriptor, run: Run) -> KeySet | None:

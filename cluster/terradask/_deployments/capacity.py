@@ -22,11 +22,23 @@ class CapacityMemory:
             self._at[group, problem.instance_type] = (at, problem)
 
     def problems(self, group: str, now: float) -> tuple[LaunchProblem, ...]:
-        """Return a group's problems that are still remembered at a time in seconds, the newest first."""
-        found = [(at, problem) for (name, _), (at, problem) in self._at.items() if name == group and now - at < self._remembered_seconds]
+        """Return a group's problems that are still remembered at a time in seconds, the newest
+        first.
+        """
+        found = [
+            (at, problem)
+            for (name, _), (at, problem) in self._at.items()
+            if name == group and now - at < self._remembered_seconds
+        ]
         return tuple(problem for _, problem in sorted(found, key=lambda entry: -entry[0]))
 
     def exhausted(self, now: float) -> frozenset[str]:
-        """Return the groups that AWS can't serve now: a launch tries every type of a group, and one has failed."""
+        """Return the groups that AWS can't serve now: a launch tries every type of a group, and one
+        has failed.
+        """
         names = {name for name, _ in self._at}
-        return frozenset(name for name in names if any(problem.kind != "other" for problem in self.problems(name, now)))
+        return frozenset(
+            name
+            for name in names
+            if any(problem.kind != "other" for problem in self.problems(name, now))
+        )

@@ -1,7 +1,7 @@
 """The certificate authority of one start of a cluster.
 
-Everything is made in memory by the process that starts the cluster. The authority's key signs three certificates and is then dropped, so
-that a fourth can't be issued, not even by the cluster's hosts.
+Everything is made in memory by the process that starts the cluster. The authority's key signs three
+certificates and is then dropped, so that a fourth can't be issued, not even by the cluster's hosts.
 """
 
 from __future__ import annotations
@@ -30,7 +30,9 @@ _USAGES = {
 }
 
 
-def make_keys(cluster: str, run_id: str, *, lifetime_days: float = CERTIFICATE_LIFETIME_DAYS) -> KeySet:
+def make_keys(
+    cluster: str, run_id: str, *, lifetime_days: float = CERTIFICATE_LIFETIME_DAYS
+) -> KeySet:
     """Generate the keys of one run."""
     now = datetime.datetime.now(datetime.UTC)
     not_before = now - datetime.timedelta(minutes=CLOCK_SKEW_MINUTES)
@@ -41,7 +43,9 @@ def make_keys(cluster: str, run_id: str, *, lifetime_days: float = CERTIFICATE_L
         _builder(authority_name, authority_name, authority_key, not_before, not_after)
         .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
         .add_extension(_key_usage(signs_certificates=True), critical=True)
-        .add_extension(x509.SubjectKeyIdentifier.from_public_key(authority_key.public_key()), critical=False)
+        .add_extension(
+            x509.SubjectKeyIdentifier.from_public_key(authority_key.public_key()), critical=False
+        )
         .sign(authority_key, hashes.SHA256())
     )
     bundles: dict[str, Bundle] = {}
@@ -53,10 +57,18 @@ def make_keys(cluster: str, run_id: str, *, lifetime_days: float = CERTIFICATE_L
             .add_extension(_key_usage(signs_certificates=False), critical=True)
             .add_extension(x509.ExtendedKeyUsage(_USAGES[role]), critical=False)
             .add_extension(
-                x509.SubjectAlternativeName([x509.DNSName(f"{role}.terradask"), x509.IPAddress(ipaddress.ip_address("127.0.0.1"))]),
+                x509.SubjectAlternativeName(
+                    [
+                        x509.DNSName(f"{role}.terradask"),
+                        x509.IPAddress(ipaddress.ip_address("127.0.0.1")),
+                    ]
+                ),
                 critical=False,
             )
-            .add_extension(x509.AuthorityKeyIdentifier.from_issuer_public_key(authority_key.public_key()), critical=False)
+            .add_extension(
+                x509.AuthorityKeyIdentifier.from_issuer_public_key(authority_key.public_key()),
+                critical=False,
+            )
             .sign(authority_key, hashes.SHA256())
         )
         bundles[role] = Bundle(cert=_pem(certificate), key=_key_pem(key))
@@ -111,4 +123,6 @@ def _pem(certificate: x509.Certificate) -> str:
 
 
 def _key_pem(key: ec.EllipticCurvePrivateKey) -> str:
-    return key.private_bytes(serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()).decode()
+    return key.private_bytes(
+        serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
+    ).decode()

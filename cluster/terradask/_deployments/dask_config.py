@@ -7,7 +7,9 @@ import re
 from typing import Any
 
 # Secrets must not be in an object that every host of the workspace can read.
-_SECRET = re.compile(r"(pass(word|wd)?|secret|token|credential|api[-_]?key|access[-_]?key|private[-_]?key)", re.I)
+_SECRET = re.compile(
+    r"(pass(word|wd)?|secret|token|credential|api[-_]?key|access[-_]?key|private[-_]?key)", re.I
+)
 
 # Keys with files or addresses of the caller's machine, and keys that the host sets itself.
 _LOCAL = (
@@ -60,7 +62,11 @@ def _without_secrets(node: Any) -> Any:
     if isinstance(node, list | tuple):
         return [_without_secrets(item) for item in node if not _is_secret(item)]
     if isinstance(node, dict):
-        return {key: _without_secrets(value) for key, value in node.items() if not _SECRET.search(str(key)) and not _is_secret(value)}
+        return {
+            key: _without_secrets(value)
+            for key, value in node.items()
+            if not _SECRET.search(str(key)) and not _is_secret(value)
+        }
     return node
 
 

@@ -1,7 +1,8 @@
 """A deployed cluster: start it, stop it, read its status.
 
-After Terraform's apply a cluster is stopped: its groups have no instance, its secret is empty. Starting it writes keys and raises the
-groups, without Terraform. `Deployment` is the public class over the package's parts.
+After Terraform's apply a cluster is stopped: its groups have no instance, its secret is empty.
+Starting it writes keys and raises the groups, without Terraform. `Deployment` is the public class
+over the package's parts.
 """
 
 from __future__ import annotations
@@ -13,7 +14,13 @@ from typing import TYPE_CHECKING
 from terradask._aws.autoscaling import Groups
 from terradask._common.clock import utc_text
 from terradask._deployments.attach import Attachment, attach
-from terradask._deployments.documents import Descriptor, HostReport, LifetimePolicy, Run, closing_document
+from terradask._deployments.documents import (
+    Descriptor,
+    HostReport,
+    LifetimePolicy,
+    Run,
+    closing_document,
+)
 from terradask._deployments.events.gather import cluster_events, write_event_log
 from terradask._deployments.record import ClusterRecord
 from terradask._deployments.start import Starter
@@ -45,11 +52,12 @@ class Deployment:
 
     Notes
     -----
-    Starting and stopping needs, for the cluster's own groups, secret and objects: ``autoscaling:SetDesiredCapacity``,
-    ``CreateOrUpdateTags``, ``DescribeAutoScalingGroups``, ``SetInstanceProtection``, ``PutScheduledUpdateGroupAction``,
-    ``BatchDeleteScheduledAction``; ``secretsmanager:PutSecretValue``, ``GetSecretValue``; ``s3:GetObject``, ``PutObject``,
-    ``DeleteObject``, ``ListBucket``. To raise a group, AWS also requires ``ec2:RunInstances`` and ``ec2:CreateTags`` on what its launch
-    template creates, and ``iam:PassRole`` on its roles.
+    Starting and stopping needs, for the cluster's own groups, secret and objects:
+    ``autoscaling:SetDesiredCapacity``, ``CreateOrUpdateTags``, ``DescribeAutoScalingGroups``,
+    ``SetInstanceProtection``, ``PutScheduledUpdateGroupAction``, ``BatchDeleteScheduledAction``;
+    ``secretsmanager:PutSecretValue``, ``GetSecretValue``; ``s3:GetObject``, ``PutObject``,
+    ``DeleteObject``, ``ListBucket``. To raise a group, AWS also requires ``ec2:RunInstances`` and
+    ``ec2:CreateTags`` on what its launch template creates, and ``iam:PassRole`` on its roles.
     """
 
     def __init__(self, aws: Aws, bucket: str, name: str, *, root: Path | None = None) -> None:
@@ -93,11 +101,15 @@ class Deployment:
         return self._record.groups
 
     def run(self) -> Run | None:
-        """Return the run that was started last, even if it has ended by itself; None if the cluster was stopped."""
+        """Return the run that was started last, even if it has ended by itself; None if the cluster
+        was stopped.
+        """
         return self._record.run()
 
     def current_run(self) -> Run | None:
-        """Return the active run; None if the cluster is stopped, or its run ended by itself: idle, or its hosts gone."""
+        """Return the active run; None if the cluster is stopped, or its run ended by itself: idle,
+        or its hosts gone.
+        """
         return self._record.current_run()
 
     def start(
@@ -115,28 +127,35 @@ class Deployment:
     ) -> Run:
         """Start the cluster: write the run's description and keys, raise the groups.
 
-        Doesn't run Terraform. If several callers start it at once, exactly one does; the others get its run.
+        Doesn't run Terraform. If several callers start it at once, exactly one does; the others get
+        its run.
 
         Parameters
         ----------
         n_workers
-            Workers to start in the group ``workers``, which every cluster has. By default as in the cluster's settings, else 4.
+            Workers to start in the group ``workers``, which every cluster has. By default as in the
+            cluster's settings, else 4.
         environ
             Environment variables for the scheduler and the workers. By default as in the settings.
         software
             Packages for the hosts besides Dask. By default as in the settings.
         software_lock
-            Lock file with the hashes of the packages that hosts install. By default as in the settings.
+            Lock file with the hashes of the packages that hosts install. By default as in the
+            settings.
         send_dask_config
-            Whether hosts get a frozen copy of the caller's Dask configuration. By default as in the settings.
+            Whether hosts get a frozen copy of the caller's Dask configuration. By default as in the
+            settings.
         group_workers
-            Workers to start in each named group. By default as in the settings, also for groups left out here.
+            Workers to start in each named group. By default as in the settings, also for groups
+            left out here.
         life
-            When the run ends by itself. By default as the settings say for a cluster that doesn't end with its client.
+            When the run ends by itself. By default as the settings say for a cluster that doesn't
+            end with its client.
         check_quotas
             Whether to check AWS's vCPU quotas first. By default True.
         tell
-            Called with warnings about quotas that don't prevent the start. By default they are dropped.
+            Called with warnings about quotas that don't prevent the start. By default they are
+            dropped.
 
         Returns
         -------
@@ -152,9 +171,11 @@ class Deployment:
         ClusterStopped
             When it is stopped while it starts.
         InvalidInput
-            When more workers are asked for than ``max_workers`` allows, or a package isn't installed here.
+            When more workers are asked for than ``max_workers`` allows, or a package isn't
+            installed here.
         SoftwareLockInvalid, SoftwareNotLocked
-            When `software_lock` can't be read here, or lacks a package, the version installed here, or its hashes.
+            When `software_lock` can't be read here, or lacks a package, the version installed here,
+            or its hashes.
         QuotaExceeded
             When the start needs more vCPUs than AWS's quotas leave beside what already runs.
         """
@@ -181,17 +202,22 @@ class Deployment:
         Parameters
         ----------
         wait_seconds
-            Longest wait for the groups to be empty, in seconds. By default it doesn't wait: AWS ends the instances.
+            Longest wait for the groups to be empty, in seconds. By default it doesn't wait: AWS
+            ends the instances.
         """
         stop_cluster(self._record, wait_seconds=wait_seconds)
 
     def mark_closing(self) -> None:
-        """Bring the groups to zero and mark the deployment for destruction: fast enough for a process that is ending."""
+        """Bring the groups to zero and mark the deployment for destruction: fast enough for a
+        process that is ending.
+        """
         self.note_closing()
         self.groups.zero()
 
     def note_closing(self) -> None:
-        """Mark the deployment for destruction, so that a later command can finish it after an interruption."""
+        """Mark the deployment for destruction, so that a later command can finish it after an
+        interruption.
+        """
         self.objects.write(CLOSING, closing_document(utc_text()))
 
     def keep(self) -> None:
@@ -200,7 +226,9 @@ class Deployment:
 
     @property
     def marked_closing(self) -> bool:
-        """Whether the deployment is marked for destruction: one was not finished, or it was made for a client and has ended by itself."""
+        """Whether the deployment is marked for destruction: one was not finished, or it was made
+        for a client and has ended by itself.
+        """
         return self._record.marked_closing
 
     def status(self) -> DeploymentStatus:
@@ -218,7 +246,8 @@ class Deployment:
         return read_status(self._record)
 
     def events(self) -> list[Event]:
-        """Return the events of the cluster and its hosts, oldest first: of the last run and of earlier ones.
+        """Return the events of the cluster and its hosts, oldest first: of the last run and of
+        earlier ones.
 
         Returns
         -------
@@ -290,7 +319,8 @@ class Deployment:
         )
 
     def why_stopped(self, run_id: str | None = None) -> ClusterStopped:
-        """Return the error with the reason why the cluster doesn't run: it was stopped, or has ended by itself.
+        """Return the error with the reason why the cluster doesn't run: it was stopped, or has
+        ended by itself.
 
         Parameters
         ----------

@@ -1,4 +1,6 @@
-"""The documents of a cluster as clients read them, with errors that give advice, and facts derived from them."""
+"""The documents of a cluster as clients read them, with errors that give advice, and facts derived
+from them.
+"""
 
 from __future__ import annotations
 
@@ -65,14 +67,21 @@ class Descriptor(ClusterDocument):
 
     @property
     def worker_groups(self) -> dict[str, tuple[str, ...]]:
-        """Group of workers -> the keys of its Auto Scaling groups, in the order in which they are tried.
+        """Group of workers -> the keys of its Auto Scaling groups, in the order in which they are
+        tried.
 
         The group ``workers``, which every cluster has, comes first; spot comes before on demand.
         """
         workers = [(key, group) for key, group in self.groups.items() if group.role == "worker"]
-        names = sorted({group.worker_group for _, group in workers}, key=lambda name: (name != WORKER_GROUP, name))
+        names = sorted(
+            {group.worker_group for _, group in workers},
+            key=lambda name: (name != WORKER_GROUP, name),
+        )
         ordered = sorted(workers, key=lambda entry: entry[1].market != "spot")
-        return {name: tuple(key for key, group in ordered if group.worker_group == name) for name in names}
+        return {
+            name: tuple(key for key, group in ordered if group.worker_group == name)
+            for name in names
+        }
 
     @property
     def pools(self) -> dict[str, Pool]:
@@ -81,14 +90,25 @@ class Descriptor(ClusterDocument):
 
     def _pool(self, group: GroupEntry) -> Pool:
         if group.role == "worker" and group.worker_group != WORKER_GROUP:
-            types, settings = self.lock["group_instance_types"][group.worker_group], f"worker_groups.{group.worker_group}."
+            types, settings = (
+                self.lock["group_instance_types"][group.worker_group],
+                f"worker_groups.{group.worker_group}.",
+            )
         else:
             types, settings = self.lock[f"{group.role}_instance_types"], f"{group.role}_"
         zones = group.zones or (self.zone,)
-        return Pool(zones, group.market, tuple(types), settings, zone_named=self.settings.get("zone_name") is not None)
+        return Pool(
+            zones,
+            group.market,
+            tuple(types),
+            settings,
+            zone_named=self.settings.get("zone_name") is not None,
+        )
 
     def most_workers(self, group: str) -> int:
-        """Return how many workers a group may have: any one of its Auto Scaling groups may have to hold them all."""
+        """Return how many workers a group may have: any one of its Auto Scaling groups may have to
+        hold them all.
+        """
         return max(self.groups[key].max_size for key in self.worker_groups[group])
 
     @property
@@ -97,7 +117,9 @@ class Descriptor(ClusterDocument):
         return sum(map(self.most_workers, self.worker_groups))
 
     def workers_at_start(self, group: str) -> int | None:
-        """Return how many workers of a group the settings ask for at the start; None if they don't."""
+        """Return how many workers of a group the settings ask for at the start; None if
+        they don't.
+        """
         settings = self.settings if group == WORKER_GROUP else self.settings["worker_groups"][group]
         return first_of(settings.get("n_workers"))
 
@@ -134,7 +156,9 @@ def read_report(document: Mapping[str, Any]) -> HostReport:
 
 
 def read_host_reports(documents: Iterable[Mapping[str, Any]]) -> list[HostReport]:
-    """Read the reports of hosts; one that can't be read is left out with a warning, so that it stops no client."""
+    """Read the reports of hosts; one that can't be read is left out with a warning, so that it
+    stops no client.
+    """
     reports = []
     for document in documents:
         try:
@@ -153,7 +177,10 @@ def reading(what: str, advice: str) -> Iterator[None]:
         raise
     except UNREADABLE as error:
         raise DocumentFormat(
-            f"{what} doesn't match its format.", given=type(error).__name__, allowed=f"format {FORMAT}", advice=advice
+            f"{what} doesn't match its format.",
+            given=type(error).__name__,
+            allowed=f"format {FORMAT}",
+            advice=advice,
         ) from None
 
 
@@ -165,7 +192,10 @@ def check_format(document: Mapping[str, Any], what: str, advice: str) -> None:
     if document.get("format") != FORMAT:
         raise DocumentFormat(
             f"{what} has a format that this terradask can't read.",
-            given=f"format {document.get('format')!r}, written by terradask {document.get('terradask_version', '?')}",
+            given=(
+                f"format {document.get('format')!r}, written by terradask "
+                f"{document.get('terradask_version', '?')}"
+            ),
             allowed=f"format {FORMAT}",
             advice=advice,
         )

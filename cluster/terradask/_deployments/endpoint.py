@@ -21,16 +21,22 @@ _OPEN_SECONDS = 30.0
 
 
 class Endpoint(Protocol):
-    """The addresses of a scheduler and of its dashboard behind mutual TLS. All methods may block."""
+    """The addresses of a scheduler and of its dashboard behind mutual TLS. All methods
+    may block.
+    """
 
     route: Route
 
     def scheduler(self, attachment: Attachment) -> str:
-        """Return the address to dial, such as ``tls://203.0.113.7:8786``; raises ``OSError`` if there is none."""
+        """Return the address to dial, such as ``tls://203.0.113.7:8786``; raises ``OSError`` if
+        there is none.
+        """
         ...
 
     def dashboard(self, attachment: Attachment) -> tuple[str, int]:
-        """Return host and port of the dashboard's endpoint, which takes TLS with a client's certificate."""
+        """Return host and port of the dashboard's endpoint, which takes TLS with a client's
+        certificate.
+        """
         ...
 
     def close(self) -> None:
@@ -39,7 +45,9 @@ class Endpoint(Protocol):
 
 
 def route_of(settings: Mapping[str, Any]) -> Route:
-    """Return how clients reach the scheduler of a cluster with these settings, which may be those of an older version."""
+    """Return how clients reach the scheduler of a cluster with these settings, which may be those
+    of an older version.
+    """
     if settings.get("connect"):
         route: Route = settings["connect"]
         return route
@@ -58,7 +66,9 @@ class AddressEndpoint:
         self.route: Route = route
 
     def scheduler(self, attachment: Attachment) -> str:
-        """Return the address; raises ``InvalidInput`` if the public one is asked for and there is none."""
+        """Return the address; raises ``InvalidInput`` if the public one is asked for and there is
+        none.
+        """
         return attachment.address(public=self.route == "public")
 
     def dashboard(self, attachment: Attachment) -> tuple[str, int]:
@@ -96,7 +106,9 @@ class SessionEndpoint:
         return f"{scheme}://{LOOPBACK}:{self._local_port(attachment, int(rest.rpartition(':')[2]))}"
 
     def dashboard(self, attachment: Attachment) -> tuple[str, int]:
-        """Return the local host and port that lead to the dashboard's endpoint; raises as `scheduler` does."""
+        """Return the local host and port that lead to the dashboard's endpoint; raises as
+        `scheduler` does.
+        """
         return LOOPBACK, self._local_port(attachment, attachment.scheduler.dashboard_port)
 
     def close(self) -> None:
@@ -127,7 +139,10 @@ class SessionEndpoint:
         scheduler, plugin = attachment.scheduler, find_plugin()
         ports = (int(scheduler.private_address.rpartition(":")[2]), scheduler.dashboard_port)
         self._instance_id = scheduler.instance_id
-        self._open = {port: PortForwarding(self._aws, plugin, instance_id=scheduler.instance_id, port=port) for port in ports}
+        self._open = {
+            port: PortForwarding(self._aws, plugin, instance_id=scheduler.instance_id, port=port)
+            for port in ports
+        }
         for forwarding in self._open.values():
             forwarding.open()
 

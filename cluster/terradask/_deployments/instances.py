@@ -1,4 +1,6 @@
-"""The instances of workspaces as EC2 has them, found by their tags, even if their groups are gone."""
+"""The instances of workspaces as EC2 has them, found by their tags, even if their
+groups are gone.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +16,8 @@ from terradask_modules.names import TAG_CLUSTER, TAG_ROLE, TAG_WORKSPACE
 if TYPE_CHECKING:
     from terradask._aws.session import Aws
 
-#: Auto Scaling's tag on the instances that it launches: https://docs.aws.amazon.com/autoscaling/ec2/userguide/ec2-auto-scaling-tagging.html
+#: Auto Scaling's tag on the instances that it launches:
+#: https://docs.aws.amazon.com/autoscaling/ec2/userguide/ec2-auto-scaling-tagging.html
 _TAG_OF_GROUP = "aws:autoscaling:groupName"
 
 #: States of an instance that isn't terminated or terminating; a stopped one costs its volumes.
@@ -42,7 +45,9 @@ class Instance:
     is_on: bool
 
 
-def find_instances(aws: Aws, *, workspace: str | None = None, with_volumes: bool = True) -> list[Instance]:
+def find_instances(
+    aws: Aws, *, workspace: str | None = None, with_volumes: bool = True
+) -> list[Instance]:
     """Return the instances that aren't terminated or terminating.
 
     Notes
@@ -51,10 +56,19 @@ def find_instances(aws: Aws, *, workspace: str | None = None, with_volumes: bool
     """
     ec2 = aws.client("ec2")
     ours = [
-        {"Name": "tag-key", "Values": [TAG_WORKSPACE]} if workspace is None else {"Name": f"tag:{TAG_WORKSPACE}", "Values": [workspace]}
+        {"Name": "tag-key", "Values": [TAG_WORKSPACE]}
+        if workspace is None
+        else {"Name": f"tag:{TAG_WORKSPACE}", "Values": [workspace]}
     ]
-    pages = ec2.get_paginator("describe_instances").paginate(Filters=[*ours, {"Name": "instance-state-name", "Values": _LEFT}])
-    found = [instance for page in pages for reservation in page["Reservations"] for instance in reservation["Instances"]]
+    pages = ec2.get_paginator("describe_instances").paginate(
+        Filters=[*ours, {"Name": "instance-state-name", "Values": _LEFT}]
+    )
+    found = [
+        instance
+        for page in pages
+        for reservation in page["Reservations"]
+        for instance in reservation["Instances"]
+    ]
     gib = _volumes(ec2, ours) if with_volumes and found else {}
     return [_read(instance, gib if with_volumes else None) for instance in found]
 
@@ -62,10 +76,14 @@ def find_instances(aws: Aws, *, workspace: str | None = None, with_volumes: bool
 def _volumes(client: Any, filters: list[dict[str, Any]]) -> dict[str, int]:
     """Return the size of the gp3 volumes of each instance, in GiB."""
     sizes: dict[str, int] = {}
-    pages = client.get_paginator("describe_volumes").paginate(Filters=[*filters, {"Name": "status", "Values": ["in-use"]}])
+    pages = client.get_paginator("describe_volumes").paginate(
+        Filters=[*filters, {"Name": "status", "Values": ["in-use"]}]
+    )
     for volume in (volume for page in pages for volume in page["Volumes"]):
         for attachment in volume["Attachments"]:
-            sizes[attachment["InstanceId"]] = sizes.get(attachment["InstanceId"], 0) + volume["Size"]
+            sizes[attachment["InstanceId"]] = (
+                sizes.get(attachment["InstanceId"], 0) + volume["Size"]
+            )
     return sizes
 
 

@@ -17,7 +17,8 @@ _NO_VALUE = "ResourceNotFoundException"
 
 @contextmanager
 def translated_key_errors(aws: Aws, descriptor: Descriptor) -> Iterator[None]:
-    """Raise an error that lists who may read a private cluster's keys, if AWS denies reading them inside.
+    """Raise an error that lists who may read a private cluster's keys, if AWS denies reading them
+    inside.
 
     Raises `ClusterPrivate`.
     """
@@ -26,8 +27,13 @@ def translated_key_errors(aws: Aws, descriptor: Descriptor) -> Iterator[None]:
     except AccessDenied as error:
         if not descriptor.settings.get("private_to_creator"):
             raise
-        principals = [str(descriptor.lock["creator"]), *descriptor.settings.get("secret_principals", ())]
-        raise ClusterPrivate(descriptor.cluster, caller=aws.caller_arn, principals=principals) from error
+        principals = [
+            str(descriptor.lock["creator"]),
+            *descriptor.settings.get("secret_principals", ()),
+        ]
+        raise ClusterPrivate(
+            descriptor.cluster, caller=aws.caller_arn, principals=principals
+        ) from error
 
 
 def check_key_access(aws: Aws, descriptor: Descriptor) -> None:

@@ -53,8 +53,14 @@ class KeySet:
 
         Raises `DocumentFormat`.
         """
-        with reading("What the cluster's secret holds", "stop the cluster and start it again: start writes keys"):
-            bundles = {role: Bundle(cert=_text(document[role]["cert"]), key=_text(document[role]["key"])) for role in ROLES}
+        with reading(
+            "What the cluster's secret holds",
+            "stop the cluster and start it again: start writes keys",
+        ):
+            bundles = {
+                role: Bundle(cert=_text(document[role]["cert"]), key=_text(document[role]["key"]))
+                for role in ROLES
+            }
             return cls(run_id=_text(document["run_id"]), ca=_text(document["ca"]), **bundles)
 
     def client_security(self) -> Security:

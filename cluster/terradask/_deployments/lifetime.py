@@ -1,4 +1,6 @@
-"""How long a run may live: from settings and arguments to ``run.json``, which the hosts read and apply."""
+"""How long a run may live: from settings and arguments to ``run.json``, which the hosts read and
+apply.
+"""
 
 from __future__ import annotations
 
@@ -15,11 +17,16 @@ from terradask_host.documents import LifetimePolicy
 Duration = str | float | datetime.timedelta | Literal[False]
 
 
-def lifetime_policy(settings: Mapping[str, Any], *, closes_with_client: bool = False, destroyed_after: bool = False) -> LifetimePolicy:
+def lifetime_policy(
+    settings: Mapping[str, Any], *, closes_with_client: bool = False, destroyed_after: bool = False
+) -> LifetimePolicy:
     """Return the lifetime policy of one run from the cluster's settings."""
     from terradask_stacks.settings import life as defaults
 
-    idle, no_client = settings.get("idle_timeout_seconds"), settings.get("no_client_timeout_seconds")
+    idle, no_client = (
+        settings.get("idle_timeout_seconds"),
+        settings.get("no_client_timeout_seconds"),
+    )
     if no_client is None:
         no_client = defaults.NO_CLIENT_TIMEOUT_SECONDS if closes_with_client else False
     return LifetimePolicy(
@@ -27,7 +34,9 @@ def lifetime_policy(settings: Mapping[str, Any], *, closes_with_client: bool = F
         idle_timeout_yields=idle is None,
         no_client_timeout_seconds=_or_never(no_client),
         max_lifetime_seconds=settings.get("max_lifetime_seconds", defaults.MOST_LIFETIME_SECONDS),
-        scheduler_silent_seconds=settings.get("scheduler_silent_seconds", defaults.SCHEDULER_SILENT_SECONDS),
+        scheduler_silent_seconds=settings.get(
+            "scheduler_silent_seconds", defaults.SCHEDULER_SILENT_SECONDS
+        ),
         destroyed_after=destroyed_after,
     )
 
@@ -42,14 +51,21 @@ def parse_duration(name: str, value: Duration | None) -> float | Literal[False] 
     if value is None or value is False:
         return None if value is None else False
     seconds = math.nan
-    if isinstance(value, str | int | float | datetime.timedelta) and not isinstance(value, bool) and value != "":
+    if (
+        isinstance(value, str | int | float | datetime.timedelta)
+        and not isinstance(value, bool)
+        and value != ""
+    ):
         with contextlib.suppress(KeyError, ValueError, OverflowError):
             seconds = float(parse_timedelta(value))
     if not math.isfinite(seconds) or seconds <= 0:
         raise InvalidInput(
             f"{name} is not a duration.",
             given=value,
-            allowed='a duration such as "20 minutes" or "30s", or seconds, greater than 0; False for never',
+            allowed=(
+                'a duration such as "20 minutes" or "30s", or seconds, greater than 0; False '
+                "for never"
+            ),
             advice="to end the cluster at once, close it, stop it or shut it down",
         )
     return seconds

@@ -29,7 +29,8 @@ def grown(groups: Sequence[Group], n: int, *, avoided: Collection[str] = ()) -> 
 
 
 def without_missing(groups: Sequence[Group], n: int) -> dict[str, int]:
-    """Return the new desired numbers of the groups that change, so that all together ask for `n`; cut only launches still pending.
+    """Return the new desired numbers of the groups that change, so that all together ask for `n`;
+    cut only launches still pending.
 
     The group that was tried last is cut first.
     """
@@ -43,8 +44,12 @@ def without_missing(groups: Sequence[Group], n: int) -> dict[str, int]:
     return numbers
 
 
-def moved_on(groups: Sequence[Group], stuck: Collection[str]) -> tuple[dict[str, int], dict[str, int]]:
-    """Return the new desired numbers that move a stuck group's missing instances to the next group: those to lower, those to raise."""
+def moved_on(
+    groups: Sequence[Group], stuck: Collection[str]
+) -> tuple[dict[str, int], dict[str, int]]:
+    """Return the new desired numbers that move a stuck group's missing instances to the next group:
+    those to lower, those to raise.
+    """
     lowered, raised = {}, {}
     for group, following in itertools.pairwise(groups):
         number = min(lacking(group), following.max_size - following.desired)
@@ -54,9 +59,17 @@ def moved_on(groups: Sequence[Group], stuck: Collection[str]) -> tuple[dict[str,
     return lowered, raised
 
 
-def dearest_first(victims: Sequence[str], idle: Collection[str], groups: Sequence[Group]) -> list[str]:
-    """Order hosts: first those without data and tasks, the most expensive first; then the others, in their order."""
-    rank = {instance_id: -number for number, group in enumerate(groups) for instance_id in group.active_ids}
+def dearest_first(
+    victims: Sequence[str], idle: Collection[str], groups: Sequence[Group]
+) -> list[str]:
+    """Order hosts: first those without data and tasks, the most expensive first; then the others,
+    in their order.
+    """
+    rank = {
+        instance_id: -number
+        for number, group in enumerate(groups)
+        for instance_id in group.active_ids
+    }
     free = [v for v in victims if v in idle]
     return [*sorted(free, key=lambda v: rank.get(v, 0)), *(v for v in victims if v not in idle)]
 
@@ -88,4 +101,6 @@ class PendingGroups:
 
     def late(self, now: float, limit_seconds: float) -> frozenset[str]:
         """Return the groups that have lacked instances for that long without a new one."""
-        return frozenset(name for name, since in self._since.items() if now - since >= limit_seconds)
+        return frozenset(
+            name for name, since in self._since.items() if now - since >= limit_seconds
+        )

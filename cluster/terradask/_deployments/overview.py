@@ -1,4 +1,6 @@
-"""An overview of every cluster in an account and region, from its bucket, its groups' tags and its instances."""
+"""An overview of every cluster in an account and region, from its bucket, its groups' tags and its
+instances.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +20,13 @@ from terradask._deployments.state import state_by_numbers
 from terradask._deployments.status import DeploymentStatus
 from terradask._pricing.running import Parts, hourly_usd, parts_of_host, price_keys
 from terradask.errors import AccessDenied
-from terradask_modules.names import SCHEDULER_GROUP, TAG_CLUSTER, TAG_GROUP, TAG_RUN_PREFIX, TAG_WORKSPACE
+from terradask_modules.names import (
+    SCHEDULER_GROUP,
+    TAG_CLUSTER,
+    TAG_GROUP,
+    TAG_RUN_PREFIX,
+    TAG_WORKSPACE,
+)
 
 if TYPE_CHECKING:
     from terradask._aws.session import Aws
@@ -39,10 +47,12 @@ class ClusterOverview:
     workspace, name
         Names of the workspace and the cluster.
     state
-        As in `DeploymentStatus`; or ``unfinished``: deployed or destroyed in part; or ``unowned``: instances or groups of a cluster that
-        isn't deployed, which ``terradask sweep`` removes. For clusters of another workspace, derived from the numbers of their groups.
+        As in `DeploymentStatus`; or ``unfinished``: deployed or destroyed in part; or ``unowned``:
+        instances or groups of a cluster that isn't deployed, which ``terradask sweep`` removes. For
+        clusters of another workspace, derived from the numbers of their groups.
     deployed_at, started_at
-        When its oldest group was made, and when its run was started, UTC; None without a group or run.
+        When its oldest group was made, and when its run was started, UTC; None without a group or
+        run.
     owner
         ARN of the caller that started the run.
     workers
@@ -73,7 +83,9 @@ class ClusterOverview:
     status: DeploymentStatus | None = None
 
     def as_dict(self) -> dict[str, Any]:
-        """Return the overview for ``--json`` output: the status if there is one, and the fields here; the price as text."""
+        """Return the overview for ``--json`` output: the status if there is one, and the fields
+        here; the price as text.
+        """
         return {
             **({} if self.status is None else self.status.as_dict()),
             "workspace": self.workspace,
@@ -84,7 +96,9 @@ class ClusterOverview:
             "owner": self.owner,
             "max_workers": self.max_workers,
             "hosts_by_state": dict(self.hosts),
-            "hourly_usd": None if self.hourly_usd is None else format(self.hourly_usd.normalize(), "f"),
+            "hourly_usd": None
+            if self.hourly_usd is None
+            else format(self.hourly_usd.normalize(), "f"),
             "last_activity": self.last_activity,
         }
 
@@ -105,14 +119,20 @@ class TaggedGroup:
 
 
 def overviews(
-    aws: Aws, *, workspace: str, deployments: Sequence[Deployment], unfinished: Iterable[str], all_workspaces: bool
+    aws: Aws,
+    *,
+    workspace: str,
+    deployments: Sequence[Deployment],
+    unfinished: Iterable[str],
+    all_workspaces: bool,
 ) -> list[ClusterOverview]:
     """Return the overview of every cluster.
 
     Notes
     -----
-    Permissions needed: those of `Deployment.status`; ``ec2:DescribeInstances`` and ``DescribeVolumes`` for what instances cost, and the
-    permissions of the price list. Without them there is no price.
+    Permissions needed: those of `Deployment.status`; ``ec2:DescribeInstances`` and
+    ``DescribeVolumes`` for what instances cost, and the permissions of the price list. Without them
+    there is no price.
     """
     with ThreadPoolExecutor(_PARALLEL) as pool:
         statuses = pool.map(lambda deployment: deployment.status(), deployments)
@@ -129,9 +149,16 @@ def overviews(
 
 
 def overview(
-    whose: tuple[str, str], status: DeploymentStatus | None, state: str | None, groups: Iterable[TaggedGroup], *, own: bool
+    whose: tuple[str, str],
+    status: DeploymentStatus | None,
+    state: str | None,
+    groups: Iterable[TaggedGroup],
+    *,
+    own: bool,
 ) -> ClusterOverview:
-    """Return the overview of one cluster from its status and its groups' tags, without a price. Pure."""
+    """Return the overview of one cluster from its status and its groups' tags, without a price.
+    Pure.
+    """
     mine = [group for group in groups if (group.workspace, group.cluster) == whose]
     workers = [group for group in mine if group.is_workers]
     numbers = sum(group.desired for group in mine), sum(group.instances for group in mine)
@@ -140,9 +167,14 @@ def overview(
         *whose,
         state=state or ("unowned" if own or not mine else state_by_numbers(*numbers)),
         deployed_at=utc_text(min(dates)) if dates else None,
-        started_at=next((group.started_at for group in mine if group.started_at and group.desired), None),
+        started_at=next(
+            (group.started_at for group in mine if group.started_at and group.desired), None
+        ),
         owner=next((group.owner for group in mine if group.owner and group.desired), None),
-        workers=(sum(group.instances for group in workers), sum(group.desired for group in workers)),
+        workers=(
+            sum(group.instances for group in workers),
+            sum(group.desired for group in workers),
+        ),
         hosts={"launched": numbers[1]} if numbers[1] else {},
     )
     if status is None:
@@ -160,10 +192,16 @@ def overview(
     )
 
 
-def hosts_by_state(groups: Mapping[str, Mapping[str, int]], hosts: Iterable[HostReport]) -> dict[str, int]:
-    """Count hosts by reported state; instances without a report are ``launched``, those that AWS has still to launch ``requested``."""
+def hosts_by_state(
+    groups: Mapping[str, Mapping[str, int]], hosts: Iterable[HostReport]
+) -> dict[str, int]:
+    """Count hosts by reported state; instances without a report are ``launched``, those that AWS
+    has still to launch ``requested``.
+    """
     reported = Counter(host.state for host in hosts if host.state not in _OVER)
-    instances, desired = (sum(group[what] for group in groups.values()) for what in ("instances", "desired"))
+    instances, desired = (
+        sum(group[what] for group in groups.values()) for what in ("instances", "desired")
+    )
     silent = {"launched": instances - reported.total(), "requested": desired - instances}
     return {**{state: n for state, n in silent.items() if n > 0}, **reported}
 
@@ -171,21 +209,30 @@ def hosts_by_state(groups: Mapping[str, Mapping[str, int]], hosts: Iterable[Host
 def _whose(*found: Any) -> list[tuple[str, str]]:
     known, named, groups, machines = found
     tagged = {(group.workspace, group.cluster) for group in groups}
-    running = {(machine.workspace, machine.cluster) for machine in machines or () if machine.cluster}
+    running = {
+        (machine.workspace, machine.cluster) for machine in machines or () if machine.cluster
+    }
     return sorted({*known, *named, *tagged, *running})
 
 
-def _priced(aws: Aws, found: list[ClusterOverview], machines: Sequence[Instance] | None) -> list[ClusterOverview]:
+def _priced(
+    aws: Aws, found: list[ClusterOverview], machines: Sequence[Instance] | None
+) -> list[ClusterOverview]:
     from terradask._pricing.price_list import AwsPriceList
 
     if machines is None:
         return found
     parts: dict[tuple[str, str | None], list[Parts]] = {}
     for machine in machines:
-        parts.setdefault((machine.workspace, machine.cluster), []).append(parts_of_host(machine.host, aws.region, is_on=machine.is_on))
+        parts.setdefault((machine.workspace, machine.cluster), []).append(
+            parts_of_host(machine.host, aws.region, is_on=machine.is_on)
+        )
     keys = price_keys(each for listed in parts.values() for each in listed)
     quotes = AwsPriceList(aws).look_up(keys)
-    return [replace(one, hourly_usd=hourly_usd(parts.get((one.workspace, one.name), []), quotes)) for one in found]
+    return [
+        replace(one, hourly_usd=hourly_usd(parts.get((one.workspace, one.name), []), quotes))
+        for one in found
+    ]
 
 
 def _machines(aws: Aws, workspace: str | None) -> list[Instance] | None:
@@ -196,10 +243,22 @@ def _machines(aws: Aws, workspace: str | None) -> list[Instance] | None:
 
 
 def _tagged_groups(aws: Aws, workspace: str | None) -> list[TaggedGroup]:
-    ours = {"Name": "tag-key", "Values": [TAG_WORKSPACE]} if workspace is None else {"Name": f"tag:{TAG_WORKSPACE}", "Values": [workspace]}
-    pages = aws.client("autoscaling").get_paginator("describe_auto_scaling_groups").paginate(Filters=[ours])
+    ours = (
+        {"Name": "tag-key", "Values": [TAG_WORKSPACE]}
+        if workspace is None
+        else {"Name": f"tag:{TAG_WORKSPACE}", "Values": [workspace]}
+    )
+    pages = (
+        aws.client("autoscaling")
+        .get_paginator("describe_auto_scaling_groups")
+        .paginate(Filters=[ours])
+    )
     found = [group for page in pages for group in page["AutoScalingGroups"]]
-    return [_tagged(group, tags) for group in found if not group.get("Status") and TAG_CLUSTER in (tags := tags_of(group["Tags"]))]
+    return [
+        _tagged(group, tags)
+        for group in found
+        if not group.get("Status") and TAG_CLUSTER in (tags := tags_of(group["Tags"]))
+    ]
 
 
 def _tagged(group: Mapping[str, Any], tags: Mapping[str, str]) -> TaggedGroup:

@@ -1,4 +1,6 @@
-"""Instances of a cluster's groups that AWS has not launched yet, and why; AWS is asked only while some are missing."""
+"""Instances of a cluster's groups that AWS has not launched yet, and why; AWS is asked only while
+some are missing.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +27,9 @@ logger = logging.getLogger("terradask")
 _SETTLED_SECONDS = 5.0
 
 
-def check_scheduler_launches(groups: Groups, limiter: RateLimiter, descriptor: Descriptor, run: Run) -> None:
+def check_scheduler_launches(
+    groups: Groups, limiter: RateLimiter, descriptor: Descriptor, run: Run
+) -> None:
     """Raise if AWS launches no host for the scheduler of a run and reports why.
 
     Raises `NoCapacity`.
@@ -52,7 +56,12 @@ class PendingLaunches:
     """Instances of the groups of workers that AWS has not launched yet."""
 
     def __init__(
-        self, groups: Groups, call: Callable[..., Awaitable[Any]], *, started_at: datetime.datetime, fallback_seconds: float
+        self,
+        groups: Groups,
+        call: Callable[..., Awaitable[Any]],
+        *,
+        started_at: datetime.datetime,
+        fallback_seconds: float,
     ) -> None:
         self._groups = groups
         self._call = call
@@ -77,10 +86,14 @@ class PendingLaunches:
 
     @property
     def stuck(self) -> frozenset[str]:
-        """Names of the groups that get no instances: AWS reported a failure, or no instance has come for a while."""
+        """Names of the groups that get no instances: AWS reported a failure, or no instance has
+        come for a while.
+        """
         now = time.monotonic()
         pending = frozenset(self._pending_groups.names)
-        return pending & (self._memory.exhausted(now) | self._pending_groups.late(now, self._fallback_seconds))
+        return pending & (
+            self._memory.exhausted(now) | self._pending_groups.late(now, self._fallback_seconds)
+        )
 
     @property
     def asks(self) -> bool:
@@ -93,12 +106,15 @@ class PendingLaunches:
         self.shortfall = self._shortfall(chains)
 
     async def ask(self) -> None:
-        """Ask AWS, in one call, why a group lacks instances: the group that was asked about the longest time ago."""
+        """Ask AWS, in one call, why a group lacks instances: the group that was asked about the
+        longest time ago.
+        """
         name = self._next()
         try:
             failures = await self._call(self._groups.failures, name)
         except Exception as error:
-            # An older policy of the caller may not allow this call; then instances are missing without a reason.
+            # An older policy of the caller may not allow this call; then instances are missing
+            # without a reason.
             logger.debug("can't read the scaling activities of %s", name, exc_info=True)
             self._may_ask = is_transient(error)
             return
@@ -118,11 +134,24 @@ class PendingLaunches:
         now = time.monotonic()
         late = self._pending_groups.late(now, _SETTLED_SECONDS)
         # After the last group of a chain no other one is tried.
-        short = [chain for chain in chains if chain[-1].name in late and self._memory.problems(chain[-1].name, now)]
+        short = [
+            chain
+            for chain in chains
+            if chain[-1].name in late and self._memory.problems(chain[-1].name, now)
+        ]
         if not short:
             return None
         return Shortfall(
             wanted=sum(group.desired for chain in chains for group in chain),
-            there=sum(len(group.active_ids) if chain in short else group.desired for chain in chains for group in chain),
-            problems={group.name: found for chain in short for group in chain if (found := self._memory.problems(group.name, now))},
+            there=sum(
+                len(group.active_ids) if chain in short else group.desired
+                for chain in chains
+                for group in chain
+            ),
+            problems={
+                group.name: found
+                for chain in short
+                for group in chain
+                if (found := self._memory.problems(group.name, now))
+            },
         )

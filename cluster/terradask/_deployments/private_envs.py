@@ -14,12 +14,16 @@ logger = logging.getLogger("terradask")
 
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
-#: Variables that terradask and Dask read when a process starts, and those that `send_credentials` sets.
-_TAKEN = re.compile(r"(TERRADASK|DASK)_.*|AWS_CONTAINER_(CREDENTIALS|AUTHORIZATION)_.*", re.IGNORECASE)
+#: Variables that terradask and Dask read when a process starts, and those that `send_credentials`
+#: sets.
+_TAKEN = re.compile(
+    r"(TERRADASK|DASK)_.*|AWS_CONTAINER_(CREDENTIALS|AUTHORIZATION)_.*", re.IGNORECASE
+)
 
 
 def check_private_envs(env: Mapping[str, str]) -> dict[str, str]:
-    """Return private environment variables if they can be set in a running process. Errors never show a value.
+    """Return private environment variables if they can be set in a running process. Errors never
+    show a value.
 
     Raises `InvalidInput`.
     """
@@ -41,16 +45,21 @@ def secrets_in_environ(environ: Mapping[str, str]) -> list[str]:
     return sorted(
         name
         for name, value in environ.items()
-        if value and not points_to_secret(value) and (is_secret_name(name) or secret_looks(value) or secret_looks(f"{name}={value}"))
+        if value
+        and not points_to_secret(value)
+        and (is_secret_name(name) or secret_looks(value) or secret_looks(f"{name}={value}"))
     )
 
 
 def warn_of_secrets(cluster: str, environ: Mapping[str, str]) -> None:
-    """Log a warning with the names of variables that seem to hold secrets: environ is stored in the workspace's bucket."""
+    """Log a warning with the names of variables that seem to hold secrets: environ is stored in the
+    workspace's bucket.
+    """
     found = secrets_in_environ(environ)
     if found:
         logger.warning(
-            "cluster %s: environ seems to hold secrets (%s), and is stored in the workspace's bucket, where all hosts can read it; leave "
+            "cluster %s: environ seems to hold secrets (%s), and is stored in the workspace's "
+            "bucket, where all hosts can read it; leave "
             "them out, and send them when the cluster runs: cluster.send_private_envs({...})",
             cluster,
             ", ".join(found),
@@ -62,22 +71,39 @@ def _check_name(name: Any, number: int) -> None:
         # The caller may have swapped name and value.
         raise InvalidInput(
             "A private environment variable has an invalid name.",
-            given=f"variable {number}, whose name is {'text' if isinstance(name, str) else type(name).__name__}",
+            given=(
+                f"variable {number}, whose name is "
+                f"{'text' if isinstance(name, str) else type(name).__name__}"
+            ),
             allowed="letters, digits and _, no digit in front",
             advice='pass {"NAME": value}',
         )
     if _TAKEN.fullmatch(name):
         raise InvalidInput(
-            "This environment variable can't be private: it is read when a process starts, or set by send_credentials().",
+            (
+                "This environment variable can't be private: it is read when a process starts, or "
+                "set "
+                "by send_credentials()."
+            ),
             given=name,
-            allowed="any but TERRADASK_…, DASK_…, AWS_CONTAINER_CREDENTIALS_… and AWS_CONTAINER_AUTHORIZATION_…",
-            advice="for Dask's configuration, set it here: hosts get it (send_dask_config); for credentials, call send_credentials()",
+            allowed=(
+                "any but TERRADASK_…, DASK_…, AWS_CONTAINER_CREDENTIALS_… and "
+                "AWS_CONTAINER_AUTHORIZATION_…"
+            ),
+            advice=(
+                "for Dask's configuration, set it here: hosts get it (send_dask_config); for "
+                "credentials, call send_credentials()"
+            ),
         )
 
 
 def _check_value(name: str, value: Any) -> None:
     if not isinstance(value, str):
-        raise InvalidInput("An environment variable's value must be text.", given=f"{name}, a {type(value).__name__}", advice="pass str(…)")
+        raise InvalidInput(
+            "An environment variable's value must be text.",
+            given=f"{name}, a {type(value).__name__}",
+            advice="pass str(…)",
+        )
     if "\0" in value or not _encodes(value):
         raise InvalidInput(
             "An environment variable can't hold this value.",

@@ -54,7 +54,9 @@ class ClusterRecord:
                     f"There is no cluster {self.name!r} in this workspace.",
                     given=self.name,
                     allowed="a cluster that is deployed; `terradask list` shows them",
-                    advice=f"terradask apply {self.name}, or Cluster(name={self.name!r}) from Python",
+                    advice=(
+                        f"terradask apply {self.name}, or Cluster(name={self.name!r}) from Python"
+                    ),
                 )
             self._descriptor = read_descriptor(document)
         return self._descriptor
@@ -70,12 +72,16 @@ class ClusterRecord:
         return self.objects.read(CLOSING) is not None
 
     def run(self) -> Run | None:
-        """Return the run that was started last, even if it has ended by itself; None if the cluster was stopped."""
+        """Return the run that was started last, even if it has ended by itself; None if the cluster
+        was stopped.
+        """
         document = self.objects.read(RUN)
         return None if document is None else read_run(document)
 
     def current_run(self) -> Run | None:
-        """Return the active run; None if the cluster is stopped, or its run ended by itself: idle, or its hosts gone."""
+        """Return the active run; None if the cluster is stopped, or its run ended by itself: idle,
+        or its hosts gone.
+        """
         run = self.run()
         return run if run is not None and self.goes_on(run) else None
 

@@ -30,7 +30,9 @@ class Pool:
 
     def __str__(self) -> str:
         more = len(self.instance_types) - _NAMED
-        types = ", ".join(self.instance_types[:_NAMED]) + (f" and {more} more types" if more > 0 else "")
+        types = ", ".join(self.instance_types[:_NAMED]) + (
+            f" and {more} more types" if more > 0 else ""
+        )
         return f"{types} ({self.market}, {' or '.join(self.zones)})"
 
 
@@ -47,33 +49,54 @@ class Shortfall:
 
     @property
     def certain(self) -> bool:
-        """Whether AWS reports a known kind of problem; any other may disappear at AWS's next try."""
-        return any(problem.kind != "other" for problems in self.problems.values() for problem in problems)
+        """Whether AWS reports a known kind of problem; any other may disappear at AWS's
+        next try.
+        """
+        return any(
+            problem.kind != "other" for problems in self.problems.values() for problem in problems
+        )
 
     @property
     def causes(self) -> frozenset[tuple[str, str]]:
         """Group and code of each problem, by which shortfalls are compared."""
-        return frozenset((group, problem.code) for group, problems in self.problems.items() for problem in problems)
+        return frozenset(
+            (group, problem.code)
+            for group, problems in self.problems.items()
+            for problem in problems
+        )
 
 
 def describe(shortfall: Shortfall, pools: Mapping[str, Pool]) -> str:
     """Return a message with the numbers of workers and the reasons."""
-    return "\n".join([f"AWS launches {shortfall.there} of {shortfall.wanted} workers, and no more.", *_lines(shortfall, pools)])
+    return "\n".join(
+        [
+            f"AWS launches {shortfall.there} of {shortfall.wanted} workers, and no more.",
+            *_lines(shortfall, pools),
+        ]
+    )
 
 
-def no_capacity(cluster: str, shortfall: Shortfall, pools: Mapping[str, Pool], *, role: str = "worker") -> NoCapacity:
+def no_capacity(
+    cluster: str, shortfall: Shortfall, pools: Mapping[str, Pool], *, role: str = "worker"
+) -> NoCapacity:
     """Return the error for a cluster that gets no host for a role."""
     return NoCapacity(
         "\n".join([f"AWS launches no {role} for cluster {cluster!r}.", *_lines(shortfall, pools)]),
         cluster=cluster,
         wanted=shortfall.wanted,
-        problems={group: tuple(map(str, problems)) for group, problems in shortfall.problems.items()},
+        problems={
+            group: tuple(map(str, problems)) for group, problems in shortfall.problems.items()
+        },
         advice=_advice(cluster, shortfall, pools),
     )
 
 
 def _lines(shortfall: Shortfall, pools: Mapping[str, Pool]) -> list[str]:
-    return [f"  {group}: {pools[group]}: {problem}" for group, problems in shortfall.problems.items() for problem in problems]
+    return [
+        f"  {group}: {pools[group]}: {problem}"
+        for group, problems in shortfall.problems.items()
+        for problem in problems
+    ]
 
 
 def _advice(cluster: str, shortfall: Shortfall, pools: Mapping[str, Pool]) -> str:
@@ -81,8 +104,15 @@ def _advice(cluster: str, shortfall: Shortfall, pools: Mapping[str, Pool]) -> st
     markets = {pools[group].market for group in shortfall.problems}
     advice = []
     if "quota" in kinds:
-        short = [pools[group] for group, problems in shortfall.problems.items() if any(problem.kind == "quota" for problem in problems)]
-        advice.append(f"ask AWS for a higher quota, {_quotas(short)}, or end other instances; `terradask quotas` shows them")
+        short = [
+            pools[group]
+            for group, problems in shortfall.problems.items()
+            if any(problem.kind == "quota" for problem in problems)
+        ]
+        advice.append(
+            f"ask AWS for a higher quota, {_quotas(short)}, or end other instances; `terradask "
+            "quotas` shows them"
+        )
     if "addresses" in kinds:
         advice.append("give the zone a larger subnet (network.cidr, or network.subnets)")
     if kinds & {"capacity", "unsupported"}:
@@ -99,14 +129,17 @@ def _advice(cluster: str, shortfall: Shortfall, pools: Mapping[str, Pool]) -> st
 
 
 def _other_zones(cluster: str, pools: Iterable[Pool]) -> list[str]:
-    """Return advice for another zone: only a new plan, which knows the failed launches, can choose one."""
+    """Return advice for another zone: only a new plan, which knows the failed launches, can choose
+    one.
+    """
     short = list(pools)
     if all(len(pool.zones) > 1 for pool in short):
         return []
     if any(pool.zone_named for pool in short):
         return ["or name another zone (zone_name), or none"]
     return [
-        f"or take another zone by a new plan: terradask plan --refresh {cluster}, then apply it; Cluster(...) makes a new plan if nothing "
+        f"or take another zone by a new plan: terradask plan --refresh {cluster}, then apply it; "
+        "Cluster(...) makes a new plan if nothing "
         "is deployed",
         "or let workers be in all zones (allow_cross_zone)",
     ]
@@ -115,4 +148,7 @@ def _other_zones(cluster: str, pools: Iterable[Pool]) -> list[str]:
 def _quotas(pools: Iterable[Pool]) -> str:
     """Return the names of the quotas for the vCPUs of these pools."""
     quotas = {vcpu_quota(name, pool.market) for pool in pools for name in pool.instance_types}
-    return " and ".join(f"{quota.name} ({quota.code})" for quota in sorted(filter(None, quotas))) or "that of vCPUs of these families"
+    return (
+        " and ".join(f"{quota.name} ({quota.code})" for quota in sorted(filter(None, quotas)))
+        or "that of vCPUs of these families"
+    )

@@ -19,7 +19,8 @@ class Snapshot:
     closing: bool
     #: Whether it is deployed.
     exists: bool
-    #: The run that was started last, even if it has ended by itself; None if the cluster was stopped.
+    #: The run that was started last, even if it has ended by itself; None if the cluster was
+    #: stopped.
     run: Run | None
 
 

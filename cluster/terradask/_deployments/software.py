@@ -16,7 +16,8 @@ from terradask.errors import SoftwareNotInstalled
 from terradask_modules.errors import InvalidInput
 
 #: What every host needs: Dask, distributed in a version without known vulnerabilities
-#: (https://github.com/advisories/GHSA-c336-7962-wfj2), and cloudpickle in the client's version, since functions are sent in its format.
+#: (https://github.com/advisories/GHSA-c336-7962-wfj2), and cloudpickle in the client's version,
+#: since functions are sent in its format.
 BASE = ("dask", "distributed>=2026.1.1", "cloudpickle", "bokeh")
 
 #: Packages of `BASE` that a client may lack: without Bokeh the dashboard shows how to install it.
@@ -45,9 +46,17 @@ class SoftwareLock:
     hashes: Mapping[str, Sequence[str]] = field(default_factory=dict)
 
     def to_requirements(self) -> str:
-        """Return the lock as a requirements file, one ``name==version`` with its ``--hash`` options per line."""
+        """Return the lock as a requirements file, one ``name==version`` with its ``--hash`` options
+        per line.
+        """
         return "".join(
-            " ".join([f"{name}=={version}", *(f"--hash=sha256:{digest}" for digest in self.hashes.get(name, ()))]) + "\n"
+            " ".join(
+                [
+                    f"{name}=={version}",
+                    *(f"--hash=sha256:{digest}" for digest in self.hashes.get(name, ())),
+                ]
+            )
+            + "\n"
             for name, version in sorted(self.packages.items())
         )
 
@@ -58,7 +67,9 @@ def python_version() -> str:
     return f"{major}.{minor}"
 
 
-def lock_software(software: Iterable[str] = (), *, architecture: str = "x86_64", lock_file: Path | None = None) -> SoftwareLock:
+def lock_software(
+    software: Iterable[str] = (), *, architecture: str = "x86_64", lock_file: Path | None = None
+) -> SoftwareLock:
     """Lock the hosts' environment to the versions that are installed here.
 
     Raises `SoftwareNotInstalled`, `SoftwareLockInvalid`, `SoftwareNotLocked`, `InvalidInput`.
@@ -80,7 +91,11 @@ def lock_software(software: Iterable[str] = (), *, architecture: str = "x86_64",
         packages[name] = distribution.version
         needed = map(Requirement, distribution.requires or ())
         waiting.extend(r for r in needed if _applies(r, requirement.extras, markers))
-    return SoftwareLock(python_version(), packages, archive_hashes(lock_file, packages) if lock_file is not None else {})
+    return SoftwareLock(
+        python_version(),
+        packages,
+        archive_hashes(lock_file, packages) if lock_file is not None else {},
+    )
 
 
 def _parse(text: str) -> Requirement:
@@ -104,7 +119,9 @@ def _installed(name: str) -> importlib.metadata.Distribution | None:
 
 def _check(requirement: Requirement) -> importlib.metadata.Distribution:
     distribution = _installed(requirement.name)
-    if distribution is None or not requirement.specifier.contains(distribution.version, prereleases=True):
+    if distribution is None or not requirement.specifier.contains(
+        distribution.version, prereleases=True
+    ):
         raise _missing(requirement, distribution)
     return distribution
 
@@ -115,10 +132,17 @@ def _applies(requirement: Requirement, extras: Iterable[str], markers: Mapping[s
     return any(requirement.marker.evaluate({**markers, "extra": extra}) for extra in ("", *extras))
 
 
-def _missing(requirement: Requirement, found: importlib.metadata.Distribution | None) -> SoftwareNotInstalled:
+def _missing(
+    requirement: Requirement, found: importlib.metadata.Distribution | None
+) -> SoftwareNotInstalled:
     return SoftwareNotInstalled(
         f"The cluster's hosts are to have {requirement}, which is not what is installed here.",
-        given=f"{requirement.name} {found.version}" if found else f"{requirement.name} is not installed",
-        allowed="packages that are installed where the cluster is made, so that both sides run the same versions",
+        given=f"{requirement.name} {found.version}"
+        if found
+        else f"{requirement.name} is not installed",
+        allowed=(
+            "packages that are installed where the cluster is made, so that both sides run "
+            "the same versions"
+        ),
         advice=f"pip install '{requirement}' here, or leave it out of `software`",
     )

@@ -1,4 +1,6 @@
-"""Starting a deployed cluster: plan, claim and prepare a run, then raise the groups. No Terraform."""
+"""Starting a deployed cluster: plan, claim and prepare a run, then raise the groups. No
+Terraform.
+"""
 
 from __future__ import annotations
 
@@ -58,7 +60,8 @@ class RunPlan:
 class Starter:
     """Starts runs of one cluster.
 
-    `stop` rolls a start back, paths in settings are relative to `root`, `prepare` writes all that must exist before a host boots.
+    `stop` rolls a start back, paths in settings are relative to `root`, `prepare` writes all that
+    must exist before a host boots.
     """
 
     def __init__(
@@ -89,7 +92,9 @@ class Starter:
         check_quotas: bool = True,
         warn: Callable[[str], None] | None = None,
     ) -> Run:
-        """Start a run unless one is active, and return the active one. Arguments left out are as in the cluster's settings."""
+        """Start a run unless one is active, and return the active one. Arguments left out are as in
+        the cluster's settings.
+        """
         descriptor, settings = self._record.descriptor, self._record.descriptor.settings
         environ = settings["environ"] if environ is None else environ
         warn_of_secrets(self._record.name, environ)
@@ -98,7 +103,9 @@ class Starter:
             environ=environ,
             software=settings["software"] if software is None else software,
             software_lock=software_lock or lock_file_of(settings, self._root),
-            send_dask_config=settings["send_dask_config"] if send_dask_config is None else send_dask_config,
+            send_dask_config=settings["send_dask_config"]
+            if send_dask_config is None
+            else send_dask_config,
             life=life or lifetime_policy(settings),
             check_quotas=check_quotas,
         )
@@ -124,7 +131,8 @@ class Starter:
             try:
                 plan.check.before_launch(warn)
             except QuotaExceeded:
-                # Nothing was launched yet. If another start has taken over meanwhile, its run stays.
+                # Nothing was launched yet. If another start has taken over meanwhile, its run
+                # stays.
                 current = record.run()
                 if current is not None and current.run_id == run.run_id:
                     self._stop()
@@ -132,7 +140,11 @@ class Starter:
         current = record.run()
         if current is None:
             name = record.name
-            raise ClusterStopped(f"Cluster {name!r} was stopped while it was starting.", cluster=name, advice=f"terradask start {name}")
+            raise ClusterStopped(
+                f"Cluster {name!r} was stopped while it was starting.",
+                cluster=name,
+                advice=f"terradask start {name}",
+            )
         if current.run_id != run.run_id:
             # Preparing took so long (the machine slept) that another start took over.
             self.started_run_id = None
@@ -155,8 +167,14 @@ def plan_run(record: ClusterRecord, request: RunRequest) -> RunPlan:
     """
     descriptor, numbers = record.descriptor, request.numbers
     launch = deployed_launch(descriptor, numbers) if request.check_quotas else None
-    check = None if launch is None else LaunchCheck(record.aws, launch, workspace=descriptor.workspace)
-    lock = lock_software(list(request.software), architecture=descriptor.architecture, lock_file=request.software_lock)
+    check = (
+        None if launch is None else LaunchCheck(record.aws, launch, workspace=descriptor.workspace)
+    )
+    lock = lock_software(
+        list(request.software),
+        architecture=descriptor.architecture,
+        lock_file=request.software_lock,
+    )
     now = datetime.datetime.now(datetime.UTC)
     run = Run(
         run_id=f"{now:%Y%m%dT%H%M%SZ}-{secrets.token_hex(3)}",
@@ -187,12 +205,17 @@ def check_whole(record: ClusterRecord) -> None:
             f"Cluster {record.name!r} is destroyed in part: its destruction was not finished.",
             cluster=record.name,
             given=f"without {', '.join(sorted(gone))}",
-            advice=f"terradask destroy {record.name} finishes it; terradask apply {record.name} restores the cluster",
+            advice=(
+                f"terradask destroy {record.name} finishes it; terradask apply {record.name} "
+                "restores the cluster"
+            ),
         )
 
 
 def claim(record: ClusterRecord, run: Run) -> bool:
-    """Write ``run.json`` if no run is active, and return whether it was written; S3 decides between several starters."""
+    """Write ``run.json`` if no run is active, and return whether it was written; S3 decides between
+    several starters.
+    """
     objects = record.objects
     if objects.claim(RUN, run.to_document()):
         objects.delete([CLOSING])
@@ -200,7 +223,8 @@ def claim(record: ClusterRecord, run: Run) -> bool:
     found = objects.read_version(RUN)
     if found is None or record.goes_on(read_run(found[0])):
         return False
-    # That run is over, or its start was interrupted. The start that replaces exactly this version removes what is left of it.
+    # That run is over, or its start was interrupted. The start that replaces exactly this version
+    # removes what is left of it.
     if not objects.replace(RUN, run.to_document(), found[1]):
         return False
     write_event_log(record, read_run(found[0]))
@@ -210,7 +234,9 @@ def claim(record: ClusterRecord, run: Run) -> bool:
 
 
 def prepare_run(record: ClusterRecord, plan: RunPlan) -> None:
-    """Write the software lock, tags, watchdog schedule and keys, which must exist before a host boots."""
+    """Write the software lock, tags, watchdog schedule and keys, which must exist before a host
+    boots.
+    """
     from terradask._deployments.certificates import make_keys
 
     run, groups = plan.run, record.groups
@@ -227,8 +253,12 @@ def prepare_run(record: ClusterRecord, plan: RunPlan) -> None:
             pool.submit(groups.set_watchdog, min(WATCHDOG_MINUTES, lifetime_seconds / 60)),
         ]
         # Generate the keys while the calls run.
-        keys = make_keys(record.name, run.run_id, lifetime_days=lifetime_seconds / 86_400).to_document()
+        keys = make_keys(
+            record.name, run.run_id, lifetime_days=lifetime_seconds / 86_400
+        ).to_document()
         secret_id = record.descriptor.secret_id
-        waits.append(pool.submit(write_secret, record.aws, secret_id, keys, version_id=run.secret_version_id))
+        waits.append(
+            pool.submit(write_secret, record.aws, secret_id, keys, version_id=run.secret_version_id)
+        )
         for wait in waits:
             wait.result()

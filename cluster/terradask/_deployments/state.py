@@ -1,4 +1,6 @@
-"""The state of a cluster, derived by one rule from its groups, run, scheduler's address and hosts' reports. Pure."""
+"""The state of a cluster, derived by one rule from its groups, run, scheduler's address and hosts'
+reports. Pure.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +13,8 @@ from terradask._deployments.documents import Ended, HostReport, Run, SchedulerAd
 
 State = Literal["stopped", "starting", "running", "stopping", "closing", "failed", "ended"]
 
-#: If a start has claimed the cluster but raised no group after this time, it was interrupted, and another may take over.
+#: If a start has claimed the cluster but raised no group after this time, it was interrupted, and
+#: another may take over.
 CLAIM_SECONDS = 60
 
 
@@ -40,7 +43,9 @@ def derive_state(
 
 
 def state_by_numbers(desired: int, instances: int) -> State:
-    """Return a state from the numbers of all groups alone: not every caller may read the hosts' reports."""
+    """Return a state from the numbers of all groups alone: not every caller may read the hosts'
+    reports.
+    """
     if desired:
         return "running" if instances else "starting"
     return "stopping" if instances else "stopped"
@@ -48,11 +53,17 @@ def state_by_numbers(desired: int, instances: int) -> State:
 
 def of_run(scheduler: SchedulerAddress | None, run: Run | None) -> SchedulerAddress | None:
     """Return the scheduler's address if it belongs to this run, else None."""
-    return scheduler if scheduler is not None and run is not None and scheduler.run_id == run.run_id else None
+    return (
+        scheduler
+        if scheduler is not None and run is not None and scheduler.run_id == run.run_id
+        else None
+    )
 
 
 def ended_by_itself(run: Run | None, scheduler: SchedulerAddress | None) -> Ended | None:
-    """Return when and why a run has ended by itself; None if its scheduler's host has not reported that."""
+    """Return when and why a run has ended by itself; None if its scheduler's host has not reported
+    that.
+    """
     own = of_run(scheduler, run)
     return None if own is None else own.ended
 

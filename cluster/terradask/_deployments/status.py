@@ -24,20 +24,23 @@ class DeploymentStatus:
     name
         The cluster's name.
     state
-        ``stopped``, ``starting``, ``running``, ``stopping``, ``closing`` (its destruction was interrupted), ``failed``, or ``ended``
-        (it doesn't run any more, and was not stopped).
+        ``stopped``, ``starting``, ``running``, ``stopping``, ``closing`` (its destruction was
+        interrupted), ``failed``, or ``ended`` (it doesn't run any more, and was not stopped).
     run_id, owner, started_at
-        The run, the ARN of the caller that started it, and when, in UTC; None when the cluster is stopped.
+        The run, the ARN of the caller that started it, and when, in UTC; None when the cluster is
+        stopped.
     scheduler_address
         Address that a client dials; None before the scheduler is up.
     groups
-        For each Auto Scaling group, by its key in the cluster: ``desired``, ``instances`` and ``max_size``.
+        For each Auto Scaling group, by its key in the cluster: ``desired``, ``instances`` and
+        ``max_size``.
     hosts
         Reports of the run's hosts.
     max_workers
         Most workers that the cluster may have.
     ended
-        When and why the run ended by itself, or is about to; None if it is active, or no reason was reported.
+        When and why the run ended by itself, or is about to; None if it is active, or no reason was
+        reported.
     """
 
     name: str
@@ -64,11 +67,17 @@ class DeploymentStatus:
 
     def as_dict(self) -> dict[str, Any]:
         """Return the status for ``--json`` output."""
-        return {**asdict(self), "hosts": [asdict(h) for h in self.hosts], "ended": None if self.ended is None else asdict(self.ended)}
+        return {
+            **asdict(self),
+            "hosts": [asdict(h) for h in self.hosts],
+            "ended": None if self.ended is None else asdict(self.ended),
+        }
 
 
 def dial_address(scheduler: SchedulerAddress | None, *, public: bool) -> str | None:
-    """Return the address that a client dials: the public one if asked for and available, else the private one."""
+    """Return the address that a client dials: the public one if asked for and available, else the
+    private one.
+    """
     if scheduler is None:
         return None
     return (scheduler.public_address if public else None) or scheduler.private_address
@@ -83,9 +92,17 @@ def read_status(record: ClusterRecord) -> DeploymentStatus:
         scheduler_ = pool.submit(record.scheduler)
         reports_ = pool.submit(record.reports)
         closing_ = pool.submit(lambda: record.marked_closing)
-        groups, run, scheduler = groups_.result(), run_.result(), of_run(scheduler_.result(), run_.result())
+        groups, run, scheduler = (
+            groups_.result(),
+            run_.result(),
+            of_run(scheduler_.result(), run_.result()),
+        )
         members = {m.instance_id for g in groups.values() for m in g.members}
-        hosts = tuple(h if h.instance_id in members else h.lost() for h in reports_.result() if run is not None and h.run_id == run.run_id)
+        hosts = tuple(
+            h if h.instance_id in members else h.lost()
+            for h in reports_.result()
+            if run is not None and h.run_id == run.run_id
+        )
         closing = closing_.result()
     return DeploymentStatus(
         name=record.name,
@@ -94,7 +111,10 @@ def read_status(record: ClusterRecord) -> DeploymentStatus:
         owner=run.owner if run else None,
         started_at=run.started_at if run else None,
         scheduler_address=dial_address(scheduler, public=route_of(descriptor.settings) == "public"),
-        groups={name: {"desired": g.desired, "instances": len(g.active_ids), "max_size": g.max_size} for name, g in groups.items()},
+        groups={
+            name: {"desired": g.desired, "instances": len(g.active_ids), "max_size": g.max_size}
+            for name, g in groups.items()
+        },
         hosts=hosts,
         max_workers=descriptor.max_workers,
         ended=ended_by_itself(run, scheduler),

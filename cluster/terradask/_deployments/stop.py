@@ -25,7 +25,9 @@ def stop_cluster(record: ClusterRecord, *, wait_seconds: float = 0) -> None:
             break
     groups.remove_watchdog()
     # Overwrite the keys: hosts that boot now find none.
-    write_secret(record.aws, record.descriptor.secret_id, {"format": 1}, version_id=str(uuid.uuid4()))
+    write_secret(
+        record.aws, record.descriptor.secret_id, {"format": 1}, version_id=str(uuid.uuid4())
+    )
     run = record.run()
     if run is not None:
         write_event_log(record, run)

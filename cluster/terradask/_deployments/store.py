@@ -34,7 +34,8 @@ class ClusterObjects:
 
     Notes
     -----
-    Permissions needed: ``s3:GetObject``, ``PutObject``, ``DeleteObject`` on ``clusters/<name>/*`` and ``s3:ListBucket``.
+    Permissions needed: ``s3:GetObject``, ``PutObject``, ``DeleteObject`` on ``clusters/<name>/*``
+    and ``s3:ListBucket``.
     """
 
     def __init__(self, aws: Aws, bucket: str, cluster: str) -> None:
@@ -59,11 +60,15 @@ class ClusterObjects:
         self._store.write(name, text.encode(), content_type=TEXT)
 
     def claim(self, name: str, document: dict[str, Any]) -> bool:
-        """Write a JSON object if it doesn't exist, and return whether it was written: exactly one of several callers succeeds."""
+        """Write a JSON object if it doesn't exist, and return whether it was written: exactly one
+        of several callers succeeds.
+        """
         return self._store.claim(name, as_json(document))
 
     def replace(self, name: str, document: dict[str, Any], version: str) -> bool:
-        """Replace a JSON object if it still is the version that `read_version` returned, and return whether it was replaced."""
+        """Replace a JSON object if it still is the version that `read_version` returned, and return
+        whether it was replaced.
+        """
         return self._store.replace(name, as_json(document), version)
 
     def delete(self, names: Iterable[str]) -> None:
@@ -84,7 +89,10 @@ class ClusterObjects:
 
     def host_versions(self) -> dict[str, str]:
         """List the reports of hosts: the ETag of each by its host's instance id."""
-        return {name.removeprefix(HOSTS).removesuffix(".json"): entry["ETag"] for name, entry in self._store.entries(HOSTS)}
+        return {
+            name.removeprefix(HOSTS).removesuffix(".json"): entry["ETag"]
+            for name, entry in self._store.entries(HOSTS)
+        }
 
     def read_all(self, names: Sequence[str]) -> list[dict[str, Any] | None]:
         """Read several JSON objects at a time, in their order; None for those that don't exist."""
@@ -108,7 +116,9 @@ def parse_object(content: bytes | str, name: str) -> dict[str, Any]:
     if name.startswith(HOSTS):
         return {}
     raise DocumentFormat(
-        f"{name} is not a JSON object.", allowed="what terradask wrote there", advice="stop the cluster and start it again"
+        f"{name} is not a JSON object.",
+        allowed="what terradask wrote there",
+        advice="stop the cluster and start it again",
     )
 
 
@@ -119,7 +129,9 @@ def write_secret(aws: Aws, secret_id: str, document: dict[str, Any], *, version_
     -----
     Permission needed: ``secretsmanager:PutSecretValue`` on the secret.
     """
-    aws.client("secretsmanager").put_secret_value(SecretId=secret_id, SecretString=json.dumps(document), ClientRequestToken=version_id)
+    aws.client("secretsmanager").put_secret_value(
+        SecretId=secret_id, SecretString=json.dumps(document), ClientRequestToken=version_id
+    )
 
 
 def read_secret(aws: Aws, secret_id: str, *, version_id: str) -> dict[str, Any]:
@@ -134,5 +146,9 @@ def read_secret(aws: Aws, secret_id: str, *, version_id: str) -> dict[str, Any]:
 
 
 def holds_nothing(objects: ClusterObjects) -> bool:
-    """Return whether only event logs and a state without resources are left, as after ``cdktf destroy``."""
-    return [name for name in objects.names() if not name.startswith(EVENTS)] == [STATE] and not (objects.read(STATE) or {}).get("resources")
+    """Return whether only event logs and a state without resources are left, as after ``cdktf
+    destroy``.
+    """
+    return [name for name in objects.names() if not name.startswith(EVENTS)] == [STATE] and not (
+        objects.read(STATE) or {}
+    ).get("resources")

@@ -1,4 +1,6 @@
-"""What `terradask doctor` looks for in the account, beside the network: roles and keys that AWS itself acts with."""
+"""What `terradask doctor` looks for in the account, beside the network: roles and keys that AWS
+itself acts with.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +15,8 @@ if TYPE_CHECKING:
 
 
 def check_service_roles(aws: Aws) -> Finding:
-    """Look for the service-linked roles through which AWS launches instances. Only Auto Scaling's has to be there.
+    """Look for the service-linked roles through which AWS launches instances. Only Auto Scaling's
+    has to be there.
 
     Notes
     -----
@@ -21,10 +24,14 @@ def check_service_roles(aws: Aws) -> Finding:
     """
     roles = find_service_roles(aws)
     found = ", ".join(map(_describe, roles))
-    missing = next((role for role in roles if role.service == AUTOSCALING and role.exists is False), None)
+    missing = next(
+        (role for role in roles if role.service == AUTOSCALING and role.exists is False), None
+    )
     if missing is None:
         return Finding("service-roles", True, found)
-    return Finding("service-roles", False, found, f"terradask apply network makes it; or: {missing.command}")
+    return Finding(
+        "service-roles", False, found, f"terradask apply network makes it; or: {missing.command}"
+    )
 
 
 def check_volume_key(aws: Aws, key_arn: str | None) -> Finding:
@@ -32,7 +39,8 @@ def check_volume_key(aws: Aws, key_arn: str | None) -> Finding:
 
     Notes
     -----
-    Permissions needed: ``kms:DescribeKey``, ``kms:GetKeyPolicy``, ``kms:ListGrants`` on the key; without them nothing is found wrong.
+    Permissions needed: ``kms:DescribeKey``, ``kms:GetKeyPolicy``, ``kms:ListGrants`` on the key;
+    without them nothing is found wrong.
     """
     if key_arn is None:
         return Finding("volume-key", True, "AWS's own (network.kms_key_arn is not set)")

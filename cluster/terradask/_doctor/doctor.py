@@ -1,4 +1,6 @@
-"""Is everything there that terradask needs? Findings with a fix for each; what they look like is decided elsewhere."""
+"""Is everything there that terradask needs? Findings with a fix for each; what they look like is
+decided elsewhere.
+"""
 
 from __future__ import annotations
 
@@ -21,10 +23,20 @@ MINIMUM_PYTHON = (3, 11)
 
 #: What Terraform and synthesis need; the others need AWS.
 TOOLCHAIN = ("platform", "python", "node", "terraform", "provider")
-CHECKS = (*TOOLCHAIN, "settings", "credentials", "region", "service-roles", "volume-key", "baseline")
+CHECKS = (
+    *TOOLCHAIN,
+    "settings",
+    "credentials",
+    "region",
+    "service-roles",
+    "volume-key",
+    "baseline",
+)
 
 
-def examine(checks: Iterable[str] = CHECKS, *, fix: bool = False, environ: Mapping[str, str] | None = None) -> list[Finding]:
+def examine(
+    checks: Iterable[str] = CHECKS, *, fix: bool = False, environ: Mapping[str, str] | None = None
+) -> list[Finding]:
     """Check what terradask needs."""
     examiner = _Examiner(os.environ if environ is None else environ, fix=fix)
     return [examiner.run(name) for name in checks]
@@ -69,7 +81,12 @@ class _Examiner:
         found = f"{system} {platform.machine()}"
         if system in ("Linux", "Darwin"):
             return Finding("platform", True, found)
-        return Finding("platform", False, found, "use Linux or macOS; on Windows the Windows Subsystem for Linux")
+        return Finding(
+            "platform",
+            False,
+            found,
+            "use Linux or macOS; on Windows the Windows Subsystem for Linux",
+        )
 
     def _python(self) -> Finding:
         ok = sys.version_info >= MINIMUM_PYTHON
@@ -87,7 +104,9 @@ class _Examiner:
 
     def _terraform(self) -> Finding:
         binary = find_terraform(self._environ)
-        return Finding("terraform", True, f"{binary.version_text} ({binary.source}: {binary.command[-1]})")
+        return Finding(
+            "terraform", True, f"{binary.version_text} ({binary.source}: {binary.command[-1]})"
+        )
 
     def _provider(self) -> Finding:
         source = provider_mirror.cli_config_in_use(self._environ)
@@ -96,7 +115,9 @@ class _Examiner:
             if mirror is not None:
                 provider_mirror.write_cli_config(mirror)
                 source = provider_mirror.cli_config_in_use(self._environ)
-        return Finding("provider", True, f"hashicorp/aws {provider_mirror.PROVIDER_VERSION} from {source}")
+        return Finding(
+            "provider", True, f"hashicorp/aws {provider_mirror.PROVIDER_VERSION} from {source}"
+        )
 
     def _settings(self) -> Finding:
         loaded = self._workspace
@@ -121,4 +142,11 @@ class _Examiner:
 
     def _baseline(self) -> Finding:
         baseline = self._workspace.baseline()
-        return Finding("baseline", True, f"{baseline.vpc_id} in {len(baseline.zones)} zones, by terradask {baseline.terradask_version}")
+        return Finding(
+            "baseline",
+            True,
+            (
+                f"{baseline.vpc_id} in {len(baseline.zones)} zones, by terradask "
+                f"{baseline.terradask_version}"
+            ),
+        )

@@ -1,4 +1,5 @@
-"""May Auto Scaling use the customer's key for volumes? If not, instances end as soon as they are launched, and nothing says why.
+"""May Auto Scaling use the customer's key for volumes? If not, instances end as soon as they are
+launched, and nothing says why.
 
 `Required key policy for encrypted volumes
 <https://docs.aws.amazon.com/autoscaling/ec2/userguide/key-policy-requirements-EBS-encryption.html>`_
@@ -21,8 +22,15 @@ if TYPE_CHECKING:
     from terradask._aws.session import Aws
 
 #: What launching encrypted volumes calls; the last one only for AWS's own resources.
-_USES = ("kms:Encrypt", "kms:Decrypt", "kms:ReEncryptFrom", "kms:ReEncryptTo", "kms:GenerateDataKey",
-         "kms:GenerateDataKeyWithoutPlaintext", "kms:DescribeKey")  # fmt: skip
+_USES = (
+    "kms:Encrypt",
+    "kms:Decrypt",
+    "kms:ReEncryptFrom",
+    "kms:ReEncryptTo",
+    "kms:GenerateDataKey",
+    "kms:GenerateDataKeyWithoutPlaintext",
+    "kms:DescribeKey",
+)
 _GRANTS = "kms:CreateGrant"
 
 
@@ -50,10 +58,12 @@ def check_kms_key(aws: Aws, key_arn: str) -> KeyCheck:
 
     Notes
     -----
-    Permissions needed: ``kms:DescribeKey``, ``kms:GetKeyPolicy``, ``kms:ListGrants`` on the key; without them `KeyCheck.ok` is None.
-    What an unusual condition in the policy means is not decided here: such a statement doesn't count.
+    Permissions needed: ``kms:DescribeKey``, ``kms:GetKeyPolicy``, ``kms:ListGrants`` on the key;
+    without them `KeyCheck.ok` is None. What an unusual condition in the policy means is not decided
+    here: such a statement doesn't count.
     """
-    role = f"arn:{aws.partition}:iam::{aws.account_id}:role/aws-service-role/{AUTOSCALING}/{SERVICE_ROLES[AUTOSCALING]}"
+    name = f"{AUTOSCALING}/{SERVICE_ROLES[AUTOSCALING]}"
+    role = f"arn:{aws.partition}:iam::{aws.account_id}:role/aws-service-role/{name}"
     client = aws.client("kms")
     try:
         key = client.describe_key(KeyId=key_arn)["KeyMetadata"]
@@ -67,29 +77,55 @@ def check_kms_key(aws: Aws, key_arn: str) -> KeyCheck:
     except client.exceptions.NotFoundException:
         return KeyCheck(False, f"there is no key {key_arn}")
     except AccessDenied as error:
-        return KeyCheck(None, f"can't be seen by this caller, who lacks {error.action}", statements_for(role))
+        return KeyCheck(
+            None, f"can't be seen by this caller, who lacks {error.action}", statements_for(role)
+        )
     if missing:
-        return KeyCheck(False, f"the policy of {key_arn} doesn't let {SERVICE_ROLES[AUTOSCALING]} use the key", missing)
+        return KeyCheck(
+            False,
+            f"the policy of {key_arn} doesn't let {SERVICE_ROLES[AUTOSCALING]} use the key",
+            missing,
+        )
     return KeyCheck(True, f"its policy lets {SERVICE_ROLES[AUTOSCALING]} use the key")
 
 
 def statements_for(role: str) -> tuple[dict[str, Any], ...]:
-    """Return the statements by which a key's policy lets a role launch instances with encrypted volumes."""
-    uses = ["kms:Encrypt", "kms:Decrypt", "kms:ReEncrypt*", "kms:GenerateDataKey*", "kms:DescribeKey"]
+    """Return the statements by which a key's policy lets a role launch instances with encrypted
+    volumes.
+    """
+    uses = [
+        "kms:Encrypt",
+        "kms:Decrypt",
+        "kms:ReEncrypt*",
+        "kms:GenerateDataKey*",
+        "kms:DescribeKey",
+    ]
     for_aws = {"Bool": {"kms:GrantIsForAWSResource": "true"}}
     principal = {"AWS": role}
     return (
         statement("Allow", uses, sid="AutoScalingUsesTheKey", principal=principal, resource="*"),
-        statement("Allow", _GRANTS, sid="AutoScalingAttachesVolumes", principal=principal, resource="*", condition=for_aws),
+        statement(
+            "Allow",
+            _GRANTS,
+            sid="AutoScalingAttachesVolumes",
+            principal=principal,
+            resource="*",
+            condition=for_aws,
+        ),
     )
 
 
-def missing_statements(policy: Mapping[str, Any], *, role: str, account: str) -> tuple[dict[str, Any], ...]:
+def missing_statements(
+    policy: Mapping[str, Any], *, role: str, account: str
+) -> tuple[dict[str, Any], ...]:
     """Return those of the two statements that a key's policy lacks."""
     statements = statements_of(policy)
     granted = {action for action in (*_USES, _GRANTS) if _allows(statements, action, role, account)}
     use, grant = statements_for(role)
-    return (*(() if granted.issuperset(_USES) else (use,)), *(() if _GRANTS in granted else (grant,)))
+    return (
+        *(() if granted.issuperset(_USES) else (use,)),
+        *(() if _GRANTS in granted else (grant,)),
+    )
 
 
 def _allows(statements: Iterable[Mapping[str, Any]], action: str, role: str, account: str) -> bool:
@@ -100,7 +136,9 @@ def _allows(statements: Iterable[Mapping[str, Any]], action: str, role: str, acc
 
 
 def _covers(statement: Mapping[str, Any], action: str) -> bool:
-    return any(fnmatchcase(action.lower(), pattern.lower()) for pattern in listed(statement.get("Action")))
+    return any(
+        fnmatchcase(action.lower(), pattern.lower()) for pattern in listed(statement.get("Action"))
+    )
 
 
 def _names(principal: Any, role: str) -> bool:
@@ -134,4 +172,9 @@ def _unusable(key: Mapping[str, Any]) -> str | None:
 def _granted(client: Any, key_arn: str, role: str) -> bool:
     pages = client.get_paginator("list_grants").paginate(KeyId=key_arn, GranteePrincipal=role)
     wanted = {action.removeprefix("kms:") for action in (*_USES, _GRANTS)}
-    return any(wanted <= set(grant["Operations"]) for page in pages for grant in page["Grants"] if grant.get("GranteePrincipal") == role)
+    return any(
+        wanted <= set(grant["Operations"])
+        for page in pages
+        for grant in page["Grants"]
+        if grant.get("GranteePrincipal") == role
+    )

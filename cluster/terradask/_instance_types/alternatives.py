@@ -33,11 +33,24 @@ class Alternative:
     usd_per_hour: Decimal | None
 
     def describe(self) -> str:
-        """Return it as a line: ``worker_cpu=[1, 4] gives r6a.xlarge, r6i.xlarge, … (4 cores, 32 GiB, from $0.2268 an hour)``."""
-        said = ", ".join(f"{name}={value!r}" for name, value in self.change.items() if value is not None)
+        """Return it as a line: ``worker_cpu=[1, 4] gives r6a.xlarge, r6i.xlarge, … (4 cores, 32
+        GiB, from $0.2268 an hour)``.
+        """
+        said = ", ".join(
+            f"{name}={value!r}" for name, value in self.change.items() if value is not None
+        )
         left_out = " and ".join(name for name, value in self.change.items() if value is None)
-        change = f"{said} in place of {left_out}" if said and left_out else said or f"{left_out} left out"
-        names = ", ".join([*(one.name for one in self.types[:_EXAMPLES]), *(["…"] if len(self.types) > _EXAMPLES else [])])
+        change = (
+            f"{said} in place of {left_out}"
+            if said and left_out
+            else said or f"{left_out} left out"
+        )
+        names = ", ".join(
+            [
+                *(one.name for one in self.types[:_EXAMPLES]),
+                *(["…"] if len(self.types) > _EXAMPLES else []),
+            ]
+        )
         first = self.types[0]
         price = f", from ${self.usd_per_hour:.4f} an hour" if self.usd_per_hour is not None else ""
         size = f"{cores_text(Span(first.vcpus, first.vcpus))}, {bytes_text(first.memory_mib << 20)}"
@@ -62,11 +75,17 @@ def no_match(request: HardwareRequest, supply: Supply, nothing: Selection) -> No
     if "spot" in supply.markets:
         problem += f", for sale {supply.how}"
     alternatives = [one.as_dict() for one in nearest(request, supply)]
-    return NoMatchingType(problem, given=request.given(), allowed=_gpus_allowed(request, supply, constraints), alternatives=alternatives)
+    return NoMatchingType(
+        problem,
+        given=request.given(),
+        allowed=_gpus_allowed(request, supply, constraints),
+        alternatives=alternatives,
+    )
 
 
 def nearest(request: HardwareRequest, supply: Supply) -> list[Alternative]:
-    """Return requests near to one, which differ from it in as little as possible and each find something.
+    """Return requests near to one, which differ from it in as little as possible and each find
+    something.
 
     Raises `InvalidHardware`.
     """
@@ -79,7 +98,9 @@ def nearest(request: HardwareRequest, supply: Supply) -> list[Alternative]:
     return list(found.values())
 
 
-def _alternatives(request: HardwareRequest, supply: Supply, nothing: Selection) -> Iterator[Alternative]:
+def _alternatives(
+    request: HardwareRequest, supply: Supply, nothing: Selection
+) -> Iterator[Alternative]:
     """Yield the most alike first; several may find the same."""
     yield from _elsewhere(request, supply)
     yield from _tried(request, _any_family(request), supply)
@@ -88,7 +109,9 @@ def _alternatives(request: HardwareRequest, supply: Supply, nothing: Selection) 
     yield from _tried(request, _near_gpus(request, supply, nothing.attempt.constraints), supply)
 
 
-def _tried(request: HardwareRequest, near_requests: Iterable[HardwareRequest], supply: Supply) -> Iterator[Alternative]:
+def _tried(
+    request: HardwareRequest, near_requests: Iterable[HardwareRequest], supply: Supply
+) -> Iterator[Alternative]:
     for near in near_requests:
         types = select(near, supply).types
         if types:
@@ -97,17 +120,27 @@ def _tried(request: HardwareRequest, near_requests: Iterable[HardwareRequest], s
 
 def _sizes(request: HardwareRequest, constraints: Constraints, supply: Supply) -> str:
     gpus = (
-        f"{constraints.gpus} {gpu_model(request, supply.catalog)} GPU{'' if constraints.gpus == 1 else 's'}" if constraints.gpus else None
+        (
+            f"{constraints.gpus} {gpu_model(request, supply.catalog)} "
+            f"GPU{'' if constraints.gpus == 1 else 's'}"
+        )
+        if constraints.gpus
+        else None
     )
     cores = cores_text(constraints.cores) if request.cpu is not None else None
     memory = memory_text(constraints.memory) if request.memory is not None else None
-    parts = [part for part in (gpus, cores, memory) if part] or [cores_text(constraints.cores), memory_text(constraints.memory)]
+    parts = [part for part in (gpus, cores, memory) if part] or [
+        cores_text(constraints.cores),
+        memory_text(constraints.memory),
+    ]
     return " and ".join(parts) + (" (ARM)" if request.arm else "")
 
 
 def _changes(request: HardwareRequest, near: HardwareRequest) -> dict[str, Any]:
     before, after = request.parameters(), near.parameters()
-    return {name: after.get(name) for name in {**before, **after} if before.get(name) != after.get(name)}
+    return {
+        name: after.get(name) for name in {**before, **after} if before.get(name) != after.get(name)
+    }
 
 
 def _elsewhere(request: HardwareRequest, supply: Supply) -> Iterator[Alternative]:
@@ -122,17 +155,29 @@ def _elsewhere(request: HardwareRequest, supply: Supply) -> Iterator[Alternative
     anywhere = replace(supply, zones=(), offered=None)
     if not select(request, anywhere).types:
         return
-    by_zone = {zone: select(request, replace(anywhere, zones=(zone,), offered=there)).types for zone, there in supply.catalog.zones.items()}
+    by_zone = {
+        zone: select(request, replace(anywhere, zones=(zone,), offered=there)).types
+        for zone, there in supply.catalog.zones.items()
+    }
     for zone in sorted(by_zone, key=lambda zone: (-len(by_zone[zone]), zone))[:_ZONES]:
         if by_zone[zone]:
-            yield Alternative({"zone_name": zone}, by_zone[zone], supply.prices.get(by_zone[zone][0].name))
+            yield Alternative(
+                {"zone_name": zone}, by_zone[zone], supply.prices.get(by_zone[zone][0].name)
+            )
 
 
 def _by_name(request: HardwareRequest, supply: Supply, nothing: Selection) -> Iterator[Alternative]:
     """Types that are as asked for, of families that aren't taken unasked."""
     types = next((nothing.rejections[why] for why in TO_BE_NAMED if why in nothing.rejections), ())
     if types:
-        left_out = dict.fromkeys((request.option(name) for name in ("cpu", "memory") if request.option(name) in request.parameters()), None)
+        left_out = dict.fromkeys(
+            (
+                request.option(name)
+                for name in ("cpu", "memory")
+                if request.option(name) in request.parameters()
+            ),
+            None,
+        )
         change = {request.option("vm_types"): [one.name for one in types[:_EXAMPLES]], **left_out}
         yield Alternative(change, types[:_EXAMPLES], supply.prices.get(types[0].name))
 
@@ -144,31 +189,50 @@ def _any_family(request: HardwareRequest) -> Iterator[HardwareRequest]:
         yield replace(request, memory=ANY)
 
 
-def _near_sizes(request: HardwareRequest, supply: Supply, constraints: Constraints) -> Iterator[HardwareRequest]:
-    """Yield the same memory with other cores, the same cores with other memory, and what is nearest to both."""
+def _near_sizes(
+    request: HardwareRequest, supply: Supply, constraints: Constraints
+) -> Iterator[HardwareRequest]:
+    """Yield the same memory with other cores, the same cores with other memory, and what is nearest
+    to both.
+    """
     pool = _meeting(replace(constraints, cores=ANY, memory=ANY), supply)
     if request.cpu is not None:
-        for cores in _around(constraints.cores, (one.vcpus for one in pool if one.memory_mib << 20 in constraints.memory)):
+        for cores in _around(
+            constraints.cores,
+            (one.vcpus for one in pool if one.memory_mib << 20 in constraints.memory),
+        ):
             yield replace(request, cpu=request.cpu.widened_to(cores))
     if request.memory is not None:
-        for size in _around(constraints.memory, (one.memory_mib << 20 for one in pool if one.vcpus in constraints.cores)):
+        for size in _around(
+            constraints.memory,
+            (one.memory_mib << 20 for one in pool if one.vcpus in constraints.cores),
+        ):
             yield replace(request, memory=Span(size, size))
     if request.cpu is not None and request.memory is not None:
         yield replace(request, cpu=None)
-        closest = min(pool, key=lambda one: (_distance(constraints, one), supply.rank(one)), default=None)
+        closest = min(
+            pool, key=lambda one: (_distance(constraints, one), supply.rank(one)), default=None
+        )
         if closest is not None:
             size = closest.memory_mib << 20
             yield replace(request, cpu=Span(closest.vcpus, closest.vcpus), memory=Span(size, size))
 
 
-def _near_gpus(request: HardwareRequest, supply: Supply, constraints: Constraints) -> Iterator[HardwareRequest]:
+def _near_gpus(
+    request: HardwareRequest, supply: Supply, constraints: Constraints
+) -> Iterator[HardwareRequest]:
     """Other numbers of the same GPU; the same number of other ones, the cheapest first."""
     if not constraints.gpus:
         return
-    for count in sorted(_gpu_counts(supply, constraints.gpu_model), key=lambda count: (abs(count - constraints.gpus), count)):
+    for count in sorted(
+        _gpu_counts(supply, constraints.gpu_model),
+        key=lambda count: (abs(count - constraints.gpus), count),
+    ):
         yield replace(request, gpu=count)
     others = _meeting(replace(constraints, cores=ANY, memory=ANY, gpu_model=None), supply)
-    for name in dict.fromkeys(one.gpus.name for one in sorted(others, key=supply.rank) if one.gpus is not None):
+    for name in dict.fromkeys(
+        one.gpus.name for one in sorted(others, key=supply.rank) if one.gpus is not None
+    ):
         yield replace(request, gpu_type=name)
 
 
@@ -182,11 +246,17 @@ def _gpus_allowed(request: HardwareRequest, supply: Supply, constraints: Constra
 
 
 def _gpu_counts(supply: Supply, model: str | None) -> set[int]:
-    return {gpus.count for one in supply.catalog.types.values() if (gpus := one.gpus) and model in (None, model_key(gpus.name))}
+    return {
+        gpus.count
+        for one in supply.catalog.types.values()
+        if (gpus := one.gpus) and model in (None, model_key(gpus.name))
+    }
 
 
 def _meeting(constraints: Constraints, supply: Supply) -> list[InstanceType]:
-    return [one for one in supply.catalog.types.values() if constraints.rejection(one, supply) is None]
+    return [
+        one for one in supply.catalog.types.values() if constraints.rejection(one, supply) is None
+    ]
 
 
 def _around(span: Span, numbers: Iterable[int]) -> Iterator[int]:
@@ -201,8 +271,12 @@ def _around(span: Span, numbers: Iterable[int]) -> Iterator[int]:
 
 
 def _distance(constraints: Constraints, one: InstanceType) -> float:
-    """Return how far a type is from meeting constraints: by how many doublings of cores and memory."""
-    return _doublings(constraints.cores, one.vcpus) + _doublings(constraints.memory, one.memory_mib << 20)
+    """Return how far a type is from meeting constraints: by how many doublings of cores
+    and memory.
+    """
+    return _doublings(constraints.cores, one.vcpus) + _doublings(
+        constraints.memory, one.memory_mib << 20
+    )
 
 
 def _doublings(span: Span, number: int) -> float:

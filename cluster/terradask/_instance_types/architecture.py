@@ -1,4 +1,6 @@
-"""One processor architecture for all hosts of a cluster: they share one environment, and one image for each role. Pure."""
+"""One processor architecture for all hosts of a cluster: they share one environment, and one image
+for each role. Pure.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +15,9 @@ if TYPE_CHECKING:
     from terradask_stacks.hardware.request import HardwareRequest
 
 
-def with_one_architecture(requests: Mapping[str, HardwareRequest], catalog: Catalog) -> dict[str, HardwareRequest]:
+def with_one_architecture(
+    requests: Mapping[str, HardwareRequest], catalog: Catalog
+) -> dict[str, HardwareRequest]:
     """Let all groups of a cluster ask for ARM where one of them names types for it.
 
     Raises `ArgumentCombination`.
@@ -27,10 +31,16 @@ def with_one_architecture(requests: Mapping[str, HardwareRequest], catalog: Cata
     if all(named.values()):
         raise ArgumentCombination(
             [*options],
-            "types for ARM and for x86-64 are named: all hosts of a cluster have one architecture, since they share one environment",
+            (
+                "types for ARM and for x86-64 are named: all hosts of a cluster have one "
+                "architecture, since they share one environment"
+            ),
             given=f"ARM: {', '.join(named['arm64'])}; x86-64: {', '.join(named['x86_64'])}",
             allowed="types for one architecture, of the scheduler and of all workers",
             advice="name other types, or make a cluster for each architecture",
         )
     implied = bool(named["arm64"])
-    return {group: replace(request, arm=True) if implied and request.arm is None else request for group, request in requests.items()}
+    return {
+        group: replace(request, arm=True) if implied and request.arm is None else request
+        for group, request in requests.items()
+    }

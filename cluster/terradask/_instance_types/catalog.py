@@ -42,9 +42,14 @@ def load_catalog(
 
     Notes
     -----
-    Permissions needed: ``ec2:DescribeInstanceTypes``, ``ec2:DescribeInstanceTypeOfferings``. Asking takes some twenty calls.
+    Permissions needed: ``ec2:DescribeInstanceTypes``, ``ec2:DescribeInstanceTypeOfferings``. Asking
+    takes some twenty calls.
     """
-    moment = (now() if now else datetime.datetime.now(datetime.UTC)).astimezone(datetime.UTC).replace(microsecond=0)
+    moment = (
+        (now() if now else datetime.datetime.now(datetime.UTC))
+        .astimezone(datetime.UTC)
+        .replace(microsecond=0)
+    )
     endpoint: str = aws.client("ec2").meta.endpoint_url
     place = cache_name(endpoint)
     kept_in = cache or _own_cache(endpoint)
@@ -76,11 +81,21 @@ def fetch_catalog(aws: Aws, now: datetime.datetime) -> Catalog:
 
 def _zones(aws: Aws) -> dict[str, frozenset[str]]:
     found: dict[str, set[str]] = {}
-    offerings = _pages(aws, "describe_instance_type_offerings", "InstanceTypeOfferings", LocationType="availability-zone", MaxResults=1000)
+    offerings = _pages(
+        aws,
+        "describe_instance_type_offerings",
+        "InstanceTypeOfferings",
+        LocationType="availability-zone",
+        MaxResults=1000,
+    )
     for offering in offerings:
         found.setdefault(offering["Location"], set()).add(offering["InstanceType"])
     # Local and wavelength zones, whose names are longer, have prices of their own, and no clusters.
-    return {zone: frozenset(names) for zone, names in found.items() if re.fullmatch(f"{re.escape(aws.region)}[a-z]", zone)}
+    return {
+        zone: frozenset(names)
+        for zone, names in found.items()
+        if re.fullmatch(f"{re.escape(aws.region)}[a-z]", zone)
+    }
 
 
 def _pages(aws: Aws, operation: str, member: str, **question: Any) -> Iterator[Mapping[str, Any]]:
@@ -107,11 +122,13 @@ def _own_cache(endpoint: str) -> DiskCache | None:
     return DiskCache("catalogs", Path(folder) / "catalogs") if folder else None
 
 
-# ---- on disk --------------------------------------------------------------------------------------------------------
+# ---- on disk -------------------------------------------------------------------------------------
 
 
 def catalog_document(catalog: Catalog) -> dict[str, Any]:
-    """Return a catalog as JSON, for `read_catalog`: a list for each type rather than an object, which would take twice as long to read."""
+    """Return a catalog as JSON, for `read_catalog`: a list for each type rather than an object,
+    which would take twice as long to read.
+    """
     return {
         "format": FORMAT,
         "region": catalog.region,
@@ -124,7 +141,9 @@ def catalog_document(catalog: Catalog) -> dict[str, Any]:
 
 
 def read_catalog(document: Any, region: str) -> Catalog | None:
-    """Read a catalog from JSON; None for anything that `catalog_document` didn't write for this region."""
+    """Read a catalog from JSON; None for anything that `catalog_document` didn't write for this
+    region.
+    """
     try:
         if (document["format"], document["region"]) != (FORMAT, region):
             return None
@@ -136,7 +155,9 @@ def read_catalog(document: Any, region: str) -> Catalog | None:
         fetched_at = datetime.datetime.fromisoformat(document["fetched_at"])
     except (ValueError, KeyError, TypeError, AttributeError, IndexError):
         return None
-    sound = fetched_at.tzinfo is not None and frozenset[str]().union(*zones.values()) == types.keys()
+    sound = (
+        fetched_at.tzinfo is not None and frozenset[str]().union(*zones.values()) == types.keys()
+    )
     return Catalog(region, types, zones, fetched_at) if sound else None
 
 

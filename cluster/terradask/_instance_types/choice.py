@@ -87,11 +87,17 @@ class Choice:
     def reason(self) -> str:
         """The choice in a line: the first type, how many there are besides, and why."""
         more = f" and {len(self.types) - 1} more" if len(self.types) > 1 else ""
-        asked = "" if self.request.vm_types or self.request.is_silent else f" for {self.request.describe()}"
+        asked = (
+            ""
+            if self.request.vm_types or self.request.is_silent
+            else f" for {self.request.describe()}"
+        )
         return f"{self.names[0]}{more}{asked}: {self.rule}"
 
     def explain(self) -> str:
-        """Return the choice for people, as several lines: what was asked, the types in order, what was left out, and why."""
+        """Return the choice for people, as several lines: what was asked, the types in order, what
+        was left out, and why.
+        """
         request = self.request
         tolerance = (
             f" (within 10 %: {memory_text(request.memory.within_a_tenth())})"
@@ -100,13 +106,22 @@ class Choice:
         )
         count = len(self.types)
         lines = [
-            f"{request.whose}: {request.describe()}{tolerance}, {self.architecture}, in {self.where}",
+            (
+                f"{request.whose}: {request.describe()}{tolerance}, {self.architecture}, in "
+                f"{self.where}"
+            ),
             f"rule: {self.rule}",
             "1 type:" if count == 1 else f"{count} types, in the order in which they are tried:",
             *_table(self.types),
         ]
         if self.left_out:
-            lines += ["left out:", *(f"  {one.count:>5}  {one.reason} ({_examples(one.examples, one.count)})" for one in self.left_out)]
+            lines += [
+                "left out:",
+                *(
+                    f"  {one.count:>5}  {one.reason} ({_examples(one.examples, one.count)})"
+                    for one in self.left_out
+                ),
+            ]
         return "\n".join([*lines, *(f"note: {note}" for note in self.notes)])
 
     def as_dict(self) -> dict[str, Any]:
@@ -126,7 +141,11 @@ class Choice:
 def _table(types: tuple[Chosen, ...]) -> list[str]:
     rows = [_row(place, one) for place, one in enumerate(types, 1)]
     widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
-    return ["  " + "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]
+    return [
+        "  "
+        + "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
+        for row in rows
+    ]
 
 
 def _row(place: int, one: Chosen) -> tuple[str, ...]:

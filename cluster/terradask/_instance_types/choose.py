@@ -1,4 +1,6 @@
-"""Choosing instance types for a request: a catalog and prices in, types in order with their reasons out. Pure and deterministic."""
+"""Choosing instance types for a request: a catalog and prices in, types in order with their reasons
+out. Pure and deterministic.
+"""
 
 from __future__ import annotations
 
@@ -56,8 +58,9 @@ def choose_scheduler(
 ) -> Choice:
     """Choose the instance types for the scheduler of some workers.
 
-    Where its own types aren't named, it has the workers' architecture unless ``arm`` says otherwise, and a GPU when they have one and
-    nothing is said about its own, as far as there is one that meets the rest of the request.
+    Where its own types aren't named, it has the workers' architecture unless ``arm`` says
+    otherwise, and a GPU when they have one and nothing is said about its own, as far as there is
+    one that meets the rest of the request.
 
     Raises `TerradaskError`.
     """
@@ -72,9 +75,23 @@ def choose_scheduler(
     except NoMatchingType:
         choice = choose(request, catalog, prices, zones=zones)
         return replace(
-            choice, notes=(*choice.notes, "the workers have GPUs, and no type with one is as asked for here: the scheduler has none")
+            choice,
+            notes=(
+                *choice.notes,
+                (
+                    "the workers have GPUs, and no type with one is as asked for here: the "
+                    "scheduler "
+                    "has none"
+                ),
+            ),
         )
-    return replace(choice, notes=(*choice.notes, f"a GPU, since the workers have them; {request.option('gpu')}=False leaves it out"))
+    return replace(
+        choice,
+        notes=(
+            *choice.notes,
+            f"a GPU, since the workers have them; {request.option('gpu')}=False leaves it out",
+        ),
+    )
 
 
 def _selected(request: HardwareRequest, supply: Supply) -> Choice:
@@ -87,7 +104,11 @@ def _selected(request: HardwareRequest, supply: Supply) -> Choice:
     if unpriced == len(selection.types):
         notes.append("no price is known: the smaller types come first, then the newer")
     elif unpriced:
-        notes.append(f"{unpriced} of {len(selection.types)} types have no known price: they come last, the smaller first")
+        notes.append(
+            f"{unpriced} of {len(selection.types)} types have no known price: they come last, "
+            "the "
+            "smaller first"
+        )
     return Choice(
         request=request,
         where=supply.where,
@@ -95,7 +116,8 @@ def _selected(request: HardwareRequest, supply: Supply) -> Choice:
         rule=attempt.rule,
         types=_chosen(selection.types, supply),
         left_out=tuple(
-            LeftOut(why.value, len(types), tuple(one.name for one in types[:_EXAMPLES])) for why, types in selection.rejections.items()
+            LeftOut(why.value, len(types), tuple(one.name for one in types[:_EXAMPLES]))
+            for why, types in selection.rejections.items()
         ),
         notes=tuple(notes),
     )
@@ -119,13 +141,22 @@ def _chosen(types: tuple[InstanceType, ...], supply: Supply) -> tuple[Chosen, ..
 def _named(request: HardwareRequest, supply: Supply) -> Choice:
     types = named_types(request, supply)
     notes = []
-    if request.gpu is not None and any((one.gpus.count if one.gpus else 0) != request.gpu for one in types):
-        notes.append(f"{request.option('gpu')}={request.gpu} doesn't count: the named types have the GPUs that they have")
+    if request.gpu is not None and any(
+        (one.gpus.count if one.gpus else 0) != request.gpu for one in types
+    ):
+        notes.append(
+            f"{request.option('gpu')}={request.gpu} doesn't count: the named types have the "
+            "GPUs "
+            "that they have"
+        )
     return Choice(
         request=request,
         where=supply.where,
         architecture=types[0].architecture,
         rule="the types that are named, in their order",
-        types=tuple(Chosen(one, supply.prices.get(one.name), f"named, number {place}") for place, one in enumerate(types, 1)),
+        types=tuple(
+            Chosen(one, supply.prices.get(one.name), f"named, number {place}")
+            for place, one in enumerate(types, 1)
+        ),
         notes=tuple(notes),
     )

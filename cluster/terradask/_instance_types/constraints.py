@@ -1,4 +1,6 @@
-"""A request made exact: what a type has to be, and what speaks against one that isn't. Decision 023 has the rules."""
+"""A request made exact: what a type has to be, and what speaks against one that isn't. Decision 023
+has the rules.
+"""
 
 from __future__ import annotations
 
@@ -26,11 +28,13 @@ _CORES_BESIDE_A_GPU = Span(4, 8)
 BALANCED = frozenset({"m"})
 COMMON = frozenset({"c", "m", "r"})
 
-#: Series whose point is an accelerator that isn't a GPU (https://docs.aws.amazon.com/ec2/latest/instancetypes/ac.html).
+#: Series whose point is an accelerator that isn't a GPU
+#: (https://docs.aws.amazon.com/ec2/latest/instancetypes/ac.html).
 _ACCELERATED = frozenset({"dl", "f", "inf", "trn", "vt"})
 
-#: The first generation of each series without members on Xen; of ARM's a, one that Amazon Linux 2023 runs on. DescribeInstanceTypes'
-#: `CurrentGeneration` is no help: AWS counts m6i and g5 as previous, t2 as current.
+#: The first generation of each series without members on Xen; of ARM's a, one that Amazon Linux
+#: 2023 runs on. DescribeInstanceTypes' `CurrentGeneration` is no help: AWS counts m6i and g5 as
+#: previous, t2 as current.
 _FIRST_GENERATION = {"a": 2, "c": 5, "d": 3, "h": 2, "i": 4, "m": 5, "r": 5, "t": 3, "x": 2}
 
 
@@ -53,7 +57,8 @@ class Rejection(StrEnum):
     BEYOND = "beyond the first 40"
 
 
-#: Types that are as asked for, and have to be named all the same. In the order in which they are proposed.
+#: Types that are as asked for, and have to be named all the same. In the order in which they are
+#: proposed.
 TO_BE_NAMED = (Rejection.SERIES, Rejection.GPU_SHARE, Rejection.OLD, Rejection.BARE_METAL)
 
 
@@ -77,7 +82,9 @@ class Constraints:
     shared_cores: bool = False
 
     def rejection(self, one: InstanceType, supply: Supply) -> Rejection | None:
-        """Return the first thing that speaks against a type; size comes before the rules, so that the rules count near misses alone."""
+        """Return the first thing that speaks against a type; size comes before the rules, so that
+        the rules count near misses alone.
+        """
         return self._misfit(one) or self._rule(one, supply)
 
     def _misfit(self, one: InstanceType) -> Rejection | None:
@@ -92,18 +99,25 @@ class Constraints:
         return None
 
     def _has_the_gpus(self, one: InstanceType) -> bool:
-        return one.gpus is not None and one.gpus.count == self.gpus and self.gpu_model in (None, model_key(one.gpus.name))
+        return (
+            one.gpus is not None
+            and one.gpus.count == self.gpus
+            and self.gpu_model in (None, model_key(one.gpus.name))
+        )
 
     def _rule(self, one: InstanceType, supply: Supply) -> Rejection | None:
         against = {
             Rejection.ZONE: not supply.has(one.name),
             Rejection.MARKET: not supply.sells(one),
-            Rejection.ACCELERATOR: not self.gpus and (one.gpus is not None or one.series in _ACCELERATED),
+            Rejection.ACCELERATOR: not self.gpus
+            and (one.gpus is not None or one.series in _ACCELERATED),
             Rejection.GPU_SHARE: self.gpus and _shares_a_gpu(one),
             Rejection.BARE_METAL: one.bare_metal,
             Rejection.OLD: not self.gpus and one.generation < _FIRST_GENERATION.get(one.series, 0),
             Rejection.SHARED_CORES: not self.shared_cores and _shares_cores(one),
-            Rejection.SERIES: self.series is not None and one.series not in self.series and not (self.shared_cores and one.series == "t"),
+            Rejection.SERIES: self.series is not None
+            and one.series not in self.series
+            and not (self.shared_cores and one.series == "t"),
         }
         return next((why for why, holds in against.items() if holds), None)
 
@@ -121,7 +135,8 @@ class Attempt:
 
 
 def attempts_for(request: HardwareRequest, supply: Supply) -> list[Attempt]:
-    """Return the constraints that a request means, best first: the first that any type meets counts.
+    """Return the constraints that a request means, best first: the first that any type meets
+    counts.
 
     Raises `InvalidHardware`.
     """
@@ -131,34 +146,60 @@ def attempts_for(request: HardwareRequest, supply: Supply) -> list[Attempt]:
         return _with_gpus(request, supply, architecture, count)
     cores, memory, series, rule = request.cpu, request.memory, COMMON, "families c, m and r"
     if cores is None and memory is None:
-        cores, memory, rule = DEFAULT_CORES, DEFAULT_MEMORY, f"{rule}; by default 4 cores and 16 GiB"
+        cores, memory, rule = (
+            DEFAULT_CORES,
+            DEFAULT_MEMORY,
+            f"{rule}; by default 4 cores and 16 GiB",
+        )
     elif any(span is not None and span.is_any for span in (cores, memory)):
-        return _alone_and_shared(Constraints(architecture, cores or ANY, _tolerant(memory)), "every family, since '*' is given")
+        return _alone_and_shared(
+            Constraints(architecture, cores or ANY, _tolerant(memory)),
+            "every family, since '*' is given",
+        )
     elif cores is None or memory is None:
         series, rule = (
             BALANCED,
-            f"family m (4 GiB a core), since {'cores' if memory is None else 'memory'} alone {'are' if memory is None else 'is'} given",
+            (
+                f"family m (4 GiB a core), since {'cores' if memory is None else 'memory'} alone "
+                f"{'are' if memory is None else 'is'} given"
+            ),
         )
-    return _alone_and_shared(Constraints(architecture, cores or ANY, _tolerant(memory), series=series), rule)
+    return _alone_and_shared(
+        Constraints(architecture, cores or ANY, _tolerant(memory), series=series), rule
+    )
 
 
 def _alone_and_shared(constraints: Constraints, rule: str) -> list[Attempt]:
-    note = "no other type is as small: these share their cores and are slowed down, or cost more, under steady load"
-    return [Attempt(constraints, rule), Attempt(replace(constraints, shared_cores=True), rule, note)]
+    note = (
+        "no other type is as small: these share their cores and are slowed down, or cost more, "
+        "under steady load"
+    )
+    return [
+        Attempt(constraints, rule),
+        Attempt(replace(constraints, shared_cores=True), rule, note),
+    ]
 
 
-def _with_gpus(request: HardwareRequest, supply: Supply, architecture: Architecture, count: int) -> list[Attempt]:
+def _with_gpus(
+    request: HardwareRequest, supply: Supply, architecture: Architecture, count: int
+) -> list[Attempt]:
     model = gpu_model(request, supply.catalog)
-    constraints = Constraints(architecture, request.cpu or ANY, _tolerant(request.memory), count, model_key(model))
+    constraints = Constraints(
+        architecture, request.cpu or ANY, _tolerant(request.memory), count, model_key(model)
+    )
     rule = f"types with {count} {model} GPU{'' if count == 1 else 's'}"
     if count > 1 or request.cpu is not None or request.memory is not None:
         return [Attempt(constraints, rule)]
     few = replace(constraints, cores=_CORES_BESIDE_A_GPU)
-    return [Attempt(few, f"{rule} and 4 to 8 cores"), Attempt(constraints, rule, f"no type has a {model} GPU beside 4 to 8 cores")]
+    return [
+        Attempt(few, f"{rule} and 4 to 8 cores"),
+        Attempt(constraints, rule, f"no type has a {model} GPU beside 4 to 8 cores"),
+    ]
 
 
 def gpu_model(request: HardwareRequest, catalog: Catalog) -> str:
-    """Return the GPU that a request means, as AWS names it: NVIDIA's T4 unless another is given, its sibling T4g beside ARM processors.
+    """Return the GPU that a request means, as AWS names it: NVIDIA's T4 unless another is given,
+    its sibling T4g beside ARM processors.
 
     Raises `InvalidHardware`.
     """
@@ -192,7 +233,9 @@ def gpu_models(types: Iterable[InstanceType]) -> set[str]:
 
 
 def model_key(name: str) -> str:
-    """Return a GPU's name as it is compared: ``nvidia-tesla-t4``, ``NVIDIA T4`` and ``t4`` are one."""
+    """Return a GPU's name as it is compared: ``nvidia-tesla-t4``, ``NVIDIA T4`` and
+    ``t4`` are one.
+    """
     return re.sub(r"nvidia|tesla|[^a-z0-9]", "", name.lower())
 
 
@@ -201,7 +244,9 @@ def _tolerant(memory: Span | None) -> Span:
 
 
 def _shares_cores(one: InstanceType) -> bool:
-    """Of the t series the newest isn't said to be burstable, and isn't made for steady load all the same."""
+    """Of the t series the newest isn't said to be burstable, and isn't made for steady load all the
+    same.
+    """
     return one.burstable or one.series == "t" or one.variant == "flex"
 
 

@@ -1,4 +1,6 @@
-"""The types of who asks for nothing: named, so that neither catalog nor prices are needed for them."""
+"""The types of who asks for nothing: named, so that neither catalog nor prices are
+needed for them.
+"""
 
 from __future__ import annotations
 
@@ -32,5 +34,8 @@ def choose_default(
         where=supply.where,
         architecture=types[0].architecture,
         rule="the default, since nothing is asked: 4 cores and 16 GiB",
-        types=tuple(Chosen(one, supply.prices.get(one.name), f"default, number {place}") for place, one in enumerate(types, 1)),
+        types=tuple(
+            Chosen(one, supply.prices.get(one.name), f"default, number {place}")
+            for place, one in enumerate(types, 1)
+        ),
     )

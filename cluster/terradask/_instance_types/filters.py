@@ -14,7 +14,10 @@ from terradask.errors import InvalidHardware
 from terradask_stacks.hardware.quantities import ANY, Span, parse_cores, parse_memory
 
 _NUMBERS = "a number such as 4, a range such as [2, 8], '2-8', or '8+' for 8 and more"
-_SIZES = "a size such as '16 GiB', a range such as ['16 GiB', '64 GiB'], '16-64 GiB', or '64 GiB+' for that and more"
+_SIZES = (
+    "a size such as '16 GiB', a range such as ['16 GiB', '64 GiB'], '16-64 GiB', or '64 "
+    "GiB+' for that and more"
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -57,8 +60,12 @@ class TypeFilter:
         """
         return cls(
             names=(names,) if isinstance(names, str) else tuple(names),
-            cores=_span("cores", cores, lambda one: parse_cores("cores", _number(one)).low, _NUMBERS),
-            memory=_span("memory", memory, lambda one: parse_memory("memory", one).low, _SIZES).within_a_tenth(),
+            cores=_span(
+                "cores", cores, lambda one: parse_cores("cores", _number(one)).low, _NUMBERS
+            ),
+            memory=_span(
+                "memory", memory, lambda one: parse_memory("memory", one).low, _SIZES
+            ).within_a_tenth(),
             gpus=_gpus(gpu, gpu_type),
             gpu_model=gpu_type,
             arm=arm,
@@ -72,7 +79,10 @@ class TypeFilter:
             one.vcpus in self.cores
             and one.memory_mib << 20 in self.memory
             and (one.gpus.count if one.gpus else 0) in self.gpus
-            and (self.gpu_model is None or (one.gpus is not None and model_key(one.gpus.name) == model_key(self.gpu_model)))
+            and (
+                self.gpu_model is None
+                or (one.gpus is not None and model_key(one.gpus.name) == model_key(self.gpu_model))
+            )
             and self.arm in (None, one.architecture == "arm64")
             and self.local_disk in (None, one.local_disk_gb > 0)
             and (one.current_generation or not self.current_generation)
@@ -102,10 +112,14 @@ def _span(option: str, given: Any, read: Callable[[Any], int], allowed: str) -> 
     if not isinstance(ends, Sequence) or isinstance(ends, str):
         return Span(read(ends), read(ends))
     if len(ends) != 2:
-        raise InvalidHardware(option, "is no range: it has two ends", given=repr(given), allowed=allowed)
+        raise InvalidHardware(
+            option, "is no range: it has two ends", given=repr(given), allowed=allowed
+        )
     low, high = (read(one) for one in ends)
     if low > high:
-        raise InvalidHardware(option, "is a range that ends before it begins", given=repr(given), allowed=allowed)
+        raise InvalidHardware(
+            option, "is a range that ends before it begins", given=repr(given), allowed=allowed
+        )
     return Span(low, high)
 
 
@@ -124,5 +138,7 @@ def _number(given: Any) -> Any:
 def _count(given: Any) -> int:
     number = _number(given)
     if isinstance(number, bool) or not hasattr(number, "__index__") or int(number) < 0:
-        raise InvalidHardware("gpu", "is no number of GPUs", given=repr(given), allowed=f"True for any, {_NUMBERS}")
+        raise InvalidHardware(
+            "gpu", "is no number of GPUs", given=repr(given), allowed=f"True for any, {_NUMBERS}"
+        )
     return int(number)

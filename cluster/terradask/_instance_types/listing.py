@@ -22,7 +22,8 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class PricedInstanceType(InstanceType):
-    """An instance type with its prices: Linux, on shared hardware. It has all that `InstanceType` has besides.
+    """An instance type with its prices: Linux, on shared hardware. It has all that `InstanceType`
+    has besides.
 
     Parameters
     ----------
@@ -31,7 +32,8 @@ class PricedInstanceType(InstanceType):
     hourly_usd
         Price of an hour on demand, in US dollars, as AWS names it; None where AWS names none.
     spot_hourly_usd
-        Zone -> price of an hour on spot now, in US dollars, where AWS names one. Empty where spot prices weren't asked for.
+        Zone -> price of an hour on spot now, in US dollars, where AWS names one. Empty where spot
+        prices weren't asked for.
     """
 
     zones: tuple[str, ...] = ()
@@ -60,7 +62,14 @@ class Listing:
     prices: tuple[PriceSheet, ...]
 
 
-def find_types(aws: Aws, wanted: TypeFilter, *, zone: str | None = None, spot: bool = False, refresh: bool = False) -> Listing:
+def find_types(
+    aws: Aws,
+    wanted: TypeFilter,
+    *,
+    zone: str | None = None,
+    spot: bool = False,
+    refresh: bool = False,
+) -> Listing:
     """Look for instance types in a region.
 
     Raises `UnknownZone`, `InvalidHardware`, `AwsError`.
@@ -78,18 +87,28 @@ def find_types(aws: Aws, wanted: TypeFilter, *, zone: str | None = None, spot: b
 
 
 def price_types(
-    types: Iterable[InstanceType], catalog: Catalog, sheets: Iterable[PriceSheet], *, zone: str | None = None
+    types: Iterable[InstanceType],
+    catalog: Catalog,
+    sheets: Iterable[PriceSheet],
+    *,
+    zone: str | None = None,
 ) -> list[PricedInstanceType]:
     """Put prices to types, and sort them."""
     usd = {sheet.market: sheet.usd for sheet in sheets}
     on_demand = usd.get("on-demand", {}).get(catalog.region, {})
-    spot = {where: prices for where, prices in sorted(usd.get("spot", {}).items()) if zone in (None, where)}
+    spot = {
+        where: prices
+        for where, prices in sorted(usd.get("spot", {}).items())
+        if zone in (None, where)
+    }
     priced = [
         PricedInstanceType(
             **{each.name: getattr(one, each.name) for each in dataclasses.fields(InstanceType)},
             zones=catalog.zones_with(one.name),
             hourly_usd=on_demand.get(one.name),
-            spot_hourly_usd={where: prices[one.name] for where, prices in spot.items() if one.name in prices},
+            spot_hourly_usd={
+                where: prices[one.name] for where, prices in spot.items() if one.name in prices
+            },
         )
         for one in types
     ]

@@ -1,6 +1,7 @@
 """Instance types of a region, as AWS describes them. Pure.
 
-Names are read by AWS's own conventions: https://docs.aws.amazon.com/ec2/latest/instancetypes/instance-type-names.html
+Names are read by AWS's own conventions:
+https://docs.aws.amazon.com/ec2/latest/instancetypes/instance-type-names.html
 """
 
 from __future__ import annotations
@@ -14,8 +15,9 @@ from typing import Any, NamedTuple, get_args
 
 from terradask_stacks.hardware.architecture import Architecture
 
-# Series, generation, attributes, and what stands behind a dash: `c7gn`, `m7i-flex`, `u7in-16tb`, `p6-b200`, `mac2-m2pro`.
-# Older ones of high memory end with their generation (`u-6tb1`), newer Macs have none (`mac-m4`).
+# Series, generation, attributes, and what stands behind a dash: `c7gn`, `m7i-flex`, `u7in-16tb`,
+# `p6-b200`, `mac2-m2pro`. Older ones of high memory end with their generation (`u-6tb1`), newer
+# Macs have none (`mac-m4`).
 _FAMILIES = (
     re.compile(r"(?P<series>[a-z]+)(?P<generation>\d+)(?P<attributes>[a-z]*)(?:-(?P<variant>.+))?"),
     re.compile(r"(?P<series>u)-(?P<variant>\d+tb)(?P<generation>\d+)"),
@@ -36,10 +38,22 @@ class TypeName(NamedTuple):
 
 @functools.cache
 def parse_name(name: str) -> TypeName:
-    """Take an instance type's name apart. A name that follows none of AWS's conventions is its own series."""
+    """Take an instance type's name apart. A name that follows none of AWS's conventions is its own
+    series.
+    """
     family, _, size = name.partition(".")
-    parts = next((match.groupdict("") for pattern in _FAMILIES if (match := pattern.fullmatch(family))), {"series": family})
-    return TypeName(family, size, parts["series"], int(parts.get("generation", 0)), parts.get("attributes", ""), parts.get("variant", ""))
+    parts = next(
+        (match.groupdict("") for pattern in _FAMILIES if (match := pattern.fullmatch(family))),
+        {"series": family},
+    )
+    return TypeName(
+        family,
+        size,
+        parts["series"],
+        int(parts.get("generation", 0)),
+        parts.get("attributes", ""),
+        parts.get("variant", ""),
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,26 +184,38 @@ class Catalog:
 
 
 def read_types(described: Iterable[Mapping[str, Any]]) -> dict[str, InstanceType]:
-    """Read the types out of ``DescribeInstanceTypes``' answer, without those that Linux doesn't run on (``mac1.metal``)."""
+    """Read the types out of ``DescribeInstanceTypes``' answer, without those that Linux doesn't run
+    on (``mac1.metal``).
+    """
     found = (_sound(one) for one in described)
     return {one.name: one for one in found if one is not None}
 
 
 def _sound(described: Any) -> InstanceType | None:
-    """Read a type; None for one that AWS describes otherwise than it documents: such a one is not offered."""
+    """Read a type; None for one that AWS describes otherwise than it documents: such a one is not
+    offered.
+    """
     try:
         found = read_type(described)
     except (AttributeError, LookupError, TypeError, ValueError, OverflowError):
         return None
-    if found is None or not isinstance(found.name, str) or not all(type(n) is int for n in (found.vcpus, found.memory_mib)):
+    if (
+        found is None
+        or not isinstance(found.name, str)
+        or not all(type(n) is int for n in (found.vcpus, found.memory_mib))
+    ):
         return None
     return found
 
 
 def read_type(described: Mapping[str, Any]) -> InstanceType | None:
-    """Read one of ``InstanceTypes`` in ``DescribeInstanceTypes``' answer; None for one that Linux doesn't run on."""
+    """Read one of ``InstanceTypes`` in ``DescribeInstanceTypes``' answer; None for one that Linux
+    doesn't run on.
+    """
     supported = described.get("ProcessorInfo", {}).get("SupportedArchitectures", ())
-    architecture: Architecture | None = next((known for known in get_args(Architecture) if known in supported), None)
+    architecture: Architecture | None = next(
+        (known for known in get_args(Architecture) if known in supported), None
+    )
     if architecture is None:
         return None
     usage = described.get("SupportedUsageClasses", ())
@@ -206,7 +232,8 @@ def read_type(described: Mapping[str, Any]) -> InstanceType | None:
         current_generation=described.get("CurrentGeneration", False),
         spot="spot" in usage,
         on_demand="on-demand" in usage,
-        cluster_placement="cluster" in described.get("PlacementGroupInfo", {}).get("SupportedStrategies", ()),
+        cluster_placement="cluster"
+        in described.get("PlacementGroupInfo", {}).get("SupportedStrategies", ()),
     )
 
 
@@ -223,4 +250,8 @@ def _gpus(described: Iterable[Mapping[str, Any]]) -> Gpus | None:
         )
         for one in described
     ]
-    return max((one for one in found if one.count), key=lambda one: one.count * one.memory_mib, default=None)
+    return max(
+        (one for one in found if one.count),
+        key=lambda one: one.count * one.memory_mib,
+        default=None,
+    )

@@ -30,11 +30,14 @@ def _check_known(request: HardwareRequest, supply: Supply) -> None:
     unknown = [name for name in request.vm_types if name not in known]
     if not unknown:
         return
-    near = dict.fromkeys(match for name in unknown for match in difflib.get_close_matches(name, known, 3, 0.6))
+    near = dict.fromkeys(
+        match for name in unknown for match in difflib.get_close_matches(name, known, 3, 0.6)
+    )
     raise UnknownInstanceType(
         f"{supply.catalog.region} has no such instance type",
         given=f"{request.option('vm_types')}: {', '.join(unknown)}",
-        allowed="; ".join(_offer(name, supply) for name in near) or "types that `terradask types` lists",
+        allowed="; ".join(_offer(name, supply) for name in near)
+        or "types that `terradask types` lists",
         advice=f"correct {request.option('vm_types')}",
     )
 
@@ -50,11 +53,15 @@ def _check_offered(request: HardwareRequest, supply: Supply) -> None:
         )
 
 
-def _check_market(request: HardwareRequest, types: tuple[InstanceType, ...], supply: Supply) -> None:
+def _check_market(
+    request: HardwareRequest, types: tuple[InstanceType, ...], supply: Supply
+) -> None:
     missing = [one.name for one in types if not supply.sells(one)]
     if missing:
         raise NoMatchingType(
-            f"{', '.join(missing)} can't be had {supply.how}", given=request.given(), allowed=f"types for sale {supply.how}"
+            f"{', '.join(missing)} can't be had {supply.how}",
+            given=request.given(),
+            allowed=f"types for sale {supply.how}",
         )
 
 
@@ -74,7 +81,11 @@ def _check_architecture(request: HardwareRequest, types: tuple[InstanceType, ...
     if wrong:
         raise ArgumentCombination(
             [option, "arm"],
-            f"arm={request.arm}, but {', '.join(wrong)} {'is' if len(wrong) == 1 else 'are'} for {'x86-64' if request.arm else 'ARM'}",
+            (
+                f"arm={request.arm}, but {', '.join(wrong)} {'is' if len(wrong) == 1 else 'are'} "
+                "for "
+                f"{'x86-64' if request.arm else 'ARM'}"
+            ),
             given=request.given(),
             allowed=f"types for {'ARM' if request.arm else 'x86-64'}",
             advice="leave arm out: named types say it",
@@ -85,13 +96,23 @@ def _check_gpus(request: HardwareRequest, types: tuple[InstanceType, ...], suppl
     if not request.gpus_wanted:
         return
     model = gpu_model(request, supply.catalog) if request.gpu_type is not None else None
-    without = [one.name for one in types if one.gpus is None or (model and model_key(one.gpus.name) != model_key(model))]
+    without = [
+        one.name
+        for one in types
+        if one.gpus is None or (model and model_key(one.gpus.name) != model_key(model))
+    ]
     if without:
         kind = f"{model} GPUs" if model else "GPUs"
-        options = [request.option("vm_types"), request.option("gpu" if model is None else "gpu_type")]
+        options = [
+            request.option("vm_types"),
+            request.option("gpu" if model is None else "gpu_type"),
+        ]
         raise ArgumentCombination(
             options,
-            f"{options[1]} asks for {kind}, which {', '.join(without)} {'lacks' if len(without) == 1 else 'lack'}",
+            (
+                f"{options[1]} asks for {kind}, which {', '.join(without)} "
+                f"{'lacks' if len(without) == 1 else 'lack'}"
+            ),
             given=request.given(),
             allowed=f"types with {kind}",
             advice=f"leave {options[1]} out, or name other types",

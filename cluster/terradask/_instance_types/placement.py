@@ -27,4 +27,8 @@ def placeable(catalog: Catalog, requests: Mapping[str, HardwareRequest]) -> Cata
                 allowed="types that aren't burstable, such as m6i.xlarge",
                 advice=f"name other types in {option}, or leave placement_group out",
             )
-    return replace(catalog, types=types, zones={zone: names & types.keys() for zone, names in catalog.zones.items()})
+    return replace(
+        catalog,
+        types=types,
+        zones={zone: names & types.keys() for zone, names in catalog.zones.items()},
+    )

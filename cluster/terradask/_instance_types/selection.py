@@ -10,7 +10,8 @@ from terradask._instance_types.model import InstanceType
 from terradask._instance_types.supply import Supply
 from terradask_stacks.hardware.request import MAX_TYPES, HardwareRequest
 
-#: A type may cost this much more than the cheapest: a group takes the first that AWS has, and the last of forty must be no surprise.
+#: A type may cost this much more than the cheapest: a group takes the first that AWS has, and the
+#: last of forty must be no surprise.
 PRICE_LIMIT = 2
 
 
@@ -27,7 +28,8 @@ class Selection:
 
 
 def select(request: HardwareRequest, supply: Supply) -> Selection:
-    """Return the types for a request that names none: of its first attempt that finds any, or of its first attempt.
+    """Return the types for a request that names none: of its first attempt that finds any, or of
+    its first attempt.
 
     Raises `InvalidHardware`.
     """
@@ -51,7 +53,11 @@ def _selection(attempt: Attempt, supply: Supply) -> Selection:
     for one in fitting:
         (dear if _too_dear(one, fitting[0], supply) else kept).append(one)
     against |= {Rejection.PRICE: dear, Rejection.BEYOND: kept[MAX_TYPES:]}
-    return Selection(attempt, tuple(kept[:MAX_TYPES]), {why: _sorted(against[why], supply) for why in Rejection if against.get(why)})
+    return Selection(
+        attempt,
+        tuple(kept[:MAX_TYPES]),
+        {why: _sorted(against[why], supply) for why in Rejection if against.get(why)},
+    )
 
 
 def _sorted(types: Iterable[InstanceType], supply: Supply) -> tuple[InstanceType, ...]:
@@ -63,4 +69,7 @@ def _too_dear(one: InstanceType, cheapest: InstanceType, supply: Supply) -> bool
     price, least = supply.prices.get(one.name), supply.prices.get(cheapest.name)
     if price is not None and least is not None:
         return price > PRICE_LIMIT * least
-    return one.vcpus > PRICE_LIMIT * cheapest.vcpus or one.memory_mib > PRICE_LIMIT * cheapest.memory_mib
+    return (
+        one.vcpus > PRICE_LIMIT * cheapest.vcpus
+        or one.memory_mib > PRICE_LIMIT * cheapest.memory_mib
+    )

@@ -62,7 +62,9 @@ class Supply:
     @property
     def how(self) -> str:
         """How types have to be for sale, for people: ``on demand``, ``on spot``, or both."""
-        return " and ".join("on demand" if market == "on-demand" else "on spot" for market in sorted(self.markets))
+        return " and ".join(
+            "on demand" if market == "on-demand" else "on spot" for market in sorted(self.markets)
+        )
 
     def has(self, name: str) -> bool:
         """Return whether a type is offered in the zones."""
@@ -70,10 +72,14 @@ class Supply:
 
     def sells(self, one: InstanceType) -> bool:
         """Return whether a type is for sale on every market that counts."""
-        return (one.on_demand or "on-demand" not in self.markets) and (one.spot or "spot" not in self.markets)
+        return (one.on_demand or "on-demand" not in self.markets) and (
+            one.spot or "spot" not in self.markets
+        )
 
     def rank(self, one: InstanceType) -> tuple[bool, Decimal, int, int, int, str]:
-        """Return what types are sorted by: price, newer generation, name; those without a price last, the smaller first."""
+        """Return what types are sorted by: price, newer generation, name; those without a price
+        last, the smaller first.
+        """
         price = self.prices.get(one.name)
         if price is None:
             return (True, Decimal(), one.vcpus, one.memory_mib, -one.generation, one.name)

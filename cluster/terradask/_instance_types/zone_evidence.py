@@ -1,4 +1,6 @@
-"""What speaks for and against zones beside what they offer: launches that failed there lately, and spot prices. Pure."""
+"""What speaks for and against zones beside what they offer: launches that failed there lately, and
+spot prices. Pure.
+"""
 
 from __future__ import annotations
 
@@ -29,7 +31,8 @@ class ZoneFailure:
     def concerns(self, choice: Choice, markets: frozenset[Market]) -> bool:
         """Return whether a group of these types on these markets would meet the same there.
 
-        A quota is short in every zone alike. A subnet without addresses takes no host, whatever its type.
+        A quota is short in every zone alike. A subnet without addresses takes no host, whatever its
+        type.
         """
         if self.problem.kind == "addresses":
             return True
@@ -49,14 +52,34 @@ class ZoneEvidence:
     #: What couldn't be looked at, and why.
     notes: tuple[str, ...] = ()
 
-    def against(self, zone: str, wanted: Iterable[tuple[Choice, frozenset[Market]]]) -> tuple[ZoneFailure, ...]:
-        """Return the failures in a zone that concern any of what is wanted, each kind of them once."""
+    def against(
+        self, zone: str, wanted: Iterable[tuple[Choice, frozenset[Market]]]
+    ) -> tuple[ZoneFailure, ...]:
+        """Return the failures in a zone that concern any of what is wanted, each kind
+        of them once.
+        """
         wanted = list(wanted)
-        found = (one for one in self.failures if one.zone == zone and any(one.concerns(choice, markets) for choice, markets in wanted))
-        return tuple({(one.market, one.problem.code, one.problem.instance_type): one for one in found}.values())
+        found = (
+            one
+            for one in self.failures
+            if one.zone == zone and any(one.concerns(choice, markets) for choice, markets in wanted)
+        )
+        return tuple(
+            {
+                (one.market, one.problem.code, one.problem.instance_type): one for one in found
+            }.values()
+        )
 
     def spot_price(self, zone: str, offered: Iterable[Iterable[str]]) -> Decimal | None:
-        """Return what an instance of each group costs on spot in a zone, each of its cheapest type; None where that isn't known."""
+        """Return what an instance of each group costs on spot in a zone, each of its cheapest type;
+        None where that isn't known.
+        """
         known = self.spot_usd.get(zone, {})
-        cheapest = [min((known[name] for name in names if name in known), default=None) for names in offered]
-        return None if None in cheapest else sum((price for price in cheapest if price is not None), Decimal())
+        cheapest = [
+            min((known[name] for name in names if name in known), default=None) for names in offered
+        ]
+        return (
+            None
+            if None in cheapest
+            else sum((price for price in cheapest if price is not None), Decimal())
+        )

@@ -1,4 +1,6 @@
-"""Which zone is the best for the chosen types: what zones offer, what failed there lately, what spot costs there. Pure, deterministic."""
+"""Which zone is the best for the chosen types: what zones offer, what failed there lately, what
+spot costs there. Pure, deterministic.
+"""
 
 from __future__ import annotations
 
@@ -11,8 +13,8 @@ from terradask._instance_types.model import Catalog
 from terradask._instance_types.zone_evidence import ZoneEvidence, ZoneFailure
 from terradask_modules.markets import ON_DEMAND_ALONE, Market
 
-#: A zone with fewer of the types on spot than this part of what another one has is behind it, however cheap: the more types, the less
-#: likely AWS takes one back.
+#: A zone with fewer of the types on spot than this part of what another one has is behind it,
+#: however cheap: the more types, the less likely AWS takes one back.
 _ENOUGH_TYPES = 0.5
 
 
@@ -71,7 +73,10 @@ def rank_zones(
     names = sorted(catalog.zones) if zones is None else zones
     offers = [_offer(zone, wanted, catalog.zones.get(zone, frozenset()), known) for zone in names]
     most = max((_on_spot(offer, wanted) for offer in offers), default=0)
-    offers = [replace(offer, few_on_spot=_on_spot(offer, wanted) < most * _ENOUGH_TYPES) for offer in offers]
+    offers = [
+        replace(offer, few_on_spot=_on_spot(offer, wanted) < most * _ENOUGH_TYPES)
+        for offer in offers
+    ]
     return sorted(offers, key=lambda offer: offer.rank)
 
 
@@ -81,7 +86,11 @@ def why_best(offers: Sequence[ZoneOffer], zone: str) -> str:
     place = next(place for place, offer in enumerate(usable) if offer.zone == zone)
     best, others = usable[place], usable[place + 1 :]
     if not others:
-        first = f"the only one of {len(offers)} zones that has the types" if len(offers) > 1 else "the only zone"
+        first = (
+            f"the only one of {len(offers)} zones that has the types"
+            if len(offers) > 1
+            else "the only zone"
+        )
     else:
         first = _difference(best, others[0])
     avoided = [
@@ -89,30 +98,57 @@ def why_best(offers: Sequence[ZoneOffer], zone: str) -> str:
         for offer in sorted(usable, key=lambda offer: offer.zone)
         if len(offer.failures) > len(best.failures)
     ]
-    own = [f"launches failed here lately as well ({'; '.join(map(str, best.failures))})"] if best.failures else []
+    own = (
+        [f"launches failed here lately as well ({'; '.join(map(str, best.failures))})"]
+        if best.failures
+        else []
+    )
     return "; ".join([first, *own, *avoided])
 
 
 def _difference(best: ZoneOffer, next_best: ZoneOffer) -> str:
     """Return what puts a zone before the next."""
     if len(best.failures) != len(next_best.failures):
-        return "launches failed here least, lately" if best.failures else "no launch has failed here lately"
+        return (
+            "launches failed here least, lately"
+            if best.failures
+            else "no launch has failed here lately"
+        )
     if best.firsts != next_best.firsts:
         return "it has the first type of more groups"
     if best.few_on_spot != next_best.few_on_spot:
         return "it has more types on spot"
     if best.spot_usd is not None and best.spot_usd != next_best.spot_usd:
-        against = f"{next_best.spot_usd:.4f} in {next_best.zone}" if next_best.spot_usd is not None else f"unknown in {next_best.zone}"
-        return f"the cheapest on spot, {best.spot_usd:.4f} US dollars an hour for a worker of each group, {against}"
+        against = (
+            f"{next_best.spot_usd:.4f} in {next_best.zone}"
+            if next_best.spot_usd is not None
+            else f"unknown in {next_best.zone}"
+        )
+        return (
+            f"the cheapest on spot, {best.spot_usd:.4f} US dollars an hour for a worker of "
+            f"each group, {against}"
+        )
     counts = [sum(map(len, offer.offered)) for offer in (best, next_best)]
-    return "it has more of the types" if counts[0] != counts[1] else f"as good as {next_best.zone}, and before it by name"
+    return (
+        "it has more of the types"
+        if counts[0] != counts[1]
+        else f"as good as {next_best.zone}, and before it by name"
+    )
 
 
-def _offer(zone: str, wanted: Sequence[tuple[Choice, frozenset[Market]]], there: frozenset[str], evidence: ZoneEvidence) -> ZoneOffer:
+def _offer(
+    zone: str,
+    wanted: Sequence[tuple[Choice, frozenset[Market]]],
+    there: frozenset[str],
+    evidence: ZoneEvidence,
+) -> ZoneOffer:
     offered = tuple(tuple(name for name in choice.names if name in there) for choice, _ in wanted)
-    missing = tuple(dict.fromkeys(name for choice, _ in wanted for name in choice.names if name not in there))
+    missing = tuple(
+        dict.fromkeys(name for choice, _ in wanted for name in choice.names if name not in there)
+    )
     usable = all(
-        len(found) == len(choice.names) if choice.request.vm_types else found for (choice, _), found in zip(wanted, offered, strict=True)
+        len(found) == len(choice.names) if choice.request.vm_types else found
+        for (choice, _), found in zip(wanted, offered, strict=True)
     )
     both = list(zip(wanted, offered, strict=True))
     on_spot = [found for (_, markets), found in both if "spot" in markets]
@@ -122,11 +158,19 @@ def _offer(zone: str, wanted: Sequence[tuple[Choice, frozenset[Market]]], there:
         missing,
         bool(usable),
         # On spot the order of types doesn't count.
-        firsts=sum(found[:1] == choice.names[:1] for (choice, markets), found in both if "on-demand" in markets),
+        firsts=sum(
+            found[:1] == choice.names[:1]
+            for (choice, markets), found in both
+            if "on-demand" in markets
+        ),
         failures=evidence.against(zone, wanted),
         spot_usd=evidence.spot_price(zone, on_spot) if on_spot else None,
     )
 
 
 def _on_spot(offer: ZoneOffer, wanted: Sequence[tuple[Choice, frozenset[Market]]]) -> int:
-    return sum(len(found) for (_, markets), found in zip(wanted, offer.offered, strict=True) if "spot" in markets)
+    return sum(
+        len(found)
+        for (_, markets), found in zip(wanted, offer.offered, strict=True)
+        if "spot" in markets
+    )

@@ -88,7 +88,8 @@ class Baseline(_Model):
     #: Schedulers' hosts have the rights that Session Manager's agent needs.
     session_manager: bool = False
     allow_ingress_from_anywhere: bool = False
-    #: What the network only uses and didn't make: ``vpc``, ``security_groups``, ``instance_profiles``.
+    #: What the network only uses and didn't make: ``vpc``, ``security_groups``,
+    #: ``instance_profiles``.
     given: list[str] = []
     kms_key_arn: str | None = None
     ingress: list[Ingress] = []
@@ -118,7 +119,10 @@ def read_baseline(aws: Aws, bucket: str) -> Baseline:
         raise NoBaseline(
             "the network of this workspace isn't deployed",
             given=f"no {BASELINE_KEY} in s3://{bucket}",
-            advice="terradask plan network, then terradask apply network; or check workspace.name, workspace.region and the AWS account",
+            advice=(
+                "terradask plan network, then terradask apply network; or check "
+                "workspace.name, workspace.region and the AWS account"
+            ),
         )
     return parse_baseline(found.content)
 
@@ -132,7 +136,10 @@ def parse_baseline(body: bytes | str) -> Baseline:
         document: Any = json.loads(body)
     except ValueError as error:
         raise BaselineFormat(
-            f"{BASELINE_KEY} is no JSON", found="none", known=BASELINE_FORMAT, advice="terradask apply network writes it again"
+            f"{BASELINE_KEY} is no JSON",
+            found="none",
+            known=BASELINE_FORMAT,
+            advice="terradask apply network writes it again",
         ) from error
     found = document.get("format") if isinstance(document, dict) else None
     if isinstance(found, int) and found > BASELINE_FORMAT:
@@ -148,14 +155,20 @@ def parse_baseline(body: bytes | str) -> Baseline:
             "the network was deployed by an older terradask",
             found=found,
             known=BASELINE_FORMAT,
-            advice="upgrade the network: terradask plan network, then terradask apply network. No running host is replaced",
+            advice=(
+                "upgrade the network: terradask plan network, then terradask apply network. No "
+                "running host is replaced"
+            ),
         )
     try:
         return Baseline.model_validate(document)
     except ValidationError as error:
         first = error.errors(include_url=False)[0]
         raise BaselineFormat(
-            f"{BASELINE_KEY} is not as its format says: {'.'.join(map(str, first['loc']))}: {first['msg']}",
+            (
+                f"{BASELINE_KEY} is not as its format says: {'.'.join(map(str, first['loc']))}: "
+                f"{first['msg']}"
+            ),
             found=found,
             known=BASELINE_FORMAT,
             advice="terradask apply network writes it again",

@@ -11,7 +11,8 @@ if TYPE_CHECKING:
 
 
 def cluster_names(aws: Aws, bucket: str) -> list[str]:
-    """Return the names under ``clusters/`` in the bucket, deployed or half-made, sorted; none where there is no bucket.
+    """Return the names under ``clusters/`` in the bucket, deployed or half-made, sorted; none where
+    there is no bucket.
 
     Notes
     -----

@@ -1,4 +1,6 @@
-"""The network of a workspace as it is deployed: read once; where it isn't there, what the settings say."""
+"""The network of a workspace as it is deployed: read once; where it isn't there, what the settings
+say.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +17,9 @@ if TYPE_CHECKING:
 
 
 class DeployedNetwork:
-    """What the network tells its clusters. Nothing is asked of AWS before a method or property needs it."""
+    """What the network tells its clusters. Nothing is asked of AWS before a method or property
+    needs it.
+    """
 
     def __init__(self, aws: Aws, settings: Settings) -> None:
         self._aws = aws
@@ -39,7 +43,9 @@ class DeployedNetwork:
         self._baseline = None
 
     def isolated(self) -> Isolated | None:
-        """Return how the roles of clusters' own are named; None where clusters share the workspace's."""
+        """Return how the roles of clusters' own are named; None where clusters share the
+        workspace's.
+        """
         workspace, network = self._settings.workspace, self._settings.network
         with suppress(BaselineError):
             return self.baseline().isolated

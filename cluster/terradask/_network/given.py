@@ -1,4 +1,6 @@
-"""Given resources, checked before anything is planned: everything that is wrong with them at once."""
+"""Given resources, checked before anything is planned: everything that is wrong with
+them at once.
+"""
 
 from __future__ import annotations
 
@@ -30,7 +32,11 @@ def check_given(settings: Settings, aws: Aws) -> list[Finding]:
     if not _gives(settings.network):
         return []
     facts = describe_given(settings.network, aws)
-    found = [*network_findings(settings, facts), *firewall_findings(settings, facts), *identity_findings(settings, facts)]
+    found = [
+        *network_findings(settings, facts),
+        *firewall_findings(settings, facts),
+        *identity_findings(settings, facts),
+    ]
     errors = [finding for finding in found if not isinstance(finding, LikelyFinding)]
     if errors:
         raise SettingsError(errors)
@@ -38,8 +44,12 @@ def check_given(settings: Settings, aws: Aws) -> list[Finding]:
         found.append(
             LikelyFinding(
                 where="network",
-                problem="some of what is given couldn't be looked at: AWS refused " + ", ".join(facts.denied),
-                advice="let whoever plans the network call these, so that mistakes show before they are applied",
+                problem="some of what is given couldn't be looked at: AWS refused "
+                + ", ".join(facts.denied),
+                advice=(
+                    "let whoever plans the network call these, so that mistakes show before "
+                    "they are applied"
+                ),
             )
         )
     return found
@@ -47,4 +57,11 @@ def check_given(settings: Settings, aws: Aws) -> list[Finding]:
 
 def _gives(network: NetworkSettings) -> bool:
     # An image alone is looked at where it is resolved.
-    return any((network.vpc_id, network.instance_profiles, network.permissions_boundary, network.kms_key_arn))
+    return any(
+        (
+            network.vpc_id,
+            network.instance_profiles,
+            network.permissions_boundary,
+            network.kms_key_arn,
+        )
+    )

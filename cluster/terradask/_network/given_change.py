@@ -1,4 +1,6 @@
-"""Whether a deployed network may lose what its clusters stand on, such as its own VPC for a given one: not while there are clusters."""
+"""Whether a deployed network may lose what its clusters stand on, such as its own VPC for a given
+one: not while there are clusters.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +23,8 @@ def check_change(settings: Settings, aws: Aws) -> None:
 
     Notes
     -----
-    Permissions needed: ``s3:GetObject`` on ``workspace.json``, ``s3:ListBucket`` where a change was found.
+    Permissions needed: ``s3:GetObject`` on ``workspace.json``, ``s3:ListBucket`` where a change was
+    found.
     """
     from terradask._network.baseline import read_baseline
     from terradask._network.clusters import cluster_names
@@ -33,26 +36,39 @@ def check_change(settings: Settings, aws: Aws) -> None:
         baseline = read_baseline(aws, bucket)
     except (NoBaseline, BaselineFormat):
         return
-    replaced = {f"network.{name}": found for name, found in replaced_settings(settings.network, baseline, aws.partition).items()}
+    replaced = {
+        f"network.{name}": found
+        for name, found in replaced_settings(settings.network, baseline, aws.partition).items()
+    }
     if baseline.isolation == "cluster" and settings.workspace.isolation == "workspace":
         replaced["workspace.isolation"] = "security groups for hosts of isolated clusters"
     clusters = cluster_names(aws, bucket) if replaced else []
     if clusters:
-        raise SettingsError([_finding(setting, settings, found, clusters) for setting, found in replaced.items()])
+        raise SettingsError(
+            [_finding(setting, settings, found, clusters) for setting, found in replaced.items()]
+        )
 
 
-def replaced_settings(network: NetworkSettings, baseline: Baseline, partition: str) -> dict[str, str]:
-    """Return the settings of the network that would replace what clusters stand on: setting -> what is deployed.
+def replaced_settings(
+    network: NetworkSettings, baseline: Baseline, partition: str
+) -> dict[str, str]:
+    """Return the settings of the network that would replace what clusters stand on: setting -> what
+    is deployed.
 
-    A given security group or profile that gives way to another stays in the account, and running hosts keep it; the network's own
-    would be destroyed.
+    A given security group or profile that gives way to another stays in the account, and running
+    hosts keep it; the network's own would be destroyed.
     """
     replaced = {}
     if (network.vpc_id or "") != (baseline.vpc_id if "vpc" in baseline.given else ""):
-        replaced["vpc_id"] = baseline.vpc_id if "vpc" in baseline.given else f"a VPC of its own, {baseline.vpc_id}"
+        replaced["vpc_id"] = (
+            baseline.vpc_id if "vpc" in baseline.given else f"a VPC of its own, {baseline.vpc_id}"
+        )
     if network.security_groups is not None and "security_groups" not in baseline.given:
         replaced["security_groups"] = "security groups of its own"
-    gone = sorted(baseline.architectures - set(baseline.architectures if network.architectures is None else network.architectures))
+    gone = sorted(
+        baseline.architectures
+        - set(baseline.architectures if network.architectures is None else network.architectures)
+    )
     if gone:
         replaced["architectures"] = f"launch templates for {', '.join(gone)}"
     if "instance_profiles" in baseline.given:
@@ -61,9 +77,16 @@ def replaced_settings(network: NetworkSettings, baseline: Baseline, partition: s
         replaced["instance_profiles"] = "roles of its own"
         return replaced
     names = {role: role_name(baseline.workspace, role, network.role_name_prefix) for role in ROLES}
-    expected = {role: f"arn:{partition}:iam::{baseline.account}:role{network.role_path}{name}" for role, name in names.items()}
+    expected = {
+        role: f"arn:{partition}:iam::{baseline.account}:role{network.role_path}{name}"
+        for role, name in names.items()
+    }
     if baseline.roles != expected:
-        wrong = "role_name_prefix" if set(baseline.instance_profiles.values()) != set(names.values()) else "role_path"
+        wrong = (
+            "role_name_prefix"
+            if set(baseline.instance_profiles.values()) != set(names.values())
+            else "role_path"
+        )
         replaced[wrong] = ", ".join(baseline.roles.values())
     return replaced
 
@@ -74,10 +97,16 @@ def _finding(setting: str, settings: Settings, deployed: str, clusters: Iterable
     value = getattr(getattr(settings, section), name)
     return Finding(
         where=setting,
-        problem=f"the network is deployed with {deployed}; changing that would take it away from {', '.join(names)}, "
+        problem=f"the network is deployed with {deployed}; changing that would take it away from "
+        f"{', '.join(names)}, "
         f"which stand{'s' if len(names) == 1 else ''} on it",
-        given="unset" if value is None else value if isinstance(value, str | list) else value.model_dump(),
+        given="unset"
+        if value is None
+        else value
+        if isinstance(value, str | list)
+        else value.model_dump(),
         allowed="what is deployed, as long as clusters are",
-        advice=f"destroy them first ({'; '.join(f'terradask destroy {name}' for name in names)}), or make another workspace "
+        advice=f"destroy them first ({'; '.join(f'terradask destroy {name}' for name in names)}), "
+        "or make another workspace "
         "(workspace.name) beside this one",
     )

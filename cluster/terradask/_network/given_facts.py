@@ -27,7 +27,9 @@ _IDENTIFIED = {
 
 @dataclass(frozen=True, kw_only=True)
 class GivenFacts:
-    """What given resources are, in AWS's own words. A field is None where it wasn't looked at, or may not be."""
+    """What given resources are, in AWS's own words. A field is None where it wasn't looked at, or
+    may not be.
+    """
 
     #: Where they were looked for.
     region: str
@@ -59,9 +61,10 @@ def describe_given(network: NetworkSettings, aws: Aws) -> GivenFacts:
 
     Notes
     -----
-    Permissions needed: ``ec2:DescribeVpcs``, ``DescribeVpcAttribute``, ``DescribeSubnets``, ``DescribeRouteTables``,
-    ``DescribeVpcEndpoints``, ``DescribeSecurityGroups``, ``DescribeImages``; ``iam:GetInstanceProfile``, ``iam:GetPolicy``;
-    ``kms:DescribeKey``, ``kms:GetKeyPolicy``. Without one of them, what it would have told is left out.
+    Permissions needed: ``ec2:DescribeVpcs``, ``DescribeVpcAttribute``, ``DescribeSubnets``,
+    ``DescribeRouteTables``, ``DescribeVpcEndpoints``, ``DescribeSecurityGroups``,
+    ``DescribeImages``; ``iam:GetInstanceProfile``, ``iam:GetPolicy``; ``kms:DescribeKey``,
+    ``kms:GetKeyPolicy``. Without one of them, what it would have told is left out.
     """
     jobs = _jobs(network, aws)
     denied: list[str] = []
@@ -78,16 +81,29 @@ def describe_given(network: NetworkSettings, aws: Aws) -> GivenFacts:
     facts = GivenFacts(region=aws.region, **answers)
     if network.vpc_id is not None:
         groups = _group_ids(network, facts.endpoints or ())
-        facts = replace(facts, security_groups=answer(lambda: _by_id(aws, "security_groups", groups)))
+        facts = replace(
+            facts, security_groups=answer(lambda: _by_id(aws, "security_groups", groups))
+        )
     return replace(facts, denied=tuple(sorted(denied)))
 
 
 def _jobs(network: NetworkSettings, aws: Aws) -> dict[str, Callable[[], Any]]:
     """Return the field of the facts -> how to ask for it."""
     jobs: dict[str, Callable[[], Any]] = {}
-    vpc_id, key_arn, boundary, images = network.vpc_id, network.kms_key_arn, network.permissions_boundary, sorted(network.images.values())
+    vpc_id, key_arn, boundary, images = (
+        network.vpc_id,
+        network.kms_key_arn,
+        network.permissions_boundary,
+        sorted(network.images.values()),
+    )
     if vpc_id is not None:
-        subnets = sorted({subnet for zone in network.subnets.values() for subnet in (zone.scheduler, zone.worker)})
+        subnets = sorted(
+            {
+                subnet
+                for zone in network.subnets.values()
+                for subnet in (zone.scheduler, zone.worker)
+            }
+        )
         jobs |= {
             "vpcs": lambda: _by_id(aws, "vpcs", [vpc_id]),
             "dns": lambda: _dns(aws.client("ec2"), vpc_id),
@@ -97,7 +113,9 @@ def _jobs(network: NetworkSettings, aws: Aws) -> dict[str, Callable[[], Any]]:
         }
     profiles = network.instance_profiles
     if profiles is not None:
-        jobs["profiles"] = lambda: _profiles(aws.client("iam"), sorted({profiles.scheduler, profiles.worker}))
+        jobs["profiles"] = lambda: _profiles(
+            aws.client("iam"), sorted({profiles.scheduler, profiles.worker})
+        )
     if boundary is not None:
         jobs["boundaries"] = lambda: _boundary(aws.client("iam"), boundary)
     if key_arn is not None:
@@ -114,15 +132,23 @@ def _group_ids(network: NetworkSettings, endpoints: Sequence[Description]) -> li
     return sorted(ids | ({given.scheduler, given.worker} if given is not None else set()))
 
 
-def _listed(aws: Aws, what: str, listing: str, filter_name: str, values: Sequence[str]) -> list[Description]:
+def _listed(
+    aws: Aws, what: str, listing: str, filter_name: str, values: Sequence[str]
+) -> list[Description]:
     # By filter: what doesn't exist is then left out instead of an error that hides the rest.
-    pages = aws.client("ec2").get_paginator(f"describe_{what}").paginate(Filters=[{"Name": filter_name, "Values": list(values)}])
+    pages = (
+        aws.client("ec2")
+        .get_paginator(f"describe_{what}")
+        .paginate(Filters=[{"Name": filter_name, "Values": list(values)}])
+    )
     return [item for page in pages for item in page[listing]]
 
 
 def _by_id(aws: Aws, what: str, ids: Sequence[str]) -> dict[str, Description]:
     listing, filter_name, key = _IDENTIFIED[what]
-    return {item[key]: item for item in _listed(aws, what, listing, filter_name, ids)} if ids else {}
+    return (
+        {item[key]: item for item in _listed(aws, what, listing, filter_name, ids)} if ids else {}
+    )
 
 
 def _dns(client: Any, vpc_id: str) -> dict[str, bool] | None:
@@ -166,7 +192,9 @@ def _key(client: Any, arn: str) -> dict[str, Description]:
 
 def _key_policy(client: Any, arn: str) -> Description | None:
     try:
-        policy: Description = json.loads(client.get_key_policy(KeyId=arn, PolicyName="default")["Policy"])
+        policy: Description = json.loads(
+            client.get_key_policy(KeyId=arn, PolicyName="default")["Policy"]
+        )
     except client.exceptions.NotFoundException:
         return None
     return policy

@@ -14,14 +14,24 @@ class LikelyFinding(Finding):
     """Something that is probably wrong: it is told, and refuses nothing."""
 
 
-def own_tag(where: str, given: str, description: Mapping[str, Any], workspace: str) -> Iterator[Finding]:
-    """Find a given resource that carries this workspace's tag: destroying the network removes all that do."""
+def own_tag(
+    where: str, given: str, description: Mapping[str, Any], workspace: str
+) -> Iterator[Finding]:
+    """Find a given resource that carries this workspace's tag: destroying the network removes all
+    that do.
+    """
     tags = tags_of(description.get("Tags"))
     if tags.get(TAG_WORKSPACE) == workspace:
         yield Finding(
             where=where,
-            problem=f"it carries the tag {TAG_WORKSPACE} = {workspace}, by which terradask knows what is its own and may be removed",
+            problem=(
+                f"it carries the tag {TAG_WORKSPACE} = {workspace}, by which terradask knows "
+                "what is its own and may be removed"
+            ),
             given=given,
             allowed="resources without this workspace's tag",
-            advice=f"remove the tag {TAG_WORKSPACE} from it, or leave the setting out if terradask made it",
+            advice=(
+                f"remove the tag {TAG_WORKSPACE} from it, or leave the setting out if "
+                "terradask made it"
+            ),
         )

@@ -1,4 +1,6 @@
-"""Whether given security groups let hosts do what they must: reach each other, AWS, and be reached by clients. Pure."""
+"""Whether given security groups let hosts do what they must: reach each other, AWS, and be reached
+by clients. Pure.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +21,8 @@ if TYPE_CHECKING:
     from terradask_stacks.settings import Settings
 
 HTTPS: Ports = (443, 443)
-#: Dask's workers let the system choose their ports; Linux chooses from these (net.ipv4.ip_local_port_range).
+#: Dask's workers let the system choose their ports; Linux chooses from these
+#: (net.ipv4.ip_local_port_range).
 WORKER_PORTS: Ports = (32768, 60999)
 
 _EVERYWHERE = ip_network("0.0.0.0/0")
@@ -49,7 +52,11 @@ def firewall_findings(settings: Settings, facts: GivenFacts) -> Iterator[Finding
     peers = {role: _hosts(settings, facts, role) for role in ROLES}
     if settings.network.security_groups is not None:
         known = facts.security_groups
-        groups = {role: known[peer.group] for role, peer in peers.items() if peer.group is not None and peer.group in known}
+        groups = {
+            role: known[peer.group]
+            for role, peer in peers.items()
+            if peer.group is not None and peer.group in known
+        }
         yield from _existence_findings(settings, facts, peers)
         yield from _call_findings(groups, peers)
         yield from _egress_findings(groups)
@@ -58,10 +65,15 @@ def firewall_findings(settings: Settings, facts: GivenFacts) -> Iterator[Finding
 
 
 def admits(permissions: Iterable[Description], ports: Ports, peer: Peer) -> bool:
-    """Return whether rules of a security group, in one direction, let TCP through between it and a peer on all of some ports."""
+    """Return whether rules of a security group, in one direction, let TCP through between it and a
+    peer on all of some ports.
+    """
     permissions = list(permissions)
     named = [_span(p) for p in permissions if peer.group is not None and peer.group in _groups(p)]
-    return all(_admits(ports, [*named, *(_span(p) for p in permissions if _holds(p, block))]) for block in peer.blocks)
+    return all(
+        _admits(ports, [*named, *(_span(p) for p in permissions if _holds(p, block))])
+        for block in peer.blocks
+    )
 
 
 def _admits(ports: Ports, spans: Iterable[Ports | None]) -> bool:
@@ -71,22 +83,39 @@ def _admits(ports: Ports, spans: Iterable[Ports | None]) -> bool:
 def _hosts(settings: Settings, facts: GivenFacts, role: str) -> Peer:
     given = settings.network.security_groups
     ids = {subnet_id(settings, zone, role) for zone in settings.network.subnets}
-    blocks = {subnet["CidrBlock"] for key, subnet in (facts.subnets or {}).items() if key in ids and subnet.get("CidrBlock")}
-    return Peer(None if given is None else getattr(given, role), tuple(ip_network(block) for block in sorted(blocks)))
+    blocks = {
+        subnet["CidrBlock"]
+        for key, subnet in (facts.subnets or {}).items()
+        if key in ids and subnet.get("CidrBlock")
+    }
+    return Peer(
+        None if given is None else getattr(given, role),
+        tuple(ip_network(block) for block in sorted(blocks)),
+    )
 
 
-def _existence_findings(settings: Settings, facts: GivenFacts, peers: dict[str, Peer]) -> Iterator[Finding]:
+def _existence_findings(
+    settings: Settings, facts: GivenFacts, peers: dict[str, Peer]
+) -> Iterator[Finding]:
     vpc_id = settings.network.vpc_id
     for role, peer in peers.items():
-        where, group = f"network.security_groups.{role}", (facts.security_groups or {}).get(str(peer.group))
+        where, group = (
+            f"network.security_groups.{role}",
+            (facts.security_groups or {}).get(str(peer.group)),
+        )
         allowed = f"a security group of {vpc_id}"
         if group is None:
             yield Finding(
                 where=where,
-                problem=f"there is no such security group in {facts.region} that this account may see",
+                problem=(
+                    f"there is no such security group in {facts.region} that this account may see"
+                ),
                 given=peer.group,
                 allowed=allowed,
-                advice=f"aws ec2 describe-security-groups --filters Name=vpc-id,Values={vpc_id} lists those there are",
+                advice=(
+                    f"aws ec2 describe-security-groups --filters Name=vpc-id,Values={vpc_id} "
+                    "lists those there are"
+                ),
             )
             continue
         yield from own_tag(where, str(peer.group), group, settings.workspace.name)
@@ -106,21 +135,32 @@ def _call_findings(groups: dict[str, Description], peers: dict[str, Peer]) -> It
             (called, caller, "in from", "IpPermissions"),
             (caller, called, "out to", "IpPermissionsEgress"),
         ):
-            # Without the other's subnets, which are told of elsewhere, nothing can be said about rules that name addresses.
+            # Without the other's subnets, which are told of elsewhere, nothing can be said about
+            # rules that name addresses.
             if role not in groups or not peers[other].blocks:
                 continue
             permissions = groups[role].get(key, ())
             if admits(permissions, ports, peers[other]):
                 continue
-            by_list = any(p.get("PrefixListIds") and _admits(ports, [_span(p)]) for p in permissions)
+            by_list = any(
+                p.get("PrefixListIds") and _admits(ports, [_span(p)]) for p in permissions
+            )
             kind = LikelyFinding if by_list else Finding
             yield kind(
                 where=f"network.security_groups.{role}",
-                problem=f"{role}s' group doesn't let TCP ports {ports_text(ports)} {direction} {other}s: {caller}s call {called}s there",
+                problem=(
+                    f"{role}s' group doesn't let TCP ports {ports_text(ports)} {direction} "
+                    f"{other}s: {caller}s call {called}s there"
+                ),
                 given=peers[role].group,
                 allowed=f"a rule for TCP {ports_text(ports)} that names {peers[other].group}"
-                + (" (a prefix list may hold their addresses, which isn't looked into)" if by_list else ""),
-                advice=f"have the rule added: {'inbound' if key == 'IpPermissions' else 'outbound'}, TCP {ports_text(ports)}, "
+                + (
+                    " (a prefix list may hold their addresses, which isn't looked into)"
+                    if by_list
+                    else ""
+                ),
+                advice="have the rule added: "
+                f"{'inbound' if key == 'IpPermissions' else 'outbound'}, TCP {ports_text(ports)}, "
                 f"peer {peers[other].group}",
             )
 
@@ -155,14 +195,18 @@ def _client_findings(settings: Settings, groups: dict[str, Description]) -> Iter
             if not admits(permissions, ports, Peer(None, (ip_network(rule.cidr),))):
                 yield Finding(
                     where="network.ingress",
-                    problem=f"the given security group of schedulers doesn't let {rule.cidr} in on ports {ports_text(ports)}, and "
+                    problem=f"the given security group of schedulers doesn't let {rule.cidr} in "
+                    f"on ports {ports_text(ports)}, and "
                     "terradask changes nothing in it",
                     given=scheduler.get("GroupId"),
                     allowed="what the group lets in",
                     advice="have the inbound rule added to the group, or correct network.ingress",
                 )
     for role, group in groups.items():
-        if any(_EVERYWHERE in _blocks(p) or ip_network("::/0") in _blocks(p) for p in group.get("IpPermissions", ())):
+        if any(
+            _EVERYWHERE in _blocks(p) or ip_network("::/0") in _blocks(p)
+            for p in group.get("IpPermissions", ())
+        ):
             yield LikelyFinding(
                 where=f"network.security_groups.{role}",
                 problem=f"{role}s' group lets the whole internet in",
@@ -173,16 +217,29 @@ def _client_findings(settings: Settings, groups: dict[str, Description]) -> Iter
 
 
 def _endpoint_findings(facts: GivenFacts, peers: dict[str, Peer]) -> Iterator[Finding]:
-    """Find endpoints that shut hosts out: with private DNS a service is reached through them or not at all."""
+    """Find endpoints that shut hosts out: with private DNS a service is reached through them or not
+    at all.
+    """
     for service in (*HOST_SERVICES, *SESSION_SERVICES):
         for endpoint in interface_endpoints(facts, service):
             ids = [group["GroupId"] for group in endpoint.get("Groups", ())]
-            permissions = [p for id_ in ids for p in (facts.security_groups or {}).get(id_, {}).get("IpPermissions", ())]
-            shut_out = [role for role, peer in peers.items() if ids and peer.blocks and not admits(permissions, HTTPS, peer)]
+            permissions = [
+                p
+                for id_ in ids
+                for p in (facts.security_groups or {}).get(id_, {}).get("IpPermissions", ())
+            ]
+            shut_out = [
+                role
+                for role, peer in peers.items()
+                if ids and peer.blocks and not admits(permissions, HTTPS, peer)
+            ]
             if shut_out:
-                yield (LikelyFinding if any(p.get("PrefixListIds") for p in permissions) else Finding)(
+                yield (
+                    LikelyFinding if any(p.get("PrefixListIds") for p in permissions) else Finding
+                )(
                     where="network.vpc_id",
-                    problem=f"the VPC's endpoint for {service} answers for that service and doesn't let port 443 in from "
+                    problem=f"the VPC's endpoint for {service} answers for that service and "
+                    "doesn't let port 443 in from "
                     f"{' and '.join(f'{role}s' for role in shut_out)}",
                     given=endpoint.get("VpcEndpointId"),
                     allowed="an inbound rule for TCP 443 from the hosts' subnets or groups",
@@ -195,7 +252,11 @@ def _span(permission: Description) -> Ports | None:
     protocol = str(permission.get("IpProtocol"))
     if protocol == "-1":
         return EVERY_PORT
-    return (int(permission.get("FromPort", 0)), int(permission.get("ToPort", 65535))) if protocol in {"tcp", "6"} else None
+    return (
+        (int(permission.get("FromPort", 0)), int(permission.get("ToPort", 65535)))
+        if protocol in {"tcp", "6"}
+        else None
+    )
 
 
 def _groups(permission: Description) -> list[str]:
@@ -203,7 +264,9 @@ def _groups(permission: Description) -> list[str]:
 
 
 def _blocks(permission: Description) -> list[IPv4Network | IPv6Network]:
-    ranges = [item["CidrIp"] for item in permission.get("IpRanges", ())] + [item["CidrIpv6"] for item in permission.get("Ipv6Ranges", ())]
+    ranges = [item["CidrIp"] for item in permission.get("IpRanges", ())] + [
+        item["CidrIpv6"] for item in permission.get("Ipv6Ranges", ())
+    ]
     return [ip_network(block, strict=False) for block in ranges]
 
 

@@ -1,4 +1,6 @@
-"""Whether given instance profiles, a permissions boundary, a KMS key and an image can be used by hosts. Pure."""
+"""Whether given instance profiles, a permissions boundary, a KMS key and an image can be used by
+hosts. Pure.
+"""
 
 from __future__ import annotations
 
@@ -39,17 +41,27 @@ def trusts_instances(role: Description) -> bool:
     """Return whether EC2 may hand a role to instances."""
     return any(
         statement.get("Effect") == "Allow"
-        and any(action in {"sts:AssumeRole", "sts:*", "*"} for action in listed(statement.get("Action")))
-        and any(str(service).startswith("ec2.amazonaws.com") for service in _principals(statement, "Service"))
+        and any(
+            action in {"sts:AssumeRole", "sts:*", "*"} for action in listed(statement.get("Action"))
+        )
+        and any(
+            str(service).startswith("ec2.amazonaws.com")
+            for service in _principals(statement, "Service")
+        )
         for statement in statements_of(role.get("AssumeRolePolicyDocument"))
     )
 
 
 def key_policy_names(policy: Description, kind: str, ending: str) -> bool:
-    """Return whether a key's policy allows something to a principal, by its name's ending, or to everybody."""
+    """Return whether a key's policy allows something to a principal, by its name's ending, or to
+    everybody.
+    """
     return any(
         statement.get("Effect") == "Allow"
-        and any(str(principal) == "*" or str(principal).endswith(ending) for principal in _principals(statement, kind))
+        and any(
+            str(principal) == "*" or str(principal).endswith(ending)
+            for principal in _principals(statement, kind)
+        )
         for statement in statements_of(policy)
     )
 
@@ -61,7 +73,10 @@ def _profile_findings(settings: Settings, facts: GivenFacts) -> Iterator[Finding
     if settings.network.data_buckets:
         yield Finding(
             where="network.data_buckets",
-            problem="rights on data are policies of the hosts' roles, and the given roles are left as they are",
+            problem=(
+                "rights on data are policies of the hosts' roles, and the given roles are "
+                "left as they are"
+            ),
             given=list(settings.network.data_buckets),
             allowed="no data_buckets with network.instance_profiles",
             advice="let the given roles read and write these buckets, and leave data_buckets out",
@@ -88,12 +103,18 @@ def _profile_findings(settings: Settings, facts: GivenFacts) -> Iterator[Finding
                 problem="the instance profile holds no role",
                 given=name,
                 allowed="an instance profile with a role",
-                advice=f"aws iam add-role-to-instance-profile --instance-profile-name {name} --role-name ROLE",
+                advice=(
+                    f"aws iam add-role-to-instance-profile --instance-profile-name {name} "
+                    "--role-name ROLE"
+                ),
             )
         elif not trusts_instances(roles[0]):
             yield Finding(
                 where=where,
-                problem=f"its role {roles[0].get('RoleName')} doesn't trust EC2: instances would get no credentials",
+                problem=(
+                    f"its role {roles[0].get('RoleName')} doesn't trust EC2: instances would "
+                    "get no credentials"
+                ),
                 given=name,
                 allowed="a role that lets ec2.amazonaws.com call sts:AssumeRole",
                 advice="have the role's trust policy changed, or give another profile",
@@ -115,7 +136,11 @@ def _key_findings(settings: Settings, facts: GivenFacts) -> Iterator[Finding]:
             advice="give a key of workspace.region; aws kms list-keys lists those there are",
         )
         return
-    wanted = (("KeyState", "Enabled"), ("KeyUsage", "ENCRYPT_DECRYPT"), ("KeySpec", "SYMMETRIC_DEFAULT"))
+    wanted = (
+        ("KeyState", "Enabled"),
+        ("KeyUsage", "ENCRYPT_DECRYPT"),
+        ("KeySpec", "SYMMETRIC_DEFAULT"),
+    )
     for attribute, value in wanted:
         if key.get(attribute, value) != value:
             yield Finding(
@@ -123,7 +148,9 @@ def _key_findings(settings: Settings, facts: GivenFacts) -> Iterator[Finding]:
                 problem=f"the key can't encrypt for hosts: its {attribute} is {key[attribute]}",
                 given=arn,
                 allowed=allowed,
-                advice="enable it (aws kms enable-key), or give another one" if attribute == "KeyState" else "give another key",
+                advice="enable it (aws kms enable-key), or give another one"
+                if attribute == "KeyState"
+                else "give another key",
             )
     if facts.key_policy is not None:
         yield from _key_policy_findings(arn, facts.key_policy, facts.region)
@@ -133,14 +160,22 @@ def _key_policy_findings(arn: str, policy: Description, region: str) -> Iterator
     # Grants do the same as a policy, and aren't looked into: likely, not certain.
     for kind, ending, who, source in (
         (
-            "AWS", AUTO_SCALING_ROLE, "Auto Scaling's role (AWSServiceRoleForAutoScaling): instances with encrypted volumes won't start",
+            "AWS",
+            AUTO_SCALING_ROLE,
+            (
+                "Auto Scaling's role (AWSServiceRoleForAutoScaling): instances with encrypted "
+                "volumes "
+                "won't start"
+            ),
             "https://docs.aws.amazon.com/autoscaling/ec2/userguide/key-policy-requirements-EBS-encryption.html",
         ),
         (
-            "Service", f"logs.{region}.amazonaws.com", "CloudWatch Logs: the log group can't be encrypted with it",
+            "Service",
+            f"logs.{region}.amazonaws.com",
+            "CloudWatch Logs: the log group can't be encrypted with it",
             "https://docs.aws.amazon.com/AmazonCloudWatch/latest/logs/encrypt-log-data-kms.html",
         ),
-    ):  # fmt: skip
+    ):
         if not key_policy_names(policy, kind, ending):
             yield LikelyFinding(
                 where="network.kms_key_arn",

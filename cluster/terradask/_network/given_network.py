@@ -1,4 +1,6 @@
-"""Whether a given VPC and its subnets can hold clusters: where they lie, how large they are, what they reach. Pure."""
+"""Whether a given VPC and its subnets can hold clusters: where they lie, how large they are, what
+they reach. Pure.
+"""
 
 from __future__ import annotations
 
@@ -18,9 +20,17 @@ _EVERYWHERE = "0.0.0.0/0"
 
 #: Where a default route may lead -> how it begins in the attribute of the route that names it.
 _TARGETS = (
-    "GatewayId", "NatGatewayId", "TransitGatewayId", "NetworkInterfaceId", "InstanceId", "VpcPeeringConnectionId",
-    "LocalGatewayId", "CarrierGatewayId", "CoreNetworkArn", "EgressOnlyInternetGatewayId",
-)  # fmt: skip
+    "GatewayId",
+    "NatGatewayId",
+    "TransitGatewayId",
+    "NetworkInterfaceId",
+    "InstanceId",
+    "VpcPeeringConnectionId",
+    "LocalGatewayId",
+    "CarrierGatewayId",
+    "CoreNetworkArn",
+    "EgressOnlyInternetGatewayId",
+)
 
 
 def network_findings(settings: Settings, facts: GivenFacts) -> Iterator[Finding]:
@@ -34,10 +44,15 @@ def network_findings(settings: Settings, facts: GivenFacts) -> Iterator[Finding]
             problem=f"there is no such VPC in {facts.region} that this account may see",
             given=vpc_id,
             allowed="a VPC of this region, of the account's own or shared with it",
-            advice="correct network.vpc_id or workspace.region; aws ec2 describe-vpcs lists those there are",
+            advice=(
+                "correct network.vpc_id or workspace.region; aws ec2 describe-vpcs lists those "
+                "there are"
+            ),
         )
         return
-    yield from own_tag("network.vpc_id", vpc_id, (facts.vpcs or {}).get(vpc_id, {}), settings.workspace.name)
+    yield from own_tag(
+        "network.vpc_id", vpc_id, (facts.vpcs or {}).get(vpc_id, {}), settings.workspace.name
+    )
     yield from _dns_findings(vpc_id, facts)
     for zone in sorted(settings.network.subnets):
         for role in ROLES:
@@ -55,7 +70,9 @@ def interface_endpoints(facts: GivenFacts, service: str) -> list[Description]:
     return [
         endpoint
         for endpoint in facts.endpoints or ()
-        if _is_of(endpoint, service, facts.region) and endpoint.get("VpcEndpointType") == "Interface" and endpoint.get("PrivateDnsEnabled")
+        if _is_of(endpoint, service, facts.region)
+        and endpoint.get("VpcEndpointType") == "Interface"
+        and endpoint.get("PrivateDnsEnabled")
     ]
 
 
@@ -73,14 +90,19 @@ def _dns_findings(vpc_id: str, facts: GivenFacts) -> Iterator[Finding]:
     if not dns.get("enableDnsHostnames", True):
         yield LikelyFinding(
             where="network.vpc_id",
-            problem="DNS host names are off (enableDnsHostnames): interface endpoints with private DNS need them",
+            problem=(
+                "DNS host names are off (enableDnsHostnames): interface endpoints with "
+                "private DNS need them"
+            ),
             given=vpc_id,
             allowed="a VPC with enableDnsHostnames on",
             advice=f"{change} --enable-dns-hostnames",
         )
 
 
-def _subnet_findings(settings: Settings, facts: GivenFacts, zone: str, role: str) -> Iterator[Finding]:
+def _subnet_findings(
+    settings: Settings, facts: GivenFacts, zone: str, role: str
+) -> Iterator[Finding]:
     given, vpc_id = subnet_id(settings, zone, role), settings.network.vpc_id
     where = f"network.subnets.{zone}.{role}"
     if facts.subnets is None:
@@ -92,27 +114,41 @@ def _subnet_findings(settings: Settings, facts: GivenFacts, zone: str, role: str
             problem=f"there is no such subnet in {facts.region} that this account may see",
             given=given,
             allowed=f"a subnet of {vpc_id} in {zone}",
-            advice=f"aws ec2 describe-subnets --filters Name=vpc-id,Values={vpc_id} lists those there are",
+            advice=(
+                f"aws ec2 describe-subnets --filters Name=vpc-id,Values={vpc_id} lists those "
+                "there are"
+            ),
         )
         return
     yield from own_tag(where, given, subnet, settings.workspace.name)
-    for name, has, wanted in (("VPC", subnet.get("VpcId"), vpc_id), ("zone", subnet.get("AvailabilityZone"), zone)):
+    for name, has, wanted in (
+        ("VPC", subnet.get("VpcId"), vpc_id),
+        ("zone", subnet.get("AvailabilityZone"), zone),
+    ):
         if has != wanted:
             yield Finding(
                 where=where,
                 problem=f"the subnet lies in another {name}: {has}",
                 given=given,
                 allowed=f"a subnet of {vpc_id} in {zone}",
-                advice=f"give one of {name} {wanted}" + (f", or name it under {has}" if name == "zone" else ""),
+                advice=f"give one of {name} {wanted}"
+                + (f", or name it under {has}" if name == "zone" else ""),
             )
     if subnet.get("VpcId") == vpc_id:
         yield from _address_findings(settings, subnet, where, zone, role)
         yield from _way_out_findings(settings, facts, where, given, role)
 
 
-def _address_findings(settings: Settings, subnet: Description, where: str, zone: str, role: str) -> Iterator[Finding]:
+def _address_findings(
+    settings: Settings, subnet: Description, where: str, zone: str, role: str
+) -> Iterator[Finding]:
     if subnet.get("Ipv6Native"):
-        yield Finding(where=where, problem="the subnet has IPv6 addresses alone", given=subnet["SubnetId"], allowed="a subnet with IPv4")
+        yield Finding(
+            where=where,
+            problem="the subnet has IPv6 addresses alone",
+            given=subnet["SubnetId"],
+            allowed="a subnet with IPv4",
+        )
         return
     needed = 1
     if role == "worker":
@@ -123,21 +159,29 @@ def _address_findings(settings: Settings, subnet: Description, where: str, zone:
         # Its own hosts may be among those that take addresses now.
         yield LikelyFinding(
             where=where,
-            problem=f"the subnet ({subnet.get('CidrBlock')}) has {free} free addresses, and one cluster may have {needed} {role}s there",
+            problem=(
+                f"the subnet ({subnet.get('CidrBlock')}) has {free} free addresses, and one "
+                f"cluster may have {needed} {role}s there"
+            ),
             given=subnet["SubnetId"],
             allowed=f"{needed} free addresses",
-            advice="give a larger subnet" + (", or lower cluster.max_workers" if role == "worker" else ""),
+            advice="give a larger subnet"
+            + (", or lower cluster.max_workers" if role == "worker" else ""),
         )
 
 
 def _most_hosts(cluster: ClusterSettings, settings: Settings, zone: str) -> int:
-    """Return how many workers of a cluster a zone may have to hold; AWS divides those of several zones evenly."""
+    """Return how many workers of a cluster a zone may have to hold; AWS divides those of several
+    zones evenly.
+    """
     if cluster.allow_cross_zone:
         return -(-cluster.most_hosts // len(settings.network.subnets))
     return cluster.most_hosts if cluster.zone_name in (None, zone) else 0
 
 
-def _way_out_findings(settings: Settings, facts: GivenFacts, where: str, given: str, role: str) -> Iterator[Finding]:
+def _way_out_findings(
+    settings: Settings, facts: GivenFacts, where: str, given: str, role: str
+) -> Iterator[Finding]:
     if facts.route_tables is None:
         return
     network = settings.network
@@ -150,7 +194,8 @@ def _way_out_findings(settings: Settings, facts: GivenFacts, where: str, given: 
         if not to_internet_gateway:
             yield Finding(
                 where=where,
-                problem=f"{role}s get public addresses ({setting} = true), and the subnet has no default route to an internet gateway: "
+                problem=f"{role}s get public addresses ({setting} = true), and the subnet has no "
+                "default route to an internet gateway: "
                 f"it leads {'nowhere' if target is None else 'to ' + target}",
                 given=given,
                 allowed="a public subnet",
@@ -162,20 +207,29 @@ def _way_out_findings(settings: Settings, facts: GivenFacts, where: str, given: 
         return
     services = services_called(network) if role == "scheduler" else HOST_SERVICES
     missing = _missing_endpoints(facts, table, services)
-    way = "its default route leads to an internet gateway, which serves public addresses alone" if target else "it has no default route"
+    way = (
+        "its default route leads to an internet gateway, which serves public addresses alone"
+        if target
+        else "it has no default route"
+    )
     if missing and facts.endpoints is not None:
         yield Finding(
             where=where,
-            problem=f"{role}s would reach no AWS service from this subnet: {way}, and the VPC has no endpoint for {', '.join(missing)}",
+            problem=(
+                f"{role}s would reach no AWS service from this subnet: {way}, and the VPC has "
+                f"no endpoint for {', '.join(missing)}"
+            ),
             given=given,
-            allowed="a default route (NAT gateway, transit gateway, …), or interface endpoints with private DNS for "
+            allowed="a default route (NAT gateway, transit gateway, …), or interface endpoints "
+            "with private DNS for "
             f"{', '.join(services)} and an endpoint for s3",
             advice="give a subnet that has one, or have the VPC's owner add the endpoints",
         )
     elif facts.endpoints is not None:
         yield LikelyFinding(
             where=where,
-            problem=f"{role}s reach AWS's services through endpoints and nothing else: {way}. No package can be installed from an index "
+            problem=f"{role}s reach AWS's services through endpoints and nothing else: {way}. No "
+            "package can be installed from an index "
             "on the internet",
             given=given,
             allowed="fine where an index inside the VPC has all packages",
@@ -187,7 +241,10 @@ def _table_of(subnet: str, tables: Sequence[Description]) -> Description | None:
     """Return the subnet's own route table, else the VPC's main one."""
     for wanted in ({"SubnetId": subnet}, {"Main": True}):
         for table in tables:
-            if any(wanted.items() <= dict(association).items() for association in table.get("Associations", ())):
+            if any(
+                wanted.items() <= dict(association).items()
+                for association in table.get("Associations", ())
+            ):
                 return table
     return None
 
@@ -195,18 +252,30 @@ def _table_of(subnet: str, tables: Sequence[Description]) -> Description | None:
 def _default_target(table: Description | None) -> str | None:
     """Return what the default route leads to; None where there is none, or its target is gone."""
     for route in (table or {}).get("Routes", ()):
-        if route.get("DestinationCidrBlock") == _EVERYWHERE and route.get("State", "active") == "active":
+        if (
+            route.get("DestinationCidrBlock") == _EVERYWHERE
+            and route.get("State", "active") == "active"
+        ):
             return next((str(route[key]) for key in _TARGETS if route.get(key)), None)
     return None
 
 
-def _missing_endpoints(facts: GivenFacts, table: Mapping[str, Any] | None, services: Sequence[str]) -> list[str]:
+def _missing_endpoints(
+    facts: GivenFacts, table: Mapping[str, Any] | None, services: Sequence[str]
+) -> list[str]:
     missing = [service for service in services if not interface_endpoints(facts, service)]
     table_id = (table or {}).get("RouteTableId")
-    gateways = [e for e in facts.endpoints or () if _is_of(e, "s3", facts.region) and table_id in e.get("RouteTableIds", ())]
+    gateways = [
+        e
+        for e in facts.endpoints or ()
+        if _is_of(e, "s3", facts.region) and table_id in e.get("RouteTableIds", ())
+    ]
     return missing if gateways or interface_endpoints(facts, "s3") else [*missing, "s3"]
 
 
 def _is_of(endpoint: Description, service: str, region: str) -> bool:
     # In China the name begins with cn.com.amazonaws.
-    return str(endpoint.get("ServiceName", "")).endswith(f".{region}.{service}") and endpoint.get("State", "available") == "available"
+    return (
+        str(endpoint.get("ServiceName", "")).endswith(f".{region}.{service}")
+        and endpoint.get("State", "available") == "available"
+    )

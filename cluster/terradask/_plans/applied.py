@@ -47,8 +47,8 @@ class AppliedNotes:
 
     Notes
     -----
-    Permissions needed: ``s3:GetObject``, ``PutObject`` and ``DeleteObject`` on ``applied/*``, ``GetObject`` on
-    ``workspace.json`` and on the states.
+    Permissions needed: ``s3:GetObject``, ``PutObject`` and ``DeleteObject`` on ``applied/*``,
+    ``GetObject`` on ``workspace.json`` and on the states.
     """
 
     def __init__(self, aws: Aws, bucket: str) -> None:
@@ -57,10 +57,15 @@ class AppliedNotes:
 
     def write(self, stack: str, folder: Path) -> None:
         """Record that a stack was applied just now from its folder."""
-        self._store.write(_key(stack), as_json({"format": APPLIED_FORMAT, **asdict(self._now(folder, self._inputs(stack)))}))
+        self._store.write(
+            _key(stack),
+            as_json({"format": APPLIED_FORMAT, **asdict(self._now(folder, self._inputs(stack)))}),
+        )
 
     def version(self, stack: str) -> StateVersion | None:
-        """Return the state's version after the last apply; None if there is no record, or the caller may not read it."""
+        """Return the state's version after the last apply; None if there is no record, or the
+        caller may not read it.
+        """
         try:
             noted = json.loads(self._read(_key(stack)) or b"")
             return StateVersion(int(noted["serial"]), str(noted["lineage"]))
@@ -72,10 +77,17 @@ class AppliedNotes:
         self._store.delete(_key(stack))
 
     def unchanged(self, folders: Mapping[str, Path]) -> tuple[str, ...]:
-        """Return the stacks that a plan would find unchanged, unless something was changed outside Terraform."""
+        """Return the stacks that a plan would find unchanged, unless something was changed outside
+        Terraform.
+        """
         baseline = self._inputs("")
         with ThreadPoolExecutor(_PARALLEL_READS) as pool:
-            same = pool.map(lambda name: self._is_unchanged(name, folders[name], "" if name == NETWORK_STACK else baseline), folders)
+            same = pool.map(
+                lambda name: self._is_unchanged(
+                    name, folders[name], "" if name == NETWORK_STACK else baseline
+                ),
+                folders,
+            )
             return tuple(stack for stack, unchanged in zip(folders, same, strict=True) if unchanged)
 
     def _is_unchanged(self, stack: str, folder: Path, inputs: str) -> bool:
@@ -86,7 +98,9 @@ class AppliedNotes:
         return bool(noted == {"format": APPLIED_FORMAT, **asdict(self._now(folder, inputs))})
 
     def _now(self, folder: Path, inputs: str) -> Applied:
-        return Applied(configuration_sha256(folder), inputs, **asdict(state_version(folder, self._aws)))
+        return Applied(
+            configuration_sha256(folder), inputs, **asdict(state_version(folder, self._aws))
+        )
 
     def _inputs(self, stack: str) -> str:
         text = None if stack == NETWORK_STACK else self._read(BASELINE_KEY)

@@ -59,7 +59,9 @@ class PlanBasis:
     @property
     def expires_at(self) -> str:
         """When it expires, UTC, in ISO 8601."""
-        return (datetime.datetime.fromisoformat(self.planned_at) + PLAN_LIFETIME).strftime("%Y-%m-%dT%H:%M:%SZ")
+        return (datetime.datetime.fromisoformat(self.planned_at) + PLAN_LIFETIME).strftime(
+            "%Y-%m-%dT%H:%M:%SZ"
+        )
 
     def check_origin(self, place: PlanPlace, *, terraform_version: str) -> None:
         """Refuse a plan that was made for another workspace, or by other versions.
@@ -98,7 +100,9 @@ class PlanBasis:
         self._same("provider version", self.provider_version, provider_version(folder))
         if configuration_sha256(folder) != self.configuration_sha256:
             raise PlanChanged(
-                f"the configuration of {self.stack} has changed since the plan was made", what="configuration", given=str(folder)
+                f"the configuration of {self.stack} has changed since the plan was made",
+                what="configuration",
+                given=str(folder),
             )
 
     def check_state(self, now: StateVersion) -> None:
@@ -111,7 +115,11 @@ class PlanBasis:
 
     def _same(self, what: str, planned: str, here: str) -> None:
         if planned != here:
-            raise PlanChanged(f"the plan of {self.stack} was made with another {what}", what=what, given=f"planned {planned}, now {here}")
+            raise PlanChanged(
+                f"the plan of {self.stack} was made with another {what}",
+                what=what,
+                given=f"planned {planned}, now {here}",
+            )
 
 
 @dataclass(frozen=True)
@@ -132,10 +140,23 @@ class PlanArchive:
         try:
             with zipfile.ZipFile(path) as archive:
                 document = json.loads(archive.read("tfstate"))
-            return cls(str(document["terraform_version"]), StateVersion(int(document["serial"]), str(document["lineage"])))
-        except (OSError, zipfile.BadZipFile, zlib.error, KeyError, ValueError, TypeError, EOFError) as error:
+            return cls(
+                str(document["terraform_version"]),
+                StateVersion(int(document["serial"]), str(document["lineage"])),
+            )
+        except (
+            OSError,
+            zipfile.BadZipFile,
+            zlib.error,
+            KeyError,
+            ValueError,
+            TypeError,
+            EOFError,
+        ) as error:
             raise PlanChanged(
-                "the plan's file can't be read: it is incomplete, or isn't a plan", what="file", given=f"{path}: {error}"
+                "the plan's file can't be read: it is incomplete, or isn't a plan",
+                what="file",
+                given=f"{path}: {error}",
             ) from error
 
 
@@ -154,7 +175,9 @@ def provider_version(folder: Path) -> str:
 
 
 def configuration_sha256(folder: Path) -> str:
-    """Return a checksum of a stack's configuration and its provider's lock; empty if there is none."""
+    """Return a checksum of a stack's configuration and its provider's lock; empty if
+    there is none.
+    """
     try:
         return "-".join(sha256_of(folder / name)[:32] for name in (CONFIGURATION, LOCK_FILE))
     except FileNotFoundError:

@@ -10,8 +10,19 @@ _LIMIT_SECONDS = 5
 
 
 def commit_of(folder: Path) -> str | None:
-    """Return the commit, with ``-dirty`` if tracked files differ from it; None without git or a checkout."""
-    command = ["git", "-C", str(folder), "describe", "--always", "--dirty", "--abbrev=40", "--exclude=*"]
+    """Return the commit, with ``-dirty`` if tracked files differ from it; None without git or a
+    checkout.
+    """
+    command = [
+        "git",
+        "-C",
+        str(folder),
+        "describe",
+        "--always",
+        "--dirty",
+        "--abbrev=40",
+        "--exclude=*",
+    ]
     try:
         done = subprocess.run(
             command,

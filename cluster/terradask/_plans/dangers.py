@@ -22,15 +22,23 @@ _MEANING = {
     "aws_secretsmanager_secret": "hosts and clients of a running cluster lose their keys",
     "aws_vpc": "every cluster of the workspace is cut off",
     "aws_subnet": "hosts in this subnet end",
-    "aws_security_group": "hosts in this group are unreachable until their templates name the new one",
-    "aws_placement_group": "hosts are no longer placed close together; AWS refuses while any runs in it",
+    "aws_security_group": (
+        "hosts in this group are unreachable until their templates name the new one"
+    ),
+    "aws_placement_group": (
+        "hosts are no longer placed close together; AWS refuses while any runs in it"
+    ),
     "aws_cloudwatch_log_group": "the hosts' logs are lost",
 }
 
 _POLICY_ATTRIBUTES = ("policy", "assume_role_policy", "inline_policy")
 #: Resources that add to what a role may do, without a change to the role.
 _ON_ROLES = ("aws_iam_role_policy", "aws_iam_role_policy_attachment")
-_INGRESS_RULES = ("aws_vpc_security_group_ingress_rule", "aws_security_group_rule", "aws_security_group")
+_INGRESS_RULES = (
+    "aws_vpc_security_group_ingress_rule",
+    "aws_security_group_rule",
+    "aws_security_group",
+)
 
 
 @dataclass(frozen=True)
@@ -65,13 +73,21 @@ class AdmittedBlock(NamedTuple):
 
 
 def new_roles(resources: Iterable[Mapping[str, Any]]) -> frozenset[str]:
-    """Return the names of the roles that a plan creates: their permissions widen no existing role."""
-    made = (r["change"] for r in resources if r["type"] == "aws_iam_role" and "create" in r["change"]["actions"])
+    """Return the names of the roles that a plan creates: their permissions widen no
+    existing role.
+    """
+    made = (
+        r["change"]
+        for r in resources
+        if r["type"] == "aws_iam_role" and "create" in r["change"]["actions"]
+    )
     return frozenset(str((change.get("after") or {}).get("name")) for change in made)
 
 
 def openings_before(resources: Iterable[Mapping[str, Any]]) -> frozenset[AdmittedBlock]:
-    """Return the blocks that rules allow before the plan: a renamed rule that allows no more widens nothing."""
+    """Return the blocks that rules allow before the plan: a renamed rule that allows no more widens
+    nothing.
+    """
     return frozenset(opening for r in resources for opening in _openings(r, "before"))
 
 
@@ -92,7 +108,10 @@ def dangers_of(
         found.append(Danger("replace", address, _sentence("is replaced", because, meaning)))
     if action in ("create", "update", "replace"):
         found.extend(_ingress(resource, open_before))
-        on_old_role = kind in _ON_ROLES and (change.get("after") or {}).get("role") not in (None, *roles_made)
+        on_old_role = kind in _ON_ROLES and (change.get("after") or {}).get("role") not in (
+            None,
+            *roles_made,
+        )
         found.extend(_iam(address, "update" if on_old_role else action, change))
     return [Danger(danger.kind, danger.address, masked_text(danger.text)) for danger in found]
 
@@ -102,29 +121,40 @@ def _sentence(what: str, because: str | None, meaning: str | None) -> str:
     return f"{what}{reason}{': ' + meaning if meaning else ''}"
 
 
-# ---- ingress --------------------------------------------------------------------------------------------------------
+# ---- ingress -------------------------------------------------------------------------------------
 
 
 def _ingress(resource: Mapping[str, Any], open_before: Collection[AdmittedBlock]) -> list[Danger]:
     before, after = _openings(resource, "before"), _openings(resource, "after")
-    new = [opening for opening in sorted(after) if not any(_covers(old, opening) for old in (*before, *open_before))]
+    new = [
+        opening
+        for opening in sorted(after)
+        if not any(_covers(old, opening) for old in (*before, *open_before))
+    ]
     return [
         Danger(
             "ingress",
             resource["address"],
-            f"lets {opening.block} in at {opening.ports}{' - the whole internet' if _everyone(opening.block) else ''}",
+            (
+                f"lets {opening.block} in at "
+                f"{opening.ports}{' - the whole internet' if _everyone(opening.block) else ''}"
+            ),
         )
         for opening in new
     ]
 
 
 def _openings(resource: Mapping[str, Any], side: str) -> set[AdmittedBlock]:
-    """Return the blocks that one resource allows; security groups as sources allow none from outside."""
+    """Return the blocks that one resource allows; security groups as sources allow none from
+    outside.
+    """
     address, kind, values = resource["address"], resource["type"], resource["change"].get(side)
     if not values or kind not in _INGRESS_RULES:
         return set()
     return {
-        AdmittedBlock(block, opening.written_ports, opening.group if isinstance(opening.group, str) else "")
+        AdmittedBlock(
+            block, opening.written_ports, opening.group if isinstance(opening.group, str) else ""
+        )
         for opening in openings_of(Resource(address, kind, str(resource.get("name")), values))
         for block in opening.blocks
     }
@@ -143,7 +173,7 @@ def _everyone(block: str) -> bool:
     return block in ("0.0.0.0/0", "::/0")
 
 
-# ---- permissions ----------------------------------------------------------------------------------------------------
+# ---- permissions ---------------------------------------------------------------------------------
 
 
 def _iam(address: str, action: str, change: Mapping[str, Any]) -> list[Danger]:
@@ -155,17 +185,34 @@ def _iam(address: str, action: str, change: Mapping[str, Any]) -> list[Danger]:
             found.append(f"{name} changes, and is known only after the apply")
         granted = _grants(after.get(name))
         if action == "create":
-            granted = {grant for grant in granted if grant[0].endswith("*") and grant[1] == "*" and grant[0] in ("*", "iam:*", "*:*")}
+            granted = {
+                grant
+                for grant in granted
+                if grant[0].endswith("*") and grant[1] == "*" and grant[0] in ("*", "iam:*", "*:*")
+            }
         else:
             old = _grants(before.get(name))
-            granted = {grant for grant in granted if not any(_grant_covers(earlier, grant) for earlier in old)}
-            found.extend(_listed("no longer denies", _grants(before.get(name), "Deny") - _grants(after.get(name), "Deny")))
+            granted = {
+                grant
+                for grant in granted
+                if not any(_grant_covers(earlier, grant) for earlier in old)
+            }
+            found.extend(
+                _listed(
+                    "no longer denies",
+                    _grants(before.get(name), "Deny") - _grants(after.get(name), "Deny"),
+                )
+            )
         found.extend(_listed("allows", granted))
     if action != "create":
         attached = after.get("policy_arn")
         if attached and attached != before.get("policy_arn"):
             found.append(f"allows {after.get('role')} what {attached} allows")
-        if before.get("permissions_boundary") and not after.get("permissions_boundary") and not unknown.get("permissions_boundary"):
+        if (
+            before.get("permissions_boundary")
+            and not after.get("permissions_boundary")
+            and not unknown.get("permissions_boundary")
+        ):
             found.append(f"loses its permissions boundary {before['permissions_boundary']}")
     return [Danger("iam", address, "; ".join(found))] if found else []
 
@@ -181,10 +228,19 @@ def _grants(policy: Any, effect: str = "Allow") -> set[_Grant]:
             continue
         principal = statement.get("Principal")
         who = f" to {json.dumps(principal, sort_keys=True)}" if principal is not None else ""
-        condition = json.dumps(statement.get("Condition"), sort_keys=True) if statement.get("Condition") else ""
-        actions = listed(statement.get("Action")) or [f"everything but {', '.join(map(str, listed(statement.get('NotAction'))))}"]
+        condition = (
+            json.dumps(statement.get("Condition"), sort_keys=True)
+            if statement.get("Condition")
+            else ""
+        )
+        actions = listed(statement.get("Action")) or [
+            f"everything but {', '.join(map(str, listed(statement.get('NotAction'))))}"
+        ]
         for act in actions:
-            grants.update((f"{act}{who}", str(where), condition) for where in listed(statement.get("Resource")) or ["itself"])
+            grants.update(
+                (f"{act}{who}", str(where), condition)
+                for where in listed(statement.get("Resource")) or ["itself"]
+            )
     return grants
 
 
@@ -201,7 +257,11 @@ def _grant_covers(old: _Grant, new: _Grant) -> bool:
     """Return whether a new grant was already covered before."""
     if "everything but" in new[0] and old[0] != new[0]:
         return False
-    return fnmatchcase(new[0], _pattern(old[0])) and fnmatchcase(new[1], _pattern(old[1])) and old[2] in ("", new[2])
+    return (
+        fnmatchcase(new[0], _pattern(old[0]))
+        and fnmatchcase(new[1], _pattern(old[1]))
+        and old[2] in ("", new[2])
+    )
 
 
 def _pattern(text: str) -> str:

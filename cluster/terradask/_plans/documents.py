@@ -1,4 +1,6 @@
-"""Compare documents in a plan's values - policies, user data, descriptors - line by line, with secrets masked."""
+"""Compare documents in a plan's values - policies, user data, descriptors - line by line, with
+secrets masked.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +13,13 @@ from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from terradask._policy.masking import SENSITIVE, in_environment, looks_secret, masked_text, secret_name
+from terradask._policy.masking import (
+    SENSITIVE,
+    in_environment,
+    looks_secret,
+    masked_text,
+    secret_name,
+)
 
 _USER_DATA = ("user_data", "user_data_base64")
 _CONTEXT_LINES = 3
@@ -33,7 +41,8 @@ class DocumentChange:
 
 
 def document_changes(change: Mapping[str, Any]) -> tuple[DocumentChange, ...]:
-    """Return the documents that differ in a ``change`` of Terraform's plan JSON, in the order of their attributes.
+    """Return the documents that differ in a ``change`` of Terraform's plan JSON, in the order of
+    their attributes.
 
     What Terraform marks as sensitive, and what is known only after the apply, is left out.
     """
@@ -59,7 +68,9 @@ def _marked(side: Any, name: str) -> bool:
 def _difference(before: list[str] | None, after: list[str] | None) -> Iterator[str]:
     if before == after or (before is None and after is None):
         return
-    for number, line in enumerate(difflib.unified_diff(before or [], after or [], lineterm="", n=_CONTEXT_LINES)):
+    for number, line in enumerate(
+        difflib.unified_diff(before or [], after or [], lineterm="", n=_CONTEXT_LINES)
+    ):
         # The first two lines name files.
         if number >= 2:
             yield line
@@ -74,7 +85,9 @@ def _lines(name: str, value: Any) -> list[str] | None:
         return None
     structure = _structure(text)
     if structure is not None:
-        return json.dumps(_masked((), structure), indent=2, sort_keys=True, ensure_ascii=False).splitlines()
+        return json.dumps(
+            _masked((), structure), indent=2, sort_keys=True, ensure_ascii=False
+        ).splitlines()
     return _cloud_config(text) if name in _USER_DATA else None
 
 

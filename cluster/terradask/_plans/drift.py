@@ -1,6 +1,7 @@
 """Find what was changed outside Terraform: ``resource_drift`` without entries that are no drift.
 
-After a clean apply most of its entries are null that became empty, or repeat what another resource declares.
+After a clean apply most of its entries are null that became empty, or repeat what another resource
+declares.
 """
 
 from __future__ import annotations
@@ -16,8 +17,9 @@ from terradask_modules.ingress import ports_text
 #: Attributes that terradask changes at runtime.
 _RUNTIME = {"aws_autoscaling_group": ("desired_capacity", "predicted_capacity")}
 
-#: Lists on one resource whose entries resources of another type declare: an added entry that none declares is drift.
-#: A removed entry isn't: an apply changed its resource after this one was read, or that resource has drift itself.
+#: Lists on one resource whose entries resources of another type declare: an added entry that none
+#: declares is drift. A removed entry isn't: an apply changed its resource after this one was read,
+#: or that resource has drift itself.
 _REPEATED = {
     "aws_security_group": ("ingress", "egress"),
     "aws_iam_role": ("inline_policy", "managed_policy_arns"),
@@ -31,10 +33,18 @@ _OF_BUCKETS = {
     "server_side_encryption_configuration": "aws_s3_bucket_server_side_encryption_configuration",
 }
 
-#: Values on an address that describe its user: with a declared NAT gateway they repeat the gateway's.
+#: Values on an address that describe its user: with a declared NAT gateway they repeat the
+#: gateway's.
 _OF_ADDRESSES = ("association_id", "network_interface", "private_dns", "private_ip", "instance")
 
-_TARGETS = ("gateway_id", "nat_gateway_id", "vpc_endpoint_id", "transit_gateway_id", "network_interface_id", "vpc_peering_connection_id")
+_TARGETS = (
+    "gateway_id",
+    "nat_gateway_id",
+    "vpc_endpoint_id",
+    "transit_gateway_id",
+    "network_interface_id",
+    "vpc_peering_connection_id",
+)
 
 _RULE_TYPES = {
     "ingress": "aws_vpc_security_group_ingress_rule",
@@ -45,7 +55,9 @@ _Values = Mapping[str, Any]
 
 
 def real_drift(document: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """Return the entries of a plan's ``resource_drift`` that are drift, without values that aren't."""
+    """Return the entries of a plan's ``resource_drift`` that are drift, without values
+    that aren't.
+    """
     entries = document.get("resource_drift") or []
     declared = list(_declared(document)) if entries else []
     found = []
@@ -60,7 +72,9 @@ def real_drift(document: Mapping[str, Any]) -> list[dict[str, Any]]:
     return found
 
 
-def _compared(kind: str, before: _Values, after: _Values, declared: list[tuple[str, _Values]]) -> tuple[_Values, _Values]:
+def _compared(
+    kind: str, before: _Values, after: _Values, declared: list[tuple[str, _Values]]
+) -> tuple[_Values, _Values]:
     """Remove what isn't compared, on both sides."""
     ours = _RUNTIME.get(kind, ())
     before = {k: v for k, v in before.items() if k not in ours}
@@ -72,17 +86,24 @@ def _compared(kind: str, before: _Values, after: _Values, declared: list[tuple[s
                 before.pop(name, None)
                 after.pop(name, None)
     if kind == "aws_eip" and any(
-        other == "aws_nat_gateway" and values.get("allocation_id") == after.get("id") for other, values in declared
+        other == "aws_nat_gateway" and values.get("allocation_id") == after.get("id")
+        for other, values in declared
     ):
         before = {k: v for k, v in before.items() if k not in _OF_ADDRESSES}
         after = {k: v for k, v in after.items() if k not in _OF_ADDRESSES}
     for name in _REPEATED.get(kind, ()):
         sides = [_facts(kind, name, side) for side in (before, after)]
-        known = {fact for declared_kind, values in declared for fact in _declared_facts(name, after, declared_kind, values)}
+        known = {
+            fact
+            for declared_kind, values in declared
+            for fact in _declared_facts(name, after, declared_kind, values)
+        }
         came = sides[1] - known - sides[0]
         # Unchanged entries would be shown too if a list's order changes.
         before.pop(name, None)
-        after[name] = [item for item in after.get(name) or [] if _facts(kind, name, {name: [item]}) & came]
+        after[name] = [
+            item for item in after.get(name) or [] if _facts(kind, name, {name: [item]}) & came
+        ]
     return before, after
 
 
@@ -95,7 +116,13 @@ def _facts(kind: str, name: str, values: _Values) -> set[str]:
         return {fact for item in items for fact in _rule(item, {})}
     if name == "route":
         return {
-            _route(item.get("cidr_block") or item.get("ipv6_cidr_block") or item.get("destination_prefix_list_id"), item) for item in items
+            _route(
+                item.get("cidr_block")
+                or item.get("ipv6_cidr_block")
+                or item.get("destination_prefix_list_id"),
+                item,
+            )
+            for item in items
         }
     return set(map(str, items))
 
@@ -104,19 +131,36 @@ def _declared_facts(name: str, owner: _Values, kind: str, values: _Values) -> It
     """Return what separate resources declare for the list `name` of `owner`."""
     if kind == _RULE_TYPES.get(name) and values.get("security_group_id") == owner.get("id"):
         yield from _rule(values, owner)
-    if name == "inline_policy" and kind == "aws_iam_role_policy" and values.get("role") in (owner.get("id"), owner.get("name")):
+    if (
+        name == "inline_policy"
+        and kind == "aws_iam_role_policy"
+        and values.get("role") in (owner.get("id"), owner.get("name"))
+    ):
         yield _policy(values.get("name"), values.get("policy"))
     if name == "route" and kind == "aws_route" and values.get("route_table_id") == owner.get("id"):
-        keys = ("destination_cidr_block", "destination_ipv6_cidr_block", "destination_prefix_list_id")
+        keys = (
+            "destination_cidr_block",
+            "destination_ipv6_cidr_block",
+            "destination_prefix_list_id",
+        )
         yield _route(next((values[key] for key in keys if values.get(key)), None), values)
-    if name == "managed_policy_arns" and kind == "aws_iam_role_policy_attachment" and values.get("role") == owner.get("name"):
+    if (
+        name == "managed_policy_arns"
+        and kind == "aws_iam_role_policy_attachment"
+        and values.get("role") == owner.get("name")
+    ):
         yield str(values.get("policy_arn"))
 
 
 def _rule(values: _Values, owner: _Values) -> Iterator[str]:
     rule = read_rule("", owner.get("id"), values)
     groups = ["self" if group == rule.group else f"group={group}" for group in rule.groups]
-    for source in (*rule.blocks, *rule.prefix_lists, *groups, *(["self"] if rule.own_group else [])):
+    for source in (
+        *rule.blocks,
+        *rule.prefix_lists,
+        *groups,
+        *(["self"] if rule.own_group else []),
+    ):
         yield f"{rule.protocol} {ports_text(rule.span)} {source}"
 
 
@@ -125,7 +169,9 @@ def _route(destination: Any, values: _Values) -> str:
 
 
 def _meaning(value: Any) -> Any:
-    """Return a value without nulls, empty values, false and zero: the provider converts one into another when it reads."""
+    """Return a value without nulls, empty values, false and zero: the provider converts one into
+    another when it reads.
+    """
     if isinstance(value, Mapping):
         pairs = {name: _meaning(inner) for name, inner in value.items()}
         return {name: inner for name, inner in pairs.items() if inner}

@@ -1,4 +1,6 @@
-"""Write and read a folder of saved plans and their reports: ``terradask plan --out`` and ``terradask apply``."""
+"""Write and read a folder of saved plans and their reports: ``terradask plan --out`` and
+``terradask apply``.
+"""
 
 from __future__ import annotations
 
@@ -32,7 +34,9 @@ _FOREIGN_NAMED = 5
 
 
 class PlanFolder:
-    """The folder of one ``terradask plan``: a folder for each stack with plan and report, and the report on all of them."""
+    """The folder of one ``terradask plan``: a folder for each stack with plan and report, and the
+    report on all of them.
+    """
 
     def __init__(self, path: Path) -> None:
         self.path = path.absolute()
@@ -44,19 +48,32 @@ class PlanFolder:
             document = json.loads((self.path / REPORT_JSON).read_text(encoding="utf-8"))
         except (OSError, ValueError):
             return None
-        readable = isinstance(document, dict) and document.get("format") == REPORT_FORMAT and isinstance(document.get("stacks"), dict)
+        readable = (
+            isinstance(document, dict)
+            and document.get("format") == REPORT_FORMAT
+            and isinstance(document.get("stacks"), dict)
+        )
         return document if readable else None
 
     def check_own(self) -> None:
-        """Refuse a folder with files that terradask didn't write: a second plan into it removes the first one's.
+        """Refuse a folder with files that terradask didn't write: a second plan into it removes the
+        first one's.
 
         Raises `InvalidInput`.
         """
         if self.path.exists() and not self.path.is_dir():
-            raise InvalidInput("plans are saved into a folder", given=self.path, allowed="a folder, new or of an earlier plan")
+            raise InvalidInput(
+                "plans are saved into a folder",
+                given=self.path,
+                allowed="a folder, new or of an earlier plan",
+            )
         foreign = [str(path.relative_to(self.path)) for path in self._foreign()]
         if foreign:
-            more = f" and {len(foreign) - _FOREIGN_NAMED} more" if len(foreign) > _FOREIGN_NAMED else ""
+            more = (
+                f" and {len(foreign) - _FOREIGN_NAMED} more"
+                if len(foreign) > _FOREIGN_NAMED
+                else ""
+            )
             raise InvalidInput(
                 "the folder for plans contains other files",
                 given=f"{self.path}: {', '.join(foreign[:_FOREIGN_NAMED])}{more}",
@@ -76,7 +93,9 @@ class PlanFolder:
             plan.save(folder / PLAN_NAME)
             of_stack = next(one for one in report.plans if one.stack == plan.stack)
             _write_report(folder, to_json(of_stack), report.only(plan.stack))
-            sarif = to_sarif(of_stack.findings, version=report.context.terradask_version, stack=plan.stack)
+            sarif = to_sarif(
+                of_stack.findings, version=report.context.terradask_version, stack=plan.stack
+            )
             (folder / REPORT_SARIF).write_text(sarif, encoding="utf-8")
         # Last: a folder without it is incomplete.
         _write_report(self.path, to_json(report), report)
@@ -99,11 +118,19 @@ class PlanFolder:
     def _reported(self, stack: str, entry: Any) -> Path:
         file = self.path / stack / PLAN_NAME
         try:
-            saved = json.loads(file.with_name(f"{PLAN_NAME}.json").read_text(encoding="utf-8"))["sha256"]
+            saved = json.loads(file.with_name(f"{PLAN_NAME}.json").read_text(encoding="utf-8"))[
+                "sha256"
+            ]
         except (OSError, ValueError, KeyError, TypeError) as error:
-            raise PlanChanged(f"the plan of {stack} is gone: it was applied, or removed", what="file", given=str(file)) from error
+            raise PlanChanged(
+                f"the plan of {stack} is gone: it was applied, or removed",
+                what="file",
+                given=str(file),
+            ) from error
         if not isinstance(entry, dict) or saved != entry.get("plan_sha256"):
-            raise PlanChanged(f"the plan of {stack} isn't the one in the report", what="report", given=str(file))
+            raise PlanChanged(
+                f"the plan of {stack} isn't the one in the report", what="report", given=str(file)
+            )
         return file
 
     def _clear(self) -> None:
@@ -135,7 +162,9 @@ def _is_own(path: Path) -> bool:
 
 def _is_ignore(path: Path) -> bool:
     # A file with other rules isn't terradask's.
-    return path.name == _IGNORE and path.is_file() and path.read_bytes() in (_IGNORE_ALL.encode(), b"")
+    return (
+        path.name == _IGNORE and path.is_file() and path.read_bytes() in (_IGNORE_ALL.encode(), b"")
+    )
 
 
 def _write_report(folder: Path, text: str, report: WorkspaceReport) -> None:

@@ -1,4 +1,6 @@
-"""Find a plan's impact on running clusters: hosts that end, hosts that get separated, and lost resources in use."""
+"""Find a plan's impact on running clusters: hosts that end, hosts that get separated, and lost
+resources in use.
+"""
 
 from __future__ import annotations
 
@@ -41,8 +43,13 @@ class RunningCluster:
 
 
 def may_hit(summary: PlanSummary) -> bool:
-    """Return whether a plan can affect a running cluster; if not, there is no need to ask AWS what runs."""
-    return any(change.action in _LOST or (change.action == "update" and change.type == _GROUP) for change in summary.changes)
+    """Return whether a plan can affect a running cluster; if not, there is no need to ask AWS what
+    runs.
+    """
+    return any(
+        change.action in _LOST or (change.action == "update" and change.type == _GROUP)
+        for change in summary.changes
+    )
 
 
 def impacts(summary: PlanSummary, running: Iterable[RunningCluster]) -> tuple[Danger, ...]:
@@ -58,7 +65,8 @@ def _on_network(summary: PlanSummary, cluster: RunningCluster) -> Iterator[Dange
         yield Danger(
             "running",
             lost[0],
-            f"cluster {cluster.name} is {cluster.state}, with {cluster.workers} workers, on a network that loses "
+            f"cluster {cluster.name} is {cluster.state}, with {cluster.workers} workers, on a "
+            "network that loses "
             f"{', '.join(lost[:_NAMED])}{more}",
         )
 
@@ -67,7 +75,9 @@ def _on_cluster(summary: PlanSummary, cluster: RunningCluster) -> Iterator[Dange
     for change in summary.changes:
         effects = _what_happens(change, cluster)
         if effects:
-            yield Danger("running", change.address, f"cluster {cluster.name} is {cluster.state}: {effects}")
+            yield Danger(
+                "running", change.address, f"cluster {cluster.name} is {cluster.state}: {effects}"
+            )
 
 
 def _what_happens(change: Change, cluster: RunningCluster) -> str | None:
@@ -83,32 +93,41 @@ def _what_happens(change: Change, cluster: RunningCluster) -> str | None:
         return f"its {workers} workers end, with the results that they hold" if workers else None
     if change.type != _GROUP:
         return None
-    # Another launch template or other instance types apply only to new hosts: running ones continue unchanged.
+    # Another launch template or other instance types apply only to new hosts: running ones continue
+    # unchanged.
     # https://docs.aws.amazon.com/autoscaling/ec2/APIReference/API_UpdateAutoScalingGroup.html
     values = {attribute.path: attribute for attribute in change.attributes}
-    effects = (_fewer(group, values, cluster.instances.get(group, 0)), _moved(group, values, cluster.instances.get(group, 0)))
+    effects = (
+        _fewer(group, values, cluster.instances.get(group, 0)),
+        _moved(group, values, cluster.instances.get(group, 0)),
+    )
     return "; ".join(filter(None, effects)) or None
 
 
 def _fewer(group: str, values: Mapping[str, AttributeChange], workers: int) -> str | None:
     limit = values["max_size"].after if "max_size" in values else None
     if group != SCHEDULER_GROUP and isinstance(limit, int) and limit < workers:
-        return f"{workers - limit} of its {workers} workers end, since the group may have {limit} at most"
+        return (
+            f"{workers - limit} of its {workers} workers end, since the group may have {limit} "
+            "at most"
+        )
     return None
 
 
 def _moved(group: str, values: Mapping[str, AttributeChange], hosts: int) -> str | None:
     """Return what happens to the hosts in a subnet that a group no longer has.
 
-    Auto Scaling replaces them if it balances zones. Our groups have ``AZRebalance`` suspended: the hosts stay, and the next ones start
-    elsewhere.
+    Auto Scaling replaces them if it balances zones. Our groups have ``AZRebalance`` suspended: the
+    hosts stay, and the next ones start elsewhere.
     https://docs.aws.amazon.com/autoscaling/ec2/userguide/auto-scaling-benefits.html,
     https://docs.aws.amazon.com/autoscaling/ec2/userguide/suspend-resume-considerations.html
     """
     subnets = values.get("vpc_zone_identifier")
     if subnets is None:
         return None
-    before, after = (set(side) if isinstance(side, list) else set() for side in (subnets.before, subnets.after))
+    before, after = (
+        set(side) if isinstance(side, list) else set() for side in (subnets.before, subnets.after)
+    )
     left = ", ".join(sorted(before - after))
     scheduler = group == SCHEDULER_GROUP
     if not left or not (scheduler or hosts):
@@ -116,9 +135,16 @@ def _moved(group: str, values: Mapping[str, AttributeChange], hosts: int) -> str
     to = ", ".join(sorted(after)) or "a subnet that is known after the apply"
     if "suspended_processes" in values:
         # Suspended either before or after: it balances before the change, or after it.
-        lost = "every client loses the cluster with its results" if scheduler else "with the results that they hold"
+        lost = (
+            "every client loses the cluster with its results"
+            if scheduler
+            else "with the results that they hold"
+        )
         whose = "its scheduler is" if scheduler else f"its {hosts} workers are"
         return f"{whose} replaced, from {left} to {to}{': ' if scheduler else ', '}{lost}"
     if scheduler:
         return f"its scheduler stays in {left}, the next one starts in {to}: {_MOVE}"
-    return f"its {hosts} workers stay in {left}, new ones start in {to}, perhaps in another zone: {_MOVE}"
+    return (
+        f"its {hosts} workers stay in {left}, new ones start in {to}, perhaps in another zone: "
+        f"{_MOVE}"
+    )

@@ -6,9 +6,20 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 _ESCAPES = (
-    ("&", "&amp;"), ("<", "&lt;"), (">", "&gt;"), ("#", "#\u200b"), ("|", "\\|"), ("\r", " "), ("\n", " "), ("@", "@\u200b"),
-    ("`", "&#96;"), ("*", "&#42;"), ("](", "]\u200b("), ("~~", "~\u200b~"), ("://", ":\u200b//"),
-)  # fmt: skip
+    ("&", "&amp;"),
+    ("<", "&lt;"),
+    (">", "&gt;"),
+    ("#", "#\u200b"),
+    ("|", "\\|"),
+    ("\r", " "),
+    ("\n", " "),
+    ("@", "@\u200b"),
+    ("`", "&#96;"),
+    ("*", "&#42;"),
+    ("](", "]\u200b("),
+    ("~~", "~\u200b~"),
+    ("://", ":\u200b//"),
+)
 
 
 @dataclass(frozen=True)
@@ -29,10 +40,16 @@ class Section:
 
 
 def fitted(sections: Sequence[Section], room: int) -> str:
-    """Return sections in their order, with the least important cut so that they fit into a number of characters."""
+    """Return sections in their order, with the least important cut so that they fit into a number
+    of characters.
+    """
     order = sorted(range(len(sections)), key=lambda index: sections[index].rank)
     # A line for every section, in case it is left out.
-    notes = {index: _missing(sections[index], len(sections[index].blocks), whole=True) for index in order if sections[index].blocks}
+    notes = {
+        index: _missing(sections[index], len(sections[index].blocks), whole=True)
+        for index in order
+        if sections[index].blocks
+    }
     left = room - sum(map(len, notes.values()))
     texts: dict[int, str] = {}
     for index, note in ((index, notes[index]) for index in order if index in notes):
@@ -57,12 +74,20 @@ def _cut(section: Section, room: int) -> str:
         kept += 1
     if not kept:
         return ""
-    return section.head + "".join(section.blocks[:kept]) + section.tail + _missing(section, len(section.blocks) - kept)
+    return (
+        section.head
+        + "".join(section.blocks[:kept])
+        + section.tail
+        + _missing(section, len(section.blocks) - kept)
+    )
 
 
 def _missing(section: Section, number: int, *, whole: bool = False) -> str:
     more = "" if whole else "more "
-    return f"\n… left out for length: {section.name}, {number} {more}{section.what}; report.json has them.\n"
+    return (
+        f"\n… left out for length: {section.name}, {number} {more}{section.what}; report.json "
+        "has them.\n"
+    )
 
 
 def row(cells: Sequence[str]) -> str:

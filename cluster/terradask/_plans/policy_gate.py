@@ -1,4 +1,6 @@
-"""Check a plan against policy and price list, and refuse to apply what policy forbids. Connects the pure checks to AWS."""
+"""Check a plan against policy and price list, and refuse to apply what policy forbids. Connects the
+pure checks to AWS.
+"""
 
 from __future__ import annotations
 
@@ -53,20 +55,26 @@ class PolicyGate:
         return Judgement(self.findings_on(plan.stack, plan.document, cost), cost, hardware)
 
     def cost_of(self, document: Mapping[str, Any]) -> CostEstimate:
-        """Return what a plan's stack costs. If a price is unavailable, the estimate notes it; nothing is raised.
+        """Return what a plan's stack costs. If a price is unavailable, the estimate notes it;
+        nothing is raised.
 
         Notes
         -----
-        Permissions needed: ``pricing:GetProducts``, ``ec2:DescribeSpotPriceHistory``, ``ec2:DescribeLaunchTemplateVersions``.
+        Permissions needed: ``pricing:GetProducts``, ``ec2:DescribeSpotPriceHistory``,
+        ``ec2:DescribeLaunchTemplateVersions``.
         """
         from terradask._pricing.calculation import estimate
         from terradask._pricing.launches import read_launches
         from terradask._pricing.price_list import AwsPriceList
 
         hosts = read_launches(self.aws, document)
-        return estimate(document, AwsPriceList(self.aws), region=self.settings.workspace.region, hosts=hosts)
+        return estimate(
+            document, AwsPriceList(self.aws), region=self.settings.workspace.region, hosts=hosts
+        )
 
-    def findings_on(self, stack: str, document: Mapping[str, Any], estimate: CostEstimate | None = None) -> tuple[PolicyFinding, ...]:
+    def findings_on(
+        self, stack: str, document: Mapping[str, Any], estimate: CostEstimate | None = None
+    ) -> tuple[PolicyFinding, ...]:
         """Return the policy findings on a plan, or on a stack's configuration."""
         network = self.settings.network
         return evaluate(
@@ -83,9 +91,9 @@ class PolicyGate:
     def refuse_forbidden(self, plan: Plan) -> None:
         """Refuse a plan that policy forbids. Destroying is never forbidden.
 
-        The built-in checks need only the configuration that the plan was made from, unless it takes hosts' properties from elsewhere,
-        as a cluster with its own launch templates does. That case, a team's own rules and its cost limit need the plan, which
-        Terraform shows first.
+        The built-in checks need only the configuration that the plan was made from, unless it takes
+        hosts' properties from elsewhere, as a cluster with its own launch templates does. That
+        case, a team's own rules and its cost limit need the plan, which Terraform shows first.
 
         Raises `PolicyViolation`.
         """
@@ -96,16 +104,29 @@ class PolicyGate:
             findings = self._on_plan(plan)
         else:
             try:
-                configuration = json.loads((plan.folder / CONFIGURATION).read_text(encoding="utf-8"))
+                configuration = json.loads(
+                    (plan.folder / CONFIGURATION).read_text(encoding="utf-8")
+                )
             except FileNotFoundError:
                 # The plan is refused for that reason right afterwards.
                 return
-            own_templates = plan.stack != NETWORK_STACK and "aws_launch_template" in configuration.get("resource", {})
-            findings = self._on_plan(plan) if own_templates else self.findings_on(plan.stack, configuration)
+            own_templates = (
+                plan.stack != NETWORK_STACK
+                and "aws_launch_template" in configuration.get("resource", {})
+            )
+            findings = (
+                self._on_plan(plan)
+                if own_templates
+                else self.findings_on(plan.stack, configuration)
+            )
         stopping = blocking(findings)
         if stopping:
             raise PolicyViolation(stopping, stack=plan.stack)
 
     def _on_plan(self, plan: Plan) -> tuple[PolicyFinding, ...]:
-        estimate = self.cost_of(plan.document) if self.settings.policy.max_hourly_cost_usd is not None else None
+        estimate = (
+            self.cost_of(plan.document)
+            if self.settings.policy.max_hourly_cost_usd is not None
+            else None
+        )
         return self.findings_on(plan.stack, plan.document, estimate)

@@ -15,7 +15,9 @@ def drift_text(summary: PlanSummary) -> str:
     """Return what was changed outside Terraform in one stack, a line for each value."""
     lines = [f"{summary.stack}: {_counted(summary.drift)} changed outside Terraform"]
     for change in summary.drift:
-        lines.append(f"  {'-' if change.action == 'delete' else '~'} {change.address}{_gone(change)}")
+        lines.append(
+            f"  {'-' if change.action == 'delete' else '~'} {change.address}{_gone(change)}"
+        )
         lines.extend(f"      {assignment(attribute)}" for attribute in change.attributes)
     return "\n".join(lines)
 
@@ -32,7 +34,11 @@ def drift_markdown(summaries: Sequence[PlanSummary]) -> str:
             parts.append(f"- `{change.address}`{_gone(change)}")
             if change.attributes:
                 # Four backticks: a value may contain three.
-                lines = [f"  {line}" for a in change.attributes for line in (assignment(a).replace("````", "` ` ` `"),)]
+                lines = [
+                    f"  {line}"
+                    for a in change.attributes
+                    for line in (assignment(a).replace("````", "` ` ` `"),)
+                ]
                 parts += ["", "  ````", *lines, "  ````", ""]
     return "\n".join(parts).rstrip() + "\n"
 

@@ -1,4 +1,6 @@
-"""Render a report as Markdown for a comment on a pull request, within such a comment's length limit."""
+"""Render a report as Markdown for a comment on a pull request, within such a comment's length
+limit.
+"""
 
 from __future__ import annotations
 
@@ -35,14 +37,21 @@ def to_markdown(report: WorkspaceReport, *, limit: int = MARKDOWN_LIMIT) -> str:
     The first line is a marker: a job finds its own comment by it and updates it in place.
     """
     header, footer = _header(report), _footer(report)
-    sections = [*_overview(report), *(() if report.verdict == "no changes" else _details(report)), *_plans(report)]
+    sections = [
+        *_overview(report),
+        *(() if report.verdict == "no changes" else _details(report)),
+        *_plans(report),
+    ]
     return header + fitted(sections, limit - 1 - len(header) - len(footer)) + footer
 
 
 def marker(context: ReportContext, stack: str | None = None) -> str:
     """Return the first line of every report of one workspace, or of one stack of it."""
     about = f"{stack} of " if stack else ""
-    return f"<!-- terradask plan {escaped(about)}{escaped(context.workspace)} {escaped(context.account)} {escaped(context.region)} -->"
+    return (
+        f"<!-- terradask plan {escaped(about)}{escaped(context.workspace)} "
+        f"{escaped(context.account)} {escaped(context.region)} -->"
+    )
 
 
 def _header(report: WorkspaceReport) -> str:
@@ -60,32 +69,62 @@ def _footer(report: WorkspaceReport) -> str:
     facts = [f"terradask {context.terradask_version}"]
     if report.plans:
         first = report.plans[0].summary
-        facts += [f"Terraform {first.terraform_version}", *(f"{name} {version}" for name, version in sorted(first.providers.items()))]
+        facts += [
+            f"Terraform {first.terraform_version}",
+            *(f"{name} {version}" for name, version in sorted(first.providers.items())),
+        ]
     if context.commit:
         facts.append(f"commit {context.commit}")
-    how = " Apply exactly this with <code>terradask apply DIR</code>, on the folder of this report." if report.counts.total else ""
+    how = (
+        " Apply exactly this with <code>terradask apply DIR</code>, on the folder of this report."
+        if report.counts.total
+        else ""
+    )
     return f"\n<sub>{escaped(', '.join(facts))}.{how}</sub>\n"
 
 
-# ---- sections -------------------------------------------------------------------------------------------------------
+# ---- sections ------------------------------------------------------------------------------------
 
 
 def _overview(report: WorkspaceReport) -> Iterator[Section]:
     if report.stack is None and report.plans:
-        head = "\n| stack | verdict | create | update | replace | destroy | import |\n|---|---|---|---|---|---|---|\n"
-        yield Section("stacks", _STACKS, head, [_stack_row(plan) for plan in report.plans], what="stacks")
-    notes = [f"{code(stack)} could not be planned: {escaped(reason[:_REASON_LIMIT])}" for stack, reason in report.failed.items()]
+        head = (
+            "\n| stack | verdict | create | update | replace | destroy | import "
+            "|\n|---|---|---|---|---|---|---|\n"
+        )
+        yield Section(
+            "stacks", _STACKS, head, [_stack_row(plan) for plan in report.plans], what="stacks"
+        )
+    notes = [
+        f"{code(stack)} could not be planned: {escaped(reason[:_REASON_LIMIT])}"
+        for stack, reason in report.failed.items()
+    ]
     notes += [f"{code(stack)} waits for the network to be applied" for stack in report.waiting]
-    notes += [f"{code(stack)} is unchanged since it was applied, and wasn't planned" for stack in report.unchanged]
+    notes += [
+        f"{code(stack)} is unchanged since it was applied, and wasn't planned"
+        for stack in report.unchanged
+    ]
     yield Section("other stacks", _NOTES, "\n", [f"- {note}\n" for note in notes], what="stacks")
 
 
 def _stack_row(plan: PlanReport) -> str:
-    return row([code(plan.stack), VERDICTS[plan.verdict], *(str(number or "") for number in asdict(plan.summary.counts).values())])
+    return row(
+        [
+            code(plan.stack),
+            VERDICTS[plan.verdict],
+            *(str(number or "") for number in asdict(plan.summary.counts).values()),
+        ]
+    )
 
 
 def _plans(report: WorkspaceReport) -> Iterator[Section]:
-    yield Section("plans", _PLANS, "\n", [f"<sub>{_plan_line(plan)}</sub><br>\n" for plan in report.plans], what="plans")
+    yield Section(
+        "plans",
+        _PLANS,
+        "\n",
+        [f"<sub>{_plan_line(plan)}</sub><br>\n" for plan in report.plans],
+        what="plans",
+    )
 
 
 def _plan_line(plan: PlanReport) -> str:
@@ -97,17 +136,33 @@ def _plan_line(plan: PlanReport) -> str:
 def _details(report: WorkspaceReport) -> Iterator[Section]:
     several = report.stack is None
     dangers = [
-        f"> - {code(plan.stack) + ' ' if several else ''}{code(danger.address)} {escaped(danger.text)}\n"
+        (
+            f"> - {code(plan.stack) + ' ' if several else ''}{code(danger.address)} "
+            f"{escaped(danger.text)}\n"
+        )
         for plan in report.plans
         for danger in plan.dangers
     ]
     yield Section("dangers", _DANGERS, "\n> [!CAUTION]\n", dangers, what="dangers")
     findings = [
-        row([code(finding.check), _severity(finding), code(finding.address) if finding.address else code(plan.stack), _advised(finding)])
+        row(
+            [
+                code(finding.check),
+                _severity(finding),
+                code(finding.address) if finding.address else code(plan.stack),
+                _advised(finding),
+            ]
+        )
         for plan in report.plans
         for finding in plan.findings
     ]
-    yield Section("policy", _POLICY, "\n### Policy\n\n| rule | | resource | finding |\n|---|---|---|---|\n", findings, what="findings")
+    yield Section(
+        "policy",
+        _POLICY,
+        "\n### Policy\n\n| rule | | resource | finding |\n|---|---|---|---|\n",
+        findings,
+        what="findings",
+    )
     yield from _cost(report)
     types = [
         f"- {code(plan.stack) + ' ' if several else ''}{escaped(group)}: {escaped(reason)}\n"
@@ -128,7 +183,11 @@ def _details(report: WorkspaceReport) -> Iterator[Section]:
         "full text",
         _FULL,
         "\n<details><summary>Full text</summary>\n\n```text\n",
-        [f"{fenced(line)}\n" for plan in report.plans for line in report_to_text(plan).splitlines()],
+        [
+            f"{fenced(line)}\n"
+            for plan in report.plans
+            for line in report_to_text(plan).splitlines()
+        ],
         what="lines",
         tail="```\n\n</details>\n",
     )
@@ -149,17 +208,27 @@ def _cost(report: WorkspaceReport) -> Iterator[Section]:
         return
     whole = report.cost
     # First: blocks that don't fit are left out from the end.
-    rows, notes = list(_cost_totals("these stacks together", whole)) if whole is not None else [], []
+    rows, notes = (
+        list(_cost_totals("these stacks together", whole)) if whole is not None else [],
+        [],
+    )
     for stack, cost in costs:
         if cost.has_no_price:
             notes.append(f"no prices for {code(stack)}: {escaped(cost.problem or '')}")
             continue
         rows += [*map(_cost_item, cost.items), *_cost_totals(stack, cost)]
-        missing = f", {len(cost.unpriced)} without a price and not in the total" if cost.unpriced else ""
+        missing = (
+            f", {len(cost.unpriced)} without a price and not in the total" if cost.unpriced else ""
+        )
         origin = ", ".join(filter(None, (cost.source, cost.region, cost.priced_at)))
         notes.append(f"{code(stack)}: {escaped(origin)}{missing}")
     head = (
-        "| resource | what | USD an hour | desired | USD a month | at most | USD a month |\n|---|---|---|---|---|---|---|\n" if rows else ""
+        (
+            "| resource | what | USD an hour | desired | USD a month | at most | USD a month "
+            "|\n|---|---|---|---|---|---|---|\n"
+        )
+        if rows
+        else ""
     )
     tail = "".join(f"\n<sub>{note}</sub>\n" for note in notes)
     yield Section("cost", _COST, f"\n### Cost\n\n{head}", rows or ["\n"], what="items", tail=tail)
@@ -167,7 +236,10 @@ def _cost(report: WorkspaceReport) -> Iterator[Section]:
 
 def _cost_item(item: CostItem) -> str:
     what = escaped(item.what) + (f"<br><sub>{escaped(item.note)}</sub>" if item.note else "")
-    desired, most = (None if hourly is None else hourly * HOURS_PER_MONTH for hourly in (item.desired_hourly_usd, item.maximum_hourly_usd))
+    desired, most = (
+        None if hourly is None else hourly * HOURS_PER_MONTH
+        for hourly in (item.desired_hourly_usd, item.maximum_hourly_usd)
+    )
     sizes = [str(item.desired), price(desired), str(item.maximum), price(most)]
     return row([code(item.address), what, price(item.unit_hourly_usd, digits=4), *sizes])
 
@@ -180,16 +252,25 @@ def _cost_totals(stack: str, cost: CostEstimate) -> Iterator[str]:
         yield row([f"**{escaped(stack)}**", "while stopped", "", "", stopped, "", stopped])
 
 
-# ---- resources ------------------------------------------------------------------------------------------------------
+# ---- resources -----------------------------------------------------------------------------------
 
 
 def _resource(change: Change) -> str:
-    """Return one resource, folded if it is new: its values before and after, and its documents' diffs."""
+    """Return one resource, folded if it is new: its values before and after, and its documents'
+    diffs.
+    """
     word = WORDS.get(change.action, change.action)
-    reasons = [escaped(change.reason or ""), *(f"{code(path)} forces replacement" for path in change.replaced_because_of)]
+    reasons = [
+        escaped(change.reason or ""),
+        *(f"{code(path)} forces replacement" for path in change.replaced_because_of),
+    ]
     why = "; ".join(filter(None, reasons))
-    summary = f"{SIGNS.get(change.action, '?')} {word} {code(change.address)}{f' ({why})' if why else ''}"
-    body = _values(change) + "".join(_document(document.path, document.lines) for document in change.documents)
+    summary = (
+        f"{SIGNS.get(change.action, '?')} {word} {code(change.address)}{f' ({why})' if why else ''}"
+    )
+    body = _values(change) + "".join(
+        _document(document.path, document.lines) for document in change.documents
+    )
     if not body:
         return f"{summary}\n\n"
     opened = "" if change.action == "create" else " open"
@@ -218,7 +299,11 @@ def _document(path: str, lines: Sequence[str]) -> str:
 
 
 def _outputs(outputs: Sequence[AttributeChange]) -> str:
-    return "Outputs\n\n| | before | after |\n|---|---|---|\n" + "".join(map(_attribute, outputs)) + "\n"
+    return (
+        "Outputs\n\n| | before | after |\n|---|---|---|\n"
+        + "".join(map(_attribute, outputs))
+        + "\n"
+    )
 
 
 def _drift(change: Change) -> str:

@@ -1,4 +1,6 @@
-"""Render a plan for a terminal, as plain text, and as JSON; `render_markdown` is for pull requests."""
+"""Render a plan for a terminal, as plain text, and as JSON; `render_markdown` is for
+pull requests.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +24,15 @@ if TYPE_CHECKING:
     from terradask._policy.findings import PolicyFinding
     from terradask._pricing.estimate import CostEstimate
 
-_STYLES = {"create": "green", "import": "cyan", "update": "yellow", "replace": "magenta", "delete": "red", "forget": "dim", "read": "cyan"}
+_STYLES = {
+    "create": "green",
+    "import": "cyan",
+    "update": "yellow",
+    "replace": "magenta",
+    "delete": "red",
+    "forget": "dim",
+    "read": "cyan",
+}
 _DIFF_STYLES = {"+": "green", "-": "red", "@": "cyan"}
 _SEVERITY_STYLES = {"error": "bold red", "warning": "yellow", "note": "dim"}
 
@@ -32,7 +42,7 @@ def to_json(shown: PlanSummary | PlanReport | WorkspaceReport) -> str:
     return json.dumps(shown.as_dict(), indent=2, sort_keys=False, ensure_ascii=False) + "\n"
 
 
-# ---- terminal -------------------------------------------------------------------------------------------------------
+# ---- terminal ------------------------------------------------------------------------------------
 
 
 def to_terminal(summary: PlanSummary, *, details: bool = True) -> RenderableType:
@@ -40,11 +50,17 @@ def to_terminal(summary: PlanSummary, *, details: bool = True) -> RenderableType
     from rich.console import Group
     from rich.text import Text
 
-    parts = [Text(summary.headline, style="bold"), *_dangers(summary.dangers), *_body(summary, details=details)]
+    parts = [
+        Text(summary.headline, style="bold"),
+        *_dangers(summary.dangers),
+        *_body(summary, details=details),
+    ]
     return Group(*parts, Text(), Text(origin(summary), style="dim"))
 
 
-def report_to_terminal(report: PlanReport | WorkspaceReport, *, details: bool = True) -> RenderableType:
+def report_to_terminal(
+    report: PlanReport | WorkspaceReport, *, details: bool = True
+) -> RenderableType:
     """Return a report for rich to print: its plans, with policy and cost."""
     from rich.console import Group
     from rich.text import Text
@@ -57,12 +73,21 @@ def report_to_terminal(report: PlanReport | WorkspaceReport, *, details: bool = 
     for plan in report.plans:
         parts += [*_plan_lines(plan, details=details), Text()]
     if report.cost is not None:
-        missing = f" (without {len(report.cost.unpriced)} that have no price)" if report.cost.unpriced else ""
-        parts += [Text(f"cost of these stacks together: {_totals(report.cost)}{missing}", style="bold"), Text()]
+        missing = (
+            f" (without {len(report.cost.unpriced)} that have no price)"
+            if report.cost.unpriced
+            else ""
+        )
+        parts += [
+            Text(f"cost of these stacks together: {_totals(report.cost)}{missing}", style="bold"),
+            Text(),
+        ]
     for stack, reason in report.failed.items():
         parts.append(Text(f"{stack}: could not be planned: {reason}", style="bold red"))
     parts += [Text(f"{stack}: unchanged since it was applied") for stack in report.unchanged]
-    parts += [Text(f"{stack}: waits for the network: terradask apply network") for stack in report.waiting]
+    parts += [
+        Text(f"{stack}: waits for the network: terradask apply network") for stack in report.waiting
+    ]
     verdict = Text(f"{VERDICTS[report.verdict]}", style="bold")
     return Group(*parts, *([verdict] if len(report.plans) != 1 or report.failed else []))
 
@@ -72,7 +97,9 @@ def to_text(summary: PlanSummary, *, details: bool = True, width: int = 120) -> 
     return _plain(to_terminal(summary, details=details), width)
 
 
-def report_to_text(report: PlanReport | WorkspaceReport, *, details: bool = True, width: int = 120) -> str:
+def report_to_text(
+    report: PlanReport | WorkspaceReport, *, details: bool = True, width: int = 120
+) -> str:
     """Return what `report_to_terminal` shows as plain text."""
     return _plain(report_to_terminal(report, details=details), width)
 
@@ -80,7 +107,9 @@ def report_to_text(report: PlanReport | WorkspaceReport, *, details: bool = True
 def _plain(shown: RenderableType, width: int) -> str:
     from rich.console import Console
 
-    console = Console(width=width, color_system=None, force_terminal=False, highlight=False, markup=False)
+    console = Console(
+        width=width, color_system=None, force_terminal=False, highlight=False, markup=False
+    )
     with console.capture() as captured:
         console.print(shown, soft_wrap=True)
     return captured.get()
@@ -122,9 +151,16 @@ def _findings(findings: tuple[PolicyFinding, ...]) -> Iterator[Text]:
         yield Text()
         yield Text("policy:", style="bold")
     for finding in findings:
-        waived = f"waived until {finding.waived.expires}: {finding.waived.reason}" if finding.waived else ""
+        waived = (
+            f"waived until {finding.waived.expires}: {finding.waived.reason}"
+            if finding.waived
+            else ""
+        )
         line = Text("  ")
-        line.append(finding.severity if not waived else "waived", style="dim" if waived else _SEVERITY_STYLES[finding.severity])
+        line.append(
+            finding.severity if not waived else "waived",
+            style="dim" if waived else _SEVERITY_STYLES[finding.severity],
+        )
         line.append(" ".join(filter(None, (f" {finding.check}", finding.address, finding.message))))
         yield line
         if waived or finding.advice:
@@ -151,14 +187,28 @@ def _cost(cost: CostEstimate) -> Iterator[Text]:
     yield Text(f"cost: {_totals(cost)}", style="bold")
     for item in cost.unpriced:
         why = f": {item.note}" if item.note else ""
-        yield Text(f"  without a price, and not in the totals: {item.address}: {item.what}{why}", style="yellow")
-    yield Text(f"  {', '.join(filter(None, (cost.source, cost.region, cost.priced_at)))}", style="dim")
+        yield Text(
+            f"  without a price, and not in the totals: {item.address}: {item.what}{why}",
+            style="yellow",
+        )
+    yield Text(
+        f"  {', '.join(filter(None, (cost.source, cost.region, cost.priced_at)))}", style="dim"
+    )
 
 
 def _totals(cost: CostEstimate) -> str:
-    stopped, desired, most = cost.stopped_hourly_usd, cost.desired_hourly_usd, cost.maximum_hourly_usd
-    while_stopped = f"{_by_hour_and_month(stopped)} while stopped; when started " if stopped != desired else ""
-    return f"{while_stopped}{_by_hour_and_month(desired)}; at the largest size {_by_hour_and_month(most)}"
+    stopped, desired, most = (
+        cost.stopped_hourly_usd,
+        cost.desired_hourly_usd,
+        cost.maximum_hourly_usd,
+    )
+    while_stopped = (
+        f"{_by_hour_and_month(stopped)} while stopped; when started " if stopped != desired else ""
+    )
+    return (
+        f"{while_stopped}{_by_hour_and_month(desired)}; at the largest size "
+        f"{_by_hour_and_month(most)}"
+    )
 
 
 def _by_hour_and_month(hourly: Decimal) -> str:
@@ -195,9 +245,19 @@ def _terminal_change(change: Change, *, details: bool) -> list[Text]:
         line.append(f"  ({change.reason})", style="dim")
     lines = [line]
     if details or change.action != "create":
-        lines.extend(Text(f"      {assignment(attribute)}") for attribute in change.values_beside_documents)
+        lines.extend(
+            Text(f"      {assignment(attribute)}") for attribute in change.values_beside_documents
+        )
         forcing = {top_level(path) for path in change.replaced_because_of}
         for document in change.documents:
-            lines.append(Text(f"      {document.path}, decoded:{'  # forces replacement' if document.path in forcing else ''}"))
-            lines.extend(Text(f"        {part}", style=_DIFF_STYLES.get(part[:1], "")) for part in document.lines)
+            lines.append(
+                Text(
+                    f"      {document.path}, "
+                    f"decoded:{'  # forces replacement' if document.path in forcing else ''}"
+                )
+            )
+            lines.extend(
+                Text(f"        {part}", style=_DIFF_STYLES.get(part[:1], ""))
+                for part in document.lines
+            )
     return lines

@@ -9,7 +9,15 @@ from typing import Any
 from terradask._plans.summary import PlanSummary
 from terradask._policy.values import UNKNOWN, AttributeChange
 
-SIGNS = {"create": "+", "import": "=", "update": "~", "replace": "±", "delete": "-", "forget": "·", "read": "<"}
+SIGNS = {
+    "create": "+",
+    "import": "=",
+    "update": "~",
+    "replace": "±",
+    "delete": "-",
+    "forget": "·",
+    "read": "<",
+}
 WORDS = {"delete": "destroy"}
 
 VERDICTS = {
@@ -45,7 +53,10 @@ def assignment(attribute: AttributeChange) -> str:
 
 def origin(summary: PlanSummary) -> str:
     """Return the plan's hash, its date, and the versions that made it."""
-    made_with = [f"Terraform {summary.terraform_version}", *(f"{n} {v}" for n, v in sorted(summary.providers.items()))]
+    made_with = [
+        f"Terraform {summary.terraform_version}",
+        *(f"{n} {v}" for n, v in sorted(summary.providers.items())),
+    ]
     return f"plan {summary.plan_hash[:12]} of {summary.created_at}, {', '.join(made_with)}"
 
 

@@ -1,4 +1,6 @@
-"""The report for a reviewer: plans of a workspace's stacks, with policy, cost, running clusters, and origin."""
+"""The report for a reviewer: plans of a workspace's stacks, with policy, cost, running clusters,
+and origin.
+"""
 
 from __future__ import annotations
 
@@ -124,13 +126,15 @@ class WorkspaceReport:
     plans
         A report for each stack that was planned, in the order in which they are to be applied.
     unchanged
-        Stacks that were not planned: neither their configuration nor its inputs have changed since the last apply.
+        Stacks that were not planned: neither their configuration nor its inputs have changed since
+        the last apply.
     waiting
         Clusters that can be planned only when the network is deployed.
     failed
         Stacks that could not be planned, each with the reason.
     stack
-        The stack, if the report covers only one; None if it covers the workspace, however many stacks have a plan.
+        The stack, if the report covers only one; None if it covers the workspace, however many
+        stacks have a plan.
     """
 
     context: ReportContext

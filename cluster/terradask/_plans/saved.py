@@ -42,7 +42,8 @@ class _Sidecar:
 class Plan:
     """A saved plan of one stack.
 
-    Read `summary`, then pass the plan to `Workspace.apply`, which applies exactly this file or refuses.
+    Read `summary`, then pass the plan to `Workspace.apply`, which applies exactly this file or
+    refuses.
 
     Parameters
     ----------
@@ -99,7 +100,9 @@ class Plan:
     @property
     def creates(self) -> tuple[str, ...]:
         """The addresses of the resources that it creates."""
-        return tuple(change.address for change in self.plan_file.changes if change.action == "create")
+        return tuple(
+            change.address for change in self.plan_file.changes if change.action == "create"
+        )
 
     @property
     def changed(self) -> bool:
@@ -113,9 +116,11 @@ class Plan:
 
     @property
     def document(self) -> Mapping[str, Any]:
-        """Terraform's own JSON of the plan, with secrets in plain text: for checks, not for display.
+        """Terraform's own JSON of the plan, with secrets in plain text: for checks, not for
+        display.
 
-        Terraform creates it when this, or `summary`, is first read, which takes about a second; an apply without either doesn't wait.
+        Terraform creates it when this, or `summary`, is first read, which takes about a second; an
+        apply without either doesn't wait.
         """
         with self._lock:
             if self._document is None:
@@ -151,11 +156,17 @@ class Plan:
             With ``file``.
         """
         if not self.file.is_file():
-            raise PlanChanged("the plan's file is gone: it was applied, or removed", what="file", given=str(self.file))
+            raise PlanChanged(
+                "the plan's file is gone: it was applied, or removed",
+                what="file",
+                given=str(self.file),
+            )
         found = sha256_of(self.file)
         if found != self.hash:
             raise PlanChanged(
-                "the plan's file has changed since it was made", what="file", given=f"{self.file} has sha256 {found}, not {self.hash}"
+                "the plan's file has changed since it was made",
+                what="file",
+                given=f"{self.file} has sha256 {found}, not {self.hash}",
             )
 
     def save(self, path: str | os.PathLike[str]) -> Path:
@@ -164,8 +175,8 @@ class Plan:
         Parameters
         ----------
         path
-            The file, or the folder for it; a small JSON file is written next to it, and must stay there. Both are readable only by their
-            owner: the plan contains secrets in plain text.
+            The file, or the folder for it; a small JSON file is written next to it, and must stay
+            there. Both are readable only by their owner: the plan contains secrets in plain text.
 
         Returns
         -------
@@ -189,13 +200,18 @@ class Plan:
         return file
 
     def remove(self) -> None:
-        """Remove the file and the data next to it: it contains secrets, and can't be applied twice."""
+        """Remove the file and the data next to it: it contains secrets, and can't be
+        applied twice.
+        """
         self.file.unlink(missing_ok=True)
         _sidecar_of(self.file).unlink(missing_ok=True)
 
 
-def open_plan(saved: Path, *, stacks: Path, show_in: Callable[[Path, PlanFile], Mapping[str, Any]]) -> Plan:
-    """Open a plan that `Plan.save` saved; `stacks` has a folder for each stack, in which Terraform shows it.
+def open_plan(
+    saved: Path, *, stacks: Path, show_in: Callable[[Path, PlanFile], Mapping[str, Any]]
+) -> Plan:
+    """Open a plan that `Plan.save` saved; `stacks` has a folder for each stack, in which Terraform
+    shows it.
 
     Raises `InvalidInput`, `PlanChanged`.
     """
@@ -204,11 +220,19 @@ def open_plan(saved: Path, *, stacks: Path, show_in: Callable[[Path, PlanFile], 
     basis = PlanBasis(**entry.basis)
     folder = stacks / basis.stack
     changes = tuple(PlannedChange(address, "create") for address in entry.creates)
-    plan_file = PlanFile(path, entry.sha256, changes, entry.add, entry.change, entry.remove, entry.imports)
-    plan = Plan(folder=folder, plan_file=plan_file, basis=basis, show=lambda file: show_in(folder, file))
+    plan_file = PlanFile(
+        path, entry.sha256, changes, entry.add, entry.change, entry.remove, entry.imports
+    )
+    plan = Plan(
+        folder=folder, plan_file=plan_file, basis=basis, show=lambda file: show_in(folder, file)
+    )
     plan.check_file()
     written = PlanArchive.read(path)
-    if (written.terraform_version, written.state.serial, written.state.lineage) != (basis.terraform_version, basis.serial, basis.lineage):
+    if (written.terraform_version, written.state.serial, written.state.lineage) != (
+        basis.terraform_version,
+        basis.serial,
+        basis.lineage,
+    ):
         raise _edited(path)
     return plan
 
@@ -235,7 +259,11 @@ def _read_sidecar(saved: Path, path: Path) -> _Sidecar:
 
 
 def _edited(path: Path) -> PlanChanged:
-    return PlanChanged("the data next to the plan's file was edited since the plan was made", what="sidecar", given=str(_sidecar_of(path)))
+    return PlanChanged(
+        "the data next to the plan's file was edited since the plan was made",
+        what="sidecar",
+        given=str(_sidecar_of(path)),
+    )
 
 
 def _file_of(path: Path) -> Path:

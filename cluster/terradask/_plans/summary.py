@@ -1,6 +1,7 @@
 """A plan as typed, frozen data: what changes, from what to what, and what a reviewer must not miss.
 
-Pure: from the JSON of ``terraform show -json PLAN`` to `PlanSummary`. The JSON has secrets in plain text; the summary has none.
+Pure: from the JSON of ``terraform show -json PLAN`` to `PlanSummary`. The JSON has secrets in plain
+text; the summary has none.
 """
 
 from __future__ import annotations
@@ -46,8 +47,9 @@ class Change:
     type
         Its type, such as ``aws_autoscaling_group``.
     action
-        ``create``, ``import``, ``update``, ``replace``, ``delete``, ``forget``, ``read`` or ``no-op``. What is imported and changed as
-        well is ``update`` or ``replace``, with the import as its reason.
+        ``create``, ``import``, ``update``, ``replace``, ``delete``, ``forget``, ``read`` or
+        ``no-op``. What is imported and changed as well is ``update`` or ``replace``, with the
+        import as its reason.
     reason
         Why, if Terraform gives a reason.
     attributes
@@ -89,7 +91,9 @@ class Change:
 
 @dataclass(frozen=True)
 class Counts:
-    """The number of changed resources, by action. A replacement counts once; `imports` counts those that are only imported."""
+    """The number of changed resources, by action. A replacement counts once; `imports` counts those
+    that are only imported.
+    """
 
     create: int = 0
     update: int = 0
@@ -105,8 +109,17 @@ class Counts:
     @property
     def text(self) -> str:
         """The counts in words, such as ``3 to create, 1 to destroy``."""
-        words = {"create": "to create", "update": "to update", "replace": "to replace", "delete": "to destroy", "imports": "to import"}
-        return ", ".join(f"{number} {words[name]}" for name, number in asdict(self).items() if number) or "no changes"
+        words = {
+            "create": "to create",
+            "update": "to update",
+            "replace": "to replace",
+            "delete": "to destroy",
+            "imports": "to import",
+        }
+        return (
+            ", ".join(f"{number} {words[name]}" for name, number in asdict(self).items() if number)
+            or "no changes"
+        )
 
 
 @dataclass(frozen=True)
@@ -149,7 +162,12 @@ class PlanSummary:
     def counts(self) -> Counts:
         """The numbers of changed resources."""
         actions = [change.action for change in self.changes]
-        return Counts(*(actions.count(action) for action in ("create", "update", "replace", "delete", "import")))
+        return Counts(
+            *(
+                actions.count(action)
+                for action in ("create", "update", "replace", "delete", "import")
+            )
+        )
 
     @property
     def changed(self) -> bool:
@@ -203,7 +221,12 @@ def _summary(document: Mapping[str, Any], stack: str, plan_hash: str) -> PlanSum
         changes.append(change)
         because = ", ".join(change.replaced_because_of) or None
         dangers.extend(dangers_of(resource, change.action, because, roles, open_before))
-    order = {action: index for index, action in enumerate(("delete", "replace", "update", "import", "create", "forget", "read"))}
+    order = {
+        action: index
+        for index, action in enumerate(
+            ("delete", "replace", "update", "import", "create", "forget", "read")
+        )
+    }
     changes.sort(key=lambda change: (order.get(change.action, 9), change.address))
     severity = {kind: index for index, kind in enumerate(("destroy", "replace", "ingress", "iam"))}
     dangers.sort(key=lambda danger: (severity[danger.kind], danger.address, danger.text))
@@ -228,7 +251,9 @@ def _change(resource: Mapping[str, Any], configured: Mapping[str, frozenset[str]
     if change.get("importing"):
         reason = reason or _IMPORTED
         action = "import" if action == "no-op" else action
-    attributes = () if action in ("no-op", "import", "delete", "forget") else attribute_changes(change)
+    attributes = (
+        () if action in ("no-op", "import", "delete", "forget") else attribute_changes(change)
+    )
     if action == "create":
         # Values that AWS assigns are left out; references to other new resources matter.
         named = configured.get(resource["address"].partition("[")[0], frozenset())
@@ -246,7 +271,10 @@ def _change(resource: Mapping[str, Any], configured: Mapping[str, frozenset[str]
 def _configured(document: Mapping[str, Any]) -> dict[str, frozenset[str]]:
     """Return, by resource, the attributes that the configuration names."""
     root = (document.get("configuration") or {}).get("root_module") or {}
-    return {entry["address"]: frozenset(entry.get("expressions") or ()) for entry in root.get("resources") or []}
+    return {
+        entry["address"]: frozenset(entry.get("expressions") or ())
+        for entry in root.get("resources") or []
+    }
 
 
 def _drift(document: Mapping[str, Any]) -> tuple[Change, ...]:
@@ -260,16 +288,24 @@ def _drift(document: Mapping[str, Any]) -> tuple[Change, ...]:
 
 
 def _outputs(document: Mapping[str, Any]) -> tuple[AttributeChange, ...]:
-    changes = {name: change for name, change in (document.get("output_changes") or {}).items() if change.get("actions") != ["no-op"]}
+    changes = {
+        name: change
+        for name, change in (document.get("output_changes") or {}).items()
+        if change.get("actions") != ["no-op"]
+    }
     sides = ("before", "after", "after_unknown", "before_sensitive", "after_sensitive")
     # As one map of values, so that an output's name is treated like an attribute's.
-    return attribute_changes({side: {name: change.get(side) for name, change in changes.items()} for side in sides})
+    return attribute_changes(
+        {side: {name: change.get(side) for name, change in changes.items()} for side in sides}
+    )
 
 
 def _providers(document: Mapping[str, Any]) -> dict[str, str]:
     configured = (document.get("configuration") or {}).get("provider_config") or {}
     return {
-        str(entry.get("full_name", name)).removeprefix("registry.terraform.io/"): str(entry.get("version_constraint", ""))
+        str(entry.get("full_name", name)).removeprefix("registry.terraform.io/"): str(
+            entry.get("version_constraint", "")
+        )
         for name, entry in configured.items()
         if entry.get("version_constraint")
     }

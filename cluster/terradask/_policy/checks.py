@@ -46,7 +46,10 @@ CHECKS = (
     ),
     Check(
         "P3",
-        "Launch templates require IMDSv2 with one hop, encrypted disks, tags at launch, termination on shutdown, no public addresses",
+        (
+            "Launch templates require IMDSv2 with one hop, encrypted disks, tags at launch, "
+            "termination on shutdown, no public addresses"
+        ),
         f"{_AWS}/securityhub/latest/userguide/ec2-controls.html#ec2-170",
         launch_template_findings,
     ),
@@ -64,7 +67,10 @@ CHECKS = (
     ),
     Check(
         "P6",
-        "Permissions are limited to the workspace; roles are passed by name, and only to EC2; every role has its boundary",
+        (
+            "Permissions are limited to the workspace; roles are passed by name, and only to EC2; "
+            "every role has its boundary"
+        ),
         f"{_AWS}/IAM/latest/UserGuide/best-practices.html#grant-least-privilege",
         iam_findings,
     ),

@@ -27,7 +27,8 @@ def cost_findings(estimate: CostEstimate, settings: PolicySettings) -> tuple[Pol
                 COST_CHECK,
                 "error",
                 "",
-                f"the stack can cost {_usd(maximum)} an hour at its maximum size{_largest(estimate)}; "
+                f"the stack can cost {_usd(maximum)} an hour at its maximum "
+                f"size{_largest(estimate)}; "
                 f"policy.max_hourly_cost_usd is {_usd(limit)}",
                 "lower max_workers, choose other instance types, or raise the limit",
             ),
@@ -48,19 +49,31 @@ def _undecided(estimate: CostEstimate, limit: Decimal) -> PolicyFinding:
         COST_CHECK,
         "warning",
         "",
-        f"{why}: can't check whether the stack stays within policy.max_hourly_cost_usd, {_usd(limit)}",
+        (
+            f"{why}: can't check whether the stack stays within policy.max_hourly_cost_usd, "
+            f"{_usd(limit)}"
+        ),
         "check what has no price; if AWS's prices could not be reached, plan again",
     )
 
 
 def _largest(estimate: CostEstimate) -> str:
     priced = sorted(
-        (item for item in estimate.items if item.maximum_hourly_usd), key=lambda item: item.maximum_hourly_usd or 0, reverse=True
+        (item for item in estimate.items if item.maximum_hourly_usd),
+        key=lambda item: item.maximum_hourly_usd or 0,
+        reverse=True,
     )
-    return f", {_usd(priced[0].maximum_hourly_usd or Decimal())} of it for {priced[0].address}" if priced else ""
+    return (
+        f", {_usd(priced[0].maximum_hourly_usd or Decimal())} of it for {priced[0].address}"
+        if priced
+        else ""
+    )
 
 
 def _usd(amount: Decimal) -> str:
     # Cents, or more digits for amounts below a cent.
-    shown = next((rounded for rounded in (round(amount, 2), round(amount, 4)) if rounded == amount), round(amount, 4) or amount)
+    shown = next(
+        (rounded for rounded in (round(amount, 2), round(amount, 4)) if rounded == amount),
+        round(amount, 4) or amount,
+    )
     return f"${shown:,.2f}" if shown == round(shown, 2) else f"${shown.normalize():f}"

@@ -10,7 +10,8 @@ import zlib
 from collections.abc import Iterator
 
 _GZIP = b"\x1f\x8b"
-#: Groups of four, with whitespace between them as MIME and YAML wrap lines; shorter ones can't hold a secret.
+#: Groups of four, with whitespace between them as MIME and YAML wrap lines; shorter ones can't hold
+#: a secret.
 _BASE64 = re.compile(r"(?:[A-Za-z0-9+/]{4}\s*){4,}(?:[A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=)?")
 _LEAST_LETTERS = 16
 _MAX_LAYERS = 5
@@ -55,7 +56,9 @@ def _inflated(raw: bytes) -> bytes:
 
 
 def _parts(raw: bytes, text: str) -> Iterator[bytes]:
-    if re.match(r"(?:[\w-]+:.*\n(?:[ \t].*\n)*)*?(?:content-type|mime-version):", text, re.IGNORECASE):
+    if re.match(
+        r"(?:[\w-]+:.*\n(?:[ \t].*\n)*)*?(?:content-type|mime-version):", text, re.IGNORECASE
+    ):
         for part in email.message_from_bytes(raw).walk():
             payload = part.get_payload(decode=True)
             if not part.is_multipart() and isinstance(payload, bytes) and payload != raw:
@@ -68,7 +71,9 @@ def _parts(raw: bytes, text: str) -> Iterator[bytes]:
 
 
 def _candidates(run: str) -> list[str]:
-    """Return a run of letters, the rest after its first word, which may be a command (``echo``), and each of its long words."""
+    """Return a run of letters, the rest after its first word, which may be a command (``echo``),
+    and each of its long words.
+    """
     words = run.split()
     long = [word for word in words if len(word) >= _LEAST_LETTERS]
     return list(dict.fromkeys([run, "".join(words[1:]), *long]))

@@ -1,4 +1,6 @@
-"""A plan, or a synthesised stack, as the checks read it: planned resources, with unknown values marked."""
+"""A plan, or a synthesised stack, as the checks read it: planned resources, with unknown values
+marked.
+"""
 
 from __future__ import annotations
 
@@ -92,15 +94,30 @@ class PlanDocument:
         return None
 
 
-def read(document: Mapping[str, Any], *, role_rules: RoleRules | None = None, open_to_anywhere: bool = False) -> PlanDocument:
+def read(
+    document: Mapping[str, Any],
+    *,
+    role_rules: RoleRules | None = None,
+    open_to_anywhere: bool = False,
+) -> PlanDocument:
     """Read a plan's JSON, or a stack's ``cdk.tf.json``.
 
     Raises `InvalidInput`.
     """
-    if "format_version" in document and ("planned_values" in document or "resource_changes" in document):
-        return replace(_read_plan(document), role_rules=role_rules or RoleRules(), open_to_anywhere=open_to_anywhere)
+    if "format_version" in document and (
+        "planned_values" in document or "resource_changes" in document
+    ):
+        return replace(
+            _read_plan(document),
+            role_rules=role_rules or RoleRules(),
+            open_to_anywhere=open_to_anywhere,
+        )
     if "terraform" in document or "resource" in document:
-        return replace(_read_stack(document), role_rules=role_rules or RoleRules(), open_to_anywhere=open_to_anywhere)
+        return replace(
+            _read_stack(document),
+            role_rules=role_rules or RoleRules(),
+            open_to_anywhere=open_to_anywhere,
+        )
     raise InvalidInput(
         "no policy can be checked: this is no plan",
         given=", ".join(sorted(map(str, document))[:6]) or "an empty document",
@@ -119,7 +136,7 @@ def is_true(value: Any) -> bool:
     return value is True or value == "true"
 
 
-# ---- the plan's JSON ------------------------------------------------------------------------------------------------
+# ---- the plan's JSON -----------------------------------------------------------------------------
 
 
 def _read_plan(document: Mapping[str, Any]) -> PlanDocument:
@@ -128,17 +145,38 @@ def _read_plan(document: Mapping[str, Any]) -> PlanDocument:
     resources, before = [], []
     for entry in document.get("resource_changes") or []:
         change = entry.get("change") or {}
-        if entry.get("mode") == "managed" and change.get("before") is not None and list(change["actions"]) != ["forget"]:
+        if (
+            entry.get("mode") == "managed"
+            and change.get("before") is not None
+            and list(change["actions"]) != ["forget"]
+        ):
             before.append(
-                Resource(str(entry["address"]), entry["type"], str(entry["name"]), change["before"], change.get("before_sensitive"))
+                Resource(
+                    str(entry["address"]),
+                    entry["type"],
+                    str(entry["name"]),
+                    change["before"],
+                    change.get("before_sensitive"),
+                )
             )
-        if entry.get("mode") != "managed" or change.get("after") is None or list(change["actions"]) in (["delete"], ["forget"]):
+        if (
+            entry.get("mode") != "managed"
+            or change.get("after") is None
+            or list(change["actions"]) in (["delete"], ["forget"])
+        ):
             continue
         address = str(entry["address"])
         expressions, module = configured.get(_INDEX.sub("", address), ({}, ""))
         values = _merged(change["after"], change.get("after_unknown"), expressions, module)
         resources.append(
-            Resource(address, entry["type"], str(entry["name"]), values, change.get("after_sensitive"), frozenset(expressions))
+            Resource(
+                address,
+                entry["type"],
+                str(entry["name"]),
+                values,
+                change.get("after_sensitive"),
+                frozenset(expressions),
+            )
         )
     data = tuple(
         _source(address, expressions, module)
@@ -151,8 +189,14 @@ def _read_plan(document: Mapping[str, Any]) -> PlanDocument:
         resources=tuple(resources),
         before=tuple(before),
         data=data,
-        outputs={name: (entry.get("value"), entry.get("sensitive") is True) for name, entry in outputs.items()},
-        providers={name: _expression(entry.get("expressions") or {}, "") for name, entry in providers.items()},
+        outputs={
+            name: (entry.get("value"), entry.get("sensitive") is True)
+            for name, entry in outputs.items()
+        },
+        providers={
+            name: _expression(entry.get("expressions") or {}, "")
+            for name, entry in providers.items()
+        },
     )
 
 
@@ -161,7 +205,9 @@ def _source(address: str, expressions: Mapping[str, Any], module: str) -> Resour
     return Resource(address, kind, name, _expression(expressions, module))
 
 
-def _configured(module: Mapping[str, Any], prefix: str) -> Iterator[tuple[str, tuple[Mapping[str, Any], str]]]:
+def _configured(
+    module: Mapping[str, Any], prefix: str
+) -> Iterator[tuple[str, tuple[Mapping[str, Any], str]]]:
     """Yield, by address, a resource's configuration and its module."""
     for entry in module.get("resources") or []:
         yield prefix + entry["address"], (entry.get("expressions") or {}, prefix)
@@ -176,11 +222,19 @@ def _merged(after: Any, unknown: Any, expression: Any, module: str) -> Any:
     if isinstance(after, Mapping) or isinstance(unknown, Mapping):
         values, marks = (side if isinstance(side, Mapping) else {} for side in (after, unknown))
         said = block(expression)
-        return {key: _merged(values.get(key), marks.get(key), said.get(key), module) for key in {**values, **marks}}
+        return {
+            key: _merged(values.get(key), marks.get(key), said.get(key), module)
+            for key in {**values, **marks}
+        }
     if isinstance(after, list) and isinstance(unknown, list):
         each_said = expression if isinstance(expression, list) else []
         indices = range(max(len(after), len(unknown)))
-        return [_merged(_at(after, index), _at(unknown, index), _at(each_said, index) or expression, module) for index in indices]
+        return [
+            _merged(
+                _at(after, index), _at(unknown, index), _at(each_said, index) or expression, module
+            )
+            for index in indices
+        ]
     return after
 
 
@@ -190,18 +244,29 @@ def _at(values: Sequence[Any], index: int) -> Any:
 
 def _unknown(expression: Any, module: str) -> Any:
     if not isinstance(expression, Mapping):
-        references = tuple(sorted({name for each in listed(expression) for name in _references(each, module)}))
+        references = tuple(
+            sorted({name for each in listed(expression) for name in _references(each, module)})
+        )
         return Unknown(references)
     constant = expression.get("constant_value")
     if isinstance(constant, list):
-        return [Unknown(_named_in(item, module), item) if isinstance(item, str) else item for item in constant]
-    return Unknown(tuple(_references(expression, module)), constant if isinstance(constant, str) else None)
+        return [
+            Unknown(_named_in(item, module), item) if isinstance(item, str) else item
+            for item in constant
+        ]
+    return Unknown(
+        tuple(_references(expression, module)), constant if isinstance(constant, str) else None
+    )
 
 
 def _references(expression: Any, module: str) -> list[str]:
     if not isinstance(expression, Mapping):
         return []
-    return list(dict.fromkeys(name for text in expression.get("references") or [] for name in _named_in(text, module)))
+    return list(
+        dict.fromkeys(
+            name for text in expression.get("references") or [] for name in _named_in(text, module)
+        )
+    )
 
 
 def _named_in(text: str, module: str) -> tuple[str, ...]:
@@ -221,7 +286,7 @@ def _expression(expression: Any, module: str) -> Any:
     return {key: _expression(inner, module) for key, inner in expression.items()}
 
 
-# ---- a synthesised stack --------------------------------------------------------------------------------------------
+# ---- a synthesised stack -------------------------------------------------------------------------
 
 
 def _read_stack(document: Mapping[str, Any]) -> PlanDocument:
@@ -230,7 +295,10 @@ def _read_stack(document: Mapping[str, Any]) -> PlanDocument:
     return PlanDocument(
         resources=tuple(_synthesised(document.get("resource") or {}, "")),
         data=tuple(_synthesised(document.get("data") or {}, "data.")),
-        outputs={name: (_from_text(entry.get("value"), ""), is_true(entry.get("sensitive"))) for name, entry in outputs.items()},
+        outputs={
+            name: (_from_text(entry.get("value"), ""), is_true(entry.get("sensitive")))
+            for name, entry in outputs.items()
+        },
         providers={
             name if index == 0 else f"{name}.{index}": _from_text(entry, "")
             for name, entries in providers.items()
@@ -243,7 +311,9 @@ def _synthesised(types: Mapping[str, Any], prefix: str) -> Iterator[Resource]:
     for kind, by_name in types.items():
         for name, values in by_name.items():
             own = {key: value for key, value in values.items() if key != "//"}
-            yield Resource(f"{prefix}{kind}.{name}", kind, name, _from_text(own, ""), written=frozenset(own))
+            yield Resource(
+                f"{prefix}{kind}.{name}", kind, name, _from_text(own, ""), written=frozenset(own)
+            )
 
 
 def _from_text(value: Any, module: str) -> Any:

@@ -50,7 +50,9 @@ def evaluate(
     return tuple(sorted(dict.fromkeys(map(scrubber.finding, marked)), key=_rank))
 
 
-def _built_in(document: Mapping[str, Any], role_rules: RoleRules | None, *, open_to_anywhere: bool) -> list[PolicyFinding]:
+def _built_in(
+    document: Mapping[str, Any], role_rules: RoleRules | None, *, open_to_anywhere: bool
+) -> list[PolicyFinding]:
     try:
         plan = read(document, role_rules=role_rules, open_to_anywhere=open_to_anywhere)
         return [finding for check in CHECKS for finding in check.find(plan)]
@@ -64,4 +66,10 @@ def blocking(findings: tuple[PolicyFinding, ...]) -> tuple[PolicyFinding, ...]:
 
 
 def _rank(finding: PolicyFinding) -> tuple[Any, ...]:
-    return finding.waived is not None, _ORDER[finding.severity], finding.check, finding.address, finding.message
+    return (
+        finding.waived is not None,
+        _ORDER[finding.severity],
+        finding.check,
+        finding.address,
+        finding.message,
+    )

@@ -1,4 +1,6 @@
-"""P7: images are looked up only among known owners' images: any account may publish one under any name."""
+"""P7: images are looked up only among known owners' images: any account may publish one under any
+name.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +14,13 @@ _LOOKUPS = ("aws_ami", "aws_ami_ids")
 #: Filters of DescribeImages that select the image's owner, or the image itself.
 _DECIDING_FILTERS = frozenset({"owner-id", "owner-alias", "image-id"})
 #: Data sources that name an image and are checked here, or belong to the account or to AWS.
-_TRUSTED_SOURCES = ("data.aws_ami.", "data.aws_ami_ids.", "data.aws_ssm_parameter.", "data.aws_s3_object.", "data.aws_launch_template.")
+_TRUSTED_SOURCES = (
+    "data.aws_ami.",
+    "data.aws_ami_ids.",
+    "data.aws_ssm_parameter.",
+    "data.aws_s3_object.",
+    "data.aws_launch_template.",
+)
 _ADVICE = 'name the owners, such as owners = ["amazon"], or the image\'s id'
 
 
@@ -20,14 +28,26 @@ def image_findings(document: PlanDocument) -> Iterator[PolicyFinding]:
     """Yield lookups of images that could return any account's image."""
     for source in document.data:
         if source.type in _LOOKUPS and not _owned(source):
-            yield PolicyFinding("P7", "error", source.address, "looks up an image of any owner", _ADVICE)
+            yield PolicyFinding(
+                "P7", "error", source.address, "looks up an image of any owner", _ADVICE
+            )
     for resource in document.of("aws_launch_template", "aws_instance", "aws_launch_configuration"):
         attribute = "ami" if resource.type == "aws_instance" else "image_id"
         value = resource.values.get(attribute)
         if isinstance(value, Unknown):
-            foreign = [name for name in value.references if name.partition("data.")[1] and not _trusted(name)]
+            foreign = [
+                name
+                for name in value.references
+                if name.partition("data.")[1] and not _trusted(name)
+            ]
             for name in foreign:
-                yield PolicyFinding("P7", "warning", resource.address, f"takes its image from {name}, which could name any", _ADVICE)
+                yield PolicyFinding(
+                    "P7",
+                    "warning",
+                    resource.address,
+                    f"takes its image from {name}, which could name any",
+                    _ADVICE,
+                )
 
 
 def _trusted(reference: str) -> bool:
@@ -37,7 +57,14 @@ def _trusted(reference: str) -> bool:
 def _owned(source: Resource) -> bool:
     owners = listed(source.values.get("owners"))
     if owners:
-        return all(isinstance(owner, Unknown) or (bool(owner) and "*" not in str(owner)) for owner in owners)
-    filters = [entry for entry in listed(source.values.get("filter")) if entry.get("name") in _DECIDING_FILTERS]
+        return all(
+            isinstance(owner, Unknown) or (bool(owner) and "*" not in str(owner))
+            for owner in owners
+        )
+    filters = [
+        entry
+        for entry in listed(source.values.get("filter"))
+        if entry.get("name") in _DECIDING_FILTERS
+    ]
     values = [value for entry in filters for value in listed(entry.get("values"))]
     return bool(values) and not any("*" in str(value) for value in values)

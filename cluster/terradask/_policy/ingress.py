@@ -16,13 +16,24 @@ from terradask_modules.ingress import Network
 
 #: The widest blocks ever allocated: /8 of IPv4 (IANA IPv4 Address Space Registry), /16 of IPv6.
 _WIDEST = {4: 8, 6: 16}
-#: The blocks with public addresses: all of IPv4; of IPv6 the part in use (RFC 4291, "Global Unicast").
-_INTERNET: dict[int, Network] = {4: ipaddress.ip_network("0.0.0.0/0"), 6: ipaddress.ip_network("2000::/3")}
+#: The blocks with public addresses: all of IPv4; of IPv6 the part in use (RFC 4291, "Global
+#: Unicast").
+_INTERNET: dict[int, Network] = {
+    4: ipaddress.ip_network("0.0.0.0/0"),
+    6: ipaddress.ip_network("2000::/3"),
+}
 _SSH_PORT = 22
-_NAMED = "name the addresses that your clients come from, such as 203.0.113.7/32: Dask runs whatever code a client sends"
-_MEANT = f"network.allow_ingress_from_anywhere allows it, and mutual TLS alone keeps strangers out; better: {_NAMED}"
+_NAMED = (
+    "name the addresses that your clients come from, such as 203.0.113.7/32: Dask runs "
+    "whatever code a client sends"
+)
+_MEANT = (
+    "network.allow_ingress_from_anywhere allows it, and mutual TLS alone keeps strangers "
+    f"out; better: {_NAMED}"
+)
 _BY_HAND = (
-    "this rule was added outside Terraform, which removes only its own rules: remove it (aws ec2 describe-security-group-rules shows "
+    "this rule was added outside Terraform, which removes only its own rules: remove it (aws ec2 "
+    "describe-security-group-rules shows "
     "its id for aws ec2 revoke-security-group-ingress), and open what is needed in terradask.toml"
 )
 _WORKERS = "let only the security groups of schedulers and workers reach workers"
@@ -35,19 +46,35 @@ def ingress_findings(document: PlanDocument) -> Iterator[PolicyFinding]:
     for opening in openings(document):
         for network in opening.networks:
             if network.prefixlen == 0 and document.open_to_anywhere and not opening.by_hand:
-                yield PolicyFinding("P2", "warning", opening.address, f"lets {network} in at {opening.ports}: the whole internet", _MEANT)
+                yield PolicyFinding(
+                    "P2",
+                    "warning",
+                    opening.address,
+                    f"lets {network} in at {opening.ports}: the whole internet",
+                    _MEANT,
+                )
             elif network.prefixlen < _WIDEST[network.version]:
-                yield _error("P2", opening, f"lets {network} in at {opening.ports}: {_part(network)}", _NAMED)
+                yield _error(
+                    "P2", opening, f"lets {network} in at {opening.ports}: {_part(network)}", _NAMED
+                )
             else:
-                by_group[groups.key(opening.group) or opening.address, network.version].append((opening, network))
+                by_group[groups.key(opening.group) or opening.address, network.version].append(
+                    (opening, network)
+                )
         yield from _undecided(document, opening)
     for (_, version), members in sorted(by_group.items()):
         yield from _together(version, members)
-    for prefix_list in document.of("aws_ec2_managed_prefix_list", "aws_ec2_managed_prefix_list_entry"):
-        entries = [each.get("cidr") for each in listed(prefix_list.values.get("entry"))] + listed(prefix_list.values.get("cidr"))
+    for prefix_list in document.of(
+        "aws_ec2_managed_prefix_list", "aws_ec2_managed_prefix_list_entry"
+    ):
+        entries = [each.get("cidr") for each in listed(prefix_list.values.get("entry"))] + listed(
+            prefix_list.values.get("cidr")
+        )
         for entry in map(network_of, entries):
             if entry is not None and entry.prefixlen < _WIDEST[entry.version]:
-                yield PolicyFinding("P2", "error", prefix_list.address, f"lists {entry}: {_part(entry)}", _NAMED)
+                yield PolicyFinding(
+                    "P2", "error", prefix_list.address, f"lists {entry}: {_part(entry)}", _NAMED
+                )
 
 
 def worker_findings(document: PlanDocument) -> Iterator[PolicyFinding]:
@@ -56,23 +83,40 @@ def worker_findings(document: PlanDocument) -> Iterator[PolicyFinding]:
     for opening in openings(document):
         stranger = bool(opening.blocks or opening.prefix_lists) or not groups.ours(opening.groups)
         if stranger and "worker" in groups.roles(opening.group):
-            yield _error("P4", opening, f"lets sources other than hosts reach workers at {opening.ports}", _WORKERS)
+            yield _error(
+                "P4",
+                opening,
+                f"lets sources other than hosts reach workers at {opening.ports}",
+                _WORKERS,
+            )
         if stranger and opening.span[0] <= _SSH_PORT <= opening.span[1]:
-            yield _error("P4", opening, f"opens SSH ({opening.ports})", "leave port 22 closed; hosts have no login, and write logs")
+            yield _error(
+                "P4",
+                opening,
+                f"opens SSH ({opening.ports})",
+                "leave port 22 closed; hosts have no login, and write logs",
+            )
     for resource in document.of("aws_launch_template", "aws_instance", "aws_launch_configuration"):
         key = resource.values.get("key_name")
         if key and key != Unknown():
-            yield PolicyFinding("P4", "error", resource.address, "gives hosts a key for SSH", "leave key_name out")
+            yield PolicyFinding(
+                "P4", "error", resource.address, "gives hosts a key for SSH", "leave key_name out"
+            )
 
 
 def _undecided(document: PlanDocument, opening: Opening) -> Iterator[PolicyFinding]:
     for value in opening.blocks:
         if network_of(value) is None:
-            yield _warning(opening, f"lets sources in at {opening.ports} that are known only after the apply")
+            yield _warning(
+                opening, f"lets sources in at {opening.ports} that are known only after the apply"
+            )
     for value in opening.prefix_lists:
         # A list in the same plan is checked by itself.
         if document.find(value, "aws_ec2_managed_prefix_list") is None:
-            yield _warning(opening, f"lets a prefix list in at {opening.ports}, whose addresses aren't in the plan")
+            yield _warning(
+                opening,
+                f"lets a prefix list in at {opening.ports}, whose addresses aren't in the plan",
+            )
 
 
 def _together(version: int, members: Sequence[tuple[Opening, Network]]) -> Iterator[PolicyFinding]:
@@ -80,13 +124,22 @@ def _together(version: int, members: Sequence[tuple[Opening, Network]]) -> Itera
     internet = _INTERNET[version]
     told: set[str] = set()
     for port in sorted({opening.span[0] for opening, _ in members}):
-        here = [(opening, network) for opening, network in members if opening.span[0] <= port <= opening.span[1]]
+        here = [
+            (opening, network)
+            for opening, network in members
+            if opening.span[0] <= port <= opening.span[1]
+        ]
         if 2 * _size_within(internet, [network for _, network in here]) < internet.num_addresses:
             continue
         for opening, _ in here:
             if opening.address not in told:
                 told.add(opening.address)
-                yield _error("P2", opening, f"lets in, with other rules, half of the internet or more at {opening.ports}", _NAMED)
+                yield _error(
+                    "P2",
+                    opening,
+                    f"lets in, with other rules, half of the internet or more at {opening.ports}",
+                    _NAMED,
+                )
 
 
 def _size_within(internet: Network, networks: Sequence[Any]) -> int:
@@ -99,8 +152,12 @@ def _part(network: Network) -> str:
 
 
 def _error(check: str, opening: Opening, message: str, advice: str) -> PolicyFinding:
-    return PolicyFinding(check, "error", opening.address, message, _BY_HAND if opening.by_hand else advice)
+    return PolicyFinding(
+        check, "error", opening.address, message, _BY_HAND if opening.by_hand else advice
+    )
 
 
 def _warning(opening: Opening, message: str) -> PolicyFinding:
-    return PolicyFinding("P2", "warning", opening.address, message, "check it by hand: it may be the whole internet")
+    return PolicyFinding(
+        "P2", "warning", opening.address, message, "check it by hand: it may be the whole internet"
+    )

@@ -23,7 +23,11 @@ _TAGGED = ("instance", "volume", "network-interface")
 def launch_template_findings(document: PlanDocument) -> Iterator[PolicyFinding]:
     """Yield what a launch template leaves open, and what launches instances without templates."""
     for machine in document.of(*_BESIDE_TEMPLATES):
-        yield _error(machine, "launches instances without a launch template", "launch them with a template and a group")
+        yield _error(
+            machine,
+            "launches instances without a launch template",
+            "launch them with a template and a group",
+        )
     for template in document.of("aws_launch_template"):
         yield from _metadata(template)
         yield from _disks(template)
@@ -34,26 +38,54 @@ def launch_template_findings(document: PlanDocument) -> Iterator[PolicyFinding]:
                 "a host that powers itself off is only stopped, and its disk still costs",
                 'set instance_initiated_shutdown_behavior = "terminate"',
             )
-        tagged = {entry.get("resource_type") for entry in listed(template.values.get("tag_specifications")) if entry.get("tags")}
+        tagged = {
+            entry.get("resource_type")
+            for entry in listed(template.values.get("tag_specifications"))
+            if entry.get("tags")
+        }
         missing = [kind for kind in _TAGGED if kind not in tagged]
         if missing:
-            yield _error(template, f"gives no tags at launch to: {', '.join(missing)}", "add tag_specifications for them")
+            yield _error(
+                template,
+                f"gives no tags at launch to: {', '.join(missing)}",
+                "add tag_specifications for them",
+            )
 
 
 def _metadata(template: Resource) -> Iterator[PolicyFinding]:
     options = block(template.values.get("metadata_options"))
     if options.get("http_tokens") != "required":
-        yield _error(template, "hosts answer IMDSv1, which hands out credentials without a token", 'set http_tokens = "required"')
+        yield _error(
+            template,
+            "hosts answer IMDSv1, which hands out credentials without a token",
+            'set http_tokens = "required"',
+        )
     if str(options.get("http_put_response_hop_limit")) != "1":
-        yield _error(template, "instance metadata can be reached over more than one hop", "set http_put_response_hop_limit = 1")
+        yield _error(
+            template,
+            "instance metadata can be reached over more than one hop",
+            "set http_put_response_hop_limit = 1",
+        )
 
 
 def _disks(template: Resource) -> Iterator[PolicyFinding]:
-    disks = [block(mapping.get("ebs")) for mapping in listed(template.values.get("block_device_mappings")) if mapping.get("ebs")]
+    disks = [
+        block(mapping.get("ebs"))
+        for mapping in listed(template.values.get("block_device_mappings"))
+        if mapping.get("ebs")
+    ]
     if not disks:
-        yield _error(template, "takes the disk's encryption from the image", "add block_device_mappings with encrypted = true")
+        yield _error(
+            template,
+            "takes the disk's encryption from the image",
+            "add block_device_mappings with encrypted = true",
+        )
     if not all(is_true(disk.get("encrypted")) for disk in disks):
-        yield _error(template, "creates a disk that isn't encrypted", "set encrypted = true in every block_device_mappings.ebs")
+        yield _error(
+            template,
+            "creates a disk that isn't encrypted",
+            "set encrypted = true in every block_device_mappings.ebs",
+        )
 
 
 def _addresses(template: Resource) -> Iterator[PolicyFinding]:
@@ -71,7 +103,11 @@ def _addresses(template: Resource) -> Iterator[PolicyFinding]:
             "leave network.public_workers out, unless workers need it to reach the internet",
         )
     elif not flags or any(flag in (None, "") or isinstance(flag, Unknown) for flag in flags):
-        yield _error(template, "leaves public addresses to the subnet", "set associate_public_ip_address = false")
+        yield _error(
+            template,
+            "leaves public addresses to the subnet",
+            "set associate_public_ip_address = false",
+        )
 
 
 def _error(template: Resource, message: str, advice: str) -> PolicyFinding:

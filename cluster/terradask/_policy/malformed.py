@@ -1,4 +1,6 @@
-"""A plan, or a stack, whose JSON isn't what Terraform documents: refused, since it can't be checked."""
+"""A plan, or a stack, whose JSON isn't what Terraform documents: refused, since it can't be
+checked.
+"""
 
 from __future__ import annotations
 
@@ -16,5 +18,7 @@ def unreadable_plan(error: BaseException) -> TerradaskError:
         "the plan can't be read: its JSON isn't as Terraform documents it",
         given=type(error).__name__,
         allowed="what terraform show -json PLAN prints, or a synthesised cdk.tf.json",
-        advice="plan again; if the error remains, terradask doesn't support this version of Terraform",
+        advice=(
+            "plan again; if the error remains, terradask doesn't support this version of Terraform"
+        ),
     )

@@ -1,4 +1,6 @@
-"""Our own list of secrets: names and texts that are masked even if Terraform doesn't mark them as sensitive."""
+"""Our own list of secrets: names and texts that are masked even if Terraform doesn't mark them as
+sensitive.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +15,10 @@ SENSITIVE = "(sensitive)"
 #: Maps of environment variables: every value in them that is more than a number is masked.
 _ENVIRONMENTS = frozenset({"env", "environ", "environment", "environment_variables", "env_vars"})
 
-_WORDS = r"secret|password|passwd|passphrase|pwd|token|secret_key|secret_access_key|private_key|api_?key|access_key|credentials?|auth_token"
+_WORDS = (
+    r"secret|password|passwd|passphrase|pwd|token|secret_key|secret_access_key|private_key"
+    r"|api_?key|access_key|credentials?|auth_token"
+)
 _NAME = re.compile(
     rf"^(user_data(_base64)?|secret_string|secret_binary|key_material|private_key(_\w+)?|session_token|connection_string|(\w+_)?({_WORDS}))$"
 )
@@ -24,19 +29,41 @@ _SIGN = r"(?:\s*=\s*|\\*[\"']\s*:\s*|:[ \t]+)"
 
 #: Texts that are always secrets: the first group is kept, the rest is masked.
 _TEXTS = (
-    re.compile(r"()-----BEGIN [A-Z ]*PRIVATE KEY( BLOCK)?-----.*?(-----END [A-Z ]*PRIVATE KEY( BLOCK)?-----|\Z)", re.S),
+    re.compile(
+        (
+            r"()-----BEGIN [A-Z ]*PRIVATE KEY( BLOCK)?-----.*?(-----END [A-Z ]*PRIVATE KEY( "
+            r"BLOCK)?-----|\Z)"
+        ),
+        re.S,
+    ),
     re.compile(r"()\b(AKIA|ASIA)[0-9A-Z]{16}\b"),
-    re.compile(r"()\b(gh[pousr]_[A-Za-z0-9]{20,}|github_pat_\w{20,}|glpat-[\w-]{20,}|xox[abeprs]-[\w-]{10,})"),
+    re.compile(
+        r"()\b(gh[pousr]_[A-Za-z0-9]{20,}|github_pat_\w{20,}|glpat-[\w-]{20,}|xox[abeprs]-[\w-]{10,})"
+    ),
     re.compile(r"()\beyJ[\w-]{8,}\.eyJ[\w-]{8,}\.[\w-]+"),
-    re.compile(r"((?<![a-zA-Z0-9+.-])[a-zA-Z][a-zA-Z0-9+.-]{0,20}://[^\s/:@'\"]*:)[^\s/@'\"]+(?=@)"),
-    re.compile(r"(\bAuthorization\\*[\"']?\s*[:=]\s*\\*[\"']?(?:[A-Za-z]+\s+)?)(?!\(sensitive\)|[$\s])[A-Za-z0-9+/._~=-]{8,}", re.I),
+    re.compile(
+        r"((?<![a-zA-Z0-9+.-])[a-zA-Z][a-zA-Z0-9+.-]{0,20}://[^\s/:@'\"]*:)[^\s/@'\"]+(?=@)"
+    ),
+    re.compile(
+        r"(\bAuthorization\\*[\"']?\s*[:=]\s*\\*[\"']?(?:[A-Za-z]+\s+)?)(?!\(sensitive\)|[$\s])[A-Za-z0-9+/._~=-]{8,}",
+        re.I,
+    ),
     re.compile(r"(\bBearer\s+)(?=\S*\d)[A-Za-z0-9+/._~=-]{16,}"),
-    # A name, a sign, a value: in a shell, in TOML, YAML, JSON. A reference is no secret; in an ARN a colon precedes the next part.
-    re.compile(rf"({_NAMED_TEXT}{_SIGN}\\*\")(?!\(sensitive\)|[$\"\\])[^\"\n]*?(?=\\*\"|\n|\Z)", re.I),
+    # A name, a sign, a value: in a shell, in TOML, YAML, JSON. A reference is no secret; in an ARN
+    # a colon precedes the next part.
+    re.compile(
+        rf"({_NAMED_TEXT}{_SIGN}\\*\")(?!\(sensitive\)|[$\"\\])[^\"\n]*?(?=\\*\"|\n|\Z)", re.I
+    ),
     re.compile(rf"({_NAMED_TEXT}{_SIGN}')(?!\(sensitive\)|[$'])[^'\n]*", re.I),
-    re.compile(rf"({_NAMED_TEXT}{_SIGN})(?!\(sensitive\)|[$\s\"'{{\[(|>\\]|(?:true|false|null|none|\d{{1,3}})\b)[^\s\"'&\\]+", re.I),
+    re.compile(
+        rf"({_NAMED_TEXT}{_SIGN})(?!\(sensitive\)|[$\s\"'{{\[(|>\\]|(?:true|false|null|none|\d{{1,3}})\b)[^\s\"'&\\]+",
+        re.I,
+    ),
     re.compile(rf"({_NAMED_TEXT}:[ \t]*[|>][+-]?[ \t]*\n[ \t]+)(?!\(sensitive\))[^\n]+", re.I),
-    re.compile(r"((?<!\S)--?[a-z-]*(?:password|passwd|passphrase|token|secret)\s+)(?!\(sensitive\)|[$\s-])[^\s\"']+", re.I),
+    re.compile(
+        r"((?<!\S)--?[a-z-]*(?:password|passwd|passphrase|token|secret)\s+)(?!\(sensitive\)|[$\s-])[^\s\"']+",
+        re.I,
+    ),
 )
 _PLAIN = re.compile(r"-?\d{1,9}(\.\d+)?|true|false|", re.I)
 _BASE64 = re.compile(r"[A-Za-z0-9+/]{24,}={0,2}")
@@ -50,8 +77,12 @@ def secret_name(name: object) -> bool:
 
 
 def in_environment(path: Iterable[object], value: Any) -> bool:
-    """Return whether a value is in a map of environment variables and is neither a number nor a flag."""
-    inside = any(isinstance(part, str) and part.lower() in _ENVIRONMENTS for part in list(path)[:-1])
+    """Return whether a value is in a map of environment variables and is neither a number nor a
+    flag.
+    """
+    inside = any(
+        isinstance(part, str) and part.lower() in _ENVIRONMENTS for part in list(path)[:-1]
+    )
     return inside and isinstance(value, str) and _PLAIN.fullmatch(value) is None
 
 

@@ -42,7 +42,11 @@ class Opening:
     def span(self) -> Ports:
         """The first and the last port; `EVERY_PORT` for all ports."""
         first, last = self.from_port, self.to_port
-        if str(self.protocol) in ("-1", "all", "None") or not isinstance(first, int) or not isinstance(last, int):
+        if (
+            str(self.protocol) in ("-1", "all", "None")
+            or not isinstance(first, int)
+            or not isinstance(last, int)
+        ):
             return EVERY_PORT
         # ICMP's types and codes are written as ports, -1 for all.
         return EVERY_PORT if first < 0 else (first, last)
@@ -78,10 +82,24 @@ def network_of(value: Any) -> Network | None:
 
 def openings(document: PlanDocument) -> list[Opening]:
     """Return every rule that opens a group."""
-    found = [opening for kind in _RULES for rule in document.of(kind) for opening in openings_of(rule)]
-    inline = [opening for group in document.of("aws_security_group", "aws_default_security_group") for opening in openings_of(group)]
+    found = [
+        opening for kind in _RULES for rule in document.of(kind) for opening in openings_of(rule)
+    ]
+    inline = [
+        opening
+        for group in document.of("aws_security_group", "aws_default_security_group")
+        for opening in openings_of(group)
+    ]
     # A rule that the plan removes or changes is still in its group.
-    declared = [*found, *(opening for rule in document.before if rule.type in _RULES for opening in openings_of(rule))]
+    declared = [
+        *found,
+        *(
+            opening
+            for rule in document.before
+            if rule.type in _RULES
+            for opening in openings_of(rule)
+        ),
+    ]
     return found + [rest for opening in inline if (rest := _beyond(opening, declared)) is not None]
 
 
@@ -90,7 +108,11 @@ def openings_of(resource: Resource) -> list[Opening]:
     values = resource.values
     if resource.type in _RULES:
         is_ingress = resource.type != "aws_security_group_rule" or values.get("type") == "ingress"
-        return [read_rule(resource.address, values.get("security_group_id"), values)] if is_ingress else []
+        return (
+            [read_rule(resource.address, values.get("security_group_id"), values)]
+            if is_ingress
+            else []
+        )
     itself = values.get("id") or Unknown((resource.configured_as,))
     blocks = [each for each in listed(values.get("ingress")) if isinstance(each, Mapping)]
     by_hand = "ingress" not in resource.written
@@ -106,7 +128,9 @@ def read_rule(address: str, group: Any, values: Mapping[str, Any]) -> Opening:
         from_port=values.get("from_port"),
         to_port=values.get("to_port"),
         blocks=_given(values, "cidr_ipv4", "cidr_ipv6", "cidr_blocks", "ipv6_cidr_blocks"),
-        groups=_given(values, "referenced_security_group_id", "security_groups", "source_security_group_id"),
+        groups=_given(
+            values, "referenced_security_group_id", "security_groups", "source_security_group_id"
+        ),
         prefix_lists=_given(values, "prefix_list_id", "prefix_list_ids"),
         own_group=values.get("self") is True,
     )
@@ -126,6 +150,8 @@ def _beyond(opening: Opening, rules: Sequence[Opening]) -> Opening | None:
 
 
 def _given(values: Mapping[str, Any], *names: str) -> tuple[Any, ...]:
-    """Return the configured values of these attributes, without those that only the provider fills in."""
+    """Return the configured values of these attributes, without those that only the provider fills
+    in.
+    """
     items = [item for name in names for item in listed(values.get(name))]
     return tuple(item for item in items if item and item != Unknown())

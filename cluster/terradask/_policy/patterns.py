@@ -1,4 +1,6 @@
-"""Patterns of secrets, with their kinds. Narrower than those for masking: a finding stops an apply."""
+"""Patterns of secrets, with their kinds. Narrower than those for masking: a finding
+stops an apply.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +8,10 @@ import re
 
 from terradask._policy.masking import secret_name
 
-_WORDS = r"password|passwd|passphrase|secret|token|secret_?key|secret_?access_?key|private_?key|access_?key|api_?key"
+_WORDS = (
+    r"password|passwd|passphrase|secret|token|secret_?key|secret_?access_?key|private_?key"
+    r"|access_?key|api_?key"
+)
 
 #: An AWS request's token makes it idempotent, and is no secret.
 _HARMLESS_NAMES = frozenset({"client_token", "next_token"})
@@ -17,7 +22,9 @@ _LOOKS: dict[str, re.Pattern[str]] = {
     "an AWS access key": re.compile(r"\b(?:AKIA|ASIA)[A-Z0-9]{16}\b"),
     # The prefixes of tokens: GitHub, "About authentication to GitHub", token formats.
     "a GitHub token": re.compile(r"\b(?:gh[pousr]_[A-Za-z0-9]{36,}|github_pat_[A-Za-z0-9_]{40,})"),
-    "a password in an address": re.compile(r"\b[a-z][a-z0-9+.-]*://[^\s/:@\"'$]+:[^\s/@\"'$]{3,}@", re.IGNORECASE),
+    "a password in an address": re.compile(
+        r"\b[a-z][a-z0-9+.-]*://[^\s/:@\"'$]+:[^\s/@\"'$]{3,}@", re.IGNORECASE
+    ),
     # With "=", or with ":" as in YAML and JSON: an ARN also has colons.
     "a secret that is assigned": re.compile(
         rf"(?<![a-z])(?:[\w.-]{{0,64}}[^a-z\s:=])?(?:{_WORDS})(?:[\"']?\s*=|[\"']\s*:|:(?=\s))\s*[\"']?"
@@ -39,12 +46,18 @@ _POINTERS = ("arn:", "resolve:", "ssm:", "secretsmanager:")
 
 def secret_looks(text: str) -> list[str]:
     """Return the kinds of secrets that a text seems to contain, never the secrets."""
-    return [what for what, look in _LOOKS.items() if any(not _points(match) for match in look.finditer(text))]
+    return [
+        what
+        for what, look in _LOOKS.items()
+        if any(not _points(match) for match in look.finditer(text))
+    ]
 
 
 def forbidden_in_user_data(text: str) -> list[str]:
     """Return what user data must not contain, by kind."""
-    kinds = [what for what, look in _NOT_IN_USER_DATA.items() if look.search(text)] + secret_looks(text)
+    kinds = [what for what, look in _NOT_IN_USER_DATA.items() if look.search(text)] + secret_looks(
+        text
+    )
     return [what for what in kinds if what != "a PEM block" or "a private key" not in kinds]
 
 
@@ -60,8 +73,15 @@ def points_to_secret(value: str) -> bool:
 
 def secret_parts(text: str) -> list[str]:
     """Return the secrets in a text, for masking."""
-    pem = re.findall(r"-----BEGIN [A-Z0-9 ]*PRIVATE KEY-----[\s\S]*?(?:-----END [A-Z0-9 ]*PRIVATE KEY-----|\Z)", text)
-    found = [match.groupdict().get("value") or match.group() for look in _LOOKS.values() for match in look.finditer(text)]
+    pem = re.findall(
+        r"-----BEGIN [A-Z0-9 ]*PRIVATE KEY-----[\s\S]*?(?:-----END [A-Z0-9 ]*PRIVATE KEY-----|\Z)",
+        text,
+    )
+    found = [
+        match.groupdict().get("value") or match.group()
+        for look in _LOOKS.values()
+        for match in look.finditer(text)
+    ]
     return [*pem, *found]
 
 

@@ -1,4 +1,6 @@
-"""Evaluate a team's own rules in Rego: ``deny`` and ``warn`` as in Conftest, over the plan's JSON."""
+"""Evaluate a team's own rules in Rego: ``deny`` and ``warn`` as in Conftest, over the
+plan's JSON.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +17,9 @@ from terradask._policy.findings import PolicyFinding, Severity
 from terradask._policy.scrubbing import Scrubber
 from terradask.errors import RegoMissing, RuleError
 
-_PACKAGE = re.compile(r"^\s*package\s+([A-Za-z_]\w*(?:\.[A-Za-z_]\w*|\[\"[^\"\]]+\"\])*)", re.MULTILINE)
+_PACKAGE = re.compile(
+    r"^\s*package\s+([A-Za-z_]\w*(?:\.[A-Za-z_]\w*|\[\"[^\"\]]+\"\])*)", re.MULTILINE
+)
 _RULE = re.compile(r"^(deny|violation|warn)(_\w+)?$")
 _ANY_RULE = re.compile(r"^\s*(deny|violation|warn)(_\w+)?\b", re.MULTILINE)
 _COMMENT = re.compile(r"#[^\n\"`]*$", re.MULTILINE)
@@ -31,9 +35,16 @@ import rego.v1
 text(value) := base64.encode(value) if is_string(value)
 text(value) := base64.encode(sprintf("%v", [value])) if not is_string(value)
 shape(value) := {{"msg": text(value)}} if not is_object(value)
-shape(value) := {{part: text(value[part]) | some part in ["{'", "'.join(_PARTS)}"]; value[part]}} if is_object(value)
+parts := ["{'", "'.join(_PARTS)}"]
+shape(value) := {{part: text(value[part]) | some part in parts; value[part]}} if is_object(value)
 """
-_ERROR = re.compile(r"\(error\s+(?:\d+:(?P<file>[^|()]+)\|(?P<offset>\d+)\|\d+)?\s*\(errormsg \d+:(?P<text>.*?)\)\n", re.DOTALL)
+_ERROR = re.compile(
+    (
+        r"\(error\s+(?:\d+:(?P<file>[^|()]+)\|(?P<offset>\d+)\|\d+)?\s*\(errormsg "
+        r"\d+:(?P<text>.*?)\)\n"
+    ),
+    re.DOTALL,
+)
 
 
 @dataclass(frozen=True)
@@ -57,17 +68,23 @@ def rego_findings(document: Mapping[str, Any], folder: Path) -> tuple[PolicyFind
     return tuple(found)
 
 
-# ---- the folder -----------------------------------------------------------------------------------------------------
+# ---- the folder ----------------------------------------------------------------------------------
 
 
 def _modules(folder: Path) -> list[_Module]:
     if not folder.is_dir():
-        raise RuleError("the folder with Rego rules doesn't exist", given=str(folder), advice="create it, or correct policy.rego_folder")
+        raise RuleError(
+            "the folder with Rego rules doesn't exist",
+            given=str(folder),
+            advice="create it, or correct policy.rego_folder",
+        )
     paths = sorted(path for path in folder.rglob("*.rego") if not path.name.endswith("_test.rego"))
     modules = [_module(path, path.relative_to(folder).as_posix()) for path in paths]
     if not any(_ANY_RULE.search(module.text) for module in modules):
         raise RuleError(
-            "the folder has no Rego rules" if not modules else "no rule in the folder is named deny or warn",
+            "the folder has no Rego rules"
+            if not modules
+            else "no rule in the folder is named deny or warn",
             given=str(folder),
             allowed="files named *.rego with rules such as: deny contains msg if { … }",
             advice="add rules, or leave policy.rego_folder out",
@@ -79,11 +96,17 @@ def _module(path: Path, name: str) -> _Module:
     try:
         text = path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
-        raise RuleError("the file can't be read as UTF-8 text", file=str(path), given=type(error).__name__) from error
+        raise RuleError(
+            "the file can't be read as UTF-8 text", file=str(path), given=type(error).__name__
+        ) from error
     bare = _COMMENT.sub("", text)
     package = _PACKAGE.search(bare)
     if package is None:
-        raise RuleError("the file names no package", file=str(path), allowed="a first line such as: package main")
+        raise RuleError(
+            "the file names no package",
+            file=str(path),
+            allowed="a first line such as: package main",
+        )
     runtime = _RUNTIME.search(text)
     if runtime is not None:
         raise RuleError(
@@ -95,7 +118,7 @@ def _module(path: Path, name: str) -> _Module:
     return _Module(name=name, text=text, package=package.group(1))
 
 
-# ---- their evaluation -----------------------------------------------------------------------------------------------
+# ---- their evaluation ----------------------------------------------------------------------------
 
 
 class _Rules:
@@ -112,7 +135,8 @@ class _Rules:
         self._interpreter = regopy.Interpreter()
         # Its output would contain the plan's values.
         self._interpreter.log_level = regopy.LogLevel.NONE
-        # As JSON text: regopy compares strings with quotes correctly only if both sides were parsed from text.
+        # As JSON text: regopy compares strings with quotes correctly only if both sides were parsed
+        # from text.
         self._interpreter.set_input_term(json.dumps(document, ensure_ascii=False))
         self._interpreter.add_module(f"{_EXPORT_PACKAGE}.rego", _EXPORT)
         for module in modules:
@@ -127,9 +151,16 @@ class _Rules:
         """Return a rule's results: the parts of each message."""
         where = f"data.{package}.{rule}"
         for query in (
-            # A set or a list of messages; a map whose keys are the messages, as in older Rego; a single one.
-            f"[data.{_EXPORT_PACKAGE}.shape(entry) | some entry in {where}; not is_object({where})]",
-            f"[data.{_EXPORT_PACKAGE}.shape(key) | {where}[key]; is_object({where}); not {where}.msg]",
+            # A set or a list of messages; a map whose keys are the messages, as in older Rego; a
+            # single one.
+            (
+                f"[data.{_EXPORT_PACKAGE}.shape(entry) | some entry in {where}; not "
+                f"is_object({where})]"
+            ),
+            (
+                f"[data.{_EXPORT_PACKAGE}.shape(key) | {where}[key]; is_object({where}); not "
+                f"{where}.msg]"
+            ),
             f"[data.{_EXPORT_PACKAGE}.shape({where}) | is_object({where}); {where}.msg]",
             f"[data.{_EXPORT_PACKAGE}.shape({where}) | is_string({where})]",
             f'[data.{_EXPORT_PACKAGE}.shape("{rule} holds") | {where} == true]',

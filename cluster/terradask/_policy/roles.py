@@ -40,7 +40,11 @@ class Groups:
         for group in document.of("aws_security_group"):
             self._add(group.address, role_of(group))
         for template in document.of("aws_launch_template"):
-            carried = [each for card in listed(template.values.get("network_interfaces")) for each in listed(card.get("security_groups"))]
+            carried = [
+                each
+                for card in listed(template.values.get("network_interfaces"))
+                for each in listed(card.get("security_groups"))
+            ]
             for group_id in [*carried, *listed(template.values.get("vpc_security_group_ids"))]:
                 self._add(self.key(group_id), role_of(template))
 

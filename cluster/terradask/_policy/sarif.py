@@ -13,7 +13,9 @@ from terradask._policy.findings import PolicyFinding
 from terradask._policy.waivers import WAIVER_CHECK
 
 SARIF_VERSION = "2.1.0"
-_SCHEMA = "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json"
+_SCHEMA = (
+    "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json"
+)
 _TITLES = {
     **{check.id: check.title for check in CHECKS},
     COST_CHECK: "A stack costs no more than policy.max_hourly_cost_usd at its maximum size",
@@ -22,20 +24,34 @@ _TITLES = {
 _SOURCES = {check.id: check.source for check in CHECKS}
 
 
-def to_sarif(findings: Sequence[PolicyFinding], *, version: str, stack: str = "", artifact: str = "terradask.toml") -> str:
+def to_sarif(
+    findings: Sequence[PolicyFinding],
+    *,
+    version: str,
+    stack: str = "",
+    artifact: str = "terradask.toml",
+) -> str:
     """Return the findings as SARIF."""
     ids = sorted({*_TITLES, *(finding.check for finding in findings)})
     run: dict[str, Any] = {
         "tool": {
-            "driver": {"name": "terradask", "semanticVersion": version, "rules": [_rule(each) for each in ids]},
+            "driver": {
+                "name": "terradask",
+                "semanticVersion": version,
+                "rules": [_rule(each) for each in ids],
+            },
         },
         "columnKind": "unicodeCodePoints",
-        "results": [_result(finding, ids.index(finding.check), stack, artifact) for finding in findings],
+        "results": [
+            _result(finding, ids.index(finding.check), stack, artifact) for finding in findings
+        ],
     }
     if stack:
         # Code hosts keep the results of each category separately, and replace them together.
         run["automationDetails"] = {"id": f"terradask/{stack}/"}
-    return json.dumps({"$schema": _SCHEMA, "version": SARIF_VERSION, "runs": [run]}, indent=2) + "\n"
+    return (
+        json.dumps({"$schema": _SCHEMA, "version": SARIF_VERSION, "runs": [run]}, indent=2) + "\n"
+    )
 
 
 def _rule(check: str) -> dict[str, Any]:
@@ -56,7 +72,9 @@ def _rule(check: str) -> dict[str, Any]:
 def _result(finding: PolicyFinding, index: int, stack: str, artifact: str) -> dict[str, Any]:
     where = f"{finding.address}: " if finding.address else ""
     todo = f". To do: {finding.advice}" if finding.advice else ""
-    location: dict[str, Any] = {"physicalLocation": {"artifactLocation": {"uri": artifact}, "region": {"startLine": 1}}}
+    location: dict[str, Any] = {
+        "physicalLocation": {"artifactLocation": {"uri": artifact}, "region": {"startLine": 1}}
+    }
     if finding.address:
         location["logicalLocations"] = [{"fullyQualifiedName": finding.address, "kind": "resource"}]
     result: dict[str, Any] = {

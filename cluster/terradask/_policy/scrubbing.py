@@ -1,4 +1,6 @@
-"""Remove a plan's secrets from texts: a team's own rules may put any value of the plan into their messages."""
+"""Remove a plan's secrets from texts: a team's own rules may put any value of the plan into their
+messages.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +17,8 @@ from terradask._policy.masking import SENSITIVE, masked_text
 from terradask._policy.patterns import is_secret_name, points_to_secret, secret_parts
 from terradask._policy.values import attribute_changes, decoded
 
-#: Shorter ones would mask half of every text; those that aren't long are masked only as whole words.
+#: Shorter ones would mask half of every text; those that aren't long are masked only as whole
+#: words.
 _SHORT, _LONG = 4, 12
 
 
@@ -24,9 +27,13 @@ class Scrubber:
 
     def __init__(self, document: Mapping[str, Any]) -> None:
         forms = {form for secret in set(_secrets(document)) for form in _forms(secret)}
-        longest_first = sorted((form for form in forms if len(form) >= _SHORT), key=len, reverse=True)
+        longest_first = sorted(
+            (form for form in forms if len(form) >= _SHORT), key=len, reverse=True
+        )
         self._known = re.compile("|".join(map(_pattern, longest_first))) if longest_first else None
-        self._addresses = {str(entry.get("address")) for entry in document.get("resource_changes") or []}
+        self._addresses = {
+            str(entry.get("address")) for entry in document.get("resource_changes") or []
+        }
 
     def text(self, text: str) -> str:
         """Return a text with its secrets masked."""
@@ -39,14 +46,19 @@ class Scrubber:
         return replace(
             finding,
             # A team's rule may put anything there.
-            address=finding.address if finding.address in self._addresses else self.text(finding.address),
+            address=finding.address
+            if finding.address in self._addresses
+            else self.text(finding.address),
             message=self.text(finding.message),
             advice=None if finding.advice is None else self.text(finding.advice),
         )
 
 
 def _secrets(document: Mapping[str, Any]) -> Iterator[str]:
-    for entry in [*(document.get("resource_changes") or []), *(document.get("resource_drift") or [])]:
+    for entry in [
+        *(document.get("resource_changes") or []),
+        *(document.get("resource_drift") or []),
+    ]:
         change = entry.get("change") or {}
         for side in ("before", "after"):
             yield from _masked(change.get(side), change.get(f"{side}_sensitive"))
@@ -60,7 +72,11 @@ def _masked(values: Any, marks: Any) -> Iterator[str]:
     """Yield the texts that a plan's summary masks."""
     if not isinstance(values, Mapping):
         return
-    hidden = [change.path for change in attribute_changes({"before": None, "after": values, "after_sensitive": marks}) if change.sensitive]
+    hidden = [
+        change.path
+        for change in attribute_changes({"before": None, "after": values, "after_sensitive": marks})
+        if change.sensitive
+    ]
     for path, text in _walk(values, ""):
         if any(path == each or path.startswith((f"{each}.", f"{each}[")) for each in hidden):
             yield text
@@ -117,4 +133,6 @@ def _forms(secret: str) -> Iterator[str]:
     yield secret
     yield base64.b64encode(secret.encode()).decode()
     yield json.dumps(secret)[1:-1]
-    yield from (line for line in secret.splitlines() if len(line) >= _LONG and not line.startswith("-----"))
+    yield from (
+        line for line in secret.splitlines() if len(line) >= _LONG and not line.startswith("-----")
+    )

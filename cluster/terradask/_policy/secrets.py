@@ -13,7 +13,8 @@ from terradask._policy.findings import PolicyFinding
 from terradask._policy.patterns import is_secret_name, points_to_secret, secret_looks
 from terradask._policy.values import decoded
 
-#: Attributes whose value is always a secret; those that end in ``_wo`` are in neither plan nor state.
+#: Attributes whose value is always a secret; those that end in ``_wo`` are in neither plan nor
+#: state.
 _SECRET_ATTRIBUTES = {
     "aws_secretsmanager_secret_version": ("secret_string", "secret_binary"),
     "aws_iam_access_key": ("secret",),
@@ -21,7 +22,11 @@ _SECRET_ATTRIBUTES = {
     "random_password": ("result",),
 }
 #: Data sources whose result, the secret, is stored in the state.
-_SECRET_SOURCES = ("aws_secretsmanager_secret_version", "aws_secretsmanager_random_password", "aws_kms_secrets")
+_SECRET_SOURCES = (
+    "aws_secretsmanager_secret_version",
+    "aws_secretsmanager_random_password",
+    "aws_kms_secrets",
+)
 #: P1 checks these.
 _USER_DATA = ("user_data", "user_data_base64")
 _ADVICE = "have hosts fetch it when they start, or use the provider's write-only argument (…_wo)"
@@ -30,16 +35,24 @@ _ADVICE = "have hosts fetch it when they start, or use the provider's write-only
 def secret_findings(document: PlanDocument) -> Iterator[PolicyFinding]:
     """Yield places in a plan that contain a secret's value."""
     for resource in document.resources:
-        held = [*_by_type(resource), *_marked(resource.values, resource.marks, ""), *_literals(resource.values, "")]
+        held = [
+            *_by_type(resource),
+            *_marked(resource.values, resource.marks, ""),
+            *_literals(resource.values, ""),
+        ]
         # Several rules' findings in one place count as one.
         for path, what in dict(reversed(held)).items():
             yield _finding(resource.address, f"{path} holds {what}")
     for source in document.data:
-        if source.type in _SECRET_SOURCES or (source.type == "aws_ssm_parameter" and not _plain_parameter(source)):
+        if source.type in _SECRET_SOURCES or (
+            source.type == "aws_ssm_parameter" and not _plain_parameter(source)
+        ):
             yield _finding(source.address, "reads a secret, whose value the state then holds")
     for name, (value, sensitive) in document.outputs.items():
         if sensitive:
-            yield _finding(f"output.{name}", "is a sensitive output, whose value the state holds in the clear")
+            yield _finding(
+                f"output.{name}", "is a sensitive output, whose value the state holds in the clear"
+            )
         elif found := next(_literals({name: value}, ""), None):
             yield _finding(f"output.{name}", f"holds {found[1]}")
     for name, values in document.providers.items():
@@ -58,12 +71,16 @@ def secrets_in_state(state: str | bytes, secrets: Iterable[bytes]) -> tuple[Poli
 
 
 def _forms(secret: bytes) -> set[bytes]:
-    """Return a secret in plain text, in base64, in JSON, and, if it has several lines, each long line."""
+    """Return a secret in plain text, in base64, in JSON, and, if it has several lines, each long
+    line.
+    """
     text = secret.strip()
     forms = {text, base64.b64encode(secret), base64.b64encode(text)}
     forms |= {json.dumps(text.decode(errors="surrogateescape"))[1:-1].encode()}
     # The first and last lines of all PEMs are the same.
-    forms |= {line for line in text.splitlines() if len(line) >= 24 and not line.startswith(b"-----")}
+    forms |= {
+        line for line in text.splitlines() if len(line) >= 24 and not line.startswith(b"-----")
+    }
     return {form for form in forms if form}
 
 
@@ -73,14 +90,19 @@ def _by_type(resource: Resource) -> Iterator[tuple[str, str]]:
         attributes = ("value",)
     for attribute in attributes:
         value = resource.values.get(attribute)
-        if value and (value != Unknown() or resource.type in ("tls_private_key", "random_password", "aws_iam_access_key")):
+        if value and (
+            value != Unknown()
+            or resource.type in ("tls_private_key", "random_password", "aws_iam_access_key")
+        ):
             yield attribute, "a secret's value"
 
 
 def _plain_parameter(source: Resource) -> bool:
     """Return whether a parameter is a public one of AWS, or isn't decrypted."""
     name = source.values.get("name")
-    return (isinstance(name, str) and name.startswith("/aws/service/")) or source.values.get("with_decryption") in (False, "false")
+    return (isinstance(name, str) and name.startswith("/aws/service/")) or source.values.get(
+        "with_decryption"
+    ) in (False, "false")
 
 
 def _marked(value: Any, mark: Any, path: str) -> Iterator[tuple[str, str]]:
@@ -104,7 +126,12 @@ def _literals(value: Any, path: str) -> Iterator[tuple[str, str]]:
             if key in _USER_DATA:
                 continue
             here = _below(path, str(key))
-            if isinstance(inner, str) and inner and is_secret_name(str(key)) and not points_to_secret(inner):
+            if (
+                isinstance(inner, str)
+                and inner
+                and is_secret_name(str(key))
+                and not points_to_secret(inner)
+            ):
                 yield here, "a secret, by its name"
             else:
                 yield from _literals(inner, here)

@@ -11,7 +11,12 @@ from terradask._policy.document import PlanDocument, Resource, Unknown
 from terradask_modules.iam import listed, statements_of
 
 #: Resources whose ``policy`` is identity-based: what a principal may do.
-IDENTITY_POLICIES = ("aws_iam_role_policy", "aws_iam_policy", "aws_iam_user_policy", "aws_iam_group_policy")
+IDENTITY_POLICIES = (
+    "aws_iam_role_policy",
+    "aws_iam_policy",
+    "aws_iam_user_policy",
+    "aws_iam_group_policy",
+)
 #: Resources whose ``policy`` is resource-based: which principals may use them.
 RESOURCE_POLICIES = (
     "aws_s3_bucket_policy",
@@ -97,7 +102,11 @@ def _statements(resource: Resource, attribute: str, value: Any) -> Iterator[Stat
     try:
         policy = json.loads(text)
     except ValueError:
-        yield Unread(resource.address, attribute, "is known only after the apply" if "${" in text else "is no JSON")
+        yield Unread(
+            resource.address,
+            attribute,
+            "is known only after the apply" if "${" in text else "is no JSON",
+        )
         return
     for number, entry in enumerate(statements_of(policy)):
         if entry.get("Effect") == "Allow":
@@ -106,7 +115,11 @@ def _statements(resource: Resource, attribute: str, value: Any) -> Iterator[Stat
 
 def _statement(address: str, number: int, entry: Mapping[str, Any]) -> Statement:
     principal = entry.get("Principal")
-    principals = [each for values in principal.values() for each in listed(values)] if isinstance(principal, Mapping) else listed(principal)
+    principals = (
+        [each for values in principal.values() for each in listed(values)]
+        if isinstance(principal, Mapping)
+        else listed(principal)
+    )
     return Statement(
         address=address,
         sid=str(entry.get("Sid") or f"statement {number}"),
@@ -114,7 +127,9 @@ def _statement(address: str, number: int, entry: Mapping[str, Any]) -> Statement
         resources=_texts(entry.get("Resource")),
         principals=_texts(principals),
         conditions=entry.get("Condition"),
-        inverted=tuple(name for name in ("NotAction", "NotResource", "NotPrincipal") if name in entry),
+        inverted=tuple(
+            name for name in ("NotAction", "NotResource", "NotPrincipal") if name in entry
+        ),
     )
 
 

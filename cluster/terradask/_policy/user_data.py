@@ -1,4 +1,6 @@
-"""P1: user data, readable by every process on the host and many identities in the account, has no keys, and fits."""
+"""P1: user data, readable by every process on the host and many identities in the account, has no
+keys, and fits.
+"""
 
 from __future__ import annotations
 
@@ -28,26 +30,42 @@ def user_data_findings(document: PlanDocument) -> Iterator[PolicyFinding]:
             value = resource.values.get(attribute)
             if isinstance(value, Unknown):
                 if value.references or value.template:
-                    yield _finding(resource, f"{attribute} is known only after the apply, and can't be checked", "warning")
+                    yield _finding(
+                        resource,
+                        f"{attribute} is known only after the apply, and can't be checked",
+                        "warning",
+                    )
             elif isinstance(value, str) and value:
                 encoded = attribute == "user_data_base64" or resource.type == "aws_launch_template"
                 yield from _of_text(resource, attribute, value, encoded)
 
 
-def _of_text(resource: Resource, attribute: str, value: str, encoded: bool) -> Iterator[PolicyFinding]:
+def _of_text(
+    resource: Resource, attribute: str, value: str, encoded: bool
+) -> Iterator[PolicyFinding]:
     raw = (from_base64(value) if encoded else None) or value.encode()
     if len(raw) > MAX_USER_DATA_BYTES:
         yield _finding(
-            resource, f"{attribute} is {len(raw):,} bytes long; EC2 takes {MAX_USER_DATA_BYTES:,}", advice="fetch the rest from S3 at boot"
+            resource,
+            f"{attribute} is {len(raw):,} bytes long; EC2 takes {MAX_USER_DATA_BYTES:,}",
+            advice="fetch the rest from S3 at boot",
         )
     try:
         kinds = dict.fromkeys(kind for text in layers(raw) for kind in forbidden_in_user_data(text))
     except Undecodable:
-        yield _finding(resource, f"{attribute} is compressed and can't be read", advice="compress it with gzip, or not at all")
+        yield _finding(
+            resource,
+            f"{attribute} is compressed and can't be read",
+            advice="compress it with gzip, or not at all",
+        )
         return
     for kind in kinds:
         yield _finding(resource, f"{attribute} holds {kind}")
 
 
-def _finding(resource: Resource, message: str, severity: str = "error", *, advice: str = _ADVICE) -> PolicyFinding:
-    return PolicyFinding("P1", "warning" if severity == "warning" else "error", resource.address, message, advice)
+def _finding(
+    resource: Resource, message: str, severity: str = "error", *, advice: str = _ADVICE
+) -> PolicyFinding:
+    return PolicyFinding(
+        "P1", "warning" if severity == "warning" else "error", resource.address, message, advice
+    )

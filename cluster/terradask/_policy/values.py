@@ -23,8 +23,8 @@ class AttributeChange:
 
     #: Where it is, such as ``tags.team`` or ``policy.Statement[0].Action``.
     path: str
-    #: `before`, `after`: the values; None if there is none. Masked if `sensitive`; a note if `after`
-    #: is known only after the apply.
+    #: `before`, `after`: the values; None if there is none. Masked if `sensitive`; a note if
+    #: `after` is known only after the apply.
     before: Any
     after: Any
     #: Whether the values are masked.
@@ -40,11 +40,15 @@ class AttributeChange:
 
 
 def attribute_changes(change: Mapping[str, Any]) -> tuple[AttributeChange, ...]:
-    """Return the values that differ in a ``change`` of Terraform's plan JSON, in the order of their paths."""
+    """Return the values that differ in a ``change`` of Terraform's plan JSON, in the order of their
+    paths.
+    """
     replacing = {_path_text(path) for path in change.get("replace_paths") or ()}
     found = []
     names = ("before", "after", "after_unknown", "before_sensitive", "after_sensitive")
-    for path, before, after, unknown, sensitive in _leaves((), *(change.get(name) for name in names)):
+    for path, before, after, unknown, sensitive in _leaves(
+        (), *(change.get(name) for name in names)
+    ):
         text = _path_text(path)
         found.append(
             AttributeChange(
@@ -53,14 +57,18 @@ def attribute_changes(change: Mapping[str, Any]) -> tuple[AttributeChange, ...]:
                 after=UNKNOWN if unknown else _shown(after, sensitive),
                 sensitive=sensitive,
                 known=not unknown,
-                forces_replacement=any(text == r or text.startswith((f"{r}.", f"{r}[")) for r in replacing),
+                forces_replacement=any(
+                    text == r or text.startswith((f"{r}.", f"{r}[")) for r in replacing
+                ),
             )
         )
     return tuple(sorted(found, key=lambda entry: entry.path))
 
 
 def without_empty(value: Any) -> Any:
-    """Return a value without nulls and empty strings, lists and maps: the provider converts one into another."""
+    """Return a value without nulls and empty strings, lists and maps: the provider converts one
+    into another.
+    """
     if isinstance(value, Mapping):
         pairs = {name: without_empty(inner) for name, inner in value.items()}
         return {name: inner for name, inner in pairs.items() if not _empty(inner)}
@@ -93,11 +101,16 @@ _Leaf = tuple[tuple[str | int, ...], Any, Any, bool, bool]
 
 
 def _leaves(path: tuple[str | int, ...], *sides_and_marks: Any) -> Iterator[_Leaf]:
-    """Yield path, before, after, whether after is unknown, and whether it is a secret, for each leaf that differs."""
+    """Yield path, before, after, whether after is unknown, and whether it is a secret, for each
+    leaf that differs.
+    """
     before, after, unknown, hidden_before, hidden_after = sides_and_marks
     name = path[-1] if path else ""
     # A flag or a number is never a secret, whatever its name.
-    plain = all(side is _ABSENT or side is None or isinstance(side, bool | int | float) for side in (before, after))
+    plain = all(
+        side is _ABSENT or side is None or isinstance(side, bool | int | float)
+        for side in (before, after)
+    )
     by_name = secret_name(name) and (unknown is True or not plain)
     variable = any(in_environment(path, side) for side in (before, after))
     hidden = hidden_before is True or hidden_after is True or by_name or variable
@@ -123,7 +136,9 @@ def _leaves(path: tuple[str | int, ...], *sides_and_marks: Any) -> Iterator[_Lea
             yield from _below(path, index, before, after, unknown, hidden_before, hidden_after)
         return
     if not sides and isinstance(unknown, Mapping | list) and unknown:
-        inner: list[str | int] = list(unknown) if isinstance(unknown, Mapping) else list(range(len(unknown)))
+        inner: list[str | int] = (
+            list(unknown) if isinstance(unknown, Mapping) else list(range(len(unknown)))
+        )
         for part in inner:
             yield from _below(path, part, before, after, unknown, hidden_before, hidden_after)
         return
@@ -160,7 +175,12 @@ def _keys(value: Any) -> list[str]:
 
 def _nested(lists: list[Any]) -> bool:
     """Return whether lists hold structures: those of plain values are shown whole."""
-    return any(isinstance(item, Mapping | list) for side in lists if isinstance(side, list) for item in side)
+    return any(
+        isinstance(item, Mapping | list)
+        for side in lists
+        if isinstance(side, list)
+        for item in side
+    )
 
 
 def _same(before: Any, after: Any) -> bool:

@@ -26,14 +26,30 @@ class _Covering:
         return self.waiver.check == finding.check and _fits(self.waiver.address, finding.address)
 
 
-def waive(findings: Sequence[PolicyFinding], waivers: Sequence[Waiver], *, stack: str, today: date) -> list[PolicyFinding]:
-    """Return the findings, with those covered by a waiver marked, and the findings about waivers."""
-    covering = [_Covering(waiver, expired=today > waiver.expires) for waiver in waivers if _fits(waiver.stack, stack)]
+def waive(
+    findings: Sequence[PolicyFinding], waivers: Sequence[Waiver], *, stack: str, today: date
+) -> list[PolicyFinding]:
+    """Return the findings, with those covered by a waiver marked, and the findings
+    about waivers.
+    """
+    covering = [
+        _Covering(waiver, expired=today > waiver.expires)
+        for waiver in waivers
+        if _fits(waiver.stack, stack)
+    ]
     marked = []
     for finding in findings:
-        waived = next((each.waiver for each in covering if not each.expired and each.covers(finding)), None)
-        marked.append(finding if waived is None else finding.waive(Waived(waived.reason, waived.expires.isoformat())))
-    return marked + [_about(each) for each in covering if each.expired or not any(map(each.covers, findings))]
+        waived = next(
+            (each.waiver for each in covering if not each.expired and each.covers(finding)), None
+        )
+        marked.append(
+            finding
+            if waived is None
+            else finding.waive(Waived(waived.reason, waived.expires.isoformat()))
+        )
+    return marked + [
+        _about(each) for each in covering if each.expired or not any(map(each.covers, findings))
+    ]
 
 
 def _about(covering: _Covering) -> PolicyFinding:
@@ -47,10 +63,21 @@ def _about(covering: _Covering) -> PolicyFinding:
             f"{what} expired on {waiver.expires.isoformat()}, and isn't valid",
             "fix what it waives, or set a new date and reason",
         )
-    return PolicyFinding(WAIVER_CHECK, "note", "", f"{what} covers nothing", 'remove it, or name its stack, such as stack = "network"')
+    return PolicyFinding(
+        WAIVER_CHECK,
+        "note",
+        "",
+        f"{what} covers nothing",
+        'remove it, or name its stack, such as stack = "network"',
+    )
 
 
 def _fits(pattern: str, text: str) -> bool:
-    """Return whether a text matches a pattern with ``*`` and ``?``; brackets are literal, as part of addresses."""
-    parts = (".*" if part == "*" else "." if part == "?" else re.escape(part) for part in re.split(r"([*?])", pattern))
+    """Return whether a text matches a pattern with ``*`` and ``?``; brackets are literal, as part
+    of addresses.
+    """
+    parts = (
+        ".*" if part == "*" else "." if part == "?" else re.escape(part)
+        for part in re.split(r"([*?])", pattern)
+    )
     return re.fullmatch("".join(parts), text, re.DOTALL) is not None

@@ -18,7 +18,9 @@ def to_text(findings: Sequence[PolicyFinding]) -> str:
     lines = []
     for finding in findings:
         severity = "waived" if finding.waived else finding.severity
-        lines.append(f"{severity:<8}{finding.check}  {finding.address or 'the plan'}: {finding.message}")
+        lines.append(
+            f"{severity:<8}{finding.check}  {finding.address or 'the plan'}: {finding.message}"
+        )
         if finding.waived:
             lines.append(f"        waived until {finding.waived.expires}: {finding.waived.reason}")
         elif finding.advice:
@@ -29,7 +31,11 @@ def to_text(findings: Sequence[PolicyFinding]) -> str:
 def summary(findings: Sequence[PolicyFinding]) -> str:
     """Return the counts in one line."""
     counts = _counts(findings)
-    parts = [f"{number} {word}{'s' if number != 1 and word != 'waived' else ''}" for word, number in counts.items() if number]
+    parts = [
+        f"{number} {word}{'s' if number != 1 and word != 'waived' else ''}"
+        for word, number in counts.items()
+        if number
+    ]
     return f"policy: {', '.join(parts) or 'no findings'}"
 
 
@@ -46,4 +52,7 @@ def to_json(findings: Sequence[PolicyFinding]) -> str:
 
 def _counts(findings: Sequence[PolicyFinding]) -> dict[str, int]:
     standing = [finding.severity for finding in findings if finding.waived is None]
-    return {**{severity: standing.count(severity) for severity in _SEVERITIES}, "waived": len(findings) - len(standing)}
+    return {
+        **{severity: standing.count(severity) for severity in _SEVERITIES},
+        "waived": len(findings) - len(standing),
+    }

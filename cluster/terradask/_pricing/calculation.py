@@ -23,17 +23,23 @@ def estimate(
     region: str | None = None,
     hosts: Mapping[TemplateVersion, HostLaunch] | None = None,
 ) -> CostEstimate:
-    """Estimate what a stack costs once its plan is applied: a cluster's stack when it is started."""
+    """Estimate what a stack costs once its plan is applied: a cluster's stack when it
+    is started.
+    """
     stack = PlannedStack.of(document)
     where = stack.region or region
     if where is None:
         return CostEstimate("", "", "", problem="the plan doesn't say in which region it is")
     listed = components(stack, where, hosts)
-    keys = dict.fromkeys(key for component in listed if not component.problem for key in component.keys)
+    keys = dict.fromkeys(
+        key for component in listed if not component.problem for key in component.keys
+    )
     quotes = prices.look_up(keys)
     items = tuple(item for component in listed for item in _items(component, quotes))
     days = [item.priced_at[:10] for item in items if item.counted and item.priced_at]
-    return CostEstimate(where, quotes.source, min(days, default=""), items, _problem(listed, quotes), quotes.notes)
+    return CostEstimate(
+        where, quotes.source, min(days, default=""), items, _problem(listed, quotes), quotes.notes
+    )
 
 
 def _items(component: Component, quotes: Quotes) -> Iterator[CostItem]:
@@ -47,10 +53,22 @@ def _items(component: Component, quotes: Quotes) -> Iterator[CostItem]:
     if len(component.keys) == 1:
         yield _item(component, dearest, quotes)
         return
-    yield _item(component, dearest, quotes, what=_named(dearest, f"the dearest of {len(component.keys)} types"))
+    yield _item(
+        component,
+        dearest,
+        quotes,
+        what=_named(dearest, f"the dearest of {len(component.keys)} types"),
+    )
     if quotes.prices[cheapest].usd != quotes.prices[dearest].usd:
         note = "to compare; not in the totals"
-        yield _item(component, cheapest, quotes, what=_named(cheapest, "the cheapest"), note=note, counted=False)
+        yield _item(
+            component,
+            cheapest,
+            quotes,
+            what=_named(cheapest, "the cheapest"),
+            note=note,
+            counted=False,
+        )
 
 
 def _item(
@@ -82,17 +100,30 @@ def _named(key: PriceKey, which: str) -> str:
 
 
 def _why(missing: list[PriceKey], quotes: Quotes) -> str | None:
-    """Return why these have no price, each reason once: AWS that doesn't answer, doesn't for any of them."""
+    """Return why these have no price, each reason once: AWS that doesn't answer, doesn't for any of
+    them.
+    """
     reasons: dict[str, list[str]] = {}
     for key in missing:
         reasons.setdefault(quotes.problems.get(key, "not found"), []).append(str(key))
-    return "; ".join(f"no price of {_some(keys)}: {reason}" for reason, keys in reasons.items()) or None
+    return (
+        "; ".join(f"no price of {_some(keys)}: {reason}" for reason, keys in reasons.items())
+        or None
+    )
 
 
 def _problem(listed: Iterable[Component], quotes: Quotes) -> str | None:
     counted = [component for component in listed if component.counted]
-    missing = [key for component in counted if not component.problem for key in component.keys if key not in quotes.prices]
-    reasons = dict.fromkeys(component.problem or (None if component.keys else component.note) for component in counted)
+    missing = [
+        key
+        for component in counted
+        if not component.problem
+        for key in component.keys
+        if key not in quotes.prices
+    ]
+    reasons = dict.fromkeys(
+        component.problem or (None if component.keys else component.note) for component in counted
+    )
     return "; ".join(filter(None, (_why(list(dict.fromkeys(missing)), quotes), *reasons))) or None
 
 

@@ -1,6 +1,7 @@
 """From a plan to what has to be priced, resource by resource. Pure.
 
-A type of resource that isn't listed here is never taken for free: it shows as a thing without a price.
+A type of resource that isn't listed here is never taken for free: it shows as a thing without a
+price.
 """
 
 from __future__ import annotations
@@ -13,19 +14,44 @@ from terradask._pricing.plan_resources import PlannedResource, PlannedStack
 from terradask._pricing.planned_launch import planned_launch
 from terradask._pricing.prices import PriceKey
 
-#: What AWS doesn't charge for (https://aws.amazon.com/vpc/pricing, https://aws.amazon.com/autoscaling/pricing, https://aws.amazon.com/iam),
-#: and what it charges with the bucket or the secret that it belongs to.
-_FREE = frozenset({
-    "aws_vpc", "aws_subnet", "aws_route", "aws_route_table", "aws_route_table_association", "aws_internet_gateway",
-    "aws_egress_only_internet_gateway", "aws_vpc_dhcp_options", "aws_network_acl", "aws_default_network_acl", "aws_default_route_table",
-    "aws_eip_association", "aws_launch_template", "aws_autoscaling_schedule", "aws_autoscaling_lifecycle_hook",
-    "aws_secretsmanager_secret_policy", "aws_cloudwatch_log_resource_policy", "aws_placement_group", "aws_s3_object",
-    "aws_secretsmanager_secret_version", "terraform_data",
-})  # fmt: skip
+#: What AWS doesn't charge for (https://aws.amazon.com/vpc/pricing,
+#: https://aws.amazon.com/autoscaling/pricing, https://aws.amazon.com/iam), and what it charges with
+#: the bucket or the secret that it belongs to.
+_FREE = frozenset(
+    {
+        "aws_vpc",
+        "aws_subnet",
+        "aws_route",
+        "aws_route_table",
+        "aws_route_table_association",
+        "aws_internet_gateway",
+        "aws_egress_only_internet_gateway",
+        "aws_vpc_dhcp_options",
+        "aws_network_acl",
+        "aws_default_network_acl",
+        "aws_default_route_table",
+        "aws_eip_association",
+        "aws_launch_template",
+        "aws_autoscaling_schedule",
+        "aws_autoscaling_lifecycle_hook",
+        "aws_secretsmanager_secret_policy",
+        "aws_cloudwatch_log_resource_policy",
+        "aws_placement_group",
+        "aws_s3_object",
+        "aws_secretsmanager_secret_version",
+        "terraform_data",
+    }
+)
 _FREE_PREFIXES = (
-    "aws_iam_", "aws_security_group", "aws_default_security_group", "aws_vpc_security_group_", "aws_vpc_endpoint_", "aws_s3_bucket_",
-    "aws_vpc_ipv4_cidr_block_association", "aws_vpc_ipv6_cidr_block_association",
-)  # fmt: skip
+    "aws_iam_",
+    "aws_security_group",
+    "aws_default_security_group",
+    "aws_vpc_security_group_",
+    "aws_vpc_endpoint_",
+    "aws_s3_bucket_",
+    "aws_vpc_ipv4_cidr_block_association",
+    "aws_vpc_ipv6_cidr_block_association",
+)
 
 #: What AWS charges for by its use alone.
 _BY_USE = {
@@ -37,13 +63,17 @@ _BY_USE = {
 _Maker = Callable[[PlannedResource, str], Iterator[Component]]
 
 
-def components(stack: PlannedStack, region: str, hosts: Mapping[TemplateVersion, HostLaunch] | None = None) -> list[Component]:
+def components(
+    stack: PlannedStack, region: str, hosts: Mapping[TemplateVersion, HostLaunch] | None = None
+) -> list[Component]:
     """Return everything in a stack that costs, or whose price isn't known."""
     found: list[Component] = []
     for resource in sorted(stack.resources, key=lambda resource: resource.address):
         if resource.type == "aws_autoscaling_group":
             template = template_of(resource)
-            launch = planned_launch(resource, stack) or ((hosts or {}).get(template) if template is not None else None)
+            launch = planned_launch(resource, stack) or (
+                (hosts or {}).get(template) if template is not None else None
+            )
             found.extend(group_components(resource, stack, region, launch))
         else:
             found.extend(_of(resource, region))
@@ -55,18 +85,33 @@ def _of(resource: PlannedResource, region: str) -> Iterator[Component]:
         yield from _MAKERS[resource.type](resource, region)
     elif resource.type in _BY_USE:
         what, note = _BY_USE[resource.type]
-        yield Component(address=resource.address, what=what, note=f"{note}; not in the totals", counted=False)
+        yield Component(
+            address=resource.address, what=what, note=f"{note}; not in the totals", counted=False
+        )
     elif resource.type not in _FREE and not resource.type.startswith(_FREE_PREFIXES):
-        yield Component(address=resource.address, what=resource.type, problem=f"no price is known here for {resource.type}")
+        yield Component(
+            address=resource.address,
+            what=resource.type,
+            problem=f"no price is known here for {resource.type}",
+        )
 
 
 def _nat_gateway(resource: PlannedResource, region: str) -> Iterator[Component]:
     note = "and each GB that goes through it"
-    yield Component(address=resource.address, what="NAT gateway", keys=(PriceKey("nat-gateway", region),), note=note)
+    yield Component(
+        address=resource.address,
+        what="NAT gateway",
+        keys=(PriceKey("nat-gateway", region),),
+        note=note,
+    )
 
 
 def _public_address(resource: PlannedResource, region: str) -> Iterator[Component]:
-    yield Component(address=resource.address, what="public IPv4 address", keys=(PriceKey("public-ipv4", region),))
+    yield Component(
+        address=resource.address,
+        what="public IPv4 address",
+        keys=(PriceKey("public-ipv4", region),),
+    )
 
 
 def _endpoint(resource: PlannedResource, region: str) -> Iterator[Component]:
@@ -81,12 +126,19 @@ def _endpoint(resource: PlannedResource, region: str) -> Iterator[Component]:
         desired=zones or 1,
         maximum=zones or 1,
         note="and each GB that goes through it",
-        problem=None if zones else f"no price is known here for a {kind} endpoint in an unknown number of zones",
+        problem=None
+        if zones
+        else f"no price is known here for a {kind} endpoint in an unknown number of zones",
     )
 
 
 def _secret(resource: PlannedResource, region: str) -> Iterator[Component]:
-    yield Component(address=resource.address, what="secret", keys=(PriceKey("secret", region),), note="and each call")
+    yield Component(
+        address=resource.address,
+        what="secret",
+        keys=(PriceKey("secret", region),),
+        note="and each call",
+    )
 
 
 _MAKERS: Mapping[str, _Maker] = {

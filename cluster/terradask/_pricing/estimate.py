@@ -1,4 +1,6 @@
-"""An estimate: what each resource of a stack costs, at the sizes that it can have. Pure data; no price is ever guessed."""
+"""An estimate: what each resource of a stack costs, at the sizes that it can have. Pure data; no
+price is ever guessed.
+"""
 
 from __future__ import annotations
 
@@ -49,7 +51,9 @@ class CostItem:
         return None if self.unit_hourly_usd is None else self.unit_hourly_usd * self.maximum
 
     def as_dict(self) -> dict[str, Any]:
-        """Return the fields for JSON output; prices as text: by the hour exactly, by the month to the cent."""
+        """Return the fields for JSON output; prices as text: by the hour exactly, by the month to
+        the cent.
+        """
         return {
             "address": self.address,
             "what": self.what,
@@ -97,18 +101,25 @@ class CostEstimate:
 
     @property
     def unpriced(self) -> tuple[CostItem, ...]:
-        """What should be in the totals and has no price: they leave it out, so that the stack costs more."""
+        """What should be in the totals and has no price: they leave it out, so that the stack costs
+        more.
+        """
         return tuple(item for item in self.items if item.counted and item.unit_hourly_usd is None)
 
     @property
     def has_no_price(self) -> bool:
         """Whether prices are missing and none was found: there are no totals to show."""
-        return self.problem is not None and all(item.unit_hourly_usd is None for item in self._counted)
+        return self.problem is not None and all(
+            item.unit_hourly_usd is None for item in self._counted
+        )
 
     @property
     def stopped_hourly_usd(self) -> Decimal:
         """What is paid by the hour while no cluster runs: all of a network, a cluster's secret."""
-        return sum((item.desired_hourly_usd or Decimal() for item in self._counted if item.while_stopped), Decimal())
+        return sum(
+            (item.desired_hourly_usd or Decimal() for item in self._counted if item.while_stopped),
+            Decimal(),
+        )
 
     @property
     def desired_hourly_usd(self) -> Decimal:
@@ -121,16 +132,25 @@ class CostEstimate:
         return sum((item.maximum_hourly_usd or Decimal() for item in self._counted), Decimal())
 
     def by_resource(self) -> dict[str, CostEstimate]:
-        """Return each resource's part of the estimate, by address: their totals add up to this one's, problem and notes are the whole's."""
+        """Return each resource's part of the estimate, by address: their totals add up to this
+        one's, problem and notes are the whole's.
+        """
         addresses = dict.fromkeys(item.address for item in self.items)
-        return {address: replace(self, items=tuple(item for item in self.items if item.address == address)) for address in addresses}
+        return {
+            address: replace(
+                self, items=tuple(item for item in self.items if item.address == address)
+            )
+            for address in addresses
+        }
 
     @property
     def _counted(self) -> tuple[CostItem, ...]:
         return tuple(item for item in self.items if item.counted)
 
     def as_dict(self) -> dict[str, Any]:
-        """Return the fields for JSON output; prices as text: by the hour exactly, by the month to the cent."""
+        """Return the fields for JSON output; prices as text: by the hour exactly, by the month to
+        the cent.
+        """
         return {
             "region": self.region,
             "currency": "USD",
@@ -140,13 +160,19 @@ class CostEstimate:
             "notes": list(self.notes),
             **self.totals(),
             "unpriced": [f"{item.address}: {item.what}" for item in self.unpriced],
-            "resources": {address: estimate.totals() for address, estimate in self.by_resource().items()},
+            "resources": {
+                address: estimate.totals() for address, estimate in self.by_resource().items()
+            },
             "items": [item.as_dict() for item in self.items],
         }
 
     def totals(self) -> dict[str, str | None]:
         """Return the totals alone for JSON output."""
-        hourly = {"stopped": self.stopped_hourly_usd, "desired": self.desired_hourly_usd, "maximum": self.maximum_hourly_usd}
+        hourly = {
+            "stopped": self.stopped_hourly_usd,
+            "desired": self.desired_hourly_usd,
+            "maximum": self.maximum_hourly_usd,
+        }
         return {
             f"{name}_{span}_usd": text(price)
             for name, price in hourly.items()
@@ -161,9 +187,14 @@ def together(estimates: Sequence[CostEstimate]) -> CostEstimate | None:
     return CostEstimate(
         region=estimates[0].region,
         source=estimates[0].source,
-        priced_at=min((estimate.priced_at for estimate in estimates if estimate.priced_at), default=""),
+        priced_at=min(
+            (estimate.priced_at for estimate in estimates if estimate.priced_at), default=""
+        ),
         items=tuple(item for estimate in estimates for item in estimate.items),
-        problem="; ".join(dict.fromkeys(estimate.problem for estimate in estimates if estimate.problem)) or None,
+        problem="; ".join(
+            dict.fromkeys(estimate.problem for estimate in estimates if estimate.problem)
+        )
+        or None,
     )
 
 

@@ -1,4 +1,6 @@
-"""What an Auto Scaling group costs once it is raised: instances, their volumes and public addresses. Pure."""
+"""What an Auto Scaling group costs once it is raised: instances, their volumes and public
+addresses. Pure.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +18,9 @@ from terradask_stacks.numbers import first_of
 from terradask_stacks.settings.cluster import DEFAULT_WORKERS
 
 #: https://aws.amazon.com/ec2/pricing/on-demand/#Data_Transfer_within_the_same_AWS_Region
-_CROSS_ZONE = "in several zones: AWS charges for each GB between them, in both directions; not in the totals"
+_CROSS_ZONE = (
+    "in several zones: AWS charges for each GB between them, in both directions; not in the totals"
+)
 
 _MARKETS: tuple[Market, ...] = ("on-demand", "spot")
 
@@ -51,7 +55,9 @@ class _Sizes:
 def template_of(group: PlannedResource) -> TemplateVersion | None:
     """Return the launch template that a planned group uses; None where the plan doesn't tell."""
     policy = _first(group.values.get("mixed_instances_policy"))
-    specification = _first(_first(policy.get("launch_template")).get("launch_template_specification"))
+    specification = _first(
+        _first(policy.get("launch_template")).get("launch_template_specification")
+    )
     single = _first(group.values.get("launch_template"))
     name, version = (
         (specification.get("launch_template_id"), specification.get("version"))
@@ -61,7 +67,9 @@ def template_of(group: PlannedResource) -> TemplateVersion | None:
     return TemplateVersion(str(name), str(version)) if name and version else None
 
 
-def group_components(group: PlannedResource, stack: PlannedStack, region: str, launch: HostLaunch | None) -> Iterator[Component]:
+def group_components(
+    group: PlannedResource, stack: PlannedStack, region: str, launch: HostLaunch | None
+) -> Iterator[Component]:
     """Yield what a group costs at its sizes."""
     launch = launch or HostLaunch()
     sizes = _sizes(group, stack)
@@ -71,11 +79,22 @@ def group_components(group: PlannedResource, stack: PlannedStack, region: str, l
         yield _address(group, sizes, region, launch)
 
 
-def _instances(group: PlannedResource, sizes: _Sizes, types: tuple[str, ...], region: str, zones: tuple[str, ...]) -> Iterator[Component]:
+def _instances(
+    group: PlannedResource,
+    sizes: _Sizes,
+    types: tuple[str, ...],
+    region: str,
+    zones: tuple[str, ...],
+) -> Iterator[Component]:
     if not types:
         problem = "neither the group nor its launch template tells its instance types"
         yield Component(
-            address=group.address, what="instances", desired=sizes.desired, maximum=sizes.maximum, problem=problem, while_stopped=False
+            address=group.address,
+            what="instances",
+            desired=sizes.desired,
+            maximum=sizes.maximum,
+            problem=problem,
+            while_stopped=False,
         )
         return
     planned = _by_market(group, sizes)
@@ -84,7 +103,9 @@ def _instances(group: PlannedResource, sizes: _Sizes, types: tuple[str, ...], re
         shown = planned[market] if counted else sizes
         # A spot price is a zone's; on demand there is one for the region.
         where = zones if market == "spot" else (None,)
-        keys = tuple(PriceKey("instance", region, name, market, zone) for zone in where for name in types)
+        keys = tuple(
+            PriceKey("instance", region, name, market, zone) for zone in where for name in types
+        )
         yield Component(
             address=group.address,
             what=f"{' or '.join(types)} (Linux, {market})",
@@ -92,8 +113,12 @@ def _instances(group: PlannedResource, sizes: _Sizes, types: tuple[str, ...], re
             desired=shown.desired,
             maximum=shown.maximum,
             market=market,
-            note=(_CROSS_ZONE if len(zones) > 1 else None) if counted else "to compare; not in the totals",
-            problem="the plan doesn't tell the zone of the spot price" if market == "spot" and not zones else None,
+            note=(_CROSS_ZONE if len(zones) > 1 else None)
+            if counted
+            else "to compare; not in the totals",
+            problem="the plan doesn't tell the zone of the spot price"
+            if market == "spot" and not zones
+            else None,
             while_stopped=False,
             counted=counted,
         )
@@ -108,7 +133,12 @@ def _volume(group: PlannedResource, sizes: _Sizes, region: str, launch: HostLaun
         amount=Decimal(launch.volume_gib or 0),
         desired=sizes.desired,
         maximum=sizes.maximum,
-        problem=None if known else "the volumes of the launch template aren't known, or have more throughput than gp3 has without charge",
+        problem=None
+        if known
+        else (
+            "the volumes of the launch template aren't known, or have more throughput than gp3 "
+            "has without charge"
+        ),
         while_stopped=False,
     )
 
@@ -129,18 +159,29 @@ def _address(group: PlannedResource, sizes: _Sizes, region: str, launch: HostLau
 def _zones(group: PlannedResource, stack: PlannedStack) -> tuple[str, ...]:
     """Return where a group's hosts may be, as the cluster's descriptor says."""
     groups = (stack.descriptor.get("groups") or {}).values()
-    own = next((entry.get("zones") for entry in groups if entry.get("autoscaling_group") == group.values.get("name")), None)
+    own = next(
+        (
+            entry.get("zones")
+            for entry in groups
+            if entry.get("autoscaling_group") == group.values.get("name")
+        ),
+        None,
+    )
     return tuple(own or filter(None, [stack.descriptor.get("zone")]))
 
 
 def _types(group: PlannedResource, launch: HostLaunch) -> tuple[str, ...]:
     template = _first(_first(group.values.get("mixed_instances_policy")).get("launch_template"))
     named = [override.get("instance_type") for override in template.get("override") or []]
-    return tuple(dict.fromkeys(name for name in [*named, *([] if named else [launch.instance_type])] if name))
+    return tuple(
+        dict.fromkeys(name for name in [*named, *([] if named else [launch.instance_type])] if name)
+    )
 
 
 def _sizes(group: PlannedResource, stack: PlannedStack) -> _Sizes:
-    """Return the number that starting the cluster raises the group to, and the most that it may have."""
+    """Return the number that starting the cluster raises the group to, and the most that it may
+    have.
+    """
     maximum = int(group.values.get("max_size") or 0)
     groups = stack.descriptor.get("groups") or {}
     entries = {entry.get("autoscaling_group"): entry for entry in groups.values()}
@@ -152,14 +193,19 @@ def _sizes(group: PlannedResource, stack: PlannedStack) -> _Sizes:
         # All workers of a group start on the market that is asked first: spot before on demand.
         mine = entries[name].get("worker_group", WORKER_GROUP)
         workers = [
-            listed for listed, entry in entries.items() if entry.get("role") == "worker" and entry.get("worker_group", WORKER_GROUP) == mine
+            listed
+            for listed, entry in entries.items()
+            if entry.get("role") == "worker" and entry.get("worker_group", WORKER_GROUP) == mine
         ]
         first = min(workers, key=lambda listed: entries[listed].get("market") != "spot")
         settings = stack.descriptor.get("settings") or {}
         if mine == WORKER_GROUP:
             n_workers, default = settings.get("n_workers"), DEFAULT_WORKERS
         else:
-            n_workers, default = (settings.get("worker_groups") or {}).get(mine, {}).get("n_workers"), 0
+            n_workers, default = (
+                (settings.get("worker_groups") or {}).get(mine, {}).get("n_workers"),
+                0,
+            )
         at_start = first_of(n_workers)
         desired = 0 if name != first else default if at_start is None else at_start
     else:
@@ -168,7 +214,9 @@ def _sizes(group: PlannedResource, stack: PlannedStack) -> _Sizes:
 
 
 def _by_market(group: PlannedResource, sizes: _Sizes) -> dict[Market, _Sizes]:
-    distribution = _first(_first(group.values.get("mixed_instances_policy")).get("instances_distribution"))
+    distribution = _first(
+        _first(group.values.get("mixed_instances_policy")).get("instances_distribution")
+    )
     base = int(distribution.get("on_demand_base_capacity") or 0)
     percentage = distribution.get("on_demand_percentage_above_base_capacity")
     share = 100 if percentage is None else int(percentage)
@@ -179,7 +227,10 @@ def _by_market(group: PlannedResource, sizes: _Sizes) -> dict[Market, _Sizes]:
         return number - above + -(-above * share // 100)
 
     first = _Sizes(on_demand(sizes.desired), on_demand(sizes.maximum))
-    return {"on-demand": first, "spot": _Sizes(sizes.desired - first.desired, sizes.maximum - first.maximum)}
+    return {
+        "on-demand": first,
+        "spot": _Sizes(sizes.desired - first.desired, sizes.maximum - first.maximum),
+    }
 
 
 def _first(blocks: Any) -> Mapping[str, Any]:

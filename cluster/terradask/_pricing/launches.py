@@ -1,4 +1,6 @@
-"""What launch templates give to an instance, read from EC2: a cluster's plan names them by id and version alone."""
+"""What launch templates give to an instance, read from EC2: a cluster's plan names them by id and
+version alone.
+"""
 
 from __future__ import annotations
 
@@ -28,14 +30,20 @@ def read_launches(aws: Aws, document: Mapping[str, Any]) -> dict[TemplateVersion
 
     found: dict[TemplateVersion, HostLaunch] = {}
     resources = PlannedStack.of(document).resources
-    own = {resource.values.get("id") for resource in resources if resource.type == "aws_launch_template"}
+    own = {
+        resource.values.get("id")
+        for resource in resources
+        if resource.type == "aws_launch_template"
+    }
     groups = [resource for resource in resources if resource.type == "aws_autoscaling_group"]
     for template in dict.fromkeys(filter(None, map(template_of, groups))):
         if template.id in own:
             # Planned beside the group: that says it too, and says what it will be.
             continue
         try:
-            answer = aws.client("ec2").describe_launch_template_versions(LaunchTemplateId=template.id, Versions=[template.version])
+            answer = aws.client("ec2").describe_launch_template_versions(
+                LaunchTemplateId=template.id, Versions=[template.version]
+            )
         except (AwsError, BotoCoreError, ClientError):
             continue
         for version in answer["LaunchTemplateVersions"]:
@@ -49,13 +57,21 @@ def launch_of(data: Mapping[str, Any]) -> HostLaunch:
     public = interfaces[0].get("AssociatePublicIpAddress")
     return HostLaunch(
         instance_type=data.get("InstanceType"),
-        volume_gib=_volume_gib([mapping["Ebs"] for mapping in data.get("BlockDeviceMappings") or [] if mapping.get("Ebs")]),
+        volume_gib=_volume_gib(
+            [
+                mapping["Ebs"]
+                for mapping in data.get("BlockDeviceMappings") or []
+                if mapping.get("Ebs")
+            ]
+        ),
         public_address=None if public is None else bool(public),
     )
 
 
 def _volume_gib(volumes: list[Mapping[str, Any]]) -> int | None:
-    """Return the size of all volumes; None where there are none, or one isn't a gp3 without extras."""
+    """Return the size of all volumes; None where there are none, or one isn't a gp3
+    without extras.
+    """
     sizes = [volume.get("VolumeSize") for volume in volumes if _is_plain_gp3(volume)]
     known = [int(size) for size in sizes if size]
     return sum(known) if volumes and len(known) == len(volumes) else None

@@ -1,4 +1,6 @@
-"""What a plan would leave standing: resources with their planned values, and the cluster's own description. Pure."""
+"""What a plan would leave standing: resources with their planned values, and the cluster's own
+description. Pure.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +24,9 @@ class PlannedResource:
     expressions: Mapping[str, Any] = field(default_factory=dict)
 
     def number_of(self, attribute: str) -> int | None:
-        """Return the length of a list; None where neither the values nor the configuration tell it."""
+        """Return the length of a list; None where neither the values nor the
+        configuration tell it.
+        """
         known = self.values.get(attribute)
         if isinstance(known, list):
             return len(known)
@@ -33,7 +37,9 @@ class PlannedResource:
         if isinstance(constant, list):
             return len(constant)
         # `aws_subnet.a.id` comes with `aws_subnet.a`.
-        return sum(reference.endswith(".id") for reference in expression.get("references", ())) or None
+        return (
+            sum(reference.endswith(".id") for reference in expression.get("references", ())) or None
+        )
 
 
 @dataclass(frozen=True)
@@ -81,7 +87,9 @@ def _resources(module: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
         yield from _resources(child)
 
 
-def _expressions(module: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Mapping[str, Any]]]:
+def _expressions(
+    module: Mapping[str, Any], prefix: str = ""
+) -> Iterator[tuple[str, Mapping[str, Any]]]:
     for entry in module.get("resources") or []:
         yield f"{prefix}{entry['address']}", entry.get("expressions") or {}
     for name, call in (module.get("module_calls") or {}).items():
@@ -90,7 +98,9 @@ def _expressions(module: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[
 
 def _descriptor(resources: tuple[PlannedResource, ...]) -> Mapping[str, Any]:
     for resource in resources:
-        if resource.type == "aws_s3_object" and str(resource.values.get("key", "")).endswith("/cluster.json"):
+        if resource.type == "aws_s3_object" and str(resource.values.get("key", "")).endswith(
+            "/cluster.json"
+        ):
             try:
                 document = json.loads(resource.values.get("content") or "")
             except ValueError:

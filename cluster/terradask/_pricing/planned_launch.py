@@ -12,8 +12,12 @@ from terradask._pricing.plan_resources import PlannedResource, PlannedStack
 
 
 def planned_launch(group: PlannedResource, stack: PlannedStack) -> HostLaunch | None:
-    """Return what a group's launch template gives, where the same stack makes it; None where it doesn't."""
-    named = json.dumps([group.expressions.get("mixed_instances_policy"), group.expressions.get("launch_template")])
+    """Return what a group's launch template gives, where the same stack makes it; None where it
+    doesn't.
+    """
+    named = json.dumps(
+        [group.expressions.get("mixed_instances_policy"), group.expressions.get("launch_template")]
+    )
     for resource in stack.resources:
         # As Terraform lists references: the address itself, beside those of its attributes.
         if resource.type == "aws_launch_template" and f'"{resource.address}"' in named:
@@ -22,8 +26,15 @@ def planned_launch(group: PlannedResource, stack: PlannedStack) -> HostLaunch | 
 
 
 def _as_ec2_says(values: Mapping[str, Any]) -> dict[str, Any]:
-    volumes = [ebs for mapping in values.get("block_device_mappings") or [] for ebs in mapping.get("ebs") or []]
-    public = [interface.get("associate_public_ip_address") for interface in values.get("network_interfaces") or []]
+    volumes = [
+        ebs
+        for mapping in values.get("block_device_mappings") or []
+        for ebs in mapping.get("ebs") or []
+    ]
+    public = [
+        interface.get("associate_public_ip_address")
+        for interface in values.get("network_interfaces") or []
+    ]
     return {
         "InstanceType": values.get("instance_type"),
         "BlockDeviceMappings": [
@@ -38,5 +49,10 @@ def _as_ec2_says(values: Mapping[str, Any]) -> dict[str, Any]:
             for volume in volumes
         ],
         # Terraform has it as text, and empty where nothing is said.
-        "NetworkInterfaces": [{"AssociatePublicIpAddress": str(one).lower() == "true"} if one not in (None, "") else {} for one in public],
+        "NetworkInterfaces": [
+            {"AssociatePublicIpAddress": str(one).lower() == "true"}
+            if one not in (None, "")
+            else {}
+            for one in public
+        ],
     }

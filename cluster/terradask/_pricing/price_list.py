@@ -1,4 +1,6 @@
-"""AWS's prices: from the cache while they are young, else from the Price List API, and from EC2 for spot."""
+"""AWS's prices: from the cache while they are young, else from the Price List API, and from EC2 for
+spot.
+"""
 
 from __future__ import annotations
 
@@ -18,8 +20,9 @@ from terradask.errors import AwsError
 class AwsPriceList:
     """The prices of AWS, or of the endpoint that stands for it.
 
-    A price from the cache is used for a week, a spot price for an hour. Where AWS doesn't answer, older ones are used, and said to be.
-    Prices of an endpoint on this machine, such as the embedded AWS, are never kept.
+    A price from the cache is used for a week, a spot price for an hour. Where AWS doesn't answer,
+    older ones are used, and said to be. Prices of an endpoint on this machine, such as the embedded
+    AWS, are never kept.
 
     Notes
     -----
@@ -45,10 +48,22 @@ class AwsPriceList:
         now = self._now().astimezone(datetime.UTC)
         endpoint = endpoint_of(self._pricing, "pricing")
         place = cache_name(endpoint)
-        problems = {key: reason for key in wanted if (reason := unavailable(key.region, key.market))}
-        kept = {key: price for key in wanted if key not in problems and (price := self._cache.price(place, key))}
-        prices = {key: price for key, price in kept.items() if is_fresh(price.time, now, spot=key.market == "spot")}
-        answers, refusals = self._ask([key for key in wanted if key not in prices and key not in problems], now)
+        problems = {
+            key: reason for key in wanted if (reason := unavailable(key.region, key.market))
+        }
+        kept = {
+            key: price
+            for key in wanted
+            if key not in problems and (price := self._cache.price(place, key))
+        }
+        prices = {
+            key: price
+            for key, price in kept.items()
+            if is_fresh(price.time, now, spot=key.market == "spot")
+        }
+        answers, refusals = self._ask(
+            [key for key in wanted if key not in prices and key not in problems], now
+        )
         for key, reading in answers.items():
             if reading.usd is None:
                 problems[key] = reading.problem or "there is no price"
@@ -63,7 +78,9 @@ class AwsPriceList:
         source = describe_source(endpoint, f"AWS Price List API{', EC2 for spot' if spot else ''}")
         return Quotes(source, found, problems, _stale_notes(stale, refusals))
 
-    def _ask(self, keys: list[PriceKey], now: datetime.datetime) -> tuple[dict[PriceKey, Reading], dict[PriceKey, str]]:
+    def _ask(
+        self, keys: list[PriceKey], now: datetime.datetime
+    ) -> tuple[dict[PriceKey, Reading], dict[PriceKey, str]]:
         """Return what AWS answers, and for every key that it refuses to answer for, why."""
         from botocore.exceptions import BotoCoreError, ClientError
 
@@ -77,25 +94,40 @@ class AwsPriceList:
                     answers.update(self._answers(batch, now))
                     continue
                 except (AwsError, BotoCoreError, ClientError) as error:
-                    refused[aws] = error.problem if isinstance(error, AwsError) else " ".join(str(error).split())
+                    refused[aws] = (
+                        error.problem
+                        if isinstance(error, AwsError)
+                        else " ".join(str(error).split())
+                    )
             refusals.update(dict.fromkeys(batch, refused[aws]))
         return answers, refusals
 
     def _batches(self, keys: list[PriceKey]) -> list[tuple[Aws, list[PriceKey]]]:
-        """Group keys by the question that answers them: each of the price list has its own, a zone's spot prices come together."""
+        """Group keys by the question that answers them: each of the price list has its own, a
+        zone's spot prices come together.
+        """
         zones: dict[str | None, list[PriceKey]] = {}
         for key in keys:
             if key.market == "spot":
                 zones.setdefault(key.zone, []).append(key)
-        return [*((self._pricing, [key]) for key in keys if key.market != "spot"), *((self._aws, batch) for batch in zones.values())]
+        return [
+            *((self._pricing, [key]) for key in keys if key.market != "spot"),
+            *((self._aws, batch) for batch in zones.values()),
+        ]
 
     def _answers(self, batch: list[PriceKey], now: datetime.datetime) -> dict[PriceKey, Reading]:
         first = batch[0]
         if first.market == "spot":
-            spot = fetch_spot_prices(self._aws, str(first.zone), [str(key.instance_type) for key in batch], now)
+            spot = fetch_spot_prices(
+                self._aws, str(first.zone), [str(key.instance_type) for key in batch], now
+            )
             return {key: spot[str(key.instance_type)] for key in batch}
         query = query_for(first)
-        pages = self._pricing.client("pricing").get_paginator("get_products").paginate(**fields_of(query))
+        pages = (
+            self._pricing.client("pricing")
+            .get_paginator("get_products")
+            .paginate(**fields_of(query))
+        )
         return {first: read_price(query, [entry for page in pages for entry in page["PriceList"]])}
 
 
@@ -103,4 +135,7 @@ def _stale_notes(stale: dict[PriceKey, Price], refusals: dict[PriceKey, str]) ->
     days: dict[str, list[str]] = {}
     for key, price in stale.items():
         days.setdefault(refusals[key], []).append(price.as_of[:10])
-    return tuple(f"AWS wasn't asked anew, prices of {min(found)} are used: {reason}" for reason, found in days.items())
+    return tuple(
+        f"AWS wasn't asked anew, prices of {min(found)} are used: {reason}"
+        for reason, found in days.items()
+    )

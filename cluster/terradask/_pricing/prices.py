@@ -11,7 +11,9 @@ from typing import Literal, Protocol
 from terradask._pricing.estimate import HOURS_PER_MONTH
 from terradask_modules.markets import Market
 
-Product = Literal["instance", "nat-gateway", "public-ipv4", "interface-endpoint", "gp3-storage", "secret"]
+Product = Literal[
+    "instance", "nat-gateway", "public-ipv4", "interface-endpoint", "gp3-storage", "secret"
+]
 Unit = Literal["hour", "month", "GB-month"]
 
 #: AWS's own price lists have ten digits behind the point.

@@ -1,8 +1,10 @@
 """How AWS's price list is asked for a product, and how its answer is read. Pure.
 
-The fields and usage types are those of AWS's price list: ``BoxUsage``, ``NatGateway-Hours``, ``EBS:VolumeUsage.gp3`` of ``AmazonEC2``,
-``PublicIPv4:InUseAddress``, ``VpcEndpoint-Hours`` of ``AmazonVPC``, ``AWSSecretsManager-Secrets``. Before a usage type stands a region's
-prefix (``USE1-``), in us-east-1 not always: the region is asked for by ``regionCode``, and the prefix is skipped here.
+The fields and usage types are those of AWS's price list: ``BoxUsage``, ``NatGateway-Hours``,
+``EBS:VolumeUsage.gp3`` of ``AmazonEC2``, ``PublicIPv4:InUseAddress``, ``VpcEndpoint-Hours`` of
+``AmazonVPC``, ``AWSSecretsManager-Secrets``. Before a usage type stands a region's prefix
+(``USE1-``), in us-east-1 not always: the region is asked for by ``regionCode``, and the prefix is
+skipped here.
 """
 
 from __future__ import annotations
@@ -16,7 +18,12 @@ from typing import Any
 
 from terradask._pricing.prices import PriceKey, Unit
 
-_UNITS: Mapping[str, Unit] = {"hrs": "hour", "hours": "hour", "gb-mo": "GB-month", "secrets": "month"}
+_UNITS: Mapping[str, Unit] = {
+    "hrs": "hour",
+    "hours": "hour",
+    "gb-mo": "GB-month",
+    "secrets": "month",
+}
 
 
 @dataclass(frozen=True)
@@ -60,7 +67,12 @@ def query_for_instances(region: str) -> ProductQuery:
 
 
 def _query_for_instance(region: str, name: str) -> ProductQuery:
-    return ProductQuery("AmazonEC2", {"regionCode": region, "instanceType": name, **_LINUX}, f"BoxUsage:{name}", "hour")
+    return ProductQuery(
+        "AmazonEC2",
+        {"regionCode": region, "instanceType": name, **_LINUX},
+        f"BoxUsage:{name}",
+        "hour",
+    )
 
 
 def query_for(key: PriceKey) -> ProductQuery:
@@ -70,29 +82,48 @@ def query_for(key: PriceKey) -> ProductQuery:
         case "instance":
             return _query_for_instance(key.region, str(key.instance_type))
         case "nat-gateway":
-            return ProductQuery("AmazonEC2", {**region, "productFamily": "NAT Gateway"}, "NatGateway-Hours", "hour")
+            return ProductQuery(
+                "AmazonEC2", {**region, "productFamily": "NAT Gateway"}, "NatGateway-Hours", "hour"
+            )
         case "gp3-storage":
             filters = {**region, "productFamily": "Storage", "volumeApiName": "gp3"}
             return ProductQuery("AmazonEC2", filters, "EBS:VolumeUsage.gp3", "GB-month")
         case "public-ipv4":
             # Public addresses have no product family.
-            return ProductQuery("AmazonVPC", {**region, "group": "VPCPublicIPv4Address"}, "PublicIPv4:InUseAddress", "hour")
+            return ProductQuery(
+                "AmazonVPC",
+                {**region, "group": "VPCPublicIPv4Address"},
+                "PublicIPv4:InUseAddress",
+                "hour",
+            )
         case "interface-endpoint":
-            return ProductQuery("AmazonVPC", {**region, "productFamily": "VpcEndpoint"}, "VpcEndpoint-Hours", "hour")
+            return ProductQuery(
+                "AmazonVPC", {**region, "productFamily": "VpcEndpoint"}, "VpcEndpoint-Hours", "hour"
+            )
         case "secret":
-            return ProductQuery("AWSSecretsManager", {**region, "productFamily": "Secret"}, "AWSSecretsManager-Secrets", "month")
+            return ProductQuery(
+                "AWSSecretsManager",
+                {**region, "productFamily": "Secret"},
+                "AWSSecretsManager-Secrets",
+                "month",
+            )
 
 
 def fields_of(query: ProductQuery) -> dict[str, Any]:
     """Return a question as ``GetProducts`` takes it."""
-    filters = [{"Type": "TERM_MATCH", "Field": field, "Value": value} for field, value in query.filters.items()]
+    filters = [
+        {"Type": "TERM_MATCH", "Field": field, "Value": value}
+        for field, value in query.filters.items()
+    ]
     return {"ServiceCode": query.service, "Filters": filters}
 
 
 def read_price(query: ProductQuery, entries: Iterable[str]) -> Reading:
     """Read the price on demand out of the answer's entries."""
     try:
-        return _reading(query, {offer for entry in entries for offer in _offers(query, json.loads(entry))})
+        return _reading(
+            query, {offer for entry in entries for offer in _offers(query, json.loads(entry))}
+        )
     except _MALFORMED as error:
         return _malformed(error)
 
@@ -112,18 +143,27 @@ def read_instance_prices(region: str, entries: Iterable[str]) -> dict[str, Readi
             offers.setdefault(name, set()).update(_offers(_query_for_instance(region, name), entry))
         except _MALFORMED as error:
             readings[name] = _malformed(error)
-    return {name: _reading(_query_for_instance(region, name), found) for name, found in offers.items()} | readings
+    return {
+        name: _reading(_query_for_instance(region, name), found) for name, found in offers.items()
+    } | readings
 
 
 def _malformed(error: Exception) -> Reading:
-    return Reading(problem=f"the price list's answer isn't as AWS documents it: {type(error).__name__}: {error}")
+    return Reading(
+        problem=(
+            f"the price list's answer isn't as AWS documents it: {type(error).__name__}: {error}"
+        )
+    )
 
 
 def _reading(query: ProductQuery, found: set[tuple[Decimal | None, str]]) -> Reading:
     if not found:
         return Reading(problem="the price list has no such product")
     if len(found) > 1:
-        offers = ", ".join(f"{usd if usd is None else format(usd.normalize(), 'f')} per {unit}" for usd, unit in sorted(found, key=str))
+        offers = ", ".join(
+            f"{usd if usd is None else format(usd.normalize(), 'f')} per {unit}"
+            for usd, unit in sorted(found, key=str)
+        )
         return Reading(problem=f"the price list has several prices, and none is chosen: {offers}")
     ((usd, unit),) = found
     if usd is None:

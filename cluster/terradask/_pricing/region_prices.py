@@ -1,4 +1,6 @@
-"""The prices of all instance types of a region at once: from the cache while they are young, else from AWS."""
+"""The prices of all instance types of a region at once: from the cache while they are young, else
+from AWS.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +12,12 @@ from terradask._aws.endpoints import cache_name
 from terradask._aws.session import Aws
 from terradask._pricing.price_cache import PriceCache, is_fresh
 from terradask._pricing.prices import PriceSheet
-from terradask._pricing.products import Reading, fields_of, query_for_instances, read_instance_prices
+from terradask._pricing.products import (
+    Reading,
+    fields_of,
+    query_for_instances,
+    read_instance_prices,
+)
 from terradask._pricing.sources import describe_source, endpoint_of, pricing_region, unavailable
 from terradask._pricing.spot_prices import fetch_region_spot_prices
 from terradask.errors import AwsError
@@ -20,8 +27,9 @@ from terradask_modules.markets import Market
 class RegionPrices:
     """What a region's instance types cost, by AWS or the endpoint that stands for it.
 
-    Prices from the cache are used for a week, spot prices for an hour. Where AWS doesn't answer, older ones are used, and said to be.
-    Prices of an endpoint on this machine, such as the embedded AWS, are never kept.
+    Prices from the cache are used for a week, spot prices for an hour. Where AWS doesn't answer,
+    older ones are used, and said to be. Prices of an endpoint on this machine, such as the embedded
+    AWS, are never kept.
 
     Notes
     -----
@@ -56,37 +64,57 @@ class RegionPrices:
         except AwsError as error:
             return PriceSheet(market, {}, source, problem=error.problem)
         kept = self._cache.sheet(place, names, market, source)
-        if kept is not None and kept.as_of is not None and is_fresh(kept.as_of, now, spot=spot) and not refresh:
+        if (
+            kept is not None
+            and kept.as_of is not None
+            and is_fresh(kept.as_of, now, spot=spot)
+            and not refresh
+        ):
             return kept
         prices, problem = self._ask(market, now)
         if problem is not None:
-            return PriceSheet(market, kept.usd if kept else {}, source, kept.as_of if kept else None, problem)
+            return PriceSheet(
+                market, kept.usd if kept else {}, source, kept.as_of if kept else None, problem
+            )
         sheet = PriceSheet(market, prices, source, now)
         self._cache.keep_sheet(place, names, sheet)
         return sheet
 
     def _names(self, market: Market) -> tuple[str, ...]:
-        """Return what the prices are kept under. A zone's name can mean another zone in another account."""
+        """Return what the prices are kept under. A zone's name can mean another zone in another
+        account.
+        """
         whose = (self._aws.account_id,) if market == "spot" else ()
         return (*whose, f"{self._aws.region} {market}")
 
-    def _ask(self, market: Market, now: datetime.datetime) -> tuple[dict[str, dict[str, Decimal]], str | None]:
+    def _ask(
+        self, market: Market, now: datetime.datetime
+    ) -> tuple[dict[str, dict[str, Decimal]], str | None]:
         """Return what AWS answers, or why it doesn't."""
         from botocore.exceptions import BotoCoreError, ClientError
 
         aws = self._aws if market == "spot" else self._pricing
         try:
-            answer = fetch_region_spot_prices(aws, now) if market == "spot" else {self._aws.region: self._on_demand()}
+            answer = (
+                fetch_region_spot_prices(aws, now)
+                if market == "spot"
+                else {self._aws.region: self._on_demand()}
+            )
         except AwsError as error:
             return {}, error.problem
         except (BotoCoreError, ClientError) as error:
             return {}, " ".join(str(error).split())
         except (ValueError, KeyError, TypeError) as error:
             return {}, f"the answer isn't as AWS documents it: {type(error).__name__}: {error}"
-        found = {where: {name: one.usd for name, one in types.items() if one.usd is not None} for where, types in answer.items()}
+        found = {
+            where: {name: one.usd for name, one in types.items() if one.usd is not None}
+            for where, types in answer.items()
+        }
         return found, None if any(found.values()) else "AWS names no prices"
 
     def _on_demand(self) -> dict[str, Reading]:
         query = fields_of(query_for_instances(self._aws.region))
         pages = self._pricing.client("pricing").get_paginator("get_products").paginate(**query)
-        return read_instance_prices(self._aws.region, (entry for page in pages for entry in page["PriceList"]))
+        return read_instance_prices(
+            self._aws.region, (entry for page in pages for entry in page["PriceList"])
+        )

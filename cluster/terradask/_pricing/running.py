@@ -1,4 +1,6 @@
-"""What is there now, by the hour: machines with volumes and public addresses, volumes without one, secrets. Pure."""
+"""What is there now, by the hour: machines with volumes and public addresses, volumes without one,
+secrets. Pure.
+"""
 
 from __future__ import annotations
 
@@ -61,7 +63,9 @@ def price_keys(parts: Iterable[Parts]) -> list[PriceKey]:
 
 
 def hourly_usd(parts: Iterable[Parts], quotes: Quotes) -> Decimal | None:
-    """Return what things cost by the hour, in US dollars; None where a part or a price isn't known, as nothing is guessed."""
+    """Return what things cost by the hour, in US dollars; None where a part or a price isn't known,
+    as nothing is guessed.
+    """
     total = Decimal(0)
     for each in parts:
         if each is None or any(key not in quotes.prices for key, _ in each):

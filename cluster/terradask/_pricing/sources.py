@@ -12,14 +12,24 @@ if TYPE_CHECKING:
     from terradask._aws.session import Aws
     from terradask_modules.markets import Market
 
-#: Where the Price List Query API answers, for all regions: https://docs.aws.amazon.com/awsaccountbilling/latest/aboutv2/using-pelong.html
+#: Where the Price List Query API answers, for all regions:
+#: https://docs.aws.amazon.com/awsaccountbilling/latest/aboutv2/using-pelong.html
 PRICING_REGIONS = ("us-east-1", "eu-central-1", "ap-south-1")
 
-_NEAREST = {"eu": "eu-central-1", "af": "eu-central-1", "il": "eu-central-1", "me": "ap-south-1", "ap": "ap-south-1"}
+_NEAREST = {
+    "eu": "eu-central-1",
+    "af": "eu-central-1",
+    "il": "eu-central-1",
+    "me": "ap-south-1",
+    "ap": "ap-south-1",
+}
 
 #: Regions whose prices can't be had, by the beginning of their names.
 _UNAVAILABLE = {
-    "cn-": "AWS in China tells its prices in yuan, by a Price List API of its own; terradask counts in US dollars",
+    "cn-": (
+        "AWS in China tells its prices in yuan, by a Price List API of its own; terradask "
+        "counts in US dollars"
+    ),
     "us-gov-": "AWS GovCloud (US) has no Price List API",
     "us-iso": "terradask knows no Price List API for this partition of AWS",
     "eu-iso": "terradask knows no Price List API for this partition of AWS",
@@ -28,7 +38,9 @@ _UNAVAILABLE = {
 
 
 def pricing_region(region: str) -> str:
-    """Return the region whose Price List API is asked about another region: the nearest of the three."""
+    """Return the region whose Price List API is asked about another region: the nearest of the
+    three.
+    """
     return _NEAREST.get(region.partition("-")[0], "us-east-1")
 
 
@@ -46,7 +58,9 @@ def endpoint_of(aws: Aws, service: str) -> str | None:
     try:
         url: str = aws.client(service).meta.endpoint_url
     except AwsError:
-        return os.environ.get(f"{ENDPOINT_VARIABLE}_{service.upper()}") or os.environ.get(ENDPOINT_VARIABLE)
+        return os.environ.get(f"{ENDPOINT_VARIABLE}_{service.upper()}") or os.environ.get(
+            ENDPOINT_VARIABLE
+        )
     return url
 
 

@@ -16,7 +16,9 @@ if TYPE_CHECKING:
 LINUX = ("Linux/UNIX", "Linux/UNIX (Amazon VPC)")
 
 
-def fetch_spot_prices(aws: Aws, zone: str, instance_types: Iterable[str], now: datetime.datetime) -> dict[str, Reading]:
+def fetch_spot_prices(
+    aws: Aws, zone: str, instance_types: Iterable[str], now: datetime.datetime
+) -> dict[str, Reading]:
     """Ask for what instances cost on spot now.
 
     Notes
@@ -24,10 +26,22 @@ def fetch_spot_prices(aws: Aws, zone: str, instance_types: Iterable[str], now: d
     Permission needed: ``ec2:DescribeSpotPriceHistory``.
     """
     types = sorted(instance_types)
-    pages = aws.client("ec2").get_paginator("describe_spot_price_history").paginate(
-        InstanceTypes=types, ProductDescriptions=list(LINUX), AvailabilityZone=zone, StartTime=now
-    )  # fmt: skip
-    entries = [entry for page in pages for entry in page["SpotPriceHistory"] if entry["AvailabilityZone"] == zone]
+    pages = (
+        aws.client("ec2")
+        .get_paginator("describe_spot_price_history")
+        .paginate(
+            InstanceTypes=types,
+            ProductDescriptions=list(LINUX),
+            AvailabilityZone=zone,
+            StartTime=now,
+        )
+    )
+    entries = [
+        entry
+        for page in pages
+        for entry in page["SpotPriceHistory"]
+        if entry["AvailabilityZone"] == zone
+    ]
     return {name: read_spot_price(name, entries) for name in types}
 
 
@@ -38,30 +52,48 @@ def fetch_region_spot_prices(
 
     Notes
     -----
-    Permission needed: ``ec2:DescribeSpotPriceHistory``. AWS answers with a thousand prices at a time: some ten calls for all types, one
-    for those of a group.
+    Permission needed: ``ec2:DescribeSpotPriceHistory``. AWS answers with a thousand prices at a
+    time: some ten calls for all types, one for those of a group.
     """
     types = {} if instance_types is None else {"InstanceTypes": sorted(instance_types)}
-    pages = aws.client("ec2").get_paginator("describe_spot_price_history").paginate(
-        ProductDescriptions=list(LINUX), StartTime=now, EndTime=now, **types
-    )  # fmt: skip
+    pages = (
+        aws.client("ec2")
+        .get_paginator("describe_spot_price_history")
+        .paginate(ProductDescriptions=list(LINUX), StartTime=now, EndTime=now, **types)
+    )
     entries: dict[str, dict[str, list[Mapping[str, Any]]]] = {}
     for page in pages:
         for entry in page["SpotPriceHistory"]:
-            entries.setdefault(entry["AvailabilityZone"], {}).setdefault(entry["InstanceType"], []).append(entry)
-    return {zone: {name: read_spot_price(name, own) for name, own in types.items()} for zone, types in entries.items()}
+            entries.setdefault(entry["AvailabilityZone"], {}).setdefault(
+                entry["InstanceType"], []
+            ).append(entry)
+    return {
+        zone: {name: read_spot_price(name, own) for name, own in types.items()}
+        for zone, types in entries.items()
+    }
 
 
 def read_spot_price(instance_type: str, entries: Iterable[Mapping[str, Any]]) -> Reading:
     """Read a type's price: the newest, or none where the newest ones differ."""
     try:
-        own = [entry for entry in entries if entry["InstanceType"] == instance_type and entry["ProductDescription"] in LINUX]
+        own = [
+            entry
+            for entry in entries
+            if entry["InstanceType"] == instance_type and entry["ProductDescription"] in LINUX
+        ]
         newest = max((entry["Timestamp"] for entry in own), default=None)
         found = {Decimal(entry["SpotPrice"]) for entry in own if entry["Timestamp"] == newest}
     except (InvalidOperation, KeyError, TypeError, ValueError):
-        return Reading(problem="EC2's answer isn't as AWS documents it, or has no number as its spot price")
+        return Reading(
+            problem="EC2's answer isn't as AWS documents it, or has no number as its spot price"
+        )
     if not found:
         return Reading(problem="there is no spot price in this zone")
     if len(found) > 1:
-        return Reading(problem=f"there are several spot prices, and none is chosen: {', '.join(sorted(map(str, found)))}")
+        return Reading(
+            problem=(
+                "there are several spot prices, and none is chosen: "
+                f"{', '.join(sorted(map(str, found)))}"
+            )
+        )
     return Reading(found.pop())

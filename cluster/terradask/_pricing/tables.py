@@ -6,7 +6,15 @@ from decimal import Decimal
 
 from terradask._pricing.estimate import CostEstimate, CostItem, monthly_usd
 
-_HEADER = ("resource", "what", "desired", "maximum", "USD/hour", "USD/month", "USD/month at maximum")
+_HEADER = (
+    "resource",
+    "what",
+    "desired",
+    "maximum",
+    "USD/hour",
+    "USD/month",
+    "USD/month at maximum",
+)
 _NUMBERS_FROM = 2
 
 
@@ -25,11 +33,19 @@ def to_text(estimate: CostEstimate) -> str:
 
 
 def to_markdown(estimate: CostEstimate) -> str:
-    """Return the estimate as a Markdown table with its remarks, to stand below a heading or inside ``<details>``."""
+    """Return the estimate as a Markdown table with its remarks, to stand below a heading or inside
+    ``<details>``.
+    """
     rows = [*(_row(item) for item in estimate.items), *_totals(estimate)]
     aligned = ["---" if column < _NUMBERS_FROM else "---:" for column in range(len(_HEADER))]
     lines = [_HEADER, aligned, *(tuple(map(_cell, row)) for row in rows)]
-    return "\n".join([*(f"| {' | '.join(line)} |" for line in lines), "", *(f"- {_cell(remark)}" for remark in _remarks(estimate))])
+    return "\n".join(
+        [
+            *(f"| {' | '.join(line)} |" for line in lines),
+            "",
+            *(f"- {_cell(remark)}" for remark in _remarks(estimate)),
+        ]
+    )
 
 
 def _row(item: CostItem) -> tuple[str, ...]:
@@ -40,26 +56,47 @@ def _row(item: CostItem) -> tuple[str, ...]:
         item.what if item.counted else f"({item.what})",
         str(item.desired),
         str(item.maximum),
-        *((_usd(desired), _monthly(desired), _monthly(maximum)) if desired is not None and maximum is not None else (missing, "", "")),
+        *(
+            (_usd(desired), _monthly(desired), _monthly(maximum))
+            if desired is not None and maximum is not None
+            else (missing, "", "")
+        ),
     )
 
 
 def _totals(estimate: CostEstimate) -> list[tuple[str, ...]]:
-    desired, maximum, stopped = estimate.desired_hourly_usd, estimate.maximum_hourly_usd, estimate.stopped_hourly_usd
+    desired, maximum, stopped = (
+        estimate.desired_hourly_usd,
+        estimate.maximum_hourly_usd,
+        estimate.stopped_hourly_usd,
+    )
     name = "total" if not estimate.unpriced else "total of what has a price"
-    rows: list[tuple[str, ...]] = [(name, "", "", "", _usd(desired), _monthly(desired), _monthly(maximum))]
+    rows: list[tuple[str, ...]] = [
+        (name, "", "", "", _usd(desired), _monthly(desired), _monthly(maximum))
+    ]
     if stopped != desired:
-        rows.append(("while stopped", "", "", "", _usd(stopped), _monthly(stopped), _monthly(stopped)))
+        rows.append(
+            ("while stopped", "", "", "", _usd(stopped), _monthly(stopped), _monthly(stopped))
+        )
     return rows
 
 
 def _remarks(estimate: CostEstimate) -> list[str]:
     day = f", {estimate.priced_at}" if estimate.priced_at else ""
-    remarks = [f"Prices: {estimate.source}{day}; {estimate.region}, USD, months of 730 hours. In brackets: not in the totals."]
+    remarks = [
+        (
+            f"Prices: {estimate.source}{day}; {estimate.region}, USD, months of 730 hours. In "
+            "brackets: not in the totals."
+        )
+    ]
     remarks += [f"No price: {item.address}, {item.what}: {item.note}" for item in estimate.unpriced]
     noted = [item for item in estimate.items if item.note and item not in estimate.unpriced]
     # The brackets already say what is there to compare.
-    notes = dict.fromkeys(f"{item.what}: {item.note}" for item in noted if item.counted or item.unit_hourly_usd is None)
+    notes = dict.fromkeys(
+        f"{item.what}: {item.note}"
+        for item in noted
+        if item.counted or item.unit_hourly_usd is None
+    )
     return [*remarks, *estimate.notes, *notes]
 
 

@@ -1,4 +1,6 @@
-"""AWS's quotas of vCPUs before something is launched: looked up while something else goes on, and three calls in all."""
+"""AWS's quotas of vCPUs before something is launched: looked up while something else goes on, and
+three calls in all.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +10,15 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from typing import TYPE_CHECKING
 
 from terradask._quotas.facts import quota_limit, running_beside, vcpus_in_use, vcpus_of
-from terradask._quotas.launch_needs import Allowance, Hosts, Launch, describe, quotas_of, refusal, shortages
+from terradask._quotas.launch_needs import (
+    Allowance,
+    Hosts,
+    Launch,
+    describe,
+    quotas_of,
+    refusal,
+    shortages,
+)
 from terradask.errors import AccessDenied
 from terradask_modules.names import TAG_CLUSTER, TAG_WORKSPACE
 
@@ -24,18 +34,29 @@ class LaunchCheck:
 
     Notes
     -----
-    Permissions needed: ``servicequotas:GetServiceQuota``, ``GetAWSDefaultServiceQuota``, ``ec2:DescribeInstances``,
-    ``DescribeInstanceTypes``. Without them nothing is refused.
+    Permissions needed: ``servicequotas:GetServiceQuota``, ``GetAWSDefaultServiceQuota``,
+    ``ec2:DescribeInstances``, ``DescribeInstanceTypes``. Without them nothing is refused.
     """
 
-    def __init__(self, aws: Aws, launch: Launch, *, workspace: str, patience_seconds: float = PATIENCE_SECONDS) -> None:
+    def __init__(
+        self,
+        aws: Aws,
+        launch: Launch,
+        *,
+        workspace: str,
+        patience_seconds: float = PATIENCE_SECONDS,
+    ) -> None:
         self._launch = launch
         self._patience_seconds = patience_seconds
         self._answer: Future[Allowance] = Future()
 
         def look() -> None:
             try:
-                self._answer.set_result(look_up_allowance(aws, launch.at_most, workspace=workspace, cluster=launch.cluster))
+                self._answer.set_result(
+                    look_up_allowance(
+                        aws, launch.at_most, workspace=workspace, cluster=launch.cluster
+                    )
+                )
             except Exception as error:  # noqa: BLE001  whatever it is: `_allowance` tells, and nothing fails for it
                 self._answer.set_exception(error)
 
@@ -43,7 +64,8 @@ class LaunchCheck:
         threading.Thread(target=look, name="terradask-quotas", daemon=True).start()
 
     def before_plan(self, warn: Callable[[str], None]) -> None:
-        """Refuse a cluster that could never start, whatever else runs; tell of one that couldn't now.
+        """Refuse a cluster that could never start, whatever else runs; tell of one that couldn't
+        now.
 
         Raises `QuotaExceeded`.
         """
@@ -52,7 +74,11 @@ class LaunchCheck:
             return
         self._refuse(allowance.alone())
         for short in shortages(self._launch.at_start, allowance):
-            warn(f"{self._launch.cluster}: starting it now would find no room in AWS's quotas for {describe(short, allowance)}")
+            warn(
+                f"{self._launch.cluster}: starting it now would find no room in AWS's quotas "
+                "for "
+                f"{describe(short, allowance)}"
+            )
         self._warn_of_most(allowance, warn)
 
     def before_launch(self, warn: Callable[[str], None]) -> None:
@@ -74,7 +100,8 @@ class LaunchCheck:
         alone = allowance.alone()
         for short in shortages(self._launch.at_most, alone):
             warn(
-                f"{self._launch.cluster}: max_workers is more than AWS's quotas let this account run, {short.fits} of "
+                f"{self._launch.cluster}: max_workers is more than AWS's quotas let this account "
+                f"run, {short.fits} of "
                 f"{describe(short, alone)}; `terradask quotas --request` asks for more"
             )
 
@@ -95,13 +122,17 @@ def not_looked_at(error: Exception) -> str:
     return f"AWS's quotas of vCPUs are not looked at: {error}"
 
 
-def look_up_allowance(aws: Aws, hosts: Iterable[Hosts], *, workspace: str, cluster: str) -> Allowance:
-    """Ask AWS what an account may have of the vCPUs that hosts take, and what runs beside a cluster.
+def look_up_allowance(
+    aws: Aws, hosts: Iterable[Hosts], *, workspace: str, cluster: str
+) -> Allowance:
+    """Ask AWS what an account may have of the vCPUs that hosts take, and what runs beside a
+    cluster.
 
     Notes
     -----
-    A call for each quota, mostly one, and two for what runs: one more for each further 1,000 instances. What runs is counted and not read
-    from CloudWatch, whose metrics of usage are five minutes old.
+    A call for each quota, mostly one, and two for what runs: one more for each further 1,000
+    instances. What runs is counted and not read from CloudWatch, whose metrics of usage are five
+    minutes old.
     """
     hosts = list(hosts)
     quotas = sorted(quotas_of(hosts))
@@ -113,5 +144,9 @@ def look_up_allowance(aws: Aws, hosts: Iterable[Hosts], *, workspace: str, clust
         running = running_beside(ec2, {TAG_WORKSPACE: workspace, TAG_CLUSTER: cluster})
         vcpus = vcpus_of(ec2, types | {name for name, _ in running})
         in_use = vcpus_in_use(running, vcpus)
-        known = {quota: int(limit) for quota, limit in zip(quotas, limits, strict=True) if limit is not None}
+        known = {
+            quota: int(limit)
+            for quota, limit in zip(quotas, limits, strict=True)
+            if limit is not None
+        }
     return Allowance(aws.region, vcpus, known, in_use)

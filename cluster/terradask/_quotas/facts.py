@@ -14,7 +14,9 @@ _INSTANCES_PER_CALL = 1000
 
 
 def quota_limit(client: Any, quota: Quota) -> float | None:
-    """Return what applies to the account, which is AWS's default where nothing was ever changed; None where AWS doesn't say."""
+    """Return what applies to the account, which is AWS's default where nothing was ever changed;
+    None where AWS doesn't say.
+    """
     missing = client.exceptions.NoSuchResourceException
     for ask in (client.get_service_quota, client.get_aws_default_service_quota):
         try:
@@ -28,23 +30,35 @@ def vcpus_of(ec2: Any, types: Iterable[str]) -> dict[str, int]:
     """Return the vCPUs of those types that AWS knows in the region."""
     filters = [{"Name": "instance-type", "Values": sorted(types)}]
     pages = ec2.get_paginator("describe_instance_types").paginate(Filters=filters)
-    return {found["InstanceType"]: int(found["VCpuInfo"]["DefaultVCpus"]) for page in pages for found in page["InstanceTypes"]}
+    return {
+        found["InstanceType"]: int(found["VCpuInfo"]["DefaultVCpus"])
+        for page in pages
+        for found in page["InstanceTypes"]
+    }
 
 
 def running_beside(ec2: Any, own: Mapping[str, str]) -> Counter[tuple[str, str]]:
-    """Count the running instances that don't carry all of some tags, by type and market: each market has quotas of its own."""
+    """Count the running instances that don't carry all of some tags, by type and market: each
+    market has quotas of its own.
+    """
     states = [{"Name": "instance-state-name", "Values": ["pending", "running"]}]
     found: Counter[tuple[str, str]] = Counter()
-    for page in ec2.get_paginator("describe_instances").paginate(Filters=states, PaginationConfig={"PageSize": _INSTANCES_PER_CALL}):
+    for page in ec2.get_paginator("describe_instances").paginate(
+        Filters=states, PaginationConfig={"PageSize": _INSTANCES_PER_CALL}
+    ):
         for reservation in page["Reservations"]:
             for instance in reservation["Instances"]:
                 tags = tags_of(instance.get("Tags"))
                 if not own.items() <= tags.items():
-                    found[instance["InstanceType"], instance.get("InstanceLifecycle", "on-demand")] += 1
+                    found[
+                        instance["InstanceType"], instance.get("InstanceLifecycle", "on-demand")
+                    ] += 1
     return found
 
 
-def vcpus_in_use(running: Mapping[tuple[str, str], int], vcpus: Mapping[str, int]) -> Counter[Quota]:
+def vcpus_in_use(
+    running: Mapping[tuple[str, str], int], vcpus: Mapping[str, int]
+) -> Counter[Quota]:
     """Return what running instances take of each quota."""
     used: Counter[Quota] = Counter()
     for (instance_type, market), count in running.items():

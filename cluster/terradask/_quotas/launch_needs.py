@@ -1,7 +1,7 @@
 """What one launch takes of AWS's quotas of vCPUs, against what is left of them. Pure.
 
-Counted is what a launch takes at least: of the types of a group the one with the fewest vCPUs. What is refused then can't be had, whatever
-type AWS takes.
+Counted is what a launch takes at least: of the types of a group the one with the fewest vCPUs. What
+is refused then can't be had, whatever type AWS takes.
 """
 
 from __future__ import annotations
@@ -39,7 +39,11 @@ class Hosts:
     def __str__(self) -> str:
         if self.group == SCHEDULER_GROUP:
             return "the scheduler"
-        return f"{self.number} {self.group}" if self.group == WORKER_GROUP else f"{self.number} workers of group {self.group}"
+        return (
+            f"{self.number} {self.group}"
+            if self.group == WORKER_GROUP
+            else f"{self.number} workers of group {self.group}"
+        )
 
 
 @dataclass(frozen=True)
@@ -86,24 +90,37 @@ class Shortage:
     before: Mapping[Quota, int]
 
     def needed(self, quota: Quota) -> int:
-        """Return the vCPUs that the cluster takes of a quota, were all of these hosts counted by it."""
+        """Return the vCPUs that the cluster takes of a quota, were all of these hosts counted by
+        it.
+        """
         return self.before.get(quota, 0) + self.hosts.number * self.each[quota][1]
 
 
 def quotas_of(hosts: Iterable[Hosts]) -> set[Quota]:
     """Return the quotas that count hosts, as far as they are known."""
-    found = {vcpu_quota(name, source.market) for each in hosts for source in each.sources for name in source.instance_types}
+    found = {
+        vcpu_quota(name, source.market)
+        for each in hosts
+        for source in each.sources
+        for name in source.instance_types
+    }
     return {quota for quota in found if quota is not None}
 
 
 def shortages(hosts: Collection[Hosts], allowance: Allowance) -> list[Shortage]:
-    """Return the hosts for which an account's quotas have no room; nothing where that isn't certain."""
+    """Return the hosts for which an account's quotas have no room; nothing where that isn't
+    certain.
+    """
     taken: Counter[Quota] = Counter()
     wanted: Counter[Quota] = Counter()
-    counted = [(each, smallest) for each in hosts if (smallest := _smallest(each, allowance)) is not None]
+    counted = [
+        (each, smallest) for each in hosts if (smallest := _smallest(each, allowance)) is not None
+    ]
     found = []
     # Hosts without a choice come first: what may be spot or on demand takes what is left.
-    for each, smallest in sorted(counted, key=lambda one: (one[0].group != SCHEDULER_GROUP, len(one[1]))):
+    for each, smallest in sorted(
+        counted, key=lambda one: (one[0].group != SCHEDULER_GROUP, len(one[1]))
+    ):
         before, missing = dict(wanted), each.number
         for quota, (_, vcpus) in smallest.items():
             left = allowance.limits[quota] - allowance.in_use.get(quota, 0) - taken[quota]
@@ -119,7 +136,9 @@ def shortages(hosts: Collection[Hosts], allowance: Allowance) -> list[Shortage]:
 
 
 def _smallest(hosts: Hosts, allowance: Allowance) -> dict[Quota, tuple[str, int]] | None:
-    """Return the smallest type by quota; None where one of the types is counted by nothing that is known."""
+    """Return the smallest type by quota; None where one of the types is counted by nothing that is
+    known.
+    """
     found: dict[Quota, tuple[str, int]] = {}
     for source in hosts.sources:
         for name in source.instance_types:
@@ -146,12 +165,18 @@ def refusal(cluster: str, short: Collection[Shortage], allowance: Allowance) -> 
         for quota in one.each
     }
     return QuotaExceeded(
-        f"cluster {cluster!r} takes more vCPUs than AWS lets this account run in {allowance.region}",
+        (
+            f"cluster {cluster!r} takes more vCPUs than AWS lets this account run in "
+            f"{allowance.region}"
+        ),
         cluster=cluster,
         given="; ".join(describe(one, allowance) for one in short),
         largest={one.hosts.group: one.fits for one in short},
         quotas=list(quotas.values()),
-        advice=f"ask for fewer, for smaller instances, or AWS for more: {more_command(short, allowance)}",
+        advice=(
+            "ask for fewer, for smaller instances, or AWS for more: "
+            f"{more_command(short, allowance)}"
+        ),
     )
 
 
@@ -162,7 +187,8 @@ def describe(short: Shortage, allowance: Allowance) -> str:
         used = allowance.in_use.get(quota, 0)
         beside = f", {used} of them in use beside this cluster" if used else ""
         reasons.append(
-            f"{quota.name}, {quota.code}, is {allowance.limits[quota]}{beside}; needed are {short.needed(quota)}, {vcpus} for each {name}"
+            f"{quota.name}, {quota.code}, is {allowance.limits[quota]}{beside}; needed are "
+            f"{short.needed(quota)}, {vcpus} for each {name}"
         )
     return f"{short.hosts}: {' and '.join(reasons)}"
 
@@ -174,7 +200,8 @@ def more_command(short: Iterable[Shortage], allowance: Allowance) -> str:
         quota = next(iter(one.each))
         needed[quota] = max(needed[quota], one.needed(quota) + allowance.in_use.get(quota, 0))
     return "; ".join(
-        f"aws service-quotas request-service-quota-increase --region {allowance.region} --service-code {quota.service} "
+        f"aws service-quotas request-service-quota-increase --region {allowance.region} "
+        f"--service-code {quota.service} "
         f"--quota-code {quota.code} --desired-value {vcpus}"
         for quota, vcpus in needed.items()
     )

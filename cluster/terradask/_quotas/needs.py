@@ -1,7 +1,8 @@
 """Which of AWS's quotas the settings can reach, and how much of each. Pure.
 
-Codes: https://docs.aws.amazon.com/ec2/latest/instancetypes/ec2-instance-quotas.html (vCPUs, by instance family),
-https://docs.aws.amazon.com/general/latest/gr/ec2-service.html, https://docs.aws.amazon.com/general/latest/gr/as.html,
+Codes: https://docs.aws.amazon.com/ec2/latest/instancetypes/ec2-instance-quotas.html (vCPUs, by
+instance family), https://docs.aws.amazon.com/general/latest/gr/ec2-service.html,
+https://docs.aws.amazon.com/general/latest/gr/as.html,
 https://docs.aws.amazon.com/vpc/latest/userguide/amazon-vpc-limits.html.
 """
 
@@ -92,36 +93,54 @@ _SPOT_P5 = _spot("L-C4BD4855", "P5")
 
 
 def vcpu_quota(instance_type: str, market: str = "on-demand") -> Quota | None:
-    """Return the quota that counts an instance type's vCPUs on a market; None for a family that is not known here."""
+    """Return the quota that counts an instance type's vCPUs on a market; None for a family that is
+    not known here.
+    """
     family = _FAMILY.match(instance_type)
     letters = "" if family is None else family[0]
     if market == "spot" and instance_type.startswith("p5"):
         return _SPOT_P5
-    return next((quota for families, quota in (_SPOT_VCPUS if market == "spot" else _VCPUS).items() if letters in families), None)
+    return next(
+        (
+            quota
+            for families, quota in (_SPOT_VCPUS if market == "spot" else _VCPUS).items()
+            if letters in families
+        ),
+        None,
+    )
 
 
 def named_or_default(cluster: ClusterSettings) -> dict[str, list[str]]:
-    """Return the types of a cluster's groups, as far as they are named; the default where they aren't."""
+    """Return the types of a cluster's groups, as far as they are named; the default where they
+    aren't.
+    """
     from terradask_stacks.settings.hardware import default_types
 
     default = default_types(arm=cluster.expects_arm)
-    return {group: list(request.vm_types or default) for group, request in cluster.hardware_requests.items()}
+    return {
+        group: list(request.vm_types or default)
+        for group, request in cluster.hardware_requests.items()
+    }
 
 
-def cluster_needs(clusters: Mapping[str, ClusterSettings], types: GroupTypes, vcpus: Mapping[str, int]) -> list[Need]:
+def cluster_needs(
+    clusters: Mapping[str, ClusterSettings], types: GroupTypes, vcpus: Mapping[str, int]
+) -> list[Need]:
     """Return what clusters need when all of them run with ``max_workers``.
 
     Notes
     -----
-    A group may launch any of its types: counted is the largest that a quota knows, for every one of its instances. With a fallback either
-    market may have to give them all.
+    A group may launch any of its types: counted is the largest that a quota knows, for every one of
+    its instances. With a fallback either market may have to give them all.
     """
     from terradask_stacks.groups import worker_groups_of
 
     parts: dict[Quota, list[tuple[int, str]]] = {}
     number = 0
     for name, cluster in sorted(clusters.items()):
-        of_workers = {group.name: (group.max_workers, group.markets) for group in worker_groups_of(cluster)}
+        of_workers = {
+            group.name: (group.max_workers, group.markets) for group in worker_groups_of(cluster)
+        }
         number += 1 + sum(len(markets) for _, markets in of_workers.values())
         for group, names in sorted(types[name].items()):
             count, markets = (1, ("on-demand",)) if group == SCHEDULER_GROUP else of_workers[group]
@@ -129,37 +148,65 @@ def cluster_needs(clusters: Mapping[str, ClusterSettings], types: GroupTypes, vc
                 for quota, instance_type in _largest(names, vcpus, market).items():
                     why = f"{name} {market_group(group, market)}: {count} x {instance_type}"
                     parts.setdefault(quota, []).append((count * vcpus[instance_type], why))
-    needs = [Need(quota, sum(amount for amount, _ in found), _join(why for _, why in found)) for quota, found in parts.items()]
-    groups = Need(GROUPS, number, f"one for the scheduler and each market of workers of {len(clusters)} clusters")
+    needs = [
+        Need(quota, sum(amount for amount, _ in found), _join(why for _, why in found))
+        for quota, found in parts.items()
+    ]
+    groups = Need(
+        GROUPS,
+        number,
+        f"one for the scheduler and each market of workers of {len(clusters)} clusters",
+    )
     return [*sorted(needs, key=lambda need: need.quota), groups]
 
 
 def own_needs(clusters: Iterable[str]) -> list[Need]:
-    """Return what isolated clusters need for hosts of their own, beside the network's two security groups for all of them."""
+    """Return what isolated clusters need for hosts of their own, beside the network's two security
+    groups for all of them.
+    """
     number = len(list(clusters))
     return [
         Need(LAUNCH_TEMPLATES, 2 * number, f"two for each of {number} isolated clusters"),
-        Need(SECURITY_GROUPS, 2 * number + 2, f"two for each of {number} isolated clusters, two for what they share"),
+        Need(
+            SECURITY_GROUPS,
+            2 * number + 2,
+            f"two for each of {number} isolated clusters, two for what they share",
+        ),
     ]
 
 
 def network_needs(network: NetworkSettings, zones: Sequence[str]) -> list[Need]:
     """Return what the network needs."""
     architectures = network.wanted_architectures
-    templates = f"one for schedulers, one for workers{'' if len(architectures) == 1 else ', for each architecture'}"
+    templates = (
+        "one for schedulers, one for "
+        f"workers{'' if len(architectures) == 1 else ', for each architecture'}"
+    )
     found = [Need(LAUNCH_TEMPLATES, 2 * len(architectures), templates)]
     if network.security_groups is None:
         groups = 3 if network.interface_endpoints else 2
         ports = sum(len(rule.port_ranges) for rule in network.ingress)
         found += [
             # Out go five rules at most: to the network, to S3, to port 443, and over IPv6.
-            Need(SECURITY_GROUP_RULES, max(ports + 1, 5), f"the schedulers' group: {ports} of network.ingress, and one for workers"),
-            Need(SECURITY_GROUPS, groups, "schedulers, workers" + (", interface endpoints" if groups == 3 else "")),
+            Need(
+                SECURITY_GROUP_RULES,
+                max(ports + 1, 5),
+                f"the schedulers' group: {ports} of network.ingress, and one for workers",
+            ),
+            Need(
+                SECURITY_GROUPS,
+                groups,
+                "schedulers, workers" + (", interface endpoints" if groups == 3 else ""),
+            ),
         ]
     if network.vpc_id is None:
         gateways = {"none": 0, "single": 1, "per_zone": len(zones)}[network.nat]
         found += [
-            Need(ADDRESSES, gateways, f"an address for each NAT gateway, {gateways} with network.nat = {network.nat}"),
+            Need(
+                ADDRESSES,
+                gateways,
+                f"an address for each NAT gateway, {gateways} with network.nat = {network.nat}",
+            ),
             Need(NAT_GATEWAYS, min(gateways, 1), "one in a zone"),
             Need(VPCS, 1, "the network"),
         ]
@@ -171,7 +218,10 @@ def together(needs: Iterable[Need]) -> list[Need]:
     by_quota: dict[Quota, list[Need]] = {}
     for need in needs:
         by_quota.setdefault(need.quota, []).append(need)
-    return [Need(quota, sum(need.amount for need in found), _join(need.why for need in found)) for quota, found in by_quota.items()]
+    return [
+        Need(quota, sum(need.amount for need in found), _join(need.why for need in found))
+        for quota, found in by_quota.items()
+    ]
 
 
 def clusters_of(settings: Settings) -> dict[str, ClusterSettings]:
@@ -185,7 +235,9 @@ def unknown_families(types: Iterable[str]) -> list[str]:
 
 
 def _largest(types: Iterable[str], vcpus: Mapping[str, int], market: str) -> dict[Quota, str]:
-    """Return the largest type for each quota of a market; types that AWS doesn't offer are left out."""
+    """Return the largest type for each quota of a market; types that AWS doesn't offer are left
+    out.
+    """
     found: dict[Quota, str] = {}
     for name in types:
         quota = vcpu_quota(name, market)

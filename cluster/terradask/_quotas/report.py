@@ -1,4 +1,6 @@
-"""AWS's quotas against what the settings can reach: what is there, what others use of it, and asking for more."""
+"""AWS's quotas against what the settings can reach: what is there, what others use of it, and
+asking for more.
+"""
 
 from __future__ import annotations
 
@@ -71,23 +73,40 @@ class QuotaCheck:
 
 
 def check_quotas(
-    aws: Aws, settings: Settings, *, zones: Sequence[str] | None = None, group_types: needs.GroupTypes | None = None
+    aws: Aws,
+    settings: Settings,
+    *,
+    zones: Sequence[str] | None = None,
+    group_types: needs.GroupTypes | None = None,
 ) -> list[QuotaCheck]:
-    """Compare AWS's quotas with what the settings can reach: every declared cluster at ``max_workers``, and the network.
+    """Compare AWS's quotas with what the settings can reach: every declared cluster at
+    ``max_workers``, and the network.
 
     Raises `UnknownInstanceType`.
 
     Notes
     -----
-    Permissions needed: ``servicequotas:GetServiceQuota``, ``GetAWSDefaultServiceQuota``, ``ListRequestedServiceQuotaChangeHistory``,
-    ``autoscaling:DescribeAutoScalingGroups``, ``DescribeAccountLimits`` and some of ``ec2:Describe*``.
+    Permissions needed: ``servicequotas:GetServiceQuota``, ``GetAWSDefaultServiceQuota``,
+    ``ListRequestedServiceQuotaChangeHistory``, ``autoscaling:DescribeAutoScalingGroups``,
+    ``DescribeAccountLimits`` and some of ``ec2:Describe*``.
     """
     clusters = needs.clusters_of(settings)
-    group_types = group_types or {name: needs.named_or_default(cluster) for name, cluster in clusters.items()}
+    group_types = group_types or {
+        name: needs.named_or_default(cluster) for name, cluster in clusters.items()
+    }
     types = {name for groups in group_types.values() for names in groups.values() for name in names}
-    named = {name for cluster in clusters.values() for request in cluster.hardware_requests.values() for name in request.vm_types}
+    named = {
+        name
+        for cluster in clusters.values()
+        for request in cluster.hardware_requests.values()
+        for name in request.vm_types
+    }
     # Clients are made here: boto3's sessions are not safe while they make one.
-    quotas, ec2, scaling = aws.client("service-quotas"), aws.client("ec2"), aws.client("autoscaling")
+    quotas, ec2, scaling = (
+        aws.client("service-quotas"),
+        aws.client("ec2"),
+        aws.client("autoscaling"),
+    )
     running = running_beside(ec2, {TAG_WORKSPACE: settings.workspace.name})
     vcpus = vcpus_of(ec2, types | {instance_type for instance_type, _ in running})
     # The default lists types that a region may lack.
@@ -101,11 +120,15 @@ def check_quotas(
         open_requests = pool.submit(_open_requests, quotas)
         limits = list(pool.map(lambda need: quota_limit(quotas, need.quota), every))
     pending = open_requests.result()
-    return [_check(need, limit, used.get(need.quota, 0), pending.get(need.quota.code)) for need, limit in zip(every, limits, strict=True)]
+    return [
+        _check(need, limit, used.get(need.quota, 0), pending.get(need.quota.code))
+        for need, limit in zip(every, limits, strict=True)
+    ]
 
 
 def request_more(aws: Aws, checks: Iterable[QuotaCheck]) -> list[QuotaCheck]:
-    """Ask AWS to raise quotas to what is needed. AWS decides in minutes or days; some it grants by itself.
+    """Ask AWS to raise quotas to what is needed. AWS decides in minutes or days; some it grants by
+    itself.
 
     Notes
     -----
@@ -116,19 +139,28 @@ def request_more(aws: Aws, checks: Iterable[QuotaCheck]) -> list[QuotaCheck]:
     for check in checks:
         if check.requested is not None:
             continue
-        client.request_service_quota_increase(ServiceCode=check.service, QuotaCode=check.code, DesiredValue=float(check.needed))
+        client.request_service_quota_increase(
+            ServiceCode=check.service, QuotaCode=check.code, DesiredValue=float(check.needed)
+        )
         asked.append(replace(check, requested=float(check.needed)))
     return asked
 
 
 def _check(need: Need, limit: float | None, others: int, requested: float | None) -> QuotaCheck:
     quota = need.quota
-    return QuotaCheck(quota.service, quota.code, quota.name, limit, others, need.amount, need.why, requested)
+    return QuotaCheck(
+        quota.service, quota.code, quota.name, limit, others, need.amount, need.why, requested
+    )
 
 
 def _open_requests(client: Any) -> dict[str, float]:
     pages = client.get_paginator("list_requested_service_quota_change_history").paginate()
-    return {r["QuotaCode"]: float(r["DesiredValue"]) for page in pages for r in page["RequestedQuotas"] if r["Status"] in _OPEN}
+    return {
+        r["QuotaCode"]: float(r["DesiredValue"])
+        for page in pages
+        for r in page["RequestedQuotas"]
+        if r["Status"] in _OPEN
+    }
 
 
 def _refuse_unknown(types: Iterable[str], vcpus: Mapping[str, int], region: str) -> None:
@@ -145,12 +177,22 @@ def _refuse_unknown(types: Iterable[str], vcpus: Mapping[str, int], region: str)
 
 
 def _zones(ec2: Any) -> list[str]:
-    found = ec2.describe_availability_zones(Filters=[{"Name": "state", "Values": ["available"]}])["AvailabilityZones"]
-    return [zone["ZoneName"] for zone in found if zone.get("ZoneType", "availability-zone") == "availability-zone"]
+    found = ec2.describe_availability_zones(Filters=[{"Name": "state", "Values": ["available"]}])[
+        "AvailabilityZones"
+    ]
+    return [
+        zone["ZoneName"]
+        for zone in found
+        if zone.get("ZoneType", "availability-zone") == "availability-zone"
+    ]
 
 
 def _use_by_others(
-    ec2: Any, scaling: Any, workspace: str, running: Mapping[tuple[str, str], int], vcpus: Mapping[str, int]
+    ec2: Any,
+    scaling: Any,
+    workspace: str,
+    running: Mapping[tuple[str, str], int],
+    vcpus: Mapping[str, int],
 ) -> dict[Quota, int]:
     """Count what the account has beside this workspace's."""
     used = vcpus_in_use(running, vcpus)
@@ -169,11 +211,18 @@ def _use_by_others(
 
 def _nat_gateways_of_others(ec2: Any, workspace: str) -> int:
     """Count those in the zone that has most."""
-    alive = [g for g in _every(ec2, "describe_nat_gateways", "NatGateways") if g["State"] in ("pending", "available")]
+    alive = [
+        g
+        for g in _every(ec2, "describe_nat_gateways", "NatGateways")
+        if g["State"] in ("pending", "available")
+    ]
     foreign = [gateway["SubnetId"] for gateway in alive if not _is_own(gateway, workspace)]
     if not foreign:
         return 0
-    zone_of = {subnet["SubnetId"]: subnet["AvailabilityZone"] for subnet in _every(ec2, "describe_subnets", "Subnets")}
+    zone_of = {
+        subnet["SubnetId"]: subnet["AvailabilityZone"]
+        for subnet in _every(ec2, "describe_subnets", "Subnets")
+    }
     return max(Counter(zone_of.get(subnet) for subnet in foreign).values())
 
 
@@ -185,7 +234,10 @@ def _every(client: Any, method: str, listing: str) -> list[Mapping[str, Any]]:
 
 
 def _is_own(item: Mapping[str, Any], workspace: str) -> bool:
-    return any(tag["Key"] == TAG_WORKSPACE and tag.get("Value") == workspace for tag in item.get("Tags") or ())
+    return any(
+        tag["Key"] == TAG_WORKSPACE and tag.get("Value") == workspace
+        for tag in item.get("Tags") or ()
+    )
 
 
 def _number(value: float | None) -> str:

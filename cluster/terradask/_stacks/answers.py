@@ -1,4 +1,6 @@
-"""Locked answers for a stack: those in the lock file, else those of the deployed stack, else new ones."""
+"""Locked answers for a stack: those in the lock file, else those of the deployed stack, else new
+ones.
+"""
 
 from __future__ import annotations
 
@@ -10,10 +12,22 @@ from typing import TYPE_CHECKING, Any
 from terradask._common.progress import Progress, silent
 from terradask._quotas.needs import GroupTypes, named_or_default
 from terradask._stacks.explanation import HardwareExplanation
-from terradask._stacks.resolve_cluster import Place, asked_of, resolve_cluster, still_holds, types_in, zones_for
+from terradask._stacks.resolve_cluster import (
+    Place,
+    asked_of,
+    resolve_cluster,
+    still_holds,
+    types_in,
+    zones_for,
+)
 from terradask._stacks.resolve_hardware import ZONE, find_hardware
 from terradask._stacks.resolve_network import resolve_network
-from terradask_stacks.checks import check_capacity, check_egress, check_own_templates, check_reachable
+from terradask_stacks.checks import (
+    check_capacity,
+    check_egress,
+    check_own_templates,
+    check_reachable,
+)
 from terradask_stacks.errors import Finding, SettingsError
 from terradask_stacks.ingress import check_dashboard_https, check_ingress
 from terradask_stacks.loading import LoadedSettings
@@ -40,7 +54,8 @@ class ClusterAnswers:
 
 
 def check_network(loaded: LoadedSettings, aws: Aws) -> list[Finding]:
-    """Check the resources that the network's settings give, and that deployed clusters keep all they need.
+    """Check the resources that the network's settings give, and that deployed clusters keep all
+    they need.
 
     Raises `SettingsError`.
     """
@@ -75,7 +90,8 @@ def network_lock(loaded: LoadedSettings, aws: Aws, *, refresh: bool) -> NetworkL
 
 
 def on_deployed_network(loaded: LoadedSettings, baseline: Baseline) -> LoadedSettings:
-    """Return settings that isolate clusters as the deployed network does, if the settings leave it open.
+    """Return settings that isolate clusters as the deployed network does, if the settings leave it
+    open.
 
     Raises `SettingsError`.
     """
@@ -95,7 +111,9 @@ def on_deployed_network(loaded: LoadedSettings, baseline: Baseline) -> LoadedSet
                 )
             ]
         )
-    settings = loaded.settings.model_copy(update={"workspace": workspace.model_copy(update={"isolation": deployed})})
+    settings = loaded.settings.model_copy(
+        update={"workspace": workspace.model_copy(update={"isolation": deployed})}
+    )
     return replace(loaded, settings=settings)
 
 
@@ -116,24 +134,52 @@ def cluster_answers(
     check_reachable(network, settings.cluster)
     check_own_templates(settings.workspace, network, settings.cluster)
     check_ingress(settings.workspace, network, settings.cluster)
-    check_dashboard_https(settings.workspace, network.ingress, settings.cluster, given="security_groups" in baseline.given)
-    check_capacity(network, None, settings.cluster.most_hosts, zones=_zones_of_workers(settings.cluster, baseline.zones))
+    check_dashboard_https(
+        settings.workspace,
+        network.ingress,
+        settings.cluster,
+        given="security_groups" in baseline.given,
+    )
+    check_capacity(
+        network,
+        None,
+        settings.cluster.most_hosts,
+        zones=_zones_of_workers(settings.cluster, baseline.zones),
+    )
     earlier = _earlier(loaded, name, deployed)
     place = _deployed_place(loaded, baseline, aws)
-    return ClusterAnswers(settings, _resolved(loaded, aws, name, place, earlier, refresh=refresh, progress=progress))
+    return ClusterAnswers(
+        settings, _resolved(loaded, aws, name, place, earlier, refresh=refresh, progress=progress)
+    )
 
 
-def declared_answers(loaded: LoadedSettings, aws: Aws, *, name: str, network: NetworkLock, progress: Progress = silent) -> ClusterAnswers:
-    """Resolve what a declared cluster's settings leave open, for the network in the same file, deployed or not."""
+def declared_answers(
+    loaded: LoadedSettings,
+    aws: Aws,
+    *,
+    name: str,
+    network: NetworkLock,
+    progress: Progress = silent,
+) -> ClusterAnswers:
+    """Resolve what a declared cluster's settings leave open, for the network in the same file,
+    deployed or not.
+    """
     settings = loaded.settings.for_cluster(name)
     check_egress(settings.network)
     check_reachable(settings.network, settings.cluster)
     check_own_templates(settings.workspace, settings.network, settings.cluster)
     check_ingress(settings.workspace, settings.network, settings.cluster)
     given = settings.network.security_groups is not None
-    check_dashboard_https(settings.workspace, settings.network.ingress, settings.cluster, given=given)
+    check_dashboard_https(
+        settings.workspace, settings.network.ingress, settings.cluster, given=given
+    )
     if settings.network.vpc_id is None:
-        check_capacity(settings.network, network, settings.cluster.most_hosts, zones=_zones_of_workers(settings.cluster, network.zones))
+        check_capacity(
+            settings.network,
+            network,
+            settings.cluster.most_hosts,
+            zones=_zones_of_workers(settings.cluster, network.zones),
+        )
     place = Place(
         network.account,
         network.partition,
@@ -143,15 +189,21 @@ def declared_answers(loaded: LoadedSettings, aws: Aws, *, name: str, network: Ne
         given=settings.network.vpc_id is not None,
     )
     earlier = read_lock(loaded.lock_path).clusters.get(name)
-    return ClusterAnswers(settings, _resolved(loaded, aws, name, place, earlier, refresh=False, progress=progress))
+    return ClusterAnswers(
+        settings, _resolved(loaded, aws, name, place, earlier, refresh=False, progress=progress)
+    )
 
 
-def answers_to_destroy(loaded: LoadedSettings, baseline: Baseline, aws: Aws, descriptor: Mapping[str, Any] | None) -> ClusterAnswers:
+def answers_to_destroy(
+    loaded: LoadedSettings, baseline: Baseline, aws: Aws, descriptor: Mapping[str, Any] | None
+) -> ClusterAnswers:
     """Return answers that suffice to destroy a cluster: Terraform destroys what is in the state."""
     try:
         document = descriptor or {}
         # A cluster's own ports need an isolating workspace, which today's settings may not be.
-        cluster = ClusterSettings.model_validate({name: value for name, value in document["settings"].items() if name not in _PORTS})
+        cluster = ClusterSettings.model_validate(
+            {name: value for name, value in document["settings"].items() if name not in _PORTS}
+        )
         lock = ClusterLock.model_validate(document["lock"])
     except (KeyError, ValueError):
         # It was interrupted before its descriptor was written, or another version wrote it.
@@ -168,9 +220,17 @@ def answers_to_destroy(loaded: LoadedSettings, baseline: Baseline, aws: Aws, des
 
 
 def explained_hardware(
-    loaded: LoadedSettings, aws: Aws, *, name: str, baseline: Baseline, deployed: Mapping[str, Any] | None, progress: Progress
+    loaded: LoadedSettings,
+    aws: Aws,
+    *,
+    name: str,
+    baseline: Baseline,
+    deployed: Mapping[str, Any] | None,
+    progress: Progress,
 ) -> HardwareExplanation:
-    """Return which instance types a cluster gets, and why; the parameters are those of `cluster_answers`."""
+    """Return which instance types a cluster gets, and why; the parameters are those of
+    `cluster_answers`.
+    """
     cluster = loaded.settings.cluster_named(name)
     place = _deployed_place(loaded, baseline, aws)
     earlier = _earlier(loaded, name, deployed)
@@ -205,17 +265,34 @@ def _zones_of_workers(cluster: ClusterSettings, zones: Collection[str]) -> int:
     return len(zones) if cluster.allow_cross_zone else 1
 
 
-def _earlier(loaded: LoadedSettings, name: str, deployed: Mapping[str, Any] | None) -> ClusterLock | None:
+def _earlier(
+    loaded: LoadedSettings, name: str, deployed: Mapping[str, Any] | None
+) -> ClusterLock | None:
     """Return earlier answers: those in the lock file, else the deployed ones."""
     written = read_lock(loaded.lock_path).clusters.get(name)
-    return ClusterLock.model_validate(deployed) if written is None and deployed is not None else written
+    return (
+        ClusterLock.model_validate(deployed)
+        if written is None and deployed is not None
+        else written
+    )
 
 
 def _resolved(
-    loaded: LoadedSettings, aws: Aws, name: str, place: Place, earlier: ClusterLock | None, *, refresh: bool, progress: Progress
+    loaded: LoadedSettings,
+    aws: Aws,
+    name: str,
+    place: Place,
+    earlier: ClusterLock | None,
+    *,
+    refresh: bool,
+    progress: Progress,
 ) -> ClusterLock:
-    """Resolve, and lock a declared cluster's answers, so that a laptop and a CI job plan the same."""
-    lock = resolve_cluster(loaded.settings.cluster_named(name), place, aws, earlier, refresh=refresh, progress=progress)
+    """Resolve, and lock a declared cluster's answers, so that a laptop and a CI job
+    plan the same.
+    """
+    lock = resolve_cluster(
+        loaded.settings.cluster_named(name), place, aws, earlier, refresh=refresh, progress=progress
+    )
     if name in loaded.settings.clusters:
         lock_file = read_lock(loaded.lock_path)
         if lock != lock_file.clusters.get(name):
@@ -224,8 +301,11 @@ def _resolved(
 
 
 def _as_deployed(network: NetworkSettings, baseline: Baseline, zone: str | None) -> NetworkSettings:
-    """Return the network's settings, with those that affect clusters as deployed, not as in today's file."""
-    # Given subnets differ in size: use those of the cluster's zone, or the largest if the zone is open.
+    """Return the network's settings, with those that affect clusters as deployed, not as in today's
+    file.
+    """
+    # Given subnets differ in size: use those of the cluster's zone, or the largest if the zone is
+    # open.
     largest = min(baseline.zones.values(), key=lambda each: ip_network(each.private_cidr).prefixlen)
     subnets = baseline.zones.get(zone or "", largest)
     deployed = {
@@ -244,7 +324,9 @@ def _as_deployed(network: NetworkSettings, baseline: Baseline, zone: str | None)
     return network.model_copy(update=deployed)
 
 
-def group_types(loaded: LoadedSettings, aws: Aws, clusters: Mapping[str, ClusterSettings], zones: Sequence[str]) -> GroupTypes:
+def group_types(
+    loaded: LoadedSettings, aws: Aws, clusters: Mapping[str, ClusterSettings], zones: Sequence[str]
+) -> GroupTypes:
     """Return the instance types of clusters' groups, locked or not: cluster -> group -> types."""
     locked = read_lock(loaded.lock_path).clusters
     found: dict[str, Mapping[str, Sequence[str]]] = {}
@@ -255,6 +337,10 @@ def group_types(loaded: LoadedSettings, aws: Aws, clusters: Mapping[str, Cluster
         elif all(request.is_by_name for request in cluster.hardware_requests.values()):
             found[name] = named_or_default(cluster)
         else:
-            wanted = zones if cluster.zone_name is None or cluster.allow_cross_zone else [cluster.zone_name]
+            wanted = (
+                zones
+                if cluster.zone_name is None or cluster.allow_cross_zone
+                else [cluster.zone_name]
+            )
             found[name] = find_hardware(cluster, wanted, aws, progress=silent).types()
     return found

@@ -1,4 +1,6 @@
-"""Write a stack's folder with Terraform configuration, from settings, locked answers and what is deployed."""
+"""Write a stack's folder with Terraform configuration, from settings, locked answers and what is
+deployed.
+"""
 
 from __future__ import annotations
 
@@ -67,9 +69,13 @@ class Configuration:
         return self._synthesise(name, self._on_deployed_network(), answers)
 
     def cluster_to_destroy(self, name: str) -> Path:
-        """Write a configuration that suffices to destroy a cluster, whatever today's settings are."""
+        """Write a configuration that suffices to destroy a cluster, whatever today's
+        settings are.
+        """
         with phase(self._progress, "resolve", name):
-            answers = answers_to_destroy(self._loaded, self._network.baseline(), self._aws, self._descriptor(name))
+            answers = answers_to_destroy(
+                self._loaded, self._network.baseline(), self._aws, self._descriptor(name)
+            )
         return self._synthesise(name, self._loaded, answers)
 
     def stack(self, name: str, *, destroy: bool = False) -> Path:
@@ -79,7 +85,9 @@ class Configuration:
         return self.cluster_to_destroy(name) if destroy else self.cluster(name, self.answers(name))
 
     def every(self, names: Iterable[str], *, out: Path | None = None) -> dict[str, Path]:
-        """Write several configurations at once. Declared clusters fit the network in the same file, deployed or not."""
+        """Write several configurations at once. Declared clusters fit the network in the same file,
+        deployed or not.
+        """
         names = list(names)
         declared = self._loaded.settings.clusters.keys() & set(names)
         network = self._network_lock(refresh=False) if declared or NETWORK_STACK in names else None
@@ -87,28 +95,54 @@ class Configuration:
         answers: dict[str, ClusterAnswers] = {}
         for name in names:
             if name in declared and network is not None:
-                answers[name] = declared_answers(loaded, self._aws, name=name, network=network, progress=self._progress)
+                answers[name] = declared_answers(
+                    loaded, self._aws, name=name, network=network, progress=self._progress
+                )
             elif name != NETWORK_STACK:
                 answers[name] = self._deployed_answers(loaded, name)
-        with phase(self._progress, "synthesise", ", ".join(names) if len(names) <= _NAMED else f"{len(names)} stacks"):
-            return synthesise(loaded, network=network if NETWORK_STACK in names else None, clusters=answers, out=out)
+        with phase(
+            self._progress,
+            "synthesise",
+            ", ".join(names) if len(names) <= _NAMED else f"{len(names)} stacks",
+        ):
+            return synthesise(
+                loaded,
+                network=network if NETWORK_STACK in names else None,
+                clusters=answers,
+                out=out,
+            )
 
     def explain(self, name: str) -> HardwareExplanation:
         """Return which instance types a cluster gets on the deployed network, and why."""
         with phase(self._progress, "resolve", name):
             baseline = self._network.baseline()
             deployed = self._descriptor(name).get("lock")
-            return explained_hardware(self._loaded, self._aws, name=name, baseline=baseline, deployed=deployed, progress=self._progress)
+            return explained_hardware(
+                self._loaded,
+                self._aws,
+                name=name,
+                baseline=baseline,
+                deployed=deployed,
+                progress=self._progress,
+            )
 
     def _on_deployed_network(self) -> LoadedSettings:
         return on_deployed_network(self._loaded, self._network.baseline())
 
-    def _deployed_answers(self, loaded: LoadedSettings, name: str, *, refresh: bool = False) -> ClusterAnswers:
+    def _deployed_answers(
+        self, loaded: LoadedSettings, name: str, *, refresh: bool = False
+    ) -> ClusterAnswers:
         with phase(self._progress, "resolve", name):
             baseline = self._network.baseline()
             deployed = self._descriptor(name).get("lock")
             return cluster_answers(
-                loaded, self._aws, name=name, baseline=baseline, deployed=deployed, refresh=refresh, progress=self._progress
+                loaded,
+                self._aws,
+                name=name,
+                baseline=baseline,
+                deployed=deployed,
+                refresh=refresh,
+                progress=self._progress,
             )
 
     def _network_lock(self, *, refresh: bool) -> NetworkLock:

@@ -23,16 +23,28 @@ class HardwareExplanation:
     @property
     def changed(self) -> dict[str, Sequence[str]]:
         """The groups whose locked types differ from today's choice."""
-        return {group: types for group, types in self.locked.items() if list(types) != self.chosen.types().get(group)}
+        return {
+            group: types
+            for group, types in self.locked.items()
+            if list(types) != self.chosen.types().get(group)
+        }
 
     def explain(self) -> str:
         """Return it as several lines of plain text."""
         lines = [
-            f"{group} has had these since they were chosen: {', '.join(types)}; `terradask plan --refresh {self.cluster}` chooses anew"
+            (
+                f"{group} has had these since they were chosen: {', '.join(types)}; `terradask "
+                "plan "
+                f"--refresh {self.cluster}` chooses anew"
+            )
             for group, types in self.changed.items()
         ]
         return "\n\n".join([self.chosen.explain(), *lines])
 
     def as_dict(self) -> dict[str, Any]:
         """Return the fields for JSON output."""
-        return {"cluster": self.cluster, **self.chosen.as_dict(), "locked": {group: list(types) for group, types in self.locked.items()}}
+        return {
+            "cluster": self.cluster,
+            **self.chosen.as_dict(),
+            "locked": {group: list(types) for group, types in self.locked.items()},
+        }

@@ -1,4 +1,6 @@
-"""A catalog of the types that settings name: two calls instead of some twenty for the whole region."""
+"""A catalog of the types that settings name: two calls instead of some twenty for the
+whole region.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +18,9 @@ if TYPE_CHECKING:
     from terradask._aws.session import Aws
 
 
-def named_catalog(aws: Aws, named: Iterable[str], default: Iterable[str], zones: Sequence[str]) -> Catalog:
+def named_catalog(
+    aws: Aws, named: Iterable[str], default: Iterable[str], zones: Sequence[str]
+) -> Catalog:
     """Return a catalog of some types.
 
     Raises `UnknownInstanceType`.
@@ -43,15 +47,21 @@ def named_catalog(aws: Aws, named: Iterable[str], default: Iterable[str], zones:
 
 
 def _described(client: Any, types: Iterable[str]) -> dict[str, Mapping[str, Any]]:
-    pages = client.get_paginator("describe_instance_types").paginate(Filters=[{"Name": "instance-type", "Values": sorted(types)}])
+    pages = client.get_paginator("describe_instance_types").paginate(
+        Filters=[{"Name": "instance-type", "Values": sorted(types)}]
+    )
     return {one["InstanceType"]: one for page in pages for one in page["InstanceTypes"]}
 
 
-def _offerings(client: Any, types: Iterable[str] | None, location: str = "availability-zone") -> dict[str, set[str]]:
+def _offerings(
+    client: Any, types: Iterable[str] | None, location: str = "availability-zone"
+) -> dict[str, set[str]]:
     """Return the types that each zone offers."""
     filters = [{"Name": "instance-type", "Values": sorted(types)}] if types is not None else []
     by_zone: dict[str, set[str]] = {}
-    pages = client.get_paginator("describe_instance_type_offerings").paginate(LocationType=location, Filters=filters)
+    pages = client.get_paginator("describe_instance_type_offerings").paginate(
+        LocationType=location, Filters=filters
+    )
     for page in pages:
         for offer in page["InstanceTypeOfferings"]:
             by_zone.setdefault(offer["Location"], set()).add(offer["InstanceType"])
@@ -68,12 +78,18 @@ def _check(named: set[str], described: Mapping[str, Mapping[str, Any]], aws: Aws
             advice="correct cluster.worker_vm_types or cluster.scheduler_vm_types",
         )
     known = set(get_args(Architecture))
-    foreign = sorted(name for name in named if known.isdisjoint(described[name]["ProcessorInfo"]["SupportedArchitectures"]))
+    foreign = sorted(
+        name
+        for name in named
+        if known.isdisjoint(described[name]["ProcessorInfo"]["SupportedArchitectures"])
+    )
     if foreign:
         raise UnknownInstanceType(
             "these instance types are neither x86-64 nor ARM, which hosts need",
             given=", ".join(foreign),
-            allowed="types with Intel's, AMD's or Graviton processors, such as m6i.xlarge or m7g.xlarge",
+            allowed=(
+                "types with Intel's, AMD's or Graviton processors, such as m6i.xlarge or m7g.xlarge"
+            ),
             advice="choose other types",
         )
 

@@ -1,4 +1,5 @@
-"""Resolve a cluster's zone and the instance types of its groups. The answers are locked together with the request.
+"""Resolve a cluster's zone and the instance types of its groups. The answers are locked together
+with the request.
 
 Price changes then have no effect until the settings request something else, or a plan refreshes.
 """
@@ -36,7 +37,8 @@ class Place:
     zones: frozenset[str]
     #: The processor architectures with launch templates.
     architectures: frozenset[str]
-    #: The workspace's name: its groups' failed launches show which zones lack capacity. Unset: not considered.
+    #: The workspace's name: its groups' failed launches show which zones lack capacity. Unset: not
+    #: considered.
     workspace: str | None = None
     #: Whether the subnets are given by ``network.subnets``.
     given: bool = False
@@ -68,19 +70,30 @@ def resolve_cluster(
 
     Notes
     -----
-    Permissions needed: ``ec2:DescribeInstanceTypes``, ``ec2:DescribeInstanceTypeOfferings``; ``pricing:GetProducts`` for the order of
-    types that aren't named. For the choice among zones, optionally: ``autoscaling:DescribeScalingActivities``, and
-    ``ec2:DescribeSpotPriceHistory`` for workers on spot.
+    Permissions needed: ``ec2:DescribeInstanceTypes``, ``ec2:DescribeInstanceTypeOfferings``;
+    ``pricing:GetProducts`` for the order of types that aren't named. For the choice among zones,
+    optionally: ``autoscaling:DescribeScalingActivities``, and ``ec2:DescribeSpotPriceHistory`` for
+    workers on spot.
     """
     requests = cluster.hardware_requests
     creator = _creator(cluster, existing_lock, aws)
     if existing_lock is not None and not refresh and still_holds(existing_lock, cluster, place):
-        return existing_lock if existing_lock.creator == creator else existing_lock.model_copy(update={"creator": creator})
+        return (
+            existing_lock
+            if existing_lock.creator == creator
+            else existing_lock.model_copy(update={"creator": creator})
+        )
     zones = zones_for(cluster, place)
     preferred = existing_lock.zone if existing_lock is not None and not refresh else None
-    found = find_hardware(cluster, zones, aws, progress=progress, preferred=preferred, workspace=place.workspace)
+    found = find_hardware(
+        cluster, zones, aws, progress=progress, preferred=preferred, workspace=place.workspace
+    )
     if found.architecture not in place.architectures:
-        raise ArchitectureMissing(found.architecture, types=found.types()[SCHEDULER_GROUP], architectures=place.architectures)
+        raise ArchitectureMissing(
+            found.architecture,
+            types=found.types()[SCHEDULER_GROUP],
+            architectures=place.architectures,
+        )
     reasons = found.reasons()
     if len(zones) > 1:
         progress(Message(f"{ZONE}: {reasons[ZONE]}"))
@@ -105,20 +118,29 @@ def resolve_cluster(
 
 
 def _creator(cluster: ClusterSettings, existing_lock: ClusterLock | None, aws: Aws) -> str | None:
-    """Return the caller that owns a private cluster: always the first one, even if other answers are chosen again."""
+    """Return the caller that owns a private cluster: always the first one, even if other answers
+    are chosen again.
+    """
     if not cluster.private_to_creator:
         return None
-    return (existing_lock.creator if existing_lock is not None else None) or principal_of(aws.caller_arn)
+    return (existing_lock.creator if existing_lock is not None else None) or principal_of(
+        aws.caller_arn
+    )
 
 
 def zones_for(cluster: ClusterSettings, place: Place) -> list[str]:
-    """Return the zones in which a cluster's hosts may be: one if it is named or the default, unless workers may be in several.
+    """Return the zones in which a cluster's hosts may be: one if it is named or the default, unless
+    workers may be in several.
 
     Raises `UnknownZone`.
     """
     zones, named = sorted(place.zones), cluster.zone_name
     if named is not None and named not in place.zones:
-        adds = f'a table [network.subnets."{named}"] with subnets of its own' if place.given else "it to network.zones"
+        adds = (
+            f'a table [network.subnets."{named}"] with subnets of its own'
+            if place.given
+            else "it to network.zones"
+        )
         raise UnknownZone(
             "the network has no subnets in this zone",
             given=f"cluster.zone_name = {named}",
@@ -138,7 +160,11 @@ def _takes_default(cluster: ClusterSettings) -> bool:
 
 def types_in(lock: ClusterLock) -> dict[str, list[str]]:
     """Return each group's types, as locked."""
-    return {WORKER_GROUP: lock.worker_instance_types, SCHEDULER_GROUP: lock.scheduler_instance_types, **lock.group_instance_types}
+    return {
+        WORKER_GROUP: lock.worker_instance_types,
+        SCHEDULER_GROUP: lock.scheduler_instance_types,
+        **lock.group_instance_types,
+    }
 
 
 def still_holds(lock: ClusterLock, cluster: ClusterSettings, place: Place) -> bool:
@@ -149,12 +175,16 @@ def still_holds(lock: ClusterLock, cluster: ClusterSettings, place: Place) -> bo
     spread = {zone for zones in lock.worker_zones.values() for zone in zones}
     if not {lock.zone, *spread} <= place.zones or cluster.zone_name not in (None, lock.zone):
         return False
-    if bool(spread) != cluster.allow_cross_zone or (_takes_default(cluster) and not lock.zone_is_default):
+    if bool(spread) != cluster.allow_cross_zone or (
+        _takes_default(cluster) and not lock.zone_is_default
+    ):
         return False
     if lock.asked is not None:
         return lock.asked == asked_of(cluster)
     return asked_of(cluster) == {
-        group: {} if requests[group].is_silent and types == _EARLIER_DEFAULT else {requests[group].option("vm_types"): types}
+        group: {}
+        if requests[group].is_silent and types == _EARLIER_DEFAULT
+        else {requests[group].option("vm_types"): types}
         for group, types in types_in(lock).items()
     }
 
@@ -167,4 +197,8 @@ def asked_of(cluster: ClusterSettings) -> dict[str, dict[str, Any]]:
         if group.spot_policy != "on-demand":
             asked[group.name]["spot_policy"] = group.spot_policy
     # And not every type can be in a placement group.
-    return {group: {**request, "placement_group": True} for group, request in asked.items()} if cluster.placement_group else asked
+    return (
+        {group: {**request, "placement_group": True} for group, request in asked.items()}
+        if cluster.placement_group
+        else asked
+    )

@@ -1,4 +1,6 @@
-"""Resolve a cluster's hardware: types for each of its groups, and a zone that offers them all. Connects requests, AWS and choice."""
+"""Resolve a cluster's hardware: types for each of its groups, and a zone that offers them all.
+Connects requests, AWS and choice.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +24,11 @@ from terradask.errors import NoMatchingType, UnknownInstanceType
 from terradask_modules.markets import ON_DEMAND_ALONE, Market
 from terradask_modules.names import SCHEDULER_GROUP, WORKER_GROUP
 from terradask_stacks.groups import worker_groups_of
-from terradask_stacks.settings.hardware import DEFAULT_ARM_INSTANCE_TYPES, DEFAULT_INSTANCE_TYPES, default_types
+from terradask_stacks.settings.hardware import (
+    DEFAULT_ARM_INSTANCE_TYPES,
+    DEFAULT_INSTANCE_TYPES,
+    default_types,
+)
 
 if TYPE_CHECKING:
     from terradask._aws.session import Aws
@@ -37,7 +43,9 @@ Requests = Mapping[str, "HardwareRequest"]
 EvidenceOf = Callable[[Sequence[str]], ZoneEvidence]
 
 _STAYS = "the cluster is already there"
-_OTHER_TYPES = "the first zone with types for each group, as no zone has those that are best over all zones"
+_OTHER_TYPES = (
+    "the first zone with types for each group, as no zone has those that are best over all zones"
+)
 
 #: The key of the zone's reason among those of groups; no group has this name.
 ZONE = "zone"
@@ -67,14 +75,23 @@ class ClusterHardware:
         return {group: list(choice.names) for group, choice in self.choices.items()}
 
     def reasons(self) -> dict[str, str]:
-        """Return why each group has its types, in one line each, and why the cluster is in its zone."""
-        return {group: choice.reason for group, choice in self.choices.items()} | {ZONE: f"{self.zone}: {self.why_zone}"}
+        """Return why each group has its types, in one line each, and why the cluster is in its
+        zone.
+        """
+        return {group: choice.reason for group, choice in self.choices.items()} | {
+            ZONE: f"{self.zone}: {self.why_zone}"
+        }
 
     def explain(self) -> str:
         """Return all choices as text."""
         spread = [f"  {group}: {', '.join(zones)}" for group, zones in self.worker_zones.items()]
-        where = [f"zone: {self.reasons()[ZONE]}", *(["zones of workers (cluster.allow_cross_zone):", *spread] if spread else [])]
-        return "\n\n".join([*(choice.explain() for choice in self.choices.values()), "\n".join(where)])
+        where = [
+            f"zone: {self.reasons()[ZONE]}",
+            *(["zones of workers (cluster.allow_cross_zone):", *spread] if spread else []),
+        ]
+        return "\n\n".join(
+            [*(choice.explain() for choice in self.choices.values()), "\n".join(where)]
+        )
 
     def as_dict(self) -> dict[str, Any]:
         """Return the fields for JSON output."""
@@ -98,7 +115,8 @@ def find_hardware(
 ) -> ClusterHardware:
     """Choose the machines of a cluster.
 
-    Types that are named, or the default, are looked up by their names: two calls. Anything else takes the region's catalog and its prices.
+    Types that are named, or the default, are looked up by their names: two calls. Anything else
+    takes the region's catalog and its prices.
 
     Raises `ArgumentCombination`, `NoMatchingType`, `UnknownInstanceType`, `ArgumentCombination`.
     """
@@ -107,7 +125,9 @@ def find_hardware(
     where = _Where(cluster.zone_name, cluster.use_best_zone, cluster.allow_cross_zone, preferred)
 
     def evidence(spot_types: Sequence[str]) -> ZoneEvidence:
-        found = ZoneEvidence() if workspace is None else read_zone_evidence(aws, workspace, spot_types)
+        found = (
+            ZoneEvidence() if workspace is None else read_zone_evidence(aws, workspace, spot_types)
+        )
         for note in found.notes:
             progress(Message(note))
         return found
@@ -116,35 +136,57 @@ def find_hardware(
         catalog = _catalog_of_names(requests, zones, aws, where)
         if catalog is not None:
             catalog = placeable(catalog, requests) if cluster.placement_group else catalog
-            return _Chooser(with_one_architecture(requests, catalog), catalog, {}, markets, where, evidence).best(zones)
-    progress(Message("reading the region's instance types and prices, which are cached for a day and a week"))
+            return _Chooser(
+                with_one_architecture(requests, catalog), catalog, {}, markets, where, evidence
+            ).best(zones)
+    progress(
+        Message(
+            "reading the region's instance types and prices, which are cached for a day and a week"
+        )
+    )
     catalog, prices = priced_catalog(aws)
-    chooser = _Chooser(with_one_architecture(requests, catalog), catalog, prices, markets, where, evidence)
+    chooser = _Chooser(
+        with_one_architecture(requests, catalog), catalog, prices, markets, where, evidence
+    )
     if not cluster.placement_group:
         return chooser.best(zones)
     try:
         return replace(chooser, catalog=placeable(catalog, requests)).best(zones)
     except NoMatchingType as error:
         given = f"placement_group=True, which allows no burstable types; {error.given}"
-        raise NoMatchingType(error.problem, given=given, allowed=error.allowed, alternatives=error.alternatives) from error
+        raise NoMatchingType(
+            error.problem, given=given, allowed=error.allowed, alternatives=error.alternatives
+        ) from error
 
 
-def _catalog_of_names(requests: Requests, zones: Sequence[str], aws: Aws, where: _Where) -> Catalog | None:
-    """Return the types if names suffice; None if no zone has the default, or workers have GPUs and the scheduler's type is open."""
+def _catalog_of_names(
+    requests: Requests, zones: Sequence[str], aws: Aws, where: _Where
+) -> Catalog | None:
+    """Return the types if names suffice; None if no zone has the default, or workers have GPUs and
+    the scheduler's type is open.
+    """
     named = {name for request in requests.values() for name in request.vm_types}
     silent = any(request.is_silent for request in requests.values())
     # The architecture of groups without types follows from the named types.
-    catalog = named_catalog(aws, named, {*DEFAULT_INSTANCE_TYPES, *DEFAULT_ARM_INSTANCE_TYPES} if silent else (), zones)
+    catalog = named_catalog(
+        aws, named, {*DEFAULT_INSTANCE_TYPES, *DEFAULT_ARM_INSTANCE_TYPES} if silent else (), zones
+    )
     default = {
         name
         for request in with_one_architecture(requests, catalog).values()
         if request.is_silent
         for name in default_types(arm=request.arm)
     }
-    if _follows_workers(requests[SCHEDULER_GROUP]) and any(catalog.types[name].gpus for name in requests[WORKER_GROUP].vm_types):
+    if _follows_workers(requests[SCHEDULER_GROUP]) and any(
+        catalog.types[name].gpus for name in requests[WORKER_GROUP].vm_types
+    ):
         return None
     settled = where.settled(zones) if zones else None
-    if default and not any(default & offered for zone, offered in catalog.zones.items() if settled is None or zone == settled[0]):
+    if default and not any(
+        default & offered
+        for zone, offered in catalog.zones.items()
+        if settled is None or zone == settled[0]
+    ):
         return None
     return catalog
 
@@ -163,7 +205,9 @@ class _Where:
         if self.zone_name is not None:
             return self.zone_name, "named by cluster.zone_name"
         if not self.use_best_zone:
-            return zones[0], "the network's first zone by name, since cluster.use_best_zone is false"
+            return zones[
+                0
+            ], "the network's first zone by name, since cluster.use_best_zone is false"
         return None
 
 
@@ -182,7 +226,9 @@ class _Chooser:
     def best(self, zones: Sequence[str]) -> ClusterHardware:
         """Return the choice in the best zone."""
         zones = zones or sorted(self.catalog.zones)
-        catalog = replace(self.catalog, zones={zone: self.catalog.zones.get(zone, frozenset()) for zone in zones})
+        catalog = replace(
+            self.catalog, zones={zone: self.catalog.zones.get(zone, frozenset()) for zone in zones}
+        )
         chooser = replace(self, catalog=catalog)
         settled = self.where.settled(zones)
         if settled is not None:
@@ -193,19 +239,40 @@ class _Chooser:
     def _in_best(self, zones: Sequence[str]) -> ClusterHardware:
         preferred = self.where.preferred
         everywhere = self._choices(zones)
-        needed = {SCHEDULER_GROUP: everywhere[SCHEDULER_GROUP]} if self.where.allow_cross_zone else everywhere
+        needed = (
+            {SCHEDULER_GROUP: everywhere[SCHEDULER_GROUP]}
+            if self.where.allow_cross_zone
+            else everywhere
+        )
         markets = [self.markets.get(group, ON_DEMAND_ALONE) for group in needed]
         offers = rank_zones(self.catalog, list(needed.values()), zones, markets=markets)
         usable = [offer.zone for offer in offers if offer.usable]
         if len(usable) > 1 and preferred not in usable:
-            on_spot = [name for choice, of in zip(needed.values(), markets, strict=True) if "spot" in of for name in choice.names]
-            offers = rank_zones(self.catalog, list(needed.values()), zones, markets=markets, evidence=self.evidence(on_spot))
+            on_spot = [
+                name
+                for choice, of in zip(needed.values(), markets, strict=True)
+                if "spot" in of
+                for name in choice.names
+            ]
+            offers = rank_zones(
+                self.catalog,
+                list(needed.values()),
+                zones,
+                markets=markets,
+                evidence=self.evidence(on_spot),
+            )
             usable = [offer.zone for offer in offers if offer.usable]
         usable.sort(key=lambda zone: zone != preferred)
         # A zone may lack what is best over all zones, but offer other matching types.
         for zone in usable or zones:
             try:
-                why = _STAYS if zone == preferred else why_best(offers, zone) if usable else _OTHER_TYPES
+                why = (
+                    _STAYS
+                    if zone == preferred
+                    else why_best(offers, zone)
+                    if usable
+                    else _OTHER_TYPES
+                )
                 return self._in(zone, zones, why)
             except (NoMatchingType, UnknownInstanceType):
                 if len(zones) == 1:
@@ -213,48 +280,71 @@ class _Chooser:
         raise _in_no_zone(needed, self.catalog)
 
     def _in(self, zone: str, zones: Sequence[str], why: str) -> ClusterHardware:
-        """Choose with the scheduler in a zone, and the workers there or, if allowed, in all zones that offer any of their types."""
+        """Choose with the scheduler in a zone, and the workers there or, if allowed, in all zones
+        that offer any of their types.
+        """
         if not self.where.allow_cross_zone:
             return ClusterHardware(zone, self._choices([zone]), why)
         choices = self._choices(zones, scheduler_zones=[zone])
         spread = {
-            group: tuple(sorted(where for where in zones if self.catalog.zones[where] & set(choice.names)))
+            group: tuple(
+                sorted(where for where in zones if self.catalog.zones[where] & set(choice.names))
+            )
             for group, choice in choices.items()
             if group != SCHEDULER_GROUP
         }
         return ClusterHardware(zone, choices, why, spread)
 
-    def _choices(self, zones: Sequence[str], *, scheduler_zones: Sequence[str] | None = None) -> dict[str, Choice]:
+    def _choices(
+        self, zones: Sequence[str], *, scheduler_zones: Sequence[str] | None = None
+    ) -> dict[str, Choice]:
         """Choose for the workers first: the scheduler follows those of the unnamed group."""
         own = scheduler_zones or zones
         choices = {
-            group: self._choice(request, zones, self.markets[group]) for group, request in self.requests.items() if group != SCHEDULER_GROUP
+            group: self._choice(request, zones, self.markets[group])
+            for group, request in self.requests.items()
+            if group != SCHEDULER_GROUP
         }
         scheduler, workers = self.requests[SCHEDULER_GROUP], choices[WORKER_GROUP]
         if scheduler.is_silent and not (workers.has_gpus and _follows_workers(scheduler)):
             choices[SCHEDULER_GROUP] = self._choice(scheduler, own, ON_DEMAND_ALONE)
         else:
-            choices[SCHEDULER_GROUP] = choose_scheduler(scheduler, workers, self.catalog, self.prices, zones=own)
+            choices[SCHEDULER_GROUP] = choose_scheduler(
+                scheduler, workers, self.catalog, self.prices, zones=own
+            )
         return choices
 
-    def _choice(self, request: HardwareRequest, zones: Sequence[str], markets: frozenset[Market]) -> Choice:
+    def _choice(
+        self, request: HardwareRequest, zones: Sequence[str], markets: frozenset[Market]
+    ) -> Choice:
         catalog, prices = self.catalog, self.prices
         names = default_types(arm=request.arm)
-        default = choose_default(request, names, catalog, prices, zones=zones, markets=markets) if request.is_silent else None
+        default = (
+            choose_default(request, names, catalog, prices, zones=zones, markets=markets)
+            if request.is_silent
+            else None
+        )
         return default or choose(request, catalog, prices, zones=zones, markets=markets)
 
 
 def _follows_workers(scheduler: HardwareRequest) -> bool:
-    """Return whether a scheduler without hardware settings gets a GPU because its workers have some."""
+    """Return whether a scheduler without hardware settings gets a GPU because its workers have
+    some.
+    """
     return scheduler.is_silent and scheduler.gpu is None
 
 
 def _in_no_zone(choices: Mapping[str, Choice], catalog: Catalog) -> UnknownInstanceType:
     names = sorted({name for choice in choices.values() for name in choice.names})
-    where = "; ".join(f"{zone} lacks {', '.join(sorted(set(names) - offered))}" for zone, offered in catalog.zones.items())
+    where = "; ".join(
+        f"{zone} lacks {', '.join(sorted(set(names) - offered))}"
+        for zone, offered in catalog.zones.items()
+    )
     return UnknownInstanceType(
         "no zone has types for all groups of the cluster",
-        given="; ".join(f"{group}: {choice.request.describe()}" for group, choice in choices.items()),
+        given="; ".join(
+            f"{group}: {choice.request.describe()}" for group, choice in choices.items()
+        ),
         allowed=f"types that one zone of the network offers together: {where}",
         advice="choose other types, request a wider range, or add a zone to network.zones",
     )

@@ -1,6 +1,8 @@
-"""Resolve the network's zones, and an image for each architecture. The answers are locked and reused.
+"""Resolve the network's zones, and an image for each architecture. The answers are locked and
+reused.
 
-Without a lock, a laptop and a CI job would each plan to replace the other's resources, and a new zone would change a network.
+Without a lock, a laptop and a CI job would each plan to replace the other's resources, and a new
+zone would change a network.
 """
 
 from __future__ import annotations
@@ -21,21 +23,25 @@ if TYPE_CHECKING:
     from terradask_stacks.hardware.architecture import Architecture
     from terradask_stacks.settings import NetworkSettings, Settings
 
-#: AWS's public parameters for the newest Amazon Linux 2023: https://gist.github.com/guitarrapc/7dab82a3dcffc2921f9f756e7a7f549a
+#: AWS's public parameters for the newest Amazon Linux 2023:
+#: https://gist.github.com/guitarrapc/7dab82a3dcffc2921f9f756e7a7f549a
 IMAGE_PARAMETER = "/aws/service/ami-amazon-linux-latest/al2023-ami-kernel-default-{architecture}"
 
 _LOOPBACK = ipaddress.ip_network("127.0.0.0/8")
 
 
-def resolve_network(settings: Settings, aws: Aws, existing_lock: NetworkLock | None = None, *, refresh: bool = False) -> NetworkLock:
+def resolve_network(
+    settings: Settings, aws: Aws, existing_lock: NetworkLock | None = None, *, refresh: bool = False
+) -> NetworkLock:
     """Find what the network's stack needs in addition to its settings.
 
     Raises `UnknownZone`, `UnknownImage`, `AccountChanged`, `InvalidInput`.
 
     Notes
     -----
-    Permissions needed: ``ec2:DescribeAvailabilityZones``; ``ssm:GetParameter`` on AWS's public parameters, or ``ec2:DescribeImages`` for
-    given images. Nothing that is in the earlier answers is looked up again.
+    Permissions needed: ``ec2:DescribeAvailabilityZones``; ``ssm:GetParameter`` on AWS's public
+    parameters, or ``ec2:DescribeImages`` for given images. Nothing that is in the earlier answers
+    is looked up again.
     """
     if settings.network.vpc_id is None:
         _check_block(settings.network.cidr)
@@ -43,7 +49,9 @@ def resolve_network(settings: Settings, aws: Aws, existing_lock: NetworkLock | N
         caller = pool.submit(lambda: (aws.account_id, aws.partition))
         zones = pool.submit(_network_zones, settings.network, aws, existing_lock, refresh)
         images = {
-            architecture: pool.submit(_image, architecture, settings.network, aws, existing_lock, refresh)
+            architecture: pool.submit(
+                _image, architecture, settings.network, aws, existing_lock, refresh
+            )
             for architecture in _architectures(settings.network, existing_lock, refresh)
         }
         account, partition = caller.result()
@@ -58,12 +66,20 @@ def resolve_network(settings: Settings, aws: Aws, existing_lock: NetworkLock | N
 
 def _check_block(cidr: str) -> None:
     block = ipaddress.ip_network(cidr)
-    if not (isinstance(block, ipaddress.IPv4Network) and block.overlaps(_LOOPBACK)) or is_loopback_endpoint(os.environ):
+    if not (
+        isinstance(block, ipaddress.IPv4Network) and block.overlaps(_LOOPBACK)
+    ) or is_loopback_endpoint(os.environ):
         return
     raise InvalidInput(
-        "network.cidr is in 127.0.0.0/8: such addresses never leave a machine, and no VPC can have them",
+        (
+            "network.cidr is in 127.0.0.0/8: such addresses never leave a machine, and no VPC can "
+            "have them"
+        ),
         given=cidr,
-        allowed=f"a private block such as 10.64.0.0/16; 127.0.0.0/8 only with the embedded AWS ({ENDPOINT_VARIABLE} on this machine)",
+        allowed=(
+            "a private block such as 10.64.0.0/16; 127.0.0.0/8 only with the embedded AWS "
+            f"({ENDPOINT_VARIABLE} on this machine)"
+        ),
         advice="run this inside `terradask sim run`, or set network.cidr",
     )
 
@@ -75,12 +91,15 @@ def _check_account(account: str, existing: NetworkLock | None, aws: Aws) -> None
         "these credentials belong to another AWS account than this workspace",
         given=f"{account} ({aws.caller_arn})",
         allowed=f"{existing.account}, as in terradask.lock.json",
-        advice="use the other account's profile (AWS_PROFILE); for a workspace in this account, use a folder of its own "
+        advice="use the other account's profile (AWS_PROFILE); for a workspace in this account, "
+        "use a folder of its own "
         "(or TERRADASK_STATE_DIR)",
     )
 
 
-def _network_zones(network: NetworkSettings, aws: Aws, existing: NetworkLock | None, refresh: bool) -> list[str]:
+def _network_zones(
+    network: NetworkSettings, aws: Aws, existing: NetworkLock | None, refresh: bool
+) -> list[str]:
     wanted = network.zone_names
     if existing is not None and existing.zones and not refresh:
         if wanted is None:
@@ -99,7 +118,11 @@ def _network_zones(network: NetworkSettings, aws: Aws, existing: NetworkLock | N
             )
         return list(wanted)
     if not found:
-        raise UnknownZone(f"{aws.region} has no zone for this account", given=aws.region, advice="choose another region")
+        raise UnknownZone(
+            f"{aws.region} has no zone for this account",
+            given=aws.region,
+            advice="choose another region",
+        )
     room = slot_count(
         network.cidr,
         public_prefix_length=network.public_subnet_prefix_length,
@@ -112,22 +135,39 @@ def _network_zones(network: NetworkSettings, aws: Aws, existing: NetworkLock | N
 def _zones_of_region(aws: Aws) -> list[str]:
     """Return only regular zones: local and wavelength zones have few types, and no NAT."""
     client = aws.client("ec2")
-    answer = client.describe_availability_zones(Filters=[{"Name": "state", "Values": ["available"]}])
+    answer = client.describe_availability_zones(
+        Filters=[{"Name": "state", "Values": ["available"]}]
+    )
     return sorted(
         zone["ZoneName"]
         for zone in answer["AvailabilityZones"]
-        if zone.get("ZoneType", "availability-zone") == "availability-zone" and zone.get("State", "available") == "available"
+        if zone.get("ZoneType", "availability-zone") == "availability-zone"
+        and zone.get("State", "available") == "available"
     )
 
 
-def _architectures(network: NetworkSettings, existing: NetworkLock | None, refresh: bool) -> list[Architecture]:
-    """Return the architectures that hosts may have; locked ones stay, unless the settings name them."""
+def _architectures(
+    network: NetworkSettings, existing: NetworkLock | None, refresh: bool
+) -> list[Architecture]:
+    """Return the architectures that hosts may have; locked ones stay, unless the settings name
+    them.
+    """
     if network.architectures is not None or existing is None:
         return network.wanted_architectures
-    return list(dict.fromkeys([*existing.image_ids, *(network.wanted_architectures if refresh else network.images)]))
+    return list(
+        dict.fromkeys(
+            [*existing.image_ids, *(network.wanted_architectures if refresh else network.images)]
+        )
+    )
 
 
-def _image(architecture: Architecture, network: NetworkSettings, aws: Aws, existing: NetworkLock | None, refresh: bool) -> str:
+def _image(
+    architecture: Architecture,
+    network: NetworkSettings,
+    aws: Aws,
+    existing: NetworkLock | None,
+    refresh: bool,
+) -> str:
     locked = existing.image_ids.get(architecture) if existing is not None else None
     given = network.images.get(architecture)
     if given is not None:
@@ -139,7 +179,11 @@ def _image(architecture: Architecture, network: NetworkSettings, aws: Aws, exist
 
 def _newest_image(architecture: Architecture, aws: Aws) -> str:
     client = aws.client("ssm")
-    return str(client.get_parameter(Name=IMAGE_PARAMETER.format(architecture=architecture))["Parameter"]["Value"])
+    return str(
+        client.get_parameter(Name=IMAGE_PARAMETER.format(architecture=architecture))["Parameter"][
+            "Value"
+        ]
+    )
 
 
 def _check_image(architecture: Architecture, image: str, owners: list[str], aws: Aws) -> None:
@@ -167,7 +211,10 @@ def _check_image(architecture: Architecture, image: str, owners: list[str], aws:
             "the image belongs to another owner: its software runs as root on every host",
             given=f"{image}, of account {owner}",
             allowed=f"images of {', '.join(owners)}",
-            advice=f'if you trust them, network.image_owners = ["{owner}"]; else another network.{setting}',
+            advice=(
+                f'if you trust them, network.image_owners = ["{owner}"]; else another '
+                f"network.{setting}"
+            ),
         )
     actual = found[0].get("Architecture", architecture)
     if actual != architecture:

@@ -86,17 +86,28 @@ class Stack:
         self._forget_old_plans()
         with phase(self._progress, "plan", self.name), self._importing(imports), _without_secrets():
             plan_file = self.terraform.plan(self._new_file(), destroy=destroy)
-        plan = Plan(folder=self.folder, plan_file=plan_file, basis=self._basis(place, plan_file, destroy=destroy), show=self.show)
+        plan = Plan(
+            folder=self.folder,
+            plan_file=plan_file,
+            basis=self._basis(place, plan_file, destroy=destroy),
+            show=self.show,
+        )
         if out is not None:
             plan.save(out)
         return plan
 
     def drift(self) -> PlanSummary:
-        """Return what was changed outside Terraform, whatever today's configuration is: only ``drift`` is filled."""
+        """Return what was changed outside Terraform, whatever today's configuration is: only
+        ``drift`` is filled.
+        """
         self._forget_old_plans()
         file = self._new_file()
         try:
-            with phase(self._progress, "refresh", self.name), self._importing({}), _without_secrets():
+            with (
+                phase(self._progress, "refresh", self.name),
+                self._importing({}),
+                _without_secrets(),
+            ):
                 plan_file = self.terraform.plan(file, refresh_only=True)
             return summarise(self.show(plan_file), stack=self.name, plan_hash=plan_file.sha256)
         finally:
@@ -104,7 +115,10 @@ class Stack:
 
     def apply(self, plan: Plan) -> None:
         """Apply exactly this plan, then remove its file."""
-        with phase(self._progress, "destroy" if plan.destroy else "apply", self.name), _without_secrets():
+        with (
+            phase(self._progress, "destroy" if plan.destroy else "apply", self.name),
+            _without_secrets(),
+        ):
             self.terraform.apply(plan.plan_file)
         plan.remove()
 
@@ -178,5 +192,8 @@ def _without_secrets() -> Iterator[None]:
         error.args = (error.problem, *error.args[1:])
         if isinstance(error.given, str):
             error.given = masked_text(error.given)
-        error.diagnostics = tuple(replace(d, summary=masked_text(d.summary), detail=masked_text(d.detail)) for d in error.diagnostics)
+        error.diagnostics = tuple(
+            replace(d, summary=masked_text(d.summary), detail=masked_text(d.detail))
+            for d in error.diagnostics
+        )
         raise

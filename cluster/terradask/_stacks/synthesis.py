@@ -26,14 +26,18 @@ def synthesise(
     clusters: Mapping[str, ClusterAnswers] = MappingProxyType({}),
     out: Path | None = None,
 ) -> dict[str, Path]:
-    """Write all stacks together: the framework starts once, and not at all if nothing has changed."""
+    """Write all stacks together: the framework starts once, and not at all if nothing
+    has changed.
+    """
     folder = out or loaded.out_dir
     if out is None:
         for own in (loaded.out_dir, loaded.state_dir):
             _keep_out_of_git(own)
     return synthesize(
         loaded.settings,
-        LockFile(network=network, clusters={name: answers.lock for name, answers in clusters.items()}),
+        LockFile(
+            network=network, clusters={name: answers.lock for name, answers in clusters.items()}
+        ),
         out_dir=folder,
         stacks=[*([NETWORK_STACK] if network is not None else []), *clusters],
         clusters={name: answers.settings.cluster for name, answers in clusters.items()},
@@ -52,7 +56,9 @@ def _keep_out_of_git(folder: Path) -> None:
 
 
 def _state_dir(loaded: LoadedSettings, out: Path) -> Path | None:
-    """Return None if the state is next to the output: its path is then relative, the same on every machine."""
+    """Return None if the state is next to the output: its path is then relative, the same on every
+    machine.
+    """
     return None if loaded.state_dir == out.parent / _STATE_FOLDER else loaded.state_dir
 
 

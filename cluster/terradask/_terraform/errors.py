@@ -1,7 +1,7 @@
 """From what Terraform says to typed errors.
 
-Diagnostics are structured, but what went wrong stands in their texts alone: matched are the smallest parts that have been stable since
-Terraform 1.11; tests hold them against real output.
+Diagnostics are structured, but what went wrong stands in their texts alone: matched are the
+smallest parts that have been stable since Terraform 1.11; tests hold them against real output.
 """
 
 from __future__ import annotations
@@ -30,10 +30,12 @@ from terradask.errors import (
 from terradask.errors.diagnostic import Diagnostic
 
 CREDENTIALS_ADVICE = (
-    "log in (`aws sso login`, `aws configure`), name a profile (AWS_PROFILE), or set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY"
+    "log in (`aws sso login`, `aws configure`), name a profile (AWS_PROFILE), or "
+    "set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY"
 )
 
-#: Diagnostics after which `init` helps: the folder isn't, or is no longer, initialised for this configuration.
+#: Diagnostics after which `init` helps: the folder isn't, or is no longer, initialised for this
+#: configuration.
 _NEEDS_INIT = (
     "Required plugins are not installed",
     "Inconsistent dependency lock file",
@@ -43,8 +45,10 @@ _NEEDS_INIT = (
 
 _DENIED = re.compile(r"not authorized to perform:? ([a-zA-Z0-9-]+:[A-Za-z*]+)")
 _OPERATION = re.compile(r"operation error ([A-Za-z0-9 ]+): ([A-Za-z0-9]+)")
-_ERROR_CODE = re.compile(r"\b(ExpiredToken(?:Exception)?|RequestExpired|InvalidClientTokenId|UnrecognizedClientException|AuthFailure|"
-                         r"SignatureDoesNotMatch|AccessDenied(?:Exception)?|UnauthorizedOperation)\b")  # fmt: skip
+_ERROR_CODE = re.compile(
+    r"\b(ExpiredToken(?:Exception)?|RequestExpired|InvalidClientTokenId|UnrecognizedClientException|AuthFailure|"
+    r"SignatureDoesNotMatch|AccessDenied(?:Exception)?|UnauthorizedOperation)\b"
+)
 _EXPIRED = ("ExpiredToken", "ExpiredTokenException", "RequestExpired")
 _DENIED_CODES = ("AccessDenied", "AccessDeniedException", "UnauthorizedOperation")
 
@@ -54,7 +58,9 @@ def needs_init(error: TerraformError) -> bool:
     return any(d.summary.startswith(_NEEDS_INIT) for d in error.diagnostics)
 
 
-def error_of(*, verb: str, folder: str, exit_code: int, diagnostics: Sequence[Diagnostic], stderr: str) -> TerraformError | AwsError:
+def error_of(
+    *, verb: str, folder: str, exit_code: int, diagnostics: Sequence[Diagnostic], stderr: str
+) -> TerraformError | AwsError:
     """Return the error for a command that failed."""
     errors = [d for d in diagnostics if d.severity == "error"]
     if not errors and stderr.strip():
@@ -99,17 +105,26 @@ def _about_provider(text: str, common: dict[str, Any]) -> TerraformError | None:
             "the AWS provider that was found is not the one in the lock file",
             **common,
             given=_first_line(text, containing="checksums"),
-            advice="remove that copy of the provider, or find another one with `terradask doctor --fix`",
+            advice=(
+                "remove that copy of the provider, or find another one with `terradask doctor "
+                "--fix`"
+            ),
         )
-    if re.search(r"could not (connect to|query provider) registry|failed to request discovery document", text):
+    if re.search(
+        r"could not (connect to|query provider) registry|failed to request discovery document", text
+    ):
         return RegistryUnreachable(
             "the Terraform registry doesn't answer, and no provider lies on this machine in use",
             **common,
             given=_first_line(text, containing="registry"),
-            advice="`terradask doctor --fix` looks for a copy of the provider on this machine; or let this machine reach "
+            advice="`terradask doctor --fix` looks for a copy of the provider on this machine; or "
+            "let this machine reach "
             "registry.terraform.io",
         )
-    if "Failed to query available provider packages" in text or "Failed to install provider" in text:
+    if (
+        "Failed to query available provider packages" in text
+        or "Failed to install provider" in text
+    ):
         return ProviderUnavailable(
             "Terraform can't get the AWS provider",
             **common,
@@ -137,11 +152,15 @@ def _about_credentials(found: Diagnostic, common: dict[str, Any]) -> AwsError | 
     elif code is None:
         return None
     elif code[1] in _EXPIRED:
-        error = ExpiredCredentials("the AWS credentials have expired", given=code[1], advice=CREDENTIALS_ADVICE)
+        error = ExpiredCredentials(
+            "the AWS credentials have expired", given=code[1], advice=CREDENTIALS_ADVICE
+        )
     elif code[1] in _DENIED_CODES:
         error = AccessDenied(_denied_action(text), _first_line(text, containing=code[1]))
     else:
-        error = InvalidCredentials("AWS doesn't accept the credentials", given=code[1], advice=CREDENTIALS_ADVICE)
+        error = InvalidCredentials(
+            "AWS doesn't accept the credentials", given=code[1], advice=CREDENTIALS_ADVICE
+        )
     error.__cause__ = cause
     return error
 

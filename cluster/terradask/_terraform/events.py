@@ -17,7 +17,8 @@ class Event:
     Parameters
     ----------
     type
-        Terraform's own name of it: ``planned_change``, ``apply_start``, ``apply_complete``, ``diagnostic``, …
+        Terraform's own name of it: ``planned_change``, ``apply_start``, ``apply_complete``,
+        ``diagnostic``, …
     message
         What Terraform would have printed.
     address

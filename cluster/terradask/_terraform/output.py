@@ -43,8 +43,9 @@ class CommandOutput:
     def between_requests(self) -> bool:
         """Return whether no request to create something seems to be on its way.
 
-        When Terraform is asked to stop, the provider drops such requests, and AWS may make what no state will know. A creation that has
-        gone on for longer waits for AWS: Terraform has its id, and keeps it.
+        When Terraform is asked to stop, the provider drops such requests, and AWS may make what no
+        state will know. A creation that has gone on for longer waits for AWS: Terraform has its id,
+        and keeps it.
         """
         youngest = max(self.creating.values(), default=0.0)
         return time.monotonic() - youngest >= self.request_seconds

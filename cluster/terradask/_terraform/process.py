@@ -1,4 +1,6 @@
-"""Run one command: in a process group of its own, with stdin closed, followed line by line, and stopped in order."""
+"""Run one command: in a process group of its own, with stdin closed, followed line by line, and
+stopped in order.
+"""
 
 from __future__ import annotations
 
@@ -43,7 +45,9 @@ class Completed:
 
 def capture(command: Sequence[str], *, cwd: Path, environ: Mapping[str, str]) -> Completed:
     """Run a command that only reads, and return all that it printed."""
-    process = _start(command, cwd=cwd, environ=environ, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    process = _start(
+        command, cwd=cwd, environ=environ, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    )
     try:
         stdout, stderr = process.communicate()
     except BaseException:
@@ -74,18 +78,26 @@ def follow(
 
     Notes
     -----
-    The output goes to unlinked files rather than to pipes: were this process killed, a pipe would break, and Terraform would die at its
-    next line, with its state unwritten and locked. With a file it finishes what it has begun. A file needn't be drained, either.
+    The output goes to unlinked files rather than to pipes: were this process killed, a pipe would
+    break, and Terraform would die at its next line, with its state unwritten and locked. With a
+    file it finishes what it has begun. A file needn't be drained, either.
     """
     with _output_file() as (out, lines_of_out), _output_file() as (err, lines_of_err):
         reader = _Lines(lines_of_out)
         interrupts = HeldInterrupts()
         try:
-            process = _start(command, cwd=cwd, environ=environ, stdout=out, stderr=err, pass_fds=pass_fds)
+            process = _start(
+                command, cwd=cwd, environ=environ, stdout=out, stderr=err, pass_fds=pass_fds
+            )
         except BaseException:
             interrupts.let_through()
             raise
-        stop = _Stop(process, may_stop=may_stop, patience_seconds=patience_seconds, grace_seconds=grace_seconds)
+        stop = _Stop(
+            process,
+            may_stop=may_stop,
+            patience_seconds=patience_seconds,
+            grace_seconds=grace_seconds,
+        )
         try:
             try:
                 on_started(process.pid)
@@ -110,13 +122,23 @@ def follow(
             if process.returncode is not None:
                 _end_group_if_killed(process)
                 on_ended(process.returncode)
-        return Completed(process.returncode, "", _text(lines_of_err.read())[-_ERROR_TEXT_LIMIT:], stop.asked)
+        return Completed(
+            process.returncode, "", _text(lines_of_err.read())[-_ERROR_TEXT_LIMIT:], stop.asked
+        )
 
 
 def _start(
-    command: Sequence[str], *, cwd: Path, environ: Mapping[str, str], stdout: int, stderr: int, pass_fds: Sequence[int] = ()
+    command: Sequence[str],
+    *,
+    cwd: Path,
+    environ: Mapping[str, str],
+    stdout: int,
+    stderr: int,
+    pass_fds: Sequence[int] = (),
 ) -> subprocess.Popen[bytes]:
-    """Start a command in a session of its own: a Ctrl-C at the terminal reaches this process alone."""
+    """Start a command in a session of its own: a Ctrl-C at the terminal reaches this
+    process alone.
+    """
     return subprocess.Popen(
         command,
         cwd=cwd,
@@ -130,20 +152,29 @@ def _start(
 
 
 def _end_group_if_killed(process: subprocess.Popen[bytes]) -> None:
-    """End what a command that was killed has left: Terraform's providers don't end by themselves, and keep what they inherited."""
+    """End what a command that was killed has left: Terraform's providers don't end by themselves,
+    and keep what they inherited.
+    """
     if process.returncode < 0:
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.killpg(process.pid, signal.SIGKILL)
 
 
 class _Stop:
-    """Asks a command to stop: once, at a good moment; kills it only when it is told again and again.
+    """Asks a command to stop: once, at a good moment; kills it only when it is told again and
+    again.
 
-    A second interrupt ends the wait for a good moment; one after the command was asked begins the grace; another one ends it.
+    A second interrupt ends the wait for a good moment; one after the command was asked begins the
+    grace; another one ends it.
     """
 
     def __init__(
-        self, process: subprocess.Popen[bytes], *, may_stop: Callable[[], bool], patience_seconds: float, grace_seconds: float
+        self,
+        process: subprocess.Popen[bytes],
+        *,
+        may_stop: Callable[[], bool],
+        patience_seconds: float,
+        grace_seconds: float,
     ) -> None:
         self._process = process
         self._may_stop = may_stop
@@ -173,7 +204,11 @@ class _Stop:
     def act(self) -> None:
         """Do what is due."""
         now = time.monotonic()
-        if self._signal_by is not None and not self._signalled and (now >= self._signal_by or self._may_stop()):
+        if (
+            self._signal_by is not None
+            and not self._signalled
+            and (now >= self._signal_by or self._may_stop())
+        ):
             self._signalled = True
             _signal(self._process, signal.SIGINT)
         if self._kill_by is not None and now >= self._kill_by:
@@ -189,7 +224,9 @@ def _step(process: subprocess.Popen[bytes], reader: _Lines, on_line: Callable[[s
     return not ended
 
 
-def _until_stopped(process: subprocess.Popen[bytes], reader: _Lines, on_line: Callable[[str], None], stop: _Stop) -> None:
+def _until_stopped(
+    process: subprocess.Popen[bytes], reader: _Lines, on_line: Callable[[str], None], stop: _Stop
+) -> None:
     """Wait for the end, whatever the callback does, and through further interrupts."""
     runs = True
     while runs:
@@ -218,7 +255,9 @@ def _kill_group(process: subprocess.Popen[bytes]) -> None:
 
 @contextlib.contextmanager
 def _output_file() -> Iterator[tuple[int, IO[bytes]]]:
-    """Give a descriptor to write to and a file to read from, with offsets of their own, gone from the disk at once."""
+    """Give a descriptor to write to and a file to read from, with offsets of their own, gone from
+    the disk at once.
+    """
     descriptor, name = tempfile.mkstemp(prefix="terradask-")
     try:
         reader = Path(name).open("rb")  # noqa: SIM115  closed below; the name must go first

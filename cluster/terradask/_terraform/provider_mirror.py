@@ -1,6 +1,8 @@
-"""Where Terraform gets the AWS provider: the registry, or an unpacked copy that lies on this machine.
+"""Where Terraform gets the AWS provider: the registry, or an unpacked copy that lies on this
+machine.
 
-Nothing here asks the registry. A copy that is found is used; Terraform checks it against the lock file's checksums.
+Nothing here asks the registry. A copy that is found is used; Terraform checks it against the lock
+file's checksums.
 """
 
 from __future__ import annotations
@@ -23,10 +25,30 @@ _HOST = "registry.terraform.io"
 _PROVIDER = "hashicorp/aws"
 
 #: Never looked into: no place for a mirror, endless, or slow.
-_SKIPPED = frozenset({
-    "proc", "sys", "dev", "run", "boot", "lost+found", "node_modules", "site-packages", "dist-packages", "__pycache__",
-    ".git", ".cache", ".venv", "venv", ".npm", ".cargo", ".rustup", ".conda", "Caches", ".terraform",
-})  # fmt: skip
+_SKIPPED = frozenset(
+    {
+        "proc",
+        "sys",
+        "dev",
+        "run",
+        "boot",
+        "lost+found",
+        "node_modules",
+        "site-packages",
+        "dist-packages",
+        "__pycache__",
+        ".git",
+        ".cache",
+        ".venv",
+        "venv",
+        ".npm",
+        ".cargo",
+        ".rustup",
+        ".conda",
+        "Caches",
+        ".terraform",
+    }
+)
 
 _SEARCH_SECONDS = 5.0
 _SEARCH_DEPTH = 6
@@ -56,17 +78,24 @@ class ProviderSource:
 def this_platform() -> str:
     """Return this machine's operating system and processor as Terraform writes them."""
     machine = platform.machine().lower()
-    architecture = {"x86_64": "amd64", "amd64": "amd64", "aarch64": "arm64", "arm64": "arm64"}.get(machine, machine)
+    architecture = {"x86_64": "amd64", "amd64": "amd64", "aarch64": "arm64", "arm64": "arm64"}.get(
+        machine, machine
+    )
     return f"{platform.system().lower()}_{architecture}"
 
 
 def holds_provider(mirror: Path, version: str = PROVIDER_VERSION) -> bool:
-    """Return whether a folder is a filesystem mirror with the provider for this platform, unpacked."""
+    """Return whether a folder is a filesystem mirror with the provider for this
+    platform, unpacked.
+    """
     folder = mirror / _HOST / _PROVIDER / version / this_platform()
     try:
         with os.scandir(folder) as entries:
             return any(
-                entry.name.startswith("terraform-provider-aws") and entry.is_file() and os.access(entry.path, os.X_OK) for entry in entries
+                entry.name.startswith("terraform-provider-aws")
+                and entry.is_file()
+                and os.access(entry.path, os.X_OK)
+                for entry in entries
             )
     except OSError:
         return False
@@ -94,11 +123,20 @@ def find_mirror(
 
 
 def implied_mirrors(environ: Mapping[str, str]) -> list[Path]:
-    """Return the folders that Terraform itself looks into when it has no configuration, and its plugin cache."""
+    """Return the folders that Terraform itself looks into when it has no configuration, and its
+    plugin cache.
+    """
     home = Path(environ.get("HOME") or "~").expanduser()
     data = Path(environ.get("XDG_DATA_HOME") or home / ".local/share")
-    data_dirs = [Path(p) for p in (environ.get("XDG_DATA_DIRS") or "/usr/local/share:/usr/share").split(":") if p]
-    folders = [home / ".terraform.d/plugins", *(d / "terraform/plugins" for d in [data, *data_dirs])]
+    data_dirs = [
+        Path(p)
+        for p in (environ.get("XDG_DATA_DIRS") or "/usr/local/share:/usr/share").split(":")
+        if p
+    ]
+    folders = [
+        home / ".terraform.d/plugins",
+        *(d / "terraform/plugins" for d in [data, *data_dirs]),
+    ]
     cache = environ.get("TF_PLUGIN_CACHE_DIR")
     return [*folders, *([Path(cache)] if cache else []), home / ".terraform.d/plugin-cache"]
 
@@ -127,7 +165,9 @@ def _children(folder: Path, device: int) -> list[Path]:
             return [
                 Path(entry.path)
                 for entry in entries
-                if entry.name not in _SKIPPED and entry.is_dir(follow_symlinks=False) and entry.stat(follow_symlinks=False).st_dev == device
+                if entry.name not in _SKIPPED
+                and entry.is_dir(follow_symlinks=False)
+                and entry.stat(follow_symlinks=False).st_dev == device
             ]
     except OSError:
         return []
@@ -144,9 +184,16 @@ def write_cli_config(mirror: Path, path: Path | None = None) -> Path:
     """Write a configuration for Terraform that takes every provider from a mirror."""
     path = path or own_cli_config()
     path.parent.mkdir(parents=True, exist_ok=True)
-    quoted = str(mirror).replace("\\", "\\\\").replace('"', '\\"').replace("${", "$${").replace("%{", "%%{")
+    quoted = (
+        str(mirror)
+        .replace("\\", "\\\\")
+        .replace('"', '\\"')
+        .replace("${", "$${")
+        .replace("%{", "%%{")
+    )
     text = (
-        "# Written by `terradask doctor --fix`. Terraform takes providers from this folder instead of the registry.\n"
+        "# Written by `terradask doctor --fix`. Terraform takes providers from this folder "
+        "instead of the registry.\n"
         "provider_installation {\n"
         "  filesystem_mirror {\n"
         f'    path    = "{quoted}"\n'
@@ -188,5 +235,10 @@ def _mirror_in(path: Path) -> Path | None:
         key, separator, value = line.partition("=")
         if separator and key.strip() == "path":
             text = value.strip().strip('"')
-            return Path(text.replace("$${", "${").replace("%%{", "%{").replace('\\"', '"').replace("\\\\", "\\"))
+            return Path(
+                text.replace("$${", "${")
+                .replace("%%{", "%{")
+                .replace('\\"', '"')
+                .replace("\\\\", "\\")
+            )
     return None

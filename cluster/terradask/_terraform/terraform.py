@@ -29,9 +29,10 @@ class Terraform(TerraformCommands):
 
     Notes
     -----
-    A first Ctrl-C (or `cancel`) sends Terraform one SIGINT and waits for its orderly stop; after a second one it is killed a few seconds
-    later. The lock that a Terraform killed here leaves on a state is removed by the next command here, one that it took without hearing so
-    at once; anybody else's is an error.
+    A first Ctrl-C (or `cancel`) sends Terraform one SIGINT and waits for its orderly stop; after a
+    second one it is killed a few seconds later. The lock that a Terraform killed here leaves on a
+    state is removed by the next command here, one that it took without hearing so at once; anybody
+    else's is an error.
     """
 
     def __init__(
@@ -86,12 +87,15 @@ class Terraform(TerraformCommands):
             if not again and stamp.holds:
                 return False
             stamp.remove()
-            # Terraform moves no state: where the settings say another place, `terradask._terraform.state.migrate` has moved it already.
+            # Terraform moves no state: where the settings say another place,
+            # `terradask._terraform.state.migrate` has moved it already.
             self._stream("init", reconfigure=FLAG, lockfile="readonly")
             stamp.write()
             return True
 
-    def plan(self, out: Path, *, destroy: bool = False, refresh: bool = True, refresh_only: bool = False) -> PlanFile:
+    def plan(
+        self, out: Path, *, destroy: bool = False, refresh: bool = True, refresh_only: bool = False
+    ) -> PlanFile:
         """Plan, and save the plan.
 
         Raises `StateLocked`, `TerraformError`.
@@ -109,10 +113,18 @@ class Terraform(TerraformCommands):
             output = self._lock_state_or_init("plan", **options)
         out.chmod(0o600)
         counts = {name: int(output.counts.get(name, 0)) for name in ("add", "change", "remove")}
-        return PlanFile(out, sha256_of(out), tuple(output.changes), **counts, imports=int(output.counts.get("import", 0)))
+        return PlanFile(
+            out,
+            sha256_of(out),
+            tuple(output.changes),
+            **counts,
+            imports=int(output.counts.get("import", 0)),
+        )
 
     def show(self, plan: PlanFile | Path) -> dict[str, Any]:
-        """Return a saved plan as Terraform's JSON. It holds secrets in plain text; only values in `PlanSummary` are masked."""
+        """Return a saved plan as Terraform's JSON. It holds secrets in plain text; only values in
+        `PlanSummary` are masked.
+        """
         return dict(self._read("show", _path_of(plan), json=FLAG))
 
     def apply(self, plan: PlanFile | Path) -> Mapping[str, Any]:
@@ -144,14 +156,16 @@ class Terraform(TerraformCommands):
         document = self._read("state pull") if local is None else read_state_file(local)
         return StateInfo.from_json(document) if document else None
 
-    # ---- the state's lock --------------------------------------------------------------------------------------------
+    # ---- the state's lock ------------------------------------------------------------------------
 
     def force_unlock(self, lock_id: str) -> None:
         """Remove a lock from the state that a killed command left behind."""
         self._capture("force-unlock", lock_id, force=FLAG)
 
     def _lock_state_or_init(self, verb: str, **options: Any) -> CommandOutput:
-        """Run a command that locks the state, once more after initialising where that is what it needs."""
+        """Run a command that locks the state, once more after initialising where that is what it
+        needs.
+        """
         try:
             return self._lock_state(verb, **options)
         except TerraformError as error:

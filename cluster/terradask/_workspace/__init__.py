@@ -1,1 +1,3 @@
-"""Workspace: plans, applies, lists and removes the network and clusters; the parts that it is composed of."""
+"""Workspace: plans, applies, lists and removes the network and clusters; the parts that it is
+composed of.
+"""

@@ -54,7 +54,9 @@ class Applier:
             self._stacks.states.applied.write(plan.stack, plan.folder)
         except AwsError as error:
             if plan.stack in (NETWORK_STACK, *self._context.settings.clusters):
-                self._context.message(f"{plan.stack}: --changed-only will plan it again: {error.problem}")
+                self._context.message(
+                    f"{plan.stack}: --changed-only will plan it again: {error.problem}"
+                )
 
     def _network(self, plan: Plan) -> None:
         with self._stacks.locked(plan.stack) as stack:

@@ -1,4 +1,6 @@
-"""`set_backend_options`: a workspace's region, zone and ingress, written into its ``terradask.toml``."""
+"""`set_backend_options`: a workspace's region, zone and ingress, written into its
+``terradask.toml``.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +23,8 @@ class BackendOptionsChange:
     path
         The settings file.
     changes
-        ``section.setting`` -> what it said before, and says now; None where it said nothing. Empty: all of it stood there already.
+        ``section.setting`` -> what it said before, and says now; None where it said nothing. Empty:
+        all of it stood there already.
     to_do
         What makes AWS the same, to be done next.
     """
@@ -34,7 +37,10 @@ class BackendOptionsChange:
         """Return it for people."""
         if not self.changes:
             return f"{self.path}: nothing to change"
-        lines = [f"  {name}: {_shown(before)} -> {_shown(after)}" for name, (before, after) in self.changes.items()]
+        lines = [
+            f"  {name}: {_shown(before)} -> {_shown(after)}"
+            for name, (before, after) in self.changes.items()
+        ]
         return "\n".join([f"{self.path}:", *lines, *(f"next: {what}" for what in self.to_do)])
 
 
@@ -48,8 +54,9 @@ def set_backend_options(
 ) -> BackendOptionsChange:
     """Set backend options for the whole workspace: everybody who uses its ``terradask.toml``.
 
-    Comments and the order of what stands in the file stay as they are. Nothing is asked of AWS, and nothing changed there: `to_do` of the
-    result says what comes next. ``backend_options`` of a `Cluster` go before what is set here.
+    Comments and the order of what stands in the file stay as they are. Nothing is asked of AWS, and
+    nothing changed there: `to_do` of the result says what comes next. ``backend_options`` of a
+    `Cluster` go before what is set here.
 
     Parameters
     ----------
@@ -58,12 +65,13 @@ def set_backend_options(
     zone_name
         Availability zone of clusters, as ``cluster.zone_name``.
     ingress
-        Who may reach schedulers from outside, as ``network.ingress``: rules ``{"ports": [8786, 8787], "cidr": "203.0.113.7/32"}``, in
-        place of those that stand there.
+        Who may reach schedulers from outside, as ``network.ingress``: rules ``{"ports": [8786,
+        8787], "cidr": "203.0.113.7/32"}``, in place of those that stand there.
     firewall
         One such rule.
     settings
-        The ``terradask.toml``, or its folder. By default the nearest one from the working directory upwards.
+        The ``terradask.toml``, or its folder. By default the nearest one from the working directory
+        upwards.
 
     Returns
     -------
@@ -73,7 +81,8 @@ def set_backend_options(
     Raises
     ------
     SettingsError
-        If there is no such file, or its settings couldn't be used with the change; it then stays as it is.
+        If there is no such file, or its settings couldn't be used with the change; it then stays as
+        it is.
     RegionUnknown
         If AWS's SDK knows no such region.
     ArgumentCombination
@@ -92,7 +101,14 @@ def set_backend_options(
     from terradask_stacks.backend_options import read_backend_options
     from terradask_stacks.loading import existing_file, settings_in
 
-    sections = read_backend_options({"region_name": region_name, "zone_name": zone_name, "ingress": ingress, "firewall": firewall})
+    sections = read_backend_options(
+        {
+            "region_name": region_name,
+            "zone_name": zone_name,
+            "ingress": ingress,
+            "firewall": firewall,
+        }
+    )
     rules = sections.get("cluster", {}).pop("ingress", None)
     if rules is not None:
         # Here they are everybody's.
@@ -130,7 +146,9 @@ def _edited(text: str, values: Mapping[tuple[str, str], Any], path: Path) -> str
         if section not in document:
             document[section] = tomlkit.table()
         present = document[section].get(setting)
-        document[section][setting] = _tables(value) if isinstance(present, tomlkit.items.AoT) and value else value
+        document[section][setting] = (
+            _tables(value) if isinstance(present, tomlkit.items.AoT) and value else value
+        )
         expected.setdefault(section, {})[setting] = value
     edited = tomlkit.dumps(document)
     try:
@@ -165,12 +183,20 @@ def _to_do(changes: Mapping[str, tuple[Any, Any]]) -> tuple[str, ...]:
     found = []
     if "workspace.region" in changes:
         before, after = changes["workspace.region"]
-        left = f"; what was made in {before} stays there until it is destroyed with that region set" if before else ""
+        left = (
+            f"; what was made in {before} stays there until it is destroyed with that region set"
+            if before
+            else ""
+        )
         found.append(f"terradask apply network, which makes the network of {after}{left}")
     elif "network.ingress" in changes:
         found.append("terradask apply network")
     if "cluster.zone_name" in changes:
-        found.append("terradask plan NAME and terradask apply NAME for each cluster that is deployed and shall move; new ones need nothing")
+        found.append(
+            "terradask plan NAME and terradask apply NAME for each cluster that is deployed "
+            "and "
+            "shall move; new ones need nothing"
+        )
     return tuple(found)
 
 

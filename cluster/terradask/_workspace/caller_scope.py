@@ -1,4 +1,6 @@
-"""From settings to where the rights of callers end: the edge between a workspace and `terradask_modules.caller_policies`."""
+"""From settings to where the rights of callers end: the edge between a workspace and
+`terradask_modules.caller_policies`.
+"""
 
 from __future__ import annotations
 
@@ -28,7 +30,9 @@ def caller_scope(settings: Settings, aws: Aws, *, account: str | None = None) ->
     Permission needed: ``iam:GetInstanceProfile`` on given instance profiles; without those, none.
     """
     if account is not None and not _ACCOUNT.fullmatch(account):
-        raise InvalidInput("this is no number of an AWS account", given=account, allowed="twelve digits")
+        raise InvalidInput(
+            "this is no number of an AWS account", given=account, allowed="twelve digits"
+        )
     account = account or aws.account_id
     region, state, network = settings.workspace.region, settings.state, settings.network
     remote, groups = state.backend == "s3", network.security_groups
@@ -47,15 +51,23 @@ def caller_scope(settings: Settings, aws: Aws, *, account: str | None = None) ->
         given_roles=roles,
         given_profiles=profiles,
         given_vpc=network.vpc_id,
-        given_subnets=_distinct(subnet for zone in network.subnets.values() for subnet in (zone.scheduler, zone.worker)),
-        given_security_groups=_distinct((groups.scheduler, groups.worker)) if groups is not None else (),
+        given_subnets=_distinct(
+            subnet for zone in network.subnets.values() for subnet in (zone.scheduler, zone.worker)
+        ),
+        given_security_groups=_distinct((groups.scheduler, groups.worker))
+        if groups is not None
+        else (),
         interface_endpoints=bool(network.interface_endpoints),
         flow_logs=network.flow_logs,
         dual_stack=network.dual_stack,
         session_manager=network.session_manager,
         isolated=settings.workspace.isolation == "cluster",
         own_templates=network.cluster_launch_templates,
-        network_state=f"{state.bucket_for(account, region)}/{network_state_key(settings.workspace.name)}" if remote else None,
+        network_state="/".join(
+            (state.bucket_for(account, region), network_state_key(settings.workspace.name))
+        )
+        if remote
+        else None,
         state_key_arn=state.kms_key_arn if remote else None,
     )
 
@@ -73,7 +85,10 @@ def _given_identity(network: NetworkSettings, aws: Aws) -> tuple[tuple[str, ...]
     if given is None:
         return (), ()
     client = aws.client("iam")
-    found = [client.get_instance_profile(InstanceProfileName=name)["InstanceProfile"] for name in (given.scheduler, given.worker)]
+    found = [
+        client.get_instance_profile(InstanceProfileName=name)["InstanceProfile"]
+        for name in (given.scheduler, given.worker)
+    ]
     roles = _distinct(role["Arn"] for profile in found for role in profile["Roles"])
     return _distinct(profile["Arn"] for profile in found), roles
 

@@ -37,7 +37,13 @@ class Cleanup:
     def network(self, stack: Stack) -> NetworkRecovery:
         """Return what is left of the network."""
         context = self._context
-        return NetworkRecovery(context.aws, workspace=context.name, bucket=context.bucket, stack=stack, progress=context.progress)
+        return NetworkRecovery(
+            context.aws,
+            workspace=context.name,
+            bucket=context.bucket,
+            stack=stack,
+            progress=context.progress,
+        )
 
     def refuse_while_in_use(self) -> None:
         """Refuse to destroy the network while clusters stand on it.
@@ -46,7 +52,9 @@ class Cleanup:
         """
         context = self._context
         # Also those of which the bucket, or what was in it, is gone.
-        names = self._clusters.with_objects() | leftovers.clusters(context.aws, workspace=context.name)
+        names = self._clusters.with_objects() | leftovers.clusters(
+            context.aws, workspace=context.name
+        )
         isolated = context.network.isolated()
         names |= clusters_with_resources(
             context.aws,

@@ -29,7 +29,9 @@ class Clusters:
     def one(self, name: str) -> Deployment:
         """Return one cluster, deployed or not."""
         context = self._context
-        return Deployment(context.aws, context.bucket, validate_cluster_name(name), root=context.loaded.root)
+        return Deployment(
+            context.aws, context.bucket, validate_cluster_name(name), root=context.loaded.root
+        )
 
     def deployed(self) -> list[Deployment]:
         """Return those that are deployed, sorted by name."""
@@ -37,7 +39,10 @@ class Clusters:
 
     def unfinished(self) -> list[str]:
         """Return the names of those whose deployment or destruction was interrupted."""
-        return [one.name for one in self._those(lambda one: not (one.exists or holds_nothing(one.objects)))]
+        return [
+            one.name
+            for one in self._those(lambda one: not (one.exists or holds_nothing(one.objects)))
+        ]
 
     def with_objects(self) -> set[str]:
         """Return the names of those of which the bucket holds anything that counts."""
@@ -57,16 +62,24 @@ class Clusters:
         return [one for one in found if name in (None, one.name)]
 
     def running(self, stack: str) -> tuple[RunningCluster, ...]:
-        """Return the clusters on a stack that aren't stopped: all for the network, else the cluster itself."""
+        """Return the clusters on a stack that aren't stopped: all for the network, else the cluster
+        itself.
+        """
         return running_among(self.deployed() if stack == NETWORK_STACK else [self.one(stack)])
 
     def _those(self, wanted: Callable[[Deployment], bool]) -> list[Deployment]:
-        """Return the clusters under ``clusters/`` in the bucket that are as wanted; none where there is no bucket."""
+        """Return the clusters under ``clusters/`` in the bucket that are as wanted; none where
+        there is no bucket.
+        """
         found = [self.one(name) for name in cluster_names(self._context.aws, self._context.bucket)]
         if not found:
             return []
         with ThreadPoolExecutor(min(_PARALLEL, len(found))) as pool:
-            return [one for one, is_wanted in zip(found, pool.map(wanted, found), strict=True) if is_wanted]
+            return [
+                one
+                for one, is_wanted in zip(found, pool.map(wanted, found), strict=True)
+                if is_wanted
+            ]
 
 
 def running_among(deployments: Iterable[Deployment]) -> tuple[RunningCluster, ...]:
@@ -78,4 +91,8 @@ def running_among(deployments: Iterable[Deployment]) -> tuple[RunningCluster, ..
 def _running(deployment: Deployment) -> RunningCluster | None:
     status = deployment.status()
     instances = {name: group["instances"] for name, group in status.groups.items()}
-    return None if status.state in {"stopped", "ended"} else RunningCluster(status.name, status.state, instances)
+    return (
+        None
+        if status.state in {"stopped", "ended"}
+        else RunningCluster(status.name, status.state, instances)
+    )

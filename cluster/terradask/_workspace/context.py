@@ -1,4 +1,6 @@
-"""What the parts of a workspace share: settings, a session of AWS, paths, progress and the deployed network."""
+"""What the parts of a workspace share: settings, a session of AWS, paths, progress and the deployed
+network.
+"""
 
 from __future__ import annotations
 
@@ -52,7 +54,9 @@ class WorkspaceContext:
     progress: Progress
 
     @classmethod
-    def load(cls, source: SettingsSource, *, progress: Progress = silent, aws: Aws | None = None) -> WorkspaceContext:
+    def load(
+        cls, source: SettingsSource, *, progress: Progress = silent, aws: Aws | None = None
+    ) -> WorkspaceContext:
         """Load the settings; by default with a new session of AWS."""
         loaded = source.load()
         aws = aws or Aws(loaded.settings.workspace.region)
@@ -92,9 +96,17 @@ class WorkspaceContext:
         self.progress(Message(text))
 
 
-def configuration_of(context: WorkspaceContext, cluster_overrides: Mapping[str, Any] = MappingProxyType({})) -> Configuration:
-    """Return what writes the stacks' configurations, with settings of section ``[cluster]`` above all others."""
+def configuration_of(
+    context: WorkspaceContext, cluster_overrides: Mapping[str, Any] = MappingProxyType({})
+) -> Configuration:
+    """Return what writes the stacks' configurations, with settings of section ``[cluster]`` above
+    all others.
+    """
     from terradask._stacks.configuration import Configuration
 
-    loaded = context.source.with_cluster(cluster_overrides).load() if cluster_overrides else context.loaded
+    loaded = (
+        context.source.with_cluster(cluster_overrides).load()
+        if cluster_overrides
+        else context.loaded
+    )
     return Configuration(loaded, context.aws, context.network, progress=context.progress)

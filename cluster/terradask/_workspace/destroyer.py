@@ -78,7 +78,10 @@ class Destroyer:
                 context = self._context
                 raise NoBaseline(
                     "there is no network to destroy",
-                    given=f"workspace {context.name} in {context.aws.region}, account {context.aws.account_id}",
+                    given=(
+                        f"workspace {context.name} in {context.aws.region}, account "
+                        f"{context.aws.account_id}"
+                    ),
                     advice="check workspace.name, workspace.region and the AWS account",
                 )
             stack.remove()

@@ -1,4 +1,6 @@
-"""What a workspace is, and what is deployed of it: the part of the public face that knows no plans."""
+"""What a workspace is, and what is deployed of it: the part of the public face that
+knows no plans.
+"""
 
 from __future__ import annotations
 
@@ -41,11 +43,13 @@ class WorkspaceInfo:
         Parameters
         ----------
         path
-            A ``terradask.toml`` or its folder. Unset: looked for from the working directory upwards; having none is fine.
+            A ``terradask.toml`` or its folder. Unset: looked for from the working directory
+            upwards; having none is fine.
         progress
             Called with every progress event. Unset: nobody is told.
         overrides
-            Settings by section, above those of the file, Dask's configuration and the environment: ``cluster={"n_workers": 8}``.
+            Settings by section, above those of the file, Dask's configuration and the environment:
+            ``cluster={"n_workers": 8}``.
 
         Raises
         ------
@@ -56,7 +60,9 @@ class WorkspaceInfo:
         """
         if os.name == "nt":
             raise UnsupportedPlatform(
-                "terradask doesn't run on Windows", allowed="Linux or macOS", advice="use the Windows Subsystem for Linux"
+                "terradask doesn't run on Windows",
+                allowed="Linux or macOS",
+                advice="use the Windows Subsystem for Linux",
             )
         source = SettingsSource(None if path is None else Path(path), overrides)
         return cls(WorkspaceContext.load(source, progress=progress or silent))
@@ -66,7 +72,10 @@ class WorkspaceInfo:
         return type(self)(replace(self._parts.context, progress=progress))
 
     def __repr__(self) -> str:
-        return f"Workspace({self.settings.workspace.name!r}, region={self.region!r}, root={str(self.root)!r})"
+        return (
+            f"Workspace({self.settings.workspace.name!r}, region={self.region!r}, "
+            f"root={str(self.root)!r})"
+        )
 
     @property
     def settings(self) -> Settings:
@@ -111,31 +120,38 @@ class WorkspaceInfo:
         return self._parts.context.network.baseline()
 
     def deployments(self) -> list[Deployment]:
-        """Return the clusters that are deployed, sorted by name; `Deployment.status` tells how each one is.
+        """Return the clusters that are deployed, sorted by name; `Deployment.status` tells how each
+        one is.
 
         A cluster whose deployment was interrupted is left out; `unfinished` names those.
         """
         return self._parts.clusters.deployed()
 
     def unfinished(self) -> list[str]:
-        """Return the names of clusters whose deployment or destruction was interrupted; destroying or applying again finishes it."""
+        """Return the names of clusters whose deployment or destruction was interrupted; destroying
+        or applying again finishes it.
+        """
         return self._parts.clusters.unfinished()
 
-    def overview(self, name: str | None = None, *, all_workspaces: bool = False) -> list[ClusterOverview]:
-        """Return every cluster at a glance, from any machine: state, age, owner, hosts by state, price by the hour, last activity.
+    def overview(
+        self, name: str | None = None, *, all_workspaces: bool = False
+    ) -> list[ClusterOverview]:
+        """Return every cluster at a glance, from any machine: state, age, owner, hosts by state,
+        price by the hour, last activity.
 
         Parameters
         ----------
         name
             The only cluster to look at. Unset: every one.
         all_workspaces
-            Look for the clusters of other workspaces in this account and region, too, as far as tags tell.
+            Look for the clusters of other workspaces in this account and region, too, as far as
+            tags tell.
 
         Returns
         -------
         list of ClusterOverview
-            Sorted by workspace and name. Among them are those that are deployed in part, and those that nobody owns but that have
-            machines or groups.
+            Sorted by workspace and name. Among them are those that are deployed in part, and those
+            that nobody owns but that have machines or groups.
 
         Raises
         ------
@@ -149,7 +165,8 @@ class WorkspaceInfo:
         return self._parts.clusters.one(name)
 
     def quotas(self) -> list[QuotaCheck]:
-        """Compare AWS's quotas with what the settings can reach: every declared cluster at ``max_workers``, and the network.
+        """Compare AWS's quotas with what the settings can reach: every declared cluster at
+        ``max_workers``, and the network.
 
         Raises
         ------
@@ -166,16 +183,22 @@ class WorkspaceInfo:
         locked = read_lock(self._parts.context.loaded.lock_path).network
         zones = None if locked is None else sorted(locked.zones)
         types = group_types(
-            self._parts.context.loaded, self.aws, clusters_of(self.settings), zones or self.settings.network.zone_names or ()
+            self._parts.context.loaded,
+            self.aws,
+            clusters_of(self.settings),
+            zones or self.settings.network.zone_names or (),
         )
         return check_quotas(self.aws, self.settings, zones=zones, group_types=types)
 
     def cancel(self) -> None:
-        """Ask what is running, in another thread, to stop in order; it raises `TerraformCancelled` there, unless it finishes first."""
+        """Ask what is running, in another thread, to stop in order; it raises `TerraformCancelled`
+        there, unless it finishes first.
+        """
         self._parts.stacks.cancel()
 
     def check_state(self) -> None:
-        """See that the network's state lies where the settings say, for tools that would begin with an empty one.
+        """See that the network's state lies where the settings say, for tools that would begin with
+        an empty one.
 
         Raises
         ------

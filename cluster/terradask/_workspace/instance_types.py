@@ -26,16 +26,19 @@ def list_instance_types(
     settings: str | os.PathLike[str] | None = None,
     refresh: bool = False,
 ) -> list[PricedInstanceType]:
-    """List the instance types of a region, with prices: the cheapest first, those without a price last.
+    """List the instance types of a region, with prices: the cheapest first, those without a price
+    last.
 
     Parameters
     ----------
     names
-        Patterns for names (``"m6i.*"``) or, without a point, for families (``"c7*"``). By default all.
+        Patterns for names (``"m6i.*"``) or, without a point, for families (``"c7*"``). By default
+        all.
     cores
         Virtual CPUs: ``4``, a range ``[2, 8]``, or as text ``"2-8"``, ``"8+"``.
     memory
-        Memory, within 10 %: ``"16 GiB"``, a range ``["16 GiB", "64 GiB"]``, or as text ``"16-64 GiB"``, ``"64 GiB+"``; a number is bytes.
+        Memory, within 10 %: ``"16 GiB"``, a range ``["16 GiB", "64 GiB"]``, or as text ``"16-64
+        GiB"``, ``"64 GiB+"``; a number is bytes.
     gpu
         GPUs: True for any, False for none, a number or a range.
     gpu_type
@@ -47,15 +50,18 @@ def list_instance_types(
     local_disk
         With local disks (True), without (False), or both, the default.
     current_generation
-        Only types that AWS counts as current. AWS counts some as previous that serve well, such as m6i.
+        Only types that AWS counts as current. AWS counts some as previous that serve well, such as
+        m6i.
     spot
         Whether spot prices are asked for, too.
     region
         AWS region. By default that of the settings.
     settings
-        Folder or ``terradask.toml`` to load settings from. By default the nearest one upwards from the working directory.
+        Folder or ``terradask.toml`` to load settings from. By default the nearest one upwards from
+        the working directory.
     refresh
-        Ask AWS even for what is known. By default types are kept for a day, prices for a week, spot prices for an hour.
+        Ask AWS even for what is known. By default types are kept for a day, prices for a week, spot
+        prices for an hour.
 
     Returns
     -------
@@ -73,8 +79,8 @@ def list_instance_types(
 
     Notes
     -----
-    Permissions needed: ``ec2:DescribeInstanceTypes``, ``ec2:DescribeInstanceTypeOfferings``; for prices ``pricing:GetProducts``, and
-    ``ec2:DescribeSpotPriceHistory`` with `spot`.
+    Permissions needed: ``ec2:DescribeInstanceTypes``, ``ec2:DescribeInstanceTypeOfferings``; for
+    prices ``pricing:GetProducts``, and ``ec2:DescribeSpotPriceHistory`` with `spot`.
 
     Examples
     --------

@@ -1,4 +1,6 @@
-"""What a workspace is composed of: each part is made, and its code loaded, when it is needed first."""
+"""What a workspace is composed of: each part is made, and its code loaded, when it is
+needed first.
+"""
 
 from __future__ import annotations
 

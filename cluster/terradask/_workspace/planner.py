@@ -68,7 +68,9 @@ class Planner:
             return self.network(destroy=destroy, refresh=refresh)
         return self.cluster(name, destroy=destroy, refresh=refresh)
 
-    def network(self, *, destroy: bool = False, refresh: bool = False, out: _Path | None = None) -> Plan:
+    def network(
+        self, *, destroy: bool = False, refresh: bool = False, out: _Path | None = None
+    ) -> Plan:
         """Plan the network; as `Workspace.plan_network` says."""
         if destroy:
             self._cleanup.refuse_while_in_use()
@@ -89,7 +91,9 @@ class Planner:
         starts: bool = False,
         out: _Path | None = None,
     ) -> Plan:
-        """Plan a cluster; as `Workspace.plan_cluster` says, or, where it `starts` at once, `Workspace.plan_launch`."""
+        """Plan a cluster; as `Workspace.plan_cluster` says, or, where it `starts` at once,
+        `Workspace.plan_launch`.
+        """
         validate_cluster_name(name)
         configuration = configuration_of(self._context, overrides)
         check: LaunchCheck | None = None
@@ -112,7 +116,9 @@ class Planner:
                 raise
 
     def accept_older_state(self, stack: str) -> None:
-        """Forget which state the last apply left, so that the next plan starts from an older one."""
+        """Forget which state the last apply left, so that the next plan starts from an
+        older one.
+        """
         self._stacks.states.applied.remove(stack)
 
     def explain(self, name: str, overrides: Mapping[str, Any]) -> HardwareExplanation:
@@ -121,11 +127,16 @@ class Planner:
 
     def open(self, path: Path) -> Plan:
         """Open a saved plan, unless anything isn't as it was when it was made."""
-        plan = open_plan(path, stacks=self._context.stacks, show_in=lambda folder, file: self._stacks.stack(folder.name).show(file))
+        plan = open_plan(
+            path,
+            stacks=self._context.stacks,
+            show_in=lambda folder, file: self._stacks.stack(folder.name).show(file),
+        )
         version = self._stacks.stack(plan.stack).terraform.binary.version_text
         plan.basis.check_origin(self._place, terraform_version=version)
         plan.basis.check_expiry()
-        # The folder may be of another time, or not there yet: what counts is what the settings say now.
+        # The folder may be of another time, or not there yet: what counts is what the settings say
+        # now.
         with self._stacks.locked(plan.stack):
             folder = configuration_of(self._context).stack(plan.stack, destroy=plan.destroy)
         plan.check()
@@ -164,7 +175,11 @@ class Planner:
     def drift(self, stacks: Iterable[str] | None) -> dict[str, PlanSummary]:
         """Return what was changed outside Terraform; as `Workspace.drift` says."""
         self._context.network.baseline()
-        names = [NETWORK_STACK, *(one.name for one in self._clusters.deployed())] if stacks is None else list(stacks)
+        names = (
+            [NETWORK_STACK, *(one.name for one in self._clusters.deployed())]
+            if stacks is None
+            else list(stacks)
+        )
         found = {}
         for name in names:
             if name != NETWORK_STACK:
@@ -176,7 +191,9 @@ class Planner:
         return found
 
     def unchanged(self, stacks: Sequence[str]) -> tuple[str, ...]:
-        """Return the stacks that are as their last apply left them, as far as configurations and states tell."""
+        """Return the stacks that are as their last apply left them, as far as configurations and
+        states tell.
+        """
         applied = self._stacks.states.applied
         return applied.unchanged(self.every(stacks))
 

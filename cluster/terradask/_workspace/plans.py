@@ -1,4 +1,6 @@
-"""The part of the public face that plans: configurations, plans, reports, drift. Nothing in AWS changes."""
+"""The part of the public face that plans: configurations, plans, reports, drift. Nothing in AWS
+changes.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +23,9 @@ class WorkspacePlans:
 
     _parts: WorkspaceParts
 
-    def synth(self, stacks: Iterable[str] | None = None, out: str | os.PathLike[str] | None = None) -> dict[str, Path]:
+    def synth(
+        self, stacks: Iterable[str] | None = None, out: str | os.PathLike[str] | None = None
+    ) -> dict[str, Path]:
         """Write stacks as Terraform configuration.
 
         Parameters
@@ -29,7 +33,8 @@ class WorkspacePlans:
         stacks
             ``network`` and names of clusters. Unset: the network and every declared cluster.
         out
-            The folder to write to, each stack under ``stacks/<name>``. Unset: ``cdktf.out`` of the workspace.
+            The folder to write to, each stack under ``stacks/<name>``. Unset: ``cdktf.out`` of the
+            workspace.
 
         Returns
         -------
@@ -37,14 +42,22 @@ class WorkspacePlans:
             Stack -> its folder.
         """
         names = self._parts.planner.declared if stacks is None else list(stacks)
-        return self._parts.planner.every(names, out=Path(out).absolute() if out is not None else None)
+        return self._parts.planner.every(
+            names, out=Path(out).absolute() if out is not None else None
+        )
 
     def plan(
-        self, stacks: Iterable[str] | None = None, *, destroy: bool = False, refresh: bool = False, changed_only: bool = False
+        self,
+        stacks: Iterable[str] | None = None,
+        *,
+        destroy: bool = False,
+        refresh: bool = False,
+        changed_only: bool = False,
     ) -> Plans:
         """Plan several stacks. Nothing in AWS changes.
 
-        Where the network is planned and isn't there yet, clusters wait for it: the report names them.
+        Where the network is planned and isn't there yet, clusters wait for it: the report names
+        them.
 
         Parameters
         ----------
@@ -55,8 +68,9 @@ class WorkspacePlans:
         refresh
             Look for new answers instead of using the locked or deployed ones.
         changed_only
-            Leave out the stacks whose configuration, inputs and state are as their last apply by terradask left them. What was changed
-            outside Terraform is then not seen: `drift` sees it.
+            Leave out the stacks whose configuration, inputs and state are as their last apply by
+            terradask left them. What was changed outside Terraform is then not seen: `drift` sees
+            it.
 
         Returns
         -------
@@ -69,12 +83,21 @@ class WorkspacePlans:
         """
         from terradask._workspace.plan_stacks import plan_stacks
 
-        return plan_stacks(self._parts.planner, stacks, destroy=destroy, refresh=refresh, changed_only=changed_only)
+        return plan_stacks(
+            self._parts.planner, stacks, destroy=destroy, refresh=refresh, changed_only=changed_only
+        )
 
-    def plan_network(self, *, destroy: bool = False, refresh: bool = False, out: str | os.PathLike[str] | None = None) -> Plan:
+    def plan_network(
+        self,
+        *,
+        destroy: bool = False,
+        refresh: bool = False,
+        out: str | os.PathLike[str] | None = None,
+    ) -> Plan:
         """Plan the network. Nothing in AWS changes; ``terradask.lock.json`` is written.
 
-        What exists and Terraform's state doesn't know, after an interruption or because the state was lost, is imported by the plan.
+        What exists and Terraform's state doesn't know, after an interruption or because the state
+        was lost, is imported by the plan.
 
         Parameters
         ----------
@@ -83,7 +106,8 @@ class WorkspacePlans:
         refresh
             Look for a newer image and new zones instead of using the locked answers.
         out
-            Where to save the plan for `open_plan`. Unset: it is kept for this process, and a day at most.
+            Where to save the plan for `open_plan`. Unset: it is kept for this process, and a day at
+            most.
 
         Returns
         -------
@@ -94,9 +118,11 @@ class WorkspacePlans:
         BaselineInUse
             With `destroy`, if clusters stand on it.
         SettingsError
-            If what the settings name as given can't be used, listing all that is wrong, or would take away what clusters stand on.
+            If what the settings name as given can't be used, listing all that is wrong, or would
+            take away what clusters stand on.
         StateRolledBack
-            If the state is older than the one that the last apply left; `accept_older_state` goes on from it.
+            If the state is older than the one that the last apply left; `accept_older_state` goes
+            on from it.
         """
         return self._parts.planner.network(destroy=destroy, refresh=refresh, out=out)
 
@@ -120,7 +146,8 @@ class WorkspacePlans:
         refresh
             Choose zone and instance types again instead of using the locked or deployed ones.
         out
-            Where to save the plan for `open_plan`. Unset: it is kept for this process, and a day at most.
+            Where to save the plan for `open_plan`. Unset: it is kept for this process, and a day at
+            most.
         cluster_overrides
             Settings of section ``[cluster]``, above all others.
 
@@ -133,17 +160,22 @@ class WorkspacePlans:
         NoBaseline
             If the network isn't deployed.
         SettingsError
-            If settings can't be used, hosts would reach no AWS service, or the subnet is too small for ``max_workers``.
+            If settings can't be used, hosts would reach no AWS service, or the subnet is too small
+            for ``max_workers``.
         UnknownZone, UnknownInstanceType
             If AWS doesn't offer what the settings name.
         NoMatchingType
             If no instance type is as they ask for; with the nearest asks that find something.
         QuotaExceeded
-            If AWS lets the account run fewer vCPUs than the cluster starts with, whatever else runs.
+            If AWS lets the account run fewer vCPUs than the cluster starts with, whatever else
+            runs.
         StateRolledBack
-            If the state is older than the one that the last apply left; `accept_older_state` goes on from it.
+            If the state is older than the one that the last apply left; `accept_older_state` goes
+            on from it.
         """
-        return self._parts.planner.cluster(name, cluster_overrides, destroy=destroy, refresh=refresh, out=out)
+        return self._parts.planner.cluster(
+            name, cluster_overrides, destroy=destroy, refresh=refresh, out=out
+        )
 
     def plan_launch(self, name: str) -> Plan:
         """Plan one cluster that is to be started as soon as it is applied. Nothing in AWS changes.
@@ -156,14 +188,16 @@ class WorkspacePlans:
         Raises
         ------
         QuotaExceeded
-            If AWS lets the account run fewer vCPUs than the cluster starts with, beside what runs now.
+            If AWS lets the account run fewer vCPUs than the cluster starts with, beside what runs
+            now.
         TerradaskError
             As `plan_cluster` does.
         """
         return self._parts.planner.cluster(name, starts=True)
 
     def accept_older_state(self, stack: str) -> None:
-        """Go on from a state that is older than the one that the last apply left: plan, look at what that changes, and apply or destroy.
+        """Go on from a state that is older than the one that the last apply left: plan, look at
+        what that changes, and apply or destroy.
 
         Parameters
         ----------
@@ -206,14 +240,16 @@ class WorkspacePlans:
         InvalidInput
             If there is no plan of terradask's.
         PlanChanged
-            If the plan is no longer what was reviewed, or what it starts from is no longer as it was: its file, the workspace, account or
-            region, the versions of terradask, Terraform or the provider, the configuration that the settings give now, or the state; or
-            if it has expired.
+            If the plan is no longer what was reviewed, or what it starts from is no longer as it
+            was: its file, the workspace, account or region, the versions of terradask, Terraform or
+            the provider, the configuration that the settings give now, or the state; or if it has
+            expired.
         """
         return self._parts.planner.open(Path(path))
 
     def open_plans(self, folder: str | os.PathLike[str]) -> list[Plan]:
-        """Open all plans of a folder that `Plans.save` wrote, each as `open_plan` does, in the order in which they are to be applied.
+        """Open all plans of a folder that `Plans.save` wrote, each as `open_plan` does, in the
+        order in which they are to be applied.
 
         Parameters
         ----------
@@ -232,13 +268,17 @@ class WorkspacePlans:
         return [self.open_plan(path) for path in PlanFolder(Path(folder)).plans()]
 
     def report(self, plan: Plan) -> PlanReport:
-        """Return what a reviewer has to know of a plan: its summary, policy, cost, what runs on what it changes, where it comes from."""
+        """Return what a reviewer has to know of a plan: its summary, policy, cost, what runs on
+        what it changes, where it comes from.
+        """
         return self._parts.planner.report(plan, commit=self._parts.planner.commit())
 
     def drift(self, stacks: Iterable[str] | None = None) -> dict[str, PlanSummary]:
-        """Look for what was changed outside Terraform since it last looked. Nothing changes, neither in AWS nor in a state.
+        """Look for what was changed outside Terraform since it last looked. Nothing changes,
+        neither in AWS nor in a state.
 
-        Settings that haven't been applied yet are no drift; what the runtime moves (numbers of instances, the run's tags) is none either.
+        Settings that haven't been applied yet are no drift; what the runtime moves (numbers of
+        instances, the run's tags) is none either.
 
         Parameters
         ----------

@@ -1,4 +1,6 @@
-"""The Terraform states of a workspace's stacks: where each lies, its lock, and whether it is the newest."""
+"""The Terraform states of a workspace's stacks: where each lies, its lock, and whether it is the
+newest.
+"""
 
 from __future__ import annotations
 
@@ -30,7 +32,9 @@ class StackStates:
     @property
     def network(self) -> NetworkState:
         """The network's state, which moves where the settings say another place."""
-        return NetworkState(self._context.loaded, self._context.aws, progress=self._context.progress)
+        return NetworkState(
+            self._context.loaded, self._context.aws, progress=self._context.progress
+        )
 
     @property
     def applied(self) -> AppliedNotes:
@@ -42,7 +46,9 @@ class StackStates:
         if stack == NETWORK_STACK:
             return self.network.place()
         key = cluster_key(stack, STATE)
-        return S3Backend(self._context.aws, self._context.bucket, key, made_by="terradask apply network")
+        return S3Backend(
+            self._context.aws, self._context.bucket, key, made_by="terradask apply network"
+        )
 
     def check_not_rolled_back(self, stack: str) -> None:
         """Refuse to work from a state that is older than the one that the last apply left."""
@@ -50,10 +56,14 @@ class StackStates:
         place = self.place(stack)
         found = None if noted is None else place.read()
         version = None if found is None else found.info.version
-        check_not_rolled_back(stack, version, noted, place=place.name, folder=str(self._context.folder(stack)))
+        check_not_rolled_back(
+            stack, version, noted, place=place.name, folder=str(self._context.folder(stack))
+        )
 
     def forget_applied(self, stack: str) -> None:
-        """Forget what a destroyed stack was applied from, if the caller may: the next state has another lineage."""
+        """Forget what a destroyed stack was applied from, if the caller may: the next state has
+        another lineage.
+        """
         with suppress(AwsError):
             self.applied.remove(stack)
 
@@ -61,7 +71,13 @@ class StackStates:
         """Break the lock of a command that has ended; as `Workspace.unlock` says."""
         place = self.place(stack if stack == NETWORK_STACK else validate_cluster_name(stack))
         context = self._context
-        return unlock(place, folder=context.folder(stack), state_dir=context.loaded.state_dir, caller=context.aws, force=force)
+        return unlock(
+            place,
+            folder=context.folder(stack),
+            state_dir=context.loaded.state_dir,
+            caller=context.aws,
+            force=force,
+        )
 
     def note_unlock(self, stack: str, lock: LockInfo, proof: str) -> None:
         """Write down that the lock of a command that has ended is removed from a stack's state."""

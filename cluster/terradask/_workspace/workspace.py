@@ -1,4 +1,6 @@
-"""The Python API under everything: load a workspace, plan the network or a cluster, look at the plan, apply exactly that plan."""
+"""The Python API under everything: load a workspace, plan the network or a cluster, look at the
+plan, apply exactly that plan.
+"""
 
 from __future__ import annotations
 
@@ -23,15 +25,16 @@ class Workspace(WorkspacePlans, WorkspaceInfo):
 
     Notes
     -----
-    An operation that is interrupted, at any point, leaves a state from which the same operation goes on, and which `destroy_cluster` and
-    `destroy_network` remove.
+    An operation that is interrupted, at any point, leaves a state from which the same operation
+    goes on, and which `destroy_cluster` and `destroy_network` remove.
     """
 
     def apply(self, plan: Plan) -> Deployment | Baseline | None:
         """Apply exactly a saved plan.
 
-        Creates, changes and destroys what the plan says, with Terraform, under the caller's credentials; the plan's resources say which
-        permissions that needs. A cluster is stopped when it is deployed.
+        Creates, changes and destroys what the plan says, with Terraform, under the caller's
+        credentials; the plan's resources say which permissions that needs. A cluster is stopped
+        when it is deployed.
 
         Parameters
         ----------
@@ -52,7 +55,8 @@ class Workspace(WorkspacePlans, WorkspaceInfo):
         PolicyViolation
             If policy forbids what it would make; waivers are in the settings.
         TerraformError
-            If something could not be made. What was made is in the state: plan and apply again, or destroy.
+            If something could not be made. What was made is in the state: plan and apply again, or
+            destroy.
         """
         self._parts.applier.apply(plan)
         if plan.destroy:
@@ -60,10 +64,12 @@ class Workspace(WorkspacePlans, WorkspaceInfo):
         return self.baseline() if plan.stack == NETWORK_STACK else self.deployment(plan.stack)
 
     def note_applied(self, plan: Plan) -> None:
-        """Note what a stack is applied from, and the state that this left; without the right to do so, nothing is noted.
+        """Note what a stack is applied from, and the state that this left; without the right to do
+        so, nothing is noted.
 
-        A cluster that was to go, and whose destruction nobody had finished, stays from here on. `apply` does all this by itself. For a plan
-        that changes nothing this is all that is left to do.
+        A cluster that was to go, and whose destruction nobody had finished, stays from here on.
+        `apply` does all this by itself. For a plan that changes nothing this is all that is left to
+        do.
 
         Parameters
         ----------
@@ -73,7 +79,8 @@ class Workspace(WorkspacePlans, WorkspaceInfo):
         self._parts.applier.note(plan)
 
     def destroy_cluster(self, name: str) -> None:
-        """Destroy a cluster, running or not: groups to zero, then everything that Terraform made, then its objects in the bucket.
+        """Destroy a cluster, running or not: groups to zero, then everything that Terraform made,
+        then its objects in the bucket.
 
         Works from any machine, and after a deployment or a destruction that was interrupted.
 
@@ -82,15 +89,16 @@ class Workspace(WorkspacePlans, WorkspaceInfo):
         ClusterNotFound
             If nothing of the cluster is there.
         StateRolledBack
-            If the state is older than the one that the last apply left; `accept_older_state` goes on from it.
+            If the state is older than the one that the last apply left; `accept_older_state` goes
+            on from it.
         """
         self._parts.destroyer.destroy_cluster(name)
 
     def destroy_network(self) -> None:
         """Destroy the network, with the workspace's bucket.
 
-        Removes what Terraform's state knows, and everything else that carries the workspace's tag, as an interruption leaves it: also
-        where there is no state.
+        Removes what Terraform's state knows, and everything else that carries the workspace's tag,
+        as an interruption leaves it: also where there is no state.
 
         Raises
         ------
@@ -99,17 +107,20 @@ class Workspace(WorkspacePlans, WorkspaceInfo):
         NoBaseline
             If there is nothing to destroy.
         StateRolledBack
-            If the state is older than the one that the last apply left; `accept_older_state` goes on from it.
+            If the state is older than the one that the last apply left; `accept_older_state` goes
+            on from it.
         """
         self._parts.destroyer.destroy_network()
 
     def strays(self, *, grace_seconds: float | None = None) -> Sweep:
-        """Look for everything that carries the workspace's tag and that no live deployment owns. Nothing changes.
+        """Look for everything that carries the workspace's tag and that no live deployment owns.
+        Nothing changes.
 
         Parameters
         ----------
         grace_seconds
-            How old something has to be, in seconds, to be removed. Unset: as ``workspace.sweep_grace_seconds`` says.
+            How old something has to be, in seconds, to be removed. Unset: as
+            ``workspace.sweep_grace_seconds`` says.
 
         Returns
         -------
@@ -121,15 +132,18 @@ class Workspace(WorkspacePlans, WorkspaceInfo):
         AccessDenied
             If the caller may not read the bucket, which alone says what lives.
         """
-        grace = self.settings.workspace.sweep_grace_seconds if grace_seconds is None else grace_seconds
+        grace = (
+            self.settings.workspace.sweep_grace_seconds if grace_seconds is None else grace_seconds
+        )
         return self._parts.destroyer.sweeper().find(grace)
 
     def sweep(self, found: Sweep | None = None, *, grace_seconds: float | None = None) -> Swept:
         """Remove what no live deployment owns.
 
-        Each thing is looked at again before it goes. Nothing goes that is younger than the grace, that carries no tag of this workspace's,
-        that belongs to a live deployment, or that somebody works on. What is too young is waited for, for a minute at most. Interrupted at
-        any point, the next sweep goes on.
+        Each thing is looked at again before it goes. Nothing goes that is younger than the grace,
+        that carries no tag of this workspace's, that belongs to a live deployment, or that somebody
+        works on. What is too young is waited for, for a minute at most. Interrupted at any point,
+        the next sweep goes on.
 
         Parameters
         ----------
@@ -148,9 +162,11 @@ class Workspace(WorkspacePlans, WorkspaceInfo):
         return self._parts.destroyer.sweeper().remove(found)
 
     def unlock(self, stack: str = NETWORK_STACK, *, force: str | None = None) -> BrokenLock | None:
-        """Break the lock on a stack's state if its owner is provably gone, and write down that it was broken.
+        """Break the lock on a stack's state if its owner is provably gone, and write down that it
+        was broken.
 
-        The record is a line in ``unlocks.jsonl`` of the state folder and an object under ``unlocks/`` in the state's bucket.
+        The record is a line in ``unlocks.jsonl`` of the state folder and an object under
+        ``unlocks/`` in the state's bucket.
 
         Parameters
         ----------

@@ -33,13 +33,19 @@ class LazyGroup(click.Group):
         module, _, attribute = target.partition(":")
         return cast("click.Command", getattr(import_module(module), attribute))
 
-    def resolve_command(self, ctx: click.Context, args: list[str]) -> tuple[str | None, click.Command | None, list[str]]:
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
         """Find the command that is meant; where there is none, name the nearest one."""
         if args and args[0] not in self.lazy and not args[0].startswith("-"):
             import difflib
 
             near = difflib.get_close_matches(args[0], self.lazy, 1)
-            meant = f" Did you mean {near[0]!r}?" if near else f" The commands are {', '.join(self.lazy)}."
+            meant = (
+                f" Did you mean {near[0]!r}?"
+                if near
+                else f" The commands are {', '.join(self.lazy)}."
+            )
             raise click.UsageError(f"No such command {args[0]!r}.{meant}", ctx)
         return super().resolve_command(ctx, args)
 
@@ -108,8 +114,21 @@ def _go_to(ctx: click.Context, parameter: click.Parameter, folders: tuple[str, .
     callback=_go_to,
     help="Run as if started in DIR: one folder for each workspace of a repository.",
 )
-@click.option("--debug", is_flag=True, expose_value=False, callback=_debug, help="Show a traceback with an error.")
-@click.option("--version", is_flag=True, expose_value=False, is_eager=True, callback=_version, help="Show the version and exit.")
+@click.option(
+    "--debug",
+    is_flag=True,
+    expose_value=False,
+    callback=_debug,
+    help="Show a traceback with an error.",
+)
+@click.option(
+    "--version",
+    is_flag=True,
+    expose_value=False,
+    is_eager=True,
+    callback=_version,
+    help="Show the version and exit.",
+)
 @click.pass_context
 def command(ctx: click.Context) -> None:
     """Dask clusters in your own AWS account, as Terraform you can review."""

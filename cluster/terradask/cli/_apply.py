@@ -1,4 +1,6 @@
-"""``terradask apply``: exactly the plan that was reviewed, or one that is shown and asked about now."""
+"""``terradask apply``: exactly the plan that was reviewed, or one that is shown and asked about
+now.
+"""
 
 from __future__ import annotations
 
@@ -40,13 +42,17 @@ _PATH_SIGNS = re.compile(r"[/\\.]")
 @click.option("--start", is_flag=True, help="Start the applied clusters afterwards.")
 @yes_option
 @json_option
-def apply(*, what: tuple[str, ...], saved: Path | None, start: bool, yes: bool, as_json: bool) -> None:
-    """Apply the plans in DIR, which `terradask plan --out DIR` saved, or plan each STACK, show the plan, ask, and apply exactly that.
+def apply(
+    *, what: tuple[str, ...], saved: Path | None, start: bool, yes: bool, as_json: bool
+) -> None:
+    """Apply the plans in DIR, which `terradask plan --out DIR` saved, or plan each STACK, show the
+    plan, ask, and apply exactly that.
 
-    Saved plans are applied exactly as they were reviewed, or all of them are refused before anything is changed. If a plan's file,
-    the configuration, the state, the account or region, or a version has changed, or the plan has expired, the error says which.
-    STACK is network, or the name of a cluster; by default the network, then every cluster that terradask.toml declares. A cluster is
-    deployed stopped: --start or `terradask start NAME` starts it.
+    Saved plans are applied exactly as they were reviewed, or all of them are refused before
+    anything is changed. If a plan's file, the configuration, the state, the account or region, or a
+    version has changed, or the plan has expired, the error says which. STACK is network, or the
+    name of a cluster; by default the network, then every cluster that terradask.toml declares. A
+    cluster is deployed stopped: --start or `terradask start NAME` starts it.
     """
     folder, stacks = _meant(what, saved)
     check_answerable(yes, "apply")
@@ -74,7 +80,9 @@ def _meant(what: Sequence[str], saved: Path | None) -> tuple[Path | None, tuple[
     from terradask._plans.saved import PLAN_NAME
 
     if saved is not None and what:
-        raise click.UsageError("STACK and --plan exclude each other: a saved plan contains its stack.")
+        raise click.UsageError(
+            "STACK and --plan exclude each other: a saved plan contains its stack."
+        )
     if saved is not None or not what:
         return saved, None
     path = Path(what[0])
@@ -87,7 +95,9 @@ def _meant(what: Sequence[str], saved: Path | None) -> tuple[Path | None, tuple[
 
 
 def _refuse_unheard_of(workspace: Workspace, stacks: Sequence[str]) -> None:
-    """Refuse a mistyped name, or that of a missing folder, in a workspace that declares clusters: no question would be asked about it."""
+    """Refuse a mistyped name, or that of a missing folder, in a workspace that declares clusters:
+    no question would be asked about it.
+    """
     from terradask.errors import ClusterNotFound
 
     declared = sorted(workspace.settings.clusters)
@@ -95,15 +105,28 @@ def _refuse_unheard_of(workspace: Workspace, stacks: Sequence[str]) -> None:
     unknown = [name for name in others if not workspace.deployment(name).exists]
     for name in set(unknown) - set(workspace.unfinished() if unknown else ()):
         raise ClusterNotFound(
-            f"no cluster {name} is declared or deployed, and no folder of saved plans has this name",
+            (
+                f"no cluster {name} is declared or deployed, and no folder of saved plans has this "
+                "name"
+            ),
             given=name,
-            allowed=f"with --yes: network, the declared clusters ({', '.join(declared)}), or those that are deployed",
-            advice=f"declare [clusters.{name}] in terradask.toml, name the folder of saved plans with --plan, or leave --yes out",
+            allowed=(
+                f"with --yes: network, the declared clusters ({', '.join(declared)}), or "
+                "those that are deployed"
+            ),
+            advice=(
+                f"declare [clusters.{name}] in terradask.toml, name the folder of saved plans "
+                "with --plan, or leave --yes out"
+            ),
         )
 
 
-def _rounds(workspace: Workspace, story: Story, folder: Path | None, stacks: Sequence[str] | None) -> Iterator[_Round]:
-    """Yield the plans that are shown and applied together: saved ones at once; else the network's before the clusters are planned on it."""
+def _rounds(
+    workspace: Workspace, story: Story, folder: Path | None, stacks: Sequence[str] | None
+) -> Iterator[_Round]:
+    """Yield the plans that are shown and applied together: saved ones at once; else the network's
+    before the clusters are planned on it.
+    """
     if folder is not None:
         with story.telling():
             plans = _open(workspace, folder)
@@ -123,25 +146,45 @@ def _rounds(workspace: Workspace, story: Story, folder: Path | None, stacks: Seq
 def _open(workspace: Workspace, path: Path) -> list[Plan]:
     from terradask._plans.folder import PlanFolder
 
-    return workspace.open_plans(path) if PlanFolder(path).report is not None else [workspace.open_plan(path)]
+    return (
+        workspace.open_plans(path)
+        if PlanFolder(path).report is not None
+        else [workspace.open_plan(path)]
+    )
 
 
-def _apply(workspace: Workspace, story: Story, plans: Sequence[Plan], reports: Sequence[PlanReport], *, yes: bool) -> None:
+def _apply(
+    workspace: Workspace,
+    story: Story,
+    plans: Sequence[Plan],
+    reports: Sequence[PlanReport],
+    *,
+    yes: bool,
+) -> None:
     """Show plans, ask once, and apply them."""
     for report in reports:
         show(report, err=True)
     _refuse_blocked(reports)
-    changing = [plan for plan, report in zip(plans, reports, strict=True) if report.summary.changed or report.summary.outputs]
+    changing = [
+        plan
+        for plan, report in zip(plans, reports, strict=True)
+        if report.summary.changed or report.summary.outputs
+    ]
     for plan in plans:
         if plan not in changing:
             workspace.note_applied(plan)
     names = ", ".join(plan.stack for plan in changing)
     if not changing:
         say("nothing to do")
-    elif not yes and not click.confirm(f"Apply {'this plan' if len(changing) == 1 else 'these plans'} to {names}?", err=True):
+    elif not yes and not click.confirm(
+        f"Apply {'this plan' if len(changing) == 1 else 'these plans'} to {names}?", err=True
+    ):
         raise declined()
     for plan in changing:
-        left = f"terradask apply {plan.stack} continues what was begun, terradask destroy {plan.stack} removes it"
+        left = (
+            f"terradask apply {plan.stack} continues what was begun, terradask destroy "
+            f"{plan.stack} removes it"
+        )
         with story.telling(), interruption(left):
             workspace.apply(plan)
         say(f"{plan.stack}: {'destroyed' if plan.destroy else 'deployed'}")
@@ -152,11 +195,15 @@ def _refuse_blocked(reports: Sequence[PlanReport]) -> None:
 
     for report in reports:
         if report.blocked:
-            raise PolicyViolation([finding for finding in report.findings if finding.blocking], stack=report.stack)
+            raise PolicyViolation(
+                [finding for finding in report.findings if finding.blocking], stack=report.stack
+            )
 
 
 def _start(workspace: Workspace, names: Sequence[str]) -> dict[str, dict[str, Any]]:
-    """Start clusters, all before waiting for the first one's scheduler, and return what a script wants to know of each."""
+    """Start clusters, all before waiting for the first one's scheduler, and return what a script
+    wants to know of each.
+    """
     from terradask._deployments.endpoint import route_of
 
     started: dict[str, dict[str, Any]] = {}

@@ -1,4 +1,6 @@
-"""``terradask completion``: the script that makes the shell complete commands, options, clusters and stacks."""
+"""``terradask completion``: the script that makes the shell complete commands, options, clusters
+and stacks.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +17,8 @@ from terradask.cli._invocation import FOLDER
 def completion(shell: str) -> None:
     """Print a script that completes commands and options in SHELL.
 
-    bash and zsh: eval "$(terradask completion bash)" in the shell's start file; fish: terradask completion fish | source.
+    bash and zsh: eval "$(terradask completion bash)" in the shell's start file; fish: terradask
+    completion fish | source.
     """
     from terradask.cli._app import command
 
@@ -25,14 +28,24 @@ def completion(shell: str) -> None:
     click.echo(kind(command, {}, "terradask", "_TERRADASK_COMPLETE").source())
 
 
-def complete_stack(ctx: click.Context, _parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
-    """Complete the name of a stack from what is declared or was synthesised here: no call of AWS at a key press."""
+def complete_stack(
+    ctx: click.Context, _parameter: click.Parameter, incomplete: str
+) -> list[CompletionItem]:
+    """Complete the name of a stack from what is declared or was synthesised here: no call of AWS at
+    a key press.
+    """
     folder: Path = ctx.meta.get(FOLDER) or Path.cwd()
-    names = {"network"} | {path.name for path in (folder / "cdktf.out/stacks").glob("*") if path.is_dir()} | _declared(folder)
+    names = (
+        {"network"}
+        | {path.name for path in (folder / "cdktf.out/stacks").glob("*") if path.is_dir()}
+        | _declared(folder)
+    )
     return [CompletionItem(name) for name in sorted(names) if name.startswith(incomplete)]
 
 
-def complete_cluster(ctx: click.Context, parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
+def complete_cluster(
+    ctx: click.Context, parameter: click.Parameter, incomplete: str
+) -> list[CompletionItem]:
     """Complete the name of a cluster, as :func:`complete_stack` does."""
     return [item for item in complete_stack(ctx, parameter, incomplete) if item.value != "network"]
 
@@ -43,7 +56,11 @@ def _declared(folder: Path) -> set[str]:
     files = (parent / "terradask.toml" for parent in (folder, *folder.parents))
     found = next((file for file in files if file.is_file()), None)
     try:
-        clusters = tomllib.loads(found.read_text(encoding="utf-8")).get("clusters") if found is not None else None
+        clusters = (
+            tomllib.loads(found.read_text(encoding="utf-8")).get("clusters")
+            if found is not None
+            else None
+        )
     except (OSError, ValueError):
         return set()
     return set(clusters) if isinstance(clusters, dict) else set()

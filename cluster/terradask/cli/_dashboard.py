@@ -18,12 +18,18 @@ _LOOK_SECONDS = 1.0
 
 @click.command(short_help="Serve a cluster's dashboard here, or print a shared link")
 @click.argument("name", shell_complete=complete_cluster)
-@click.option("--shared", is_flag=True, help="Only print the link for people without terradask; needs cluster.use_dashboard_https.")
+@click.option(
+    "--shared",
+    is_flag=True,
+    help="Only print the link for people without terradask; needs cluster.use_dashboard_https.",
+)
 def dashboard(*, name: str, shared: bool) -> None:
-    """Attach to the cluster NAME, and print and serve a link to its dashboard on this machine, until Ctrl-C.
+    """Attach to the cluster NAME, and print and serve a link to its dashboard on this machine,
+    until Ctrl-C.
 
-    The link leads to a loopback port of this machine, which is forwarded to the cluster over mutual TLS; its token belongs to this
-    command. While the command runs, it counts as a client: a cluster that ends without clients keeps running.
+    The link leads to a loopback port of this machine, which is forwarded to the cluster over mutual
+    TLS; its token belongs to this command. While the command runs, it counts as a client: a cluster
+    that ends without clients keeps running.
     """
     from terradask import Cluster
     from terradask.errors import InvalidInput
@@ -36,9 +42,16 @@ def dashboard(*, name: str, shared: bool) -> None:
                     f"Cluster {name!r} serves its dashboard only to clients with its certificates.",
                     given="use_dashboard_https = false",
                     allowed="use_dashboard_https = true",
-                    advice=f"terradask dashboard {name} opens it on this machine; or set use_dashboard_https, see docs/dashboard.md",
+                    advice=(
+                        f"terradask dashboard {name} opens it on this machine; or set "
+                        "use_dashboard_https, see docs/dashboard.md"
+                    ),
                 )
-            say(f"the browser asks whether to trust the certificate with the SHA-256 fingerprint {found.fingerprint}")
+            say(
+                "the browser asks whether to trust the certificate with the SHA-256 "
+                "fingerprint "
+                f"{found.fingerprint}"
+            )
             result(found.link)
             return
         result(cluster.dashboard_link)

@@ -12,11 +12,13 @@ from terradask.cli._sim import check_installed
 
 @click.command(short_help="Run the main job on the embedded AWS")
 def demo() -> None:
-    """Run the main job on the embedded AWS, show each step, and fail if a result is not as promised.
+    """Run the main job on the embedded AWS, show each step, and fail if a result is not as
+    promised.
 
-    Deploys a network, plans a cluster and applies that plan, attaches, computes a group-by over Parquet files in a
-    bucket, scales 2 -> 5 -> 2 without losing a result, attaches from a second process, closes, and proves by tag that
-    nothing is left. Needs no account. If AWS_ENDPOINT_URL names a running embedded AWS, that one is used.
+    Deploys a network, plans a cluster and applies that plan, attaches, computes a group-by over
+    Parquet files in a bucket, scales 2 -> 5 -> 2 without losing a result, attaches from a second
+    process, closes, and proves by tag that nothing is left. Needs no account. If AWS_ENDPOINT_URL
+    names a running embedded AWS, that one is used.
     """
     check_installed()
     from terradask._demo.embedded import run_demo
@@ -31,7 +33,13 @@ def demo() -> None:
 
         console = Console(highlight=False)
         with console.status("", spinner="dots") as status:
-            run_demo(Story(lambda line: console.print(Text.from_ansi(line), soft_wrap=True), _styled, status.update))
+            run_demo(
+                Story(
+                    lambda line: console.print(Text.from_ansi(line), soft_wrap=True),
+                    _styled,
+                    status.update,
+                )
+            )
 
 
 def _styled(text: str, style: str) -> str:

@@ -22,13 +22,19 @@ _STOP_SECONDS = 300
 
 
 @click.command("list", short_help="List the clusters, with what they cost")
-@click.option("--all-workspaces", is_flag=True, help="Also list those of other workspaces in the account and region, found by tag.")
+@click.option(
+    "--all-workspaces",
+    is_flag=True,
+    help="Also list those of other workspaces in the account and region, found by tag.",
+)
 @json_option
 def list_deployments(all_workspaces: bool, as_json: bool) -> None:
-    """List every cluster of the workspace, from any machine: state, hosts, age, owner, price by the hour, last activity.
+    """List every cluster of the workspace, from any machine: state, hosts, age, owner, price by the
+    hour, last activity.
 
-    Stopped clusters, which cost only their secret, are listed too, and so are declared clusters that are not deployed. The price
-    is that of the running machines, with their volumes and public addresses; ? if AWS has no price.
+    Stopped clusters, which cost only their secret, are listed too, and so are declared clusters
+    that are not deployed. The price is that of the running machines, with their volumes and public
+    addresses; ? if AWS has no price.
     """
     from terradask._workspace.workspace import Workspace
 
@@ -41,13 +47,36 @@ def list_deployments(all_workspaces: bool, as_json: bool) -> None:
         if one.status is not None and one.status.why_ended is not None:
             say(f"{one.name}: ended by itself: {_ending(one.status)}")
     if as_json:
-        result_json([*(one.as_dict() for one in found), *({"name": name, "state": "declared"} for name in declared)])
+        result_json(
+            [
+                *(one.as_dict() for one in found),
+                *({"name": name, "state": "declared"} for name in declared),
+            ]
+        )
     elif not found and not declared:
-        say("no clusters; `terradask apply NAME` deploys one, and so does Cluster(name=...) in Python")
+        say(
+            "no clusters; `terradask apply NAME` deploys one, and so does Cluster(name=...) in "
+            "Python"
+        )
     else:
         rows: list[list[object]] = [[one.workspace, *_row(one)] for one in found]
-        rows += [[workspace.settings.workspace.name, name, "declared", *[None] * 9] for name in declared]
-        heads = ["workspace", "name", "state", "workers", "max", "hosts", "age", "since", "owner", "usd/h", "active", "scheduler"]
+        rows += [
+            [workspace.settings.workspace.name, name, "declared", *[None] * 9] for name in declared
+        ]
+        heads = [
+            "workspace",
+            "name",
+            "state",
+            "workers",
+            "max",
+            "hosts",
+            "age",
+            "since",
+            "owner",
+            "usd/h",
+            "active",
+            "scheduler",
+        ]
         first = 0 if all_workspaces else 1
         result(table(heads[first:], [row[first:] for row in rows]))
 
@@ -55,7 +84,10 @@ def list_deployments(all_workspaces: bool, as_json: bool) -> None:
 def _tell_what_to_do(found: list[ClusterOverview]) -> None:
     for one in found:
         if one.state == "unfinished":
-            say(f"{one.name}: deployed or destroyed in part; terradask apply {one.name} or terradask destroy {one.name} finishes it")
+            say(
+                f"{one.name}: deployed or destroyed in part; terradask apply {one.name} or "
+                f"terradask destroy {one.name} finishes it"
+            )
         elif one.state == "unowned":
             say(f"{one.name}: orphaned resources of it are left; terradask sweep removes them")
 
@@ -87,10 +119,16 @@ def _short(owner: str | None) -> str | None:
 
 @click.command(short_help="Show clusters: groups, hosts, failures, cost")
 @click.argument("name", required=False, shell_complete=complete_cluster)
-@click.option("--events", is_flag=True, help="Show the events of NAME instead, step by step, of the last run and of earlier ones.")
+@click.option(
+    "--events",
+    is_flag=True,
+    help="Show the events of NAME instead, step by step, of the last run and of earlier ones.",
+)
 @json_option
 def status(name: str | None, events: bool, as_json: bool) -> None:
-    """Show the cluster NAME: its groups, its hosts, what it costs, and why a host failed. Without NAME, show every deployed cluster."""
+    """Show the cluster NAME: its groups, its hosts, what it costs, and why a host failed. Without
+    NAME, show every deployed cluster.
+    """
     from terradask._workspace.workspace import Workspace
 
     workspace = Workspace.load()
@@ -123,23 +161,40 @@ def _story(one: ClusterOverview, status: DeploymentStatus) -> str:
         ("cluster", status.name),
         ("state", status.state),
         ("ended", _ending(status)),
-        ("deployed", None if one.deployed_at is None else f"{one.deployed_at} ({ago(one.deployed_at)})"),
-        ("since", None if status.started_at is None else f"{status.started_at} ({ago(status.started_at)})"),
+        (
+            "deployed",
+            None if one.deployed_at is None else f"{one.deployed_at} ({ago(one.deployed_at)})",
+        ),
+        (
+            "since",
+            None
+            if status.started_at is None
+            else f"{status.started_at} ({ago(status.started_at)})",
+        ),
         ("owner", status.owner),
         ("hosts", _counts(one) or None),
         ("usd/h", usd(one.hourly_usd)),
-        ("active", None if one.last_activity is None else f"{one.last_activity} ({ago(one.last_activity)})"),
+        (
+            "active",
+            None
+            if one.last_activity is None
+            else f"{one.last_activity} ({ago(one.last_activity)})",
+        ),
         ("scheduler", status.scheduler_address),
         ("run", status.run_id),
     ]
     parts = ["\n".join(f"{label:<10} {value}" for label, value in facts if value is not None)]
-    groups = [[name, g["desired"], g["instances"], g["max_size"]] for name, g in status.groups.items()]
+    groups = [
+        [name, g["desired"], g["instances"], g["max_size"]] for name, g in status.groups.items()
+    ]
     parts.append(table(["group", "desired", "instances", "max"], groups))
     if status.hosts:
         hosts = [[h.instance_id, h.group, h.state, ago(h.at), h.reason] for h in status.hosts]
         parts.append(table(["host", "group", "state", "for", "reason"], hosts))
     parts += [
-        "\n".join([f"the end of the log of {host.instance_id}:", *(f"  {line}" for line in host.log_tail)])
+        "\n".join(
+            [f"the end of the log of {host.instance_id}:", *(f"  {line}" for line in host.log_tail)]
+        )
         for host in status.hosts
         if host.state == "failed" and host.log_tail
     ]
@@ -193,12 +248,17 @@ def _hosts_so_far(reports: list[Any]) -> None:
 
 @click.command(short_help="Stop a cluster, keep it deployed")
 @NAME
-@click.option("--no-wait", is_flag=True, help="Return as soon as AWS has the request; the instances end by themselves.")
+@click.option(
+    "--no-wait",
+    is_flag=True,
+    help="Return as soon as AWS has the request; the instances end by themselves.",
+)
 @json_option
 def stop(name: str, no_wait: bool, as_json: bool) -> None:
     """Stop the cluster NAME: terminate its instances, void its keys, keep the deployment.
 
-    Results that only its workers hold are lost. `terradask start NAME` starts it again; `terradask destroy NAME` removes it.
+    Results that only its workers hold are lost. `terradask start NAME` starts it again; `terradask
+    destroy NAME` removes it.
     """
     from terradask._workspace.workspace import Workspace
 

@@ -20,14 +20,18 @@ NETWORK = "network"
 def destroy(stack: str, yes: bool, as_json: bool) -> None:
     """Remove STACK: network, or the name of a cluster, running or not.
 
-    A cluster's groups go to zero first. The network is refused while clusters stand on it; its bucket goes with everything in it.
+    A cluster's groups go to zero first. The network is refused while clusters stand on it; its
+    bucket goes with everything in it.
     """
     check_answerable(yes, "destroy")
     from terradask._workspace.workspace import Workspace
 
     story = Story()
     workspace = Workspace.load(progress=story)
-    where = f"workspace {workspace.settings.workspace.name}, {workspace.region}, account {workspace.account_id}"
+    where = (
+        f"workspace {workspace.settings.workspace.name}, {workspace.region}, account "
+        f"{workspace.account_id}"
+    )
     if not yes and not click.confirm(f"Destroy {stack} ({where}) with everything in it?", err=True):
         raise declined()
     with story.telling(), interruption(f"terradask destroy {stack} finishes it"):

@@ -7,19 +7,29 @@ import click
 from terradask.cli._invocation import json_option
 from terradask.cli._output import result, result_json
 
-#: A network that isn't deployed yet is where every workspace starts, and deploying it makes the roles: told, but no failure.
+#: A network that isn't deployed yet is where every workspace starts, and deploying it makes the
+#: roles: told, but no failure.
 _NO_FAILURE = {"baseline", "service-roles"}
 
 _MISSING = 3
 
 
 @click.command(short_help="Check this machine and this account")
-@click.option("--fix", is_flag=True, help="Fix what can be fixed from here: find the provider on this machine.")
-@click.option("--toolchain", is_flag=True, help="Check only this machine: Python, Node, Terraform, the provider.")
+@click.option(
+    "--fix",
+    is_flag=True,
+    help="Fix what can be fixed from here: find the provider on this machine.",
+)
+@click.option(
+    "--toolchain",
+    is_flag=True,
+    help="Check only this machine: Python, Node, Terraform, the provider.",
+)
 @json_option
 @click.pass_context
 def doctor(ctx: click.Context, fix: bool, toolchain: bool, as_json: bool) -> None:
-    """Check Python, Node, Terraform, the provider, credentials and region, and print the fix for each problem.
+    """Check Python, Node, Terraform, the provider, credentials and region, and print the fix for
+    each problem.
 
     Changes nothing on AWS. Exits with 3 if something is missing.
     """
@@ -32,7 +42,11 @@ def doctor(ctx: click.Context, fix: bool, toolchain: bool, as_json: bool) -> Non
         width = max(len(finding.check) for finding in findings)
         told: set[str] = set()
         for finding in findings:
-            mark = click.style("ok     ", fg="green") if finding.ok else click.style("missing", fg="red", bold=True)
+            mark = (
+                click.style("ok     ", fg="green")
+                if finding.ok
+                else click.style("missing", fg="red", bold=True)
+            )
             result(f"{mark}  {finding.check:<{width}} {finding.found}")
             # Several checks wait for one thing, such as credentials.
             if finding.fix and finding.fix not in told:

@@ -25,10 +25,11 @@ DRIFT = 2
 )
 @json_option
 def drift(stacks: tuple[str, ...], form: str, as_json: bool) -> int:
-    """Show what was changed outside Terraform in STACKS: network and names of clusters; by default everything that is deployed.
+    """Show what was changed outside Terraform in STACKS: network and names of clusters; by default
+    everything that is deployed.
 
-    Exit code 0: no drift. 2: drift, shown with the values before and after. 1 and above 2: the check failed. Settings that are not
-    applied yet are no drift: terradask plan shows them.
+    Exit code 0: no drift. 2: drift, shown with the values before and after. 1 and above 2: the
+    check failed. Settings that are not applied yet are no drift: terradask plan shows them.
     """
     from terradask._plans.render_drift import drift_markdown, drift_text
     from terradask._workspace.workspace import Workspace
@@ -44,7 +45,12 @@ def drift(stacks: tuple[str, ...], form: str, as_json: bool) -> int:
         raise
     drifted = [summary for summary in summaries if summary.drift]
     if as_json or form == "json":
-        result_json([{"stack": s.stack, "drift": [change.as_dict() for change in s.drift]} for s in summaries])
+        result_json(
+            [
+                {"stack": s.stack, "drift": [change.as_dict() for change in s.drift]}
+                for s in summaries
+            ]
+        )
     elif form == "markdown":
         result(drift_markdown(summaries))
     elif drifted:

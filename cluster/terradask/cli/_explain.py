@@ -1,4 +1,6 @@
-"""``terradask explain``: which instance types a cluster gets, in which order, in which zone, and why."""
+"""``terradask explain``: which instance types a cluster gets, in which order, in which zone, and
+why.
+"""
 
 from __future__ import annotations
 
@@ -14,10 +16,11 @@ from terradask.cli._story import Story
 @click.argument("name", shell_complete=complete_cluster)
 @json_option
 def explain(name: str, as_json: bool) -> None:
-    """Show which instance types the cluster NAME gets, in which order they are tried, why others are left out, and why it is in its zone.
+    """Show which instance types the cluster NAME gets, in which order they are tried, why others
+    are left out, and why it is in its zone.
 
-    NAME needn't be deployed or declared: the settings are used. If today's prices would put the locked types in another order, the
-    output says so.
+    NAME needn't be deployed or declared: the settings are used. If today's prices would put the
+    locked types in another order, the output says so.
     """
     from terradask._workspace.workspace import Workspace
 
@@ -26,7 +29,10 @@ def explain(name: str, as_json: bool) -> None:
         workspace = Workspace.load(progress=story)
         found = workspace.explain(name)
     if name not in workspace.settings.clusters:
-        say(f"{name} isn't declared: this is what [cluster] results in; Cluster({name!r}).hardware is what its arguments resulted in")
+        say(
+            f"{name} isn't declared: this is what [cluster] results in; "
+            f"Cluster({name!r}).hardware is what its arguments resulted in"
+        )
     if as_json:
         result_json(found.as_dict())
     else:

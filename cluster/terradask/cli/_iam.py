@@ -17,14 +17,22 @@ if TYPE_CHECKING:
 Function = TypeVar("Function", bound=Callable[..., Any])
 
 _OPTIONS = (
-    click.option("--account", help="Number of the AWS account; by default that of the credentials, which are not needed with this option."),
+    click.option(
+        "--account",
+        help=(
+            "Number of the AWS account; by default that of the credentials, which are not needed "
+            "with this option."
+        ),
+    ),
     click.option(
         "--format",
         "form",
         type=click.Choice(["json", "terraform"]),
         default="json",
         show_default=True,
-        help="json: each policy's document by its name. terraform: a .tf.json file that makes them.",
+        help=(
+            "json: each policy's document by its name. terraform: a .tf.json file that makes them."
+        ),
     ),
     click.option(
         "--out",
@@ -33,7 +41,11 @@ _OPTIONS = (
     ),
 )
 _TRUST = (
-    click.option("--trust", metavar="github:OWNER/REPO", help="Also print the trust policy of a role that this repository's jobs assume."),
+    click.option(
+        "--trust",
+        metavar="github:OWNER/REPO",
+        help="Also print the trust policy of a role that this repository's jobs assume.",
+    ),
     click.option("--environment", help="The deployment environment that such a job must name."),
 )
 
@@ -49,17 +61,19 @@ def _with(*options: Callable[[Function], Function]) -> Callable[[Function], Func
 
 @click.group(short_help="Print the least IAM policies for people and pipelines")
 def iam() -> None:
-    """Print the least IAM policies that people and pipelines need in this workspace, account and region.
+    """Print the least IAM policies that people and pipelines need in this workspace, account and
+    region.
 
-    AWS limits a policy's size: where one isn't enough there are several, numbered, and a caller needs all of them. docs/iam.md says
-    who gets which.
+    AWS limits a policy's size: where one isn't enough there are several, numbered, and a caller
+    needs all of them. docs/iam.md says who gets which.
     """
 
 
 @iam.command(short_help="For making, changing and destroying the network")
 @_with(*_OPTIONS)
 def setup(account: str | None, form: str, out: Path | None) -> None:
-    """Print what making, changing and destroying the network needs. It can be detached after the first apply.
+    """Print what making, changing and destroying the network needs. It can be detached after the
+    first apply.
 
     Daily work doesn't need it: making and removing clusters needs `ongoing` or `user`.
     """
@@ -68,17 +82,23 @@ def setup(account: str | None, form: str, out: Path | None) -> None:
 
 @iam.command(short_help="For running clusters and planning the network")
 @_with(*_OPTIONS, *_TRUST)
-def ongoing(account: str | None, form: str, out: Path | None, trust: str | None, environment: str | None) -> None:
-    """Print what deploying, starting, stopping and destroying clusters needs, and planning the network without changing it.
+def ongoing(
+    account: str | None, form: str, out: Path | None, trust: str | None, environment: str | None
+) -> None:
+    """Print what deploying, starting, stopping and destroying clusters needs, and planning the
+    network without changing it.
 
-    For a platform team and for the pipeline that applies. It reads no cluster's keys, so it can't attach to one.
+    For a platform team and for the pipeline that applies. It reads no cluster's keys, so it can't
+    attach to one.
     """
     _print("ongoing", account, form, out, _trusted("ongoing", trust, environment))
 
 
 @iam.command(short_help="For planning in pull requests")
 @_with(*_OPTIONS, *_TRUST)
-def ci(account: str | None, form: str, out: Path | None, trust: str | None, environment: str | None) -> None:
+def ci(
+    account: str | None, form: str, out: Path | None, trust: str | None, environment: str | None
+) -> None:
     """Print what planning the network and clusters needs: reading, and locking states.
 
     With --trust and without --environment, the role is for the jobs of pull requests.
@@ -89,7 +109,8 @@ def ci(account: str | None, form: str, out: Path | None, trust: str | None, envi
 @iam.command(short_help="For data scientists: clusters on the deployed network")
 @_with(*_OPTIONS)
 def user(account: str | None, form: str, out: Path | None) -> None:
-    """Print what making, attaching to, starting, scaling, stopping and destroying clusters on the deployed network needs.
+    """Print what making, attaching to, starting, scaling, stopping and destroying clusters on the
+    deployed network needs.
 
     A caller with it may run code on every cluster of the workspace.
     """
@@ -105,12 +126,19 @@ def _trusted(caller: Caller, trust: str | None, environment: str | None) -> GitH
         return None
     if environment is None and caller != "ci":
         raise click.UsageError(
-            "--trust needs --environment here: otherwise anybody who may open a pull request would get these permissions"
+            "--trust needs --environment here: otherwise anybody who may open a pull request "
+            "would get these permissions"
         )
     return parse_trust(trust, environment=environment)
 
 
-def _print(caller: Caller, account: str | None, form: str, out: Path | None, trusted: GitHubActions | None = None) -> None:
+def _print(
+    caller: Caller,
+    account: str | None,
+    form: str,
+    out: Path | None,
+    trusted: GitHubActions | None = None,
+) -> None:
     from terradask._workspace.caller_scope import caller_scope
     from terradask._workspace.workspace import Workspace
     from terradask_modules.caller_policies import caller_policies
@@ -128,7 +156,11 @@ def _print(caller: Caller, account: str | None, form: str, out: Path | None, tru
         if trust is not None:
             files[f"{role}-trust.json"] = trust
     if out is None:
-        result_json(files[f"{role}.tf.json"] if form == "terraform" else {name.removesuffix(".json"): d for name, d in files.items()})
+        result_json(
+            files[f"{role}.tf.json"]
+            if form == "terraform"
+            else {name.removesuffix(".json"): d for name, d in files.items()}
+        )
         return
     out.mkdir(parents=True, exist_ok=True)
     for name, document in files.items():
@@ -136,17 +168,30 @@ def _print(caller: Caller, account: str | None, form: str, out: Path | None, tru
     result("\n".join(str(out / name) for name in files))
 
 
-def _terraform(role: str, documents: dict[str, Any], trust: dict[str, Any] | None, scope: CallerScope) -> dict[str, Any]:
-    """Return Terraform's configuration of the policies, and of the role that is trusted with them."""
+def _terraform(
+    role: str, documents: dict[str, Any], trust: dict[str, Any] | None, scope: CallerScope
+) -> dict[str, Any]:
+    """Return Terraform's configuration of the policies, and of the role that is trusted
+    with them.
+    """
     from terradask_modules.names import TAG_WORKSPACE
 
     tags = {TAG_WORKSPACE: scope.workspace}
     resources: dict[str, Any] = {
-        "aws_iam_policy": {name: {"name": name, "policy": json.dumps(document), "tags": tags} for name, document in documents.items()}
+        "aws_iam_policy": {
+            name: {"name": name, "policy": json.dumps(document), "tags": tags}
+            for name, document in documents.items()
+        }
     }
     if trust is not None:
-        resources["aws_iam_role"] = {role: {"name": role, "assume_role_policy": json.dumps(trust), "tags": tags}}
+        resources["aws_iam_role"] = {
+            role: {"name": role, "assume_role_policy": json.dumps(trust), "tags": tags}
+        }
         resources["aws_iam_role_policy_attachment"] = {
-            name: {"role": f"${{aws_iam_role.{role}.name}}", "policy_arn": f"${{aws_iam_policy.{name}.arn}}"} for name in documents
+            name: {
+                "role": f"${{aws_iam_role.{role}.name}}",
+                "policy_arn": f"${{aws_iam_policy.{name}.arn}}",
+            }
+            for name in documents
         }
     return {"resource": resources}

@@ -25,14 +25,17 @@ if TYPE_CHECKING:
 @click.option(
     "--state",
     type=click.Choice(["s3"]),
-    help="Keep the network's state in S3: makes the bucket, and adds the setting to the file, also to an existing one.",
+    help=(
+        "Keep the network's state in S3: makes the bucket, and adds the setting to the file, "
+        "also to an existing one."
+    ),
 )
 @json_option
 def init(out: Path, force: bool, state: str | None, as_json: bool) -> None:
     """Write a commented terradask.toml: every setting, its default and what it does.
 
-    With --state s3 the network's state is kept in a private, versioned, encrypted bucket, which is made if it doesn't exist.
-    Running it again changes nothing.
+    With --state s3 the network's state is kept in a private, versioned, encrypted bucket, which is
+    made if it doesn't exist. Running it again changes nothing.
     """
     from terradask_stacks.loading import FILE_NAME
 
@@ -45,7 +48,10 @@ def init(out: Path, force: bool, state: str | None, as_json: bool) -> None:
         bucket, made = keep_state_in_s3(path)
         say(f"bucket {bucket}: {'made' if made else 'exists already'}")
         if _is_to_move(path):
-            after = "terradask plan network: it moves the network's state from this machine into the bucket"
+            after = (
+                "terradask plan network: it moves the network's state from this machine into "
+                "the bucket"
+            )
         document["state_bucket"] = bucket
     if as_json:
         result_json(document)
@@ -70,11 +76,17 @@ def _write_starter(path: Path, *, force: bool) -> None:
         with path.open("w" if force else "x", encoding="utf-8") as stream:
             stream.write(starter_toml())
     except FileExistsError as error:
-        raise InvalidInput(f"{path.name} exists already", given=path.absolute(), advice="edit it, or overwrite it with --force") from error
+        raise InvalidInput(
+            f"{path.name} exists already",
+            given=path.absolute(),
+            advice="edit it, or overwrite it with --force",
+        ) from error
 
 
 def keep_state_in_s3(path: Path) -> tuple[str, bool]:
-    """Make the bucket, then say in the file that the state lies there: in this order, so that the file never names what isn't there."""
+    """Make the bucket, then say in the file that the state lies there: in this order, so that the
+    file never names what isn't there.
+    """
     from terradask._aws.session import Aws
     from terradask._terraform.state.bucket import make_state_bucket
     from terradask._terraform.state.section import with_s3_state

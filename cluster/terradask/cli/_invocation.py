@@ -1,4 +1,6 @@
-"""What one call of the command line knows about itself: how to speak, and what an interruption leaves behind."""
+"""What one call of the command line knows about itself: how to speak, and what an interruption
+leaves behind.
+"""
 
 from __future__ import annotations
 
@@ -50,7 +52,9 @@ def current() -> Invocation:
 
 def json_option(function: Function) -> Function:
     """Add ``--json``; an error of the command is then JSON too."""
-    return click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")(function)
+    return click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")(
+        function
+    )
 
 
 def yes_option(function: Function) -> Function:

@@ -30,7 +30,9 @@ def table(heads: Sequence[str], rows: Sequence[Sequence[object]]) -> str:
     """Return a table as text that a person and ``awk`` read alike: no borders, no wrapping."""
     cells = [[head.upper() for head in heads], *([_cell(value) for value in row] for row in rows)]
     widths = [max(len(row[column]) for row in cells) for column in range(len(heads))]
-    return "\n".join("  ".join(c.ljust(w) for c, w in zip(row, widths, strict=True)).rstrip() for row in cells)
+    return "\n".join(
+        "  ".join(c.ljust(w) for c, w in zip(row, widths, strict=True)).rstrip() for row in cells
+    )
 
 
 def _cell(value: object) -> str:

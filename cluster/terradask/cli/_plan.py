@@ -1,4 +1,6 @@
-"""``terradask plan``: what applying stacks would change, for a terminal, a pull request or a script."""
+"""``terradask plan``: what applying stacks would change, for a terminal, a pull request or a
+script.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +23,10 @@ if TYPE_CHECKING:
 @click.option(
     "--out",
     type=click.Path(file_okay=False, path_type=Path),
-    help="Save plans and reports in this folder, for `terradask apply DIR`; an earlier plan in it is replaced.",
+    help=(
+        "Save plans and reports in this folder, for `terradask apply DIR`; an earlier plan in it "
+        "is replaced."
+    ),
 )
 @click.option(
     "--format",
@@ -33,11 +38,24 @@ if TYPE_CHECKING:
 )
 @click.option("--details", is_flag=True, help="Also show the values of resources that are created.")
 @click.option(
-    "--changed-only", is_flag=True, help="Plan only stacks whose configuration, inputs or state have changed since they were applied."
+    "--changed-only",
+    is_flag=True,
+    help=(
+        "Plan only stacks whose configuration, inputs or state have changed since they were "
+        "applied."
+    ),
 )
-@click.option("--refresh", is_flag=True, help="Choose image, zones and instance types again instead of using the locked ones.")
+@click.option(
+    "--refresh",
+    is_flag=True,
+    help="Choose image, zones and instance types again instead of using the locked ones.",
+)
 @click.option("--destroy", is_flag=True, help="Plan to destroy the named stacks.")
-@click.option("--accept-older-state", is_flag=True, help="Accept states of the named stacks that are older than what was applied last.")
+@click.option(
+    "--accept-older-state",
+    is_flag=True,
+    help="Accept states of the named stacks that are older than what was applied last.",
+)
 @json_option
 def plan(
     *,
@@ -53,8 +71,9 @@ def plan(
 ) -> None:
     """Show what applying each STACK would change, and change nothing.
 
-    STACK is network, or the name of a cluster; by default the network and every cluster that terradask.toml declares. With one STACK
-    named, JSON is that stack's report; otherwise it is the workspace's, with a report for each stack.
+    STACK is network, or the name of a cluster; by default the network and every cluster that
+    terradask.toml declares. With one STACK named, JSON is that stack's report; otherwise it is the
+    workspace's, with a report for each stack.
     """
     from terradask._plans.folder import PlanFolder
     from terradask._workspace.workspace import Workspace
@@ -71,18 +90,30 @@ def plan(
         workspace = Workspace.load(progress=story)
         for stack in stacks if accept_older_state else ():
             workspace.accept_older_state(stack)
-        planned = workspace.plan(stacks or None, destroy=destroy, refresh=refresh, changed_only=changed_only)
+        planned = workspace.plan(
+            stacks or None, destroy=destroy, refresh=refresh, changed_only=changed_only
+        )
         if out is not None:
             planned.save(out)
     if out is not None and planned.plans:
         say(f"saved; apply exactly this: terradask apply {out}")
     report = planned.report
-    show(report.plans[0] if len(stacks) == 1 and report.plans else report, form="json" if as_json else form, details=details)
+    show(
+        report.plans[0] if len(stacks) == 1 and report.plans else report,
+        form="json" if as_json else form,
+        details=details,
+    )
     if planned.errors:
         raise planned.errors[0]
 
 
-def show(report: PlanReport | WorkspaceReport, *, form: str = "terminal", details: bool = False, err: bool = False) -> None:
+def show(
+    report: PlanReport | WorkspaceReport,
+    *,
+    form: str = "terminal",
+    details: bool = False,
+    err: bool = False,
+) -> None:
     """Show a report."""
     if form == "json":
         result_json(report.as_dict())
@@ -90,7 +121,11 @@ def show(report: PlanReport | WorkspaceReport, *, form: str = "terminal", detail
         from terradask._plans.render_markdown import to_markdown
         from terradask._plans.report import PlanReport, WorkspaceReport
 
-        whole = WorkspaceReport(report.context, (report,), stack=report.stack) if isinstance(report, PlanReport) else report
+        whole = (
+            WorkspaceReport(report.context, (report,), stack=report.stack)
+            if isinstance(report, PlanReport)
+            else report
+        )
         result(to_markdown(whole).removesuffix("\n"))
     else:
         _show_to_person(report, details=details, err=err)

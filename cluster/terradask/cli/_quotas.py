@@ -16,14 +16,19 @@ if TYPE_CHECKING:
 
 
 @click.command(short_help="Compare AWS's quotas with what the settings can reach")
-@click.option("--request", is_flag=True, help="Show the quotas that are too small, and request increases from AWS.")
+@click.option(
+    "--request",
+    is_flag=True,
+    help="Show the quotas that are too small, and request increases from AWS.",
+)
 @yes_option
 @json_option
 def quotas(request: bool, yes: bool, as_json: bool) -> None:
-    """Compare AWS's quotas with what the settings can reach: every declared cluster at max_workers, and the network.
+    """Compare AWS's quotas with what the settings can reach: every declared cluster at max_workers,
+    and the network.
 
-    Other use in the account counts too. Exits with 8 if a quota is too small; with --request, only if no increase was requested.
-    AWS takes minutes or days to decide about requests.
+    Other use in the account counts too. Exits with 8 if a quota is too small; with --request, only
+    if no increase was requested. AWS takes minutes or days to decide about requests.
     """
     from terradask._workspace.workspace import Workspace
     from terradask.errors import QuotaTooSmall
@@ -39,13 +44,20 @@ def quotas(request: bool, yes: bool, as_json: bool) -> None:
         checks = _request(workspace.aws, checks, yes=yes)
     if as_json:
         result_json([check.as_dict() for check in checks])
-    short = [check.describe() for check in checks if check.verdict == "short" and not (request and check.asked_for)]
+    short = [
+        check.describe()
+        for check in checks
+        if check.verdict == "short" and not (request and check.asked_for)
+    ]
     if short:
         raise QuotaTooSmall(short)
 
 
 def _table(checks: list[QuotaCheck]) -> str:
-    rows = [[c.code, _whole(c.limit), c.others, c.reach, c.verdict, _whole(c.requested), c.name] for c in checks]
+    rows = [
+        [c.code, _whole(c.limit), c.others, c.reach, c.verdict, _whole(c.requested), c.name]
+        for c in checks
+    ]
     return table(["code", "limit", "others", "reach", "verdict", "requested", "quota"], rows)
 
 
@@ -57,7 +69,10 @@ def _explain(checks: list[QuotaCheck]) -> None:
     """Say what the quotas that are short would be needed for."""
     for check in checks:
         if check.verdict == "short":
-            say(f"{check.code}: {check.why}" + (f"; {check.others} used by others" if check.others else ""))
+            say(
+                f"{check.code}: {check.why}"
+                + (f"; {check.others} used by others" if check.others else "")
+            )
 
 
 def _request(aws: Aws, checks: list[QuotaCheck], *, yes: bool) -> list[QuotaCheck]:
@@ -66,7 +81,10 @@ def _request(aws: Aws, checks: list[QuotaCheck], *, yes: bool) -> list[QuotaChec
     wanted = [check for check in checks if check.verdict == "short" and check.requested is None]
     for check in checks:
         if check.verdict == "short" and check.requested is not None:
-            say(f"{check.code}: {int(check.requested)} are requested already; AWS takes one request at a time")
+            say(
+                f"{check.code}: {int(check.requested)} are requested already; AWS takes one "
+                "request at a time"
+            )
     if not wanted:
         say("nothing to request")
         return checks

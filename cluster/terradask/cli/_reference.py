@@ -9,7 +9,8 @@ import click
 
 from terradask.cli._app import command as root
 
-# What the classes of errors mean when a script sees their exit code; 2, 128 + n and 130 are click's and the shell's too.
+# What the classes of errors mean when a script sees their exit code; 2, 128 + n and 130 are click's
+# and the shell's too.
 _MEANINGS = {
     0: "done",
     1: "failed",
@@ -19,7 +20,10 @@ _MEANINGS = {
     5: "a conflict: a lock, a stale plan, deployments that still use the network",
     6: "missing: no network, no such cluster, or a stopped one",
     7: "timeout: hosts or workers that didn't come",
-    8: "refused: by policy, or because AWS's quotas are too small for what the settings can reach, or for what a cluster starts with",
+    8: (
+        "refused: by policy, or because AWS's quotas are too small for what the settings can "
+        "reach, or for what a cluster starts with"
+    ),
     130: "interrupted (Ctrl-C); 128 + n for another signal n",
 }
 
@@ -45,7 +49,10 @@ def commands_markdown() -> str:
     parts = []
     for ctx, command in commands():
         usage = " ".join([ctx.command_path, *command.collect_usage_pieces(ctx)])
-        parts.append(f"### `{ctx.command_path}`\n\n```\n{usage}\n```\n\n{inspect.cleandoc(command.help or '')}")
+        parts.append(
+            "### "
+            f"`{ctx.command_path}`\n\n```\n{usage}\n```\n\n{inspect.cleandoc(command.help or '')}"
+        )
         rows = [row for row in (_row(ctx, parameter) for parameter in command.params) if row]
         if rows:
             parts.append("\n".join(["| option | |", "| --- | --- |", *rows]))
@@ -64,7 +71,9 @@ def _row(ctx: click.Context, parameter: click.Parameter) -> str | None:
 
 
 def exit_codes() -> dict[int, list[str]]:
-    """Return the names of the error classes by exit code; classes that only inherit their code are left out."""
+    """Return the names of the error classes by exit code; classes that only inherit their code are
+    left out.
+    """
     from terradask import errors
 
     found: dict[int, list[str]] = {code: [] for code in _MEANINGS}

@@ -1,4 +1,6 @@
-"""One call of the command line: errors become a text and an exit code, never a traceback unless asked for."""
+"""One call of the command line: errors become a text and an exit code, never a traceback unless
+asked for.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +24,9 @@ INTERRUPTED = 128 + signal.SIGINT
 
 @contextlib.contextmanager
 def _signals(invocation: Invocation) -> Iterator[None]:
-    """Let SIGTERM and SIGHUP unwind the stack as Ctrl-C does, so that Terraform is cancelled and not orphaned."""
+    """Let SIGTERM and SIGHUP unwind the stack as Ctrl-C does, so that Terraform is cancelled and
+    not orphaned.
+    """
 
     def terminate(number: int, _frame: FrameType | None) -> None:
         # Kept beside the exception: click makes an exception of its own of it.
@@ -57,7 +61,11 @@ def _failed(invocation: Invocation, error: Exception) -> int:
         return error.exit_code
     problem = f"{type(error).__name__}: {error}"
     advice = "this is a bug in terradask: run the command with --debug and report what it prints"
-    _report(invocation, {"error": "Unexpected", "problem": problem, "advice": advice}, f"{problem}\n  to do: {advice}")
+    _report(
+        invocation,
+        {"error": "Unexpected", "problem": problem, "advice": advice},
+        f"{problem}\n  to do: {advice}",
+    )
     return 1
 
 
@@ -84,7 +92,9 @@ def run(arguments: Sequence[str]) -> int:
     invocation = Invocation(as_json="--json" in own)
     try:
         with _signals(invocation):
-            code = command.main(arguments, prog_name="terradask", standalone_mode=False, obj=invocation)
+            code = command.main(
+                arguments, prog_name="terradask", standalone_mode=False, obj=invocation
+            )
     # click's name for Ctrl-C, and for a question without an answer.
     except (click.exceptions.Abort, KeyboardInterrupt):
         return _interrupted(invocation)

@@ -17,10 +17,19 @@ if TYPE_CHECKING:
 
     from terradask_simulator import SimulatorInfo
 
-PORT = click.option("--port", type=click.IntRange(0, 65_535), default=0, help="Port of the endpoint; by default a free one.")
-REGION = click.option("--region", default="us-east-1", show_default=True, help="Region that the environment names.")
+PORT = click.option(
+    "--port",
+    type=click.IntRange(0, 65_535),
+    default=0,
+    help="Port of the endpoint; by default a free one.",
+)
+REGION = click.option(
+    "--region", default="us-east-1", show_default=True, help="Region that the environment names."
+)
 BARE = click.option("--bare", is_flag=True, help="Don't deploy the network baseline.")
-IAM = click.option("--iam", is_flag=True, help="Let IAM policies decide what hosts, other roles and users may do.")
+IAM = click.option(
+    "--iam", is_flag=True, help="Let IAM policies decide what hosts, other roles and users may do."
+)
 
 
 def check_installed() -> None:
@@ -33,12 +42,15 @@ def check_installed() -> None:
     from terradask.errors import SetupError
 
     if find_spec("moto") is None or find_spec("werkzeug") is None:
-        raise SetupError("the embedded AWS is not installed", advice="pip install 'terradask[demo]'")
+        raise SetupError(
+            "the embedded AWS is not installed", advice="pip install 'terradask[demo]'"
+        )
 
 
 @click.group(short_help="Run the embedded AWS")
 def sim() -> None:
-    """Run the embedded AWS: Terraform, boto3, TLS and Dask are the real ones; the machines are local processes.
+    """Run the embedded AWS: Terraform, boto3, TLS and Dask are the real ones; the machines are
+    local processes.
 
     It listens on loopback addresses alone, needs no account and costs nothing.
     """
@@ -53,7 +65,8 @@ def sim() -> None:
 def start(port: int, region: str, bare: bool, iam: bool, as_json: bool) -> None:
     """Start an embedded AWS that keeps running, and deploy the network on it.
 
-    Prints the variables that make a shell use it: eval "$(terradask sim start)". `terradask sim stop` ends it.
+    Prints the variables that make a shell use it: eval "$(terradask sim start)". `terradask sim
+    stop` ends it.
     """
     check_installed()
     from terradask_simulator.lifecycle import environment_of, start_daemon
@@ -88,8 +101,9 @@ def status(as_json: bool) -> None:
 def switch(name: str | None, settings: tuple[str, ...], as_json: bool) -> None:
     """Turn a switch, so that the embedded AWS does what AWS does now and then.
 
-    For example: terradask sim switch no_capacity instance_type=m7i.large market=spot. Inside `sim run` it acts on that embedded AWS,
-    otherwise on the started one. Without NAME, it shows the state of all switches.
+    For example: terradask sim switch no_capacity instance_type=m7i.large market=spot. Inside `sim
+    run` it acts on that embedded AWS, otherwise on the started one. Without NAME, it shows the
+    state of all switches.
     """
     check_installed()
     from terradask_simulator import Switches
@@ -146,11 +160,14 @@ def stop(as_json: bool) -> None:
 @IAM
 @click.argument("command", nargs=-1, required=True, type=click.UNPROCESSED)
 @click.pass_context
-def run(ctx: click.Context, *, port: int, region: str, bare: bool, iam: bool, command: tuple[str, ...]) -> None:
+def run(
+    ctx: click.Context, *, port: int, region: str, bare: bool, iam: bool, command: tuple[str, ...]
+) -> None:
     """Run COMMAND on a fresh embedded AWS that ends with it: terradask sim run -- python script.py.
 
-    The network is deployed first, and COMMAND's environment makes boto3, Terraform, hosts and terradask use the embedded
-    AWS. Exits with COMMAND's code; if COMMAND leaves clusters or instances, an error names them.
+    The network is deployed first, and COMMAND's environment makes boto3, Terraform, hosts and
+    terradask use the embedded AWS. Exits with COMMAND's code; if COMMAND leaves clusters or
+    instances, an error names them.
     """
     check_installed()
     from terradask_simulator.lifecycle import run as run_beside
@@ -158,12 +175,17 @@ def run(ctx: click.Context, *, port: int, region: str, bare: bool, iam: bool, co
     def ready(info: SimulatorInfo) -> None:
         say(f"the embedded AWS answers at {info.endpoint_url}")
 
-    ctx.exit(run_beside(command, bare=bare, region=region, port=port, enforce_iam=iam, on_ready=ready))
+    ctx.exit(
+        run_beside(command, bare=bare, region=region, port=port, enforce_iam=iam, on_ready=ready)
+    )
 
 
 def _show(info: SimulatorInfo, environ: Mapping[str, str | None], as_json: bool) -> None:
     if as_json:
         result_json({**info.as_dict(), "environ": environ})
         return
-    lines = [f"unset {name}" if value is None else f"export {name}={shlex.quote(value)}" for name, value in environ.items()]
+    lines = [
+        f"unset {name}" if value is None else f"export {name}={shlex.quote(value)}"
+        for name, value in environ.items()
+    ]
     result("\n".join(lines))

@@ -1,4 +1,6 @@
-"""Progress on standard error: a moving line on a terminal, one line per finished phase elsewhere."""
+"""Progress on standard error: a moving line on a terminal, one line per finished phase
+elsewhere.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +19,8 @@ if TYPE_CHECKING:
 
     from terradask._common.progress import ProgressEvent
 
-#: Without a terminal, say at most this often how far an apply is: logs of CI end a job that is silent for long.
+#: Without a terminal, say at most this often how far an apply is: logs of CI end a job that is
+#: silent for long.
 _HEARTBEAT_SECONDS = 10.0
 
 
@@ -36,7 +39,9 @@ class Story:
             case PhaseStarted(phase, subject):
                 self._now(f"{subject}: {phase}")
             case PhaseFinished(phase, subject, seconds, failed):
-                mark = click.style("failed", fg="red") if failed else click.style("done", fg="green")
+                mark = (
+                    click.style("failed", fg="red") if failed else click.style("done", fg="green")
+                )
                 self._line(f"{subject}: {phase:<11} {mark}  {seconds:5.1f} s")
             case ResourceChanged(subject, address, action, "failed"):
                 self._line(f"{subject}: {action} {address} {click.style('failed', fg='red')}")

@@ -18,7 +18,10 @@ if TYPE_CHECKING:
 
 @click.command(short_help="Remove orphaned resources")
 @click.option(
-    "--grace", type=click.IntRange(min=1), metavar="SECONDS", help="Keep resources that are younger; by default as the settings say."
+    "--grace",
+    type=click.IntRange(min=1),
+    metavar="SECONDS",
+    help="Keep resources that are younger; by default as the settings say.",
 )
 @click.option("--dry-run", is_flag=True, help="Show them and remove nothing.")
 @yes_option
@@ -26,10 +29,11 @@ if TYPE_CHECKING:
 def sweep(*, grace: int | None, dry_run: bool, yes: bool, as_json: bool) -> None:
     """Find orphaned resources of the workspace by tag, show them, ask, and remove them.
 
-    A killed command, a lost state or a machine that lost power leaves them: deployments that were to be destroyed, or are
-    incomplete; instances whose group is gone; groups, secrets, roles, firewalls, volumes without a deployment; locks and plans of
-    dead commands. A resource is kept if it is younger than the grace period, has no tag of this workspace, belongs to a live
-    deployment, or a command works on it. Exits with 1 if something could not be removed.
+    A killed command, a lost state or a machine that lost power leaves them: deployments that were
+    to be destroyed, or are incomplete; instances whose group is gone; groups, secrets, roles,
+    firewalls, volumes without a deployment; locks and plans of dead commands. A resource is kept if
+    it is younger than the grace period, has no tag of this workspace, belongs to a live deployment,
+    or a command works on it. Exits with 1 if something could not be removed.
     """
     if not dry_run:
         check_answerable(yes, "sweep")
@@ -43,7 +47,9 @@ def sweep(*, grace: int | None, dry_run: bool, yes: bool, as_json: bool) -> None
     _tell(found, as_json=as_json)
     swept = None
     if found.strays and not dry_run:
-        if not yes and not click.confirm(f"Remove {_count(found)} in workspace {found.workspace}, {found.region}?", err=True):
+        if not yes and not click.confirm(
+            f"Remove {_count(found)} in workspace {found.workspace}, {found.region}?", err=True
+        ):
             raise declined()
         with story.telling(), interruption("terradask sweep continues"):
             swept = workspace.sweep(found)
@@ -52,7 +58,9 @@ def sweep(*, grace: int | None, dry_run: bool, yes: bool, as_json: bool) -> None
     elif swept is not None:
         _tell_end(swept)
     if swept is not None and swept.failed:
-        raise SweepIncomplete({f"{stray.kind} {stray.id}": why for stray, why in swept.failed.items()})
+        raise SweepIncomplete(
+            {f"{stray.kind} {stray.id}": why for stray, why in swept.failed.items()}
+        )
 
 
 def _tell(found: Sweep, *, as_json: bool) -> None:
@@ -61,10 +69,20 @@ def _tell(found: Sweep, *, as_json: bool) -> None:
     if as_json:
         return
     if not found.strays:
-        say(f"nothing to sweep in workspace {found.workspace}, {found.region}, account {found.account}")
+        say(
+            f"nothing to sweep in workspace {found.workspace}, {found.region}, account "
+            f"{found.account}"
+        )
         return
     rows = [
-        [stray.kind, stray.id, stray.cluster, _age(found.age_seconds(stray)), usd(found.hourly_usd(stray)), _why(found, stray)]
+        [
+            stray.kind,
+            stray.id,
+            stray.cluster,
+            _age(found.age_seconds(stray)),
+            usd(found.hourly_usd(stray)),
+            _why(found, stray),
+        ]
         for stray in found.strays
     ]
     result(table(["kind", "id", "cluster", "age", "usd/h", "why"], rows))
@@ -81,7 +99,10 @@ def _why(found: Sweep, stray: Stray) -> str:
 def _tell_end(swept: Swept) -> None:
     for stray, why in [*swept.kept.items(), *swept.failed.items()]:
         say(f"{stray.kind} {stray.id}: not removed: {why}")
-    say(f"removed {len(swept.removed)} of {len(swept.removed) + len(swept.kept) + len(swept.failed)}")
+    say(
+        f"removed {len(swept.removed)} of "
+        f"{len(swept.removed) + len(swept.kept) + len(swept.failed)}"
+    )
 
 
 def _count(found: Sweep) -> str:

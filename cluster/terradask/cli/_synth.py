@@ -23,7 +23,8 @@ NETWORK = "network"
 )
 @json_option
 def synth(stacks: tuple[str, ...], out: Path | None, as_json: bool) -> None:
-    """Write the Terraform JSON of STACKS: network, or names of clusters; by default network and every declared cluster.
+    """Write the Terraform JSON of STACKS: network, or names of clusters; by default network and
+    every declared cluster.
 
     The same settings and the same locked answers always give the same bytes.
     """

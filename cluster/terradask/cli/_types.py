@@ -23,22 +23,35 @@ if TYPE_CHECKING:
 @click.option("--gpu-type", metavar="MODEL", help="Model of the GPUs, such as T4.")
 @click.option("--arm/--x86", "arm", default=None, help="ARM processors only, or x86-64 only.")
 @click.option("--zone", metavar="ZONE", help="Only types that this availability zone offers.")
-@click.option("--local-disk/--no-local-disk", default=None, help="With local disks only, or without.")
+@click.option(
+    "--local-disk/--no-local-disk", default=None, help="With local disks only, or without."
+)
 @click.option("--current-generation", is_flag=True, help="Only types that AWS counts as current.")
 @click.option("--spot", is_flag=True, help="Also show spot prices by zone.")
 @click.option("--refresh", is_flag=True, help="Ask AWS again for types and prices.")
 @json_option
-def types(names: tuple[str, ...], *, zone: str | None, spot: bool, refresh: bool, as_json: bool, **filters: Any) -> None:
+def types(
+    names: tuple[str, ...],
+    *,
+    zone: str | None,
+    spot: bool,
+    refresh: bool,
+    as_json: bool,
+    **filters: Any,
+) -> None:
     """List the instance types of the workspace's region, the cheapest first.
 
-    NAMES are patterns for names ('m6i.*') or, without a dot, for families ('c7*'). Prices are AWS's for an hour of Linux, in US dollars;
-    '-' if AWS has none. This machine keeps types for a day, prices for a week, spot prices for an hour.
+    NAMES are patterns for names ('m6i.*') or, without a dot, for families ('c7*'). Prices are AWS's
+    for an hour of Linux, in US dollars; '-' if AWS has none. This machine keeps types for a day,
+    prices for a week, spot prices for an hour.
     """
     from terradask._instance_types.filters import TypeFilter
     from terradask._instance_types.listing import find_types
     from terradask._workspace.workspace import Workspace
 
-    listing = find_types(Workspace.load().aws, TypeFilter.of(names, **filters), zone=zone, spot=spot, refresh=refresh)
+    listing = find_types(
+        Workspace.load().aws, TypeFilter.of(names, **filters), zone=zone, spot=spot, refresh=refresh
+    )
     _explain(listing)
     if as_json:
         result_json([one.as_dict() for one in listing.types])
@@ -48,13 +61,38 @@ def types(names: tuple[str, ...], *, zone: str | None, spot: bool, refresh: bool
 
 def _table(listing: Listing, *, spot: bool, zone: str | None) -> str:
     zones = [where for where in listing.catalog.zones if zone in (None, where)] if spot else []
-    heads = ["type", "cores", "memory gib", "gpu", "arch", "network", "disk gb", "usd/h", *(f"spot {where}" for where in zones)]
-    return table(heads, [[*_row(one), *(_usd(one.spot_hourly_usd.get(where)) for where in zones)] for one in listing.types])
+    heads = [
+        "type",
+        "cores",
+        "memory gib",
+        "gpu",
+        "arch",
+        "network",
+        "disk gb",
+        "usd/h",
+        *(f"spot {where}" for where in zones),
+    ]
+    return table(
+        heads,
+        [
+            [*_row(one), *(_usd(one.spot_hourly_usd.get(where)) for where in zones)]
+            for one in listing.types
+        ],
+    )
 
 
 def _row(one: PricedInstanceType) -> list[object]:
     memory, disk = f"{one.memory_gib:g}", one.local_disk_gb or None
-    return [one.name, one.vcpus, memory, _gpus(one.gpus), one.architecture, one.network, disk, _usd(one.hourly_usd)]
+    return [
+        one.name,
+        one.vcpus,
+        memory,
+        _gpus(one.gpus),
+        one.architecture,
+        one.network,
+        disk,
+        _usd(one.hourly_usd),
+    ]
 
 
 def _gpus(gpus: Gpus | None) -> str | None:
@@ -71,7 +109,10 @@ def _usd(usd: object) -> str | None:
 def _explain(listing: Listing) -> None:
     """Say how old what is shown is, and what is missing."""
     catalog = listing.catalog
-    say(f"{len(listing.types)} of {len(catalog.types)} types in {catalog.region}, fetched {ago(catalog.fetched_at)} ago")
+    say(
+        f"{len(listing.types)} of {len(catalog.types)} types in {catalog.region}, fetched "
+        f"{ago(catalog.fetched_at)} ago"
+    )
     for sheet in listing.prices:
         say(_explained(sheet))
 

@@ -14,14 +14,20 @@ from terradask_modules.names import NETWORK_STACK
 
 @click.command(short_help="Break the lock of a dead command")
 @click.argument("stack", default=NETWORK_STACK, shell_complete=complete_stack)
-@click.option("--force", metavar="LOCK_ID", help="Break the lock with this id without proof that its owner is gone.")
+@click.option(
+    "--force",
+    metavar="LOCK_ID",
+    help="Break the lock with this id without proof that its owner is gone.",
+)
 @yes_option
 @json_option
 def unlock(stack: str, force: str | None, yes: bool, as_json: bool) -> None:
-    """Break the lock on the state of STACK if its owner is provably gone: a command of this user on this machine that was killed.
+    """Break the lock on the state of STACK if its owner is provably gone: a command of this user on
+    this machine that was killed.
 
-    Otherwise it names the holder and the time, and breaks nothing; --force then breaks the lock, after asking. Each broken lock is
-    recorded in .terradask/unlocks.jsonl and in the state's bucket under unlocks/.
+    Otherwise it names the holder and the time, and breaks nothing; --force then breaks the lock,
+    after asking. Each broken lock is recorded in .terradask/unlocks.jsonl and in the state's bucket
+    under unlocks/.
     """
     from terradask._workspace.workspace import Workspace
     from terradask_modules.errors import InvalidInput, TerradaskError
@@ -29,9 +35,13 @@ def unlock(stack: str, force: str | None, yes: bool, as_json: bool) -> None:
     if force is not None and not yes:
         if not sys.stdin.isatty():
             raise InvalidInput(
-                "unlock --force asks before it breaks a lock, but standard input is not a terminal", allowed="a terminal, or --yes"
+                "unlock --force asks before it breaks a lock, but standard input is not a terminal",
+                allowed="a terminal, or --yes",
             )
-        if not click.confirm(f"Break lock {force} on {stack}? A command that still runs would lose its changes.", err=True):
+        if not click.confirm(
+            f"Break lock {force} on {stack}? A command that still runs would lose its changes.",
+            err=True,
+        ):
             raise TerradaskError("declined: nothing was changed")
     broken = Workspace.load().unlock(stack, force=force)
     if as_json:

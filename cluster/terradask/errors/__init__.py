@@ -3,75 +3,75 @@
 ::
 
     TerradaskError                       exit code 1
-    ├── InvalidInput                     2   a given value can't be used
-    │   ├── SettingsError                    terradask.toml, TERRADASK_*, Dask's configuration or arguments
-    │   ├── LockError                        terradask.lock.json
-    │   ├── SynthesisError                   settings and locked answers don't make a stack
-    │   ├── UnsupportedOption                a parameter that this version doesn't support yet
-    │   ├── RuleError                        a team's Rego rules can't be read or evaluated
+    ├── InvalidInput                      2 a given value can't be used
+    │   ├── SettingsError                   in terradask.toml, variables or arguments
+    │   ├── LockError                       terradask.lock.json
+    │   ├── SynthesisError                  settings and locked answers don't make a stack
+    │   ├── UnsupportedOption               a parameter that this version doesn't support yet
+    │   ├── RuleError                       a team's Rego rules can't be read or evaluated
     │   ├── UnknownZone, UnknownInstanceType, UnknownImage
-    │   ├── InvalidHardware                  a number of cores, a size of memory, … that can't be read
-    │   ├── ArgumentCombination              parameters that exclude each other
-    │   ├── NoMatchingType                   no instance type fits the request; names the nearest
-    │   ├── CidrError                        the subnets don't fit into the network's block
-    │   ├── SoftwareNotInstalled             a package for the hosts isn't installed here, or in another version
-    │   ├── SoftwareLockInvalid              the file that software_lock names can't be used
-    │   ├── SoftwareNotLocked                that file lacks a package, its version, or its hashes
-    │   └── NoIngress                        no rule lets clients in to the cluster
-    ├── SetupError                       3   something on this machine is missing
-    │   ├── RegoMissing                      rules are set, but the package that reads them isn't installed
+    │   ├── InvalidHardware                 cores, memory, … that can't be read
+    │   ├── ArgumentCombination             parameters that exclude each other
+    │   ├── NoMatchingType                  no instance type fits the request; names the nearest
+    │   ├── CidrError                       the subnets don't fit into the network's block
+    │   ├── SoftwareNotInstalled            a hosts' package isn't installed here as asked
+    │   ├── SoftwareLockInvalid             the file that software_lock names can't be used
+    │   ├── SoftwareNotLocked               that file lacks a package, its version, or its hashes
+    │   └── NoIngress                       no rule lets clients in to the cluster
+    ├── SetupError                        3 something on this machine is missing
+    │   ├── RegoMissing                     rules are set, but their reader isn't installed
     │   ├── TerraformMissing, TerraformTooOld
-    │   ├── SessionManagerPluginMissing      connect='ssm' needs AWS's plugin
+    │   ├── SessionManagerPluginMissing     connect='ssm' needs AWS's plugin
     │   └── UnsupportedPlatform
-    ├── AwsError                         3   AWS can't be used
+    ├── AwsError                          3 AWS can't be used
     │   ├── NoCredentials, ExpiredCredentials, InvalidCredentials
-    │   ├── ClockSkewed                      this machine's clock differs from AWS's
-    │   ├── AccessDenied                     names the action
-    │   ├── ServiceRoleMissing               a service-linked role that the caller may not create
-    │   ├── QuotaTooSmall                8   for what the settings can reach
-    │   ├── QuotaExceeded                8   for what a cluster starts with
+    │   ├── ClockSkewed                     this machine's clock differs from AWS's
+    │   ├── AccessDenied                    names the action
+    │   ├── ServiceRoleMissing              a service-linked role that the caller may not create
+    │   ├── QuotaTooSmall                 8 for what the settings can reach
+    │   ├── QuotaExceeded                 8 for what a cluster starts with
     │   ├── RegionUnknown
     │   ├── EndpointUnreachable
-    │   ├── BucketTaken                      a bucket's name belongs to another account
-    │   └── AccountChanged                   locked answers belong to another account
-    ├── TerraformError                   4   Terraform failed; carries its diagnostics
-    │   ├── ProviderUnavailable          3
+    │   ├── BucketTaken                     a bucket's name belongs to another account
+    │   └── AccountChanged                  locked answers belong to another account
+    ├── TerraformError                    4 Terraform failed; carries its diagnostics
+    │   ├── ProviderUnavailable             3
     │   │   ├── RegistryUnreachable
     │   │   └── ProviderChecksumMismatch
-    │   ├── BackendMissing               6   the bucket for the state doesn't exist
-    │   ├── StateLocked                  5   names the holder
-    │   ├── StateConflict                5   two states, neither may replace the other
-    │   ├── StateNotMoved                5   the state is not where the settings say
-    │   ├── StateRolledBack              5   the state is older than what was applied last
-    │   ├── StalePlan                    5   the state changed since the plan
-    │   └── TerraformCancelled         130
-    ├── NodeMissing                          synthesis needs Node.js
-    ├── DocumentFormat                       an object in the bucket has another format
-    ├── FolderBusy                       5   another process runs Terraform in this folder
-    ├── PlanChanged                      5   a saved plan, or its starting point, isn't what was reviewed
-    ├── PolicyViolation                  8   a plan has findings that stop its apply
-    ├── BaselineError                    6
-    │   ├── NoBaseline                       the network isn't deployed
-    │   ├── ArchitectureMissing              it has no launch templates for a cluster's machines
-    │   ├── BaselineFormat                   client and network have different formats
-    │   └── BaselineInUse                5   deployments still use it
-    ├── SweepIncomplete                      orphaned resources could not be removed
-    └── ClusterError                     1
-        ├── ClusterNotFound              6
-        ├── ClusterExists                6   a name that must be new, or must not run
-        ├── ClusterPrivate               3   only its creator and named principals may read its keys
-        ├── ClusterStopped               6
-        │   └── ClusterEnded                 by itself: idle, without a client, too old
-        ├── ClusterClosed                    this object was closed
+    │   ├── BackendMissing                6 the bucket for the state doesn't exist
+    │   ├── StateLocked                   5 names the holder
+    │   ├── StateConflict                 5 two states, neither may replace the other
+    │   ├── StateNotMoved                 5 the state is not where the settings say
+    │   ├── StateRolledBack               5 the state is older than what was applied last
+    │   ├── StalePlan                     5 the state changed since the plan
+    │   └── TerraformCancelled              130
+    ├── NodeMissing                         synthesis needs Node.js
+    ├── DocumentFormat                      an object in the bucket has another format
+    ├── FolderBusy                        5 another process runs Terraform in this folder
+    ├── PlanChanged                       5 a saved plan isn't what was reviewed
+    ├── PolicyViolation                   8 a plan has findings that stop its apply
+    ├── BaselineError                       6
+    │   ├── NoBaseline                      the network isn't deployed
+    │   ├── ArchitectureMissing             it has no launch templates for a cluster's machines
+    │   ├── BaselineFormat                  client and network have different formats
+    │   └── BaselineInUse                 5 deployments still use it
+    ├── SweepIncomplete                     orphaned resources could not be removed
+    └── ClusterError                        1
+        ├── ClusterNotFound                 6
+        ├── ClusterExists                 6 a name that must be new, or must not run
+        ├── ClusterPrivate                3 only its creator and named principals may read its keys
+        ├── ClusterStopped                  6
+        │   └── ClusterEnded                by itself: idle, without a client, too old
+        ├── ClusterClosed                   this object was closed
         ├── SchedulerReplaced
-        ├── WorkersUntold                    some workers did not get what was sent to all
-        ├── SchedulerUnreachable             also a ConnectionError
-        │   └── SessionFailed                    through Session Manager
+        ├── WorkersUntold                   some workers did not get what was sent to all
+        ├── SchedulerUnreachable            also a ConnectionError
+        │   └── SessionFailed               through Session Manager
         ├── HostFailed
-        ├── SchedulerMissing             7   also a TimeoutError
-        ├── WorkersMissing               7   also a TimeoutError
-        ├── NoCapacity                   7   AWS launches nothing; has AWS's reason
-        └── VersionMismatch              3
+        ├── SchedulerMissing              7 also a TimeoutError
+        ├── WorkersMissing                7 also a TimeoutError
+        ├── NoCapacity                    7 AWS launches nothing; has AWS's reason
+        └── VersionMismatch                 3
 """
 
 from __future__ import annotations
@@ -157,7 +157,13 @@ from terradask.errors._terraform import (
     TerraformError,
 )
 from terradask_modules.errors import CidrError, InvalidInput, NodeMissing, TerradaskError
-from terradask_stacks.errors import ArgumentCombination, InvalidHardware, LockError, SettingsError, SynthesisError
+from terradask_stacks.errors import (
+    ArgumentCombination,
+    InvalidHardware,
+    LockError,
+    SettingsError,
+    SynthesisError,
+)
 
 __all__ = [
     "AccessDenied",

@@ -45,7 +45,10 @@ class AccessDenied(AwsError):
         super().__init__(
             f"AWS refuses {action}",
             given=problem,
-            advice=f"ask an administrator to allow {action} for this caller, or use another profile (AWS_PROFILE)",
+            advice=(
+                f"ask an administrator to allow {action} for this caller, or use another "
+                "profile (AWS_PROFILE)"
+            ),
         )
         self.action = action
 
@@ -65,7 +68,10 @@ class ServiceRoleMissing(AwsError):
 
     def __init__(self, role: str, *, command: str, denied: str) -> None:
         super().__init__(
-            f"the account has no service-linked role {role}, without which AWS launches no instance for a group",
+            (
+                f"the account has no service-linked role {role}, without which AWS launches no "
+                "instance for a group"
+            ),
             given=f"AWS refuses {denied}",
             allowed="an existing role, or the right to create it (`terradask iam setup`)",
             advice=f"ask an administrator to run, once for the account: {command}",
@@ -88,7 +94,11 @@ class QuotaTooSmall(AwsError):
 
     def __init__(self, quotas: list[str]) -> None:
         super().__init__(
-            f"{len(quotas)} of AWS's quotas {'is' if len(quotas) == 1 else 'are'} too small for what the settings can reach",
+            (
+                f"{len(quotas)} of AWS's quotas {'is' if len(quotas) == 1 else 'are'} too small "
+                "for "
+                "what the settings can reach"
+            ),
             given="; ".join(quotas),
             advice="request more with `terradask quotas --request`, or lower max_workers",
         )
@@ -103,10 +113,11 @@ class QuotaExceeded(AwsError):
     cluster
         The cluster's name.
     largest
-        Group of workers, or ``scheduler`` -> how many of its hosts fit within the quotas, for groups whose hosts don't all fit.
+        Group of workers, or ``scheduler`` -> how many of its hosts fit within the quotas, for
+        groups whose hosts don't all fit.
     quotas
-        The quotas that count them: ``service``, ``code``, ``name``, ``limit``, ``in_use`` beside the cluster and ``needed`` by it,
-        in vCPUs.
+        The quotas that count them: ``service``, ``code``, ``name``, ``limit``, ``in_use`` beside
+        the cluster and ``needed`` by it, in vCPUs.
     """
 
     exit_code = 8
@@ -122,7 +133,9 @@ class QuotaExceeded(AwsError):
         advice: str | None = None,
     ) -> None:
         allowed = "; ".join(f"{number} of {group}" for group, number in (largest or {}).items())
-        super().__init__(problem, given=given, allowed=f"at most {allowed}" if allowed else None, advice=advice)
+        super().__init__(
+            problem, given=given, allowed=f"at most {allowed}" if allowed else None, advice=advice
+        )
         self.cluster = cluster
         self.largest = dict(largest or {})
         self.quotas = [dict(quota) for quota in quotas]

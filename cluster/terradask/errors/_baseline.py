@@ -48,14 +48,17 @@ class ArchitectureMissing(BaselineError):
         What the network has.
     """
 
-    def __init__(self, architecture: str, *, types: Sequence[str], architectures: Iterable[str]) -> None:
+    def __init__(
+        self, architecture: str, *, types: Sequence[str], architectures: Iterable[str]
+    ) -> None:
         there = sorted(architectures)
         wanted = ", ".join(f'"{one}"' for one in sorted({architecture, *there}, reverse=True))
         super().__init__(
             f"the network has no launch templates for {architecture}",
             given=", ".join(types[:3]) + (", …" if len(types) > 3 else ""),
             allowed=f"instance types for {' or '.join(there)}",
-            advice=f"set network.architectures = [{wanted}] and run: terradask apply network (it replaces no running host); or choose "
+            advice=f"set network.architectures = [{wanted}] and run: terradask apply network (it "
+            "replaces no running host); or choose "
             f"other types (cluster.arm = {'false' if architecture == 'arm64' else 'true'})",
         )
         self.architecture = architecture
@@ -78,6 +81,7 @@ class BaselineInUse(BaselineError):
         super().__init__(
             f"{len(clusters)} deployment{'s' if len(clusters) != 1 else ''} still use this network",
             given=", ".join(clusters),
-            advice="destroy them first: " + "; ".join(f"terradask destroy {name}" for name in clusters),
+            advice="destroy them first: "
+            + "; ".join(f"terradask destroy {name}" for name in clusters),
         )
         self.clusters = tuple(clusters)

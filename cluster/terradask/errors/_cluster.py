@@ -70,7 +70,8 @@ class ClusterPrivate(ClusterError):
             cluster=cluster,
             given=caller,
             allowed=", ".join(principals),
-            advice="connect as one of these; or ask its creator to name you in cluster.secret_principals and run: terradask apply "
+            advice="connect as one of these; or ask its creator to name you in "
+            "cluster.secret_principals and run: terradask apply "
             f"{cluster}. These principals also need the permission secretsmanager:GetSecretValue",
         )
         self.caller = caller
@@ -120,7 +121,11 @@ class SweepIncomplete(TerradaskError):
     def __init__(self, left: Mapping[str, str]) -> None:
         names = ", ".join(left)
         super().__init__(
-            f"{len(left)} orphaned resource{'s' if len(left) != 1 else ''} could not be removed: {names}",
+            (
+                f"{len(left)} orphaned resource{'s' if len(left) != 1 else ''} could not be "
+                "removed: "
+                f"{names}"
+            ),
             given="; ".join(dict.fromkeys(left.values())),
             advice="resolve the reason, then run: terradask sweep",
         )
@@ -140,9 +145,18 @@ class WorkersUntold(ClusterError):
         Their names.
     """
 
-    def __init__(self, problem: str, *, cluster: str | None = None, workers: Sequence[str] = (), advice: str | None = None) -> None:
+    def __init__(
+        self,
+        problem: str,
+        *,
+        cluster: str | None = None,
+        workers: Sequence[str] = (),
+        advice: str | None = None,
+    ) -> None:
         more = f" and {len(workers) - _SHOWN} others" if len(workers) > _SHOWN else ""
-        super().__init__(problem, cluster=cluster, given=", ".join(workers[:_SHOWN]) + more, advice=advice)
+        super().__init__(
+            problem, cluster=cluster, given=", ".join(workers[:_SHOWN]) + more, advice=advice
+        )
         self.workers = list(workers)
 
 
@@ -241,7 +255,8 @@ class WorkersMissing(ClusterError, TimeoutError):
 
 
 class NoCapacity(ClusterError):
-    """AWS launches nothing at all for a cluster's scheduler, or its workers: it has no capacity, or the account's quota is used up.
+    """AWS launches nothing at all for a cluster's scheduler, or its workers: it has no capacity, or
+    the account's quota is used up.
 
     Parameters
     ----------
@@ -296,9 +311,14 @@ class VersionMismatch(ClusterError):
         """Return the problem with both lists, only with packages that differ."""
         names = sorted({*self.client, *self.hosts})
         different = [n for n in names if self.client.get(n) != self.hosts.get(n)]
-        lines = [f"  {n}: here {self.client.get(n, 'none')}, cluster {self.hosts.get(n, 'none')}" for n in different]
+        lines = [
+            f"  {n}: here {self.client.get(n, 'none')}, cluster {self.hosts.get(n, 'none')}"
+            for n in different
+        ]
         return "\n".join([super().__str__(), *lines])
 
 
 class DocumentFormat(TerradaskError):
-    """An object in the bucket has another format than this terradask reads, or doesn't match its format."""
+    """An object in the bucket has another format than this terradask reads, or doesn't match its
+    format.
+    """

@@ -61,19 +61,28 @@ class SoftwareLockInvalid(InvalidInput):
         What to do. By default the commands that write such a file.
     """
 
-    def __init__(self, how: str, *, path: str, given: str | None = None, advice: str | None = None) -> None:
+    def __init__(
+        self, how: str, *, path: str, given: str | None = None, advice: str | None = None
+    ) -> None:
         super().__init__(
             f"The file that software_lock names {how}.",
             given=path if given is None else f"{path}: {given}",
-            allowed="a requirements file with --hash, uv.lock or pylock.toml, of the environment where the cluster is started",
+            allowed=(
+                "a requirements file with --hash, uv.lock or pylock.toml, of the environment "
+                "where the cluster is started"
+            ),
             advice=advice
-            or "name the lock file of this environment; `uv pip compile --generate-hashes` or `pip-compile --generate-hashes` writes one",
+            or (
+                "name the lock file of this environment; `uv pip compile --generate-hashes` or "
+                "`pip-compile --generate-hashes` writes one"
+            ),
         )
         self.path = path
 
 
 class SoftwareNotLocked(InvalidInput):
-    """The file that `software_lock` names lacks packages, versions or hashes of what is installed here.
+    """The file that `software_lock` names lacks packages, versions or hashes of what is installed
+    here.
 
     Parameters
     ----------
@@ -100,17 +109,31 @@ class SoftwareNotLocked(InvalidInput):
     ) -> None:
         self.path = path
         self.missing = list(missing)
-        self.other_versions = {name: list(versions) for name, versions in (other_versions or {}).items()}
+        self.other_versions = {
+            name: list(versions) for name, versions in (other_versions or {}).items()
+        }
         self.unhashed = list(unhashed)
         found = [
-            *(f"{name} {installed[name]}: not in it with an exact version" for name in self.missing),
-            *(f"{name} {installed[name]}: it has {', '.join(versions)}" for name, versions in self.other_versions.items()),
+            *(
+                f"{name} {installed[name]}: not in it with an exact version"
+                for name in self.missing
+            ),
+            *(
+                f"{name} {installed[name]}: it has {', '.join(versions)}"
+                for name, versions in self.other_versions.items()
+            ),
             *(f"{name} {installed[name]}: without a SHA-256" for name in self.unhashed),
         ]
         super().__init__(
-            "The file that software_lock names doesn't contain everything that hosts would install, as it is installed here.",
+            (
+                "The file that software_lock names doesn't contain everything that hosts would "
+                "install, as it is installed here."
+            ),
             given=f"{path}; {'; '.join(found)}",
-            allowed="each package in the version that is installed here, with the hashes of its archives",
+            allowed=(
+                "each package in the version that is installed here, with the hashes of its "
+                "archives"
+            ),
             advice="install the versions in the file, or lock this environment again, with hashes",
         )
 

@@ -14,14 +14,23 @@ class NoMatchingType(InvalidInput):
     Parameters
     ----------
     alternatives
-        The nearest requests that match a type: ``text`` for people, ``change`` (parameter -> value, None to leave it out), ``types``,
-        ``usd_per_hour`` of the first of them.
+        The nearest requests that match a type: ``text`` for people, ``change`` (parameter -> value,
+        None to leave it out), ``types``, ``usd_per_hour`` of the first of them.
     """
 
     def __init__(
-        self, problem: str, *, given: Any = None, allowed: str | None = None, alternatives: Sequence[Mapping[str, Any]] = ()
+        self,
+        problem: str,
+        *,
+        given: Any = None,
+        allowed: str | None = None,
+        alternatives: Sequence[Mapping[str, Any]] = (),
     ) -> None:
-        advice = "request one of these:" if alternatives else "request other hardware; `terradask types` lists the types"
+        advice = (
+            "request one of these:"
+            if alternatives
+            else "request other hardware; `terradask types` lists the types"
+        )
         super().__init__(problem, given=given, allowed=allowed, advice=advice)
         self.alternatives = tuple(dict(one) for one in alternatives)
 

@@ -42,17 +42,27 @@ class PolicyViolation(TerradaskError):
     exit_code = 8
 
     def __init__(self, findings: Sequence[PolicyFinding], *, stack: str = "") -> None:
-        number = f"{len(findings)} policy findings stop" if len(findings) != 1 else "a policy finding stops"
+        number = (
+            f"{len(findings)} policy findings stop"
+            if len(findings) != 1
+            else "a policy finding stops"
+        )
         super().__init__(
             f"{number} the apply{f' of {stack}' if stack else ''}",
-            advice="fix what they name, or waive them for a while: [[policy.waivers]] in terradask.toml, see docs/policy.md",
+            advice=(
+                "fix what they name, or waive them for a while: [[policy.waivers]] in "
+                "terradask.toml, see docs/policy.md"
+            ),
         )
         self.findings = tuple(findings)
         self.stack = stack
 
     def __str__(self) -> str:
         """Return the problem, what each finding says, and what to do."""
-        lines = [f"  {finding.check} {finding.address or 'the plan'}: {finding.message}" for finding in self.findings]
+        lines = [
+            f"  {finding.check} {finding.address or 'the plan'}: {finding.message}"
+            for finding in self.findings
+        ]
         return "\n".join([self.problem, *lines, f"  to do: {self.advice}"])
 
     def as_dict(self) -> dict[str, Any]:
@@ -65,7 +75,10 @@ class RegoMissing(SetupError):
 
     def __init__(self) -> None:
         super().__init__(
-            "policy.rego_folder is set, but the package regopy, which reads Rego rules, isn't installed",
+            (
+                "policy.rego_folder is set, but the package regopy, which reads Rego rules, isn't "
+                "installed"
+            ),
             advice="pip install 'terradask[rego]', or leave policy.rego_folder out",
         )
 
@@ -94,6 +107,8 @@ class RuleError(InvalidInput):
         advice: str | None = None,
     ) -> None:
         where = ", line ".join(str(part) for part in (file, line) if part)
-        super().__init__(f"{where}: {problem}" if where else problem, given=given, allowed=allowed, advice=advice)
+        super().__init__(
+            f"{where}: {problem}" if where else problem, given=given, allowed=allowed, advice=advice
+        )
         self.file = file
         self.line = line

@@ -139,12 +139,16 @@ class FolderBusy(TerradaskError):
 
     exit_code = 5
 
-    def __init__(self, folder: str, *, pid: int | None, command: str | None, waited_seconds: float) -> None:
+    def __init__(
+        self, folder: str, *, pid: int | None, command: str | None, waited_seconds: float
+    ) -> None:
         who = f"process {pid}" if pid else "another process"
         doing = f" ({command})" if command else ""
         super().__init__(
             f"{who}{doing} works in {folder}; waited {waited_seconds:.0f} s",
-            advice="wait for it to end, or end it with one Ctrl-C so that Terraform can stop in order",
+            advice=(
+                "wait for it to end, or end it with one Ctrl-C so that Terraform can stop in order"
+            ),
         )
         self.folder = folder
         self.pid = pid
@@ -159,13 +163,17 @@ class PlanChanged(TerradaskError):
     problem
         What is different.
     what
-        Where: ``file``, ``sidecar`` (the file beside it), ``report``, ``workspace``, ``account``, ``region``,
-        ``terradask version``, ``Terraform version``, ``provider version``, ``expiry``, ``configuration``, ``state lineage`` or
-        ``state serial``.
+        Where: ``file``, ``sidecar`` (the file beside it), ``report``, ``workspace``, ``account``,
+        ``region``, ``terradask version``, ``Terraform version``, ``provider version``, ``expiry``,
+        ``configuration``, ``state lineage`` or ``state serial``.
     """
 
     exit_code = 5
 
-    def __init__(self, problem: str, *, what: str, given: Any = None, advice: str | None = None) -> None:
-        super().__init__(problem, given=given, advice=advice or "plan again, review the new plan, and apply it")
+    def __init__(
+        self, problem: str, *, what: str, given: Any = None, advice: str | None = None
+    ) -> None:
+        super().__init__(
+            problem, given=given, advice=advice or "plan again, review the new plan, and apply it"
+        )
         self.what = what

@@ -1,4 +1,6 @@
-"""What the pipeline asks of GitLab: comment on the merge request, fetch the plan that was reviewed. Standard library alone."""
+"""What the pipeline asks of GitLab: comment on the merge request, fetch the plan that was reviewed.
+Standard library alone.
+"""
 
 import json
 import os
@@ -42,30 +44,56 @@ def pages(path: str) -> list[dict[str, Any]]:
 
 
 def comment(report: Path) -> None:
-    """Put report.md onto the merge request: into its own note where there is one, which its first line tells."""
+    """Put report.md onto the merge request: into its own note where there is one, which its first
+    line tells.
+    """
     notes = f"{PROJECT}/merge_requests/{os.environ['CI_MERGE_REQUEST_IID']}/notes"
     text = (report / "report.md").read_text(encoding="utf-8")
     marker = text.partition("\n")[0]
     me = json.loads(ask("GET", "user"))["id"]
-    own = [note for note in pages(notes) if note["author"]["id"] == me and note["body"].startswith(marker)]
+    own = [
+        note
+        for note in pages(notes)
+        if note["author"]["id"] == me and note["body"].startswith(marker)
+    ]
     if own:
         ask("PUT", f"{notes}/{own[0]['id']}", {"body": text})
-    elif json.loads((report / "report.json").read_text(encoding="utf-8"))["verdict"] != "no changes":
+    elif (
+        json.loads((report / "report.json").read_text(encoding="utf-8"))["verdict"] != "no changes"
+    ):
         ask("POST", notes, {"body": text})
 
 
 def reviewed_plan(job: str) -> None:
-    """Fetch plan.sealed of the merge request that this commit merged, from the last pipeline of its last commit."""
-    merged = [m for m in json.loads(ask("GET", f"{PROJECT}/repository/commits/{COMMIT}/merge_requests")) if m["state"] == "merged"]
+    """Fetch plan.sealed of the merge request that this commit merged, from the last pipeline of its
+    last commit.
+    """
+    merged = [
+        m
+        for m in json.loads(ask("GET", f"{PROJECT}/repository/commits/{COMMIT}/merge_requests"))
+        if m["state"] == "merged"
+    ]
     if not merged:
-        sys.exit(f"{COMMIT} comes from no merge request: nothing was reviewed, so nothing is applied")
+        sys.exit(
+            f"{COMMIT} comes from no merge request: nothing was reviewed, so nothing is applied"
+        )
     request = merged[0]
     pipelines = [
-        p for p in pages(f"{PROJECT}/merge_requests/{request['iid']}/pipelines") if p["sha"] == request["sha"] and p["status"] == "success"
+        p
+        for p in pages(f"{PROJECT}/merge_requests/{request['iid']}/pipelines")
+        if p["sha"] == request["sha"] and p["status"] == "success"
     ]
     if not pipelines:
-        sys.exit(f"merge request {request['iid']} has no plan of its last commit, {request['sha']}: nothing is applied")
-    jobs = json.loads(ask("GET", f"{PROJECT}/pipelines/{max(p['id'] for p in pipelines)}/jobs?per_page={PAGE_SIZE}"))
+        sys.exit(
+            f"merge request {request['iid']} has no plan of its last commit, {request['sha']}: "
+            "nothing is applied"
+        )
+    jobs = json.loads(
+        ask(
+            "GET",
+            f"{PROJECT}/pipelines/{max(p['id'] for p in pipelines)}/jobs?per_page={PAGE_SIZE}",
+        )
+    )
     planned = next(j["id"] for j in jobs if j["name"] == job)
     Path("plan.sealed").write_bytes(ask("GET", f"{PROJECT}/jobs/{planned}/artifacts/plan.sealed"))
 

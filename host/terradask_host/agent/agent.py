@@ -35,7 +35,8 @@ from terradask_host.rules.policy import is_own_run
 def main() -> int:
     """Run the host program.
 
-    0 when the host has left in order, and the machine may power off; 1 when it failed, with the reason in the host's report.
+    0 when the host has left in order, and the machine may power off; 1 when it failed, with the
+    reason in the host's report.
     """
     log = HostLog()
     events = EventQueue()
@@ -90,7 +91,12 @@ class Agent:
             log_stream=f"{identity.cluster}/{identity.instance_id}",
             flush_seconds=self._timing.log_flush_seconds,
         )
-        watch = SpotWatch(InstanceMetadata(self._config.metadata_endpoint), self._events, self._timing, self._log.info)
+        watch = SpotWatch(
+            InstanceMetadata(self._config.metadata_endpoint),
+            self._events,
+            self._timing,
+            self._log.info,
+        )
         try:
             return self._be(identity, objects, reporter)
         finally:
@@ -105,11 +111,16 @@ class Agent:
             role = SchedulerHost(host) if identity.role == "scheduler" else WorkerHost(host)
             role.run()
         except StopRequested as request:
-            # There is no Dask process yet, or none any more. An instance that AWS takes back powers off, and its group replaces it.
+            # There is no Dask process yet, or none any more. An instance that AWS takes back powers
+            # off, and its group replaces it.
             reporter.enter(states.LEAVING, request.stop.reason)
             reporter.enter(states.LEFT, request.stop.reason)
         except Exception as error:  # noqa: BLE001 - whatever it is, the report must say it
-            text = str(error) if isinstance(error, HostError) else "".join(traceback.format_exception(error))
+            text = (
+                str(error)
+                if isinstance(error, HostError)
+                else "".join(traceback.format_exception(error))
+            )
             self._log.info(text)
             reporter.enter(states.FAILED, text)
             return 1
@@ -155,7 +166,10 @@ class Agent:
         document = wait_for(
             lambda _: objects.read_document("cluster.json"),
             what="cluster.json",
-            advice="Terraform writes it with the cluster's stack; check the host role's rights on the bucket.",
+            advice=(
+                "Terraform writes it with the cluster's stack; check the host role's rights on "
+                "the bucket."
+            ),
             deadline_seconds=self._timing.run_deadline_seconds,
             events=self._events,
         )
@@ -174,7 +188,11 @@ class Agent:
                 return None
             there = f"run.json is of {run.get('run_id')}" if run else "no run.json"
             told = f"the instance's run is {tag or 'not told by a tag'}, {there}"
-            return run if run and is_own_run(tag, run.get("run_id"), waited_seconds, self._timing) else None
+            return (
+                run
+                if run and is_own_run(tag, run.get("run_id"), waited_seconds, self._timing)
+                else None
+            )
 
         try:
             document = wait_for(
@@ -197,7 +215,10 @@ class Agent:
         return wait_for(
             ask,
             what=f"keys of run {run.run_id} in the secret {secret_id}",
-            advice="Start the cluster again: start writes the keys. Check the host role's rights on the secret.",
+            advice=(
+                "Start the cluster again: start writes the keys. Check the host role's rights "
+                "on the secret."
+            ),
             deadline_seconds=self._timing.run_deadline_seconds,
             events=self._events,
         )

@@ -25,11 +25,14 @@ REASON_CHARACTERS = 300
 _OWN_VARIABLES = ("VIRTUAL_ENV", "PYTHONHOME", "PYTHONSAFEPATH", "__PYVENV_LAUNCHER__")
 
 
-def child_environ(base: Mapping[str, str], *, home: Path, region: str, run_environ: Mapping[str, str]) -> dict[str, str]:
+def child_environ(
+    base: Mapping[str, str], *, home: Path, region: str, run_environ: Mapping[str, str]
+) -> dict[str, str]:
     """Return the Dask process's environment variables.
 
-    On the host program's own: the home of the host's user, which has no personal Dask configuration or credentials; the region for AWS SDKs
-    in tasks, unless the run says otherwise; and what the cluster's ``environ=`` asks for, which the Dask process alone gets.
+    On the host program's own: the home of the host's user, which has no personal Dask configuration
+    or credentials; the region for AWS SDKs in tasks, unless the run says otherwise; and what the
+    cluster's ``environ=`` asks for, which the Dask process alone gets.
     """
     kept = {name: value for name, value in base.items() if name not in _OWN_VARIABLES}
     kept.setdefault("AWS_REGION", region)
@@ -40,8 +43,9 @@ def child_environ(base: Mapping[str, str], *, home: Path, region: str, run_envir
 class DaskChild:
     """One Dask process, in a session of its own: signals to the host program don't reach it.
 
-    It hears from us on standard input (one JSON document a line; the end of it means that the host program is gone, and the process
-    with all its children goes too), and speaks on a pipe of its own. Its output goes to the log.
+    It hears from us on standard input (one JSON document a line; the end of it means that the host
+    program is gone, and the process with all its children goes too), and speaks on a pipe of its
+    own. Its output goes to the log.
     """
 
     _count = 0
@@ -81,7 +85,9 @@ class DaskChild:
             os.close(writing)
         self._threads = [
             threading.Thread(target=self._read_lines, name="dask-output", daemon=True),
-            threading.Thread(target=self._read_events, args=(reading,), name="dask-events", daemon=True),
+            threading.Thread(
+                target=self._read_events, args=(reading,), name="dask-events", daemon=True
+            ),
         ]
         for thread in self._threads:
             thread.start()
@@ -119,7 +125,9 @@ class DaskChild:
         code = self._process.wait()
         # The last lines usually tell why; a grandchild may hold the pipe open, so not for ever.
         self._threads[0].join(1.0)
-        self._events.put(ChildEnded(self.number, Exit(code, self._reason, self._ran, self._last_line)))
+        self._events.put(
+            ChildEnded(self.number, Exit(code, self._reason, self._ran, self._last_line))
+        )
 
     def _take(self, line: str) -> None:
         try:

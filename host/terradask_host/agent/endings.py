@@ -30,19 +30,25 @@ class Crashes:
         """
         pause = self._timing.dask_restart_pause_seconds * 2**self.count
         self.count += 1
-        self._host.log.info(f"restart {self.count} of {self._timing.dask_restarts} in {pause:.0f} s")
+        self._host.log.info(
+            f"restart {self.count} of {self._timing.dask_restarts} in {pause:.0f} s"
+        )
         self._host.events.pause(pause)
 
     def too_many(self, end: Exit) -> DaskFailed:
         """Return the error that says that there is no further restart."""
         role = self._host.identity.role
-        return DaskFailed(f"The Dask {role} died {self.count + 1} times; the last time with {end.describe()}")
+        return DaskFailed(
+            f"The Dask {role} died {self.count + 1} times; the last time with {end.describe()}"
+        )
 
 
 def leave_on_stop(host: Host, child: DaskChild, stop: Stop) -> None:
-    """Let the Dask process close in order, for as long as the host may take to leave, and report that.
+    """Let the Dask process close in order, for as long as the host may take to leave, and report
+    that.
 
-    An instance that AWS takes back ends itself as soon as its data has moved: its group replaces it then, not two minutes later.
+    An instance that AWS takes back ends itself as soon as its data has moved: its group replaces it
+    then, not two minutes later.
     """
     host.reporter.enter(states.LEAVING, stop.reason)
     close_in_order(host, child, stop.seconds_left(host.config.timing.leave_seconds))

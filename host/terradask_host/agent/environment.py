@@ -21,7 +21,8 @@ from terradask_host.errors import ConfigInvalid, EnvironmentFailed
 
 _HASH = "--hash="
 _LOCK_LINE = re.compile(
-    r"^[A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z0-9])?(?:\[[A-Za-z0-9._,-]+\])?==[A-Za-z0-9.!+_-]+(?: --hash=sha256:[0-9a-f]{64})*$"
+    r"^[A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z0-9])?(?:\[[A-Za-z0-9._,-]+\])?==[A-Za-z0-9.!+_-]+(?: "
+    r"--hash=sha256:[0-9a-f]{64})*$"
 )
 #: A line of uv's list of the hashes that an archive could have had.
 _HASH_LINE = re.compile(r"^\s+sha256:[0-9a-f]{64}$")
@@ -33,21 +34,31 @@ TRIES = 2
 
 
 def check_lock(text: str) -> list[str]:
-    """Return the lock's lines: exact versions, with hashes or without, so that no line can be an option of the installer.
+    """Return the lock's lines: exact versions, with hashes or without, so that no line can be an
+    option of the installer.
 
     Raises
     ------
     ConfigInvalid
-        When a line is no ``name==version``, or some have hashes (``--hash=sha256:…``) and others none.
+        When a line is no ``name==version``, or some have hashes (``--hash=sha256:…``) and others
+        none.
     """
     lines = [line.strip() for line in text.splitlines()]
     wanted = [line for line in lines if line and not line.startswith("#")]
     for line in wanted:
         if not _LOCK_LINE.match(line):
-            raise ConfigInvalid("software.lock has a line that names no exact version.", given=line[:200], allowed="name==version")
+            raise ConfigInvalid(
+                "software.lock has a line that names no exact version.",
+                given=line[:200],
+                allowed="name==version",
+            )
     bare = [line for line in wanted if _HASH not in line]
     if bare and len(bare) < len(wanted):
-        raise ConfigInvalid("software.lock has hashes of some packages only.", given=bare[0], allowed="of all, or of none")
+        raise ConfigInvalid(
+            "software.lock has hashes of some packages only.",
+            given=bare[0],
+            allowed="of all, or of none",
+        )
     return wanted
 
 
@@ -57,7 +68,9 @@ def has_hashes(lock: Sequence[str]) -> bool:
 
 
 def environment_folder(paths: Paths, python: str, lock: Sequence[str]) -> Path:
-    """Return where the environment of this Python and these versions lies; with other hashes it is another one."""
+    """Return where the environment of this Python and these versions lies; with other hashes it is
+    another one.
+    """
     digest = hashlib.sha256("\n".join([python, *sorted(lock)]).encode()).hexdigest()
     return paths.environments / digest[:16]
 
@@ -74,15 +87,17 @@ def build_environment(
 ) -> Path:
     """Build the environment, unless it is there already, and return its Python.
 
-    The lock has one ``name==version`` a line, with ``--hash=sha256:…`` of each archive that may be installed, or without. A request to stop
-    ends the installation.
+    The lock has one ``name==version`` a line, with ``--hash=sha256:…`` of each archive that may be
+    installed, or without. A request to stop ends the installation.
 
     Raises
     ------
     ConfigInvalid
-        When Python or a line of the lock is malformed, or there are no hashes where there have to be some.
+        When Python or a line of the lock is malformed, or there are no hashes where there have to
+        be some.
     EnvironmentFailed
-        When the installer fails or takes too long, also because an archive has none of its hashes; its last lines are in the error.
+        When the installer fails or takes too long, also because an archive has none of its hashes;
+        its last lines are in the error.
     """
     if not _PYTHON.match(python):
         raise ConfigInvalid("run.json names no Python.", given=python, allowed="for instance 3.12")
@@ -107,12 +122,24 @@ def build_environment(
     uv = find_uv()
     environ = uv_environ(os.environ, paths)
     deadline = time.monotonic() + deadline_seconds
-    # A source archive is not built then: what a build needs comes from the index, and the lock has no hash of it.
+    # A source archive is not built then: what a build needs comes from the index, and the lock has
+    # no hash of it.
     checks = [_REQUIRE_HASHES, "--no-build"] if has_hashes(lock) else []
     steps = [
         [uv, "venv", "--no-config", "--clear", "--python", python, str(folder)],
         # The lock has all that is needed: nothing comes in that it doesn't list.
-        [uv, "pip", "install", "--no-config", "--no-deps", *checks, "--python", str(interpreter), "--requirements", str(lock_file)],
+        [
+            uv,
+            "pip",
+            "install",
+            "--no-config",
+            "--no-deps",
+            *checks,
+            "--python",
+            str(interpreter),
+            "--requirements",
+            str(lock_file),
+        ],
     ]
     for step in steps:
         _try(step, environ=environ, deadline=deadline, events=events, log=log)
@@ -141,7 +168,11 @@ def find_uv() -> str:
 
 def uv_environ(base: Mapping[str, str], paths: Paths) -> dict[str, str]:
     """Return uv's environment variables: all that it writes lies in the host's state directory."""
-    kept = {name: value for name, value in base.items() if name not in ("VIRTUAL_ENV", "PYTHONHOME", "PYTHONPATH")}
+    kept = {
+        name: value
+        for name, value in base.items()
+        if name not in ("VIRTUAL_ENV", "PYTHONHOME", "PYTHONPATH")
+    }
     own = {
         "HOME": str(paths.state),
         "UV_CACHE_DIR": str(paths.state / "uv-cache"),
@@ -170,20 +201,33 @@ def _try(
             events.pause(2.0)
             continue
         how = "took too long" if late else f"failed with exit code {code}"
-        hashed = " Archives must be those whose hashes software_lock has." if _REQUIRE_HASHES in step else ""
+        hashed = (
+            " Archives must be those whose hashes software_lock has."
+            if _REQUIRE_HASHES in step
+            else ""
+        )
         raise EnvironmentFailed(
             f"Building the environment {how}: uv {step[1]}:\n{_tail(lines)}",
-            advice="Check the versions that software= names, that each has a wheel for this processor "
+            advice="Check the versions that software= names, that each has a wheel for this "
+            "processor "
             f"({platform.machine()}), and that the instance reaches the package index.{hashed}",
         )
 
 
 def _tail(lines: Sequence[str]) -> str:
-    """Return the installer's last lines, of a list of hashes the first alone: a package may have a hundred."""
+    """Return the installer's last lines, of a list of hashes the first alone: a package may have a
+    hundred.
+    """
     shown: list[str] = []
-    for are_hashes, run in itertools.groupby(lines, key=lambda line: _HASH_LINE.match(line) is not None):
+    for are_hashes, run in itertools.groupby(
+        lines, key=lambda line: _HASH_LINE.match(line) is not None
+    ):
         several = list(run)
-        shown += [several[0], f"  and {len(several) - 1} more"] if are_hashes and len(several) > 1 else several
+        shown += (
+            [several[0], f"  and {len(several) - 1} more"]
+            if are_hashes and len(several) > 1
+            else several
+        )
     return "\n".join(shown[-15:])
 
 
@@ -197,7 +241,13 @@ def _run(
     log: Callable[[str], None],
 ) -> int:
     log(f"$ {' '.join(step)}")
-    process = subprocess.Popen(list(step), env=dict(environ), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+    process = subprocess.Popen(
+        list(step),
+        env=dict(environ),
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+    )
 
     def read() -> None:
         assert process.stdout is not None

@@ -1,4 +1,6 @@
-"""One queue for everything that happens to a host: its Dask process speaks or ends, it is asked to stop."""
+"""One queue for everything that happens to a host: its Dask process speaks or ends, it is asked to
+stop.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +22,8 @@ class Stop:
     reason
         Which, for the report.
     until
-        By when the host must be gone, on the monotonic clock. None: AWS doesn't take the instance back.
+        By when the host must be gone, on the monotonic clock. None: AWS doesn't take the instance
+        back.
     """
 
     reason: str
@@ -32,7 +35,9 @@ class Stop:
         return self.until is not None
 
     def seconds_left(self, usual_seconds: float) -> float:
-        """Return for how long closing may take: as long as ever, unless the host must be gone before; at least a second."""
+        """Return for how long closing may take: as long as ever, unless the host must be gone
+        before; at least a second.
+        """
         if self.until is None:
             return usual_seconds
         return max(min(usual_seconds, self.until - time.monotonic()), 1.0)
@@ -74,7 +79,8 @@ class StopRequested(BaseException):
 class EventQueue:
     """Events in the order in which they happened.
 
-    ``SimpleQueue.put`` is reentrant, so that a signal handler may call :meth:`put`, where a lock of our own could deadlock.
+    ``SimpleQueue.put`` is reentrant, so that a signal handler may call :meth:`put`, where a lock of
+    our own could deadlock.
     """
 
     def __init__(self) -> None:

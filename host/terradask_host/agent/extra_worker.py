@@ -1,4 +1,6 @@
-"""A worker beside the scheduler, on the scheduler's host: for small clusters, whose scheduler has little to do."""
+"""A worker beside the scheduler, on the scheduler's host: for small clusters, whose scheduler has
+little to do.
+"""
 
 from __future__ import annotations
 
@@ -11,14 +13,18 @@ from terradask_host.rules.policy import Exit
 
 
 class ExtraWorker:
-    """Runs the worker on a thread, with events of its own, for as long as the scheduler's process lives.
+    """Runs the worker on a thread, with events of its own, for as long as the scheduler's process
+    lives.
 
-    One that crashes is started again as often as any other; then the cluster does without. One that is retired stays away.
+    One that crashes is started again as often as any other; then the cluster does without. One that
+    is retired stays away.
     """
 
     def __init__(self, host: Host, scheduler: str) -> None:
         self._host = host
-        self._document = extra_worker_document(host.config, host.identity, host.cluster, scheduler, host.keys)
+        self._document = extra_worker_document(
+            host.config, host.identity, host.cluster, scheduler, host.keys
+        )
         self._events = EventQueue()
         self._thread = threading.Thread(target=self._run, name="extra-worker", daemon=True)
         self._thread.start()
@@ -39,7 +45,9 @@ class ExtraWorker:
                 self._events.pause(timing.dask_restart_pause_seconds * 2**crashes)
             except StopRequested:
                 return
-        self._host.log.info("the worker beside the scheduler died too often; the cluster goes on without it")
+        self._host.log.info(
+            "the worker beside the scheduler died too often; the cluster goes on without it"
+        )
 
     def _live(self) -> Exit | None:
         """Run one process to its end; None when it was ended from here."""

@@ -19,8 +19,9 @@ def watchdog_action_name(autoscaling_group: str) -> str:
 class ClusterGroups:
     """The Auto Scaling groups of one cluster.
 
-    Permissions: ``autoscaling:TerminateInstanceInAutoScalingGroup`` on the cluster's groups; for a scheduler's host also
-    ``autoscaling:SetDesiredCapacity`` and ``PutScheduledUpdateGroupAction`` on them, and ``DescribeAutoScalingGroups``.
+    Permissions: ``autoscaling:TerminateInstanceInAutoScalingGroup`` on the cluster's groups; for a
+    scheduler's host also ``autoscaling:SetDesiredCapacity`` and ``PutScheduledUpdateGroupAction``
+    on them, and ``DescribeAutoScalingGroups``.
     """
 
     def __init__(self, aws: Aws, cluster: ClusterDocument, log: Callable[[str], None]) -> None:
@@ -28,17 +29,20 @@ class ClusterGroups:
         self._log = log
         groups = cluster.groups
         #: Auto Scaling group of workers -> the cluster's own name of it.
-        self._workers = {group.autoscaling_group: key for key, group in groups.items() if group.role == "worker"}
+        self._workers = {
+            group.autoscaling_group: key for key, group in groups.items() if group.role == "worker"
+        }
         # Schedulers last: the host that zeroes the groups is in one of them.
         self.names: list[str] = [
-            groups[name].autoscaling_group for name in sorted(groups, key=lambda name: groups[name].role == "scheduler")
+            groups[name].autoscaling_group
+            for name in sorted(groups, key=lambda name: groups[name].role == "scheduler")
         ]
 
     def leave(self, instance_id: str, *, replaced: bool = False) -> bool:
         """End this instance.
 
-        By default its group's desired capacity is lowered, so that no other takes the place. Return whether AWS agreed: if not, it
-        still powers off, and the group decides about another.
+        By default its group's desired capacity is lowered, so that no other takes the place. Return
+        whether AWS agreed: if not, it still powers off, and the group decides about another.
         """
         try:
             self._aws.client("autoscaling").terminate_instance_in_auto_scaling_group(
@@ -51,17 +55,25 @@ class ClusterGroups:
         return True
 
     def worker_members(self) -> list[Members]:
-        """Read the groups of workers in one call: how many instances each wants, those that it has, and those that it ends.
+        """Read the groups of workers in one call: how many instances each wants, those that it has,
+        and those that it ends.
 
         Permission: ``autoscaling:DescribeAutoScalingGroups``, of a scheduler's host alone.
         """
-        response = self._aws.client("autoscaling").describe_auto_scaling_groups(AutoScalingGroupNames=sorted(self._workers))
+        response = self._aws.client("autoscaling").describe_auto_scaling_groups(
+            AutoScalingGroupNames=sorted(self._workers)
+        )
         return [self._members(group) for group in response["AutoScalingGroups"]]
 
     def _members(self, group: Mapping[str, Any]) -> Members:
         listed = {each["InstanceId"]: each["LifecycleState"] for each in group["Instances"]}
         ending = frozenset(each for each, state in listed.items() if state.startswith("Terminat"))
-        return Members(self._workers[group["AutoScalingGroupName"]], group["DesiredCapacity"], frozenset(listed) - ending, ending)
+        return Members(
+            self._workers[group["AutoScalingGroupName"]],
+            group["DesiredCapacity"],
+            frozenset(listed) - ending,
+            ending,
+        )
 
     def end(self, instance_id: str, *, replaced: bool) -> None:
         """End another instance of the cluster, and have its group launch another, or not."""
@@ -75,7 +87,9 @@ class ClusterGroups:
             if each.name == group and each.desired > len(each.instance_ids):
                 name = next(name for name, key in self._workers.items() if key == group)
                 self._aws.client("autoscaling").set_desired_capacity(
-                    AutoScalingGroupName=name, DesiredCapacity=len(each.instance_ids), HonorCooldown=False
+                    AutoScalingGroupName=name,
+                    DesiredCapacity=len(each.instance_ids),
+                    HonorCooldown=False,
                 )
 
     def zero(self) -> bool:
@@ -86,7 +100,9 @@ class ClusterGroups:
         done = True
         for name in self.names:
             try:
-                self._aws.client("autoscaling").set_desired_capacity(AutoScalingGroupName=name, DesiredCapacity=0, HonorCooldown=False)
+                self._aws.client("autoscaling").set_desired_capacity(
+                    AutoScalingGroupName=name, DesiredCapacity=0, HonorCooldown=False
+                )
             except Exception as error:  # noqa: BLE001 - the other groups still need their zero
                 self._log(f"{name} did not take desired capacity 0: {error_code(error)}: {error}")
                 done = False
@@ -107,6 +123,8 @@ class ClusterGroups:
                     DesiredCapacity=0,
                 )
             except Exception as error:  # noqa: BLE001 - the other groups still need their switch
-                self._log(f"{name}: the dead man's switch did not move: {error_code(error)}: {error}")
+                self._log(
+                    f"{name}: the dead man's switch did not move: {error_code(error)}: {error}"
+                )
                 done = False
         return done

@@ -84,8 +84,14 @@ class Host:
                 log=self.log.write,
             )
         except OSError as error:
-            raise DaskFailed(f"The environment's Python can't be run: {error}.", given=str(self.python)) from error
-        child.send(prepare_document(role or self.identity.role, self.run, self.keys, self.config.paths.scratch))
+            raise DaskFailed(
+                f"The environment's Python can't be run: {error}.", given=str(self.python)
+            ) from error
+        child.send(
+            prepare_document(
+                role or self.identity.role, self.run, self.keys, self.config.paths.scratch
+            )
+        )
         return child
 
 
@@ -102,13 +108,18 @@ def check_distributed(imported: Mapping[str, Any]) -> None:
             "The environment's distributed has security holes that a later version closed.",
             given=f"distributed {version}",
             allowed=f"distributed {LEAST_DISTRIBUTED} or later",
-            advice=f"pip install 'distributed>={LEAST_DISTRIBUTED}' where the cluster is started, then stop and start it.",
+            advice=(
+                f"pip install 'distributed>={LEAST_DISTRIBUTED}' where the cluster is started, "
+                "then stop and start it."
+            ),
         )
 
 
 @dataclass(frozen=True)
 class Heard:
-    """What :func:`hear` waited for: an event of the process, its end, a request to stop, AWS's recommendation, or nothing in time."""
+    """What :func:`hear` waited for: an event of the process, its end, a request to stop, AWS's
+    recommendation, or nothing in time.
+    """
 
     said: ChildSaid | None = None
     recommended: bool = False
@@ -117,7 +128,9 @@ class Heard:
 
 
 def hear(events: EventQueue, child: DaskChild, timeout_seconds: float) -> Heard:
-    """Wait for the next thing that concerns this Dask process; what earlier ones left behind is dropped."""
+    """Wait for the next thing that concerns this Dask process; what earlier ones left behind is
+    dropped.
+    """
     event = events.next(timeout_seconds)
     if isinstance(event, Stop):
         return Heard(stop=event)

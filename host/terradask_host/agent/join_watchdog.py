@@ -1,4 +1,6 @@
-"""Ending hosts that never join, from the scheduler's host: it sees the groups and the workers, and needs no client for it."""
+"""Ending hosts that never join, from the scheduler's host: it sees the groups and the workers, and
+needs no client for it.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +14,9 @@ from terradask_host.rules.join_watchdog import Action, GiveUp, GroupMemory, Memb
 
 
 class JoinWatchdog:
-    """Compares the groups of workers with the workers at the scheduler, and acts on those that have had their time."""
+    """Compares the groups of workers with the workers at the scheduler, and acts on those that have
+    had their time.
+    """
 
     def __init__(self, host: Host) -> None:
         self._host = host
@@ -22,7 +26,8 @@ class JoinWatchdog:
         self._trouble: str | None = None
 
     def check(self, worker_names: Iterable[str]) -> frozenset[str] | None:
-        """Take who was at the scheduler since the last call: look, decide, act. What AWS refuses is tried again at the next call.
+        """Take who was at the scheduler since the last call: look, decide, act. What AWS refuses is
+        tried again at the next call.
 
         Return the instances that the groups of workers have, as :meth:`instance_ids`.
         """
@@ -30,7 +35,9 @@ class JoinWatchdog:
         members = self._look()
         if members is None:
             return None
-        self._memory, actions = join_watchdog.look(self._memory, members, self._joined, time.monotonic(), self._host.config.timing)
+        self._memory, actions = join_watchdog.look(
+            self._memory, members, self._joined, time.monotonic(), self._host.config.timing
+        )
         self._joined = set()
         try:
             for action in actions:
@@ -41,7 +48,9 @@ class JoinWatchdog:
         return _all_of(members)
 
     def instance_ids(self) -> frozenset[str] | None:
-        """Return the instances that the groups of workers have, those that end included; None where AWS doesn't answer."""
+        """Return the instances that the groups of workers have, those that end included; None where
+        AWS doesn't answer.
+        """
         members = self._look()
         return None if members is None else _all_of(members)
 
@@ -64,10 +73,16 @@ class JoinWatchdog:
             for instance_id in action.instance_ids:
                 groups.end(instance_id, replaced=False)
             groups.launch_no_more(action.group)
-            text = f"{action.failures} in a row ended without having joined: the group launches no more, until it is scaled again"
+            text = (
+                f"{action.failures} in a row ended without having joined: the group launches "
+                "no more, until it is scaled again"
+            )
         else:
             groups.end(action.instance_id, replaced=True)
-            text = f"{action.instance_id} had not joined after {action.waited_seconds:.0f} s: it is ended, and replaced"
+            text = (
+                f"{action.instance_id} had not joined after {action.waited_seconds:.0f} s: it "
+                "is ended, and replaced"
+            )
         self._host.log.info(f"{action.group}: {text}")
         tell(action.group, "given up" if isinstance(action, GiveUp) else "removed", text)
 

@@ -23,7 +23,8 @@ class KeyFiles:
 def write_keys(secret: Mapping[str, Any], role: str, folder: Path) -> KeyFiles:
     """Write the authority's certificate and the role's bundle.
 
-    Files are 0600 in a folder that is 0700; each appears whole. The bundles of other roles are never written.
+    Files are 0600 in a folder that is 0700; each appears whole. The bundles of other roles are
+    never written.
 
     Raises
     ------

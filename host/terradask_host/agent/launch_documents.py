@@ -1,4 +1,6 @@
-"""What the Dask process is told: one JSON line before it imports distributed, one when it may start."""
+"""What the Dask process is told: one JSON line before it imports distributed, one when it may
+start.
+"""
 
 from __future__ import annotations
 
@@ -18,10 +20,13 @@ from terradask_host.timing import Timing
 #: TLS versions below this are refused, though Dask would take 1.2.
 TLS_MIN_VERSION = 1.3
 
-#: Options that the host sets: they decide where Dask listens and whom it trusts, or carry the host's name. A notebook server beside the
-#: dashboard would run code for whoever reaches that: https://github.com/dask/distributed/pull/6737
+#: Options that the host sets: they decide where Dask listens and whom it trusts, or carry the
+#: host's name. A notebook server beside the dashboard would run code for whoever reaches that:
+#: https://github.com/dask/distributed/pull/6737
 RESERVED_OPTIONS = {
-    "scheduler": frozenset({"security", "protocol", "host", "port", "interface", "dashboard_address", "jupyter"}),
+    "scheduler": frozenset(
+        {"security", "protocol", "host", "port", "interface", "dashboard_address", "jupyter"}
+    ),
     "worker": frozenset(
         {
             "security",
@@ -41,8 +46,9 @@ RESERVED_OPTIONS = {
 def prepare_document(role: str, run: Run, keys: KeyFiles, scratch: Path) -> dict[str, Any]:
     """Return what must be known before distributed is imported: the role and Dask's configuration.
 
-    The configuration is the caller's with the host's TLS on top, so that what tasks open (``get_client``, a ``Security()`` of their
-    own) speaks TLS with this host's certificate too. The caller's temporary directory means nothing here.
+    The configuration is the caller's with the host's TLS on top, so that what tasks open
+    (``get_client``, a ``Security()`` of their own) speaks TLS with this host's certificate too. The
+    caller's temporary directory means nothing here.
     """
     bundle = {"cert": str(keys.cert), "key": str(keys.key)}
     tls = {
@@ -83,10 +89,11 @@ def scheduler_document(
     *,
     loopback: str = LOOPBACK,
 ) -> dict[str, Any]:
-    """Return how to start the scheduler: on the private address, its dashboard on loopback behind the forward.
+    """Return how to start the scheduler: on the private address, its dashboard on loopback behind
+    the forward.
 
-    `life` is what it goes by to find that the cluster is over, ``members`` whom it takes for a worker. On `loopback` both ports
-    are there as well, for Session Manager.
+    `life` is what it goes by to find that the cluster is over, ``members`` whom it takes for a
+    worker. On `loopback` both ports are there as well, for Session Manager.
     """
     wanted = cluster.scheduler
     _refuse_reserved("scheduler", wanted.options)
@@ -108,7 +115,11 @@ def scheduler_document(
             "key": str(keys.key),
         },
         "shared_dashboard": _shared_dashboard(identity, wanted, keys),
-        "loopback": {"host": loopback, "ports": [wanted.port, wanted.dashboard_port], "target": identity.private_address},
+        "loopback": {
+            "host": loopback,
+            "ports": [wanted.port, wanted.dashboard_port],
+            "target": identity.private_address,
+        },
         "life": dict(life),
         "worker_report_seconds": timing.join_look_seconds,
         "members": {
@@ -120,12 +131,19 @@ def scheduler_document(
     }
 
 
-def _shared_dashboard(identity: Identity, wanted: SchedulerEntry, keys: KeyFiles) -> dict[str, Any] | None:
+def _shared_dashboard(
+    identity: Identity, wanted: SchedulerEntry, keys: KeyFiles
+) -> dict[str, Any] | None:
     """Return where browsers find the dashboard over HTTPS; None where the cluster wants none."""
     port = wanted.dashboard_https_port
     if not port:
         return None
-    return {"host": identity.private_address, "port": port, "cert": str(keys.cert), "key": str(keys.key)}
+    return {
+        "host": identity.private_address,
+        "port": port,
+        "cert": str(keys.cert),
+        "key": str(keys.key),
+    }
 
 
 def worker_document(
@@ -135,7 +153,8 @@ def worker_document(
     scheduler: str,
     keys: KeyFiles,
 ) -> dict[str, Any]:
-    """Return how to start the host's workers: named like their instance, together as large as the machine unless options say otherwise.
+    """Return how to start the host's workers: named like their instance, together as large as the
+    machine unless options say otherwise.
 
     Each of them has the resources of the host's group.
     """
@@ -159,7 +178,9 @@ def extra_worker_document(
     scheduler: str,
     keys: KeyFiles,
 ) -> dict[str, Any]:
-    """Return how to start the worker beside the scheduler, which keeps half of the memory and a thread for itself, whatever options say."""
+    """Return how to start the worker beside the scheduler, which keeps half of the memory and a
+    thread for itself, whatever options say.
+    """
     wanted = cluster.worker
     size = {
         "nthreads": max(config.cpu_count - 1, 1),
@@ -184,7 +205,9 @@ def _worker_arguments(config: HostConfig, identity: Identity) -> dict[str, Any]:
     }
 
 
-def _workers(wanted: WorkerEntry, scheduler: str, keys: KeyFiles, workers: list[dict[str, Any]]) -> dict[str, Any]:
+def _workers(
+    wanted: WorkerEntry, scheduler: str, keys: KeyFiles, workers: list[dict[str, Any]]
+) -> dict[str, Any]:
     _refuse_reserved("worker", wanted.options)
     return {
         "class": wanted.class_name,
@@ -195,7 +218,9 @@ def _workers(wanted: WorkerEntry, scheduler: str, keys: KeyFiles, workers: list[
 
 
 def worker_names(instance_id: str, workers_per_host: int) -> list[str]:
-    """Return the names of a host's workers: the instance id, with a number behind it from the second on."""
+    """Return the names of a host's workers: the instance id, with a number behind it from the
+    second on.
+    """
     return [instance_id, *(f"{instance_id}-{number}" for number in range(1, workers_per_host))]
 
 
@@ -205,6 +230,8 @@ def _refuse_reserved(role: str, options: Mapping[str, Any]) -> None:
         raise ConfigInvalid(
             f"{role}_options sets what the host sets.",
             given=", ".join(reserved),
-            allowed=f"any option of the {role} class but {', '.join(sorted(RESERVED_OPTIONS[role]))}",
+            allowed=(
+                f"any option of the {role} class but {', '.join(sorted(RESERVED_OPTIONS[role]))}"
+            ),
             advice="Remove it; ports are settings of the cluster.",
         )

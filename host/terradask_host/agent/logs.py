@@ -73,7 +73,9 @@ class HostLog:
         """Take a batch of lines that have not been shipped."""
         with self._lock:
             if self._dropped:
-                lost = f"terradask-host: {self._dropped} lines were lost: CloudWatch did not take them"
+                lost = (
+                    f"terradask-host: {self._dropped} lines were lost: CloudWatch did not take them"
+                )
                 self._backlog.append((int(time.time() * 1000), lost))
                 self._dropped = 0
             return take_batch(self._backlog)
@@ -90,10 +92,13 @@ class HostLog:
 class LogShipper:
     """Ships a log to CloudWatch on a thread.
 
-    Creates the log stream. Permissions: ``logs:CreateLogStream`` and ``logs:PutLogEvents`` on the workspace's log group.
+    Creates the log stream. Permissions: ``logs:CreateLogStream`` and ``logs:PutLogEvents`` on the
+    workspace's log group.
     """
 
-    def __init__(self, aws: Aws, log: HostLog, *, log_group: str, log_stream: str, flush_seconds: float) -> None:
+    def __init__(
+        self, aws: Aws, log: HostLog, *, log_group: str, log_stream: str, flush_seconds: float
+    ) -> None:
         self._aws = aws
         self._log = log
         self._where = {"logGroupName": log_group, "logStreamName": log_stream}
@@ -137,4 +142,6 @@ class LogShipper:
                 if error_code(error) != "ResourceAlreadyExistsException":
                     raise
             self._created = True
-        logs.put_log_events(**self._where, logEvents=[{"timestamp": at, "message": line} for at, line in batch])
+        logs.put_log_events(
+            **self._where, logEvents=[{"timestamp": at, "message": line} for at, line in batch]
+        )

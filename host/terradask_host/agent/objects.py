@@ -25,8 +25,8 @@ _NOT_THAT = frozenset({"PreconditionFailed", "ConditionalRequestConflict", "412"
 class ClusterObjects:
     """The objects of one cluster.
 
-    Permissions: ``s3:GetObject`` and ``s3:PutObject`` below ``clusters/<name>/``, ``secretsmanager:GetSecretValue`` on the
-    cluster's secret.
+    Permissions: ``s3:GetObject`` and ``s3:PutObject`` below ``clusters/<name>/``,
+    ``secretsmanager:GetSecretValue`` on the cluster's secret.
     """
 
     def __init__(self, aws: Aws, bucket: str, cluster: str) -> None:
@@ -54,13 +54,20 @@ class ClusterObjects:
             When it is no JSON object, or of another format.
         """
         body = self.read(name)
-        return None if body is None else parse_document(body, f"s3://{self._bucket}/{self._prefix}{name}")
+        return (
+            None
+            if body is None
+            else parse_document(body, f"s3://{self._bucket}/{self._prefix}{name}")
+        )
 
-    def write_document(self, name: str, document: dict[str, Any], *, over: str | None = None) -> str | None:
+    def write_document(
+        self, name: str, document: dict[str, Any], *, over: str | None = None
+    ) -> str | None:
         """Write a JSON document.
 
-        `over` is the ETag of the object that may be overwritten; None: whatever is there, or nothing. Return the new object's ETag; None
-        when `over` is no longer there, and nothing was written.
+        `over` is the ETag of the object that may be overwritten; None: whatever is there, or
+        nothing. Return the new object's ETag; None when `over` is no longer there, and nothing was
+        written.
         """
         condition = {} if over is None else {"IfMatch": over}
         try:
@@ -72,7 +79,11 @@ class ClusterObjects:
                 **condition,
             )
         except Exception as error:
-            if over is not None and is_aws_error(error) and error_code(error) in _MISSING | _NOT_THAT:
+            if (
+                over is not None
+                and is_aws_error(error)
+                and error_code(error) in _MISSING | _NOT_THAT
+            ):
                 return None
             raise
         etag: str = answer["ETag"]
@@ -81,7 +92,9 @@ class ClusterObjects:
     def etag(self, name: str) -> str | None:
         """Return an object's ETag, or None where there is none."""
         try:
-            answer = self._aws.client("s3").head_object(Bucket=self._bucket, Key=self._prefix + name)
+            answer = self._aws.client("s3").head_object(
+                Bucket=self._bucket, Key=self._prefix + name
+            )
         except Exception as error:
             if is_aws_error(error) and error_code(error) in _MISSING | _HIDDEN:
                 return None
@@ -96,7 +109,9 @@ class ClusterObjects:
         """
         which = {"VersionId": version_id} if version_id else {}
         try:
-            answer = self._aws.client("secretsmanager").get_secret_value(SecretId=secret_id, **which)
+            answer = self._aws.client("secretsmanager").get_secret_value(
+                SecretId=secret_id, **which
+            )
         except Exception as error:
             if is_aws_error(error) and error_code(error) == "ResourceNotFoundException":
                 return None
@@ -129,10 +144,12 @@ def wait_for(
 ) -> T:
     """Ask until there is an answer; AWS's errors count as none.
 
-    `ask` gets the seconds waited so far. `what` and `advice` are for the error; a request to stop among the `events` ends the wait.
+    `ask` gets the seconds waited so far. `what` and `advice` are for the error; a request to stop
+    among the `events` ends the wait.
 
-    Right after launch the instance profile's credentials, or its rights, may not be there yet, and without the right to list a
-    bucket a missing object answers ``AccessDenied``: so no error of AWS ends the wait, but the last one is told.
+    Right after launch the instance profile's credentials, or its rights, may not be there yet, and
+    without the right to list a bucket a missing object answers ``AccessDenied``: so no error of AWS
+    ends the wait, but the last one is told.
 
     Raises
     ------
@@ -157,13 +174,16 @@ def wait_for(
             break
         events.pause(min(pause, max(deadline_seconds - waited, 0.01)))
     told = f" AWS's last answer: {error_code(last_error)}: {last_error}" if last_error else ""
-    raise RunMissing(f"No {what} within {deadline_seconds:.0f} s.{told}", advice=advice) from last_error
+    raise RunMissing(
+        f"No {what} within {deadline_seconds:.0f} s.{told}", advice=advice
+    ) from last_error
 
 
 class OwnReport:
     """A host's report object: overwritten as long as it is there, never brought back.
 
-    Whoever stops a cluster deletes the reports; a host that is still on its way out must not leave one behind.
+    Whoever stops a cluster deletes the reports; a host that is still on its way out must not leave
+    one behind.
     """
 
     def __init__(self, objects: ClusterObjects, name: str) -> None:
@@ -178,9 +198,12 @@ class OwnReport:
             return
         written = self._objects.write_document(self._name, report, over=self._etag)
         if written is None:
-            # An answer that got lost leaves our own object under another ETag: only absence means deleted.
+            # An answer that got lost leaves our own object under another ETag: only absence means
+            # deleted.
             present = self._objects.etag(self._name)
             self._deleted = present is None
             # Whatever becomes of this one, no later report may go without a condition.
-            written = present and (self._objects.write_document(self._name, report, over=present) or present)
+            written = present and (
+                self._objects.write_document(self._name, report, over=present) or present
+            )
         self._etag = written

@@ -10,9 +10,11 @@ from terradask_host.agent.keys import KeyFiles
 
 
 def answers(address: str, keys: KeyFiles, *, timeout_seconds: float) -> bool:
-    """Return whether a server with a certificate of the cluster's authority shakes hands at ``tls://host:port``.
+    """Return whether a server with a certificate of the cluster's authority shakes hands at
+    ``tls://host:port``.
 
-    A bare TCP connection would also be taken by another cluster's scheduler that got the address since.
+    A bare TCP connection would also be taken by another cluster's scheduler that got the address
+    since.
     """
     parts = urlsplit(address)
     if not parts.hostname or not parts.port:

@@ -27,7 +27,11 @@ REASON_CHARACTERS = 300
 
 def shorten(reason: str | None) -> str | None:
     """Return a reason of at most `REASON_CHARACTERS`."""
-    return reason if reason is None or len(reason) <= REASON_CHARACTERS else reason[: REASON_CHARACTERS - 1] + "…"
+    return (
+        reason
+        if reason is None or len(reason) <= REASON_CHARACTERS
+        else reason[: REASON_CHARACTERS - 1] + "…"
+    )
 
 
 def build_report(
@@ -39,7 +43,9 @@ def build_report(
     log_tail: Sequence[str],
     notes: Sequence[tuple[str, str, str, str]] = (),
 ) -> dict[str, Any]:
-    """Return the document of ``hosts/<instance id>.json``; it has log lines with a failure alone."""
+    """Return the document of ``hosts/<instance id>.json``; it has log lines with a
+    failure alone.
+    """
     state, at = history[-1]
     return HostReport(
         instance_id=identity.instance_id,
@@ -60,7 +66,8 @@ def build_report(
 class Reporter:
     """Keeps the history of states and writes the report behind the host's back.
 
-    Writing happens on a thread: a slow bucket delays no state. Where several states wait to be written, only the newest is.
+    Writing happens on a thread: a slow bucket delays no state. Where several states wait to be
+    written, only the newest is.
     """
 
     def __init__(

@@ -1,4 +1,6 @@
-"""The scheduler's host: run it, say where it is, hold the dead man's switch, end the cluster when its life is over."""
+"""The scheduler's host: run it, say where it is, hold the dead man's switch, end the cluster when
+its life is over.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +20,15 @@ from terradask_host.agent.join_watchdog import JoinWatchdog
 from terradask_host.agent.launch_documents import scheduler_document
 from terradask_host.agent.objects import wait_for
 from terradask_host.agent.watchdog_schedule import WatchdogSchedule
-from terradask_host.documents import UNREADABLE, Ended, LifetimePolicy, SchedulerAddress, SchedulerEntry, closing_document, now_text
+from terradask_host.documents import (
+    UNREADABLE,
+    Ended,
+    LifetimePolicy,
+    SchedulerAddress,
+    SchedulerEntry,
+    closing_document,
+    now_text,
+)
 from terradask_host.metadata import Identity
 from terradask_host.rules import policy
 from terradask_host.rules.lifetime import Limits, lifetime_end_reason
@@ -29,12 +39,22 @@ T = TypeVar("T")
 #: What strangers' workers are told under, in the host's report: they have no group.
 WORKERS = "workers"
 
-#: Pauses after each try to bring the groups to zero; what then still stands, the dead man's switch ends.
+#: Pauses after each try to bring the groups to zero; what then still stands, the dead man's switch
+#: ends.
 _ZERO_PAUSES_SECONDS = (1.0, 2.0, 4.0, 8.0, 0.0)
 
 
-def build_address(identity: Identity, entry: SchedulerEntry, *, run_id: str, boot: int, versions: Mapping[str, Any]) -> SchedulerAddress:
-    """Return what ``scheduler.json`` will say; `versions` has ``python`` and ``packages`` of the scheduler's process."""
+def build_address(
+    identity: Identity,
+    entry: SchedulerEntry,
+    *,
+    run_id: str,
+    boot: int,
+    versions: Mapping[str, Any],
+) -> SchedulerAddress:
+    """Return what ``scheduler.json`` will say; `versions` has ``python`` and ``packages`` of the
+    scheduler's process.
+    """
     public = identity.public_address
     return SchedulerAddress(
         run_id=run_id,
@@ -54,7 +74,9 @@ class _Over(Exception):
 
 
 class SchedulerHost:
-    """Runs the Dask scheduler of one host until the cluster is over or the host is asked to stop."""
+    """Runs the Dask scheduler of one host until the cluster is over or the host is
+    asked to stop.
+    """
 
     def __init__(self, host: Host) -> None:
         self._host = host
@@ -92,9 +114,13 @@ class SchedulerHost:
                 child.kill()
                 self._end_extra_worker()
             self._host.log.info(f"the Dask process ended: {end.describe()}")
-            follows = policy.after_scheduler_exit(end, crashes=self._crashes.count, timing=self._timing)
+            follows = policy.after_scheduler_exit(
+                end, crashes=self._crashes.count, timing=self._timing
+            )
             if follows is Next.OVER:
-                return self._end_cluster(f"the scheduler ended itself: {end.reason or 'closed in order'}")
+                return self._end_cluster(
+                    f"the scheduler ended itself: {end.reason or 'closed in order'}"
+                )
             if follows is Next.FAIL:
                 raise self._crashes.too_many(end)
             self._crashes.pause_before_restart()
@@ -103,7 +129,14 @@ class SchedulerHost:
         """Run one Dask process to its end."""
         host = self._host
         host.reporter.enter(states.STARTING)
-        document = scheduler_document(host.identity, host.cluster, host.keys, self._life(), self._timing, loopback=host.config.loopback)
+        document = scheduler_document(
+            host.identity,
+            host.cluster,
+            host.keys,
+            self._life(),
+            self._timing,
+            loopback=host.config.loopback,
+        )
         started = time.monotonic()
         self._watchdog.note_alive()
         self._previous = self._previous or self._read_previous()
@@ -124,10 +157,16 @@ class SchedulerHost:
                 self._take(heard.said, child)
             late = time.monotonic() - started > self._timing.dask_start_seconds
             if host.reporter.state == states.STARTING and late:
-                return Exit(1, f"the scheduler did not listen within {self._timing.dask_start_seconds:.0f} s")
+                return Exit(
+                    1,
+                    f"the scheduler did not listen within {self._timing.dask_start_seconds:.0f} s",
+                )
 
     def _life(self) -> dict[str, Any]:
-        looks = {"look_seconds": self._timing.life_look_seconds, "first_client_seconds": self._timing.first_client_seconds}
+        looks = {
+            "look_seconds": self._timing.life_look_seconds,
+            "first_client_seconds": self._timing.first_client_seconds,
+        }
         return {**asdict(self._host.run.life or LifetimePolicy()), **self._said_life, **looks}
 
     def _take(self, said: ChildSaid, child: DaskChild) -> None:
@@ -142,25 +181,40 @@ class SchedulerHost:
         elif said.event == "who":
             self._tell_members(child, self._join_watchdog.instance_ids())
         elif said.event == "refused":
-            text = f"a worker named {said.facts['name']}, at {said.facts['address']}, is on no instance of the cluster"
+            text = (
+                f"a worker named {said.facts['name']}, at {said.facts['address']}, is on no "
+                "instance of the cluster"
+            )
             self._host.reporter.note(WORKERS, "refused", text)
         elif said.event == "over":
             raise _Over(said.facts["reason"])
 
     @staticmethod
     def _tell_members(child: DaskChild, instance_ids: frozenset[str] | None) -> None:
-        child.send({"do": "members", "instance_ids": None if instance_ids is None else sorted(instance_ids)})
+        child.send(
+            {
+                "do": "members",
+                "instance_ids": None if instance_ids is None else sorted(instance_ids),
+            }
+        )
 
     def _check_age(self) -> None:
         reason = lifetime_end_reason(self._limits, datetime.datetime.now(datetime.UTC))
         if reason is not None:
             raise _Over(reason)
-        if self._previous is not None and self._previous.ended is not None and self._previous.run_id == self._host.run_id:
+        if (
+            self._previous is not None
+            and self._previous.ended is not None
+            and self._previous.run_id == self._host.run_id
+        ):
             # An earlier host of this run came to that, and did not get all groups to zero.
             raise _Over(self._previous.ended.reason)
 
     def _read_previous(self) -> SchedulerAddress | None:
-        document = self._patiently(lambda _: self._host.objects.read_document("scheduler.json") or {}, "answer about scheduler.json")
+        document = self._patiently(
+            lambda _: self._host.objects.read_document("scheduler.json") or {},
+            "answer about scheduler.json",
+        )
         try:
             return SchedulerAddress.read(document) if document else None
         except UNREADABLE as error:
@@ -171,9 +225,16 @@ class SchedulerHost:
     def _announce(self, versions: Mapping[str, Any]) -> None:
         """Say where the scheduler is; only then does the host count as running."""
         boot = policy.next_boot(self._previous, self._host.run_id)
-        address = build_address(self._host.identity, self._host.cluster.scheduler, run_id=self._host.run_id, boot=boot, versions=versions)
+        address = build_address(
+            self._host.identity,
+            self._host.cluster.scheduler,
+            run_id=self._host.run_id,
+            boot=boot,
+            versions=versions,
+        )
         self._announced = self._patiently(
-            lambda _: self._host.objects.write_document("scheduler.json", address.to_document()), "chance to write scheduler.json"
+            lambda _: self._host.objects.write_document("scheduler.json", address.to_document()),
+            "chance to write scheduler.json",
         )
         self._previous = address
         self._host.log.info(f"listening at {address.private_address}, boot {boot}")
@@ -196,7 +257,9 @@ class SchedulerHost:
         )
 
     def _end_cluster(self, reason: str, child: DaskChild | None = None) -> None:
-        """End the cluster: say why, close the scheduler where it still runs, bring all groups to zero."""
+        """End the cluster: say why, close the scheduler where it still runs, bring all groups to
+        zero.
+        """
         self._host.log.info(f"the cluster is over: {reason}; all groups go to 0")
         self._host.reporter.enter(states.LEAVING, reason)
         self._write_ended(reason)
@@ -210,7 +273,8 @@ class SchedulerHost:
         self._host.reporter.enter(states.LEFT, reason)
 
     def _write_ended(self, reason: str) -> None:
-        """Say in ``scheduler.json`` that the cluster has ended: to clients, to workers, and to a host in this one's place.
+        """Say in ``scheduler.json`` that the cluster has ended: to clients, to workers, and to a
+        host in this one's place.
 
         Stopping the cluster deletes it; it is not brought back.
         """
@@ -219,12 +283,18 @@ class SchedulerHost:
                 document = replace(self._previous, ended=Ended(now_text(), reason)).to_document()
                 self._host.objects.write_document("scheduler.json", document, over=self._announced)
         except Exception as error:  # noqa: BLE001 - the groups still need their zero
-            self._host.log.info(f"scheduler.json can't tell that the cluster has ended: {type(error).__name__}: {error}")
+            self._host.log.info(
+                "scheduler.json can't tell that the cluster has ended: "
+                f"{type(error).__name__}: "
+                f"{error}"
+            )
 
     def _mark_closing(self, reason: str) -> None:
-        """Note that the deployment shall go too, where it was made for a client that was to take it along; the next command does that.
+        """Note that the deployment shall go too, where it was made for a client that was to take it
+        along; the next command does that.
 
-        Where the cluster was stopped or destroyed its run is deleted: then there is nothing to note any more.
+        Where the cluster was stopped or destroyed its run is deleted: then there is nothing to note
+        any more.
         """
         if self._host.run.life is None or not self._host.run.life.destroyed_after:
             return

@@ -1,4 +1,5 @@
-"""AWS takes a spot instance back: the recommendation that may come before, the notice, and what time it leaves.
+"""AWS takes a spot instance back: the recommendation that may come before, the notice, and what
+time it leaves.
 
 https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/rebalance-recommendations.html
 """
@@ -21,11 +22,18 @@ from terradask_host.timing import Timing
 NOTICE_SECONDS = 120.0
 
 
-def stop_of_notice(notice: dict[str, Any], *, now: datetime.datetime, monotonic_seconds: float, margin_seconds: float) -> Stop:
+def stop_of_notice(
+    notice: dict[str, Any],
+    *,
+    now: datetime.datetime,
+    monotonic_seconds: float,
+    margin_seconds: float,
+) -> Stop:
     """Return what a notice means for the host: the reason, and by when it must be gone.
 
-    It has ``action`` and ``time``, as the metadata service tells them; a time that can't be read, or makes no sense, counts as two minutes
-    from now. The host is gone `margin_seconds` before AWS acts.
+    It has ``action`` and ``time``, as the metadata service tells them; a time that can't be read,
+    or makes no sense, counts as two minutes from now. The host is gone `margin_seconds` before AWS
+    acts.
     """
     action, at = notice.get("action") or "interrupt", notice.get("time")
     left = NOTICE_SECONDS
@@ -35,16 +43,26 @@ def stop_of_notice(notice: dict[str, Any], *, now: datetime.datetime, monotonic_
     except (ValueError, TypeError):
         at = None
     when = f" at {at}" if at else ""
-    return Stop(f"spot interruption notice: AWS will {action} this instance{when}", until=monotonic_seconds + left - margin_seconds)
+    return Stop(
+        f"spot interruption notice: AWS will {action} this instance{when}",
+        until=monotonic_seconds + left - margin_seconds,
+    )
 
 
 class SpotWatch:
-    """Looks for notice and recommendation on a thread, as long as the host lives; on an on-demand instance it ends at once.
+    """Looks for notice and recommendation on a thread, as long as the host lives; on an on-demand
+    instance it ends at once.
 
     A `Recommended` and a `Stop` arrive among the events, each once.
     """
 
-    def __init__(self, metadata: InstanceMetadata, events: EventQueue, timing: Timing, log: Callable[[str], None]) -> None:
+    def __init__(
+        self,
+        metadata: InstanceMetadata,
+        events: EventQueue,
+        timing: Timing,
+        log: Callable[[str], None],
+    ) -> None:
         self._metadata = metadata
         self._events = events
         self._timing = timing

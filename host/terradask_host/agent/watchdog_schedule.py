@@ -1,4 +1,6 @@
-"""The watchdog schedule, a dead man's switch: AWS's own action "desired 0" on each group, which the scheduler's host keeps ahead."""
+"""The watchdog schedule, a dead man's switch: AWS's own action "desired 0" on each group, which the
+scheduler's host keeps ahead.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +11,8 @@ from terradask_host.agent.host import Host
 
 
 class WatchdogSchedule:
-    """Moves the groups' scheduled action "desired 0" on, as long as the scheduler's event loop gives signs of life.
+    """Moves the groups' scheduled action "desired 0" on, as long as the scheduler's event loop
+    gives signs of life.
 
     It never lies behind the end of the cluster's lifetime, so that AWS keeps that too.
     """
@@ -28,23 +31,32 @@ class WatchdogSchedule:
     def tick(self) -> float:
         """Move the schedule when that is due; return the seconds until it is due again.
 
-        A scheduler that has hung for as long as the schedule is ahead keeps the cluster alive no longer.
+        A scheduler that has hung for as long as the schedule is ahead keeps the cluster alive no
+        longer.
         """
         now = time.monotonic()
         if now < self._due:
             return self._due - now
         if now - self._alive_at > self._timing.dead_man_ahead_seconds:
-            self._host.log.info("the scheduler gives no sign of life: the dead man's switch stays where it is")
+            self._host.log.info(
+                "the scheduler gives no sign of life: the dead man's switch stays where it is"
+            )
             moved = True
         else:
-            at = fires_at(datetime.datetime.now(datetime.UTC), self._timing.dead_man_ahead_seconds, self._ends_at)
+            at = fires_at(
+                datetime.datetime.now(datetime.UTC),
+                self._timing.dead_man_ahead_seconds,
+                self._ends_at,
+            )
             moved = self._host.groups.move_watchdog(at)
         pause = self._timing.dead_man_move_seconds
         self._due = now + (pause if moved else min(pause, 60.0))
         return self._due - now
 
 
-def fires_at(now: datetime.datetime, ahead_seconds: float, ends_at: datetime.datetime | None) -> datetime.datetime:
+def fires_at(
+    now: datetime.datetime, ahead_seconds: float, ends_at: datetime.datetime | None
+) -> datetime.datetime:
     """Return when the groups go to zero if the schedule is moved now."""
     ahead = now + datetime.timedelta(seconds=ahead_seconds)
     return ahead if ends_at is None else min(ahead, ends_at)

@@ -80,7 +80,11 @@ class WorkerHost:
             if scheduler is not None and imported is not None and not started:
                 self._check_versions(imported, scheduler)
                 document = worker_document(
-                    self._host.config, self._host.identity, self._host.cluster, scheduler.private_address, self._host.keys
+                    self._host.config,
+                    self._host.identity,
+                    self._host.cluster,
+                    scheduler.private_address,
+                    self._host.keys,
                 )
                 self._host.log.info(f"joining {scheduler.private_address}, boot {scheduler.boot}")
                 child.send(document)
@@ -99,18 +103,30 @@ class WorkerHost:
                 self._lost, self._silent_since = None, None
                 self._host.reporter.enter(states.RUNNING)
             elif self._host.reporter.state == states.STARTING and self._too_slow(started):
-                return Exit(1, f"the worker did not run within {self._timing.dask_start_seconds:.0f} s")
+                return Exit(
+                    1, f"the worker did not run within {self._timing.dask_start_seconds:.0f} s"
+                )
             if imported is None and self._too_slow(spawned):
-                return Exit(1, f"the Dask process did not import distributed within {self._timing.dask_start_seconds:.0f} s")
+                return Exit(
+                    1,
+                    (
+                        "the Dask process did not import distributed within "
+                        f"{self._timing.dask_start_seconds:.0f} s"
+                    ),
+                )
 
     def _heed(self, heard: Heard, child: DaskChild) -> None:
-        """Have the workers drained when AWS recommends to replace this instance; leave, to be replaced, when they are."""
+        """Have the workers drained when AWS recommends to replace this instance; leave, to be
+        replaced, when they are.
+        """
         self._recommended = self._recommended or heard.recommended
         said = heard.said.event if heard.said else ""
         if said == "drained":
             reason = "AWS recommends to replace this instance, and its workers are empty"
             raise StopRequested(Stop(reason, until=time.monotonic() + self._timing.leave_seconds))
-        if self._recommended and (said == "running" or (heard.recommended and self._host.reporter.state == states.RUNNING)):
+        if self._recommended and (
+            said == "running" or (heard.recommended and self._host.reporter.state == states.RUNNING)
+        ):
             child.send({"do": "drain"})
 
     def _pause(self, seeking: bool, started: float) -> float:
@@ -139,7 +155,11 @@ class WorkerHost:
             timing=self._timing,
         )
         if decision is Seek.LEAVE:
-            if document is not None and document.ended is not None and document.run_id == self._host.run_id:
+            if (
+                document is not None
+                and document.ended is not None
+                and document.run_id == self._host.run_id
+            ):
                 raise _SchedulerSilent(f"the cluster has ended: {document.ended.reason}")
             raise _SchedulerSilent(f"no scheduler for {now - self._silent_since:.0f} s")
         return document if decision is Seek.JOIN else None
@@ -160,26 +180,40 @@ class WorkerHost:
         if now < self._next_probe:
             return False
         self._next_probe = now + self._timing.scheduler_probe_seconds
-        return answers(scheduler.private_address, self._host.keys, timeout_seconds=self._timing.probe_timeout_seconds)
+        return answers(
+            scheduler.private_address,
+            self._host.keys,
+            timeout_seconds=self._timing.probe_timeout_seconds,
+        )
 
     def _check_versions(self, own: Mapping[str, Any], scheduler: SchedulerAddress) -> None:
         differences = policy.version_differences(own, vars(scheduler))
         if differences:
             listed = "; ".join(
-                f"{name}: worker {mine or 'none'}, scheduler {theirs or 'none'}" for name, (mine, theirs) in differences.items()
+                f"{name}: worker {mine or 'none'}, scheduler {theirs or 'none'}"
+                for name, (mine, theirs) in differences.items()
             )
             raise VersionsDiffer(
                 "Worker and scheduler have different versions.",
                 given=listed,
                 allowed="the same Python minor version, dask and distributed",
-                advice="Stop and start the cluster: all hosts then take their versions from the same lock.",
+                advice=(
+                    "Stop and start the cluster: all hosts then take their versions from the "
+                    "same lock."
+                ),
             )
 
     def _follow(self, end: Exit) -> Next:
         """Decide what follows the process's end, and prepare for it."""
         scheduler = self._scheduler
-        alive = scheduler is None or answers(scheduler.private_address, self._host.keys, timeout_seconds=self._timing.probe_timeout_seconds)
-        follows = policy.after_worker_exit(end, crashes=self._crashes.count, scheduler_answers=alive, timing=self._timing)
+        alive = scheduler is None or answers(
+            scheduler.private_address,
+            self._host.keys,
+            timeout_seconds=self._timing.probe_timeout_seconds,
+        )
+        follows = policy.after_worker_exit(
+            end, crashes=self._crashes.count, scheduler_answers=alive, timing=self._timing
+        )
         if follows in (Next.SEEK, Next.SEEK_LATER):
             self._lost = scheduler
             self._next_probe = 0.0
@@ -193,7 +227,9 @@ class WorkerHost:
         return follows
 
     def _leave_retired(self, end: Exit) -> None:
-        """Give the client, who retired this worker, time to end the instance; then leave by ourselves."""
+        """Give the client, who retired this worker, time to end the instance; then leave by
+        ourselves.
+        """
         reason = f"retired: {end.reason or 'the worker closed in order'}"
         self._host.reporter.enter(states.LEAVING, reason)
         try:

@@ -1,1 +1,3 @@
-"""An HTTP proxy in front of a dashboard, for browsers: it asks for a token. The scheduler's host has it, and the user's machine."""
+"""An HTTP proxy in front of a dashboard, for browsers: it asks for a token. The scheduler's host
+has it, and the user's machine.
+"""

@@ -1,4 +1,6 @@
-"""Who gets in to the dashboard: whoever shows the token, once in a link and then in a cookie. Pure."""
+"""Who gets in to the dashboard: whoever shows the token, once in a link and then in a
+cookie. Pure.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +29,8 @@ class Admission:
     secure
         Whether browsers speak TLS to it: the cookie then goes over TLS alone.
     hosts
-        Names under which browsers may ask for it, so that no other name can be made to lead here; None: any, since a proxy's is not known.
+        Names under which browsers may ask for it, so that no other name can be made to lead here;
+        None: any, since a proxy's is not known.
     token
         The token. By default a new one.
     """
@@ -45,18 +48,36 @@ class Admission:
     def judge(self, request: Request) -> bytes | None:
         """Return what a request is answered; None: it is let in."""
         if self.hosts is not None and request.host_name not in self.hosts:
-            return refusal(403, "The dashboard is not served under this name. Open the link as it was given.")
+            return refusal(
+                403, "The dashboard is not served under this name. Open the link as it was given."
+            )
         # A proxy in front may speak TLS to the browser where this one doesn't.
-        own_origins = {f"https://{request.host}"} if self.secure else {f"https://{request.host}", f"http://{request.host}"}
+        own_origins = (
+            {f"https://{request.host}"}
+            if self.secure
+            else {f"https://{request.host}", f"http://{request.host}"}
+        )
         if any(origin.lower() not in own_origins for origin in request.values("origin")):
             return refusal(403, "A page of another origin asked for the dashboard.")
         shown = request.query_value(TOKEN_NAME)
         if shown is not None:
             if request.method != "GET" or not self._is_token(shown):
-                return refusal(403, "The token in this link is not this dashboard's, or no longer. Ask for the link again.")
+                return refusal(
+                    403,
+                    (
+                        "The token in this link is not this dashboard's, or no longer. Ask for the "
+                        "link again."
+                    ),
+                )
             return self._welcome(request)
         if not any(self._is_token(value) for value in request.cookies(self.cookie)):
-            return refusal(403, "The dashboard opens with the link that has the token in it, such as cluster.dashboard_link shows.")
+            return refusal(
+                403,
+                (
+                    "The dashboard opens with the link that has the token in it, such as "
+                    "cluster.dashboard_link shows."
+                ),
+            )
         return None
 
     def _is_token(self, value: str) -> bool:
@@ -65,12 +86,18 @@ class Admission:
     def _welcome(self, request: Request) -> bytes:
         """Hand out the cookie, and lead to the same page without the token.
 
-        By a page and not by status 303: a strict cookie isn't sent along redirects that began on another site, such as a notebook's.
-        Relative, and the cookie without a path: behind a proxy, both are about the path that the browser sees.
+        By a page and not by status 303: a strict cookie isn't sent along redirects that began on
+        another site, such as a notebook's. Relative, and the cookie without a path: behind a proxy,
+        both are about the path that the browser sees.
         """
         query = "&".join(request.without_query(TOKEN_NAME))
-        target = html.escape("./" + request.path.rpartition("/")[2] + ("?" + query if query else ""))
-        cookie = f"{self.cookie}={self.token}; HttpOnly; SameSite=Strict{'; Secure' if self.secure else ''}"
+        target = html.escape(
+            "./" + request.path.rpartition("/")[2] + ("?" + query if query else "")
+        )
+        cookie = (
+            f"{self.cookie}={self.token}; HttpOnly; "
+            f"SameSite=Strict{'; Secure' if self.secure else ''}"
+        )
         head = f'<meta http-equiv="refresh" content="0; url={target}"><title>Dask</title>'
         return _page(200, head, f'<a href="{target}">The dashboard</a>', f"Set-Cookie: {cookie}")
 
@@ -81,7 +108,10 @@ def refusal(status: int, why: str) -> bytes:
 
 
 def _page(status: int, head: str, body: str, *headers: str) -> bytes:
-    content = f'<!doctype html><html lang="en"><head><meta charset="utf-8">{head}</head><body>{body}</body></html>\n'.encode()
+    content = (
+        '<!doctype html><html lang="en"><head><meta '
+        f'charset="utf-8">{head}</head><body>{body}</body></html>\n'
+    ).encode()
     lines = [
         f"HTTP/1.1 {status} {_REASONS[status]}",
         "Content-Type: text/html; charset=utf-8",

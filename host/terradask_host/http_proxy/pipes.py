@@ -20,10 +20,11 @@ FLUSH_SECONDS = 30.0
 
 
 async def join(near: Streams, far: Streams, *, lasting: bool) -> None:
-    """Carry bytes both ways until the far end has said all, or the near one is gone; closes the far one.
+    """Carry bytes both ways until the far end has said all, or the near one is gone; closes the far
+    one.
 
-    `lasting`: they talk to each other, as over a websocket, and the end of one is the end of both. Else a near end that has asked may
-    already have closed its direction, and still gets its answer.
+    `lasting`: they talk to each other, as over a websocket, and the end of one is the end of both.
+    Else a near end that has asked may already have closed its direction, and still gets its answer.
     """
     asking = asyncio.create_task(_pump(near[0], far[1]))
     answering = asyncio.create_task(_pump(far[0], near[1]))

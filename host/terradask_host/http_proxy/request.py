@@ -1,4 +1,6 @@
-"""The head of an HTTP/1 request, read strictly: what is not as RFC 9112 wants it is refused rather than guessed."""
+"""The head of an HTTP/1 request, read strictly: what is not as RFC 9112 wants it is refused rather
+than guessed.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +20,9 @@ _HOST = re.compile(r"(\[[0-9A-Fa-f:.]+\]|[0-9A-Za-z._\-]+)(?::[0-9]{1,5})?")
 
 
 class BadRequest(ValueError):
-    """The head of a request can't be read; the text says why, and has nothing of the request in it."""
+    """The head of a request can't be read; the text says why, and has nothing of the
+    request in it.
+    """
 
 
 @dataclass(frozen=True, repr=False)
@@ -56,7 +60,10 @@ class Request:
     @property
     def is_upgrade(self) -> bool:
         """Whether it asks for another protocol, such as a websocket."""
-        return any("upgrade" in value.lower() for value in self.values("connection")) and self.header("upgrade") is not None
+        return (
+            any("upgrade" in value.lower() for value in self.values("connection"))
+            and self.header("upgrade") is not None
+        )
 
     def cookies(self, name: str) -> Iterator[str]:
         """Return the values of cookies of this name."""
@@ -68,24 +75,42 @@ class Request:
 
     def query_value(self, name: str) -> str | None:
         """Return the first value of this name in the query, as it stands there."""
-        return next((value for key, _, value in (pair.partition("=") for pair in self.query) if key == name), None)
+        return next(
+            (
+                value
+                for key, _, value in (pair.partition("=") for pair in self.query)
+                if key == name
+            ),
+            None,
+        )
 
     def without_query(self, name: str) -> tuple[str, ...]:
         """Return the query without what has this name."""
         return tuple(pair for pair in self.query if pair.partition("=")[0] != name)
 
     def forwarded(self, *, without_cookie: str) -> bytes:
-        """Return the head as the dashboard gets it: without a cookie, and the last of its connection unless that changes its protocol.
+        """Return the head as the dashboard gets it: without a cookie, and the last of its
+        connection unless that changes its protocol.
 
         So each request comes over a connection of its own, and none gets in behind another one.
         """
-        headers = [(name, _without(value, without_cookie) if name.lower() == "cookie" else value) for name, value in self.headers]
+        headers = [
+            (name, _without(value, without_cookie) if name.lower() == "cookie" else value)
+            for name, value in self.headers
+        ]
         kept = [(name, value) for name, value in headers if value or name.lower() != "cookie"]
         if not self.is_upgrade:
-            kept = [(name, value) for name, value in kept if name.lower() not in ("connection", "keep-alive")]
+            kept = [
+                (name, value)
+                for name, value in kept
+                if name.lower() not in ("connection", "keep-alive")
+            ]
             kept.append(("Connection", "close"))
         target = self.path + ("?" + "&".join(self.query) if self.query else "")
-        lines = [f"{self.method} {target} {self.version}", *(f"{name}: {value}" for name, value in kept)]
+        lines = [
+            f"{self.method} {target} {self.version}",
+            *(f"{name}: {value}" for name, value in kept),
+        ]
         return "\r\n".join(lines).encode("latin-1") + END_OF_HEAD
 
 
@@ -112,10 +137,18 @@ def parse_request(head: bytes) -> Request:
     hosts, lengths = list(request.values("host")), list(request.values("content-length"))
     if len(hosts) != 1 or not _HOST.fullmatch(hosts[0]):
         raise BadRequest("It names no host, several, or none that could be one.")
-    if any(request.values("transfer-encoding")) or len(lengths) > 1 or not all(re.fullmatch("[0-9]{1,18}", each) for each in lengths):
+    if (
+        any(request.values("transfer-encoding"))
+        or len(lengths) > 1
+        or not all(re.fullmatch("[0-9]{1,18}", each) for each in lengths)
+    ):
         raise BadRequest("Its body has no plain length.")
     return request
 
 
 def _without(cookies: str, name: str) -> str:
-    return "; ".join(pair for pair in (each.strip() for each in cookies.split(";")) if pair.partition("=")[0] != name)
+    return "; ".join(
+        pair
+        for pair in (each.strip() for each in cookies.split(";"))
+        if pair.partition("=")[0] != name
+    )

@@ -1,4 +1,6 @@
-"""The proxy's listener: reads the head of each request, and joins what is let in to the dashboard."""
+"""The proxy's listener: reads the head of each request, and joins what is let in to the
+dashboard.
+"""
 
 from __future__ import annotations
 
@@ -8,22 +10,31 @@ from collections.abc import Awaitable, Callable
 
 from terradask_host.http_proxy.admission import Admission, refusal
 from terradask_host.http_proxy.pipes import Streams, finish, join
-from terradask_host.http_proxy.request import END_OF_HEAD, MAX_HEAD_BYTES, BadRequest, Request, parse_request
+from terradask_host.http_proxy.request import (
+    END_OF_HEAD,
+    MAX_HEAD_BYTES,
+    BadRequest,
+    Request,
+    parse_request,
+)
 
 Dial = Callable[[], Awaitable[Streams]]
 
-#: So long a browser may take for TLS, and for the head of a request: some open connections ahead of use.
+#: So long a browser may take for TLS, and for the head of a request: some open connections ahead of
+#: use.
 HEAD_SECONDS = 60.0
 HANDSHAKE_SECONDS = 10.0
 
-#: Connections that were not let in yet, at most: strangers shall not use up the descriptors of a scheduler's process.
+#: Connections that were not let in yet, at most: strangers shall not use up the descriptors of a
+#: scheduler's process.
 MOST_WAITING = 200
 
 
 class ProxyServer:
     """Takes HTTP connections, and carries what `admission` lets in.
 
-    ``OSError`` and ``TimeoutError`` of `dial`, which connects to the dashboard, are told to the browser.
+    ``OSError`` and ``TimeoutError`` of `dial`, which connects to the dashboard, are told to the
+    browser.
     """
 
     def __init__(self, admission: Admission, dial: Dial) -> None:
@@ -42,9 +53,13 @@ class ProxyServer:
         return port
 
     async def start(self, host: str, port: int, *, context: ssl.SSLContext | None = None) -> None:
-        """Listen, with TLS where there is a context; port 0 is a free one. Raises ``OSError`` where the port is taken."""
+        """Listen, with TLS where there is a context; port 0 is a free one. Raises ``OSError`` where
+        the port is taken.
+        """
         timeout = {} if context is None else {"ssl_handshake_timeout": HANDSHAKE_SECONDS}
-        self._server = await asyncio.start_server(self._accept, host, port, ssl=context, limit=MAX_HEAD_BYTES, **timeout)
+        self._server = await asyncio.start_server(
+            self._accept, host, port, ssl=context, limit=MAX_HEAD_BYTES, **timeout
+        )
 
     async def close(self) -> None:
         """Stop listening and end every connection."""
@@ -76,7 +91,9 @@ class ProxyServer:
         try:
             request = await _read(reader)
         except BadRequest as error:
-            return writer.write(refusal(400, f"This is no request that the dashboard understands. {error}"))
+            return writer.write(
+                refusal(400, f"This is no request that the dashboard understands. {error}")
+            )
         finally:
             self._waiting -= 1
         if request is None:
@@ -87,7 +104,15 @@ class ProxyServer:
         try:
             far = await self._dial()
         except (OSError, TimeoutError):
-            return writer.write(refusal(502, "The scheduler's host doesn't answer. Has the cluster stopped, or its scheduler died?"))
+            return writer.write(
+                refusal(
+                    502,
+                    (
+                        "The scheduler's host doesn't answer. Has the cluster stopped, or its "
+                        "scheduler died?"
+                    ),
+                )
+            )
         far[1].write(request.forwarded(without_cookie=self.admission.cookie))
         return await join((reader, writer), far, lasting=request.is_upgrade)
 

@@ -1,6 +1,8 @@
-"""Fetch the scheduler's secrets on a worker. Imported in the workers' processes, after Dask is configured.
+"""Fetch the scheduler's secrets on a worker. Imported in the workers' processes, after Dask is
+configured.
 
-The plugin travels pickled, by the names of this module and its class: they stay, since a cluster's hosts may be of two versions.
+The plugin travels pickled, by the names of this module and its class: they stay, since a cluster's
+hosts may be of two versions.
 """
 
 from __future__ import annotations
@@ -19,7 +21,9 @@ RETRY_SECONDS = 1.0
 
 
 class FetchConfided(WorkerPlugin):  # type: ignore[misc]  # distributed carries no types here
-    """Fetches secrets before the worker gets its first task, and after each change. Stores none itself."""
+    """Fetches secrets before the worker gets its first task, and after each change. Stores none
+    itself.
+    """
 
     name = NAME
 

@@ -1,7 +1,9 @@
-"""Serve AWS credentials to the SDKs of one process and its children, as ECS and EKS do for containers.
+"""Serve AWS credentials to the SDKs of one process and its children, as ECS and EKS do for
+containers.
 
-All SDKs read them there, and again before they expire; variables such as ``AWS_ACCESS_KEY_ID`` they would read only once:
-`Container credential provider <https://docs.aws.amazon.com/sdkref/latest/guide/feature-container-credentials.html>`_.
+All SDKs read them there, and again before they expire; variables such as ``AWS_ACCESS_KEY_ID`` they
+would read only once: `Container credential provider
+<https://docs.aws.amazon.com/sdkref/latest/guide/feature-container-credentials.html>`_.
 """
 
 from __future__ import annotations
@@ -20,8 +22,10 @@ from typing import Any
 _PATH = "/credentials"
 
 _LAPSED = (
-    "the AWS credentials that a Cluster object sent here expired at {at}, and it sends no others any more: it is closed, or its machine "
-    "sleeps. Attach again: Cluster.from_name(..., credentials='local'), or call cluster.send_credentials()"
+    "the AWS credentials that a Cluster object sent here expired at {at}, and it sends no others "
+    "any more: it is closed, or its machine "
+    "sleeps. Attach again: Cluster.from_name(..., credentials='local'), or call "
+    "cluster.send_credentials()"
 )
 
 
@@ -33,29 +37,40 @@ class _Server(socketserver.ThreadingTCPServer):
 
 
 class CredentialsEndpoint:
-    """Answers requests with its token on loopback, from its own thread. The credentials are only in memory."""
+    """Answers requests with its token on loopback, from its own thread. The credentials are only in
+    memory.
+    """
 
     def __init__(self) -> None:
         self._token = secrets.token_urlsafe(32)
         self._credentials: dict[str, str] = {}
         self._server = _Server(("127.0.0.1", 0), self._handler())
         self._token_file = _in_memory(self._token)
-        threading.Thread(target=self._server.serve_forever, name="aws-credentials", daemon=True).start()
+        threading.Thread(
+            target=self._server.serve_forever, name="aws-credentials", daemon=True
+        ).start()
 
     @property
     def variables(self) -> dict[str, str]:
         """The variables that point SDKs here.
 
-        Most accept the token from either; Rust's ``object_store`` (polars, deltalake, obstore) needs the file, if there can be one.
+        Most accept the token from either; Rust's ``object_store`` (polars, deltalake, obstore)
+        needs the file, if there can be one.
         """
         found = {
             "AWS_CONTAINER_CREDENTIALS_FULL_URI": f"http://127.0.0.1:{self._server.server_address[1]}{_PATH}",
             "AWS_CONTAINER_AUTHORIZATION_TOKEN": self._token,
         }
-        return found if self._token_file is None else {**found, "AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE": self._token_file}
+        return (
+            found
+            if self._token_file is None
+            else {**found, "AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE": self._token_file}
+        )
 
     def hold(self, credentials: Mapping[str, str]) -> None:
-        """Serve these credentials from now on: ``AccessKeyId``, ``SecretAccessKey``, ``Token`` and ``Expiration``."""
+        """Serve these credentials from now on: ``AccessKeyId``, ``SecretAccessKey``, ``Token`` and
+        ``Expiration``.
+        """
         self._credentials = dict(credentials)
 
     def close(self) -> None:
@@ -66,12 +81,16 @@ class CredentialsEndpoint:
     def answer(self, path: str, token: str) -> tuple[HTTPStatus, dict[str, str]]:
         """Return the answer to a request for `path` with `token`."""
         if not secrets.compare_digest(token.encode(), self._token.encode()):
-            return HTTPStatus.FORBIDDEN, _error("AccessDenied", "this is not the token of AWS_CONTAINER_AUTHORIZATION_TOKEN")
+            return HTTPStatus.FORBIDDEN, _error(
+                "AccessDenied", "this is not the token of AWS_CONTAINER_AUTHORIZATION_TOKEN"
+            )
         if path != _PATH:
             return HTTPStatus.NOT_FOUND, _error("NotFound", f"there is only {_PATH}")
         held = self._credentials
         if _expired(held["Expiration"]):
-            return HTTPStatus.BAD_REQUEST, _error("ExpiredToken", _LAPSED.format(at=held["Expiration"]))
+            return HTTPStatus.BAD_REQUEST, _error(
+                "ExpiredToken", _LAPSED.format(at=held["Expiration"])
+            )
         return HTTPStatus.OK, held
 
     def _handler(self) -> type[BaseHTTPRequestHandler]:
@@ -104,7 +123,9 @@ def _expired(at: str) -> bool:
 
 
 def _in_memory(text: str) -> str | None:
-    """Return the path of a file in this process's memory, not on a disk; None if the system has no such files."""
+    """Return the path of a file in this process's memory, not on a disk; None if the system has no
+    such files.
+    """
     create = getattr(os, "memfd_create", None)
     if create is None:
         return None

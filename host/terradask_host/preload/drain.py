@@ -1,4 +1,6 @@
-"""Drain a worker's host that AWS is likely to reclaim: no new tasks, results are moved, running tasks finish."""
+"""Drain a worker's host that AWS is likely to reclaim: no new tasks, results are moved, running
+tasks finish.
+"""
 
 from __future__ import annotations
 
@@ -11,19 +13,23 @@ DRAIN_OPERATION = "terradask_empty"
 
 POLL_SECONDS = 0.5
 
-#: Longest wait of the next host for the previous one's replacement: the cluster may have been made smaller.
+#: Longest wait of the next host for the previous one's replacement: the cluster may have been made
+#: smaller.
 REPLACEMENT_SECONDS = 900.0
 
 
 def allow_draining(scheduler: Any) -> None:
-    """Let workers' hosts request a drain from a scheduler: one at a time, the next when as many workers run as before.
+    """Let workers' hosts request a drain from a scheduler: one at a time, the next when as many
+    workers run as before.
 
     If AWS launches no replacements, hosts are given up slowly, and not all at once.
     """
     turn, before = asyncio.Lock(), 0
 
     async def drain(names: list[str]) -> bool:
-        """Give these workers no new tasks, move their data, wait for their running tasks; return whether the data had room elsewhere."""
+        """Give these workers no new tasks, move their data, wait for their running tasks; return
+        whether the data had room elsewhere.
+        """
         nonlocal before
         from distributed.metrics import time as dask_time
 
@@ -39,7 +45,8 @@ def allow_draining(scheduler: Any) -> None:
             since = dask_time()
             # Their heartbeats report what they run.
             while any(
-                str(worker.name) in names and (worker.last_seen <= since or worker.executing) for worker in scheduler.workers.values()
+                str(worker.name) in names and (worker.last_seen <= since or worker.executing)
+                for worker in scheduler.workers.values()
             ):
                 await asyncio.sleep(POLL_SECONDS)
             return True
@@ -53,11 +60,19 @@ async def ask_to_drain(workers: list[Any], address: str, security: Any) -> bool:
 
     names = [str(worker.name) for worker in workers]
     try:
-        async with rpc(address, connection_args=security.get_connection_args("worker")) as scheduler:
+        async with rpc(
+            address, connection_args=security.get_connection_args("worker")
+        ) as scheduler:
             drained = bool(await getattr(scheduler, DRAIN_OPERATION)(names=names))
     except Exception as error:  # noqa: BLE001 - any error: AWS has only recommended it
         print(f"can't be drained: {type(error).__name__}: {error}", file=sys.stderr)
         return False
     if not drained:
-        print(f"the data of all of {', '.join(names)} can't be moved elsewhere: they continue to work", file=sys.stderr)
+        print(
+            (
+                f"the data of all of {', '.join(names)} can't be moved elsewhere: they continue to "
+                "work"
+            ),
+            file=sys.stderr,
+        )
     return drained

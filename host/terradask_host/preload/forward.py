@@ -1,7 +1,9 @@
-"""Forwards on a scheduler's host: one with mutual TLS in front of the dashboard on loopback, and plain ones on loopback.
+"""Forwards on a scheduler's host: one with mutual TLS in front of the dashboard on loopback, and
+plain ones on loopback.
 
-Dask's dashboard has no authentication, even if Dask's comms use TLS. Connections through Session Manager arrive on the host's
-loopback, to which its agent connects (https://docs.aws.amazon.com/systems-manager/latest/userguide/session-manager-working-with-sessions-start.html),
+Dask's dashboard has no authentication, even if Dask's comms use TLS. Connections through Session
+Manager arrive on the host's loopback, to which its agent connects
+(https://docs.aws.amazon.com/systems-manager/latest/userguide/session-manager-working-with-sessions-start.html),
 and are passed on unchanged to the ports that require a certificate.
 """
 
@@ -16,7 +18,8 @@ from typing import Any
 
 CHUNK_BYTES = 65_536
 
-#: The role whose certificates open the dashboard. Hosts' certificates have the same authority, and are for Dask's own connections.
+#: The role whose certificates open the dashboard. Hosts' certificates have the same authority, and
+#: are for Dask's own connections.
 CLIENT_ROLE = "client"
 
 
@@ -33,9 +36,16 @@ def server_context(*, ca: str, cert: str, key: str) -> ssl.SSLContext:
 
 
 def roles_of(certificate: Mapping[str, Any] | None) -> list[str]:
-    """Return the roles that a certificate is for: the organizational units of its subject, as ``SSLSocket.getpeercert`` gives it."""
+    """Return the roles that a certificate is for: the organizational units of its subject, as
+    ``SSLSocket.getpeercert`` gives it.
+    """
     subject = (certificate or {}).get("subject", ())
-    return [value for relative in subject for name, value in relative if name == "organizationalUnitName"]
+    return [
+        value
+        for relative in subject
+        for name, value in relative
+        if name == "organizationalUnitName"
+    ]
 
 
 class Forward:
@@ -44,7 +54,15 @@ class Forward:
     The context is that of :func:`server_context`. None: bytes are forwarded unchanged.
     """
 
-    def __init__(self, host: str, port: int, *, target_port: int, context: ssl.SSLContext | None, target_host: str = "127.0.0.1") -> None:
+    def __init__(
+        self,
+        host: str,
+        port: int,
+        *,
+        target_port: int,
+        context: ssl.SSLContext | None,
+        target_host: str = "127.0.0.1",
+    ) -> None:
         self._host = host
         self._port = port
         self._target_host = target_host
@@ -56,7 +74,9 @@ class Forward:
 
     async def start(self) -> None:
         """Listen; raise ``OSError`` if the port is taken."""
-        self._server = await asyncio.start_server(self._accept, self._host, self._port, ssl=self._context)
+        self._server = await asyncio.start_server(
+            self._accept, self._host, self._port, ssl=self._context
+        )
 
     async def close(self) -> None:
         """Stop listening and end all connections."""
@@ -73,7 +93,9 @@ class Forward:
         try:
             if not self._lets_in(writer):
                 return
-            inner_reader, inner_writer = await asyncio.open_connection(self._target_host, self._target_port)
+            inner_reader, inner_writer = await asyncio.open_connection(
+                self._target_host, self._target_port
+            )
             try:
                 await asyncio.gather(_pump(reader, inner_writer), _pump(inner_reader, writer))
             finally:
@@ -90,10 +112,16 @@ class Forward:
         # Without a context, the destination requires the certificate.
         if self._context is None or roles == [CLIENT_ROLE]:
             return True
-        refused = f"{', '.join(roles) or 'nobody'} from {(writer.get_extra_info('peername') or ('?',))[0]}"
+        refused = (
+            f"{', '.join(roles) or 'nobody'} from "
+            f"{(writer.get_extra_info('peername') or ('?',))[0]}"
+        )
         if refused not in self._refused:
             self._refused.add(refused)
-            print(f"the dashboard was refused to a certificate for {refused}: it is for clients", file=sys.stderr)
+            print(
+                f"the dashboard was refused to a certificate for {refused}: it is for clients",
+                file=sys.stderr,
+            )
         return False
 
 
@@ -101,7 +129,8 @@ async def _pump(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> N
     while data := await reader.read(CHUNK_BYTES):
         writer.write(data)
         await writer.drain()
-    # TLS has no half-closed connections: its side closes completely, so that the other pump ends too.
+    # TLS has no half-closed connections: its side closes completely, so that the other pump ends
+    # too.
     if writer.can_write_eof():
         writer.write_eof()
     else:

@@ -1,7 +1,8 @@
-"""The Dask process's first file. Run by path, in the cluster's Python: ``python -P launch.py <descriptor for events>``.
+"""The Dask process's first file. Run by path, in the cluster's Python: ``python -P launch.py
+<descriptor for events>``.
 
-It stays small and imports only the standard library: a nanny's spawned worker process imports it a second time, and needs the
-package too.
+It stays small and imports only the standard library: a nanny's spawned worker process imports it a
+second time, and needs the package too.
 """
 
 from __future__ import annotations
@@ -48,10 +49,14 @@ def vanish() -> None:
 
 
 def load_package() -> None:
-    """Make ``terradask_host`` importable without the host program's other packages, which aren't the cluster's."""
+    """Make ``terradask_host`` importable without the host program's other packages, which aren't
+    the cluster's.
+    """
     name = "terradask_host"
     folder = Path(__file__).resolve().parent.parent
-    spec = importlib.util.spec_from_file_location(name, folder / "__init__.py", submodule_search_locations=[str(folder)])
+    spec = importlib.util.spec_from_file_location(
+        name, folder / "__init__.py", submodule_search_locations=[str(folder)]
+    )
     assert spec is not None
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)

@@ -1,4 +1,6 @@
-"""Watch a scheduler from inside: its clients, its work, and whether the cluster's lifetime is over."""
+"""Watch a scheduler from inside: its clients, its work, and whether the cluster's
+lifetime is over.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +18,8 @@ from terradask_host.preload.uploads import Uploads
 from terradask_host.preload.watchers import watching
 from terradask_host.rules.lifetime import Activity, Limits, Observation, end_reason
 
-#: The operation by which a client sets how long the cluster may run without clients; part of what clients rely on.
+#: The operation by which a client sets how long the cluster may run without clients; part of what
+#: clients rely on.
 KEEPALIVE_OPERATION = "terradask_keepalive"
 
 #: Dask's name for the client that a worker opens for its tasks: ``Client-worker-<uuid>``.
@@ -24,7 +27,8 @@ _WORKERS_CLIENT = "worker"
 
 
 class LifetimeWatch:
-    """Checks a scheduler at intervals, and reports to the host program when the cluster's lifetime is over.
+    """Checks a scheduler at intervals, and reports to the host program when the cluster's lifetime
+    is over.
 
     Follows ``life`` of ``run.json``, with ``look_seconds`` and ``first_client_seconds``.
 
@@ -33,7 +37,9 @@ class LifetimeWatch:
 
     def __init__(self, scheduler: Any, life: Mapping[str, Any], tell: Callable[..., None]) -> None:
         more = {name: life[name] for name in ("first_client_seconds",) if name in life}
-        self._limits = Limits.of_policy(LifetimePolicy.read(life), **more).beside(getattr(scheduler, "idle_timeout", None))
+        self._limits = Limits.of_policy(LifetimePolicy.read(life), **more).beside(
+            getattr(scheduler, "idle_timeout", None)
+        )
         self._look_seconds = float(life.get("look_seconds", 1.0))
         self._tell = tell
         self._observer = Observer(scheduler)
@@ -42,7 +48,9 @@ class LifetimeWatch:
         scheduler.handlers[KEEPALIVE_OPERATION] = self.set_keepalive
 
     def set_keepalive(self, seconds: float | None) -> bool:
-        """Set how long the cluster runs without a client; None: for ever. Return True, which an older host would not."""
+        """Set how long the cluster runs without a client; None: for ever. Return True, which an
+        older host would not.
+        """
         self._limits = replace(self._limits, no_client_seconds=seconds)
         # So that it applies to the scheduler's next process too.
         self._tell("keepalive", seconds=seconds)
@@ -54,7 +62,9 @@ class LifetimeWatch:
             await asyncio.sleep(self._look_seconds)
             try:
                 self._activity = self._activity.after(self._observer.observe())
-                reason = end_reason(self._activity, self._limits, datetime.datetime.now(datetime.UTC))
+                reason = end_reason(
+                    self._activity, self._limits, datetime.datetime.now(datetime.UTC)
+                )
             except Exception:  # noqa: BLE001 - a custom scheduler class may raise anything; the next check may succeed
                 self._log_once(traceback.format_exc())
                 continue
@@ -81,17 +91,22 @@ class Observer:
         from distributed.metrics import time as dask_time
 
         scheduler, now = self._scheduler, time.monotonic()
-        # Dask's definition: running, queued and unrunnable tasks, and graphs that are being processed.
+        # Dask's definition: running, queued and unrunnable tasks, and graphs that are being
+        # processed.
         idle_since = scheduler.check_idle()
         came = frozenset(filter(_is_somebodys, self._came))
         self._came.clear()
         return Observation(
             at=now,
             idle_seconds=None if idle_since is None else max(dask_time() - idle_since, 0.0),
-            # Thousands of workers have as many connections: they aren't checked while there is work anyway.
+            # Thousands of workers have as many connections: they aren't checked while there is work
+            # anyway.
             uploading=idle_since is not None and self._uploads.look(list(scheduler._comms), now),
             # Others hold published data, or are being released.
-            present=frozenset(filter(_is_somebodys, scheduler.client_comms.keys() & scheduler.clients.keys())) | watching(scheduler),
+            present=frozenset(
+                filter(_is_somebodys, scheduler.client_comms.keys() & scheduler.clients.keys())
+            )
+            | watching(scheduler),
             came=came,
             left_work=bool(scheduler.clients["fire-and-forget"].wants_what),
         )

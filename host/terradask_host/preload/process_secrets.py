@@ -1,4 +1,6 @@
-"""Private environment variables and credentials of one process, a scheduler or a worker, and its children."""
+"""Private environment variables and credentials of one process, a scheduler or a worker, and its
+children.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +17,8 @@ FETCH_OPERATION = "terradask_confided"
 def take(environ: Mapping[str, str], credentials: Mapping[str, str] | None) -> None:
     """Set private variables in this process, and credentials in its `CredentialsEndpoint`.
 
-    Variables are set at run time: those at a process's start are readable by others, in ``/proc``. Its children inherit them.
+    Variables are set at run time: those at a process's start are readable by others, in ``/proc``.
+    Its children inherit them.
     """
     os.environ.update(environ)
     if credentials is not None:

@@ -1,7 +1,9 @@
-"""Secrets that a client sends to its cluster's processes: private environment variables and credentials, only in memory.
+"""Secrets that a client sends to its cluster's processes: private environment variables and
+credentials, only in memory.
 
-The client sends them to the scheduler, which stores them and notifies the workers to fetch them, later workers when they register:
-what the scheduler sends to workers by itself may end up in Dask's log (its messages, with DEBUG) or in a dump of a cluster's state.
+The client sends them to the scheduler, which stores them and notifies the workers to fetch them,
+later workers when they register: what the scheduler sends to workers by itself may end up in Dask's
+log (its messages, with DEBUG) or in a dump of a cluster's state.
 """
 
 from __future__ import annotations
@@ -21,7 +23,9 @@ RETRY_SECONDS = 1.0
 
 
 class SecretStore:
-    """Stores the secrets that clients send to a scheduler, and passes them to all workers, including later ones."""
+    """Stores the secrets that clients send to a scheduler, and passes them to all workers,
+    including later ones.
+    """
 
     def __init__(self, scheduler: Any) -> None:
         self._scheduler = scheduler
@@ -32,7 +36,8 @@ class SecretStore:
         scheduler.handlers[process_secrets.FETCH_OPERATION] = self.fetch
 
     async def take(self, sealed: Any) -> dict[str, list[str]]:
-        """Store a client's ``environ`` or ``credentials``, or both: JSON in a wrapper that logs don't show.
+        """Store a client's ``environ`` or ``credentials``, or both: JSON in a wrapper that logs
+        don't show.
 
         Return ``missed``: names of the workers that could not be notified.
         """
@@ -50,7 +55,8 @@ class SecretStore:
     async def _tell_workers(self) -> list[str]:
         from distributed.protocol.pickle import dumps
 
-        from terradask_host.preload.confided_plugin import NAME, FetchConfided  # needs distributed, which had to be configured first
+        # needs distributed, which had to be configured first
+        from terradask_host.preload.confided_plugin import NAME, FetchConfided
 
         plugin = dumps(FetchConfided())
         # Dask passes it to every worker that registers from now on.
@@ -62,9 +68,17 @@ class SecretStore:
                 await asyncio.sleep(RETRY_SECONDS)
                 # A worker that left needs no secrets.
                 pending = [address for address in pending if address in self._scheduler.workers]
-            answers = await self._scheduler.broadcast(msg=message, workers=pending, on_error="return") if pending else {}
+            answers = (
+                await self._scheduler.broadcast(msg=message, workers=pending, on_error="return")
+                if pending
+                else {}
+            )
             pending = [address for address, answer in answers.items() if not _is_ok(answer)]
-        return sorted(str(self._scheduler.workers[address].name) for address in pending if address in self._scheduler.workers)
+        return sorted(
+            str(self._scheduler.workers[address].name)
+            for address in pending
+            if address in self._scheduler.workers
+        )
 
 
 def _is_ok(answer: Any) -> bool:
@@ -74,5 +88,7 @@ def _is_ok(answer: Any) -> bool:
 def _unsealed(sealed: Any) -> bytes:
     from distributed.protocol import Serialized, deserialize
 
-    found: bytes = deserialize(sealed.header, sealed.frames) if isinstance(sealed, Serialized) else sealed
+    found: bytes = (
+        deserialize(sealed.header, sealed.frames) if isinstance(sealed, Serialized) else sealed
+    )
     return found

@@ -1,4 +1,6 @@
-"""Run one Dask server: configured before distributed is imported, closed in order on the host program's request."""
+"""Run one Dask server: configured before distributed is imported, closed in order on the host
+program's request.
+"""
 
 from __future__ import annotations
 
@@ -40,7 +42,9 @@ class Leave:
         self.drain = asyncio.Event()
         self._said = asyncio.Event()
         self.seconds = 0.0
-        self.others: dict[str, Callable[[dict[str, Any]], None]] = {"drain": lambda _: self.drain.set()}
+        self.others: dict[str, Callable[[dict[str, Any]], None]] = {
+            "drain": lambda _: self.drain.set()
+        }
 
     def say(self, seconds: float) -> None:
         """Give the command."""
@@ -55,7 +59,8 @@ class Leave:
 def run(read: Read, tell: Tell) -> int:
     """Configure, import, wait for the start, and serve until the server has closed.
 
-    `read` returns the host program's next document; if the host program is gone, it ends this process.
+    `read` returns the host program's next document; if the host program is gone, it ends this
+    process.
     """
     prepared = read()
     configure(prepared["dask_config"], prepared["host_config"])
@@ -68,13 +73,17 @@ def run(read: Read, tell: Tell) -> int:
     }
     tell("imported", **versions)
     start = read()
-    serve: Serve = partial(serve_scheduler if prepared["role"] == "scheduler" else serve_worker, tell)
+    serve: Serve = partial(
+        serve_scheduler if prepared["role"] == "scheduler" else serve_worker, tell
+    )
     asyncio.run(_until_closed(serve, start, read, tell, versions))
     return 0
 
 
 def configure(dask_config: dict[str, Any], host_config: dict[str, Any]) -> None:
-    """Set Dask's configuration: the caller's, then ``DASK_*`` variables, then what the host must have."""
+    """Set Dask's configuration: the caller's, then ``DASK_*`` variables, then what the host must
+    have.
+    """
     import dask.config  # an environment variable may set its path
 
     dask.config.update(dask.config.config, dask_config)
@@ -83,9 +92,11 @@ def configure(dask_config: dict[str, Any], host_config: dict[str, Any]) -> None:
 
 
 def remember_reason(cls: type) -> type:
-    """Return a subclass of a Dask server that stores the first reason for closing, as ``close_reason``.
+    """Return a subclass of a Dask server that stores the first reason for closing, as
+    ``close_reason``.
 
-    A nanny receives its worker's reason (``close_gracefully``), and then closes itself with a less specific one.
+    A nanny receives its worker's reason (``close_gracefully``), and then closes itself with a less
+    specific one.
     """
 
     class Hosted(cls):  # type: ignore[misc]  # the class is named by the cluster's settings
@@ -99,19 +110,31 @@ def remember_reason(cls: type) -> type:
             self.close_reason = self.close_reason or kwargs.get("reason")
             return super().close(*args, **kwargs)
 
-    Hosted.__name__, Hosted.__qualname__, Hosted.__module__ = cls.__name__, cls.__qualname__, cls.__module__
+    Hosted.__name__, Hosted.__qualname__, Hosted.__module__ = (
+        cls.__name__,
+        cls.__qualname__,
+        cls.__module__,
+    )
     return Hosted
 
 
-async def serve_scheduler(tell: Tell, start: dict[str, Any], running: Callable[[], None], leave: Leave) -> str | None:
-    """Run a scheduler with the forward for its dashboard, and report the end of its cluster's lifetime; return why it closed."""
+async def serve_scheduler(
+    tell: Tell, start: dict[str, Any], running: Callable[[], None], leave: Leave
+) -> str | None:
+    """Run a scheduler with the forward for its dashboard, and report the end of its cluster's
+    lifetime; return why it closed.
+    """
     from distributed.security import Security
     from distributed.utils import import_term
 
     cls = remember_reason(import_term(start["class"]))
     scheduler = cls(security=Security(**start["security"]), **start["arguments"])
     if getattr(scheduler, "jupyter", False):
-        raise RuntimeError(f"{start['class']} runs a notebook server, which runs code for everyone who reaches the dashboard")
+        raise RuntimeError(
+            f"{start['class']} runs a notebook server, which runs code for everyone who "
+            "reaches "
+            "the dashboard"
+        )
     admission = WorkerAdmission(scheduler, Rules.read(start["members"]), tell)
     leave.others["members"] = lambda word: admission.update(word["instance_ids"])
     async with scheduler:
@@ -121,7 +144,9 @@ async def serve_scheduler(tell: Tell, start: dict[str, Any], running: Callable[[
         SecretStore(scheduler)
         wanted = start["forward"]
         context = server_context(ca=wanted["ca"], cert=wanted["cert"], key=wanted["key"])
-        forward = Forward(wanted["host"], wanted["port"], target_port=scheduler.http_server.port, context=context)
+        forward = Forward(
+            wanted["host"], wanted["port"], target_port=scheduler.http_server.port, context=context
+        )
         await forward.start()
         shared = SharedDashboard(scheduler, start["shared_dashboard"])
         await shared.start()
@@ -148,24 +173,38 @@ async def _on_loopback(loopback: dict[str, Any]) -> list[Forward]:
     """Listen on loopback for Session Manager's connections, on the ports that are free."""
     forwards = []
     for port in loopback["ports"]:
-        forward = Forward(loopback["host"], port, target_port=port, context=None, target_host=loopback["target"])
+        forward = Forward(
+            loopback["host"], port, target_port=port, context=None, target_host=loopback["target"]
+        )
         try:
             await forward.start()
         except OSError as error:
-            print(f"port {port} of {loopback['host']} is taken, so that Session Manager can't be used: {error}", file=sys.stderr)
+            print(
+                (
+                    f"port {port} of {loopback['host']} is taken, so that Session Manager can't be "
+                    f"used: {error}"
+                ),
+                file=sys.stderr,
+            )
         else:
             forwards.append(forward)
     return forwards
 
 
-async def serve_worker(tell: Tell, start: dict[str, Any], running: Callable[[], None], leave: Leave) -> str | None:
-    """Run this host's nannies or workers, and report a requested drain's end; return why the last of them closed."""
+async def serve_worker(
+    tell: Tell, start: dict[str, Any], running: Callable[[], None], leave: Leave
+) -> str | None:
+    """Run this host's nannies or workers, and report a requested drain's end; return why the last
+    of them closed.
+    """
     from distributed.security import Security
     from distributed.utils import import_term
 
     cls = remember_reason(import_term(start["class"]))
     security = Security(**start["security"])
-    workers = [cls(start["scheduler"], security=security, **arguments) for arguments in start["workers"]]
+    workers = [
+        cls(start["scheduler"], security=security, **arguments) for arguments in start["workers"]
+    ]
     closed: list[Any] = []
 
     async def follow(worker: Any) -> None:
@@ -182,7 +221,12 @@ async def serve_worker(tell: Tell, start: dict[str, Any], running: Callable[[], 
     draining = asyncio.create_task(drain_when_asked())
     try:
         if await _first(leave.wait(), _all(follow(worker) for worker in workers)) == 0:
-            await _retire([worker for worker in workers if worker not in closed], start["scheduler"], security, leave.seconds)
+            await _retire(
+                [worker for worker in workers if worker not in closed],
+                start["scheduler"],
+                security,
+                leave.seconds,
+            )
     finally:
         draining.cancel()
         await asyncio.gather(*(worker.close() for worker in workers))
@@ -190,7 +234,9 @@ async def serve_worker(tell: Tell, start: dict[str, Any], running: Callable[[], 
 
 
 async def _retire(workers: list[Any], address: str, security: Any, seconds: float) -> None:
-    """Ask the scheduler to move these workers' data elsewhere and to close them, within the limit."""
+    """Ask the scheduler to move these workers' data elsewhere and to close them, within
+    the limit.
+    """
     from distributed.core import rpc
 
     names = [worker.name for worker in workers]
@@ -198,17 +244,24 @@ async def _retire(workers: list[Any], address: str, security: Any, seconds: floa
         async with asyncio.timeout(seconds * 0.9):
             args = security.get_connection_args("worker")
             async with rpc(address, connection_args=args) as scheduler:
-                retired = await scheduler.retire_workers(names=names, close_workers=True, remove=True)
+                retired = await scheduler.retire_workers(
+                    names=names, close_workers=True, remove=True
+                )
             if len(retired) == len(workers):
                 await _all(worker.finished() for worker in workers)
             else:
-                print(f"the scheduler could not move the data of all of {', '.join(names)} elsewhere", file=sys.stderr)
+                print(
+                    f"the scheduler could not move the data of all of {', '.join(names)} elsewhere",
+                    file=sys.stderr,
+                )
     except (OSError, TimeoutError) as error:
         print(f"leaving without retiring: {type(error).__name__}: {error}", file=sys.stderr)
     await _all(worker.close(reason="host-leaves") for worker in workers)
 
 
-async def _until_closed(serve: Serve, start: dict[str, Any], read: Read, tell: Tell, versions: dict[str, Any]) -> None:
+async def _until_closed(
+    serve: Serve, start: dict[str, Any], read: Read, tell: Tell, versions: dict[str, Any]
+) -> None:
     leave = Leave()
     loop = asyncio.get_running_loop()
 

@@ -1,4 +1,6 @@
-"""Serve the dashboard over HTTPS with a token, for browsers without a certificate of the cluster, if the settings ask for it."""
+"""Serve the dashboard over HTTPS with a token, for browsers without a certificate of the cluster,
+if the settings ask for it.
+"""
 
 from __future__ import annotations
 
@@ -11,14 +13,17 @@ from terradask_host.http_proxy.admission import Admission
 from terradask_host.http_proxy.pipes import Streams
 from terradask_host.http_proxy.server import ProxyServer
 
-#: The operation that returns the token to a client, whose connection is mutual TLS; part of what clients rely on.
+#: The operation that returns the token to a client, whose connection is mutual TLS; part of what
+#: clients rely on.
 SHARED_DASHBOARD_OPERATION = "terradask_shared_dashboard"
 
 
 class SharedDashboard:
-    """A proxy with TLS in front of a scheduler's dashboard. Its token is created with it, and is only in this process's memory.
+    """A proxy with TLS in front of a scheduler's dashboard. Its token is created with it, and is
+    only in this process's memory.
 
-    `wanted` has ``host``, ``port``, and the paths ``cert`` and ``key``; None: there is no proxy, and clients get that answer.
+    `wanted` has ``host``, ``port``, and the paths ``cert`` and ``key``; None: there is no proxy,
+    and clients get that answer.
     """
 
     def __init__(self, scheduler: Any, wanted: Mapping[str, Any] | None) -> None:

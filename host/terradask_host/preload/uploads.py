@@ -1,4 +1,6 @@
-"""Detect uploads to a scheduler: a graph or data that a client sends is work, long before Dask registers it."""
+"""Detect uploads to a scheduler: a graph or data that a client sends is work, long before Dask
+registers it.
+"""
 
 from __future__ import annotations
 
@@ -34,11 +36,16 @@ class Uploads:
 
     def _much(self, received: Mapping[Any, int], seconds: float) -> bool:
         # A new connection includes its handshake: it counts from its second call on.
-        return any(number - self._before.get(comm, number) > UPLOAD_BYTES_A_SECOND * seconds for comm, number in received.items())
+        return any(
+            number - self._before.get(comm, number) > UPLOAD_BYTES_A_SECOND * seconds
+            for comm, number in received.items()
+        )
 
 
 def received_bytes(comm: Any) -> int | None:
-    """Return how many bytes the kernel has received on a connection; None if that is unavailable."""
+    """Return how many bytes the kernel has received on a connection; None if that is
+    unavailable.
+    """
     plug = getattr(getattr(comm, "stream", None), "socket", None)
     if plug is None or sys.platform != "linux":
         return None

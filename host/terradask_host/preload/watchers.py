@@ -1,7 +1,7 @@
 """Allow several cluster managers to watch one scheduler.
 
-Dask uses the same plugin name for all watching cluster managers, so that a second one silently cuts off the
-first, which then lists workers that are long gone. Here each subscription has its own name.
+Dask uses the same plugin name for all watching cluster managers, so that a second one silently cuts
+off the first, which then lists workers that are long gone. Here each subscription has its own name.
 """
 
 from __future__ import annotations
@@ -35,8 +35,12 @@ def allow_several(scheduler: Any) -> None:
 
 
 def watching(scheduler: Any) -> frozenset[str]:
-    """Return the names of the subscriptions whose cluster managers are connected; drop the others."""
-    watches = {name: plugin for name, plugin in scheduler.plugins.items() if name.startswith(_PREFIX)}
+    """Return the names of the subscriptions whose cluster managers are connected; drop
+    the others.
+    """
+    watches = {
+        name: plugin for name, plugin in scheduler.plugins.items() if name.startswith(_PREFIX)
+    }
     closed = {name for name, plugin in watches.items() if plugin.bcomm.closed()}
     for name in closed:
         scheduler.remove_plugin(name=name)

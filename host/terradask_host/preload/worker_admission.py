@@ -1,6 +1,8 @@
-"""Worker admission: only workers on the cluster's own instances may join a scheduler, whatever certificate they have.
+"""Worker admission: only workers on the cluster's own instances may join a scheduler, whatever
+certificate they have.
 
-A Dask plugin would be called only after a worker got its first tasks; this check runs before it joins.
+A Dask plugin would be called only after a worker got its first tasks; this check runs before it
+joins.
 """
 
 from __future__ import annotations
@@ -26,7 +28,8 @@ class WorkerAdmission:
 
     The host program calls AWS: a worker on a still unknown instance waits for the answer.
 
-    The scheduler doesn't listen yet. Events: ``who`` requests the cluster's instances, ``refused`` reports a refused worker.
+    The scheduler doesn't listen yet. Events: ``who`` requests the cluster's instances, ``refused``
+    reports a refused worker.
     """
 
     def __init__(self, scheduler: Any, rules: Rules, tell: Callable[..., None]) -> None:
@@ -50,7 +53,10 @@ class WorkerAdmission:
                 await self._register(comm, name=name, address=address, **facts)
             return
         self._say_refused(str(name), address)
-        message = f"{_short(str(name))} is no instance of this cluster, which accepts workers only on its own instances"
+        message = (
+            f"{_short(str(name))} is no instance of this cluster, which accepts workers "
+            "only on its own instances"
+        )
         await comm.write({"status": "error", "message": message, "time": time.time()})
 
     def update(self, instance_ids: Iterable[str] | None) -> None:
@@ -77,16 +83,27 @@ class WorkerAdmission:
     async def _remove_strangers(self) -> None:
         """Remove workers whose instances no longer belong to the cluster."""
         for address, worker in list(self._scheduler.workers.items()):
-            if judge(str(worker.name), -math.inf, self._membership, self._rules) is Verdict.STRANGER:
+            if (
+                judge(str(worker.name), -math.inf, self._membership, self._rules)
+                is Verdict.STRANGER
+            ):
                 self._say_refused(str(worker.name), address)
-                await self._scheduler.remove_worker(address, stimulus_id=f"terradask-stranger-{time.time()}")
+                await self._scheduler.remove_worker(
+                    address, stimulus_id=f"terradask-stranger-{time.time()}"
+                )
 
     def _say_refused(self, name: str, address: str) -> None:
         if name in self._refused or len(self._refused) >= MOST_TOLD:
             return
         self._refused.add(name)
         more = "; further refusals are not logged" if len(self._refused) == MOST_TOLD else ""
-        print(f"{_short(name)} at {_short(address)} is no instance of this cluster, and is refused{more}", file=sys.stderr)
+        print(
+            (
+                f"{_short(name)} at {_short(address)} is no instance of this cluster, and is "
+                f"refused{more}"
+            ),
+            file=sys.stderr,
+        )
         self._tell("refused", name=_short(name), address=_short(address))
 
 

@@ -1,4 +1,6 @@
-"""Report a scheduler's workers to the host program at intervals: it knows which hosts there should be."""
+"""Report a scheduler's workers to the host program at intervals: it knows which hosts there should
+be.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +10,9 @@ from typing import Any
 
 
 async def report_workers(scheduler: Any, seconds: float, tell: Callable[..., None]) -> None:
-    """Report the names of a scheduler's workers while it runs, including those that came and left in between."""
+    """Report the names of a scheduler's workers while it runs, including those that came and left
+    in between.
+    """
     from distributed.diagnostics.plugin import SchedulerPlugin
 
     came: set[str] = set()

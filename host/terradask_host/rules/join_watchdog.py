@@ -1,7 +1,8 @@
-"""Which hosts of a cluster have had their time to join, and when a group of them is given up. Pure: no AWS, no clock of its own.
+"""Which hosts of a cluster have had their time to join, and when a group of them is given up. Pure:
+no AWS, no clock of its own.
 
-A group launches another instance for each that ends. Where none of them can ever join, because an image, a package or a route is broken,
-it would do so for ever, and each would cost.
+A group launches another instance for each that ends. Where none of them can ever join, because an
+image, a package or a route is broken, it would do so for ever, and each would cost.
 """
 
 from __future__ import annotations
@@ -34,7 +35,9 @@ class Seen:
 
 @dataclass(frozen=True)
 class Members:
-    """A group as AWS shows it: its name, its desired capacity, the instances that count, and those that are being ended."""
+    """A group as AWS shows it: its name, its desired capacity, the instances that count, and those
+    that are being ended.
+    """
 
     name: str
     desired: int
@@ -72,7 +75,9 @@ class Remove:
 
 @dataclass(frozen=True)
 class GiveUp:
-    """Let a group launch no more: end those that have not joined, with decrement, and keep the others."""
+    """Let a group launch no more: end those that have not joined, with decrement, and keep the
+    others.
+    """
 
     group: str
     failures: int
@@ -85,7 +90,9 @@ _INSTANCE = re.compile(r"(i-[0-9a-z]+)(-\d+)?")
 
 
 def instance_of(worker_name: str) -> str:
-    """Return the instance id of a Dask worker: its name, less the number of the worker on its host."""
+    """Return the instance id of a Dask worker: its name, less the number of the worker
+    on its host.
+    """
     match = _INSTANCE.fullmatch(worker_name)
     return match[1] if match else worker_name
 
@@ -97,30 +104,46 @@ def look(
     now: float,
     timing: Timing,
 ) -> tuple[dict[str, GroupMemory], list[Action]]:
-    """Compare what AWS shows with who is at the scheduler, and return what to remember and what to do.
+    """Compare what AWS shows with who is at the scheduler, and return what to remember and what to
+    do.
 
-    `joined`: instance ids of the workers that were there since the last look, for however short a time. `now` is a monotonic clock's.
+    `joined`: instance ids of the workers that were there since the last look, for however short a
+    time. `now` is a monotonic clock's.
     """
     remembered, actions = {}, []
     for group in groups:
-        remembered[group.name], found = _look_at(memory.get(group.name, GroupMemory()), group, joined, now, timing)
+        remembered[group.name], found = _look_at(
+            memory.get(group.name, GroupMemory()), group, joined, now, timing
+        )
         actions += found
     return remembered, actions
 
 
-def _look_at(before: GroupMemory, group: Members, joined: Set[str], now: float, timing: Timing) -> tuple[GroupMemory, list[Action]]:
+def _look_at(
+    before: GroupMemory, group: Members, joined: Set[str], now: float, timing: Timing
+) -> tuple[GroupMemory, list[Action]]:
     seen = {each: before.seen.get(each, Seen(now)) for each in group.instance_ids}
-    newly_joined = [each for each, was in {**before.seen, **seen}.items() if each in joined and not was.joined]
+    newly_joined = [
+        each for each, was in {**before.seen, **seen}.items() if each in joined and not was.joined
+    ]
     seen.update({each: replace(seen[each], joined=True) for each in newly_joined if each in seen})
-    gone = [each for each, was in before.seen.items() if each not in seen and not was.joined and each not in joined]
+    gone = [
+        each
+        for each, was in before.seen.items()
+        if each not in seen and not was.joined and each not in joined
+    ]
     # Fewer are wanted: AWS takes those that are booting first, which is no failure of theirs.
     unwanted = max(before.desired - group.desired, 0)
     failures = 0 if newly_joined else before.failures + max(len(gone) - unwanted, 0)
-    waiting = sorted(each for each, now_seen in seen.items() if not now_seen.joined and not now_seen.ending)
+    waiting = sorted(
+        each for each, now_seen in seen.items() if not now_seen.joined and not now_seen.ending
+    )
     if failures >= timing.join_failures:
         seen.update({each: replace(seen[each], ending=True) for each in waiting})
         # Counted anew, should somebody ask for more.
         return GroupMemory(seen, group.desired, 0), [GiveUp(group.name, failures, tuple(waiting))]
     late = [each for each in waiting if now - seen[each].since >= timing.join_seconds]
     seen.update({each: replace(seen[each], ending=True) for each in late})
-    return GroupMemory(seen, group.desired, failures), [Remove(group.name, each, now - seen[each].since) for each in late]
+    return GroupMemory(seen, group.desired, failures), [
+        Remove(group.name, each, now - seen[each].since) for each in late
+    ]

@@ -34,14 +34,20 @@ class Limits:
     ends_at: datetime.datetime | None = None
 
     @classmethod
-    def of_policy(cls, life: LifetimePolicy | None, started_at: str | None = None, **more: float) -> Self:
-        """Return the limits of a run with this policy; one without is as by default, and ends with its certificates all the same."""
+    def of_policy(
+        cls, life: LifetimePolicy | None, started_at: str | None = None, **more: float
+    ) -> Self:
+        """Return the limits of a run with this policy; one without is as by default, and ends with
+        its certificates all the same.
+        """
         policy = life or LifetimePolicy()
         return cls(
             idle_seconds=policy.idle_timeout_seconds,
             idle_yields=policy.idle_timeout_yields,
             no_client_seconds=policy.no_client_timeout_seconds,
-            ends_at=None if started_at is None else _ends_at(started_at, policy.max_lifetime_seconds or MOST_LIFETIME_SECONDS),
+            ends_at=None
+            if started_at is None
+            else _ends_at(started_at, policy.max_lifetime_seconds or MOST_LIFETIME_SECONDS),
             **more,
         )
 
@@ -78,7 +84,8 @@ class Observation:
     left_work: bool = False
 
 
-#: Between two observations that lie further apart the event loop was blocked, and what went on is unknown.
+#: Between two observations that lie further apart the event loop was blocked, and what went on is
+#: unknown.
 BLOCKED_SECONDS = 10.0
 
 
@@ -113,15 +120,24 @@ class Activity:
 
     def after(self, seen: Observation) -> Self:
         """Return the activity with one observation more."""
-        # Long graphs block the loop while they are unpickled: that is work, and a client may have tried to connect meanwhile.
+        # Long graphs block the loop while they are unpickled: that is work, and a client may have
+        # tried to connect meanwhile.
         blocked = seen.at - self.seen_at > BLOCKED_SECONDS
-        busy = seen.idle_seconds is None or seen.uploading or blocked or seen.present != self.present or bool(seen.came)
+        busy = (
+            seen.idle_seconds is None
+            or seen.uploading
+            or blocked
+            or seen.present != self.present
+            or bool(seen.came)
+        )
         attended = bool(seen.present | seen.came) or seen.left_work or blocked
         gone = bool(self.present | seen.came) and not seen.present
         return replace(
             self,
             seen_at=seen.at,
-            active_at=seen.at if busy else max(self.active_at, seen.at - (seen.idle_seconds or 0.0)),
+            active_at=seen.at
+            if busy
+            else max(self.active_at, seen.at - (seen.idle_seconds or 0.0)),
             attended_at=seen.at if attended else self.attended_at,
             left_at=seen.at if gone else (None if seen.present else self.left_at),
             present=seen.present,
@@ -132,20 +148,32 @@ def end_reason(activity: Activity, limits: Limits, now: datetime.datetime) -> st
     """Return why a cluster ends; None while it goes on."""
 
     def clock(at: float) -> str:
-        return (now - datetime.timedelta(seconds=activity.seen_at - at)).strftime("%Y-%m-%dT%H:%M:%SZ")
+        return (now - datetime.timedelta(seconds=activity.seen_at - at)).strftime(
+            "%Y-%m-%dT%H:%M:%SZ"
+        )
 
     if activity.present:
         who = f"{len(activity.present)} connected"
     else:
-        who = "no client ever came" if activity.left_at is None else f"the last client left at {clock(activity.left_at)}"
+        who = (
+            "no client ever came"
+            if activity.left_at is None
+            else f"the last client left at {clock(activity.left_at)}"
+        )
     patience = limits.no_client_seconds
     if patience is not None and activity.left_at is None:
         # Who starts a cluster has yet to learn that its scheduler is up, and to reach it.
         patience = max(patience, limits.first_client_seconds)
     if patience is not None and activity.seen_at - activity.attended_at >= patience:
         return f"no client for {duration(patience)}, since {clock(activity.attended_at)}: {who}"
-    if limits.idle_seconds is not None and activity.seen_at - activity.active_at >= limits.idle_seconds:
-        return f"idle for {duration(limits.idle_seconds)}, since {clock(activity.active_at)}: no task, {who}"
+    if (
+        limits.idle_seconds is not None
+        and activity.seen_at - activity.active_at >= limits.idle_seconds
+    ):
+        return (
+            f"idle for {duration(limits.idle_seconds)}, since {clock(activity.active_at)}: no "
+            f"task, {who}"
+        )
     return None
 
 
@@ -153,11 +181,15 @@ def lifetime_end_reason(limits: Limits, now: datetime.datetime) -> str | None:
     """Return that a cluster's lifetime is over; None while it is not."""
     if limits.ends_at is None or now < limits.ends_at:
         return None
-    return f"its lifetime was over at {limits.ends_at.strftime('%Y-%m-%dT%H:%M:%SZ')} (max_lifetime)"
+    return (
+        f"its lifetime was over at {limits.ends_at.strftime('%Y-%m-%dT%H:%M:%SZ')} (max_lifetime)"
+    )
 
 
 def duration(seconds: float) -> str:
-    """Return a duration as people say it: ``20 minutes``, ``90 seconds``, ``1.5 seconds``, ``30 days``."""
+    """Return a duration as people say it: ``20 minutes``, ``90 seconds``, ``1.5 seconds``, ``30
+    days``.
+    """
     for unit, length in (("day", 86_400), ("hour", 3600), ("minute", 60)):
         if seconds >= length and seconds % length == 0:
             return _counted(seconds / length, unit)
@@ -165,7 +197,9 @@ def duration(seconds: float) -> str:
 
 
 def _ends_at(started_at: str, lifetime_seconds: float) -> datetime.datetime:
-    return datetime.datetime.fromisoformat(started_at) + datetime.timedelta(seconds=min(lifetime_seconds, MOST_LIFETIME_SECONDS))
+    return datetime.datetime.fromisoformat(started_at) + datetime.timedelta(
+        seconds=min(lifetime_seconds, MOST_LIFETIME_SECONDS)
+    )
 
 
 def _counted(number: float, unit: str) -> str:

@@ -1,4 +1,5 @@
-"""Which workers a scheduler takes: those on the cluster's own instances. Pure: no AWS, no Dask, no clock of its own.
+"""Which workers a scheduler takes: those on the cluster's own instances. Pure: no AWS, no Dask, no
+clock of its own.
 
 Dask asks whoever connects for a certificate of the cluster's authority and for nothing else.
 """
@@ -52,10 +53,14 @@ class Rules:
     @classmethod
     def read(cls, document: Mapping[str, Any]) -> Self:
         """Read what the host program tells the scheduler's process."""
-        return cls(**{name: value for name, value in document.items() if name in cls.__dataclass_fields__})
+        return cls(
+            **{name: value for name, value in document.items() if name in cls.__dataclass_fields__}
+        )
 
     def instance_of(self, name: str) -> str | None:
-        """Return the instance that a worker's name is of; None for a name that no host of this cluster gives."""
+        """Return the instance that a worker's name is of; None for a name that no host of this
+        cluster gives.
+        """
         match = _NAME.fullmatch(name)
         if match is None or int(match[2] or 0) >= self.workers_per_host:
             return None
@@ -64,12 +69,14 @@ class Rules:
 
 @dataclass(frozen=True)
 class Membership:
-    """The cluster's instances, as AWS has shown them. Times are those of a monotonic clock, in seconds.
+    """The cluster's instances, as AWS has shown them. Times are those of a monotonic clock, in
+    seconds.
 
     Parameters
     ----------
     missing_since
-        Instance id -> the first answer of AWS's that left it out; None for those that the last answer showed.
+        Instance id -> the first answer of AWS's that left it out; None for those that the last
+        answer showed.
     looked_at
         When AWS last answered; None before the first time.
     """
@@ -78,18 +85,26 @@ class Membership:
     looked_at: float | None = None
 
     def updated(self, instance_ids: Iterable[str], now: float, rules: Rules) -> Self:
-        """Return the membership with one answer more; an instance that answers have left out for as long as they may lag behind is gone."""
+        """Return the membership with one answer more; an instance that answers have left out for as
+        long as they may lag behind is gone.
+        """
         shown: dict[str, float | None] = dict.fromkeys(instance_ids)
-        missing = {each: now if since is None else since for each, since in self.missing_since.items() if each not in shown}
-        lagging = {each: since for each, since in missing.items() if now - since < rules.patience_seconds}
+        missing = {
+            each: now if since is None else since
+            for each, since in self.missing_since.items()
+            if each not in shown
+        }
+        lagging = {
+            each: since for each, since in missing.items() if now - since < rules.patience_seconds
+        }
         return replace(self, missing_since={**lagging, **shown}, looked_at=now)
 
 
 def judge(name: str, since: float, membership: Membership, rules: Rules) -> Verdict:
     """Decide whether a worker belongs to the cluster.
 
-    `since` is when it asked to join; minus infinity once it has joined. A stranger's only once AWS's answers have left its instance out
-    for as long as they may lag behind.
+    `since` is when it asked to join; minus infinity once it has joined. A stranger's only once
+    AWS's answers have left its instance out for as long as they may lag behind.
     """
     if rules.extra_worker is not None and name == rules.extra_worker:
         return Verdict.OURS
@@ -98,5 +113,7 @@ def judge(name: str, since: float, membership: Membership, rules: Rules) -> Verd
         return Verdict.STRANGER
     if instance_id in membership.missing_since:
         return Verdict.OURS
-    late = membership.looked_at is not None and membership.looked_at - since >= rules.patience_seconds
+    late = (
+        membership.looked_at is not None and membership.looked_at - since >= rules.patience_seconds
+    )
     return Verdict.STRANGER if late else Verdict.UNKNOWN

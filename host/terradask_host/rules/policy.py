@@ -13,10 +13,12 @@ from terradask_host.timing import Timing
 
 MIB = 2**20
 
-#: The first version of distributed without https://github.com/advisories/GHSA-c336-7962-wfj2, as pyproject.toml has it for clients.
+#: The first version of distributed without https://github.com/advisories/GHSA-c336-7962-wfj2, as
+#: pyproject.toml has it for clients.
 LEAST_DISTRIBUTED = "2026.1.1"
 
-#: Why a Dask worker says it closed when it was the connection that went, not the worker that was asked to go.
+#: Why a Dask worker says it closed when it was the connection that went, not the worker that was
+#: asked to go.
 LOST_REASONS = frozenset(
     {
         "worker-handle-scheduler-connection-broken",
@@ -26,7 +28,8 @@ LOST_REASONS = frozenset(
     }
 )
 
-#: The scheduler forgot the worker. A heartbeat may overtake the order to close, so this alone says nothing.
+#: The scheduler forgot the worker. A heartbeat may overtake the order to close, so this alone says
+#: nothing.
 FORGOTTEN_REASONS = frozenset({"worker-heartbeat-missing"})
 
 
@@ -84,10 +87,14 @@ class Exit:
         return f"{how}: {why}" if why else how
 
 
-def is_own_run(tag_run_id: str | None, run_id: str | None, waited_seconds: float, timing: Timing) -> bool:
-    """Return whether the run that ``run.json`` tells is this instance's; if not yet, the host goes on asking.
+def is_own_run(
+    tag_run_id: str | None, run_id: str | None, waited_seconds: float, timing: Timing
+) -> bool:
+    """Return whether the run that ``run.json`` tells is this instance's; if not yet, the host goes
+    on asking.
 
-    The instance's tag ``terradask:run:id`` may lag behind its launch: None while it is not there, as the run.
+    The instance's tag ``terradask:run:id`` may lag behind its launch: None while it is not there,
+    as the run.
     """
     if tag_run_id is None:
         return run_id is not None and waited_seconds >= timing.run_tag_grace_seconds
@@ -125,13 +132,22 @@ def seek(
 ) -> Seek:
     """Decide what a worker without a scheduler does.
 
-    A ``scheduler.json`` of another run is ignored. `lost_boot` is the one that it was joined to, if any; it may answer again.
+    A ``scheduler.json`` of another run is ignored. `lost_boot` is the one that it was joined to, if
+    any; it may answer again.
     """
     if has_ended(scheduler, run_id):
         return Seek.LEAVE
-    if scheduler is not None and scheduler.run_id == run_id and (scheduler.boot != lost_boot or lost_boot_answers):
+    if (
+        scheduler is not None
+        and scheduler.run_id == run_id
+        and (scheduler.boot != lost_boot or lost_boot_answers)
+    ):
         return Seek.JOIN
-    limit = timing.scheduler_first_wait_seconds if lost_boot is None else timing.scheduler_silent_seconds
+    limit = (
+        timing.scheduler_first_wait_seconds
+        if lost_boot is None
+        else timing.scheduler_silent_seconds
+    )
     return Seek.LEAVE if silent_seconds >= limit else Seek.WAIT
 
 
@@ -141,7 +157,9 @@ def has_ended(scheduler: SchedulerAddress | None, run_id: str) -> bool:
 
 
 def seek_pause_seconds(waited_seconds: float) -> float:
-    """Return how long to wait before ``scheduler.json`` is read again: eager at first, patient later."""
+    """Return how long to wait before ``scheduler.json`` is read again: eager at first, patient
+    later.
+    """
     if waited_seconds < 10:
         return 0.25
     return 1.0 if waited_seconds < 120 else 5.0
@@ -149,10 +167,16 @@ def seek_pause_seconds(waited_seconds: float) -> float:
 
 def next_boot(previous: SchedulerAddress | None, run_id: str) -> int:
     """Return the boot number of a scheduler that comes up now."""
-    return previous.boot + 1 if previous is not None and previous.run_id == run_id and isinstance(previous.boot, int) else 1
+    return (
+        previous.boot + 1
+        if previous is not None and previous.run_id == run_id and isinstance(previous.boot, int)
+        else 1
+    )
 
 
-def version_differences(own: Mapping[str, Any], scheduler: Mapping[str, Any]) -> dict[str, tuple[str | None, str | None]]:
+def version_differences(
+    own: Mapping[str, Any], scheduler: Mapping[str, Any]
+) -> dict[str, tuple[str | None, str | None]]:
     """Return what differs between worker and scheduler: name -> (worker's, scheduler's).
 
     Of both: ``python`` (``3.11``) and ``packages`` (with ``dask`` and ``distributed``).
@@ -177,7 +201,9 @@ def _minor(version: Any) -> str | None:
 
 
 def is_too_old(version: str | None) -> bool:
-    """Say whether a version of distributed is below `LEAST_DISTRIBUTED`; one that can't be read is."""
+    """Say whether a version of distributed is below `LEAST_DISTRIBUTED`; one that can't
+    be read is.
+    """
     return _release(version or "") < _release(LEAST_DISTRIBUTED)
 
 

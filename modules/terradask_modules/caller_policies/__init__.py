@@ -1,29 +1,44 @@
-"""What people and pipelines may do in the account, as IAM policy documents. Pure: plain dictionaries, no construct.
+"""What people and pipelines may do in the account, as IAM policy documents. Pure: plain
+dictionaries, no construct.
 
 Four kinds of callers, each with the least that its work takes:
 
 ``setup``
     makes, changes and destroys the network. Detachable after the first apply.
 ``ongoing``
-    deploys, starts, stops and destroys clusters, and plans the network without changing it. Reads no keys.
+    deploys, starts, stops and destroys clusters, and plans the network without changing it. Reads
+    no keys.
 ``ci``
     plans everything and changes nothing but the locks of states.
 ``user``
     makes clusters on the standing network, and attaches to them.
 
-Everything that changes something names this workspace's resources, by name and, where names could overlap with another
-workspace's, by tag. Where each cluster has roles and a firewall of its own, whoever makes clusters makes those as well, within a
-permissions boundary that ``setup`` alone may change. What hosts may do is in :mod:`terradask_modules.policies`.
+Everything that changes something names this workspace's resources, by name and, where names could
+overlap with another workspace's, by tag. Where each cluster has roles and a firewall of its own,
+whoever makes clusters makes those as well, within a permissions boundary that ``setup`` alone may
+change. What hosts may do is in :mod:`terradask_modules.policies`.
 """
 
 from __future__ import annotations
 
 from typing import Any, Literal, get_args
 
-from terradask_modules.caller_policies._clusters import change_clusters, lock_states, read_keys, see_clusters, sweep_strays, use_key
+from terradask_modules.caller_policies._clusters import (
+    change_clusters,
+    lock_states,
+    read_keys,
+    see_clusters,
+    sweep_strays,
+    use_key,
+)
 from terradask_modules.caller_policies._documents import documents
 from terradask_modules.caller_policies._network_changes import change_network
-from terradask_modules.caller_policies._network_reading import read_network, see_prices, see_service_roles, see_zones
+from terradask_modules.caller_policies._network_reading import (
+    read_network,
+    see_prices,
+    see_service_roles,
+    see_zones,
+)
 from terradask_modules.caller_policies._own_things import see_roles_of_gone_clusters
 from terradask_modules.caller_policies._placement import see_placement_groups
 from terradask_modules.caller_policies._quotas import see_quotas, see_vcpu_quotas
@@ -53,7 +68,9 @@ CALLERS: tuple[Caller, ...] = get_args(Caller)
 
 
 def caller_policies(scope: CallerScope, caller: Caller) -> dict[str, dict[str, Any]]:
-    """Return a caller's managed policies: name -> document, several where AWS's limit on a policy's size makes it necessary."""
+    """Return a caller's managed policies: name -> document, several where AWS's limit on a policy's
+    size makes it necessary.
+    """
     return documents(resource_name(scope.workspace, caller), caller_statements(scope, caller))
 
 

@@ -1,4 +1,6 @@
-"""Actions by the kind of what they make or change: the network, and clusters with things of their own, need the same ones."""
+"""Actions by the kind of what they make or change: the network, and clusters with things of their
+own, need the same ones.
+"""
 
 from __future__ import annotations
 
@@ -28,7 +30,11 @@ CHANGES = {
     "egress-only-internet-gateway": ("DeleteEgressOnlyInternetGateway",),
     "elastic-ip": ("DisassociateAddress", "ReleaseAddress"),
     "internet-gateway": ("AttachInternetGateway", "DeleteInternetGateway", "DetachInternetGateway"),
-    "launch-template": ("CreateLaunchTemplateVersion", "DeleteLaunchTemplate", "ModifyLaunchTemplate"),
+    "launch-template": (
+        "CreateLaunchTemplateVersion",
+        "DeleteLaunchTemplate",
+        "ModifyLaunchTemplate",
+    ),
     "natgateway": ("DeleteNatGateway",),
     "route-table": (
         "AssociateRouteTable",
@@ -56,12 +62,28 @@ DUAL_STACK_CHANGES = {
     "vpc": ("AssociateVpcCidrBlock", "DisassociateVpcCidrBlock"),
 }
 
-SEE_ROLES = ("iam:GetRole", "iam:GetRolePolicy", "iam:ListAttachedRolePolicies", "iam:ListRolePolicies")
+SEE_ROLES = (
+    "iam:GetRole",
+    "iam:GetRolePolicy",
+    "iam:ListAttachedRolePolicies",
+    "iam:ListRolePolicies",
+)
 #: What a role's permissions boundary can be a condition of.
 MAKE_ROLES = ("iam:CreateRole", "iam:DeleteRolePolicy", "iam:PutRolePolicy")
-#: The same, where a boundary is demanded: it can be put on a role, and there is no right to take it away.
-MAKE_BOUNDED_ROLES = ("iam:CreateRole", "iam:DeleteRolePolicy", "iam:PutRolePermissionsBoundary", "iam:PutRolePolicy")
-TAG_AND_REMOVE_ROLES = ("iam:DeleteRole", "iam:ListInstanceProfilesForRole", "iam:TagRole", "iam:UntagRole")
+#: The same, where a boundary is demanded: it can be put on a role, and there is no right to take it
+#: away.
+MAKE_BOUNDED_ROLES = (
+    "iam:CreateRole",
+    "iam:DeleteRolePolicy",
+    "iam:PutRolePermissionsBoundary",
+    "iam:PutRolePolicy",
+)
+TAG_AND_REMOVE_ROLES = (
+    "iam:DeleteRole",
+    "iam:ListInstanceProfilesForRole",
+    "iam:TagRole",
+    "iam:UntagRole",
+)
 KEEP_INSTANCE_PROFILES = (
     "iam:AddRoleToInstanceProfile",
     "iam:CreateInstanceProfile",

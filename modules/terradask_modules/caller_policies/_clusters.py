@@ -1,4 +1,6 @@
-"""What clusters on a standing baseline need: to deploy, start, scale, stop and destroy them, and to attach."""
+"""What clusters on a standing baseline need: to deploy, start, scale, stop and destroy them, and to
+attach.
+"""
 
 from __future__ import annotations
 
@@ -33,13 +35,21 @@ def see_clusters(scope: CallerScope) -> list[Statement]:
             scope.in_region,
         ),
         see_prices(),
-        allow("SeeKeysExist", ["secretsmanager:DescribeSecret", "secretsmanager:GetResourcePolicy"], scope.secrets),
+        allow(
+            "SeeKeysExist",
+            ["secretsmanager:DescribeSecret", "secretsmanager:GetResourcePolicy"],
+            scope.secrets,
+        ),
         # Without the right to list, S3 answers 403 instead of 404 for an object that is not there.
         allow("ListObjects", "s3:ListBucket", scope.bucket),
         allow(
             "ReadBaselineAndClusters",
             ["s3:GetObject", "s3:GetObjectTagging"],
-            [f"{scope.bucket}/applied/*", f"{scope.bucket}/clusters/*", f"{scope.bucket}/workspace.json"],
+            [
+                f"{scope.bucket}/applied/*",
+                f"{scope.bucket}/clusters/*",
+                f"{scope.bucket}/workspace.json",
+            ],
         ),
         # Terraform asks for the version that it was told of, which is another action.
         allow("ReadVersionOfBaseline", "s3:GetObjectVersion", f"{scope.bucket}/workspace.json"),
@@ -49,15 +59,30 @@ def see_clusters(scope: CallerScope) -> list[Statement]:
 
 def lock_states(scope: CallerScope) -> Statement:
     """Return the right to lock clusters' states, which every plan does."""
-    return allow("LockStates", ["s3:DeleteObject", "s3:PutObject"], f"{scope.bucket}/clusters/*.tflock")
+    return allow(
+        "LockStates", ["s3:DeleteObject", "s3:PutObject"], f"{scope.bucket}/clusters/*.tflock"
+    )
 
 
 def change_clusters(scope: CallerScope) -> list[Statement]:
-    """Return what making, starting, scaling, stopping and destroying clusters needs, beside seeing them."""
+    """Return what making, starting, scaling, stopping and destroying clusters needs, beside seeing
+    them.
+    """
     return [
-        # A group is born with the tag, and never of a launch configuration, which could be anybody's.
-        allow("MakeGroups", "autoscaling:CreateAutoScalingGroup", scope.groups, both(scope.tagged, _NO_LAUNCH_CONFIGURATION)),
-        allow("ChangeGroups", "autoscaling:UpdateAutoScalingGroup", scope.groups, both(scope.owned, _NO_LAUNCH_CONFIGURATION)),
+        # A group is born with the tag, and never of a launch configuration, which could be
+        # anybody's.
+        allow(
+            "MakeGroups",
+            "autoscaling:CreateAutoScalingGroup",
+            scope.groups,
+            both(scope.tagged, _NO_LAUNCH_CONFIGURATION),
+        ),
+        allow(
+            "ChangeGroups",
+            "autoscaling:UpdateAutoScalingGroup",
+            scope.groups,
+            both(scope.owned, _NO_LAUNCH_CONFIGURATION),
+        ),
         # Names of a workspace whose name is longer begin alike: what counts is the tag.
         allow(
             "MoveNumbers",
@@ -74,7 +99,12 @@ def change_clusters(scope: CallerScope) -> list[Statement]:
             scope.owned,
         ),
         # The workspace's own tag never changes, so that no group moves between workspaces.
-        allow("TagGroups", ["autoscaling:CreateOrUpdateTags", "autoscaling:DeleteTags"], scope.groups, scope.keeping_the_tag),
+        allow(
+            "TagGroups",
+            ["autoscaling:CreateOrUpdateTags", "autoscaling:DeleteTags"],
+            scope.groups,
+            scope.keeping_the_tag,
+        ),
         *_launch(scope),
         allow(
             "KeepSecrets",
@@ -89,7 +119,9 @@ def change_clusters(scope: CallerScope) -> list[Statement]:
             ],
             scope.secrets,
         ),
-        allow("NoteWhatWasApplied", ["s3:DeleteObject", "s3:PutObject"], f"{scope.bucket}/applied/*"),
+        allow(
+            "NoteWhatWasApplied", ["s3:DeleteObject", "s3:PutObject"], f"{scope.bucket}/applied/*"
+        ),
         record_unlocks("RecordUnlocks", scope.bucket),
         allow("ListVersions", "s3:ListBucketVersions", scope.bucket),
         allow(
@@ -103,12 +135,19 @@ def change_clusters(scope: CallerScope) -> list[Statement]:
 
 
 def sweep_strays(scope: CallerScope) -> list[Statement]:
-    """Return what finding and removing machines and their parts that nobody owns needs, and seeing what machines cost."""
+    """Return what finding and removing machines and their parts that nobody owns needs, and seeing
+    what machines cost.
+    """
     return [
         # Describe calls know no resources.
         allow(
             "SeeStrays",
-            ["ec2:DescribeInstances", "ec2:DescribeNetworkInterfaces", "ec2:DescribeVolumes", "secretsmanager:ListSecrets"],
+            [
+                "ec2:DescribeInstances",
+                "ec2:DescribeNetworkInterfaces",
+                "ec2:DescribeVolumes",
+                "secretsmanager:ListSecrets",
+            ],
             "*",
             scope.in_region,
         ),
@@ -122,11 +161,20 @@ def sweep_strays(scope: CallerScope) -> list[Statement]:
 
 
 def use_key(scope: CallerScope) -> list[Statement]:
-    """Return the use of the customer's key for objects and secrets, by S3 and Secrets Manager alone."""
+    """Return the use of the customer's key for objects and secrets, by S3 and Secrets Manager
+    alone.
+    """
     if scope.place.kms_key_arn is None:
         return []
     services = scope.through("s3", "secretsmanager")
-    return [allow("UseKeyOfWorkspace", ["kms:Decrypt", "kms:GenerateDataKey"], scope.place.kms_key_arn, services)]
+    return [
+        allow(
+            "UseKeyOfWorkspace",
+            ["kms:Decrypt", "kms:GenerateDataKey"],
+            scope.place.kms_key_arn,
+            services,
+        )
+    ]
 
 
 def read_keys(scope: CallerScope) -> Statement:
@@ -139,16 +187,25 @@ _NO_LAUNCH_CONFIGURATION = {"Null": {"autoscaling:LaunchConfigurationName": "tru
 
 
 def _launch(scope: CallerScope) -> list[Statement]:
-    """Return what AWS demands of whoever makes or changes a group on a launch template, by trying ``RunInstances`` in their name."""
+    """Return what AWS demands of whoever makes or changes a group on a launch template, by trying
+    ``RunInstances`` in their name.
+    """
     templates = scope.ec2("launch-template")[0]
     own = [
         *([] if scope.given_security_groups else ["security-group"]),
         *([] if scope.given_subnets else ["subnet"]),
     ]
-    given = [f"security-group/{group}" for group in scope.given_security_groups] + [f"subnet/{subnet}" for subnet in scope.given_subnets]
+    given = [f"security-group/{group}" for group in scope.given_security_groups] + [
+        f"subnet/{subnet}" for subnet in scope.given_subnets
+    ]
     from_template = {"ArnLike": {"ec2:LaunchTemplate": templates}}
     return [
-        allow("LaunchOnOwnNetwork", "ec2:RunInstances", scope.ec2("launch-template", *own), scope.owned),
+        allow(
+            "LaunchOnOwnNetwork",
+            "ec2:RunInstances",
+            scope.ec2("launch-template", *own),
+            scope.owned,
+        ),
         *([allow("LaunchOnGivenNetwork", "ec2:RunInstances", scope.ec2(*given))] if given else []),
         # By a template, so that nobody launches something else beside the groups.
         allow(

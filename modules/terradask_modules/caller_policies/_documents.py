@@ -1,4 +1,6 @@
-"""From statements to managed policies: as many documents as AWS's limit on their size makes necessary."""
+"""From statements to managed policies: as many documents as AWS's limit on their size makes
+necessary.
+"""
 
 from __future__ import annotations
 
@@ -9,10 +11,15 @@ from terradask_modules.iam import MAX_POLICY_CHARACTERS, Statement, characters, 
 
 
 def documents(name: str, statements: Sequence[Statement]) -> dict[str, dict[str, Any]]:
-    """Return policy documents by the name of their policy, numbered where one isn't enough. The order of statements is kept."""
+    """Return policy documents by the name of their policy, numbered where one isn't enough. The
+    order of statements is kept.
+    """
     packed: list[list[Statement]] = [[]]
     for statement in statements:
-        if packed[-1] and characters(policy_document([*packed[-1], statement])) > MAX_POLICY_CHARACTERS:
+        if (
+            packed[-1]
+            and characters(policy_document([*packed[-1], statement])) > MAX_POLICY_CHARACTERS
+        ):
             packed.append([])
         packed[-1].append(statement)
     if len(packed) == 1:

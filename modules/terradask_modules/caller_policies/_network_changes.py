@@ -24,7 +24,15 @@ def _kinds(scope: CallerScope) -> list[str]:
     """Return the kinds of resources that the network makes in EC2."""
     made = {"launch-template"}
     if scope.given_vpc is None:
-        made |= {"elastic-ip", "internet-gateway", "natgateway", "route-table", "subnet", "vpc", "vpc-endpoint"}
+        made |= {
+            "elastic-ip",
+            "internet-gateway",
+            "natgateway",
+            "route-table",
+            "subnet",
+            "vpc",
+            "vpc-endpoint",
+        }
     if not scope.given_security_groups:
         made.add("security-group")
     if scope.flow_logs:
@@ -70,18 +78,48 @@ def change_network(scope: CallerScope) -> list[Statement]:
 def _make(scope: CallerScope) -> list[Statement]:
     kinds = _kinds(scope)
     statements = []
-    for sid, table in (("MakeWithTheTag", MADE_ALONE), ("MakeInVpcWithTheTag", MADE_IN_VPC), ("MakeOfOwnWithTheTag", MADE_OF_OTHERS)):
+    for sid, table in (
+        ("MakeWithTheTag", MADE_ALONE),
+        ("MakeInVpcWithTheTag", MADE_IN_VPC),
+        ("MakeOfOwnWithTheTag", MADE_OF_OTHERS),
+    ):
         made = [kind for kind in kinds if kind in table]
         if made:
-            statements.append(allow(sid, of_ec2(table[kind] for kind in made), scope.ec2(*made), scope.tagged))
+            statements.append(
+                allow(sid, of_ec2(table[kind] for kind in made), scope.ec2(*made), scope.tagged)
+            )
     if "security-group" in kinds:
-        statements.append(allow("MakeRulesWithTheTag", of_ec2(RULES), scope.ec2("security-group-rule"), scope.tagged))
+        statements.append(
+            allow(
+                "MakeRulesWithTheTag", of_ec2(RULES), scope.ec2("security-group-rule"), scope.tagged
+            )
+        )
     # What a new resource is made in, or of, must be the workspace's already, or given to it.
-    within = of_ec2(action for table in (MADE_IN_VPC, MADE_OF_OTHERS) for kind, action in table.items() if kind in kinds)
+    within = of_ec2(
+        action
+        for table in (MADE_IN_VPC, MADE_OF_OTHERS)
+        for kind, action in table.items()
+        if kind in kinds
+    )
     if scope.given_vpc is not None:
-        return [*statements, *([allow("MakeWithinGivenVpc", within, scope.ec2(f"vpc/{scope.given_vpc}"))] if within else [])]
+        return [
+            *statements,
+            *(
+                [allow("MakeWithinGivenVpc", within, scope.ec2(f"vpc/{scope.given_vpc}"))]
+                if within
+                else []
+            ),
+        ]
     parts = ["elastic-ip", "route-table", "security-group", "subnet", "vpc"]
-    return [*statements, allow("MakeWithinOwn", within, scope.ec2(*(part for part in parts if part in kinds)), scope.owned)]
+    return [
+        *statements,
+        allow(
+            "MakeWithinOwn",
+            within,
+            scope.ec2(*(part for part in parts if part in kinds)),
+            scope.owned,
+        ),
+    ]
 
 
 def _tag(scope: CallerScope) -> list[Statement]:
@@ -97,12 +135,25 @@ def _tag(scope: CallerScope) -> list[Statement]:
             both(scope.tagged, {"StringEquals": {"ec2:CreateAction": born}}),
         ),
         # The workspace's own tag never changes, so that nothing moves between workspaces.
-        allow("TagOwn", ["ec2:CreateTags", "ec2:DeleteTags"], scope.ec2(*kinds, *rules), scope.keeping_the_tag),
+        allow(
+            "TagOwn",
+            ["ec2:CreateTags", "ec2:DeleteTags"],
+            scope.ec2(*kinds, *rules),
+            scope.keeping_the_tag,
+        ),
     ]
     if "vpc" in kinds:
-        # A VPC's default group is born with it, without tags; one that has this tag, whosever, is out of reach.
+        # A VPC's default group is born with it, without tags; one that has this tag, whosever, is
+        # out of reach.
         untagged = {"Null": {f"aws:ResourceTag/{TAG_WORKSPACE}": "true"}}
-        statements.append(allow("AdoptDefaultSecurityGroup", "ec2:CreateTags", scope.ec2("security-group"), both(scope.tagged, untagged)))
+        statements.append(
+            allow(
+                "AdoptDefaultSecurityGroup",
+                "ec2:CreateTags",
+                scope.ec2("security-group"),
+                both(scope.tagged, untagged),
+            )
+        )
     return statements
 
 
@@ -113,13 +164,22 @@ def _change(scope: CallerScope) -> list[Statement]:
     rules = ["security-group-rule"] if "security-group" in kinds else []
     statements = [allow("ChangeAndRemoveOwn", actions, scope.ec2(*kinds, *rules), scope.owned)]
     if "elastic-ip" in kinds:
-        # AWS makes and owns these interfaces, so they carry no tag; the address that is named with them must be the workspace's.
-        statements.append(allow("NameInterfacesOfNatGateways", "ec2:DisassociateAddress", scope.ec2("network-interface")))
+        # AWS makes and owns these interfaces, so they carry no tag; the address that is named with
+        # them must be the workspace's.
+        statements.append(
+            allow(
+                "NameInterfacesOfNatGateways",
+                "ec2:DisassociateAddress",
+                scope.ec2("network-interface"),
+            )
+        )
     return statements
 
 
 def _name_endpoints(scope: CallerScope) -> list[Statement]:
-    """Return what EC2 does in the caller's name to give an interface endpoint the service's own name; the zone is AWS's."""
+    """Return what EC2 does in the caller's name to give an interface endpoint the service's own
+    name; the zone is AWS's.
+    """
     if not scope.interface_endpoints:
         return []
     zones = f"arn:{scope.place.partition}:route53:::hostedzone/*"
@@ -141,9 +201,14 @@ def _roles(scope: CallerScope) -> list[Statement]:
         ]
     if scope.flow_logs:
         to_flow_logs = {"StringEquals": {"iam:PassedToService": "vpc-flow-logs.amazonaws.com"}}
-        statements.append(allow("PassRoleToFlowLogs", "iam:PassRole", scope.flow_logs_role, to_flow_logs))
+        statements.append(
+            allow("PassRoleToFlowLogs", "iam:PassRole", scope.flow_logs_role, to_flow_logs)
+        )
     services = {"StringEquals": {"iam:AWSServiceName": list(SERVICE_ROLES)}}
-    return [*statements, allow("MakeServiceRoles", "iam:CreateServiceLinkedRole", scope.service_roles, services)]
+    return [
+        *statements,
+        allow("MakeServiceRoles", "iam:CreateServiceLinkedRole", scope.service_roles, services),
+    ]
 
 
 def _made_roles(scope: CallerScope) -> list[Statement]:
@@ -158,10 +223,13 @@ def _made_roles(scope: CallerScope) -> list[Statement]:
 
 
 def _bound_clusters_roles(scope: CallerScope) -> list[Statement]:
-    """Return what making and changing the bound of clusters' own roles needs: whoever may change it decides how far hosts reach."""
+    """Return what making and changing the bound of clusters' own roles needs: whoever may change it
+    decides how far hosts reach.
+    """
     if not scope.isolated:
         return []
-    # The network is not destroyed under clusters: a role may be all that is left of one. Listing knows no resource.
+    # The network is not destroyed under clusters: a role may be all that is left of one. Listing
+    # knows no resource.
     seen = [
         allow("FindRolesOfClusters", "iam:ListRoles", "*"),
         allow("SeeRolesOfClusters", "iam:GetRole", scope.asked_for([scope.clusters_roles])),
@@ -208,7 +276,11 @@ def _bucket(scope: CallerScope) -> list[Statement]:
         allow(
             "WriteObjectsOfNetwork",
             ["s3:PutObject", "s3:PutObjectTagging"],
-            [f"{scope.bucket}/applied/network.json", f"{scope.bucket}/host/*", f"{scope.bucket}/workspace.json"],
+            [
+                f"{scope.bucket}/applied/network.json",
+                f"{scope.bucket}/host/*",
+                f"{scope.bucket}/workspace.json",
+            ],
         ),
         # A bucket is removed with every version of everything in it.
         allow("EmptyBucket", ["s3:DeleteObject", "s3:DeleteObjectVersion"], f"{scope.bucket}/*"),

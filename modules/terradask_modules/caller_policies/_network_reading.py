@@ -52,7 +52,11 @@ def read_network(scope: CallerScope) -> list[Statement]:
             list(SEE_ROLES),
             scope.asked_for([*scope.roles, *([scope.flow_logs_role] if scope.flow_logs else [])]),
         ),
-        allow("SeeInstanceProfiles", "iam:GetInstanceProfile", scope.asked_for(scope.instance_profiles)),
+        allow(
+            "SeeInstanceProfiles",
+            "iam:GetInstanceProfile",
+            scope.asked_for(scope.instance_profiles),
+        ),
         *_see_boundary(scope),
         see_service_roles(scope),
         allow("SeeTagsOfLogGroups", "logs:ListTagsForResource", scope.log_groups),
@@ -81,7 +85,11 @@ def read_network(scope: CallerScope) -> list[Statement]:
         allow(
             "SeeObjectsOfNetwork",
             ["s3:GetObject", "s3:GetObjectTagging"],
-            [f"{scope.bucket}/applied/network.json", f"{scope.bucket}/host/*", f"{scope.bucket}/workspace.json"],
+            [
+                f"{scope.bucket}/applied/network.json",
+                f"{scope.bucket}/host/*",
+                f"{scope.bucket}/workspace.json",
+            ],
         ),
         *_check_key(scope),
     ]
@@ -89,9 +97,15 @@ def read_network(scope: CallerScope) -> list[Statement]:
 
 def _see_boundary(scope: CallerScope) -> list[Statement]:
     if scope.made_boundary is not None:
-        return [allow("SeeBoundary", ["iam:GetPolicy", "iam:GetPolicyVersion"], scope.made_boundary)]
+        return [
+            allow("SeeBoundary", ["iam:GetPolicy", "iam:GetPolicyVersion"], scope.made_boundary)
+        ]
     # One that is given is only looked for.
-    return [] if scope.permissions_boundary is None else [allow("SeeBoundary", "iam:GetPolicy", scope.permissions_boundary)]
+    return (
+        []
+        if scope.permissions_boundary is None
+        else [allow("SeeBoundary", "iam:GetPolicy", scope.permissions_boundary)]
+    )
 
 
 def see_service_roles(scope: CallerScope) -> Statement:
@@ -105,7 +119,9 @@ def see_zones(scope: CallerScope) -> Statement:
 
 
 def see_prices() -> Statement:
-    """Return the right to look prices up. AWS lists those of every region in a few of them, so no region bounds it."""
+    """Return the right to look prices up. AWS lists those of every region in a few of them, so no
+    region bounds it.
+    """
     return allow("SeePrices", "pricing:GetProducts", "*")
 
 
@@ -113,4 +129,6 @@ def _check_key(scope: CallerScope) -> list[Statement]:
     key = scope.place.kms_key_arn
     if key is None:
         return []
-    return [allow("CheckKeyOfVolumes", ["kms:DescribeKey", "kms:GetKeyPolicy", "kms:ListGrants"], key)]
+    return [
+        allow("CheckKeyOfVolumes", ["kms:DescribeKey", "kms:GetKeyPolicy", "kms:ListGrants"], key)
+    ]

@@ -1,6 +1,8 @@
-"""What clusters need besides where each makes roles, security groups and launch templates of its own, or templates alone.
+"""What clusters need besides where each makes roles, security groups and launch templates of its
+own, or templates alone.
 
-Each ``Sid`` ends with ``OfClusters``: without these statements a caller runs clusters that somebody else has deployed.
+Each ``Sid`` ends with ``OfClusters``: without these statements a caller runs clusters that somebody
+else has deployed.
 """
 
 from __future__ import annotations
@@ -29,9 +31,14 @@ _MAKE = (MADE_ALONE["launch-template"], _MAKE_FIREWALL)
 def see_own_things(scope: CallerScope) -> list[Statement]:
     """Return what planning such clusters needs, beside what planning any does."""
     if not scope.isolated:
-        return [allow("SeeTemplatesOfClusters", "ec2:DescribeLaunchTemplates", "*", scope.in_region)] if scope.own_templates else []
+        return (
+            [allow("SeeTemplatesOfClusters", "ec2:DescribeLaunchTemplates", "*", scope.in_region)]
+            if scope.own_templates
+            else []
+        )
     return [
-        # Describe calls know no resources. Before a security group is removed, Terraform looks for interfaces in it.
+        # Describe calls know no resources. Before a security group is removed, Terraform looks for
+        # interfaces in it.
         allow(
             "SeeFirewallsAndTemplatesOfClusters",
             [
@@ -44,12 +51,18 @@ def see_own_things(scope: CallerScope) -> list[Statement]:
             scope.in_region,
         ),
         allow("SeeRolesOfClusters", list(SEE_ROLES), scope.asked_for([scope.clusters_roles])),
-        allow("SeeInstanceProfilesOfClusters", "iam:GetInstanceProfile", scope.asked_for([scope.clusters_instance_profiles])),
+        allow(
+            "SeeInstanceProfilesOfClusters",
+            "iam:GetInstanceProfile",
+            scope.asked_for([scope.clusters_instance_profiles]),
+        ),
     ]
 
 
 def see_roles_of_gone_clusters(scope: CallerScope) -> list[Statement]:
-    """Return the right to list roles, by which those are found of whose cluster nothing else is left. IAM can't bound it."""
+    """Return the right to list roles, by which those are found of whose cluster nothing else is
+    left. IAM can't bound it.
+    """
     return [allow("ListRolesOfClusters", "iam:ListRoles", "*")] if scope.isolated else []
 
 
@@ -62,24 +75,52 @@ def change_own_things(scope: CallerScope) -> list[Statement]:
 
 def _roles(scope: CallerScope) -> list[Statement]:
     return [
-        # Whatever such a role is given, it may do no more than the boundary, which is never taken away and nobody here may change.
-        allow("MakeRolesOfClusters", list(MAKE_BOUNDED_ROLES), scope.clusters_roles, demanding(scope.clusters_boundary)),
+        # Whatever such a role is given, it may do no more than the boundary, which is never taken
+        # away and nobody here may change.
+        allow(
+            "MakeRolesOfClusters",
+            list(MAKE_BOUNDED_ROLES),
+            scope.clusters_roles,
+            demanding(scope.clusters_boundary),
+        ),
         allow("TagAndRemoveRolesOfClusters", list(TAG_AND_REMOVE_ROLES), scope.clusters_roles),
-        allow("KeepInstanceProfilesOfClusters", list(KEEP_INSTANCE_PROFILES), scope.clusters_instance_profiles),
+        allow(
+            "KeepInstanceProfilesOfClusters",
+            list(KEEP_INSTANCE_PROFILES),
+            scope.clusters_instance_profiles,
+        ),
     ]
 
 
 def _firewalls_and_templates(scope: CallerScope) -> list[Statement]:
     # The network's own groups and templates carry no cluster's tag, so none of this reaches them.
-    vpc, of_vpc = ("vpc/*", scope.owned) if scope.given_vpc is None else (f"vpc/{scope.given_vpc}", None)
+    vpc, of_vpc = (
+        ("vpc/*", scope.owned) if scope.given_vpc is None else (f"vpc/{scope.given_vpc}", None)
+    )
     at_birth = {"StringEquals": {"ec2:CreateAction": [*_MAKE, *RULES]}}
     return [
-        allow("MakeFirewallsAndTemplatesOfClusters", of_ec2(_MAKE), scope.ec2(*_KINDS), scope.tagged_for_a_cluster),
+        allow(
+            "MakeFirewallsAndTemplatesOfClusters",
+            of_ec2(_MAKE),
+            scope.ec2(*_KINDS),
+            scope.tagged_for_a_cluster,
+        ),
         allow("MakeFirewallsInVpcOfClusters", of_ec2([_MAKE_FIREWALL]), scope.ec2(vpc), of_vpc),
         allow("MakeRulesOfClusters", of_ec2(RULES), scope.ec2(_RULE), scope.tagged_for_a_cluster),
-        allow("TagAtBirthOfClusters", "ec2:CreateTags", scope.ec2(*_KINDS, _RULE), both(scope.tagged_for_a_cluster, at_birth)),
-        # The workspace's tag and the cluster's never change, so that nothing moves between workspaces, or into the network's hands.
-        allow("TagOwnOfClusters", ["ec2:CreateTags", "ec2:DeleteTags"], scope.ec2(*_KINDS, _RULE), scope.keeping_the_tags_of_a_cluster),
+        allow(
+            "TagAtBirthOfClusters",
+            "ec2:CreateTags",
+            scope.ec2(*_KINDS, _RULE),
+            both(scope.tagged_for_a_cluster, at_birth),
+        ),
+        # The workspace's tag and the cluster's never change, so that nothing moves between
+        # workspaces, or into the network's hands.
+        allow(
+            "TagOwnOfClusters",
+            ["ec2:CreateTags", "ec2:DeleteTags"],
+            scope.ec2(*_KINDS, _RULE),
+            scope.keeping_the_tags_of_a_cluster,
+        ),
         allow(
             "ChangeAndRemoveOwnOfClusters",
             of_ec2(action for kind in _KINDS for action in CHANGES[kind]),
@@ -95,7 +136,22 @@ def _templates(scope: CallerScope) -> list[Statement]:
     at_birth = {"StringEquals": {"ec2:CreateAction": [make]}}
     return [
         allow("MakeTemplatesOfClusters", of_ec2([make]), template, scope.tagged_for_a_cluster),
-        allow("TagTemplatesAtBirthOfClusters", "ec2:CreateTags", template, both(scope.tagged_for_a_cluster, at_birth)),
-        allow("TagTemplatesOfClusters", ["ec2:CreateTags", "ec2:DeleteTags"], template, scope.keeping_the_tags_of_a_cluster),
-        allow("ChangeAndRemoveTemplatesOfClusters", of_ec2(CHANGES[_TEMPLATE]), template, scope.owned_by_a_cluster),
+        allow(
+            "TagTemplatesAtBirthOfClusters",
+            "ec2:CreateTags",
+            template,
+            both(scope.tagged_for_a_cluster, at_birth),
+        ),
+        allow(
+            "TagTemplatesOfClusters",
+            ["ec2:CreateTags", "ec2:DeleteTags"],
+            template,
+            scope.keeping_the_tags_of_a_cluster,
+        ),
+        allow(
+            "ChangeAndRemoveTemplatesOfClusters",
+            of_ec2(CHANGES[_TEMPLATE]),
+            template,
+            scope.owned_by_a_cluster,
+        ),
     ]

@@ -21,6 +21,16 @@ def keep_placement_groups(scope: CallerScope) -> list[Statement]:
     at_birth = {"StringEquals": {"ec2:CreateAction": [_MAKE]}}
     return [
         allow("MakePlacementGroups", f"ec2:{_MAKE}", groups, scope.tagged_for_a_cluster),
-        allow("TagPlacementGroupsAtBirth", "ec2:CreateTags", groups, both(scope.tagged_for_a_cluster, at_birth)),
-        allow("UsePlacementGroups", ["ec2:DeletePlacementGroup", "ec2:RunInstances"], groups, scope.owned_by_a_cluster),
+        allow(
+            "TagPlacementGroupsAtBirth",
+            "ec2:CreateTags",
+            groups,
+            both(scope.tagged_for_a_cluster, at_birth),
+        ),
+        allow(
+            "UsePlacementGroups",
+            ["ec2:DeletePlacementGroup", "ec2:RunInstances"],
+            groups,
+            scope.owned_by_a_cluster,
+        ),
     ]

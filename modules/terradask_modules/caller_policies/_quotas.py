@@ -27,16 +27,31 @@ def see_quotas(scope: CallerScope, *, request: bool = False) -> list[Statement]:
             "*",
             scope.in_region,
         ),
-        allow("AskForQuotas" if request else "SeeQuotas", ["servicequotas:GetServiceQuota", *asking], _quotas(scope)),
+        allow(
+            "AskForQuotas" if request else "SeeQuotas",
+            ["servicequotas:GetServiceQuota", *asking],
+            _quotas(scope),
+        ),
     ]
 
 
 def see_vcpu_quotas(scope: CallerScope) -> list[Statement]:
-    """Return what looking at quotas of vCPUs before a launch needs, beside seeing instance types."""
+    """Return what looking at quotas of vCPUs before a launch needs, beside seeing
+    instance types.
+    """
     return [
         # Describe calls know no resources.
-        allow("SeeUseOfVcpus", ["ec2:DescribeInstances", "servicequotas:GetAWSDefaultServiceQuota"], "*", scope.in_region),
-        allow("SeeVcpuQuotas", "servicequotas:GetServiceQuota", scope.place.arn("servicequotas", "ec2/*")),
+        allow(
+            "SeeUseOfVcpus",
+            ["ec2:DescribeInstances", "servicequotas:GetAWSDefaultServiceQuota"],
+            "*",
+            scope.in_region,
+        ),
+        allow(
+            "SeeVcpuQuotas",
+            "servicequotas:GetServiceQuota",
+            scope.place.arn("servicequotas", "ec2/*"),
+        ),
     ]
 
 

@@ -20,7 +20,8 @@ from terradask_modules.names import (
 )
 from terradask_modules.policies import PolicyScope
 
-#: The roles through which Auto Scaling and Spot act, by the service's name in ``iam:AWSServiceName``.
+#: The roles through which Auto Scaling and Spot act, by the service's name in
+#: ``iam:AWSServiceName``.
 SERVICE_ROLES = {
     "autoscaling.amazonaws.com": "AWSServiceRoleForAutoScaling",
     "spot.amazonaws.com": "AWSServiceRoleForEC2Spot",
@@ -38,13 +39,15 @@ class CallerScope:
     role_path, role_name_prefix, permissions_boundary
         What the company prescribes for roles.
     given_roles, given_profiles
-        ARNs of the hosts' roles and instance profiles, where they exist already. Empty: the network makes them.
+        ARNs of the hosts' roles and instance profiles, where they exist already. Empty: the network
+        makes them.
     given_vpc, given_subnets, given_security_groups
         Ids of what exists already. None or empty: the network makes it.
     interface_endpoints, flow_logs, dual_stack, session_manager
         Whether the network has them.
     isolated
-        Whether clusters make roles, security groups and launch templates of their own. Nothing but a VPC is given then.
+        Whether clusters make roles, security groups and launch templates of their own. Nothing but
+        a VPC is given then.
     own_templates
         Whether clusters may make launch templates of their own, isolated or not.
     network_state
@@ -82,7 +85,9 @@ class CallerScope:
         return self.place.bucket_arn
 
     def ec2(self, *kinds: str) -> list[str]:
-        """Return the ARN patterns of kinds of EC2 resources, whose ids AWS chooses; or an ARN, of ``kind/id``."""
+        """Return the ARN patterns of kinds of EC2 resources, whose ids AWS chooses; or an ARN, of
+        ``kind/id``.
+        """
         return [self.place.arn("ec2", kind if "/" in kind else f"{kind}/*") for kind in kinds]
 
     @property
@@ -105,7 +110,9 @@ class CallerScope:
     @property
     def instance_profiles(self) -> list[str]:
         """ARNs of the hosts' instance profiles."""
-        return list(self.given_profiles) or [self.iam(f"instance-profile{self._role(role)}") for role in ROLES]
+        return list(self.given_profiles) or [
+            self.iam(f"instance-profile{self._role(role)}") for role in ROLES
+        ]
 
     @property
     def flow_logs_role(self) -> str:
@@ -115,7 +122,10 @@ class CallerScope:
     @property
     def made_roles(self) -> list[str]:
         """ARNs of the roles that the network makes."""
-        return [*([] if self.given_roles else self.roles), *([self.flow_logs_role] if self.flow_logs else [])]
+        return [
+            *([] if self.given_roles else self.roles),
+            *([self.flow_logs_role] if self.flow_logs else []),
+        ]
 
     def _of_clusters(self, kind: str, name: str) -> str:
         return self.iam(f"{kind}{clusters_role_path(self.workspace, self.role_path)}{name}")
@@ -123,22 +133,32 @@ class CallerScope:
     @property
     def clusters_roles(self) -> str:
         """ARN pattern of the roles that are clusters' own."""
-        return self._of_clusters("role", role_name(self.workspace, "*", self.role_name_prefix, cluster="*"))
+        return self._of_clusters(
+            "role", role_name(self.workspace, "*", self.role_name_prefix, cluster="*")
+        )
 
     @property
     def clusters_instance_profiles(self) -> str:
         """ARN pattern of the instance profiles that are clusters' own."""
-        return self._of_clusters("instance-profile", role_name(self.workspace, "*", self.role_name_prefix, cluster="*"))
+        return self._of_clusters(
+            "instance-profile", role_name(self.workspace, "*", self.role_name_prefix, cluster="*")
+        )
 
     @property
     def clusters_boundary(self) -> str:
         """ARN of the policy that bounds the roles that are clusters' own."""
-        return self.permissions_boundary or self._of_clusters("policy", boundary_name(self.workspace, self.role_name_prefix))
+        return self.permissions_boundary or self._of_clusters(
+            "policy", boundary_name(self.workspace, self.role_name_prefix)
+        )
 
     @property
     def made_boundary(self) -> str | None:
-        """ARN of that policy where the network makes it. None: clusters have no roles of their own, or the policy is given."""
-        return self.clusters_boundary if self.isolated and self.permissions_boundary is None else None
+        """ARN of that policy where the network makes it. None: clusters have no roles of their own,
+        or the policy is given.
+        """
+        return (
+            self.clusters_boundary if self.isolated and self.permissions_boundary is None else None
+        )
 
     @property
     def passed_roles(self) -> list[str]:
@@ -148,19 +168,29 @@ class CallerScope:
     @property
     def service_roles(self) -> list[str]:
         """ARNs of the service-linked roles."""
-        return [self.iam(f"role/aws-service-role/{service}/{name}") for service, name in SERVICE_ROLES.items()]
+        return [
+            self.iam(f"role/aws-service-role/{service}/{name}")
+            for service, name in SERVICE_ROLES.items()
+        ]
 
     @staticmethod
     def asked_for(arns: Iterable[str]) -> list[str]:
-        """Return the ARNs by which IAM knows what a name is asked for: while there is none, it has no path."""
+        """Return the ARNs by which IAM knows what a name is asked for: while there is none, it has
+        no path.
+        """
         arns = list(arns)
         named = [f"{arn.partition('/')[0]}/{arn.rpartition('/')[2]}" for arn in arns]
         return list(dict.fromkeys([*arns, *named]))
 
     @property
     def groups(self) -> str:
-        """ARN pattern of the clusters' Auto Scaling groups. A longer workspace's names match too: bind it to the tag."""
-        return self.place.arn("autoscaling", f"autoScalingGroup:*:autoScalingGroupName/{resource_name(self.workspace, '*')}")
+        """ARN pattern of the clusters' Auto Scaling groups. A longer workspace's names match too:
+        bind it to the tag.
+        """
+        return self.place.arn(
+            "autoscaling",
+            f"autoScalingGroup:*:autoScalingGroupName/{resource_name(self.workspace, '*')}",
+        )
 
     @property
     def secrets(self) -> str:
@@ -170,8 +200,15 @@ class CallerScope:
     @property
     def log_groups(self) -> list[str]:
         """ARNs of the log groups: some actions take them with their streams, some without."""
-        names = [log_group_name(self.workspace), *([flow_log_group_name(self.workspace)] if self.flow_logs else [])]
-        return [self.place.arn("logs", f"log-group:{name}{streams}") for name in names for streams in ("", ":*")]
+        names = [
+            log_group_name(self.workspace),
+            *([flow_log_group_name(self.workspace)] if self.flow_logs else []),
+        ]
+        return [
+            self.place.arn("logs", f"log-group:{name}{streams}")
+            for name in names
+            for streams in ("", ":*")
+        ]
 
     @property
     def owned(self) -> Condition:
@@ -185,12 +222,16 @@ class CallerScope:
 
     @property
     def keeping_the_tag(self) -> Condition:
-        """The resource carries this workspace's tag, and the request names its tags and doesn't touch that one."""
+        """The resource carries this workspace's tag, and the request names its tags and doesn't
+        touch that one.
+        """
         return self._keeping(self.owned, TAG_WORKSPACE)
 
     @property
     def owned_by_a_cluster(self) -> Condition:
-        """The resource carries this workspace's tag and a cluster's, so that it is none of the network's."""
+        """The resource carries this workspace's tag and a cluster's, so that it is none of the
+        network's.
+        """
         return both(self.owned, present(f"aws:ResourceTag/{TAG_CLUSTER}"))
 
     @property
@@ -200,13 +241,19 @@ class CallerScope:
 
     @property
     def keeping_the_tags_of_a_cluster(self) -> Condition:
-        """The resource carries this workspace's tag and a cluster's, and the request names its tags and touches neither."""
+        """The resource carries this workspace's tag and a cluster's, and the request names its tags
+        and touches neither.
+        """
         return self._keeping(self.owned_by_a_cluster, TAG_WORKSPACE, TAG_CLUSTER)
 
     @staticmethod
     def _keeping(owned: Condition, *tags: str) -> Condition:
         # A request that names no tag takes all of them away.
-        return both(owned, present("aws:TagKeys"), {"ForAllValues:StringNotEquals": {"aws:TagKeys": list(tags)}})
+        return both(
+            owned,
+            present("aws:TagKeys"),
+            {"ForAllValues:StringNotEquals": {"aws:TagKeys": list(tags)}},
+        )
 
     @property
     def in_region(self) -> Condition:

@@ -8,20 +8,30 @@ from terradask_modules.names import SESSION_DOCUMENT, TAG_ROLE, TAG_WORKSPACE
 
 
 def open_sessions(scope: CallerScope) -> list[Statement]:
-    """Return the right to forward ports of this workspace's schedulers, by one document, and to end one's own sessions.
+    """Return the right to forward ports of this workspace's schedulers, by one document, and to end
+    one's own sessions.
 
     A document is asked for by name, or the default one would give a shell:
-    https://docs.aws.amazon.com/systems-manager/latest/userguide/getting-started-specify-session-document.html. Sessions are named after
-    who opened them: https://docs.aws.amazon.com/systems-manager/latest/userguide/getting-started-restrict-access-quickstart.html
+    https://docs.aws.amazon.com/systems-manager/latest/userguide/getting-started-specify-session-document.html.
+    Sessions are named after who opened them:
+    https://docs.aws.amazon.com/systems-manager/latest/userguide/getting-started-restrict-access-quickstart.html
     """
     if not scope.session_manager:
         return []
     place = scope.place
-    schedulers = {f"ssm:resourceTag/{TAG_WORKSPACE}": scope.workspace, f"ssm:resourceTag/{TAG_ROLE}": "scheduler"}
+    schedulers = {
+        f"ssm:resourceTag/{TAG_WORKSPACE}": scope.workspace,
+        f"ssm:resourceTag/{TAG_ROLE}": "scheduler",
+    }
     named = {"BoolIfExists": {"ssm:SessionDocumentAccessCheck": "true"}}
     document = f"arn:{place.partition}:ssm:{place.region}::document/{SESSION_DOCUMENT}"
     return [
-        allow("OpenSessionsToSchedulers", "ssm:StartSession", scope.ec2("instance"), {"StringEquals": schedulers, **named}),
+        allow(
+            "OpenSessionsToSchedulers",
+            "ssm:StartSession",
+            scope.ec2("instance"),
+            {"StringEquals": schedulers, **named},
+        ),
         allow("ForwardPortsInSessions", "ssm:StartSession", document, named),
         allow(
             "KeepOwnSessions",

@@ -13,15 +13,22 @@ def read_network_state(scope: CallerScope) -> list[Statement]:
     state = f"arn:{scope.place.partition}:s3:::{scope.network_state}"
     return [
         allow("ReadStateOfNetwork", "s3:GetObject", state),
-        allow("LockStateOfNetwork", ["s3:DeleteObject", "s3:GetObject", "s3:PutObject"], f"{state}.tflock"),
-        # Without the right to list, S3 answers 403 instead of 404 for a state that is not there yet.
+        allow(
+            "LockStateOfNetwork",
+            ["s3:DeleteObject", "s3:GetObject", "s3:PutObject"],
+            f"{state}.tflock",
+        ),
+        # Without the right to list, S3 answers 403 instead of 404 for a state that is not there
+        # yet.
         allow("FindStateOfNetwork", ["s3:GetBucketVersioning", "s3:ListBucket"], _bucket(scope)),
         *_use_key(scope),
     ]
 
 
 def keep_network_state(scope: CallerScope) -> list[Statement]:
-    """Return the right to make the state's bucket, and to read, lock, write and move the network's state."""
+    """Return the right to make the state's bucket, and to read, lock, write and move the network's
+    state.
+    """
     if scope.network_state is None:
         return []
     folder = f"arn:{scope.place.partition}:s3:::{scope.network_state.rpartition('/')[0]}/*"
@@ -67,7 +74,21 @@ def _use_key(scope: CallerScope) -> list[Statement]:
     through_s3 = scope.through("s3")
     place, _, alias = scope.state_key_arn.partition(":alias/")
     if not alias:
-        return [allow("UseKeyOfState", ["kms:Decrypt", "kms:GenerateDataKey"], scope.state_key_arn, through_s3)]
+        return [
+            allow(
+                "UseKeyOfState",
+                ["kms:Decrypt", "kms:GenerateDataKey"],
+                scope.state_key_arn,
+                through_s3,
+            )
+        ]
     # An alias is no resource of these actions: the key is named by its aliases.
     by_alias: Condition = {"ForAnyValue:StringEquals": {"kms:ResourceAliases": f"alias/{alias}"}}
-    return [allow("UseKeyOfState", ["kms:Decrypt", "kms:GenerateDataKey"], f"{place}:key/*", both(through_s3, by_alias))]
+    return [
+        allow(
+            "UseKeyOfState",
+            ["kms:Decrypt", "kms:GenerateDataKey"],
+            f"{place}:key/*",
+            both(through_s3, by_alias),
+        )
+    ]

@@ -1,4 +1,6 @@
-"""Who may take a role: jobs of one GitHub repository, by OpenID Connect, without a secret anywhere."""
+"""Who may take a role: jobs of one GitHub repository, by OpenID Connect, without a
+secret anywhere.
+"""
 
 from __future__ import annotations
 
@@ -29,8 +31,8 @@ class GitHubActions:
 
     Notes
     -----
-    Subjects: https://docs.github.com/en/actions/reference/security/oidc. An environment's own protection rules decide who
-    reaches it.
+    Subjects: https://docs.github.com/en/actions/reference/security/oidc. An environment's own
+    protection rules decide who reaches it.
     """
 
     repository: str
@@ -51,7 +53,12 @@ class GitHubActions:
                     "sts:AssumeRoleWithWebIdentity",
                     sid="GitHubActions",
                     principal={"Federated": scope.iam(f"oidc-provider/{_ISSUER}")},
-                    condition={"StringEquals": {f"{_ISSUER}:aud": "sts.amazonaws.com", f"{_ISSUER}:sub": self.subject}},
+                    condition={
+                        "StringEquals": {
+                            f"{_ISSUER}:aud": "sts.amazonaws.com",
+                            f"{_ISSUER}:sub": self.subject,
+                        }
+                    },
                 )
             ]
         )
@@ -67,7 +74,15 @@ def parse_trust(text: str, *, environment: str | None = None) -> GitHubActions:
     """
     kind, _, repository = text.partition(":")
     if kind != "github" or not _REPOSITORY.fullmatch(repository):
-        raise InvalidInput("nobody can be trusted by this", given=text, allowed="github:OWNER/REPOSITORY, one repository and no pattern")
+        raise InvalidInput(
+            "nobody can be trusted by this",
+            given=text,
+            allowed="github:OWNER/REPOSITORY, one repository and no pattern",
+        )
     if environment is not None and not _ENVIRONMENT.fullmatch(environment):
-        raise InvalidInput("no environment of GitHub's can have this name in a subject", given=environment, allowed="no : * ? or $")
+        raise InvalidInput(
+            "no environment of GitHub's can have this name in a subject",
+            given=environment,
+            allowed="no : * ? or $",
+        )
     return GitHubActions(repository, environment)

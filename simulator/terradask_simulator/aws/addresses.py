@@ -4,7 +4,8 @@ from __future__ import annotations
 
 __all__ = ["METADATA_PORT", "loopback_of"]
 
-#: What stands for each host's own 127.0.0.1 lies this many /16 networks above its private address: all share this machine's.
+#: What stands for each host's own 127.0.0.1 lies this many /16 networks above its private address:
+#: all share this machine's.
 LOOPBACK_OFFSET = 128
 
 #: Where each instance's metadata service answers, on its private address.

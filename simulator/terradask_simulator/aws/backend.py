@@ -10,11 +10,13 @@ from terradask_simulator.aws.account import ACCOUNT
 
 __all__ = ["BELL", "STATE_LOCK", "autoscaling_backends", "ec2_backends", "now_text"]
 
-#: Guards moto's backends, which are plain dictionaries. Requests are pure Python, so that running them side by side
-#: would gain nothing; running them one by one makes conditional writes and group arithmetic atomic, as on AWS.
+#: Guards moto's backends, which are plain dictionaries. Requests are pure Python, so that running
+#: them side by side would gain nothing; running them one by one makes conditional writes and group
+#: arithmetic atomic, as on AWS.
 STATE_LOCK = threading.RLock()
 
-#: Rung when a group's numbers or an instance's state changed, so that the reconcile loop need not wait its turn.
+#: Rung when a group's numbers or an instance's state changed, so that the reconcile loop need not
+#: wait its turn.
 BELL = threading.Event()
 
 

@@ -1,4 +1,6 @@
-"""What the embedded AWS answers about itself: calls, requests, groups, instances, history, switches."""
+"""What the embedded AWS answers about itself: calls, requests, groups, instances, history,
+switches.
+"""
 
 from __future__ import annotations
 

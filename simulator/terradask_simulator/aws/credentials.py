@@ -77,7 +77,9 @@ class RoleKeys:
         with STATE_LOCK:
             self._kept.pop(instance_id, None)
 
-    def _mint(self, role: object, instance_id: str, region: str, now: datetime.datetime) -> RoleCredentials:
+    def _mint(
+        self, role: object, instance_id: str, region: str, now: datetime.datetime
+    ) -> RoleCredentials:
         from moto.sts.models import sts_backends
 
         name, arn = str(getattr(role, "name", "")), str(getattr(role, "arn", ""))
@@ -90,4 +92,11 @@ class RoleKeys:
             external_id="",
         )
         self._recorder.know_role(assumed.access_key_id, name)
-        return RoleCredentials(name, assumed.access_key_id, assumed.secret_access_key, assumed.session_token, now, now + _LIFETIME)
+        return RoleCredentials(
+            name,
+            assumed.access_key_id,
+            assumed.secret_access_key,
+            assumed.session_token,
+            now,
+            now + _LIFETIME,
+        )

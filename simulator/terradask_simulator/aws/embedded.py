@@ -31,10 +31,13 @@ __all__ = ["EmbeddedAws"]
 class EmbeddedAws:
     """AWS at one port of this machine; one in a process, since moto's state is the process's.
 
-    ``control`` answers questions below `CONTROL_PREFIX`, and may pass them on to this AWS's own `control`.
+    ``control`` answers questions below `CONTROL_PREFIX`, and may pass them on to this AWS's own
+    `control`.
     """
 
-    def __init__(self, server: socket.socket, control: Control, *, public_cidr: str, enforce_iam: bool) -> None:
+    def __init__(
+        self, server: socket.socket, control: Control, *, public_cidr: str, enforce_iam: bool
+    ) -> None:
         self.port: int = server.getsockname()[1]
         os.environ.update(
             MOTO_PORT=str(self.port),
@@ -42,7 +45,12 @@ class EmbeddedAws:
             MOTO_EC2_ENABLE_INSTANCE_TYPE_VALIDATION="true",
         )
         install_all(public_cidr=public_cidr)
-        recorder, throttle, lost_answers, signatures = CallRecorder(), Throttle(), LostAnswers(), Signatures()
+        recorder, throttle, lost_answers, signatures = (
+            CallRecorder(),
+            Throttle(),
+            LostAnswers(),
+            Signatures(),
+        )
         gate = Gate() if enforce_iam else None
         self.keys = RoleKeys(recorder)
         self.network = LoopbackNetwork(self.keys)

@@ -1,4 +1,5 @@
-"""What groups had and wanted from the beginning on, and which instances lived when: what invariants are asserted of.
+"""What groups had and wanted from the beginning on, and which instances lived when: what invariants
+are asserted of.
 
 Noted by the reconcile loop, which alone launches, after each of its passes: no launch is missed.
 """
@@ -24,17 +25,27 @@ class History:
     def note(self) -> None:
         """Look at every group; call it with the lock held."""
         now = time.time()
-        groups = {group.name: group for backend in autoscaling_backends() for group in backend.autoscaling_groups.values()}
+        groups = {
+            group.name: group
+            for backend in autoscaling_backends()
+            for group in backend.autoscaling_groups.values()
+        }
         for name in self._last.keys() - groups.keys():
             self._end(self._last.pop(name)[1], now)
         for name, group in groups.items():
-            alive = [state.instance for state in group.instance_states if state.instance.state in ("pending", "running")]
+            alive = [
+                state.instance
+                for state in group.instance_states
+                if state.instance.state in ("pending", "running")
+            ]
             seen = int(group.desired_capacity), tuple(instance.id for instance in alive)
             before = self._last.get(name)
             if seen == before:
                 continue
             self._last[name] = seen
-            self._groups.append({"seconds": now, "group": name, "desired": seen[0], "instances": list(seen[1])})
+            self._groups.append(
+                {"seconds": now, "group": name, "desired": seen[0], "instances": list(seen[1])}
+            )
             self._end(set(before[1] if before else ()) - set(seen[1]), now)
             for instance in alive:
                 if instance.id not in self._instances:

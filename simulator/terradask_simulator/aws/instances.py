@@ -1,4 +1,6 @@
-"""What the other parts of the daemon need to know of an instance, read from moto's backend in one go."""
+"""What the other parts of the daemon need to know of an instance, read from moto's backend in one
+go.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +12,16 @@ from typing import Any
 from terradask_simulator.aws.account import ACCOUNT
 from terradask_simulator.aws.backend import STATE_LOCK, ec2_backends
 
-__all__ = ["InstanceView", "admits", "booted_instances", "end_instance", "find_instance", "role_of", "running_ids", "view_of"]
+__all__ = [
+    "InstanceView",
+    "admits",
+    "booted_instances",
+    "end_instance",
+    "find_instance",
+    "role_of",
+    "running_ids",
+    "view_of",
+]
 
 #: Ports that one public address forwards at most; a rule that opens all ports can't be listened on.
 MAX_PORTS = 64
@@ -66,13 +77,22 @@ def booted_instances() -> list[InstanceView]:
     from terradask_simulator.aws.fidelity.delays import booted
 
     with STATE_LOCK:
-        return [view_of(instance) for backend in ec2_backends() for instance in backend.all_running_instances() if booted(instance)]
+        return [
+            view_of(instance)
+            for backend in ec2_backends()
+            for instance in backend.all_running_instances()
+            if booted(instance)
+        ]
 
 
 def running_ids() -> list[str]:
     """Return the ids of every running instance."""
     with STATE_LOCK:
-        return [instance.id for backend in ec2_backends() for instance in backend.all_running_instances()]
+        return [
+            instance.id
+            for backend in ec2_backends()
+            for instance in backend.all_running_instances()
+        ]
 
 
 def find_instance(instance_id: str) -> Any | None:
@@ -87,7 +107,9 @@ def find_instance(instance_id: str) -> Any | None:
 
 
 def end_instance(instance_id: str, *, vanished: bool = False) -> None:
-    """End an instance as powering off does; `vanished`: its machine failed, so it ends whatever its shutdown behaviour is."""
+    """End an instance as powering off does; `vanished`: its machine failed, so it ends whatever its
+    shutdown behaviour is.
+    """
     from moto.ec2.models.instances import StateReason
 
     with STATE_LOCK:
@@ -111,7 +133,9 @@ def admits(instance_id: str, port: int, peer: str) -> bool:
         if instance is None or not instance.is_running():
             return False
         return any(
-            _covers(rule, port) and rule.cidr_ipv4 and address in ipaddress.ip_network(rule.cidr_ipv4, strict=False)
+            _covers(rule, port)
+            and rule.cidr_ipv4
+            and address in ipaddress.ip_network(rule.cidr_ipv4, strict=False)
             for rule in _ingress_rules(instance)
         )
 

@@ -1,7 +1,7 @@
 """The instance metadata service: what each path answers for one instance.
 
-Sessions (IMDSv2) are required where the instance's metadata options say so; each instance's service knows only its
-own tokens. Tags are served where the options enable them, and read afresh each time.
+Sessions (IMDSv2) are required where the instance's metadata options say so; each instance's service
+knows only its own tokens. Tags are served where the options enable them, and read afresh each time.
 """
 
 from __future__ import annotations
@@ -97,7 +97,9 @@ class MetadataService:
         base = "/latest/meta-data"
         body: str | None
         if path == "/latest/user-data":
-            body = instance.__dict__.get("_embedded_user_data", b"").decode("utf-8", "replace") or None
+            body = (
+                instance.__dict__.get("_embedded_user_data", b"").decode("utf-8", "replace") or None
+            )
         elif path == "/latest/dynamic/instance-identity/document":
             body = json.dumps(_identity(instance), indent=2)
         elif path == base or path.startswith(base + "/"):
@@ -117,7 +119,9 @@ class MetadataService:
 
 
 def metadata_paths(instance: Any) -> dict[str, str]:
-    """Return what the metadata service says of an instance, by path below ``meta-data/``; call it with the lock held."""
+    """Return what the metadata service says of an instance, by path below ``meta-data/``; call it
+    with the lock held.
+    """
     zone = instance.placement.zone
     values = {
         "ami-id": instance.image_id or "",
@@ -142,7 +146,11 @@ def metadata_paths(instance: Any) -> dict[str, str]:
     role = role_of(instance)
     if role is not None:
         profile = instance.iam_instance_profile
-        info = {"Code": "Success", "InstanceProfileArn": profile["Arn"], "InstanceProfileId": profile["Id"]}
+        info = {
+            "Code": "Success",
+            "InstanceProfileArn": profile["Arn"],
+            "InstanceProfileId": profile["Id"],
+        }
         values["iam/info"] = json.dumps(info, indent=2)
         values[f"iam/security-credentials/{role.name}"] = ""
     values.update(notices_of(instance.id))

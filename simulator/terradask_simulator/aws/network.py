@@ -1,4 +1,6 @@
-"""Listeners on loopback addresses, all on one event loop in one thread: metadata services and public addresses."""
+"""Listeners on loopback addresses, all on one event loop in one thread: metadata services and
+public addresses.
+"""
 
 from __future__ import annotations
 
@@ -33,7 +35,9 @@ class LoopbackNetwork:
     def __init__(self, keys: RoleKeys) -> None:
         self._keys = keys
         self._loop = asyncio.new_event_loop()
-        self._thread = threading.Thread(target=self._loop.run_forever, name="loopback-network", daemon=True)
+        self._thread = threading.Thread(
+            target=self._loop.run_forever, name="loopback-network", daemon=True
+        )
         self._metadata: dict[str, asyncio.Server] = {}
         self._forwards: dict[tuple[str, str, int], asyncio.Server] = {}
         self._pipes: dict[str, set[asyncio.Task[None]]] = {}
@@ -84,14 +88,20 @@ class LoopbackNetwork:
         self._do(serve())
 
     def forward(self, instance: InstanceView) -> None:
-        """Make an instance's public address forward the ports that its security groups mention, and no others."""
+        """Make an instance's public address forward the ports that its security groups mention, and
+        no others.
+        """
         public = instance.public_address
-        wanted = {(instance.instance_id, public, port) for port in instance.ports} if public else set()
+        wanted = (
+            {(instance.instance_id, public, port) for port in instance.ports} if public else set()
+        )
         if wanted != self._forwarded(instance.instance_id):
             self._do(self._change(instance, wanted))
 
     def cut(self, instance_id: str, seconds: float) -> None:
-        """Break the connections through an instance's public address, and answer no new ones for a while; 0 mends it."""
+        """Break the connections through an instance's public address, and answer no new ones for a
+        while; 0 mends it.
+        """
 
         def cut() -> None:
             self._cuts[instance_id] = time.monotonic() + seconds
@@ -138,7 +148,9 @@ class LoopbackNetwork:
             for key in wanted - known:
                 _, public, port = key
                 try:
-                    self._forwards[key] = await asyncio.start_server(self._piper(instance, port), public, port)
+                    self._forwards[key] = await asyncio.start_server(
+                        self._piper(instance, port), public, port
+                    )
                 except OSError as error:
                     _log.warning("no forward at %s:%s: %s", public, port, error)
 
@@ -173,8 +185,8 @@ class LoopbackNetwork:
 async def close_server(server: asyncio.Server) -> None:
     """Close a server, and let what it has accepted be served.
 
-    A connection that is accepted in the very turn in which its server is closed would stay open, unserved: asyncio's transport for it
-    is made a turn later, and fails without its server.
+    A connection that is accepted in the very turn in which its server is closed would stay open,
+    unserved: asyncio's transport for it is made a turn later, and fails without its server.
     """
     for listener in server.sockets:
         asyncio.get_running_loop().remove_reader(listener.fileno())
@@ -182,7 +194,9 @@ async def close_server(server: asyncio.Server) -> None:
     server.close()
 
 
-async def join(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, address: str, port: int) -> None:
+async def join(
+    reader: asyncio.StreamReader, writer: asyncio.StreamWriter, address: str, port: int
+) -> None:
     """Carry bytes between a connection and a new one to an address, until both are over."""
     try:
         inner_reader, inner_writer = await asyncio.open_connection(address, port)
@@ -204,16 +218,25 @@ async def _copy(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> N
             writer.write_eof()
 
 
-async def _serve_http(service: MetadataService, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+async def _serve_http(
+    service: MetadataService, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+) -> None:
     try:
         while True:
             head = (await reader.readuntil(b"\r\n\r\n")).decode("latin-1").split("\r\n")
             method, path, version = head[0].split(" ", 2)
-            headers = {name.strip().lower(): value.strip() for name, _, value in (line.partition(":") for line in head[1:])}
+            headers = {
+                name.strip().lower(): value.strip()
+                for name, _, value in (line.partition(":") for line in head[1:])
+            }
             if length := int(headers.get("content-length", "0") or 0):
                 await reader.readexactly(length)
             close = headers.get("connection", "").lower() == "close" or version == "HTTP/1.0"
-            writer.write(_http(service.answer(method, path, headers), close=close, with_body=method != "HEAD"))
+            writer.write(
+                _http(
+                    service.answer(method, path, headers), close=close, with_body=method != "HEAD"
+                )
+            )
             await writer.drain()
             if close:
                 return

@@ -1,4 +1,6 @@
-"""The loop that makes the world follow the numbers: launches and notices that are due, scheduled actions, groups, then machines."""
+"""The loop that makes the world follow the numbers: launches and notices that are due, scheduled
+actions, groups, then machines.
+"""
 
 from __future__ import annotations
 
@@ -17,12 +19,15 @@ _PERIOD_SECONDS = 0.2
 
 
 class ReconcileLoop:
-    """A thread that looks at groups and instances several times a second, or as soon as the bell rings.
+    """A thread that looks at groups and instances several times a second, or as soon as the bell
+    rings.
 
     ``follow`` is told of the running instances after each pass; None where nothing stands for them.
     """
 
-    def __init__(self, history: History, follow: Callable[[list[InstanceView]], None] | None) -> None:
+    def __init__(
+        self, history: History, follow: Callable[[list[InstanceView]], None] | None
+    ) -> None:
         self._follow = follow
         self._history = history
         self._stopped = threading.Event()

@@ -43,7 +43,8 @@ class Switchboard:
             undo = known[name](**arguments)
             for backend in autoscaling_backends():
                 for group in backend.autoscaling_groups.values():
-                    # What failed before may succeed now: groups need not wait for their next attempt.
+                    # What failed before may succeed now: groups need not wait for their next
+                    # attempt.
                     group._embedded_retry_at = 0.0
         BELL.set()
         return undo

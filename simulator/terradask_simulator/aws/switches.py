@@ -28,7 +28,13 @@ __all__ = ["AwsSwitches"]
 class AwsSwitches:
     """Switches of AWS and of the network."""
 
-    def __init__(self, throttle: Throttle, lost_answers: LostAnswers, signatures: Signatures, network: LoopbackNetwork) -> None:
+    def __init__(
+        self,
+        throttle: Throttle,
+        lost_answers: LostAnswers,
+        signatures: Signatures,
+        network: LoopbackNetwork,
+    ) -> None:
         self._throttle = throttle
         self._lost_answers = lost_answers
         self._signatures = signatures
@@ -58,7 +64,10 @@ class AwsSwitches:
             "no_capacity": [asdict(shortage) for shortage in SHORTAGES],
             "set_quota": applied_quotas(),
             "enforce_quotas": Enforcement.on,
-            "set_spot_price": [{"instance_type": change.instance_type, "zone": change.zone, "usd": str(change.usd)} for change in CHANGES],
+            "set_spot_price": [
+                {"instance_type": change.instance_type, "zone": change.zone, "usd": str(change.usd)}
+                for change in CHANGES
+            ],
             "throttle": self._throttle.factor,
             "delay_launches": {"factor": delays.factor, "seed": delays.seed},
             "hide_instances": asdict(current_lag()),
@@ -69,7 +78,9 @@ class AwsSwitches:
 
     def _no_capacity(self, instance_type: str, zone: str, market: str, beyond: int) -> Undo:
         if market not in ("*", "on-demand", "spot"):
-            raise EmbeddedAwsError("There is no such market", given=market, allowed="on-demand, spot")
+            raise EmbeddedAwsError(
+                "There is no such market", given=market, allowed="on-demand, spot"
+            )
         shortage = Shortage(instance_type, zone, market, int(beyond))
         SHORTAGES.append(shortage)
         return "allow_capacity", asdict(shortage)
@@ -83,18 +94,28 @@ class AwsSwitches:
 
     def _set_quota(self, quota_code: str, value: float, service_code: str) -> Undo:
         before = set_quota(service_code, quota_code, float(value))
-        return "set_quota", {"quota_code": quota_code, "value": before, "service_code": service_code}
+        return "set_quota", {
+            "quota_code": quota_code,
+            "value": before,
+            "service_code": service_code,
+        }
 
     def _enforce_quotas(self, on: bool) -> Undo:
         before, Enforcement.on = Enforcement.on, on
         return "enforce_quotas", {"on": before}
 
     def _set_spot_price(self, instance_type: str, usd: str, zone: str) -> Undo:
-        CHANGES.append(PriceChange(instance_type, zone, Decimal(usd), datetime.datetime.now(datetime.UTC)))
+        CHANGES.append(
+            PriceChange(instance_type, zone, Decimal(usd), datetime.datetime.now(datetime.UTC))
+        )
         return "reset_spot_prices", {"instance_type": instance_type, "zone": zone}
 
     def _reset_spot_prices(self, instance_type: str = "*", zone: str = "*") -> Undo:
-        CHANGES[:] = [one for one in CHANGES if instance_type != "*" and (one.instance_type, one.zone) != (instance_type, zone)]
+        CHANGES[:] = [
+            one
+            for one in CHANGES
+            if instance_type != "*" and (one.instance_type, one.zone) != (instance_type, zone)
+        ]
         return None
 
     def _interrupt_spot(self, instance_id: str, notice_seconds: float) -> Undo:

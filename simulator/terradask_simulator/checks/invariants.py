@@ -1,4 +1,5 @@
-"""What must hold after whatever went wrong: told from the embedded AWS's own records, and from what the scheduler said of its workers.
+"""What must hold after whatever went wrong: told from the embedded AWS's own records, and from what
+the scheduler said of its workers.
 
 Each function returns what is against it, one readable line each; an empty list is what is wanted.
 """
@@ -17,12 +18,28 @@ from terradask_simulator.checks.leftovers import leftovers
 if TYPE_CHECKING:
     from terradask_simulator.simulator import Simulator
 
-__all__ = ["Witness", "born_without_tags", "left_behind", "outlived", "over_scaled", "removed_unretired", "state_in_disorder", "unjoined"]
+__all__ = [
+    "Witness",
+    "born_without_tags",
+    "left_behind",
+    "outlived",
+    "over_scaled",
+    "removed_unretired",
+    "state_in_disorder",
+    "unjoined",
+]
 
 _MOMENT_SECONDS = 1.0
 
 #: Every host's instance carries these from its birth on.
-TAGS = ("terradask:workspace", "terradask:cluster", "terradask:role", "terradask:run:id", "terradask:run:owner", "terradask:run:started")
+TAGS = (
+    "terradask:workspace",
+    "terradask:cluster",
+    "terradask:role",
+    "terradask:run:id",
+    "terradask:run:owner",
+    "terradask:run:started",
+)
 
 
 @dataclass
@@ -36,7 +53,8 @@ class Witness:
     came, went
         When each joined, and left or was lost, for the last time.
     retired
-        The workers that the scheduler was told to retire. What they held was moved, unless no worker was left to take it.
+        The workers that the scheduler was told to retire. What they held was moved, unless no
+        worker was left to take it.
     """
 
     joined: dict[str, float] = field(default_factory=dict)
@@ -45,7 +63,9 @@ class Witness:
     retired: set[str] = field(default_factory=set)
 
     def hear(self, events: Iterable[tuple[float, Any]]) -> None:
-        """Take note of a scheduler's log of events, ``client.get_events("all")``; hearing the same twice changes nothing."""
+        """Take note of a scheduler's log of events, ``client.get_events("all")``; hearing the same
+        twice changes nothing.
+        """
         for at, event in events:
             match event:
                 case {"action": "add-worker", "worker": address}:
@@ -68,9 +88,11 @@ class Witness:
         return f"last came at {came and round(came, 1)}, went at {went and round(went, 1)}"
 
     def excuses(self, host: str, ended: float) -> bool:
-        """Return whether a host that ended need not have been retired: it was not at a scheduler any more, or had only just come to one.
+        """Return whether a host that ended need not have been retired: it was not at a scheduler
+        any more, or had only just come to one.
 
-        AWS may end a host that boots in place of a launch that has not happened. What joins in that moment holds nothing yet.
+        AWS may end a host that boots in place of a launch that has not happened. What joins in that
+        moment holds nothing yet.
         """
         came, went = self.came.get(host, 0.0), self.went.get(host, 0.0)
         return came < went < ended - _MOMENT_SECONDS or came > ended - _MOMENT_SECONDS
@@ -83,7 +105,9 @@ def left_behind(simulator: Simulator, cluster: str) -> list[str]:
 
 
 def over_scaled(simulator: Simulator, cluster: str, *, at_most: int) -> list[str]:
-    """I2: no launch takes a group beyond its desired capacity, nor a cluster's workers beyond the most that were ever asked for."""
+    """I2: no launch takes a group beyond its desired capacity, nor a cluster's workers beyond the
+    most that were ever asked for.
+    """
     history = simulator.history()
     mine = {one: told for one, told in history["instances"].items() if _is_worker(told, cluster)}
     groups: dict[str, list[str]] = {}
@@ -113,19 +137,30 @@ def born_without_tags(simulator: Simulator, cluster: str) -> list[str]:
 
 def outlived(simulator: Simulator, cluster: str, *, seconds: float) -> list[str]:
     """I4: no instance gets older than its cluster may."""
-    ages = ((one, (told["ended"] or time.time()) - told["born"]) for one, told in _instances(simulator, cluster))
+    ages = (
+        (one, (told["ended"] or time.time()) - told["born"])
+        for one, told in _instances(simulator, cluster)
+    )
     return [f"{one} lived for {age:.0f} s" for one, age in ages if age > seconds]
 
 
 def state_in_disorder(simulator: Simulator, bucket: str, cluster: str) -> list[str]:
-    """I5: serials of the cluster's state never go back within a lineage, and no lock on it is held."""
+    """I5: serials of the cluster's state never go back within a lineage, and no lock on
+    it is held.
+    """
     key = f"clusters/{cluster}/terraform.tfstate"
     wrong: list[str] = []
     last: dict[str, int] = {}
     with contextlib.closing(simulator.client("s3")) as s3:
-        versions = [one for one in s3.list_object_versions(Bucket=bucket, Prefix=key).get("Versions", ()) if one["Key"] == key]
+        versions = [
+            one
+            for one in s3.list_object_versions(Bucket=bucket, Prefix=key).get("Versions", ())
+            if one["Key"] == key
+        ]
         for version in reversed(versions):
-            content = s3.get_object(Bucket=bucket, Key=key, VersionId=version["VersionId"])["Body"].read()
+            content = s3.get_object(Bucket=bucket, Key=key, VersionId=version["VersionId"])[
+                "Body"
+            ].read()
             state = json.loads(content)
             if state["serial"] < last.get(state["lineage"], 0):
                 wrong.append(f"serial {state['serial']} after {last[state['lineage']]}")
@@ -135,28 +170,49 @@ def state_in_disorder(simulator: Simulator, bucket: str, cluster: str) -> list[s
 
 
 def removed_unretired(
-    simulator: Simulator, cluster: str, witness: Witness, *, lost: Collection[str] = (), until: float | None = None
+    simulator: Simulator,
+    cluster: str,
+    witness: Witness,
+    *,
+    lost: Collection[str] = (),
+    until: float | None = None,
 ) -> list[str]:
     """I6: a worker at the scheduler ends only when that has retired it first.
 
-    Except instances that the test killed (`lost`), and from the time on when the cluster was being stopped (`until`).
+    Except instances that the test killed (`lost`), and from the time on when the cluster was being
+    stopped (`until`).
     """
     return [
-        f"{one} ended at {told['ended']:.1f}, and had not been retired; {witness.tell(told['private_address'])}"
+        (
+            f"{one} ended at {told['ended']:.1f}, and had not been retired; "
+            f"{witness.tell(told['private_address'])}"
+        )
         for one, told in _instances(simulator, cluster)
-        if _is_worker(told, cluster) and told["ended"] is not None and (until is None or told["ended"] < until)
+        if _is_worker(told, cluster)
+        and told["ended"] is not None
+        and (until is None or told["ended"] < until)
         if one not in lost and told["private_address"] in witness.joined.keys() - witness.retired
         if not witness.excuses(told["private_address"], told["ended"])
     ]
 
 
-def unjoined(simulator: Simulator, cluster: str, joined: Mapping[str, float], *, seconds: float) -> list[str]:
-    """I7: no worker's instance is paid for without a worker for longer than a host may take to join."""
+def unjoined(
+    simulator: Simulator, cluster: str, joined: Mapping[str, float], *, seconds: float
+) -> list[str]:
+    """I7: no worker's instance is paid for without a worker for longer than a host may take to
+    join.
+    """
     return [
         f"{one} ran for {waited:.0f} s without a worker"
         for one, told in _instances(simulator, cluster)
         if _is_worker(told, cluster)
-        if (waited := min(joined.get(told["private_address"], time.time()), told["ended"] or time.time()) - told["born"]) > seconds
+        if (
+            waited := min(
+                joined.get(told["private_address"], time.time()), told["ended"] or time.time()
+            )
+            - told["born"]
+        )
+        > seconds
     ]
 
 
@@ -167,7 +223,9 @@ def _instances(simulator: Simulator, cluster: str) -> Iterator[tuple[str, Mappin
 
 
 def _is_worker(told: Mapping[str, dict[str, str]], cluster: str) -> bool:
-    return {"terradask:cluster": cluster, "terradask:role": "worker"}.items() <= told["tags"].items()
+    return {"terradask:cluster": cluster, "terradask:role": "worker"}.items() <= told[
+        "tags"
+    ].items()
 
 
 def _host(address: str) -> str:

@@ -1,4 +1,5 @@
-"""What a workspace, or one of its clusters, has left on AWS: asked by tag and by name of every service we use.
+"""What a workspace, or one of its clusters, has left on AWS: asked by tag and by name of every
+service we use.
 
 Works on AWS as on the embedded one, with plain boto3.
 """
@@ -20,8 +21,11 @@ _WORKSPACE, _CLUSTER = "terradask:workspace", "terradask:cluster"
 _ENDED = {"terminated", "deleted", "deleting", "shutting-down"}
 
 
-def leftovers(workspace: str, *, cluster: str | None = None, session: boto3.Session | None = None) -> list[str]:
-    """Return everything that is left, as sorted ``kind id`` lines; an empty list proves that nothing is.
+def leftovers(
+    workspace: str, *, cluster: str | None = None, session: boto3.Session | None = None
+) -> list[str]:
+    """Return everything that is left, as sorted ``kind id`` lines; an empty list proves that
+    nothing is.
 
     Parameters
     ----------
@@ -35,8 +39,8 @@ def leftovers(workspace: str, *, cluster: str | None = None, session: boto3.Sess
     Notes
     -----
     Needs ``tag:GetResources``, ``ec2:Describe*``, ``autoscaling:DescribeAutoScalingGroups``,
-    ``secretsmanager:ListSecrets``, ``logs:DescribeLogGroups``, ``logs:DescribeLogStreams``, ``iam:List*``, ``iam:Get*`` and
-    ``s3:ListAllMyBuckets``, ``s3:ListBucket``. Makes nothing.
+    ``secretsmanager:ListSecrets``, ``logs:DescribeLogGroups``, ``logs:DescribeLogStreams``,
+    ``iam:List*``, ``iam:Get*`` and ``s3:ListAllMyBuckets``, ``s3:ListBucket``. Makes nothing.
     """
     import boto3
 
@@ -75,7 +79,11 @@ def _ec2(client: Any, tags: dict[str, str]) -> Iterator[str]:
                     yield f"instance {instance['InstanceId']}"
     kinds = {
         "describe_volumes": ("Volumes", "VolumeId", "volume"),
-        "describe_network_interfaces": ("NetworkInterfaces", "NetworkInterfaceId", "network-interface"),
+        "describe_network_interfaces": (
+            "NetworkInterfaces",
+            "NetworkInterfaceId",
+            "network-interface",
+        ),
         "describe_launch_templates": ("LaunchTemplates", "LaunchTemplateId", "launch-template"),
         "describe_security_groups": ("SecurityGroups", "GroupId", "security-group"),
         "describe_placement_groups": ("PlacementGroups", "GroupName", "placement-group"),
@@ -89,7 +97,9 @@ def _ec2(client: Any, tags: dict[str, str]) -> Iterator[str]:
     }
     for operation, (field, key, kind) in kinds.items():
         for resource in getattr(client, operation)(Filters=filters)[field]:
-            own = {tag["Key"]: tag["Value"] for tag in resource.get("Tags", resource.get("TagSet", []))}
+            own = {
+                tag["Key"]: tag["Value"] for tag in resource.get("Tags", resource.get("TagSet", []))
+            }
             # moto's NAT gateways know no filter by tag.
             if own.items() >= tags.items() and str(resource.get("State", "")).lower() not in _ENDED:
                 yield f"{kind} {resource[key]}"
@@ -125,27 +135,38 @@ def _logs(client: Any, workspace: str, cluster: str | None) -> Iterator[str]:
 def _buckets(client: Any, workspace: str, cluster: str | None) -> Iterator[str]:
     for bucket in client.list_buckets()["Buckets"]:
         name = bucket["Name"]
-        # The account's twelve digits follow, so that workspace `a` doesn't claim the bucket of `a-b`.
+        # The account's twelve digits follow, so that workspace `a` doesn't claim the bucket of
+        # `a-b`.
         rest = name.removeprefix(f"terradask-{workspace}-")
         if rest == name or not rest[:12].isdigit():
             continue
         if cluster is None:
             yield f"bucket {name}"
             continue
-        for page in client.get_paginator("list_objects_v2").paginate(Bucket=name, Prefix=f"clusters/{cluster}/"):
+        for page in client.get_paginator("list_objects_v2").paginate(
+            Bucket=name, Prefix=f"clusters/{cluster}/"
+        ):
             for content in page.get("Contents", []):
                 yield f"object s3://{name}/{content['Key']}"
 
 
 def _identities(client: Any, workspace: str, cluster: str | None) -> Iterator[str]:
     kinds: tuple[tuple[str, str, str, str, Callable[[Any], Any]], ...] = (
-        ("role", "list_roles", "Roles", "RoleName", lambda one: client.get_role(RoleName=one["RoleName"])["Role"]),
+        (
+            "role",
+            "list_roles",
+            "Roles",
+            "RoleName",
+            lambda one: client.get_role(RoleName=one["RoleName"])["Role"],
+        ),
         (
             "instance-profile",
             "list_instance_profiles",
             "InstanceProfiles",
             "InstanceProfileName",
-            lambda one: client.get_instance_profile(InstanceProfileName=one["InstanceProfileName"])["InstanceProfile"],
+            lambda one: client.get_instance_profile(InstanceProfileName=one["InstanceProfileName"])[
+                "InstanceProfile"
+            ],
         ),
         (
             "policy",
@@ -160,9 +181,16 @@ def _identities(client: Any, workspace: str, cluster: str | None) -> Iterator[st
         for page in client.get_paginator(listing).paginate(**own):
             for one in page[field]:
                 # Clusters' own have a path of the workspace's; of the others, the names say enough.
-                if not (one[key].startswith(f"terradask-{workspace}-") or one["Path"].endswith(f"/terradask/{workspace}/")):
+                if not (
+                    one[key].startswith(f"terradask-{workspace}-")
+                    or one["Path"].endswith(f"/terradask/{workspace}/")
+                ):
                     continue
-                # The tag tells workspace `a` from `a-b`, and which cluster it belongs to; lists don't carry tags.
+                # The tag tells workspace `a` from `a-b`, and which cluster it belongs to; lists
+                # don't carry tags.
                 known = {tag["Key"]: tag["Value"] for tag in read(one).get("Tags", [])}
-                if known.get(_WORKSPACE, workspace) == workspace and cluster in (None, known.get(_CLUSTER)):
+                if known.get(_WORKSPACE, workspace) == workspace and cluster in (
+                    None,
+                    known.get(_CLUSTER),
+                ):
                     yield f"{kind} {one[key]}"

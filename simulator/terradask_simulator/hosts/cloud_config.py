@@ -1,4 +1,6 @@
-"""Reads user data as cloud-init would, as far as hosts need it: the files that a ``#cloud-config`` writes."""
+"""Reads user data as cloud-init would, as far as hosts need it: the files that a ``#cloud-config``
+writes.
+"""
 
 from __future__ import annotations
 
@@ -54,12 +56,20 @@ def parse_cloud_config(user_data: bytes) -> list[WrittenFile]:
     except (*_BROKEN, UnicodeDecodeError) as error:
         raise BootFailed("The user data is no text", given=user_data[:40]) from error
     if not text.startswith("#cloud-config"):
-        raise BootFailed("The user data is no cloud-config document", given=text[:40], allowed="a first line `#cloud-config`")
+        raise BootFailed(
+            "The user data is no cloud-config document",
+            given=text[:40],
+            allowed="a first line `#cloud-config`",
+        )
     try:
         document = yaml.safe_load(text)
     except (yaml.YAMLError, ValueError, RecursionError) as error:
         raise BootFailed("The user data is no valid YAML", given=str(error)) from error
-    entries = (document or {}).get("write_files") or [] if isinstance(document, dict) or document is None else None
+    entries = (
+        (document or {}).get("write_files") or []
+        if isinstance(document, dict) or document is None
+        else None
+    )
     if not isinstance(entries, list):
         raise BootFailed("`write_files` in the user data is no list", given=type(entries).__name__)
     return [_written(entry) for entry in entries]
@@ -79,12 +89,17 @@ def _written(entry: Any) -> WrittenFile:
         if encoding.startswith("gz"):
             content = gzip.decompress(content)
     except (binascii.Error, *_BROKEN) as error:
-        raise BootFailed("A file in `write_files` can't be decoded", given=f"{path} as {encoding}") from error
+        raise BootFailed(
+            "A file in `write_files` can't be decoded", given=f"{path} as {encoding}"
+        ) from error
     permissions = str(entry.get("permissions", "0644"))
     try:
         mode = int(permissions, 8)
     except ValueError as error:
-        raise BootFailed("A file in `write_files` has permissions that are no octal number", given=f"{path}, {permissions}") from error
+        raise BootFailed(
+            "A file in `write_files` has permissions that are no octal number",
+            given=f"{path}, {permissions}",
+        ) from error
     return WrittenFile(path, content, mode, bool(entry.get("append", False)))
 
 

@@ -1,4 +1,6 @@
-"""Faults of hosts on demand: a user's Python that doesn't work, a full disk, other time constants."""
+"""Faults of hosts on demand: a user's Python that doesn't work, a full disk, other time
+constants.
+"""
 
 from __future__ import annotations
 
@@ -39,7 +41,11 @@ class HostFaults:
         environ = self.timing_environ()
         if self.broken_environments:
             python = folder / "bin/broken-python"
-            python.write_text("#!/bin/sh\necho \"ModuleNotFoundError: No module named 'distributed'\" >&2\nexit 1\n")
+            python.write_text(
+                "#!/bin/sh\necho \"ModuleNotFoundError: No module named 'distributed'\" "
+                ">&2\nexit "
+                "1\n"
+            )
             python.chmod(0o755)
             environ["TERRADASK_HOST_PYTHON"] = str(python)
         return environ

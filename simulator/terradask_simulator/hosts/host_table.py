@@ -10,7 +10,9 @@ from terradask_simulator.aws.instances import InstanceView
 __all__ = ["host_row"]
 
 
-def host_row(instance: InstanceView, *, state: str, pid: int | None, log_path: Path) -> dict[str, Any]:
+def host_row(
+    instance: InstanceView, *, state: str, pid: int | None, log_path: Path
+) -> dict[str, Any]:
     """Return an instance's row, with its process."""
     return {
         "instance_id": instance.instance_id,

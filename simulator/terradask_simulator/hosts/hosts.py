@@ -33,7 +33,9 @@ _HOST_FILE = b"/etc/terradask/host.json"
 class Hosts:
     """All machines of one simulator."""
 
-    def __init__(self, folder: Path, endpoint_url: str, keys: RoleKeys, network: LoopbackNetwork) -> None:
+    def __init__(
+        self, folder: Path, endpoint_url: str, keys: RoleKeys, network: LoopbackNetwork
+    ) -> None:
         self._folder = folder
         self._endpoint_url = endpoint_url
         self._keys = keys
@@ -46,17 +48,26 @@ class Hosts:
         self.simulates_workers = False
         self._machines: dict[str, Machine] = {}
         self._seen: set[str] = set()
-        # Booting is disk and Python start-up: as many at once as there are processors, and one that waits.
+        # Booting is disk and Python start-up: as many at once as there are processors, and one that
+        # waits.
         self._booting = ThreadPoolExecutor((os.cpu_count() or 1) + 1, "boot")
         self._ending = ThreadPoolExecutor(32, "end")
         self._boots: dict[str, Future[None]] = {}
         self._ends: dict[str, Future[None]] = {}
 
     def reconcile(self, instances: list[InstanceView]) -> None:
-        """Bring machines in line with the running instances, as far as terradask's user data makes them hosts."""
+        """Bring machines in line with the running instances, as far as terradask's user data makes
+        them hosts.
+        """
         running = [instance for instance in instances if _HOST_FILE in instance.user_data]
-        self._simulated.reconcile([instance for instance in running if self._is_simulated(instance)])
-        alive = {instance.instance_id: instance for instance in running if instance.instance_id not in self._simulated}
+        self._simulated.reconcile(
+            [instance for instance in running if self._is_simulated(instance)]
+        )
+        alive = {
+            instance.instance_id: instance
+            for instance in running
+            if instance.instance_id not in self._simulated
+        }
         for instance_id, machine in list(self._machines.items()):
             if instance_id not in alive:
                 self._end(machine)
@@ -105,7 +116,9 @@ class Hosts:
         if machine.fail():
             credentials = self._keys.of(machine.instance.instance_id)
             try:
-                self._wheels.report_failure(machine.instance, machine.root, credentials, f"boot.sh failed: {reason}")
+                self._wheels.report_failure(
+                    machine.instance, machine.root, credentials, f"boot.sh failed: {reason}"
+                )
             except BootFailed as error:
                 machine.say(str(error))
             self._power_off(machine, "boot failed")
@@ -138,7 +151,9 @@ class Hosts:
             self._ends.pop(instance_id, None)
 
     def kill(self, instance_id: str) -> bool:
-        """Make a machine vanish: its processes are killed, its instance ends as failed; return whether there was such a machine."""
+        """Make a machine vanish: its processes are killed, its instance ends as failed; return
+        whether there was such a machine.
+        """
         machine = self._machines.get(instance_id)
         if machine is None:
             return self._simulated.kill(instance_id)
@@ -148,7 +163,9 @@ class Hosts:
         return True
 
     def fill_disk(self, instance_id: str) -> bool:
-        """Let a machine's disk be full from now on, and return whether there is such a machine: simulated workers have no disk."""
+        """Let a machine's disk be full from now on, and return whether there is such a machine:
+        simulated workers have no disk.
+        """
         machine = self._machines.get(instance_id)
         if machine is not None:
             fill_disk(marked_processes([machine.mark]))
@@ -157,7 +174,12 @@ class Hosts:
     def table(self) -> list[dict[str, Any]]:
         """Return a row for each machine, for the daemon's control interface."""
         machines = list(self._machines.values())
-        rows = [host_row(machine.instance, state=machine.state, pid=machine.pid, log_path=machine.log_path) for machine in machines]
+        rows = [
+            host_row(
+                machine.instance, state=machine.state, pid=machine.pid, log_path=machine.log_path
+            )
+            for machine in machines
+        ]
         return self._simulated.table() + rows
 
     def stop(self, grace_seconds: float) -> None:

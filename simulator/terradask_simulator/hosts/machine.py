@@ -1,4 +1,6 @@
-"""One host: a folder that stands for its disk, and a process group that stands for its unit's service."""
+"""One host: a folder that stands for its disk, and a process group that stands for its unit's
+service.
+"""
 
 from __future__ import annotations
 
@@ -35,7 +37,9 @@ _POWER_COMMANDS = ("systemctl", "poweroff", "shutdown", "halt")
 class Machine:
     """The local stand-in for one instance."""
 
-    def __init__(self, instance: InstanceView, folder: Path, endpoint_url: str, faults: HostFaults) -> None:
+    def __init__(
+        self, instance: InstanceView, folder: Path, endpoint_url: str, faults: HostFaults
+    ) -> None:
         self.instance = instance
         self.folder = folder
         self.root = folder / "root"
@@ -53,7 +57,11 @@ class Machine:
     @property
     def pid(self) -> int | None:
         """The id of the host program's process, or None while there is none."""
-        return self._process.pid if self._process is not None and self._process.poll() is None else None
+        return (
+            self._process.pid
+            if self._process is not None and self._process.poll() is None
+            else None
+        )
 
     @property
     def mark(self) -> str:
@@ -66,7 +74,9 @@ class Machine:
             log.write(f"[simulator {time.strftime('%H:%M:%S')}] {text}\n")
 
     def begin_boot(self) -> bool:
-        """Return whether the machine boots now; it doesn't when it was ended before its turn came."""
+        """Return whether the machine boots now; it doesn't when it was ended before its
+        turn came.
+        """
         with self._lock:
             if self.state != "waiting":
                 return False
@@ -74,7 +84,9 @@ class Machine:
             return True
 
     def fail(self) -> bool:
-        """Mark the machine as failed, and return whether that is news: a machine that ends can't fail any more."""
+        """Mark the machine as failed, and return whether that is news: a machine that ends can't
+        fail any more.
+        """
         with self._lock:
             if self.state in ("ending", "off"):
                 return False
@@ -87,7 +99,9 @@ class Machine:
             self.state = "ending"
 
     def prepare(self, wheels: WheelStore, credentials: Any) -> None:
-        """Do what cloud-init and ``boot.sh`` do: write the files, fetch and check the wheel, read the unit."""
+        """Do what cloud-init and ``boot.sh`` do: write the files, fetch and check the wheel, read
+        the unit.
+        """
         self.root.mkdir(parents=True, exist_ok=True)
         for folder in ("etc", "opt", "var/log", "tmp"):
             (self.root / folder).mkdir(parents=True, exist_ok=True)
@@ -121,7 +135,9 @@ class Machine:
         self.say(f"started process {self._process.pid}")
 
     def check(self) -> str | None:
-        """Restart the process as systemd would; return why the machine powers off now, or None to go on."""
+        """Restart the process as systemd would; return why the machine powers off now, or None to
+        go on.
+        """
         if (self.root / "run/terradask-simulator-poweroff").exists():
             return "the host program asked for it"
         if self.state == "restarting" and time.monotonic() >= self._start_at:
@@ -138,7 +154,9 @@ class Machine:
         if not self.unit.restarts(code):
             self.state = "ended"
             well = self.unit.ends_well(code)
-            powers_off = self.unit.powers_off_on_success if well else self.unit.powers_off_on_failure
+            powers_off = (
+                self.unit.powers_off_on_success if well else self.unit.powers_off_on_failure
+            )
             return f"the host program ended with {_ending(code)}" if powers_off else None
         now = time.monotonic()
         while self._starts and now - self._starts[0] > self.unit.start_limit_seconds:
@@ -147,12 +165,16 @@ class Machine:
             self.state, self._start_at = "restarting", now + self.unit.restart_seconds
             return None
         self.state = "failed"
-        reason = f"the host program failed {len(self._starts)} times, the last time with {_ending(code)}"
+        reason = (
+            f"the host program failed {len(self._starts)} times, the last time with {_ending(code)}"
+        )
         self.say(reason)
         return reason if self.unit.powers_off_on_failure else None
 
     def end(self, *, grace_seconds: float = GRACE_SECONDS) -> None:
-        """End every process of the machine: SIGTERM first, SIGKILL after a while (0: at once); blocks until all are gone."""
+        """End every process of the machine: SIGTERM first, SIGKILL after a while (0: at once);
+        blocks until all are gone.
+        """
         with self._lock:
             self.state = "ending"
             process = self._process
@@ -160,9 +182,15 @@ class Machine:
             if grace_seconds > 0:
                 self.say("ending")
                 everyone = [process.pid, *marked_processes([self.mark])]
-                signal_all([process.pid] if self.unit.kill_mode != "control-group" else everyone, signal.SIGTERM)
+                signal_all(
+                    [process.pid] if self.unit.kill_mode != "control-group" else everyone,
+                    signal.SIGTERM,
+                )
                 _wait(process, grace_seconds)
-            signal_all([process.pid, *marked_processes([self.mark])] if process.poll() is None else [], signal.SIGKILL)
+            signal_all(
+                [process.pid, *marked_processes([self.mark])] if process.poll() is None else [],
+                signal.SIGKILL,
+            )
             process.wait()
             while not wait_gone([self.mark], 0.2):
                 signal_all(marked_processes([self.mark]), signal.SIGKILL)
@@ -180,7 +208,15 @@ class Machine:
         cpu_count, memory_bytes = instance_size(self.instance.instance_type)
         return {
             **self.unit.environment,
-            "PATH": os.pathsep.join([str(self.folder / "bin"), str(Path(sys.executable).parent), "/usr/local/bin", "/usr/bin", "/bin"]),
+            "PATH": os.pathsep.join(
+                [
+                    str(self.folder / "bin"),
+                    str(Path(sys.executable).parent),
+                    "/usr/local/bin",
+                    "/usr/bin",
+                    "/bin",
+                ]
+            ),
             "HOME": str(self.folder),
             "TMPDIR": str(self.root / "tmp"),
             "LANG": "C.UTF-8",
@@ -199,14 +235,18 @@ class Machine:
         }
 
     def _write_power_commands(self) -> None:
-        """Shadow the commands that power a machine off: they must never reach the computer that this runs on."""
+        """Shadow the commands that power a machine off: they must never reach the computer that
+        this runs on.
+        """
         folder = self.folder / "bin"
         folder.mkdir(exist_ok=True)
         flag = self.root / "run/terradask-simulator-poweroff"
         for name in _POWER_COMMANDS:
             script = folder / name
             touch = f"touch {shlex.quote(str(flag))}"
-            body = f'case "$*" in *poweroff*|*halt*) {touch};; esac' if name == "systemctl" else touch
+            body = (
+                f'case "$*" in *poweroff*|*halt*) {touch};; esac' if name == "systemctl" else touch
+            )
             script.write_text(f"#!/bin/sh\n{body}\n")
             script.chmod(0o755)
 

@@ -15,7 +15,9 @@ MEMORY = Path("/dev/shm")  # noqa: S108  (a folder of its own with a name that c
 
 
 def make_run(root: Path) -> None:
-    """Make a host's ``/run``; where this machine has no memory for files, an ordinary folder, in which a host refuses to keep keys."""
+    """Make a host's ``/run``; where this machine has no memory for files, an ordinary folder, in
+    which a host refuses to keep keys.
+    """
     run = root / "run"
     if run.exists():
         return

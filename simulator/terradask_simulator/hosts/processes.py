@@ -1,4 +1,6 @@
-"""Ends everything that runs on a machine: its process group, its children, and whatever carries its mark."""
+"""Ends everything that runs on a machine: its process group, its children, and whatever carries its
+mark.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +19,9 @@ MARK = "TERRADASK_HOST_ROOT"
 
 
 def marked_processes(marks: Collection[str]) -> dict[int, str]:
-    """Return this user's living processes that carry one of these marks (values of `MARK`), as process id to mark."""
+    """Return this user's living processes that carry one of these marks (values of `MARK`), as
+    process id to mark.
+    """
     found: dict[int, str] = {}
     wanted = set(marks)
     for process in psutil.process_iter():

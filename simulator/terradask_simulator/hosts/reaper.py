@@ -1,7 +1,8 @@
-"""Outlives the daemon by a moment: when its standard input ends, every process of the simulator's hosts is killed.
+"""Outlives the daemon by a moment: when its standard input ends, every process of the simulator's
+hosts is killed.
 
-A daemon that is killed can't end its hosts any more. This program can: it is started beside the daemon, reads a pipe
-that the daemon alone holds, and does nothing until that pipe ends.
+A daemon that is killed can't end its hosts any more. This program can: it is started beside the
+daemon, reads a pipe that the daemon alone holds, and does nothing until that pipe ends.
 """
 
 from __future__ import annotations

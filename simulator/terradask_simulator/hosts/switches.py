@@ -45,7 +45,9 @@ class HostSwitches:
 
     def _fill_disk(self, instance_id: str) -> Undo:
         if not self._booting.fill_disk(instance_id):
-            raise SimulatorError("There is no such machine; simulated workers have no disk", given=instance_id)
+            raise SimulatorError(
+                "There is no such machine; simulated workers have no disk", given=instance_id
+            )
         return None
 
     def _time_hosts(self, **seconds: float) -> Undo:
@@ -56,5 +58,8 @@ class HostSwitches:
     @property
     def _booting(self) -> Hosts:
         if self._hosts is None:
-            raise SimulatorError("Nothing boots on this simulator, neither machines nor simulated workers", advice="Simulator.start()")
+            raise SimulatorError(
+                "Nothing boots on this simulator, neither machines nor simulated workers",
+                advice="Simulator.start()",
+            )
         return self._hosts

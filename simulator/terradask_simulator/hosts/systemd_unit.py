@@ -1,4 +1,6 @@
-"""Reads terradask's systemd unit: how its program is started, and what its end means for the machine."""
+"""Reads terradask's systemd unit: how its program is started, and what its end means for the
+machine.
+"""
 
 from __future__ import annotations
 
@@ -12,9 +14,22 @@ __all__ = ["Unit", "parse_unit"]
 
 _POWERS_OFF = re.compile(r"\b(poweroff|halt|shutdown)\b")
 _SPAN = re.compile(r"(\d+(?:\.\d+)?)\s*(us|ms|s|sec|min|m|h|)")
-_SECONDS = {"us": 1e-6, "ms": 1e-3, "": 1.0, "s": 1.0, "sec": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0}
+_SECONDS = {
+    "us": 1e-6,
+    "ms": 1e-3,
+    "": 1.0,
+    "s": 1.0,
+    "sec": 1.0,
+    "m": 60.0,
+    "min": 60.0,
+    "h": 3600.0,
+}
 
-_KEPT_BASES = {"StateDirectory": "/var/lib", "CacheDirectory": "/var/cache", "LogsDirectory": "/var/log"}
+_KEPT_BASES = {
+    "StateDirectory": "/var/lib",
+    "CacheDirectory": "/var/cache",
+    "LogsDirectory": "/var/log",
+}
 
 
 @dataclass(frozen=True)
@@ -36,8 +51,8 @@ class Unit:
     powers_off_on_success, powers_off_on_failure
         Whether the machine goes down when the service ends well, or for good after failures.
     kill_mode
-        ``control-group``: stopping sends SIGTERM to every process of the service; ``mixed`` or ``process``: to the
-        first one only.
+        ``control-group``: stopping sends SIGTERM to every process of the service; ``mixed`` or
+        ``process``: to the first one only.
     runtime_directories
         Folders below ``/run``, made at each start and removed at each end.
     kept_directories
@@ -60,12 +75,18 @@ class Unit:
     umask: int = 0o022
 
     def ends_well(self, code: int) -> bool:
-        """Return whether systemd counts an end as success, given the exit code, or minus the signal's number."""
+        """Return whether systemd counts an end as success, given the exit code, or minus the
+        signal's number.
+        """
         return code in _CLEAN
 
     def restarts(self, code: int) -> bool:
-        """Return whether a program that ended with a code is started again, as far as the start limit admits it."""
-        return self.restart == "always" or (self.restart == "on-failure" and not self.ends_well(code))
+        """Return whether a program that ended with a code is started again, as far as the start
+        limit admits it.
+        """
+        return self.restart == "always" or (
+            self.restart == "on-failure" and not self.ends_well(code)
+        )
 
 
 #: Ends that systemd counts as success: exit 0, SIGHUP, SIGINT, SIGPIPE, SIGTERM.
@@ -80,10 +101,25 @@ def parse_unit(text: str, module: str = "terradask_host") -> Unit:
         if equals and not line.lstrip().startswith(("#", ";")):
             settings.setdefault(name.strip(), []).append(value.strip())
     command = shlex.split(_last(settings, "ExecStart", ""))
-    if "-m" not in command or command[command.index("-m") + 1 : command.index("-m") + 2] != [module]:
-        raise BootFailed(f"The unit's ExecStart doesn't run {module}", given=command, allowed=f"PYTHON -m {module} [arguments]")
-    environment = dict(pair.split("=", 1) for value in settings.get("Environment", []) for pair in shlex.split(value) if "=" in pair)
-    on_success = [*settings.get("SuccessAction", []), *settings.get("OnSuccess", []), *settings.get("ExecStopPost", [])]
+    if "-m" not in command or command[command.index("-m") + 1 : command.index("-m") + 2] != [
+        module
+    ]:
+        raise BootFailed(
+            f"The unit's ExecStart doesn't run {module}",
+            given=command,
+            allowed=f"PYTHON -m {module} [arguments]",
+        )
+    environment = dict(
+        pair.split("=", 1)
+        for value in settings.get("Environment", [])
+        for pair in shlex.split(value)
+        if "=" in pair
+    )
+    on_success = [
+        *settings.get("SuccessAction", []),
+        *settings.get("OnSuccess", []),
+        *settings.get("ExecStopPost", []),
+    ]
     on_failure = [
         *settings.get("FailureAction", []),
         *settings.get("OnFailure", []),
@@ -96,12 +132,16 @@ def parse_unit(text: str, module: str = "terradask_host") -> Unit:
         restart=_last(settings, "Restart", "no"),
         restart_seconds=_seconds(_last(settings, "RestartSec", "100ms")),
         start_limit_burst=int(_last(settings, "StartLimitBurst", "5")),
-        start_limit_seconds=_seconds(_last(settings, "StartLimitIntervalSec", _last(settings, "StartLimitInterval", "10s"))),
+        start_limit_seconds=_seconds(
+            _last(settings, "StartLimitIntervalSec", _last(settings, "StartLimitInterval", "10s"))
+        ),
         powers_off_on_success=any(_POWERS_OFF.search(value) for value in on_success),
         powers_off_on_failure=any(_POWERS_OFF.search(value) for value in on_failure),
         kill_mode=_last(settings, "KillMode", "control-group"),
         runtime_directories=tuple(_words(settings, "RuntimeDirectory")),
-        kept_directories=tuple(f"{base}/{name}" for key, base in _KEPT_BASES.items() for name in _words(settings, key)),
+        kept_directories=tuple(
+            f"{base}/{name}" for key, base in _KEPT_BASES.items() for name in _words(settings, key)
+        ),
         umask=int(_last(settings, "UMask", "0022"), 8),
     )
 

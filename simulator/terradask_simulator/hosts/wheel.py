@@ -1,4 +1,6 @@
-"""Fetches the host program's wheel as a host does: from the bucket, with the role's credentials, by its checksum."""
+"""Fetches the host program's wheel as a host does: from the bucket, with the role's credentials, by
+its checksum.
+"""
 
 from __future__ import annotations
 
@@ -48,11 +50,15 @@ class WheelStore:
         self._session: Any = None
 
     def fetch(self, host: dict[str, Any], credentials: RoleCredentials | None) -> Path:
-        """Return the folder with the unpacked wheel that a host's ``host.json`` names; it is downloaded each time, with the host's role."""
+        """Return the folder with the unpacked wheel that a host's ``host.json`` names; it is
+        downloaded each time, with the host's role.
+        """
         if credentials is None:
             raise BootFailed("The instance has no role that could fetch the host program's wheel")
         wheel = host["wheel"]
-        content = self._download(str(host["region"]), str(host["bucket"]), str(wheel["key"]), credentials)
+        content = self._download(
+            str(host["region"]), str(host["bucket"]), str(wheel["key"]), credentials
+        )
         found = hashlib.sha256(content).hexdigest()
         if found != wheel["sha256"]:
             raise BootFailed(
@@ -62,7 +68,9 @@ class WheelStore:
             )
         return self._unpack(content, found)
 
-    def report_failure(self, instance: InstanceView, root: Path, credentials: RoleCredentials | None, reason: str) -> None:
+    def report_failure(
+        self, instance: InstanceView, root: Path, credentials: RoleCredentials | None, reason: str
+    ) -> None:
         """Write why a host could not boot where clients look, as ``boot.sh`` does."""
         cluster = instance.tags.get("terradask:cluster")
         if not cluster or credentials is None:
@@ -83,7 +91,9 @@ class WheelStore:
             "log_tail": reason.splitlines(),
         }
         key = f"clusters/{cluster}/hosts/{instance.instance_id}.json"
-        with self._client(str(host["region"]), credentials, f"s3://{host['bucket']}/{key} can't be written") as client:
+        with self._client(
+            str(host["region"]), credentials, f"s3://{host['bucket']}/{key} can't be written"
+        ) as client:
             client.put_object(Bucket=host["bucket"], Key=key, Body=json.dumps(document).encode())
 
     @contextlib.contextmanager
@@ -92,7 +102,8 @@ class WheelStore:
         import botocore.session
 
         with self._lock:
-            # One session keeps the service model in memory; making a client from it is not thread safe.
+            # One session keeps the service model in memory; making a client from it is not thread
+            # safe.
             if self._session is None:
                 self._session = botocore.session.Session()
             client = self._session.create_client(
@@ -124,6 +135,8 @@ class WheelStore:
                     with zipfile.ZipFile(io.BytesIO(content)) as wheel:
                         wheel.extractall(part)
                 except zipfile.BadZipFile as error:
-                    raise BootFailed("The host program's wheel is no wheel", given=f"{len(content)} bytes") from error
+                    raise BootFailed(
+                        "The host program's wheel is no wheel", given=f"{len(content)} bytes"
+                    ) from error
                 part.rename(folder)
         return folder

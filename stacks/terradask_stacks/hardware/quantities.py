@@ -14,7 +14,11 @@ GIB = 1 << 30
 #: No instance has so little memory: a smaller number is meant in GiB.
 _LEAST_MEMORY_BYTES = 128 << 20
 
-_POWERS = {f"{letter}{infix}": base ** (index + 1) for index, letter in enumerate("kmgtp") for infix, base in (("", 1000), ("i", 1024))}
+_POWERS = {
+    f"{letter}{infix}": base ** (index + 1)
+    for index, letter in enumerate("kmgtp")
+    for infix, base in (("", 1000), ("i", 1024))
+}
 #: Those of Dask's ``parse_bytes``: ``16 GiB``, ``16Gi``, ``16 GB``, ``16G``, in any case.
 _UNITS = {"": 1, "b": 1, **_POWERS, **{f"{unit}b": size for unit, size in _POWERS.items()}}
 
@@ -62,18 +66,29 @@ def parse_cores(option: str, given: Any) -> Span:
     InvalidHardware
         If it is none of them; it names `option`.
     """
-    return _span(option, given, lambda one: _cores(option, one), "a whole number such as 4, a range such as [2, 8], or '*' for any")
+    return _span(
+        option,
+        given,
+        lambda one: _cores(option, one),
+        "a whole number such as 4, a range such as [2, 8], or '*' for any",
+    )
 
 
 def parse_memory(option: str, given: Any) -> Span:
-    """Read a size of memory in bytes: a number, text such as ``"16 GiB"``, a range of two of them, or ``"*"`` for any.
+    """Read a size of memory in bytes: a number, text such as ``"16 GiB"``, a range of two of them,
+    or ``"*"`` for any.
 
     Raises
     ------
     InvalidHardware
         If it is none of them, or so little that another unit was meant; it names `option`.
     """
-    span = _span(option, given, lambda one: _memory(option, one), "'16 GiB', a range such as ['16 GiB', '32 GiB'], or '*' for any")
+    span = _span(
+        option,
+        given,
+        lambda one: _memory(option, one),
+        "'16 GiB', a range such as ['16 GiB', '32 GiB'], or '*' for any",
+    )
     if span.high is not None and span.high < _LEAST_MEMORY_BYTES:
         raise InvalidHardware(
             option,
@@ -86,7 +101,8 @@ def parse_memory(option: str, given: Any) -> Span:
 
 
 def parse_bytes(text: str) -> int:
-    """Read a number of bytes as Dask's ``parse_bytes`` does: ``16 GiB``, ``1.5e3 MB``, ``500k``, ``GB``.
+    """Read a number of bytes as Dask's ``parse_bytes`` does: ``16 GiB``, ``1.5e3 MB``, ``500k``,
+    ``GB``.
 
     Raises
     ------
@@ -112,7 +128,9 @@ def bytes_text(size: int) -> str:
 
 
 def bytes_value(size: int) -> str:
-    """Return a size exactly, in the notation of settings: ``16 GiB``, ``16 GB``, ``17000000001``."""
+    """Return a size exactly, in the notation of settings: ``16 GiB``, ``16 GB``,
+    ``17000000001``.
+    """
     for unit in ("GiB", "GB", "MiB", "MB"):
         if size and size % _UNITS[unit.lower()] == 0:
             return f"{size // _UNITS[unit.lower()]} {unit}"
@@ -147,7 +165,12 @@ def _span(option: str, given: Any, read: Callable[[Any], int], allowed: str) -> 
         return ANY
     if isinstance(given, Sequence) and not isinstance(given, str | bytes):
         if len(given) != 2:
-            raise InvalidHardware(option, f"is a list of {len(given)}: a range has two ends", given=repr(given), allowed=allowed)
+            raise InvalidHardware(
+                option,
+                f"is a list of {len(given)}: a range has two ends",
+                given=repr(given),
+                allowed=allowed,
+            )
         low, high = (read(one) for one in given)
         if low > high:
             raise InvalidHardware(
@@ -177,7 +200,9 @@ def _memory(option: str, given: Any) -> int:
     try:
         if isinstance(given, str):
             size = parse_bytes(given)
-        elif isinstance(given, bool) or not (hasattr(given, "__index__") or isinstance(given, float)):
+        elif isinstance(given, bool) or not (
+            hasattr(given, "__index__") or isinstance(given, float)
+        ):
             raise TypeError(given)
         else:
             size = int(given)
@@ -185,6 +210,9 @@ def _memory(option: str, given: Any) -> int:
             raise ValueError(given)
     except (ValueError, TypeError, OverflowError):
         raise InvalidHardware(
-            option, "is not a size of memory", given=repr(given), allowed="'16 GiB', a range such as ['16 GiB', '32 GiB'], or '*' for any"
+            option,
+            "is not a size of memory",
+            given=repr(given),
+            allowed="'16 GiB', a range such as ['16 GiB', '32 GiB'], or '*' for any",
         ) from None
     return size

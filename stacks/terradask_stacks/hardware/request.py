@@ -1,4 +1,6 @@
-"""The hardware that is requested for one role, read and checked: cores, memory, GPUs, or instance types by name."""
+"""The hardware that is requested for one role, read and checked: cores, memory, GPUs, or instance
+types by name.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +10,15 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from terradask_stacks.errors import ArgumentCombination, InvalidHardware
-from terradask_stacks.hardware.quantities import Span, bytes_value, cores_text, memory_text, parse_cores, parse_memory, written
+from terradask_stacks.hardware.quantities import (
+    Span,
+    bytes_value,
+    cores_text,
+    memory_text,
+    parse_cores,
+    parse_memory,
+    written,
+)
 
 Role = Literal["worker", "scheduler"]
 
@@ -21,7 +31,8 @@ TYPE_NAME = re.compile(r"[a-z][a-z0-9-]*\.[a-z0-9-]+")
 
 @dataclass(frozen=True, kw_only=True)
 class HardwareRequest:
-    """The hardware request for one role's instances. Created by `HardwareRequest.of`, which parses parameters.
+    """The hardware request for one role's instances. Created by `HardwareRequest.of`, which parses
+    parameters.
 
     Parameters
     ----------
@@ -78,7 +89,8 @@ class HardwareRequest:
         gpu
             A number; True is 1, False 0.
         gpu_type
-            A model, in AWS's or another cloud's notation: ``T4``, ``nvidia-tesla-t4``. Means one GPU if `gpu` is unset.
+            A model, in AWS's or another cloud's notation: ``T4``, ``nvidia-tesla-t4``. Means one
+            GPU if `gpu` is unset.
         vm_types
             An instance type or a list of them.
         arm
@@ -113,7 +125,9 @@ class HardwareRequest:
 
     @property
     def whose(self) -> str:
-        """The owner of the instances, for messages: a role, or the table that contains the parameters."""
+        """The owner of the instances, for messages: a role, or the table that contains the
+        parameters.
+        """
         return self.prefix.removesuffix(".") if self.prefix.endswith(".") else self.role
 
     @property
@@ -155,18 +169,28 @@ class HardwareRequest:
         parts = [
             None if self.cpu is None else cores_text(self.cpu),
             None if self.memory is None else memory_text(self.memory),
-            f"{count} {f'{self.gpu_type} ' if self.gpu_type else ''}GPU{'' if count == 1 else 's'}" if count else None,
+            f"{count} {f'{self.gpu_type} ' if self.gpu_type else ''}GPU{'' if count == 1 else 's'}"
+            if count
+            else None,
         ]
         return ", ".join(part for part in parts if part) or "the default"
 
 
 def _check_combination(request: HardwareRequest) -> None:
-    sizes = [request.option(name) for name, value in (("cpu", request.cpu), ("memory", request.memory)) if value is not None]
+    sizes = [
+        request.option(name)
+        for name, value in (("cpu", request.cpu), ("memory", request.memory))
+        if value is not None
+    ]
     types = request.option("vm_types")
     if request.vm_types and sizes:
         raise ArgumentCombination(
             [types, *sizes],
-            f"{types} and {' and '.join(sizes)} are given together: a type determines its cores and its memory",
+            (
+                f"{types} and {' and '.join(sizes)} are given together: a type determines its "
+                "cores "
+                "and its memory"
+            ),
             given=request.given(),
             allowed=f"{types}, or {request.option('cpu')} and {request.option('memory')}",
             advice=f"leave {' and '.join(sizes)} out, or {types}",
@@ -184,34 +208,61 @@ def _check_combination(request: HardwareRequest) -> None:
 
 def _count(option: str, given: Any) -> int:
     if not hasattr(given, "__index__") or int(given) < 0:
-        raise InvalidHardware(option, "is not a number of GPUs", given=repr(given), allowed="a whole number such as 1, True or False")
+        raise InvalidHardware(
+            option,
+            "is not a number of GPUs",
+            given=repr(given),
+            allowed="a whole number such as 1, True or False",
+        )
     return int(given)
 
 
 def _text(option: str, given: Any) -> str:
     if not isinstance(given, str) or not given.strip():
-        raise InvalidHardware(option, "is not a GPU model", given=repr(given), allowed="a name such as 'T4' or 'A10G'")
+        raise InvalidHardware(
+            option, "is not a GPU model", given=repr(given), allowed="a name such as 'T4' or 'A10G'"
+        )
     return given.strip()
 
 
 def _flag(option: str, given: Any) -> bool:
     if not isinstance(given, bool):
-        raise InvalidHardware(option, "is neither True nor False", given=repr(given), allowed="True for ARM, False for x86-64")
+        raise InvalidHardware(
+            option,
+            "is neither True nor False",
+            given=repr(given),
+            allowed="True for ARM, False for x86-64",
+        )
     return given
 
 
 def _types(option: str, given: Any) -> tuple[str, ...]:
     names = [given] if isinstance(given, str) else given
-    if not isinstance(names, Sequence) or not names or not all(isinstance(name, str) for name in names):
+    if (
+        not isinstance(names, Sequence)
+        or not names
+        or not all(isinstance(name, str) for name in names)
+    ):
         raise InvalidHardware(
-            option, "is not a list of instance types", given=repr(given), allowed="a list such as ['m6i.xlarge', 'm5.xlarge']"
+            option,
+            "is not a list of instance types",
+            given=repr(given),
+            allowed="a list such as ['m6i.xlarge', 'm5.xlarge']",
         )
     wrong = [name for name in names if not TYPE_NAME.fullmatch(name)]
     if wrong:
         raise InvalidHardware(
-            option, "contains a value that is not an instance type", given=", ".join(map(repr, wrong)), allowed="types such as m6i.xlarge"
+            option,
+            "contains a value that is not an instance type",
+            given=", ".join(map(repr, wrong)),
+            allowed="types such as m6i.xlarge",
         )
     found = tuple(dict.fromkeys(names))
     if len(found) > MAX_TYPES:
-        raise InvalidHardware(option, "has too many types for a group", given=f"{len(found)} types", allowed=f"up to {MAX_TYPES}")
+        raise InvalidHardware(
+            option,
+            "has too many types for a group",
+            given=f"{len(found)} types",
+            allowed=f"up to {MAX_TYPES}",
+        )
     return found

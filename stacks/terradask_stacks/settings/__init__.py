@@ -1,7 +1,7 @@
 """The settings of a workspace, its network and its clusters: the one place for defaults.
 
-Models are frozen and refuse unknown keys. :mod:`terradask_stacks.loading` fills them from files, Dask's configuration,
-environment variables and arguments.
+Models are frozen and refuse unknown keys. :mod:`terradask_stacks.loading` fills them from files,
+Dask's configuration, environment variables and arguments.
 """
 
 from __future__ import annotations
@@ -41,7 +41,9 @@ def _cluster_name(name: str) -> str:
     try:
         return validate_cluster_name(name)
     except InvalidInput as error:
-        raise refuse(error.problem, allowed=error.allowed or "another name", advice=error.advice) from error
+        raise refuse(
+            error.problem, allowed=error.allowed or "another name", advice=error.advice
+        ) from error
 
 
 class Settings(Section):
@@ -53,7 +55,10 @@ class Settings(Section):
     policy: PolicySettings = PolicySettings()
     cluster: ClusterSettings = ClusterSettings()
     clusters: dict[Annotated[str, AfterValidator(_cluster_name)], ClusterSettings] = Field(
-        default={}, description="Declared clusters by name: settings that a table leaves out are as in [cluster]."
+        default={},
+        description=(
+            "Declared clusters by name: settings that a table leaves out are as in [cluster]."
+        ),
     )
 
     def cluster_named(self, name: str) -> ClusterSettings:
@@ -66,12 +71,22 @@ class Settings(Section):
 
     @model_validator(mode="after")
     def _nothing_given_that_isolation_makes(self) -> Settings:
-        given = [name for name in ("security_groups", "instance_profiles") if getattr(self.network, name) is not None]
+        given = [
+            name
+            for name in ("security_groups", "instance_profiles")
+            if getattr(self.network, name) is not None
+        ]
         if self.workspace.isolation == "cluster" and given:
             raise refuse(
-                f'workspace.isolation = "cluster" makes roles and security groups for each cluster; network.{given[0]} gives one for all',
+                (
+                    'workspace.isolation = "cluster" makes roles and security groups for each '
+                    f"cluster; network.{given[0]} gives one for all"
+                ),
                 allowed="either of them",
-                advice=f'leave out network.{" and network.".join(given)}, or set workspace.isolation = "workspace"',
+                advice=(
+                    f"leave out network.{' and network.'.join(given)}, or set "
+                    'workspace.isolation = "workspace"'
+                ),
             )
         return self
 
@@ -86,7 +101,10 @@ class Settings(Section):
                 f"{setting} names {', '.join(foreign)}, outside of workspace.region, {region}",
                 allowed=f"zones of {region}, such as {region}a",
             )
-        for section, cluster in [("cluster", self.cluster), *((f"clusters.{name}", c) for name, c in self.clusters.items())]:
+        for section, cluster in [
+            ("cluster", self.cluster),
+            *((f"clusters.{name}", c) for name, c in self.clusters.items()),
+        ]:
             zone = cluster.zone_name
             if zone is not None and not zone.startswith(region):
                 raise refuse(
@@ -98,7 +116,10 @@ class Settings(Section):
                 raise refuse(
                     f"{section}.zone_name is {zone}, which is not in {setting}",
                     allowed=", ".join(zones),
-                    advice=f'add a table [network.subnets."{zone}"] with the subnets for it, and run: terradask apply network'
+                    advice=(
+                        f'add a table [network.subnets."{zone}"] with the subnets for it, and '
+                        "run: terradask apply network"
+                    )
                     if self.network.subnets
                     else "add it to network.zones and run: terradask apply network",
                 )

@@ -13,12 +13,15 @@ class CapacitySettings(Section):
 
     spot_policy: SpotPolicy = Field(
         default="on-demand",
-        description="Market of the workers: on-demand; spot, which is cheaper and which AWS may interrupt; or spot_with_fallback: "
+        description="Market of the workers: on-demand; spot, which is cheaper and which AWS may "
+        "interrupt; or spot_with_fallback: "
         "on-demand if there is no spot capacity. The scheduler is always on-demand.",
     )
     spot_fallback_seconds: float = Field(
         default=60,
         gt=0,
-        description="With spot_with_fallback: how long the spot group may launch nothing before the missing instances are requested "
-        "on-demand, in seconds. If AWS reports that it has no spot capacity, they are requested at once.",
+        description="With spot_with_fallback: how long the spot group may launch nothing before "
+        "the missing instances are requested "
+        "on-demand, in seconds. If AWS reports that it has no spot capacity, they are requested "
+        "at once.",
     )

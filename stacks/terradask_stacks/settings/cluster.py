@@ -39,7 +39,10 @@ def _wait_for_workers(value: Any) -> bool | int | float:
     if not (whole or fraction):
         raise refuse(
             f"{value!r} is neither a fraction nor a number of workers",
-            allowed="true, false, a fraction from 0.0 to 1.0 of the request, or a whole number of workers",
+            allowed=(
+                "true, false, a fraction from 0.0 to 1.0 of the request, or a whole number of "
+                "workers"
+            ),
         )
     number: int | float = value
     return number
@@ -49,7 +52,9 @@ def _wait_for_workers(value: Any) -> bool | int | float:
 DEFAULT_WORKERS = 4
 
 
-class ClusterSettings(LifeSettings, HardwareSettings, DiskSettings, CapacitySettings, ConnectionSettings):
+class ClusterSettings(
+    LifeSettings, HardwareSettings, DiskSettings, CapacitySettings, ConnectionSettings
+):
     """Section ``[cluster]``: defaults of every cluster; arguments of ``Cluster`` override them."""
 
     max_workers: int = Field(
@@ -60,13 +65,15 @@ class ClusterSettings(LifeSettings, HardwareSettings, DiskSettings, CapacitySett
     )
     n_workers: Annotated[NWorkers, BeforeValidator(check_n_workers)] = Field(
         default=None,
-        description="Number of workers, or [minimum, maximum]: a Cluster object then scales with the work in this range, starting "
+        description="Number of workers, or [minimum, maximum]: a Cluster object then scales with "
+        "the work in this range, starting "
         "with the minimum. Unset: 4, and a Cluster object scales between 4 and 20.",
     )
     worker_groups: dict[GroupName, WorkerGroupSettings] = Field(
         default={},
         max_length=MOST_GROUPS,
-        description="Named groups of workers with different machines, in addition to the workers that worker_cpu and similar "
+        description="Named groups of workers with different machines, in addition to the workers "
+        "that worker_cpu and similar "
         "settings, n_workers, max_workers and scale(n) refer to.",
     )
     zone_name: str | None = Field(
@@ -75,78 +82,114 @@ class ClusterSettings(LifeSettings, HardwareSettings, DiskSettings, CapacitySett
     )
     use_best_zone: bool = Field(
         default=True,
-        description="If zone_name is unset, the zone is chosen once, from the network's zones, and locked: by the types that it offers, "
-        "launches that failed there lately, and spot prices. false: the first of the network's zones, by name.",
+        description="If zone_name is unset, the zone is chosen once, from the network's zones, "
+        "and locked: by the types that it offers, "
+        "launches that failed there lately, and spot prices. false: the first of the network's "
+        "zones, by name.",
     )
     allow_cross_zone: bool = Field(
         default=False,
-        description="Workers are launched in all of the network's zones that offer their types, the scheduler in one. More "
-        "capacity is available then, but AWS charges for traffic between zones, in both directions.",
+        description="Workers are launched in all of the network's zones that offer their types, "
+        "the scheduler in one. More "
+        "capacity is available then, but AWS charges for traffic between zones, in both "
+        "directions.",
     )
     placement_group: bool = Field(
         default=False,
-        description="All hosts in a cluster placement group of the cluster's own: close to each other in their one zone, for a "
-        "faster network between them; AWS has less capacity for this. Types that placement groups don't support are left out.",
+        description="All hosts in a cluster placement group of the cluster's own: close to each "
+        "other in their one zone, for a "
+        "faster network between them; AWS has less capacity for this. Types that placement groups "
+        "don't support are left out.",
     )
     worker_class: Annotated[str, AfterValidator(check_dotted)] = Field(
         default="distributed.Nanny", description="Class of the workers, as a dotted path."
     )
-    worker_options: WorkerOptions = Field(default={}, description="Keyword arguments of the worker class.")
+    worker_options: WorkerOptions = Field(
+        default={}, description="Keyword arguments of the worker class."
+    )
     workers_per_host: int = Field(
         default=1,
         ge=1,
         le=128,
-        description="Dask workers on each host, which share its threads and its memory evenly. n_workers, max_workers and scale() count "
+        description="Dask workers on each host, which share its threads and its memory evenly. "
+        "n_workers, max_workers and scale() count "
         "hosts.",
     )
     scheduler_class: Annotated[str, AfterValidator(check_dotted)] = Field(
         default="distributed.Scheduler", description="Class of the scheduler, as a dotted path."
     )
-    scheduler_options: SchedulerOptions = Field(default={}, description="Keyword arguments of the scheduler class.")
+    scheduler_options: SchedulerOptions = Field(
+        default={}, description="Keyword arguments of the scheduler class."
+    )
     extra_worker_on_scheduler: bool = Field(
         default=False,
-        description="Also run a worker on the scheduler's host, with half of its memory and all but one of its threads. No count "
+        description="Also run a worker on the scheduler's host, with half of its memory and all "
+        "but one of its threads. No count "
         "includes it.",
     )
     software: Annotated[list[str], AfterValidator(check_requirements)] = Field(
         default=[],
-        description="Packages that the hosts need in addition to Dask, as PEP 508 requirements, such as 'pandas==3.0.1'.",
+        description=(
+            "Packages that the hosts need in addition to Dask, as PEP 508 requirements, "
+            "such as 'pandas==3.0.1'."
+        ),
     )
     software_lock: str | None = Field(
         default=None,
         min_length=1,
-        description="Lock file of the environment where the cluster is started, with hashes, relative to terradask.toml: hosts install "
-        "only archives that it has. A requirements file with --hash, uv.lock or pylock.toml. Unset: packages are installed by "
+        description="Lock file of the environment where the cluster is started, with hashes, "
+        "relative to terradask.toml: hosts install "
+        "only archives that it has. A requirements file with --hash, uv.lock or pylock.toml. "
+        "Unset: packages are installed by "
         "exact version.",
     )
     environ: Annotated[dict[str, str], AfterValidator(check_environ)] = Field(
         default={},
-        description="Environment variables of scheduler and workers. Not for secrets: they are stored in the workspace's bucket.",
+        description=(
+            "Environment variables of scheduler and workers. Not for secrets: they are "
+            "stored in the workspace's bucket."
+        ),
     )
     private_to_creator: bool = Field(
         default=False,
-        description="Only its hosts, the caller who planned it first, and cluster.secret_principals can read the cluster's keys, "
-        "whatever IAM allows others. Others may still stop it and destroy it. Hosts of other clusters with the same roles "
+        description="Only its hosts, the caller who planned it first, and "
+        "cluster.secret_principals can read the cluster's keys, "
+        "whatever IAM allows others. Others may still stop it and destroy it. Hosts of other "
+        "clusters with the same roles "
         "(workspace.isolation) can "
         "read them too.",
     )
     secret_principals: Annotated[list[str], AfterValidator(check_principals)] = Field(
         default=[],
-        description="IAM users and roles, by ARN, that may read the cluster's keys, and so connect, in addition to its creator, if "
+        description="IAM users and roles, by ARN, that may read the cluster's keys, and so "
+        "connect, in addition to its creator, if "
         "private_to_creator is true.",
     )
-    tags: Tags = Field(default={}, description="Tags on the cluster's resources and instances, in addition to the workspace's.")
-    send_dask_config: bool = Field(default=True, description="Send a frozen copy of the caller's Dask configuration to the hosts.")
+    tags: Tags = Field(
+        default={},
+        description=(
+            "Tags on the cluster's resources and instances, in addition to the workspace's."
+        ),
+    )
+    send_dask_config: bool = Field(
+        default=True,
+        description="Send a frozen copy of the caller's Dask configuration to the hosts.",
+    )
     wait_for_workers: Annotated[bool | int | float, BeforeValidator(_wait_for_workers)] = Field(
         default=0.3,
-        description="Workers to wait for before a cluster counts as made: true (all), false, a fraction of the request, or a number "
+        description="Workers to wait for before a cluster counts as made: true (all), false, a "
+        "fraction of the request, or a number "
         "of workers.",
     )
     create_timeout_seconds: float = Field(
-        default=1200, gt=0, description="Longest time from the call to a scheduler that answers, in seconds."
+        default=1200,
+        gt=0,
+        description="Longest time from the call to a scheduler that answers, in seconds.",
     )
     worker_timeout_seconds: float = Field(
-        default=600, gt=0, description="Longest time to wait for the workers of wait_for_workers, in seconds."
+        default=600,
+        gt=0,
+        description="Longest time to wait for the workers of wait_for_workers, in seconds.",
     )
 
     @property
@@ -166,19 +209,30 @@ class ClusterSettings(LifeSettings, HardwareSettings, DiskSettings, CapacitySett
 
     @property
     def own_disks(self) -> dict[str, Disk]:
-        """Role, or name of a group of workers with disks of its own -> its volume; those of which nothing is set are left out."""
-        groups = {name: group.disk(self.worker_disk) for name, group in sorted(self.worker_groups.items()) if group.own_disk_settings}
+        """Role, or name of a group of workers with disks of its own -> its volume; those of which
+        nothing is set are left out.
+        """
+        groups = {
+            name: group.disk(self.worker_disk)
+            for name, group in sorted(self.worker_groups.items())
+            if group.own_disk_settings
+        }
         return {**super().own_disks, **groups}
 
     @property
     def hardware_requests(self) -> dict[str, HardwareRequest]:
         """What is asked of the machines of each group, those with names included."""
-        named = {name: group.hardware_request(name, arm=self.arm) for name, group in sorted(self.worker_groups.items())}
+        named = {
+            name: group.hardware_request(name, arm=self.arm)
+            for name, group in sorted(self.worker_groups.items())
+        }
         return {**super().hardware_requests, **named}
 
     @property
     def expects_arm(self) -> bool:
-        """Whether the machines are for ARM, as settings and the names of types say it; EC2's description of them decides."""
+        """Whether the machines are for ARM, as settings and the names of types say it; EC2's
+        description of them decides.
+        """
         named = (name for request in self.hardware_requests.values() for name in request.vm_types)
         return any(map(is_arm_name, named)) if self.arm is None else self.arm
 
@@ -186,20 +240,36 @@ class ClusterSettings(LifeSettings, HardwareSettings, DiskSettings, CapacitySett
     def _within_limits(self) -> ClusterSettings:
         if most_of(self.n_workers) > self.max_workers:
             raise refuse(
-                f"cluster.n_workers is {self.n_workers}, more than cluster.max_workers, {self.max_workers}",
+                (
+                    f"cluster.n_workers is {self.n_workers}, more than cluster.max_workers, "
+                    f"{self.max_workers}"
+                ),
                 allowed=f"0 to {self.max_workers}",
                 advice="raise max_workers: it is the group's limit in the plan",
             )
-        if self.workers_per_host > 1 and self.worker_class in {"distributed.Worker", "distributed.worker.Worker"}:
+        if self.workers_per_host > 1 and self.worker_class in {
+            "distributed.Worker",
+            "distributed.worker.Worker",
+        }:
             raise refuse(
-                f"cluster.workers_per_host is {self.workers_per_host}, but cluster.worker_class is {self.worker_class}",
+                (
+                    f"cluster.workers_per_host is {self.workers_per_host}, but "
+                    "cluster.worker_class "
+                    f"is {self.worker_class}"
+                ),
                 allowed="distributed.Nanny, which gives each worker a separate process",
-                advice="leave worker_class out, or use threads: workers without a nanny would share one process",
+                advice=(
+                    "leave worker_class out, or use threads: workers without a nanny would "
+                    "share one process"
+                ),
             )
         if self.placement_group and self.allow_cross_zone:
             raise refuse(
                 "cluster.placement_group and cluster.allow_cross_zone are both true",
                 allowed="one of them: a cluster placement group is in one zone",
-                advice="leave out allow_cross_zone for hosts close to each other, or placement_group for more capacity",
+                advice=(
+                    "leave out allow_cross_zone for hosts close to each other, or "
+                    "placement_group for more capacity"
+                ),
             )
         return self

@@ -1,4 +1,6 @@
-"""How clients reach the scheduler, and whom it lets in from outside: the part of ``[cluster]`` that is about connections."""
+"""How clients reach the scheduler, and whom it lets in from outside: the part of ``[cluster]`` that
+is about connections.
+"""
 
 from __future__ import annotations
 
@@ -26,34 +28,44 @@ class ConnectionSettings(DashboardSettings):
 
     connect: Connect | None = Field(
         default=None,
-        description="How clients reach the scheduler: public (its public address), private (its private one, from inside the VPC or over "
-        "VPN or peering), or ssm (Session Manager, with no inbound rule; needs network.session_manager and AWS's session-manager-plugin). "
+        description="How clients reach the scheduler: public (its public address), private (its "
+        "private one, from inside the VPC or over "
+        "VPN or peering), or ssm (Session Manager, with no inbound rule; needs "
+        "network.session_manager and AWS's session-manager-plugin). "
         "Unset: as use_scheduler_public_ip says.",
     )
     use_scheduler_public_ip: bool | None = Field(
         default=None,
-        description="true: the same as connect = 'public'; false: the same as 'private', also allowed with 'ssm'. Unset: as connect "
+        description="true: the same as connect = 'public'; false: the same as 'private', also "
+        "allowed with 'ssm'. Unset: as connect "
         "says, and public if that is unset too.",
     )
     ingress: Ingress | None = Field(
         default=None,
-        description="Rules that let clients reach the scheduler from outside, instead of network.ingress, if workspace.isolation is "
-        "'cluster'. Otherwise clusters share their security groups, and these rules must lie within network.ingress. Unset: as "
+        description="Rules that let clients reach the scheduler from outside, instead of "
+        "network.ingress, if workspace.isolation is "
+        "'cluster'. Otherwise clusters share their security groups, and these rules must lie "
+        "within network.ingress. Unset: as "
         "network.ingress says.",
     )
     allow_ingress_from: Sources = Field(
         default=None,
-        description="The same as ingress, for the scheduler's and the dashboard's port: a block such as '203.0.113.7/32', or a "
+        description="The same as ingress, for the scheduler's and the dashboard's port: a block "
+        "such as '203.0.113.7/32', or a "
         "list. The argument of Cluster also accepts 'me'.",
     )
     allow_ssh: bool = Field(
         default=False,
-        description="Also open port 22 of the scheduler's host, to allow_ssh_from. Hosts have no SSH key: log in with EC2 "
+        description="Also open port 22 of the scheduler's host, to allow_ssh_from. Hosts have no "
+        "SSH key: log in with EC2 "
         "Instance Connect, or a key in your image. Policy P4 reports it.",
     )
     allow_ssh_from: Sources = Field(
         default=None,
-        description="Addresses that may log in, with allow_ssh: a block or a list. Unset: as allow_ingress_from says.",
+        description=(
+            "Addresses that may log in, with allow_ssh: a block or a list. Unset: as "
+            "allow_ingress_from says."
+        ),
     )
     scheduler_port: Port = Field(default=8786, description="Port of the Dask scheduler.")
 
@@ -73,7 +85,9 @@ class ConnectionSettings(DashboardSettings):
 
     @property
     def own_ingress(self) -> list[IngressRule] | None:
-        """Who may reach the scheduler from outside, where the cluster says so itself, in whichever words. None: as the network says."""
+        """Who may reach the scheduler from outside, where the cluster says so itself, in whichever
+        words. None: as the network says.
+        """
         if self.allow_ingress_from is None:
             rules = None if self.ingress is None else list(self.ingress)
         else:
@@ -83,15 +97,24 @@ class ConnectionSettings(DashboardSettings):
             rules = [IngressRule(ports=ports, cidr=cidr) for cidr in self.allow_ingress_from]
         if self.allow_ssh:
             ssh = self.allow_ssh_from or self.allow_ingress_from or []
-            rules = [*(rules or []), *(IngressRule(ports=[SSH_PORT], cidr=cidr, description="SSH") for cidr in ssh)]
+            rules = [
+                *(rules or []),
+                *(IngressRule(ports=[SSH_PORT], cidr=cidr, description="SSH") for cidr in ssh),
+            ]
         return rules
 
     @model_validator(mode="after")
     def _one_way(self) -> ConnectionSettings:
-        if None not in (self.connect, self.use_scheduler_public_ip) and (self.connect == "public") != self.use_scheduler_public_ip:
+        if (
+            None not in (self.connect, self.use_scheduler_public_ip)
+            and (self.connect == "public") != self.use_scheduler_public_ip
+        ):
             said = str(self.use_scheduler_public_ip).lower()
             raise refuse(
-                f"cluster.connect is {self.connect!r}, but cluster.use_scheduler_public_ip is {said}",
+                (
+                    f"cluster.connect is {self.connect!r}, but cluster.use_scheduler_public_ip is "
+                    f"{said}"
+                ),
                 allowed="true with 'public', false with 'private' and 'ssm'",
                 advice="set only cluster.connect: it covers use_scheduler_public_ip",
             )
@@ -99,16 +122,24 @@ class ConnectionSettings(DashboardSettings):
             raise refuse(
                 "cluster.ingress and cluster.allow_ingress_from are both given",
                 allowed="one of them",
-                advice="use ingress for different ports, allow_ingress_from if only addresses matter",
+                advice=(
+                    "use ingress for different ports, allow_ingress_from if only addresses matter"
+                ),
             )
         if self.scheduler_port == self.dashboard_port:
             raise refuse(
                 f"cluster.scheduler_port and cluster.dashboard_port are both {self.scheduler_port}",
                 allowed="two ports",
             )
-        if self.use_dashboard_https and self.dashboard_https_port in (self.scheduler_port, self.dashboard_port):
+        if self.use_dashboard_https and self.dashboard_https_port in (
+            self.scheduler_port,
+            self.dashboard_port,
+        ):
             raise refuse(
-                f"cluster.dashboard_https_port is {self.dashboard_https_port}, which is cluster.scheduler_port or cluster.dashboard_port",
+                (
+                    f"cluster.dashboard_https_port is {self.dashboard_https_port}, which is "
+                    "cluster.scheduler_port or cluster.dashboard_port"
+                ),
                 allowed="a different port",
             )
         return self
@@ -130,7 +161,12 @@ class ConnectionSettings(DashboardSettings):
         if self.allow_ssh and self.ingress is None and self.allow_ingress_from is None:
             raise refuse(
                 "cluster.allow_ssh is true without cluster.ingress or cluster.allow_ingress_from",
-                allowed="with one of them: a cluster with rules of its own does not use the network's",
-                advice="set allow_ingress_from to the addresses that may reach the scheduler; [] for none",
+                allowed=(
+                    "with one of them: a cluster with rules of its own does not use the network's"
+                ),
+                advice=(
+                    "set allow_ingress_from to the addresses that may reach the scheduler; [] "
+                    "for none"
+                ),
             )
         return self

@@ -1,4 +1,6 @@
-"""The part of ``[cluster]`` that says which disks the machines have, where they differ from the network's."""
+"""The part of ``[cluster]`` that says which disks the machines have, where they differ from the
+network's.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +11,8 @@ from pydantic import Field
 
 from terradask_stacks.settings.base import DiskSize, Section
 
-#: MiB/s of gp3 volumes: https://docs.aws.amazon.com/ebs/latest/userguide/general-purpose.html. Our version of the provider takes no more.
+#: MiB/s of gp3 volumes: https://docs.aws.amazon.com/ebs/latest/userguide/general-purpose.html. Our
+#: version of the provider takes no more.
 Throughput = Annotated[int, Field(ge=125, le=1000)]
 
 
@@ -34,18 +37,27 @@ class Disk:
 
 
 class DiskSettings(Section):
-    """Disks of a cluster's hosts. Setting any of them makes a launch template of the cluster's own."""
+    """Disks of a cluster's hosts. Setting any of them makes a launch template of the
+    cluster's own.
+    """
 
     worker_disk_size: DiskSize | None = Field(
-        default=None, description="Size of a worker's encrypted gp3 volume, in GiB. Unset: network.worker_disk_size_gib."
+        default=None,
+        description=(
+            "Size of a worker's encrypted gp3 volume, in GiB. Unset: network.worker_disk_size_gib."
+        ),
     )
     worker_disk_throughput: Throughput | None = Field(
         default=None,
-        description="Throughput of a worker's volume, in MiB/s. Unset: 125, which is free. Above 750 the volume gets the IOPS "
+        description="Throughput of a worker's volume, in MiB/s. Unset: 125, which is free. Above "
+        "750 the volume gets the IOPS "
         "that this needs.",
     )
     scheduler_disk_size: DiskSize | None = Field(
-        default=None, description="Size of the scheduler's volume, in GiB. Unset: network.scheduler_disk_size_gib."
+        default=None,
+        description=(
+            "Size of the scheduler's volume, in GiB. Unset: network.scheduler_disk_size_gib."
+        ),
     )
 
     @property

@@ -13,7 +13,8 @@ from terradask_stacks.hardware.request import HardwareRequest, Role
 from terradask_stacks.settings.base import InstanceTypes, Section
 from terradask_stacks.validators.refusal import refuse
 
-#: Of a role of which nothing is said: 4 cores and 16 GiB, first what has been the default all along, then its siblings.
+#: Of a role of which nothing is said: 4 cores and 16 GiB, first what has been the default all
+#: along, then its siblings.
 DEFAULT_INSTANCE_TYPES = ("m6i.xlarge", "m5.xlarge", "m6a.xlarge", "m5a.xlarge")
 
 #: The same for ARM: Graviton3, then its siblings.
@@ -42,14 +43,18 @@ def default_types(*, arm: bool | None) -> tuple[str, ...]:
 
 
 def _canonical(value: Any, info: ValidationInfo) -> Any:
-    """Return a value as everyone writes it, so that two ways to ask for the same are the same in a plan."""
+    """Return a value as everyone writes it, so that two ways to ask for the same are the same in a
+    plan.
+    """
     if value is None:
         return None
     name = str(info.field_name)
     role: Role = "scheduler" if name.startswith("scheduler_") else "worker"
     prefix = f"{role}_" if name.startswith(f"{role}_") else ""
     try:
-        return HardwareRequest.of(role, prefix=prefix, **{name.removeprefix(prefix): value}).parameters()[name]
+        return HardwareRequest.of(
+            role, prefix=prefix, **{name.removeprefix(prefix): value}
+        ).parameters()[name]
     except InvalidInput as error:
         raise refuse(error.problem, allowed=str(error.allowed), advice=error.advice) from error
 
@@ -65,32 +70,55 @@ class HardwareSettings(Section):
 
     worker_vm_types: InstanceTypes | None = Field(
         default=None,
-        description="Instance types for workers, in order of preference. Unset: chosen by the requests below; without any, those "
-        f"of {', '.join(DEFAULT_INSTANCE_TYPES)} that the zone has; for ARM, of {', '.join(DEFAULT_ARM_INSTANCE_TYPES)}.",
+        description="Instance types for workers, in order of preference. Unset: chosen by the "
+        "requests below; without any, those "
+        f"of {', '.join(DEFAULT_INSTANCE_TYPES)} that the zone has; for ARM, of "
+        f"{', '.join(DEFAULT_ARM_INSTANCE_TYPES)}.",
     )
-    worker_cpu: Cores = Field(default=None, description="Cores (AWS's vCPUs) of a worker's instance: 4, a range [2, 8], or '*' for any.")
+    worker_cpu: Cores = Field(
+        default=None,
+        description=(
+            "Cores (AWS's vCPUs) of a worker's instance: 4, a range [2, 8], or '*' for any."
+        ),
+    )
     worker_memory: Memory = Field(
         default=None,
-        description="Memory of a worker's instance, within 10 %: '16 GiB', a range ['16 GiB', '32 GiB'], or '*' for any. Without a unit: "
+        description="Memory of a worker's instance, within 10 %: '16 GiB', a range ['16 GiB', '32 "
+        "GiB'], or '*' for any. Without a unit: "
         "bytes.",
     )
     worker_gpu: Gpus = Field(default=None, description="GPUs of a worker's instance; true is 1.")
     worker_gpu_type: GpuType = Field(
-        default=None, description="Model of the workers' GPUs, such as 'A10G'; means one GPU if worker_gpu is unset. Unset: T4."
+        default=None,
+        description=(
+            "Model of the workers' GPUs, such as 'A10G'; means one GPU if worker_gpu is "
+            "unset. Unset: T4."
+        ),
     )
     scheduler_vm_types: InstanceTypes | None = Field(
-        default=None, description="Instance types for the scheduler, in order of preference. Unset: as for workers."
+        default=None,
+        description=(
+            "Instance types for the scheduler, in order of preference. Unset: as for workers."
+        ),
     )
-    scheduler_cpu: Cores = Field(default=None, description="Cores of the scheduler's instance, as worker_cpu.")
-    scheduler_memory: Memory = Field(default=None, description="Memory of the scheduler's instance, as worker_memory.")
+    scheduler_cpu: Cores = Field(
+        default=None, description="Cores of the scheduler's instance, as worker_cpu."
+    )
+    scheduler_memory: Memory = Field(
+        default=None, description="Memory of the scheduler's instance, as worker_memory."
+    )
     scheduler_gpu: Gpus = Field(
         default=None,
-        description="GPUs of the scheduler's instance. Unset: one if workers have GPUs and there is such a type; 0 or false: none.",
+        description=(
+            "GPUs of the scheduler's instance. Unset: one if workers have GPUs and there "
+            "is such a type; 0 or false: none."
+        ),
     )
 
     arm: bool | None = Field(
         default=None,
-        description="ARM processors (AWS Graviton) for all instances of the cluster, or false: x86-64. Unset: as the named types "
+        description="ARM processors (AWS Graviton) for all instances of the cluster, or false: "
+        "x86-64. Unset: as the named types "
         "need; x86-64 if none is named.",
     )
 
@@ -101,17 +129,26 @@ class HardwareSettings(Section):
 
     @cached_property
     def _by_role(self) -> dict[Role, HardwareRequest]:
-        """What is asked of the machines of each role: made when the settings are validated, and kept."""
+        """What is asked of the machines of each role: made when the settings are validated, and
+        kept.
+        """
         roles: tuple[Role, ...] = ("worker", "scheduler")
-        return {role: HardwareRequest.of(role, arm=self.arm, **self._said_of(role)) for role in roles}
+        return {
+            role: HardwareRequest.of(role, arm=self.arm, **self._said_of(role)) for role in roles
+        }
 
     def _said_of(self, role: Role) -> dict[str, Any]:
-        return {name: getattr(self, f"{role}_{name}", None) for name in ("cpu", "memory", "gpu", "gpu_type", "vm_types")}
+        return {
+            name: getattr(self, f"{role}_{name}", None)
+            for name in ("cpu", "memory", "gpu", "gpu_type", "vm_types")
+        }
 
     @model_validator(mode="after")
     def _requests_go_together(self) -> HardwareSettings:
         try:
             _ = self._by_role
         except InvalidInput as error:
-            raise refuse(f"{error.problem} ({error.given})", allowed=str(error.allowed), advice=error.advice) from error
+            raise refuse(
+                f"{error.problem} ({error.given})", allowed=str(error.allowed), advice=error.advice
+            ) from error
         return self

@@ -13,7 +13,9 @@ from terradask_stacks.validators.refusal import refuse
 
 
 class IngressRule(Section):
-    """A rule of ``ingress``: addresses and ports from which clients reach schedulers of a workspace, or of a cluster."""
+    """A rule of ``ingress``: addresses and ports from which clients reach schedulers of a
+    workspace, or of a cluster.
+    """
 
     ports: list[Annotated[int | str, BeforeValidator(check_ports)]] = Field(
         default=["8786-8787"],
@@ -21,7 +23,8 @@ class IngressRule(Section):
         description="Ports or ranges of ports, such as 8786 or '8786-8787'.",
     )
     cidr: Annotated[str, AfterValidator(check_ingress_cidr)] = Field(
-        description="Addresses that clients come from, such as 203.0.113.7/32. The whole internet needs "
+        description="Addresses that clients come from, such as 203.0.113.7/32. The whole internet "
+        "needs "
         "network.allow_ingress_from_anywhere."
     )
     description: str = Field(
@@ -42,10 +45,14 @@ class IngressRule(Section):
 
 
 def _rules_differ(rules: list[IngressRule]) -> list[IngressRule]:
-    pairs = [f"{first}-{last} from {rule.cidr}" for rule in rules for first, last in rule.port_ranges]
+    pairs = [
+        f"{first}-{last} from {rule.cidr}" for rule in rules for first, last in rule.port_ranges
+    ]
     twice = sorted({pair for pair in pairs if pairs.count(pair) > 1})
     if twice:
-        raise refuse(f"{', '.join(twice)} given twice, which AWS refuses", allowed="each ports and cidr once")
+        raise refuse(
+            f"{', '.join(twice)} given twice, which AWS refuses", allowed="each ports and cidr once"
+        )
     return rules
 
 

@@ -23,8 +23,16 @@ def _limit(value: Any) -> float | Literal[False] | None:
     """Return a number of seconds, False for never, or None where nothing is said."""
     if value is None or value is False:
         return None if value is None else False
-    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value) or value <= 0:
-        raise refuse(f"{value!r} is not a limit in seconds", allowed="a number greater than 0, or false for never")
+    if (
+        isinstance(value, bool)
+        or not isinstance(value, int | float)
+        or not math.isfinite(value)
+        or value <= 0
+    ):
+        raise refuse(
+            f"{value!r} is not a limit in seconds",
+            allowed="a number greater than 0, or false for never",
+        )
     return float(value)
 
 
@@ -36,12 +44,15 @@ class LifeSettings(Section):
 
     idle_timeout_seconds: Limit = Field(
         default=None,
-        description="A cluster ends when it has been idle for this long, in seconds; false: never. Unset: 1200, unless "
-        "scheduler_options or Dask's configuration set Dask's own idle timeout. If both are set, the first that passes ends it.",
+        description="A cluster ends when it has been idle for this long, in seconds; false: "
+        "never. Unset: 1200, unless "
+        "scheduler_options or Dask's configuration set Dask's own idle timeout. If both are set, "
+        "the first that passes ends it.",
     )
     no_client_timeout_seconds: Limit = Field(
         default=None,
-        description="A cluster ends when no client has been connected for this long, in seconds; false: never. Unset: 120 for one that "
+        description="A cluster ends when no client has been connected for this long, in seconds; "
+        "false: never. Unset: 120 for one that "
         "closes with its Cluster object, never for any other.",
     )
     max_lifetime_seconds: float = Field(
@@ -49,12 +60,15 @@ class LifeSettings(Section):
         gt=0,
         le=MOST_LIFETIME_SECONDS,
         allow_inf_nan=False,
-        description="A cluster ends this long after its start, in seconds, whatever it is running. At most 30 days: its keys are "
+        description="A cluster ends this long after its start, in seconds, whatever it is "
+        "running. At most 30 days: its keys are "
         "valid for that long.",
     )
     scheduler_silent_seconds: float = Field(
         default=SCHEDULER_SILENT_SECONDS,
         gt=0,
         allow_inf_nan=False,
-        description="A worker's host that has lost its scheduler leaves after this long, in seconds.",
+        description=(
+            "A worker's host that has lost its scheduler leaves after this long, in seconds."
+        ),
     )

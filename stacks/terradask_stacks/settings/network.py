@@ -26,7 +26,9 @@ from terradask_stacks.validators.resources import (
     check_vpc_id,
 )
 
-EndpointService = Literal["secretsmanager", "autoscaling", "ec2", "logs", "sts", "ssm", "ssmmessages"]
+EndpointService = Literal[
+    "secretsmanager", "autoscaling", "ec2", "logs", "sts", "ssm", "ssmmessages"
+]
 #: Architecture -> the setting of its image.
 IMAGE_SETTINGS: dict[Architecture, str] = {"x86_64": "image", "arm64": "arm64_image"}
 
@@ -39,7 +41,10 @@ SubnetPrefixLength = Annotated[int, Field(ge=17, le=MAX_SUBNET_PREFIX_LENGTH)]
 
 def _retention(days: int) -> int:
     if days not in LOG_RETENTION_DAYS:
-        raise refuse(f"CloudWatch has no log retention of {days} days", allowed=", ".join(map(str, LOG_RETENTION_DAYS)))
+        raise refuse(
+            f"CloudWatch has no log retention of {days} days",
+            allowed=", ".join(map(str, LOG_RETENTION_DAYS)),
+        )
     return days
 
 
@@ -48,12 +53,18 @@ class NetworkSettings(Section):
 
     cidr: Annotated[str, AfterValidator(check_network_cidr)] = Field(
         default="10.64.0.0/16",
-        description="Address block of the VPC, /16 to /24. Changing it makes a new network. Not used with vpc_id.",
+        description=(
+            "Address block of the VPC, /16 to /24. Changing it makes a new network. Not "
+            "used with vpc_id."
+        ),
     )
     zones: Annotated[list[str], AfterValidator(unique)] | None = Field(
         default=None,
         min_length=1,
-        description="Availability zones that get subnets. Unset: every zone of the region, as found and locked at the first plan.",
+        description=(
+            "Availability zones that get subnets. Unset: every zone of the region, as "
+            "found and locked at the first plan."
+        ),
     )
     public_subnet_prefix_length: SubnetPrefixLength = Field(
         default=24, description="Size of each zone's public subnet (schedulers, NAT gateways)."
@@ -64,75 +75,115 @@ class NetworkSettings(Section):
     )
     nat: Literal["single", "per_zone", "none"] = Field(
         default="single",
-        description="NAT gateways, through which workers reach AWS and package indexes: one for all zones, one per zone, or none. "
+        description="NAT gateways, through which workers reach AWS and package indexes: one for "
+        "all zones, one per zone, or none. "
         "AWS charges each by the hour, used or not.",
     )
     interface_endpoints: Annotated[list[EndpointService], AfterValidator(unique)] = Field(
         default=[],
-        description="AWS services that get an interface endpoint in every zone: secretsmanager, autoscaling, ec2, logs, sts. "
+        description="AWS services that get an interface endpoint in every zone: secretsmanager, "
+        "autoscaling, ec2, logs, sts. "
         "With nat = 'none' hosts need all five; with session_manager also ssm and ssmmessages.",
     )
     public_workers: bool = Field(
         default=False,
-        description="Put workers into public subnets with public addresses; nothing may connect to them from outside.",
+        description=(
+            "Put workers into public subnets with public addresses; nothing may connect "
+            "to them from outside."
+        ),
     )
     public_schedulers: bool = Field(
         default=True,
-        description="Give schedulers public addresses. false: they are in private subnets, and clusters need "
+        description="Give schedulers public addresses. false: they are in private subnets, and "
+        "clusters need "
         "cluster.connect = 'private' or 'ssm'.",
     )
     session_manager: bool = Field(
         default=False,
-        description="Let clients reach schedulers through Session Manager (cluster.connect = 'ssm'), with no inbound rule: schedulers' "
+        description="Let clients reach schedulers through Session Manager (cluster.connect = "
+        "'ssm'), with no inbound rule: schedulers' "
         "hosts get the rights that its agent needs.",
     )
     allow_ingress_from_anywhere: bool = Field(
         default=False,
-        description="Rules of network.ingress and cluster.ingress may admit the whole internet (0.0.0.0/0, ::/0). Then only mutual TLS "
+        description="Rules of network.ingress and cluster.ingress may admit the whole internet "
+        "(0.0.0.0/0, ::/0). Then only mutual TLS "
         "keeps strangers out. Policy P2 still reports it.",
     )
     dual_stack: bool = Field(
         default=False,
-        description="Give the VPC a block of Amazon's IPv6 addresses, and hosts such addresses in addition to IPv4. From private "
+        description="Give the VPC a block of Amazon's IPv6 addresses, and hosts such addresses in "
+        "addition to IPv4. From private "
         "subnets, connections can only go out, through an egress-only internet gateway.",
     )
     flow_logs: bool = Field(
         default=False,
-        description="Write the VPC's flow logs to CloudWatch, log group /terradask/<workspace>/flow-logs, kept for log_retention_days.",
+        description=(
+            "Write the VPC's flow logs to CloudWatch, log group "
+            "/terradask/<workspace>/flow-logs, kept for log_retention_days."
+        ),
     )
     vpc_id: Annotated[str, AfterValidator(check_vpc_id)] | None = Field(
         default=None,
-        description="An existing VPC, used instead of making one. Needs subnets; its routes and endpoints stay as they are.",
+        description=(
+            "An existing VPC, used instead of making one. Needs subnets; its routes and "
+            "endpoints stay as they are."
+        ),
     )
     subnets: dict[str, ZoneSubnets] = Field(
-        default={}, description="Zone -> the subnets of vpc_id for schedulers and for workers. These are the network's zones."
+        default={},
+        description=(
+            "Zone -> the subnets of vpc_id for schedulers and for workers. These are the "
+            "network's zones."
+        ),
     )
     security_groups: SecurityGroups | None = Field(
         default=None,
-        description="Security groups of vpc_id for schedulers and workers, used instead of making them. ingress is then only checked.",
+        description=(
+            "Security groups of vpc_id for schedulers and workers, used instead of making "
+            "them. ingress is then only checked."
+        ),
     )
     instance_profiles: InstanceProfiles | None = Field(
         default=None,
         description="Existing instance profiles, used instead of making them and their roles.",
     )
     permissions_boundary: Annotated[str, AfterValidator(check_policy_arn)] | None = Field(
-        default=None, description="ARN of the permissions boundary of every role that terradask makes."
+        default=None,
+        description="ARN of the permissions boundary of every role that terradask makes.",
     )
     role_path: Annotated[str, AfterValidator(check_role_path)] = Field(
-        default="/", description="Path of the roles and instance profiles that terradask makes, such as /platform/."
+        default="/",
+        description=(
+            "Path of the roles and instance profiles that terradask makes, such as /platform/."
+        ),
     )
     role_name_prefix: Annotated[str, AfterValidator(check_role_name_prefix)] = Field(
-        default="", description="Prefix of the names of roles and instance profiles that terradask makes, at most 24 characters."
+        default="",
+        description=(
+            "Prefix of the names of roles and instance profiles that terradask makes, at "
+            "most 24 characters."
+        ),
     )
     kms_key_arn: Annotated[str, AfterValidator(check_key_arn)] | None = Field(
         default=None,
-        description="KMS key that encrypts volumes, the workspace's bucket, clusters' secrets and logs. Unset: AWS's own keys.",
+        description=(
+            "KMS key that encrypts volumes, the workspace's bucket, clusters' secrets and "
+            "logs. Unset: AWS's own keys."
+        ),
     )
     ingress: Ingress = Field(
-        default=[], description="Rules that let clients reach schedulers from outside the network. Empty: no client can."
+        default=[],
+        description=(
+            "Rules that let clients reach schedulers from outside the network. Empty: no "
+            "client can."
+        ),
     )
-    data_buckets: Annotated[list[Annotated[str, AfterValidator(check_bucket_path)]], AfterValidator(unique)] = Field(
-        default=[], description="Buckets, or bucket/prefix, that schedulers and workers may read and write."
+    data_buckets: Annotated[
+        list[Annotated[str, AfterValidator(check_bucket_path)]], AfterValidator(unique)
+    ] = Field(
+        default=[],
+        description="Buckets, or bucket/prefix, that schedulers and workers may read and write.",
     )
     log_retention_days: Annotated[int, AfterValidator(_retention)] = Field(
         default=30, description="Days that CloudWatch keeps the hosts' logs, and flow logs."
@@ -140,37 +191,60 @@ class NetworkSettings(Section):
     architectures: Annotated[list[Architecture], AfterValidator(unique)] | None = Field(
         default=None,
         min_length=1,
-        description="Processor architectures that clusters' hosts may have: x86_64, arm64; each has launch templates and an "
-        "image. Unset: both, or only x86_64 if image is set and arm64_image isn't; a network that was locked before stays as it is.",
+        description="Processor architectures that clusters' hosts may have: x86_64, arm64; each "
+        "has launch templates and an "
+        "image. Unset: both, or only x86_64 if image is set and arm64_image isn't; a network that "
+        "was locked before stays as it is.",
     )
     image: Annotated[str, AfterValidator(check_image)] | None = Field(
         default=None,
-        description="Image (AMI) of every x86-64 host. Unset: the newest Amazon Linux 2023, as found and locked at the first plan.",
+        description=(
+            "Image (AMI) of every x86-64 host. Unset: the newest Amazon Linux 2023, as "
+            "found and locked at the first plan."
+        ),
     )
     arm64_image: Annotated[str, AfterValidator(check_image)] | None = Field(
         default=None, description="Image (AMI) of every ARM host. Unset: the same as for image."
     )
-    image_owners: Annotated[list[Annotated[str, AfterValidator(check_image_owner)]], AfterValidator(unique)] = Field(
+    image_owners: Annotated[
+        list[Annotated[str, AfterValidator(check_image_owner)]], AfterValidator(unique)
+    ] = Field(
         default=["self", "amazon"],
         min_length=1,
-        description="Owners that image and arm64_image may have: accounts' ids, self, amazon, aws-marketplace. Anybody may "
+        description="Owners that image and arm64_image may have: accounts' ids, self, amazon, "
+        "aws-marketplace. Anybody may "
         "publish an image "
         "under any name.",
     )
-    worker_disk_size_gib: DiskSize = Field(default=100, description="Size of a worker's encrypted gp3 volume, in GiB.")
-    scheduler_disk_size_gib: DiskSize = Field(default=50, description="Size of a scheduler's encrypted gp3 volume, in GiB.")
+    worker_disk_size_gib: DiskSize = Field(
+        default=100, description="Size of a worker's encrypted gp3 volume, in GiB."
+    )
+    scheduler_disk_size_gib: DiskSize = Field(
+        default=50, description="Size of a scheduler's encrypted gp3 volume, in GiB."
+    )
     cluster_launch_templates: bool = Field(
         default=False,
-        description="Clusters may have launch templates of their own, for other disks than these. Callers who make clusters then "
-        'decide what their hosts run from boot. With workspace.isolation = "cluster" they always have their own templates.',
+        description="Clusters may have launch templates of their own, for other disks than these. "
+        "Callers who make clusters then "
+        'decide what their hosts run from boot. With workspace.isolation = "cluster" they always '
+        "have their own templates.",
     )
-    default_instance_type: Annotated[str, AfterValidator(partial(check_type_for, "x86_64"))] = Field(
-        default="m6i.xlarge",
-        description="Instance type that the launch templates for x86-64 name; a cluster's groups override it.",
+    default_instance_type: Annotated[str, AfterValidator(partial(check_type_for, "x86_64"))] = (
+        Field(
+            default="m6i.xlarge",
+            description=(
+                "Instance type that the launch templates for x86-64 name; a cluster's "
+                "groups override it."
+            ),
+        )
     )
-    default_arm64_instance_type: Annotated[str, AfterValidator(partial(check_type_for, "arm64"))] = Field(
+    default_arm64_instance_type: Annotated[
+        str, AfterValidator(partial(check_type_for, "arm64"))
+    ] = Field(
         default="m7g.xlarge",
-        description="Instance type that the launch templates for ARM name; a cluster's groups override it.",
+        description=(
+            "Instance type that the launch templates for ARM name; a cluster's groups override it."
+        ),
     )
 
     @property
@@ -179,12 +253,18 @@ class NetworkSettings(Section):
         if self.architectures is not None:
             return list(self.architectures)
         # Who gives an image wants no host that runs another.
-        return ["x86_64"] if self.image is not None and self.arm64_image is None else list(get_args(Architecture))
+        return (
+            ["x86_64"]
+            if self.image is not None and self.arm64_image is None
+            else list(get_args(Architecture))
+        )
 
     @property
     def images(self) -> dict[Architecture, str]:
         """The images that are given: architecture -> image."""
-        given = {architecture: getattr(self, setting) for architecture, setting in IMAGE_SETTINGS.items()}
+        given = {
+            architecture: getattr(self, setting) for architecture, setting in IMAGE_SETTINGS.items()
+        }
         return {architecture: image for architecture, image in given.items() if image is not None}
 
     @property
@@ -194,11 +274,16 @@ class NetworkSettings(Section):
 
     @model_validator(mode="after")
     def _images_are_used(self) -> NetworkSettings:
-        unused = [] if self.architectures is None else sorted(set(self.images) - set(self.architectures))
+        unused = (
+            [] if self.architectures is None else sorted(set(self.images) - set(self.architectures))
+        )
         if unused:
             setting = IMAGE_SETTINGS[unused[0]]
             raise refuse(
-                f"network.{setting} is an image for {unused[0]}, which network.architectures leaves out",
+                (
+                    f"network.{setting} is an image for {unused[0]}, which network.architectures "
+                    "leaves out"
+                ),
                 allowed=f"{setting} with {unused[0]} in network.architectures, or neither",
             )
         return self
@@ -222,12 +307,18 @@ class NetworkSettings(Section):
         if not self.subnets:
             raise refuse(
                 "network.vpc_id is given without network.subnets",
-                allowed='a table for each zone: [network.subnets."us-east-1a"] with scheduler and worker',
+                allowed=(
+                    'a table for each zone: [network.subnets."us-east-1a"] with scheduler and '
+                    "worker"
+                ),
                 advice="name the VPC's subnets; terradask makes none in a VPC that it didn't make",
             )
         if self.zones is not None and set(self.zones) != set(self.subnets):
             raise refuse(
-                f"network.zones names {', '.join(sorted(self.zones))}, network.subnets {', '.join(sorted(self.subnets))}",
+                (
+                    f"network.zones names {', '.join(sorted(self.zones))}, network.subnets "
+                    f"{', '.join(sorted(self.subnets))}"
+                ),
                 allowed="the same zones, or network.zones left out",
             )
         return self
@@ -239,21 +330,35 @@ class NetworkSettings(Section):
             raise refuse(
                 f"network.ingress admits {anywhere[0]}, the whole internet",
                 allowed="the addresses that your clients come from, such as 203.0.113.7/32",
-                advice="name the address of your office, VPN or machine: Dask runs any code that a client sends. If you really want this: "
+                advice="name the address of your office, VPN or machine: Dask runs any code that "
+                "a client sends. If you really want this: "
                 "network.allow_ingress_from_anywhere = true",
             )
         return self
 
     @model_validator(mode="after")
     def _nothing_for_a_given_vpc(self) -> NetworkSettings:
-        unused = ("nat", "interface_endpoints", "public_subnet_prefix_length", "private_subnet_prefix_length", "dual_stack", "flow_logs")
+        unused = (
+            "nat",
+            "interface_endpoints",
+            "public_subnet_prefix_length",
+            "private_subnet_prefix_length",
+            "dual_stack",
+            "flow_logs",
+        )
         fields = type(self).model_fields
         without_effect = [name for name in unused if getattr(self, name) != fields[name].default]
         if self.vpc_id is not None and without_effect:
             raise refuse(
-                f"network.{', network.'.join(without_effect)} would be made in {self.vpc_id}, which terradask didn't make",
+                (
+                    f"network.{', network.'.join(without_effect)} would be made in {self.vpc_id}, "
+                    "which terradask didn't make"
+                ),
                 allowed="these settings without network.vpc_id",
-                advice="leave them out: the owner of a given VPC makes its subnets, routes, endpoints and flow logs",
+                advice=(
+                    "leave them out: the owner of a given VPC makes its subnets, routes, "
+                    "endpoints and flow logs"
+                ),
             )
         return self
 
@@ -269,7 +374,8 @@ class NetworkSettings(Section):
         needed = len(self.zones) if self.zones else 1
         if fit < needed:
             raise refuse(
-                f"network.cidr {self.cidr} has room for {fit} zones with network.public_subnet_prefix_length "
+                f"network.cidr {self.cidr} has room for {fit} zones with "
+                "network.public_subnet_prefix_length "
                 f"{self.public_subnet_prefix_length} and network.private_subnet_prefix_length "
                 f"{self.private_subnet_prefix_length}, not for {needed}",
                 allowed="subnets that fit: a zone takes twice its larger subnet",

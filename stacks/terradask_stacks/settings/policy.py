@@ -16,13 +16,18 @@ BUILT_IN_CHECKS = ("P1", "P2", "P3", "P4", "P5", "P6", "P7", "cost", "waiver")
 
 def _check(name: str) -> str:
     if name not in BUILT_IN_CHECKS and "." not in name:
-        raise refuse("there is no such check", allowed=f"{', '.join(BUILT_IN_CHECKS)}, or a rule of your own, such as main.deny")
+        raise refuse(
+            "there is no such check",
+            allowed=f"{', '.join(BUILT_IN_CHECKS)}, or a rule of your own, such as main.deny",
+        )
     return name
 
 
 def _reason(text: str) -> str:
     if not text.strip():
-        raise refuse("a waiver without a reason", allowed="a sentence that says why the finding is accepted")
+        raise refuse(
+            "a waiver without a reason", allowed="a sentence that says why the finding is accepted"
+        )
     return text.strip()
 
 
@@ -37,16 +42,30 @@ class Waiver(Section):
     """A finding that is accepted for a while."""
 
     check: Annotated[str, AfterValidator(_check)] = Field(
-        min_length=1, description="The check, as findings name it: P1 to P7, cost, or one of the team's rules such as main.deny."
+        min_length=1,
+        description=(
+            "The check, as findings name it: P1 to P7, cost, or one of the team's rules "
+            "such as main.deny."
+        ),
     )
     address: str = Field(
-        default="*", min_length=1, description="Resource that it covers, as Terraform names it; * and ? stand for anything."
+        default="*",
+        min_length=1,
+        description="Resource that it covers, as Terraform names it; * and ? stand for anything.",
     )
     stack: str = Field(
-        default="*", min_length=1, description="Stack that it covers: network, or a cluster's name; * and ? stand for anything."
+        default="*",
+        min_length=1,
+        description=(
+            "Stack that it covers: network, or a cluster's name; * and ? stand for anything."
+        ),
     )
-    reason: Annotated[str, AfterValidator(_reason)] = Field(description="Why the finding is accepted.")
-    expires: Annotated[date, BeforeValidator(_day)] = Field(description="Last day of the waiver, such as 2027-01-01.")
+    reason: Annotated[str, AfterValidator(_reason)] = Field(
+        description="Why the finding is accepted."
+    )
+    expires: Annotated[date, BeforeValidator(_day)] = Field(
+        description="Last day of the waiver, such as 2027-01-01."
+    )
 
 
 class PolicySettings(Section):
@@ -55,9 +74,18 @@ class PolicySettings(Section):
     rego_folder: str | None = Field(
         default=None,
         min_length=1,
-        description="Folder with the team's own rules (*.rego: deny and warn), relative to terradask.toml. Needs terradask[rego].",
+        description=(
+            "Folder with the team's own rules (*.rego: deny and warn), relative to "
+            "terradask.toml. Needs terradask[rego]."
+        ),
     )
     max_hourly_cost_usd: float | None = Field(
-        default=None, gt=0, description="The most that one stack may cost by the hour at its maximum size, in US dollars."
+        default=None,
+        gt=0,
+        description=(
+            "The most that one stack may cost by the hour at its maximum size, in US dollars."
+        ),
     )
-    waivers: list[Waiver] = Field(default=[], description="Findings that are accepted for a while, each with its reason.")
+    waivers: list[Waiver] = Field(
+        default=[], description="Findings that are accepted for a while, each with its reason."
+    )

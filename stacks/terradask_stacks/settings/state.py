@@ -16,33 +16,50 @@ _KEY_ARN = re.compile(r"^arn:aws[a-z-]*:kms:[a-z0-9-]+:\d{12}:(key|alias)/.+$")
 
 def _bucket(name: str | None) -> str | None:
     if name is not None and not _BUCKET.match(name):
-        raise refuse(f"{name!r} is not the name of an S3 bucket", allowed="3 to 63 lower-case letters, digits, dots and hyphens")
+        raise refuse(
+            f"{name!r} is not the name of an S3 bucket",
+            allowed="3 to 63 lower-case letters, digits, dots and hyphens",
+        )
     return name
 
 
 def _key_arn(arn: str | None) -> str | None:
     if arn is not None and not _KEY_ARN.match(arn):
-        raise refuse(f"{arn!r} is not the ARN of a KMS key", allowed="arn:aws:kms:REGION:ACCOUNT:key/ID")
+        raise refuse(
+            f"{arn!r} is not the ARN of a KMS key", allowed="arn:aws:kms:REGION:ACCOUNT:key/ID"
+        )
     return arn
 
 
 class StateSettings(Section):
-    """Section ``[state]``: where the network's state is; a cluster's state is always in the workspace's bucket."""
+    """Section ``[state]``: where the network's state is; a cluster's state is always in the
+    workspace's bucket.
+    """
 
     backend: Literal["local", "s3"] = Field(
         default="local",
-        description="local: a file under .terradask, on one machine. s3: a bucket, for a team; `terradask init --state s3` makes it.",
+        description=(
+            "local: a file under .terradask, on one machine. s3: a bucket, for a team; "
+            "`terradask init --state s3` makes it."
+        ),
     )
     bucket: Annotated[str | None, AfterValidator(_bucket)] = Field(
         default=None,
-        description="Bucket of the network's state with s3, in workspace.region; several workspaces may share it. Unset: "
+        description="Bucket of the network's state with s3, in workspace.region; several "
+        "workspaces may share it. Unset: "
         "terradask-state-<account>-<region>.",
     )
     kms_key_arn: Annotated[str | None, AfterValidator(_key_arn)] = Field(
-        default=None, description="KMS key that encrypts the state with s3. Unset: S3's own keys (SSE-S3)."
+        default=None,
+        description="KMS key that encrypts the state with s3. Unset: S3's own keys (SSE-S3).",
     )
     lock_timeout_seconds: int = Field(
-        default=60, ge=0, le=3600, description="Longest time to wait for a state's lock that another command holds, in seconds."
+        default=60,
+        ge=0,
+        le=3600,
+        description=(
+            "Longest time to wait for a state's lock that another command holds, in seconds."
+        ),
     )
 
     def bucket_for(self, account: str, region: str) -> str:

@@ -1,4 +1,6 @@
-"""Tables ``[cluster.worker_groups.NAME]``: groups of workers with machines of their own, beside those of the cluster."""
+"""Tables ``[cluster.worker_groups.NAME]``: groups of workers with machines of their own, beside
+those of the cluster.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +22,8 @@ from terradask_stacks.validators.refusal import refuse
 
 _RESOURCE = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]{0,63}")
 
-#: The role of an isolated cluster's scheduler names every Auto Scaling group, and AWS limits its policy's length.
+#: The role of an isolated cluster's scheduler names every Auto Scaling group, and AWS limits its
+#: policy's length.
 MOST_GROUPS = 8
 
 
@@ -28,7 +31,8 @@ def _group_name(name: str) -> str:
     if not re.fullmatch(WORKER_GROUP_PATTERN, name) or name in WORKER_GROUPS_RESERVED:
         raise refuse(
             f"no group of workers can be named {name!r}",
-            allowed="a lower-case letter, then up to 15 lower-case letters and digits; not " + ", ".join(WORKER_GROUPS_RESERVED),
+            allowed="a lower-case letter, then up to 15 lower-case letters and digits; not "
+            + ", ".join(WORKER_GROUPS_RESERVED),
             advice="the name becomes part of names in AWS, where hyphens separate the parts",
         )
     return name
@@ -44,7 +48,10 @@ def _resource_name(name: str) -> str:
 
 
 GroupName = Annotated[str, AfterValidator(_group_name)]
-Resources = dict[Annotated[str, AfterValidator(_resource_name)], Annotated[float, Field(gt=0, allow_inf_nan=False)]]
+Resources = dict[
+    Annotated[str, AfterValidator(_resource_name)],
+    Annotated[float, Field(gt=0, allow_inf_nan=False)],
+]
 
 
 class WorkerGroupSettings(Section):
@@ -54,21 +61,39 @@ class WorkerGroupSettings(Section):
     memory: Memory = Field(default=None, description="Memory of an instance, as worker_memory.")
     gpu: Gpus = Field(default=None, description="GPUs of an instance, as worker_gpu.")
     gpu_type: GpuType = Field(default=None, description="Model of the GPUs, as worker_gpu_type.")
-    vm_types: InstanceTypes | None = Field(default=None, description="Instance types in order of preference, as worker_vm_types.")
+    vm_types: InstanceTypes | None = Field(
+        default=None, description="Instance types in order of preference, as worker_vm_types."
+    )
     n_workers: int = Field(default=0, ge=0, description="Workers of the group to start with.")
     max_workers: int = Field(
-        default=20, ge=1, le=10_000, description="Most workers that the group may ever have; shown and priced in the plan."
+        default=20,
+        ge=1,
+        le=10_000,
+        description="Most workers that the group may ever have; shown and priced in the plan.",
     )
-    spot_policy: SpotPolicy | None = Field(default=None, description="Market of the group's workers. Unset: the cluster's spot_policy.")
+    spot_policy: SpotPolicy | None = Field(
+        default=None, description="Market of the group's workers. Unset: the cluster's spot_policy."
+    )
     disk_size: DiskSize | None = Field(
-        default=None, description="Size of a worker's encrypted gp3 volume, in GiB. Unset: the cluster's worker_disk_size."
+        default=None,
+        description=(
+            "Size of a worker's encrypted gp3 volume, in GiB. Unset: the cluster's "
+            "worker_disk_size."
+        ),
     )
     disk_throughput: Throughput | None = Field(
-        default=None, description="Throughput of a worker's volume, in MiB/s. Unset: the cluster's worker_disk_throughput."
+        default=None,
+        description=(
+            "Throughput of a worker's volume, in MiB/s. Unset: the cluster's "
+            "worker_disk_throughput."
+        ),
     )
     resources: Resources = Field(
         default={},
-        description="Dask's resources of each worker of the group, such as { GPU = 1 }: tasks that request them run only here.",
+        description=(
+            "Dask's resources of each worker of the group, such as { GPU = 1 }: tasks "
+            "that request them run only here."
+        ),
     )
 
     def hardware_request(self, name: str, *, arm: bool | None = None) -> HardwareRequest:
@@ -85,7 +110,9 @@ class WorkerGroupSettings(Section):
 
     @cached_property
     def _request(self) -> HardwareRequest:
-        """What is asked of the machines of a group of any name: made when the settings are validated, and kept."""
+        """What is asked of the machines of a group of any name: made when the settings are
+        validated, and kept.
+        """
         said = {key: getattr(self, key) for key in ("cpu", "memory", "gpu", "gpu_type", "vm_types")}
         return HardwareRequest.of("worker", prefix="", **said)
 
@@ -101,16 +128,22 @@ class WorkerGroupSettings(Section):
         Parameters
         ----------
         of_workers
-            The volume of the workers that have no group with a name, which counts where the group says nothing.
+            The volume of the workers that have no group with a name, which counts where the group
+            says nothing.
         """
-        return Disk(self.disk_size or of_workers.size_gib, self.disk_throughput or of_workers.throughput_mibps)
+        return Disk(
+            self.disk_size or of_workers.size_gib,
+            self.disk_throughput or of_workers.throughput_mibps,
+        )
 
     @model_validator(mode="after")
     def _goes_together(self) -> WorkerGroupSettings:
         try:
             _ = self._request
         except InvalidInput as error:
-            raise refuse(f"{error.problem} ({error.given})", allowed=str(error.allowed), advice=error.advice) from error
+            raise refuse(
+                f"{error.problem} ({error.given})", allowed=str(error.allowed), advice=error.advice
+            ) from error
         if self.n_workers > self.max_workers:
             raise refuse(
                 f"n_workers is {self.n_workers}, more than max_workers, {self.max_workers}",

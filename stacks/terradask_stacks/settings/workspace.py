@@ -18,7 +18,10 @@ def _workspace_name(name: str) -> str:
     except ValueError as error:
         raise refuse(
             "the name can't be used",
-            allowed="a lower-case letter, then up to 19 lower-case letters, digits and hyphens: it becomes part of an S3 bucket's name",
+            allowed=(
+                "a lower-case letter, then up to 19 lower-case letters, digits and hyphens: "
+                "it becomes part of an S3 bucket's name"
+            ),
         ) from error
 
 
@@ -27,24 +30,35 @@ class WorkspaceSettings(Section):
 
     name: Annotated[str, AfterValidator(_workspace_name)] = Field(
         default="default",
-        description="Name of the workspace: one network baseline and its clusters. Part of every resource's name.",
+        description=(
+            "Name of the workspace: one network baseline and its clusters. Part of every "
+            "resource's name."
+        ),
     )
-    region: Annotated[str, AfterValidator(check_region)] = Field(default="us-east-1", description="AWS region in which everything is made.")
+    region: Annotated[str, AfterValidator(check_region)] = Field(
+        default="us-east-1", description="AWS region in which everything is made."
+    )
     isolation: Literal["workspace", "cluster"] = Field(
         default="workspace",
-        description="How hosts are isolated. workspace: clusters share roles and security groups. cluster: each cluster gets its own, and "
-        "its hosts can't reach the machines, keys or objects of others; making a cluster takes ten seconds longer.",
+        description="How hosts are isolated. workspace: clusters share roles and security groups. "
+        "cluster: each cluster gets its own, and "
+        "its hosts can't reach the machines, keys or objects of others; making a cluster takes "
+        "ten seconds longer.",
     )
     own_address_url: str = Field(
         default="https://checkip.amazonaws.com",
         pattern=r"^https?://[^\s@]+$",
-        description="Service that returns this machine's public address, for Cluster(allow_ingress_from='me'): it answers with "
+        description="Service that returns this machine's public address, for "
+        "Cluster(allow_ingress_from='me'): it answers with "
         "the address that a request came from.",
     )
-    tags: Tags = Field(default={}, description="Tags on every resource, such as a team's name or a cost centre.")
+    tags: Tags = Field(
+        default={}, description="Tags on every resource, such as a team's name or a cost centre."
+    )
     sweep_grace_seconds: int = Field(
         default=30,
         ge=1,
-        description="How long `terradask sweep` keeps resources that seem orphaned, in seconds: the command that makes them may "
+        description="How long `terradask sweep` keeps resources that seem orphaned, in seconds: "
+        "the command that makes them may "
         "not have recorded them yet.",
     )

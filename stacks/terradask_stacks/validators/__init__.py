@@ -1,1 +1,3 @@
-"""AWS's and our own rules for single values: each function returns the value, or raises with what is allowed."""
+"""AWS's and our own rules for single values: each function returns the value, or raises with what
+is allowed.
+"""

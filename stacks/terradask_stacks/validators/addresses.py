@@ -20,7 +20,10 @@ def check_network_cidr(cidr: str) -> str:
     try:
         network = IPv4Network(cidr)
     except (AddressValueError, NetmaskValueError, ValueError) as error:
-        raise refuse(f"{cidr!r} is not an IPv4 block: {error}", allowed="a block such as 10.64.0.0/16, without host bits") from error
+        raise refuse(
+            f"{cidr!r} is not an IPv4 block: {error}",
+            allowed="a block such as 10.64.0.0/16, without host bits",
+        ) from error
     low, high = _NETWORK_PREFIXES
     if "/" not in cidr or not low <= network.prefixlen <= high:
         raise refuse(f"{cidr!r} has the wrong size", allowed=f"/{low} (AWS's largest) to /{high}")
@@ -37,7 +40,10 @@ def check_ports(value: Any) -> int | str:
     match = None if isinstance(value, bool) else _PORTS.fullmatch(str(value))
     bounds = [int(part) for part in match.groups() if part is not None] if match else []
     if not bounds or not 1 <= bounds[0] <= bounds[-1] <= 65535:
-        raise refuse(f"{value!r} is not a port", allowed="a port from 1 to 65535, or a range such as '8786-8787'")
+        raise refuse(
+            f"{value!r} is not a port",
+            allowed="a port from 1 to 65535, or a range such as '8786-8787'",
+        )
     return bounds[0] if len(bounds) == 1 else f"{bounds[0]}-{bounds[1]}"
 
 
@@ -65,13 +71,19 @@ def check_sources(value: Any) -> list[str] | None:
         raise refuse(
             "'me' is another address on every machine, and settings mean the same everywhere",
             allowed=allowed,
-            advice="write your address as a block, such as 203.0.113.7/32; Cluster(allow_ingress_from='me') looks it up when it is called",
+            advice=(
+                "write your address as a block, such as 203.0.113.7/32; "
+                "Cluster(allow_ingress_from='me') looks it up when it is called"
+            ),
         )
     if "everyone" in blocks:
         raise refuse(
             "'everyone' is not an address block",
             allowed=allowed,
-            advice="name the addresses that your clients come from: Dask runs any code that a client sends",
+            advice=(
+                "name the addresses that your clients come from: Dask runs any code that a "
+                "client sends"
+            ),
         )
     return unique([check_ingress_cidr(block) for block in blocks])
 

@@ -1,4 +1,6 @@
-"""Validate the input of Dask and its hosts: numbers of workers, classes and their options, packages, variables."""
+"""Validate the input of Dask and its hosts: numbers of workers, classes and their options,
+packages, variables.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +18,9 @@ _DOTTED = re.compile(r"^[A-Za-z_]\w*(\.[A-Za-z_]\w*)+$")
 _ENVIRON_KEY = re.compile(r"^[A-Za-z_][A-Za-z0-9_]*$")
 
 #: Options that hosts set themselves; the host program refuses them too.
-SCHEDULER_RESERVED = frozenset({"security", "protocol", "host", "port", "interface", "dashboard_address", "jupyter"})
+SCHEDULER_RESERVED = frozenset(
+    {"security", "protocol", "host", "port", "interface", "dashboard_address", "jupyter"}
+)
 WORKER_RESERVED = frozenset(
     {
         "security",
@@ -54,7 +58,9 @@ def check_n_workers(value: Any) -> NWorkers:
 def check_dotted(path: str) -> str:
     """Return the dotted path of a class."""
     if not _DOTTED.fullmatch(path):
-        raise refuse(f"{path!r} is not a dotted path", allowed="module.Class, such as distributed.Nanny")
+        raise refuse(
+            f"{path!r} is not a dotted path", allowed="module.Class, such as distributed.Nanny"
+        )
     return path
 
 
@@ -75,9 +81,15 @@ def check_environ(environ: dict[str, str]) -> dict[str, str]:
     """Return environment variables with valid names, none of them the host program's."""
     for key in environ:
         if not _ENVIRON_KEY.fullmatch(key):
-            raise refuse(f"{key!r} is not a variable name", allowed="letters, digits and _, not beginning with a digit")
+            raise refuse(
+                f"{key!r} is not a variable name",
+                allowed="letters, digits and _, not beginning with a digit",
+            )
         if key.startswith("TERRADASK_"):
-            raise refuse(f"{key!r} is reserved for terradask", allowed="variables that don't begin with TERRADASK_")
+            raise refuse(
+                f"{key!r} is reserved for terradask",
+                allowed="variables that don't begin with TERRADASK_",
+            )
     return environ
 
 
@@ -103,7 +115,8 @@ def _check_options(options: dict[str, Any], role: str, reserved: frozenset[str])
         json.dumps(options, allow_nan=False)
     except (TypeError, ValueError) as error:
         raise refuse(
-            f"the options can't be sent to the hosts: {error}", allowed="text, numbers, booleans, lists and tables of these"
+            f"the options can't be sent to the hosts: {error}",
+            allowed="text, numbers, booleans, lists and tables of these",
         ) from error
     return options
 

@@ -14,7 +14,8 @@ def validate_workspace_name(name: str) -> str:
         raise InvalidInput(
             "the workspace's name can't be used",
             given=name,
-            allowed="a lower-case letter, then up to 19 lower-case letters, digits and hyphens: the name becomes part of an S3 "
+            allowed="a lower-case letter, then up to 19 lower-case letters, digits and hyphens: "
+            "the name becomes part of an S3 "
             "bucket's name, and AWS allows nothing else there",
             advice="change workspace.name",
         )
@@ -40,7 +41,8 @@ def validate_cluster_name(name: str) -> str:
         raise InvalidInput(
             "the cluster's name can't be used",
             given=name,
-            allowed="a lower-case letter, then up to 31 lower-case letters, digits and hyphens: the name becomes part of "
+            allowed="a lower-case letter, then up to 31 lower-case letters, digits and hyphens: "
+            "the name becomes part of "
             "object keys, a secret's name and tag values, and of group names that AWS limits",
             advice="choose another name",
         )

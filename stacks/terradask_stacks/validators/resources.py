@@ -12,7 +12,8 @@ from terradask_stacks.validators.refusal import matching, refuse, unique
 
 #: AWS allows 50 tags per resource; terradask and the group's run use up to ten of them.
 MAX_USER_TAGS = 40
-#: Role names have up to 64 characters: ``terradask-``, a workspace's 20 and ``-flow-logs`` use up to 40 of them.
+#: Role names have up to 64 characters: ``terradask-``, a workspace's 20 and ``-flow-logs`` use up
+#: to 40 of them.
 MAX_ROLE_PREFIX_LENGTH = 24
 #: IAM's limit on a path.
 MAX_PATH_LENGTH = 512
@@ -36,7 +37,10 @@ _KMS_KEY = re.compile(r"^arn:aws[a-z-]*:kms:[a-z0-9-]+:\d{12}:key/[A-Za-z0-9-]+$
 def check_region(region: str) -> str:
     """Return a region whose name has AWS's format."""
     if not _REGION.fullmatch(region):
-        raise refuse(f"{region!r} is not an AWS region", allowed="a region's name such as us-east-1 or eu-central-1")
+        raise refuse(
+            f"{region!r} is not an AWS region",
+            allowed="a region's name such as us-east-1 or eu-central-1",
+        )
     return region
 
 
@@ -46,7 +50,8 @@ def check_tags(tags: dict[str, str]) -> dict[str, str]:
         if not _TAG_KEY.fullmatch(key):
             raise refuse(
                 f"the tag key {key!r} can't be used",
-                allowed="1 to 128 letters, digits and + - = . , _ : @; no blank and no slash: AWS doesn't launch hosts with them, "
+                allowed="1 to 128 letters, digits and + - = . , _ : @; no blank and no slash: AWS "
+                "doesn't launch hosts with them, "
                 "because tags are in the instance metadata",
             )
         if key.lower().startswith(("aws:", "terradask:")):
@@ -70,7 +75,9 @@ def check_tags(tags: dict[str, str]) -> dict[str, str]:
 def check_instance_types(types: Sequence[str]) -> list[str]:
     """Return instance types whose names have AWS's format."""
     if not 1 <= len(types) <= MAX_TYPES:
-        raise refuse(f"{len(types)} instance types", allowed=f"1 to {MAX_TYPES} types in order of preference")
+        raise refuse(
+            f"{len(types)} instance types", allowed=f"1 to {MAX_TYPES} types in order of preference"
+        )
     for name in types:
         if not TYPE_NAME.fullmatch(name):
             raise refuse(f"{name!r} is not an instance type", allowed="a type such as m6i.xlarge")
@@ -102,7 +109,10 @@ def check_image_owner(owner: str) -> str:
     https://docs.aws.amazon.com/AWSEC2/latest/APIReference/API_DescribeImages.html
     """
     if owner not in IMAGE_OWNERS and not re.fullmatch(r"\d{12}", owner):
-        raise refuse(f"{owner!r} owns no images", allowed=f"an account's id of 12 digits, or {', '.join(IMAGE_OWNERS)}")
+        raise refuse(
+            f"{owner!r} owns no images",
+            allowed=f"an account's id of 12 digits, or {', '.join(IMAGE_OWNERS)}",
+        )
     return owner
 
 
@@ -111,7 +121,10 @@ def check_bucket_path(path: str) -> str:
     if not _BUCKET.fullmatch(path) or ".." in path:
         raise refuse(
             f"{path!r} is not a bucket",
-            allowed="a bucket's name (3 to 63 lower-case letters, digits, dots, hyphens), or bucket/prefix; no s3:// and no *",
+            allowed=(
+                "a bucket's name (3 to 63 lower-case letters, digits, dots, hyphens), or "
+                "bucket/prefix; no s3:// and no *"
+            ),
         )
     return path.rstrip("/")
 
@@ -122,7 +135,10 @@ def check_principals(arns: list[str]) -> list[str]:
         if not re.fullmatch(PRINCIPAL_PATTERN, arn):
             raise refuse(
                 f"{arn!r} is not the ARN of an IAM user or role",
-                allowed="such as arn:aws:iam::123456789012:role/data-science or arn:aws:iam::123456789012:user/ada, without wildcards",
+                allowed=(
+                    "such as arn:aws:iam::123456789012:role/data-science or "
+                    "arn:aws:iam::123456789012:user/ada, without wildcards"
+                ),
                 advice="for a session of a role, name the role: arn:aws:iam::<account>:role/<name>",
             )
     return sorted(unique(arns))
@@ -135,22 +151,36 @@ def check_vpc_id(vpc_id: str) -> str:
 
 def check_subnet_id(subnet_id: str) -> str:
     """Return a subnet's id."""
-    return matching(subnet_id, _SUBNET, "the id of a subnet", "subnet- and 8 or 17 hexadecimal digits")
+    return matching(
+        subnet_id, _SUBNET, "the id of a subnet", "subnet- and 8 or 17 hexadecimal digits"
+    )
 
 
 def check_security_group_id(group_id: str) -> str:
     """Return a security group's id."""
-    return matching(group_id, _SECURITY_GROUP, "the id of a security group", "sg- and 8 or 17 hexadecimal digits")
+    return matching(
+        group_id,
+        _SECURITY_GROUP,
+        "the id of a security group",
+        "sg- and 8 or 17 hexadecimal digits",
+    )
 
 
 def check_instance_profile(name: str) -> str:
     """Return an instance profile's name."""
-    return matching(name, _IAM_NAME, "the name of an instance profile", "its name, not its ARN: 1 to 128 letters, digits and +=,.@_-")
+    return matching(
+        name,
+        _IAM_NAME,
+        "the name of an instance profile",
+        "its name, not its ARN: 1 to 128 letters, digits and +=,.@_-",
+    )
 
 
 def check_policy_arn(arn: str) -> str:
     """Return a managed policy's ARN."""
-    return matching(arn, _IAM_POLICY, "the ARN of an IAM policy", "arn:aws:iam::ACCOUNT:policy/NAME")
+    return matching(
+        arn, _IAM_POLICY, "the ARN of an IAM policy", "arn:aws:iam::ACCOUNT:policy/NAME"
+    )
 
 
 def check_key_arn(arn: str) -> str:
@@ -161,8 +191,15 @@ def check_key_arn(arn: str) -> str:
 def check_role_path(path: str) -> str:
     """Return an IAM path."""
     if len(path) > MAX_PATH_LENGTH:
-        raise refuse(f"a path of {len(path)} characters", allowed=f"{MAX_PATH_LENGTH} characters at most")
-    return matching(path, _IAM_PATH, "an IAM path", "/, or a path that begins and ends with /, such as /platform/dask/")
+        raise refuse(
+            f"a path of {len(path)} characters", allowed=f"{MAX_PATH_LENGTH} characters at most"
+        )
+    return matching(
+        path,
+        _IAM_PATH,
+        "an IAM path",
+        "/, or a path that begins and ends with /, such as /platform/dask/",
+    )
 
 
 def check_role_name_prefix(prefix: str) -> str:
@@ -172,4 +209,10 @@ def check_role_name_prefix(prefix: str) -> str:
             f"{prefix!r} has {len(prefix)} characters",
             allowed=f"{MAX_ROLE_PREFIX_LENGTH} at most: IAM allows 64 for a role's whole name",
         )
-    return prefix if not prefix else matching(prefix, _IAM_NAME, "the beginning of a role's name", "letters, digits and +=,.@_-")
+    return (
+        prefix
+        if not prefix
+        else matching(
+            prefix, _IAM_NAME, "the beginning of a role's name", "letters, digits and +=,.@_-"
+        )
+    )

@@ -19,7 +19,9 @@ class Account:
 
     def __init__(self, endpoint: str) -> None:
         self.endpoint = endpoint
-        session = boto3.Session(aws_access_key_id="a", aws_secret_access_key="b", region_name=REGION)
+        session = boto3.Session(
+            aws_access_key_id="a", aws_secret_access_key="b", region_name=REGION
+        )
 
         def make(name: str) -> Any:
             return session.client(name, endpoint_url=endpoint)
@@ -28,8 +30,13 @@ class Account:
         self.autoscaling, self.ec2 = make("autoscaling"), make("ec2")
         self.s3.create_bucket(Bucket=BUCKET)
         self.logs.create_log_group(logGroupName=LOG_GROUP)
-        image = self.ec2.describe_images(Filters=[{"Name": "name", "Values": ["al2023-ami-2023*-x86_64"]}])["Images"][0]["ImageId"]
-        self.ec2.create_launch_template(LaunchTemplateName="host", LaunchTemplateData={"ImageId": image, "InstanceType": "t3.micro"})
+        image = self.ec2.describe_images(
+            Filters=[{"Name": "name", "Values": ["al2023-ami-2023*-x86_64"]}]
+        )["Images"][0]["ImageId"]
+        self.ec2.create_launch_template(
+            LaunchTemplateName="host",
+            LaunchTemplateData={"ImageId": image, "InstanceType": "t3.micro"},
+        )
 
     def close(self) -> None:
         for client in (self.s3, self.secrets, self.logs, self.autoscaling, self.ec2):
@@ -56,4 +63,6 @@ class Account:
         return [instance["InstanceId"] for instance in self.describe(name)["Instances"]]
 
     def describe(self, name: str) -> dict[str, Any]:
-        return self.autoscaling.describe_auto_scaling_groups(AutoScalingGroupNames=[name])["AutoScalingGroups"][0]
+        return self.autoscaling.describe_auto_scaling_groups(AutoScalingGroupNames=[name])[
+            "AutoScalingGroups"
+        ][0]

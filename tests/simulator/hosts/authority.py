@@ -21,7 +21,9 @@ A_DAY = datetime.timedelta(days=1)
 class Authority:
     """A certificate authority of a test."""
 
-    key: ec.EllipticCurvePrivateKey = field(default_factory=lambda: ec.generate_private_key(ec.SECP256R1()))
+    key: ec.EllipticCurvePrivateKey = field(
+        default_factory=lambda: ec.generate_private_key(ec.SECP256R1())
+    )
 
     def __post_init__(self) -> None:
         name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "test authority")])
@@ -33,7 +35,11 @@ class Authority:
         self.pem = self.cert.public_bytes(serialization.Encoding.PEM).decode()
 
     def _builder(
-        self, subject: x509.Name, issuer: x509.Name, key: ec.EllipticCurvePrivateKey, life: datetime.timedelta = A_DAY
+        self,
+        subject: x509.Name,
+        issuer: x509.Name,
+        key: ec.EllipticCurvePrivateKey,
+        life: datetime.timedelta = A_DAY,
     ) -> x509.CertificateBuilder:
         now = datetime.datetime.now(datetime.UTC)
         return (
@@ -47,13 +53,24 @@ class Authority:
         )
 
     def bundle(self, role: str, life: datetime.timedelta = A_DAY) -> dict[str, str]:
-        """A certificate of a role with its key, by default for a day from now; a `life` below zero is over."""
+        """A certificate of a role with its key, by default for a day from now; a `life` below zero
+        is over.
+        """
         key = ec.generate_private_key(ec.SECP256R1())
-        subject = x509.Name([x509.NameAttribute(NameOID.ORGANIZATIONAL_UNIT_NAME, role), x509.NameAttribute(NameOID.COMMON_NAME, "test")])
+        subject = x509.Name(
+            [
+                x509.NameAttribute(NameOID.ORGANIZATIONAL_UNIT_NAME, role),
+                x509.NameAttribute(NameOID.COMMON_NAME, "test"),
+            ]
+        )
         cert = self._builder(subject, self.cert.subject, key, life).sign(self.key, hashes.SHA256())
         return {
             "cert": cert.public_bytes(serialization.Encoding.PEM).decode(),
-            "key": key.private_bytes(serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()).decode(),
+            "key": key.private_bytes(
+                serialization.Encoding.PEM,
+                serialization.PrivateFormat.PKCS8,
+                serialization.NoEncryption(),
+            ).decode(),
         }
 
     def secret(self, run_id: str = RUN_ID) -> dict[str, Any]:

@@ -40,11 +40,16 @@ QUICK = {
 class Cluster:
     """A cluster whose groups exist on moto and whose hosts are started one by one."""
 
-    #: Ports are fixed, so that clusters differ by their addresses: also from those of tests that run beside these.
-    _network = f"127.{33 + int(os.environ.get('PYTEST_XDIST_WORKER', 'gw0').removeprefix('gw')) % 30}"
+    #: Ports are fixed, so that clusters differ by their addresses: also from those of tests that
+    #: run beside these.
+    _network = (
+        f"127.{33 + int(os.environ.get('PYTEST_XDIST_WORKER', 'gw0').removeprefix('gw')) % 30}"
+    )
     _subnets = itertools.count(random.randrange(250))
 
-    def __init__(self, account: Account, folder: Path, name: str, *, workers: int = 2, **descriptor: Any) -> None:
+    def __init__(
+        self, account: Account, folder: Path, name: str, *, workers: int = 2, **descriptor: Any
+    ) -> None:
         self.account, self.folder, self.name = account, folder, name
         self.subnet = f"{self._network}.{next(self._subnets) % 250}"
         self.authority = Authority()
@@ -53,7 +58,9 @@ class Cluster:
         self.scheduler_id = account.group(self.groups["scheduler"], 1)[0]
         self.worker_ids = account.group(self.groups["workers"], workers)
         self.hosts: list[HostProcess] = []
-        version = account.secrets.create_secret(Name=f"terradask/hosts/{name}", SecretString=json.dumps(self.secret))["VersionId"]
+        version = account.secrets.create_secret(
+            Name=f"terradask/hosts/{name}", SecretString=json.dumps(self.secret)
+        )["VersionId"]
         self.descriptor = {
             "format": 1,
             "workspace": "hosts",
@@ -64,8 +71,16 @@ class Cluster:
             "settings": {},
             "lock": {},
             "groups": {
-                "scheduler": {"autoscaling_group": self.groups["scheduler"], "role": "scheduler", "max_size": 1},
-                "workers": {"autoscaling_group": self.groups["workers"], "role": "worker", "max_size": 10},
+                "scheduler": {
+                    "autoscaling_group": self.groups["scheduler"],
+                    "role": "scheduler",
+                    "max_size": 1,
+                },
+                "workers": {
+                    "autoscaling_group": self.groups["workers"],
+                    "role": "worker",
+                    "max_size": 10,
+                },
             },
             "secret_id": f"terradask/hosts/{name}",
             "scheduler": {
@@ -100,7 +115,12 @@ class Cluster:
     def address(self, **facts: Any) -> dict[str, Any]:
         """Return what ``scheduler.json`` would say of a scheduler here."""
         address = f"tls://{self.subnet}.10:{PORT}"
-        return SchedulerAddress(RUN_ID, self.scheduler_id, 1, address, None, DASHBOARD_PORT, "3.12", {}).to_document() | facts
+        return (
+            SchedulerAddress(
+                RUN_ID, self.scheduler_id, 1, address, None, DASHBOARD_PORT, "3.12", {}
+            ).to_document()
+            | facts
+        )
 
     def scheduler(self, **changes: Any) -> HostProcess:
         return self._host(self.scheduler_id, "scheduler", "scheduler", "10", **changes)
@@ -108,7 +128,9 @@ class Cluster:
     def worker(self, number: int, **changes: Any) -> HostProcess:
         return self._host(self.worker_ids[number], "worker", "workers", str(20 + number), **changes)
 
-    def _host(self, instance_id: str, role: str, group: str, last: str, **changes: Any) -> HostProcess:
+    def _host(
+        self, instance_id: str, role: str, group: str, last: str, **changes: Any
+    ) -> HostProcess:
         host = HostProcess(self, instance_id, role, group, f"{self.subnet}.{last}", **changes)
         self.hosts.append(host)
         return host
@@ -120,7 +142,11 @@ class Cluster:
     def client(self) -> Iterator[Client]:
         document = self.get("scheduler.json")
         assert document is not None
-        with Client(document["private_address"], security=client_security(self.secret), timeout=f"{HANG_SECONDS}s") as client:
+        with Client(
+            document["private_address"],
+            security=client_security(self.secret),
+            timeout=f"{HANG_SECONDS}s",
+        ) as client:
             yield client
 
     def close(self) -> None:
@@ -173,7 +199,9 @@ class HostProcess:
                 }
             )
         )
-        environ = {k: v for k, v in os.environ.items() if not k.startswith(("AWS_", "TERRADASK_", "DASK_"))}
+        environ = {
+            k: v for k, v in os.environ.items() if not k.startswith(("AWS_", "TERRADASK_", "DASK_"))
+        }
         environ |= {
             "AWS_ENDPOINT_URL": cluster.account.endpoint,
             "AWS_ACCESS_KEY_ID": "a",
@@ -190,7 +218,11 @@ class HostProcess:
         self.started = time.monotonic()
         with self.log_path.open("w") as log:
             self.process = subprocess.Popen(
-                [sys.executable, "-m", "terradask_host"], env=environ, stderr=log, stdout=log, stdin=subprocess.DEVNULL
+                [sys.executable, "-m", "terradask_host"],
+                env=environ,
+                stderr=log,
+                stdout=log,
+                stdin=subprocess.DEVNULL,
             )
 
     @property
@@ -206,7 +238,11 @@ class HostProcess:
             assert state == "failed" or report.get("state") != "failed", report
             return report if report.get("state") == state else None
 
-        return eventually(there, seconds=timeout_seconds, explain=lambda: f"{self.instance_id} is not {state}\n{self.log}")
+        return eventually(
+            there,
+            seconds=timeout_seconds,
+            explain=lambda: f"{self.instance_id} is not {state}\n{self.log}",
+        )
 
     def wait_exit(self, timeout_seconds: float = HANG_SECONDS) -> int:
         try:

@@ -1,6 +1,8 @@
-"""The host program as real processes: AWS is moto behind a real endpoint, Dask and TLS are real, metadata comes from a small server.
+"""The host program as real processes: AWS is moto behind a real endpoint, Dask and TLS are real,
+metadata comes from a small server.
 
-A running cluster costs seconds: a module that uses one shares it between its tests, and a test that ends a host starts one of its own.
+A running cluster costs seconds: a module that uses one shares it between its tests, and a test that
+ends a host starts one of its own.
 """
 
 from __future__ import annotations
@@ -35,7 +37,9 @@ def account() -> Iterator[Account]:
 
 @pytest.fixture(scope="module")
 def cluster(account: Account, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
-    """A scheduler and two workers; the workers boot before their scheduler, and find a damaged ``scheduler.json``."""
+    """A scheduler and two workers; the workers boot before their scheduler, and find a damaged
+    ``scheduler.json``.
+    """
     cluster = Cluster(account, tmp_path_factory.mktemp("hosts"), "etl", workers=5)
     cluster.put("scheduler.json", {"format": 1, "run_id": RUN_ID})
     try:
@@ -50,7 +54,9 @@ def cluster(account: Account, tmp_path_factory: pytest.TempPathFactory) -> Itera
 
 
 @pytest.fixture
-def lonely(account: Account, tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Callable[..., Cluster]]:
+def lonely(
+    account: Account, tmp_path: Path, request: pytest.FixtureRequest
+) -> Iterator[Callable[..., Cluster]]:
     """Makes clusters for tests that end them."""
     made: list[Cluster] = []
 

@@ -42,22 +42,33 @@ class Door:
                     answer = secure.recv(4096)
         except OSError:
             return False
-        # Without TLS, the other end may still say by TLS that it doesn't understand: https://www.rfc-editor.org/rfc/rfc8446#section-6
+        # Without TLS, the other end may still say by TLS that it doesn't understand:
+        # https://www.rfc-editor.org/rfc/rfc8446#section-6
         alert = coming is None and answer.startswith(b"\x15\x03")
         return bool(answer) and not alert and (not dashboard or answer.startswith(b"HTTP/1.1 200"))
 
 
 def doors(cluster: Cluster) -> list[Door]:
-    """Every address that hosts listen at: the scheduler's, the dashboard's, a nanny's and its worker's."""
+    """Every address that hosts listen at: the scheduler's, the dashboard's, a nanny's and its
+    worker's.
+    """
     scheduler = f"{cluster.subnet}.10"
     worker = cluster.hosts[0]
     ports = [port for address, port in listening(worker.dask_pid()) if address == worker.address]
-    below = [Door(f"nanny or worker {number}", worker.address, port) for number, port in enumerate(ports)]
-    return [Door("scheduler", scheduler, PORT), Door("dashboard", scheduler, DASHBOARD_PORT), *below]
+    below = [
+        Door(f"nanny or worker {number}", worker.address, port) for number, port in enumerate(ports)
+    ]
+    return [
+        Door("scheduler", scheduler, PORT),
+        Door("dashboard", scheduler, DASHBOARD_PORT),
+        *below,
+    ]
 
 
 def context_of(ca: str, bundle: dict[str, str] | None, folder: Path) -> ssl.SSLContext:
-    """Come with a certificate, or with none; whom one meets is not looked at, so that the door alone decides."""
+    """Come with a certificate, or with none; whom one meets is not looked at, so that the door
+    alone decides.
+    """
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.check_hostname = False
     context.verify_mode = ssl.CERT_NONE

@@ -16,7 +16,10 @@ class Metadata:
 
         class Handler(http.server.BaseHTTPRequestHandler):
             def do_PUT(self) -> None:
-                ok = self.path == "/latest/api/token" and self.headers["X-aws-ec2-metadata-token-ttl-seconds"]
+                ok = (
+                    self.path == "/latest/api/token"
+                    and self.headers["X-aws-ec2-metadata-token-ttl-seconds"]
+                )
                 self._answer(200 if ok else 400, "a-token")
 
             def do_GET(self) -> None:

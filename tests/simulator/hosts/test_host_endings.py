@@ -21,19 +21,31 @@ pytestmark = pytest.mark.simulator
 
 
 def test_a_cluster_whose_scheduler_ends_itself_goes_to_zero(lonely: Callable[..., Cluster]) -> None:
-    scheduler_options = {"class": "distributed.Scheduler", "port": PORT, "dashboard_port": DASHBOARD_PORT}
+    scheduler_options = {
+        "class": "distributed.Scheduler",
+        "port": PORT,
+        "dashboard_port": DASHBOARD_PORT,
+    }
     cluster = lonely(scheduler=scheduler_options | {"options": {"idle_timeout": "1 s"}})
     scheduler = cluster.scheduler()
     scheduler.wait_state("running")
     assert scheduler.wait_exit() == 0
     report = scheduler.report()
-    assert (report["state"], report["reason"]) == ("left", "the scheduler ended itself: idle-timeout-exceeded")
+    assert (report["state"], report["reason"]) == (
+        "left",
+        "the scheduler ended itself: idle-timeout-exceeded",
+    )
     assert (cluster.desired("scheduler"), cluster.desired("workers")) == (0, 0)
 
 
-def test_a_worker_whose_scheduler_is_shut_down_leaves_when_no_other_comes(lonely: Callable[..., Cluster]) -> None:
+def test_a_worker_whose_scheduler_is_shut_down_leaves_when_no_other_comes(
+    lonely: Callable[..., Cluster],
+) -> None:
     cluster = lonely()
-    scheduler, worker = cluster.scheduler(), cluster.worker(0, timing={"scheduler_silent_seconds": 1.5})
+    scheduler, worker = (
+        cluster.scheduler(),
+        cluster.worker(0, timing={"scheduler_silent_seconds": 1.5}),
+    )
     worker.wait_state("running")
     scheduler.process.send_signal(signal.SIGTERM)
     assert scheduler.wait_exit() == 0
@@ -59,7 +71,9 @@ def test_a_scheduler_of_an_older_run_is_ignored_and_other_versions_are_an_error(
     lonely: Callable[..., Cluster],
 ) -> None:
     cluster = lonely()
-    document = cluster.address(run_id="older", packages={"dask": "2020.1.0", "distributed": "2020.1.0"}, python="3.8")
+    document = cluster.address(
+        run_id="older", packages={"dask": "2020.1.0", "distributed": "2020.1.0"}, python="3.8"
+    )
     cluster.put("scheduler.json", document)
     host = cluster.worker(0)
     host.wait_state("waiting")
@@ -69,7 +83,12 @@ def test_a_scheduler_of_an_older_run_is_ignored_and_other_versions_are_an_error(
     assert host.wait_exit() == 1
     report = host.report()
     assert report["state"] == "failed"
-    for part in ("3.8", "2020.1.0", f"{sys.version_info.major}.{sys.version_info.minor}", "distributed"):
+    for part in (
+        "3.8",
+        "2020.1.0",
+        f"{sys.version_info.major}.{sys.version_info.minor}",
+        "distributed",
+    ):
         assert part in report["reason"]
     assert report["log_tail"]
 
@@ -111,7 +130,9 @@ def test_packages_without_hashes_or_with_other_ones_end_in_a_report_that_says_so
         told = []
         for number, hashes in enumerate(["", f" --hash=sha256:{'0' * 64}"]):
             lock = f"probe==1.0{hashes}\n".encode()
-            cluster.account.s3.put_object(Bucket=BUCKET, Key=f"clusters/{cluster.name}/software.lock", Body=lock)
+            cluster.account.s3.put_object(
+                Bucket=BUCKET, Key=f"clusters/{cluster.name}/software.lock", Body=lock
+            )
             host = cluster.worker(number, python="")
             assert host.wait_exit() == 1
             assert host.states() == ["booting", "environment", "failed"]
@@ -128,12 +149,16 @@ def test_a_python_that_is_not_there_is_named(lonely: Callable[..., Cluster]) -> 
     assert "/nowhere/python" in host.report()["reason"]
 
 
-def test_an_environment_with_an_old_distributed_never_listens(lonely: Callable[..., Cluster], tmp_path: Path) -> None:
+def test_an_environment_with_an_old_distributed_never_listens(
+    lonely: Callable[..., Cluster], tmp_path: Path
+) -> None:
     package = tmp_path / "old/distributed/__init__.py"
     package.parent.mkdir(parents=True)
     package.write_text('__version__ = "2025.12.0"\n')
     python = tmp_path / "python"
-    python.write_text(f'#!/bin/sh\nexec env PYTHONPATH={package.parent.parent} {sys.executable} "$@"\n')
+    python.write_text(
+        f'#!/bin/sh\nexec env PYTHONPATH={package.parent.parent} {sys.executable} "$@"\n'
+    )
     python.chmod(0o755)
     cluster = lonely()
     for host in (cluster.scheduler(python=str(python)), cluster.worker(0, python=str(python))):
@@ -171,11 +196,15 @@ def test_a_metadata_service_that_falters_is_asked_again(lonely: Callable[..., Cl
     host.wait_state("waiting")
 
 
-def test_a_dask_process_whose_imports_hang_is_given_up(lonely: Callable[..., Cluster], tmp_path: Path) -> None:
+def test_a_dask_process_whose_imports_hang_is_given_up(
+    lonely: Callable[..., Cluster], tmp_path: Path
+) -> None:
     python = tmp_path / "python"
     python.write_text("#!/bin/sh\nexec sleep 60\n")
     python.chmod(0o755)
-    host = lonely().worker(0, python=str(python), timing={"dask_start_seconds": 1.0, "dask_restarts": 0})
+    host = lonely().worker(
+        0, python=str(python), timing={"dask_start_seconds": 1.0, "dask_restarts": 0}
+    )
     assert host.wait_exit() == 1
     assert "did not import distributed within 1 s" in host.report()["reason"]
 
@@ -190,8 +219,15 @@ def test_a_notice_that_comes_before_dask_runs_ends_the_host(lonely: Callable[...
     assert cluster.desired("workers") == 2
 
 
-def test_a_worker_beside_the_scheduler_works_and_ends_with_it(lonely: Callable[..., Cluster]) -> None:
-    options = {"class": "distributed.Scheduler", "options": {}, "port": PORT, "dashboard_port": DASHBOARD_PORT}
+def test_a_worker_beside_the_scheduler_works_and_ends_with_it(
+    lonely: Callable[..., Cluster],
+) -> None:
+    options = {
+        "class": "distributed.Scheduler",
+        "options": {},
+        "port": PORT,
+        "dashboard_port": DASHBOARD_PORT,
+    }
     cluster = lonely(scheduler=options | {"extra_worker": True})
     host = cluster.scheduler()
     host.wait_state("running")
@@ -199,10 +235,17 @@ def test_a_worker_beside_the_scheduler_works_and_ends_with_it(lonely: Callable[.
         client.wait_for_workers(1, timeout=HANG_SECONDS)
         (worker,) = client.scheduler_info(n_workers=-1)["workers"].values()
         # Of three processors and 4 GiB less 256 MiB.
-        assert (worker["name"], worker["nthreads"], worker["memory_limit"]) == (f"scheduler-{host.instance_id}", 2, 15 * 2**27)
+        assert (worker["name"], worker["nthreads"], worker["memory_limit"]) == (
+            f"scheduler-{host.instance_id}",
+            2,
+            15 * 2**27,
+        )
         assert client.submit(sum, [1, 2, 3]).result(HANG_SECONDS) == 6
         # No scaling closes it, idle as it is.
-        assert client.run_on_scheduler(lambda dask_scheduler: dask_scheduler.workers_to_close(n=1)) == []
+        assert (
+            client.run_on_scheduler(lambda dask_scheduler: dask_scheduler.workers_to_close(n=1))
+            == []
+        )
         processes = children(host.process.pid)
         assert len(processes) == 2
     host.process.send_signal(signal.SIGTERM)

@@ -1,4 +1,6 @@
-"""A scheduler's host ends its cluster: idle, without a client, too old, or in place of a host that could not."""
+"""A scheduler's host ends its cluster: idle, without a client, too old, or in place of a host that
+could not.
+"""
 
 from __future__ import annotations
 
@@ -39,7 +41,9 @@ def wait_ended(cluster: Cluster, scheduler: HostProcess) -> str:
 
 
 def test_an_idle_cluster_ends_and_one_with_work_does_not(lonely: Callable[..., Cluster]) -> None:
-    cluster = living(lonely(), idle_timeout_seconds=6, idle_timeout_yields=False, destroyed_after=True)
+    cluster = living(
+        lonely(), idle_timeout_seconds=6, idle_timeout_yields=False, destroyed_after=True
+    )
     scheduler = cluster.scheduler(timing={"life_look_seconds": 0.2})
     scheduler.wait_state("running")
     with cluster.client() as client:
@@ -59,7 +63,9 @@ def test_an_idle_cluster_ends_and_one_with_work_does_not(lonely: Callable[..., C
     assert worker.report()["reason"] == f"the cluster has ended: {reason}"
 
 
-def test_without_a_client_a_cluster_lives_as_long_as_it_was_told(lonely: Callable[..., Cluster]) -> None:
+def test_without_a_client_a_cluster_lives_as_long_as_it_was_told(
+    lonely: Callable[..., Cluster],
+) -> None:
     cluster = living(lonely(), no_client_timeout_seconds=None)
     scheduler = cluster.scheduler(timing={"life_look_seconds": 0.2})
     scheduler.wait_state("running")
@@ -68,7 +74,10 @@ def test_without_a_client_a_cluster_lives_as_long_as_it_was_told(lonely: Callabl
         time.sleep(2.5)
         # The scheduler's next process still knows.
         os.killpg(scheduler.dask_pid(), signal.SIGKILL)
-        eventually(lambda: (cluster.get("scheduler.json") or {}).get("boot") == 2, explain=lambda: scheduler.log)
+        eventually(
+            lambda: (cluster.get("scheduler.json") or {}).get("boot") == 2,
+            explain=lambda: scheduler.log,
+        )
         eventually(lambda: client.status == "running" and scheduler.report()["state"] == "running")
     assert wait_ended(cluster, scheduler).startswith("no client for 1.5 seconds, since 20")
 
@@ -82,7 +91,9 @@ def test_a_lifetime_is_over_whatever_else_is_going_on(lonely: Callable[..., Clus
     assert (cluster.desired("scheduler"), cluster.desired("workers")) == (0, 0)
 
 
-def test_a_host_in_place_of_one_that_ended_the_cluster_ends_it_again(lonely: Callable[..., Cluster]) -> None:
+def test_a_host_in_place_of_one_that_ended_the_cluster_ends_it_again(
+    lonely: Callable[..., Cluster],
+) -> None:
     cluster = living(lonely())
     ended = {"at": "2026-11-20T06:00:00Z", "reason": "idle for 20 minutes"}
     cluster.put("scheduler.json", document := cluster.address(ended=ended))

@@ -1,4 +1,6 @@
-"""A running cluster loses hosts and processes, one test after the other: by order, by retirement, by death."""
+"""A running cluster loses hosts and processes, one test after the other: by order, by retirement,
+by death.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +27,10 @@ def test_a_host_that_is_shut_down_moves_the_only_copy_of_a_result_off(cluster: C
         client.wait_for_workers(3, timeout=HANG_SECONDS)
         future = client.submit(random.random, workers=[host.instance_id], pure=False)
         value = future.result(HANG_SECONDS)
-        assert all(address.startswith(f"tls://{host.address}:") for address in client.who_has(future)[future.key])
+        assert all(
+            address.startswith(f"tls://{host.address}:")
+            for address in client.who_has(future)[future.key]
+        )
         host.process.send_signal(signal.SIGTERM)
         assert host.wait_exit() == 0
         assert future.result(HANG_SECONDS) == value
@@ -54,7 +59,9 @@ def test_a_retired_host_leaves_with_decrement_when_nobody_ends_it(cluster: Clust
     assert host.instance_id not in {member["InstanceId"] for member in members}
 
 
-def test_a_host_that_aws_recommends_to_replace_is_emptied_and_replaced(cluster: Cluster, tmp_path: Path) -> None:
+def test_a_host_that_aws_recommends_to_replace_is_emptied_and_replaced(
+    cluster: Cluster, tmp_path: Path
+) -> None:
     host = cluster.worker(4, timing={"spot_poll_seconds": 0.2}, life_cycle="spot")
     host.wait_state("running")
     desired, gate = cluster.desired("workers"), tmp_path / "gate"
@@ -68,19 +75,28 @@ def test_a_host_that_aws_recommends_to_replace_is_emptied_and_replaced(cluster: 
         client.wait_for_workers(3, timeout=HANG_SECONDS)
         held = client.submit(random.random, workers=[host.instance_id], pure=False)
         value = held.result(HANG_SECONDS)
-        running = client.submit(behind_gate, gate, workers=[host.instance_id], allow_other_workers=True, pure=False)
+        running = client.submit(
+            behind_gate, gate, workers=[host.instance_id], allow_other_workers=True, pure=False
+        )
         eventually(lambda: any(running.key in keys for keys in client.processing().values()))
-        host.metadata.facts["events/recommendations/rebalance"] = '{"noticeTime": "2026-11-20T12:00:00Z"}'
+        host.metadata.facts["events/recommendations/rebalance"] = (
+            '{"noticeTime": "2026-11-20T12:00:00Z"}'
+        )
         # What it holds is moved at once; it goes on with what it runs, and gets nothing new.
         others = {f"tls://{other.address}" for other in cluster.hosts if other is not host}
-        eventually(lambda: others & {at.rpartition(":")[0] for at in client.who_has(held)[held.key]})
+        eventually(
+            lambda: others & {at.rpartition(":")[0] for at in client.who_has(held)[held.key]}
+        )
         done = client.map(lambda n: get_worker().name, range(30), pure=False)
         assert host.instance_id not in client.gather(done)
         assert host.report()["state"] == "running"
         gate.touch()
         assert host.wait_exit() == 0
         assert (running.result(HANG_SECONDS), held.result(HANG_SECONDS)) == ("through", value)
-    assert host.report()["reason"] == "AWS recommends to replace this instance, and its workers are empty"
+    assert (
+        host.report()["reason"]
+        == "AWS recommends to replace this instance, and its workers are empty"
+    )
     assert host.states()[-3:] == ["running", "leaving", "left"]
     # Its group launches another.
     assert cluster.desired("workers") == desired

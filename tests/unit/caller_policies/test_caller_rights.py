@@ -12,43 +12,106 @@ from terradask_modules.caller_policies import (
 )
 from terradask_simulator.iam import Policies, Policy, Request, evaluate
 
-from .caller_scopes import ACCOUNT, EC2, EVERY_CALLER, ISOLATED, OF_WORKSPACE, allowed, carries, gets, may, scope
+from .caller_scopes import (
+    ACCOUNT,
+    EC2,
+    EVERY_CALLER,
+    ISOLATED,
+    OF_WORKSPACE,
+    allowed,
+    carries,
+    gets,
+    may,
+    scope,
+)
 
-AUTOSCALING = f"arn:aws:autoscaling:eu-west-1:{ACCOUNT}:autoScalingGroup:0f-1:autoScalingGroupName/terradask-"
+AUTOSCALING = (
+    f"arn:aws:autoscaling:eu-west-1:{ACCOUNT}:autoScalingGroup:0f-1:autoScalingGroupName/terradask-"
+)
 LONGER = {"terradask:workspace": "team-b"}
 
 
 @pytest.mark.parametrize("given", [scope(), ISOLATED], ids=["shared", "isolated"])
 @pytest.mark.parametrize("caller", ["ongoing", "user"])
-def test_groups_and_machines_are_made_with_the_tag_and_changed_by_it(caller: Caller, given: CallerScope) -> None:
-    """Names of the workspace ``team-b`` begin like those of ``team``: the tag alone tells, from birth, and no right changes it."""
+def test_groups_and_machines_are_made_with_the_tag_and_changed_by_it(
+    caller: Caller, given: CallerScope
+) -> None:
+    """Names of the workspace ``team-b`` begin like those of ``team``: the tag alone tells, from
+    birth, and no right changes it.
+    """
     own, longer = f"{AUTOSCALING}team-etl-workers", f"{AUTOSCALING}team-b-etl-workers"
     make = "autoscaling:CreateAutoScalingGroup"
     assert may(caller, make, own, given, **gets(OF_WORKSPACE))
     assert not may(caller, make, own, given)
     assert not may(caller, make, own, given, **gets(LONGER))
-    assert not may(caller, make, own, given, **gets(OF_WORKSPACE), **{"autoscaling:LaunchConfigurationName": "anybodys"})
-    for action in ("SetDesiredCapacity", "DeleteAutoScalingGroup", "UpdateAutoScalingGroup", "TerminateInstanceInAutoScalingGroup"):
+    assert not may(
+        caller,
+        make,
+        own,
+        given,
+        **gets(OF_WORKSPACE),
+        **{"autoscaling:LaunchConfigurationName": "anybodys"},
+    )
+    for action in (
+        "SetDesiredCapacity",
+        "DeleteAutoScalingGroup",
+        "UpdateAutoScalingGroup",
+        "TerminateInstanceInAutoScalingGroup",
+    ):
         assert may(caller, f"autoscaling:{action}", own, given, **carries(OF_WORKSPACE))
         assert not may(caller, f"autoscaling:{action}", own, given)
         assert not may(caller, f"autoscaling:{action}", longer, given, **carries(LONGER))
     for action in ("CreateOrUpdateTags", "DeleteTags"):
         tagging = f"autoscaling:{action}"
-        assert may(caller, tagging, own, given, **carries(OF_WORKSPACE), **{"aws:TagKeys": ("terradask:run:id",)})
-        assert not may(caller, tagging, own, given, **carries(OF_WORKSPACE), **{"aws:TagKeys": ("team", "terradask:workspace")})
+        assert may(
+            caller,
+            tagging,
+            own,
+            given,
+            **carries(OF_WORKSPACE),
+            **{"aws:TagKeys": ("terradask:run:id",)},
+        )
+        assert not may(
+            caller,
+            tagging,
+            own,
+            given,
+            **carries(OF_WORKSPACE),
+            **{"aws:TagKeys": ("team", "terradask:workspace")},
+        )
         assert not may(caller, tagging, own, given, **carries(OF_WORKSPACE))
-        assert not may(caller, tagging, longer, given, **carries(LONGER), **{"aws:TagKeys": ("team",)})
+        assert not may(
+            caller, tagging, longer, given, **carries(LONGER), **{"aws:TagKeys": ("team",)}
+        )
         assert not may(caller, tagging, longer, given, **{"aws:TagKeys": ("terradask:workspace",)})
     for kind in ("instance", "volume", "network-interface"):
         one = f"{EC2}{kind}/x-1"
-        delete = {"instance": "TerminateInstances", "volume": "DeleteVolume", "network-interface": "DeleteNetworkInterface"}[kind]
+        delete = {
+            "instance": "TerminateInstances",
+            "volume": "DeleteVolume",
+            "network-interface": "DeleteNetworkInterface",
+        }[kind]
         assert may(caller, f"ec2:{delete}", one, given, **carries(OF_WORKSPACE))
         assert not may(caller, f"ec2:{delete}", one, given)
         assert not may(caller, f"ec2:{delete}", one, given, **carries(LONGER))
         # Tagged at birth alone: what exists can't be claimed, and then removed.
         assert not may(caller, "ec2:CreateTags", one, given, **gets(OF_WORKSPACE))
-        assert may(caller, "ec2:CreateTags", one, given, **gets(OF_WORKSPACE), **{"ec2:CreateAction": "RunInstances"})
-        assert not may(caller, "ec2:CreateTags", one, given, **gets(LONGER), **{"ec2:CreateAction": "RunInstances"})
+        assert may(
+            caller,
+            "ec2:CreateTags",
+            one,
+            given,
+            **gets(OF_WORKSPACE),
+            **{"ec2:CreateAction": "RunInstances"},
+        )
+        assert not may(
+            caller,
+            "ec2:CreateTags",
+            one,
+            given,
+            **gets(LONGER),
+            **{"ec2:CreateAction": "RunInstances"},
+        )
 
 
 @EVERY_CALLER
@@ -61,15 +124,38 @@ def test_nobody_reaches_a_workspace_whose_name_begins_alike(caller: Caller) -> N
         assert not may(caller, f"s3:{action}", f"{bucket}/clusters/etl/run.json", scope())
     for action in ("ListBucket", "PutBucketPolicy", "DeleteBucket"):
         assert not may(caller, f"s3:{action}", bucket, scope())
-    for role in (f"arn:aws:iam::{ACCOUNT}:role/terradask-team-b-worker", f"arn:aws:iam::{ACCOUNT}:role/admin"):
-        for action in ("PassRole", "PutRolePolicy", "DeleteRole", "UpdateAssumeRolePolicy", "AttachRolePolicy"):
-            assert not may(caller, f"iam:{action}", role, scope(), **{"iam:PassedToService": "ec2.amazonaws.com"})
+    for role in (
+        f"arn:aws:iam::{ACCOUNT}:role/terradask-team-b-worker",
+        f"arn:aws:iam::{ACCOUNT}:role/admin",
+    ):
+        for action in (
+            "PassRole",
+            "PutRolePolicy",
+            "DeleteRole",
+            "UpdateAssumeRolePolicy",
+            "AttachRolePolicy",
+        ):
+            assert not may(
+                caller,
+                f"iam:{action}",
+                role,
+                scope(),
+                **{"iam:PassedToService": "ec2.amazonaws.com"},
+            )
 
 
 @EVERY_CALLER
 def test_sessions_are_for_users_and_lead_to_schedulers_ports_alone(caller: Caller) -> None:
-    assert not [action for action in allowed(caller_statements(scope(), caller)) if action.startswith("ssm:StartSession")]
-    started = [s for s in caller_statements(scope(session_manager=True), caller) if s["Action"] == "ssm:StartSession"]
+    assert not [
+        action
+        for action in allowed(caller_statements(scope(), caller))
+        if action.startswith("ssm:StartSession")
+    ]
+    started = [
+        s
+        for s in caller_statements(scope(session_manager=True), caller)
+        if s["Action"] == "ssm:StartSession"
+    ]
     if caller != "user":
         assert started == []
         return
@@ -77,7 +163,10 @@ def test_sessions_are_for_users_and_lead_to_schedulers_ports_alone(caller: Calle
     hosts, document = started
     assert hosts["Resource"] == [f"arn:aws:ec2:eu-west-1:{ACCOUNT}:instance/*"]
     assert hosts["Condition"] == {
-        "StringEquals": {"ssm:resourceTag/terradask:workspace": "team", "ssm:resourceTag/terradask:role": "scheduler"},
+        "StringEquals": {
+            "ssm:resourceTag/terradask:workspace": "team",
+            "ssm:resourceTag/terradask:role": "scheduler",
+        },
         **named,
     }
     assert document["Resource"] == "arn:aws:ssm:eu-west-1::document/AWS-StartPortForwardingSession"
@@ -87,11 +176,23 @@ def test_sessions_are_for_users_and_lead_to_schedulers_ports_alone(caller: Calle
 @pytest.mark.parametrize(
     ("resource", "tags", "allowed_so"),
     [
-        ("ec2:eu-west-1:123456789012:instance/i-1", {"workspace": "team", "role": "scheduler"}, True),
+        (
+            "ec2:eu-west-1:123456789012:instance/i-1",
+            {"workspace": "team", "role": "scheduler"},
+            True,
+        ),
         ("ec2:eu-west-1:123456789012:instance/i-1", {"workspace": "team", "role": "worker"}, False),
-        ("ec2:eu-west-1:123456789012:instance/i-1", {"workspace": "team-b", "role": "scheduler"}, False),
+        (
+            "ec2:eu-west-1:123456789012:instance/i-1",
+            {"workspace": "team-b", "role": "scheduler"},
+            False,
+        ),
         ("ec2:eu-west-1:123456789012:instance/i-1", {}, False),
-        ("ec2:eu-central-1:123456789012:instance/i-1", {"workspace": "team", "role": "scheduler"}, False),
+        (
+            "ec2:eu-central-1:123456789012:instance/i-1",
+            {"workspace": "team", "role": "scheduler"},
+            False,
+        ),
         ("ssm:eu-west-1::document/AWS-StartPortForwardingSession", {}, True),
         ("ssm:eu-west-1::document/AWS-StartPortForwardingSessionToRemoteHost", {}, False),
         ("ssm:eu-west-1::document/AWS-StartSSHSession", {}, False),
@@ -99,14 +200,35 @@ def test_sessions_are_for_users_and_lead_to_schedulers_ports_alone(caller: Calle
     ],
 )
 def test_a_session_is_evaluated_so(resource: str, tags: dict[str, str], allowed_so: bool) -> None:
-    held = Policies(tuple(Policy.parse(document) for document in caller_policies(scope(session_manager=True), "user").values()))
+    held = Policies(
+        tuple(
+            Policy.parse(document)
+            for document in caller_policies(scope(session_manager=True), "user").values()
+        )
+    )
     context = {f"ssm:resourceTag/terradask:{name}": (value,) for name, value in tags.items()}
-    request = Request("ssm:StartSession", f"arn:aws:{resource}", {"ssm:SessionDocumentAccessCheck": ("true",), **context})
+    request = Request(
+        "ssm:StartSession",
+        f"arn:aws:{resource}",
+        {"ssm:SessionDocumentAccessCheck": ("true",), **context},
+    )
     assert evaluate(request, held).allowed is allowed_so
 
 
-@pytest.mark.parametrize(("session", "allowed_so"), [("AROA1:me-0abc", True), ("AROA1:you-0abc", False), ("me-0abc", False)])
+@pytest.mark.parametrize(
+    ("session", "allowed_so"),
+    [("AROA1:me-0abc", True), ("AROA1:you-0abc", False), ("me-0abc", False)],
+)
 def test_only_ones_own_session_is_ended(session: str, allowed_so: bool) -> None:
-    held = Policies(tuple(Policy.parse(document) for document in caller_policies(scope(session_manager=True), "user").values()))
-    request = Request("ssm:TerminateSession", f"arn:aws:ssm:eu-west-1:{ACCOUNT}:session/{session}", {"aws:userid": ("AROA1:me",)})
+    held = Policies(
+        tuple(
+            Policy.parse(document)
+            for document in caller_policies(scope(session_manager=True), "user").values()
+        )
+    )
+    request = Request(
+        "ssm:TerminateSession",
+        f"arn:aws:ssm:eu-west-1:{ACCOUNT}:session/{session}",
+        {"aws:userid": ("AROA1:me",)},
+    )
     assert evaluate(request, held).allowed is allowed_so

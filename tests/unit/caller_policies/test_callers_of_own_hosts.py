@@ -97,45 +97,75 @@ def test_isolation_adds_exactly_what_is_called_for(caller: Caller) -> None:
     elif caller == "ci":
         assert {reference(action)[0][3] for action in added} <= READ
     else:
-        sees_more = {"iam:GetPolicy", "iam:GetPolicyVersion", "iam:ListRoles"} if caller == "ongoing" else set()
+        sees_more = (
+            {"iam:GetPolicy", "iam:GetPolicyVersion", "iam:ListRoles"}
+            if caller == "ongoing"
+            else set()
+        )
         assert added == (ADDED.keys() | sees_more) - plain
 
 
 @EVERY_CALLER
 def test_without_what_makes_clusters_nothing_is_added(caller: Caller) -> None:
-    """Who leaves out the statements that end so can run clusters, and make neither roles nor firewalls."""
+    """Who leaves out the statements that end so can run clusters, and make neither roles nor
+    firewalls.
+    """
     if caller == "setup":
         return
-    left = [statement for statement in caller_statements(ISOLATED, caller) if not statement["Sid"].endswith("OfClusters")]
+    left = [
+        statement
+        for statement in caller_statements(ISOLATED, caller)
+        if not statement["Sid"].endswith("OfClusters")
+    ]
     shared = {statement["Sid"]: statement for statement in caller_statements(scope(), caller)}
-    differing = {statement["Sid"] for statement in left if statement != shared.get(statement["Sid"])}
+    differing = {
+        statement["Sid"] for statement in left if statement != shared.get(statement["Sid"])
+    }
     assert differing <= {"PassRolesOfHosts", "SeeBoundary"}
 
 
 @pytest.mark.parametrize("caller", ["ongoing", "user"])
 def test_roles_of_clusters_are_made_within_the_boundary_alone(caller: Caller) -> None:
     role = f"{OWN_PATH}terradask-team.etl-worker"
-    for action in ("iam:CreateRole", "iam:PutRolePolicy", "iam:DeleteRolePolicy", "iam:PutRolePermissionsBoundary"):
+    for action in (
+        "iam:CreateRole",
+        "iam:PutRolePolicy",
+        "iam:DeleteRolePolicy",
+        "iam:PutRolePermissionsBoundary",
+    ):
         assert may(caller, action, role, **{"iam:PermissionsBoundary": OWN_BOUNDARY})
         assert not may(caller, action, role)
         assert not may(caller, action, role, **{"iam:PermissionsBoundary": BOUNDARY})
-    for action in ("iam:DeleteRolePermissionsBoundary", "iam:AttachRolePolicy", "iam:UpdateAssumeRolePolicy"):
+    for action in (
+        "iam:DeleteRolePermissionsBoundary",
+        "iam:AttachRolePolicy",
+        "iam:UpdateAssumeRolePolicy",
+    ):
         assert not may(caller, action, role, **{"iam:PermissionsBoundary": OWN_BOUNDARY})
     # The network's roles, and those of a workspace whose name begins alike.
     for other in (
         f"arn:aws:iam::{ACCOUNT}:role/terradask-team-worker",
         f"arn:aws:iam::{ACCOUNT}:role/terradask/team-b/terradask-team-b.x-worker",
     ):
-        assert not may(caller, "iam:PutRolePolicy", other, **{"iam:PermissionsBoundary": OWN_BOUNDARY})
+        assert not may(
+            caller, "iam:PutRolePolicy", other, **{"iam:PermissionsBoundary": OWN_BOUNDARY}
+        )
         assert not may(caller, "iam:DeleteRole", other)
 
 
 def test_a_given_boundary_is_the_one_that_is_demanded() -> None:
     role = f"arn:aws:iam::{ACCOUNT}:role/platform/terradask/team/acme-terradask-team.etl-worker"
-    assert may("user", "iam:CreateRole", role, ISOLATED_FULL, **{"iam:PermissionsBoundary": BOUNDARY})
-    assert not may("user", "iam:CreateRole", role, ISOLATED_FULL, **{"iam:PermissionsBoundary": OWN_BOUNDARY})
+    assert may(
+        "user", "iam:CreateRole", role, ISOLATED_FULL, **{"iam:PermissionsBoundary": BOUNDARY}
+    )
+    assert not may(
+        "user", "iam:CreateRole", role, ISOLATED_FULL, **{"iam:PermissionsBoundary": OWN_BOUNDARY}
+    )
     # It is the company's: nobody here makes or changes it.
-    assert not any("iam:CreatePolicy" in allowed(caller_statements(ISOLATED_FULL, caller)) for caller in CALLERS)
+    assert not any(
+        "iam:CreatePolicy" in allowed(caller_statements(ISOLATED_FULL, caller))
+        for caller in CALLERS
+    )
 
 
 def test_only_setup_changes_the_boundary() -> None:
@@ -149,25 +179,43 @@ def test_only_setup_changes_the_boundary() -> None:
 def test_only_roles_of_clusters_reach_instances(caller: Caller) -> None:
     to_instances = {"iam:PassedToService": "ec2.amazonaws.com"}
     assert may(caller, "iam:PassRole", f"{OWN_PATH}terradask-team.etl-worker", **to_instances)
-    assert not may(caller, "iam:PassRole", f"{OWN_PATH}terradask-team.etl-worker", **{"iam:PassedToService": "lambda.amazonaws.com"})
+    assert not may(
+        caller,
+        "iam:PassRole",
+        f"{OWN_PATH}terradask-team.etl-worker",
+        **{"iam:PassedToService": "lambda.amazonaws.com"},
+    )
     for other in ("terradask-team-worker", "admin", "terradask/team-b/terradask-team-b.etl-worker"):
-        assert not may(caller, "iam:PassRole", f"arn:aws:iam::{ACCOUNT}:role/{other}", **to_instances)
+        assert not may(
+            caller, "iam:PassRole", f"arn:aws:iam::{ACCOUNT}:role/{other}", **to_instances
+        )
 
 
 @pytest.mark.parametrize("caller", ["ongoing", "user"])
 @pytest.mark.parametrize(
     ("kind", "make", "change"),
     [
-        ("launch-template", "CreateLaunchTemplate", ("CreateLaunchTemplateVersion", "ModifyLaunchTemplate", "DeleteLaunchTemplate")),
+        (
+            "launch-template",
+            "CreateLaunchTemplate",
+            ("CreateLaunchTemplateVersion", "ModifyLaunchTemplate", "DeleteLaunchTemplate"),
+        ),
         (
             "security-group",
             "CreateSecurityGroup",
-            ("AuthorizeSecurityGroupIngress", "AuthorizeSecurityGroupEgress", "RevokeSecurityGroupEgress", "DeleteSecurityGroup"),
+            (
+                "AuthorizeSecurityGroupIngress",
+                "AuthorizeSecurityGroupEgress",
+                "RevokeSecurityGroupEgress",
+                "DeleteSecurityGroup",
+            ),
         ),
         ("security-group-rule", "AuthorizeSecurityGroupIngress", ("ModifySecurityGroupRules",)),
     ],
 )
-def test_firewalls_and_templates_belong_to_a_cluster(caller: Caller, kind: str, make: str, change: tuple[str, ...]) -> None:
+def test_firewalls_and_templates_belong_to_a_cluster(
+    caller: Caller, kind: str, make: str, change: tuple[str, ...]
+) -> None:
     new, one = f"{EC2}{kind}/*", f"{EC2}{kind}/x-1"
     others = {"terradask:workspace": "team-b", "terradask:cluster": "etl"}
     at_birth = {"ec2:CreateAction": make}
@@ -189,10 +237,15 @@ def test_tags_that_rights_hang_on_never_change(caller: Caller) -> None:
     for action in ("ec2:CreateTags", "ec2:DeleteTags"):
         assert may(caller, action, group, **carries(OF_CLUSTER), **{"aws:TagKeys": "team"})
         for key in OF_CLUSTER:
-            assert not may(caller, action, group, **carries(OF_CLUSTER), **{"aws:TagKeys": ("team", key)})
+            assert not may(
+                caller, action, group, **carries(OF_CLUSTER), **{"aws:TagKeys": ("team", key)}
+            )
         # The network's own would be a cluster's from then on.
-        assert not may(caller, action, group, **carries(OF_WORKSPACE), **{"aws:TagKeys": "terradask:cluster"})
-    # DeleteTags without tags takes every one: https://docs.aws.amazon.com/AWSEC2/latest/APIReference/API_DeleteTags.html
+        assert not may(
+            caller, action, group, **carries(OF_WORKSPACE), **{"aws:TagKeys": "terradask:cluster"}
+        )
+    # DeleteTags without tags takes every one:
+    # https://docs.aws.amazon.com/AWSEC2/latest/APIReference/API_DeleteTags.html
     assert not may(caller, "ec2:DeleteTags", group, **carries(OF_CLUSTER))
 
 
@@ -212,8 +265,15 @@ def test_clusters_launch_by_their_own_templates_into_the_networks_groups() -> No
 
 @EVERY_CALLER
 def test_templates_of_their_own_add_exactly_what_is_called_for(caller: Caller) -> None:
-    plain, own, isolated = (allowed(caller_statements(given, caller)) for given in (scope(), OWN_TEMPLATES, ISOLATED))
-    made = {"ec2:CreateLaunchTemplate", "ec2:CreateLaunchTemplateVersion", "ec2:DeleteLaunchTemplate", "ec2:ModifyLaunchTemplate"}
+    plain, own, isolated = (
+        allowed(caller_statements(given, caller)) for given in (scope(), OWN_TEMPLATES, ISOLATED)
+    )
+    made = {
+        "ec2:CreateLaunchTemplate",
+        "ec2:CreateLaunchTemplateVersion",
+        "ec2:DeleteLaunchTemplate",
+        "ec2:ModifyLaunchTemplate",
+    }
     changes = {*made, "ec2:CreateTags", "ec2:DeleteTags", "ec2:DescribeLaunchTemplates"}
     if caller in ("ongoing", "user"):
         assert own - plain == changes - plain
@@ -223,7 +283,9 @@ def test_templates_of_their_own_add_exactly_what_is_called_for(caller: Caller) -
     else:
         assert own == plain | {"ec2:DescribeLaunchTemplates"}
     # Isolated clusters have them anyway.
-    assert caller_statements(scope(isolated=True, own_templates=True), caller) == caller_statements(ISOLATED, caller)
+    assert caller_statements(scope(isolated=True, own_templates=True), caller) == caller_statements(
+        ISOLATED, caller
+    )
 
 
 @pytest.mark.parametrize("caller", ["ongoing", "user"])
@@ -232,13 +294,25 @@ def test_templates_of_clusters_are_told_from_the_networks_by_their_tags(caller: 
     birth = {"ec2:CreateAction": "CreateLaunchTemplate"}
     assert may(caller, "ec2:CreateLaunchTemplate", template, OWN_TEMPLATES, **gets(OF_CLUSTER))
     assert may(caller, "ec2:CreateTags", template, OWN_TEMPLATES, **gets(OF_CLUSTER), **birth)
-    assert not may(caller, "ec2:CreateLaunchTemplate", template, OWN_TEMPLATES, **gets(OF_WORKSPACE))
-    for action in ("ec2:CreateLaunchTemplateVersion", "ec2:ModifyLaunchTemplate", "ec2:DeleteLaunchTemplate"):
+    assert not may(
+        caller, "ec2:CreateLaunchTemplate", template, OWN_TEMPLATES, **gets(OF_WORKSPACE)
+    )
+    for action in (
+        "ec2:CreateLaunchTemplateVersion",
+        "ec2:ModifyLaunchTemplate",
+        "ec2:DeleteLaunchTemplate",
+    ):
         assert may(caller, action, template, OWN_TEMPLATES, **carries(OF_CLUSTER))
         assert not may(caller, action, template, OWN_TEMPLATES, **carries(OF_WORKSPACE))
         assert not may(caller, action, template, scope(), **carries(OF_CLUSTER))
     assert may(caller, "ec2:RunInstances", template, OWN_TEMPLATES, **carries(OF_CLUSTER))
-    assert not may(caller, "ec2:CreateSecurityGroup", f"{EC2}security-group/sg-1", OWN_TEMPLATES, **gets(OF_CLUSTER))
+    assert not may(
+        caller,
+        "ec2:CreateSecurityGroup",
+        f"{EC2}security-group/sg-1",
+        OWN_TEMPLATES,
+        **gets(OF_CLUSTER),
+    )
 
 
 @pytest.mark.parametrize("given", [ISOLATED, ISOLATED_FULL], ids=["plain", "full"])
@@ -249,7 +323,14 @@ def test_names_that_clusters_get_are_within_the_patterns(given: CallerScope) -> 
             name = role_name(given.workspace, role, given.role_name_prefix, cluster)
             path = clusters_role_path(given.workspace, given.role_path)
             bound = {"iam:PermissionsBoundary": given.clusters_boundary}
-            assert may("user", "iam:CreateRole", f"arn:aws:iam::{ACCOUNT}:role{path}{name}", given, **bound)
-            assert may("user", "iam:CreateInstanceProfile", f"arn:aws:iam::{ACCOUNT}:instance-profile{path}{name}", given)
+            assert may(
+                "user", "iam:CreateRole", f"arn:aws:iam::{ACCOUNT}:role{path}{name}", given, **bound
+            )
+            assert may(
+                "user",
+                "iam:CreateInstanceProfile",
+                f"arn:aws:iam::{ACCOUNT}:instance-profile{path}{name}",
+                given,
+            )
             # While there is none, IAM knows what a name is asked for without its path.
             assert may("ci", "iam:GetRole", f"arn:aws:iam::{ACCOUNT}:role/{name}", given)

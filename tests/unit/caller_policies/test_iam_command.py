@@ -28,7 +28,9 @@ def nowhere(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
     return tmp_path
 
 
-def test_command_prints_policies_without_credentials(nowhere: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_command_prints_policies_without_credentials(
+    nowhere: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     (nowhere / "terradask.toml").write_text(
         f"""
 [workspace]
@@ -50,37 +52,69 @@ role_name_prefix = "acme-"
     assert BOUNDARY in text
 
 
-def test_command_follows_the_isolation_of_clusters(nowhere: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    (nowhere / "terradask.toml").write_text('[workspace]\nname = "team"\nregion = "eu-west-1"\nisolation = "cluster"\n')
+def test_command_follows_the_isolation_of_clusters(
+    nowhere: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (nowhere / "terradask.toml").write_text(
+        '[workspace]\nname = "team"\nregion = "eu-west-1"\nisolation = "cluster"\n'
+    )
     assert run(["iam", "user", "--account", ACCOUNT]) == 0
     printed = json.loads(capsys.readouterr().out)
     assert printed == caller_policies(ISOLATED, "user")
-    assert list(printed) == ["terradask-team-user-1", "terradask-team-user-2", "terradask-team-user-3"]
+    assert list(printed) == [
+        "terradask-team-user-1",
+        "terradask-team-user-2",
+        "terradask-team-user-3",
+    ]
 
 
-def test_command_without_account_needs_credentials(nowhere: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_command_without_account_needs_credentials(
+    nowhere: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     assert run(["iam", "user"]) == 3
     assert run(["iam", "user", "--account", "12"]) == 2
     assert "twelve digits" in capsys.readouterr().err
 
 
 def test_command_writes_files(nowhere: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert run(["iam", "ci", "--account", ACCOUNT, "--trust", "github:acme/data", "--out", "policies"]) == 0
-    assert capsys.readouterr().out.split() == ["policies/terradask-default-ci.json", "policies/terradask-default-ci-trust.json"]
+    assert (
+        run(["iam", "ci", "--account", ACCOUNT, "--trust", "github:acme/data", "--out", "policies"])
+        == 0
+    )
+    assert capsys.readouterr().out.split() == [
+        "policies/terradask-default-ci.json",
+        "policies/terradask-default-ci-trust.json",
+    ]
     trust = json.loads((nowhere / "policies/terradask-default-ci-trust.json").read_text())
     assert "repo:acme/data:pull_request" in json.dumps(trust)
 
 
 def test_command_writes_terraform(nowhere: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    arguments = ["--account", ACCOUNT, "--trust", "github:acme/data", "--environment", "production", "--format", "terraform"]
+    arguments = [
+        "--account",
+        ACCOUNT,
+        "--trust",
+        "github:acme/data",
+        "--environment",
+        "production",
+        "--format",
+        "terraform",
+    ]
     assert run(["iam", "ongoing", *arguments]) == 0
     resources = json.loads(capsys.readouterr().out)["resource"]
     assert resources["aws_iam_policy"].keys() == resources["aws_iam_role_policy_attachment"].keys()
-    assert "repo:acme/data:environment:production" in resources["aws_iam_role"]["terradask-default-ongoing"]["assume_role_policy"]
+    assert (
+        "repo:acme/data:environment:production"
+        in resources["aws_iam_role"]["terradask-default-ongoing"]["assume_role_policy"]
+    )
     assert all("${" not in policy["policy"] for policy in resources["aws_iam_policy"].values())
 
 
-@pytest.mark.parametrize("arguments", [["--trust", "github:acme/data"], ["--environment", "production"]])
-def test_rights_to_change_need_an_environment(nowhere: Path, arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+@pytest.mark.parametrize(
+    "arguments", [["--trust", "github:acme/data"], ["--environment", "production"]]
+)
+def test_rights_to_change_need_an_environment(
+    nowhere: Path, arguments: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
     assert run(["iam", "ongoing", "--account", ACCOUNT, *arguments]) == 2
     assert "--environment" in capsys.readouterr().err

@@ -24,13 +24,17 @@ from .swept_account import BUCKET, REGION, Account
 
 @pytest.fixture
 def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """A workspace whose clusters are isolated, in an account of its own with the workspace's bucket."""
+    """A workspace whose clusters are isolated, in an account of its own with the workspace's
+    bucket.
+    """
     for name in [name for name in os.environ if name.startswith(("TERRADASK_", "AWS_"))]:
         monkeypatch.delenv(name)
     monkeypatch.setenv("AWS_ACCESS_KEY_ID", "test")
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "test")
     # moto knows no prices, and a client for them takes a second to make.
-    monkeypatch.setattr(sweeping, "AwsPriceList", lambda aws: SimpleNamespace(look_up=lambda keys: Quotes("nobody")))
+    monkeypatch.setattr(
+        sweeping, "AwsPriceList", lambda aws: SimpleNamespace(look_up=lambda keys: Quotes("nobody"))
+    )
     (tmp_path / "terradask.toml").write_text('[workspace]\nisolation = "cluster"\n')
     with mock_aws():
         yield tmp_path
@@ -78,7 +82,9 @@ def refuse(workspace: Workspace) -> Iterator[Callable[..., None]]:
     def refuse(service: str, *operations: str) -> None:
         def answer(model: Any, **_: Any) -> Any:
             if model.name in operations:
-                return SimpleNamespace(status_code=403), {"Error": {"Code": "AccessDenied", "Message": "no"}}
+                return SimpleNamespace(status_code=403), {
+                    "Error": {"Code": "AccessDenied", "Message": "no"}
+                }
             return None
 
         events = workspace.aws.client(service).meta.events

@@ -18,11 +18,19 @@ from terradask._cleanup.search import find_cluster
 from terradask._common.progress import ProgressEvent
 from terradask._deployments.deployment import Deployment
 from terradask._network.baseline import Isolated
-from terradask_modules.names import ROLES, clusters_role_path, host_name, placement_group_name, role_name
+from terradask_modules.names import (
+    ROLES,
+    clusters_role_path,
+    host_name,
+    placement_group_name,
+    role_name,
+)
 
 REGION = "us-east-1"
 PREFIX = "dept-"
-DOCUMENT = json.dumps({"Version": "2012-10-17", "Statement": [{"Effect": "Allow", "Action": "s3:*", "Resource": "*"}]})
+DOCUMENT = json.dumps(
+    {"Version": "2012-10-17", "Statement": [{"Effect": "Allow", "Action": "s3:*", "Resource": "*"}]}
+)
 DASK = {"IpProtocol": "tcp", "FromPort": 1024, "ToPort": 65535}
 
 
@@ -31,9 +39,13 @@ def isolated(workspace: str = "default") -> Isolated:
 
 
 class Planted:
-    """Everything that an isolated cluster has of its own, as its stack makes it; without a cluster, the network's of the same kinds."""
+    """Everything that an isolated cluster has of its own, as its stack makes it; without a cluster,
+    the network's of the same kinds.
+    """
 
-    def __init__(self, aws: Aws, workspace: str, cluster: str | None, *, kinds: frozenset[str] = OF_CLUSTERS) -> None:
+    def __init__(
+        self, aws: Aws, workspace: str, cluster: str | None, *, kinds: frozenset[str] = OF_CLUSTERS
+    ) -> None:
         self._ec2, self._iam = aws.client("ec2"), aws.client("iam")
         self._workspace, self._cluster = workspace, cluster
         self._tags = tagged(workspace, cluster)
@@ -60,7 +72,10 @@ class Planted:
         vpc = self._ec2.describe_vpcs()["Vpcs"][0]["VpcId"]
         for role in ROLES:
             name = host_name(self._workspace, role, self._cluster)
-            specification = {"ResourceType": "security-group", "Tags": [*self._tags, {"Key": "Name", "Value": name}]}
+            specification = {
+                "ResourceType": "security-group",
+                "Tags": [*self._tags, {"Key": "Name", "Value": name}],
+            }
             self.groups[role] = self._ec2.create_security_group(
                 GroupName=name, Description=name, VpcId=vpc, TagSpecifications=[specification]
             )["GroupId"]
@@ -78,15 +93,24 @@ class Planted:
         return self._rule(self._ec2.authorize_security_group_egress, role, peer, tags)
 
     def _rule(self, authorize: Any, role: str, peer: str, tags: bool) -> str:
-        specifications = [{"ResourceType": "security-group-rule", "Tags": self._tags}] if tags else []
+        specifications = (
+            [{"ResourceType": "security-group-rule", "Tags": self._tags}] if tags else []
+        )
         permission = {**DASK, "UserIdGroupPairs": [{"GroupId": self.groups[peer]}]}
-        made = authorize(GroupId=self.groups[role], IpPermissions=[permission], TagSpecifications=specifications)
+        made = authorize(
+            GroupId=self.groups[role], IpPermissions=[permission], TagSpecifications=specifications
+        )
         identity: str = made["SecurityGroupRules"][0]["SecurityGroupRuleId"]
         return identity
 
     def _make_role(self, role: str) -> None:
-        name, path = role_name(self._workspace, role, PREFIX, self._cluster), clusters_role_path(self._workspace)
-        self._iam.create_role(RoleName=name, Path=path, AssumeRolePolicyDocument=DOCUMENT, Tags=self._tags)
+        name, path = (
+            role_name(self._workspace, role, PREFIX, self._cluster),
+            clusters_role_path(self._workspace),
+        )
+        self._iam.create_role(
+            RoleName=name, Path=path, AssumeRolePolicyDocument=DOCUMENT, Tags=self._tags
+        )
         self._iam.put_role_policy(RoleName=name, PolicyName=name, PolicyDocument=DOCUMENT)
         self._iam.create_instance_profile(InstanceProfileName=name, Path=path, Tags=self._tags)
         self._iam.add_role_to_instance_profile(InstanceProfileName=name, RoleName=name)
@@ -116,9 +140,16 @@ def as_state(found: list[Resource]) -> dict[str, str]:
 
 
 def remains(
-    aws: Aws, cluster: str, events: list[ProgressEvent], *, is_isolated: bool = True, own_templates: bool = False
+    aws: Aws,
+    cluster: str,
+    events: list[ProgressEvent],
+    *,
+    is_isolated: bool = True,
+    own_templates: bool = False,
 ) -> ClusterRecovery:
-    network: Any = SimpleNamespace(isolated=lambda: isolated() if is_isolated else None, own_templates=lambda: own_templates)
+    network: Any = SimpleNamespace(
+        isolated=lambda: isolated() if is_isolated else None, own_templates=lambda: own_templates
+    )
     return ClusterRecovery(
         aws,
         Deployment(aws, "terradask-default-123456789012-us-east-1", cluster),

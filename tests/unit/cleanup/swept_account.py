@@ -19,31 +19,54 @@ class Account:
 
     def __init__(self, workspace: Workspace) -> None:
         client = workspace.aws.client
-        self.ec2, self.s3, self.iam, self.secrets, self.autoscaling = map(client, ("ec2", "s3", "iam", "secretsmanager", "autoscaling"))
+        self.ec2, self.s3, self.iam, self.secrets, self.autoscaling = map(
+            client, ("ec2", "s3", "iam", "secretsmanager", "autoscaling")
+        )
         self.subnet = self.ec2.describe_subnets()["Subnets"][0]
 
     @staticmethod
     def tags(cluster: str | None, workspace: str = "default", **more: str) -> list[dict[str, str]]:
-        whose = {"terradask:workspace": workspace, **({} if cluster is None else {"terradask:cluster": cluster}), **more}
+        whose = {
+            "terradask:workspace": workspace,
+            **({} if cluster is None else {"terradask:cluster": cluster}),
+            **more,
+        }
         return [{"Key": key, "Value": value} for key, value in whose.items()]
 
     def put(self, key: str, body: str = "{}") -> None:
         self.s3.put_object(Bucket=BUCKET, Key=key, Body=body.encode())
 
     def keys(self) -> list[str]:
-        return [entry["Key"] for entry in self.s3.list_objects_v2(Bucket=BUCKET).get("Contents", ())]
+        return [
+            entry["Key"] for entry in self.s3.list_objects_v2(Bucket=BUCKET).get("Contents", ())
+        ]
 
-    def instance(self, cluster: str | None, group: str | None = None, workspace: str = "default") -> str:
+    def instance(
+        self, cluster: str | None, group: str | None = None, workspace: str = "default"
+    ) -> str:
         more = {} if group is None else {"aws:autoscaling:groupName": group}
         tags = [{"ResourceType": "instance", "Tags": self.tags(cluster, workspace, **more)}]
-        made = self.ec2.run_instances(ImageId="ami-12c6146b", InstanceType="m6i.large", MinCount=1, MaxCount=1, TagSpecifications=tags)
+        made = self.ec2.run_instances(
+            ImageId="ami-12c6146b",
+            InstanceType="m6i.large",
+            MinCount=1,
+            MaxCount=1,
+            TagSpecifications=tags,
+        )
         return str(made["Instances"][0]["InstanceId"])
 
     def state_of(self, instance: str) -> str:
-        return str(self.ec2.describe_instances(InstanceIds=[instance])["Reservations"][0]["Instances"][0]["State"]["Name"])
+        return str(
+            self.ec2.describe_instances(InstanceIds=[instance])["Reservations"][0]["Instances"][0][
+                "State"
+            ]["Name"]
+        )
 
     def group(self, cluster: str, name: str, workspace: str = "default") -> str:
-        self.ec2.create_launch_template(LaunchTemplateName=name, LaunchTemplateData={"InstanceType": "m6i.large", "ImageId": "ami-1"})
+        self.ec2.create_launch_template(
+            LaunchTemplateName=name,
+            LaunchTemplateData={"InstanceType": "m6i.large", "ImageId": "ami-1"},
+        )
         self.autoscaling.create_auto_scaling_group(
             AutoScalingGroupName=name,
             MinSize=0,
@@ -55,7 +78,10 @@ class Account:
         return name
 
     def groups(self) -> set[str]:
-        return {group["AutoScalingGroupName"] for group in self.autoscaling.describe_auto_scaling_groups()["AutoScalingGroups"]}
+        return {
+            group["AutoScalingGroupName"]
+            for group in self.autoscaling.describe_auto_scaling_groups()["AutoScalingGroups"]
+        }
 
     def secret(self, cluster: str, workspace: str = "default", *, scheduled: bool = False) -> None:
         name = f"terradask/{workspace}/{cluster}"
@@ -64,29 +90,45 @@ class Account:
             self.secrets.delete_secret(SecretId=name)
 
     def secret_names(self) -> set[str]:
-        return {secret["Name"] for secret in self.secrets.list_secrets(IncludePlannedDeletion=True)["SecretList"]}
+        return {
+            secret["Name"]
+            for secret in self.secrets.list_secrets(IncludePlannedDeletion=True)["SecretList"]
+        }
 
     def volume(self, name: str) -> str:
         tags = [{"ResourceType": "volume", "Tags": self.tags(None, Name=name)}]
         zone = self.subnet["AvailabilityZone"]
-        return str(self.ec2.create_volume(AvailabilityZone=zone, Size=8, VolumeType="gp3", TagSpecifications=tags)["VolumeId"])
+        return str(
+            self.ec2.create_volume(
+                AvailabilityZone=zone, Size=8, VolumeType="gp3", TagSpecifications=tags
+            )["VolumeId"]
+        )
 
     def interface(self, name: str) -> str:
         tags = [{"ResourceType": "network-interface", "Tags": self.tags(None, Name=name)}]
-        made = self.ec2.create_network_interface(SubnetId=self.subnet["SubnetId"], TagSpecifications=tags)
+        made = self.ec2.create_network_interface(
+            SubnetId=self.subnet["SubnetId"], TagSpecifications=tags
+        )
         return str(made["NetworkInterface"]["NetworkInterfaceId"])
 
     def security_group(self, cluster: str) -> str:
         tags = [{"ResourceType": "security-group", "Tags": self.tags(cluster)}]
         made = self.ec2.create_security_group(
-            GroupName=f"terradask-default.{cluster}-worker", Description="x", VpcId=self.subnet["VpcId"], TagSpecifications=tags
+            GroupName=f"terradask-default.{cluster}-worker",
+            Description="x",
+            VpcId=self.subnet["VpcId"],
+            TagSpecifications=tags,
         )
         return str(made["GroupId"])
 
     def role(self, cluster: str) -> str:
         name, path = role_name("default", "worker", "", cluster), clusters_role_path("default")
-        self.iam.create_role(RoleName=name, Path=path, AssumeRolePolicyDocument="{}", Tags=self.tags(cluster))
-        self.iam.create_instance_profile(InstanceProfileName=name, Path=path, Tags=self.tags(cluster))
+        self.iam.create_role(
+            RoleName=name, Path=path, AssumeRolePolicyDocument="{}", Tags=self.tags(cluster)
+        )
+        self.iam.create_instance_profile(
+            InstanceProfileName=name, Path=path, Tags=self.tags(cluster)
+        )
         self.iam.add_role_to_instance_profile(InstanceProfileName=name, RoleName=name)
         return name
 

@@ -10,7 +10,13 @@ from terradask._cleanup.adopt import imports, unfinished_security_groups, unknow
 from terradask._cleanup.resources import EGRESS_RULE, INGRESS_RULE, Resource
 
 BOUNDARY = "arn:aws:iam::123456789012:policy/terradask/d/terradask-d-hosts"
-ANYWHERE = {"IsEgress": True, "IpProtocol": "-1", "FromPort": -1, "ToPort": -1, "CidrIpv4": "0.0.0.0/0"}
+ANYWHERE = {
+    "IsEgress": True,
+    "IpProtocol": "-1",
+    "FromPort": -1,
+    "ToPort": -1,
+    "CidrIpv4": "0.0.0.0/0",
+}
 
 
 def _tags(name: str, workspace: str = "default") -> dict[str, str]:
@@ -23,13 +29,29 @@ CONFIGURATION: dict[str, Any] = {
         "aws_subnet": {"public-a": {"vpc_id": "${aws_vpc.this.id}", "tags": _tags("d-public-a")}},
         "aws_internet_gateway": {"this": {"vpc_id": "${aws_vpc.this.id}", "tags": _tags("d")}},
         "aws_eip": {"nat-a": {"domain": "vpc", "tags": _tags("d-nat-a")}},
-        "aws_nat_gateway": {"nat-a": {"subnet_id": "${aws_subnet.public-a.id}", "tags": _tags("d-nat-a")}},
-        "aws_route_table": {"public": {"vpc_id": "${aws_vpc.this.id}", "tags": _tags("d-public")}},
-        "aws_route": {"public": {"route_table_id": "${aws_route_table.public.id}", "destination_cidr_block": "0.0.0.0/0"}},
-        "aws_route_table_association": {
-            "public-a": {"route_table_id": "${aws_route_table.public.id}", "subnet_id": "${aws_subnet.public-a.id}"}
+        "aws_nat_gateway": {
+            "nat-a": {"subnet_id": "${aws_subnet.public-a.id}", "tags": _tags("d-nat-a")}
         },
-        "aws_security_group": {"worker": {"vpc_id": "${aws_vpc.this.id}", "name": "terradask-d-worker", "tags": _tags("d-worker")}},
+        "aws_route_table": {"public": {"vpc_id": "${aws_vpc.this.id}", "tags": _tags("d-public")}},
+        "aws_route": {
+            "public": {
+                "route_table_id": "${aws_route_table.public.id}",
+                "destination_cidr_block": "0.0.0.0/0",
+            }
+        },
+        "aws_route_table_association": {
+            "public-a": {
+                "route_table_id": "${aws_route_table.public.id}",
+                "subnet_id": "${aws_subnet.public-a.id}",
+            }
+        },
+        "aws_security_group": {
+            "worker": {
+                "vpc_id": "${aws_vpc.this.id}",
+                "name": "terradask-d-worker",
+                "tags": _tags("d-worker"),
+            }
+        },
         "aws_vpc_security_group_ingress_rule": {
             "from-worker": {
                 "security_group_id": "${aws_security_group.worker.id}",
@@ -54,11 +76,17 @@ CONFIGURATION: dict[str, Any] = {
                 "to_port": 443,
                 "prefix_list_id": "${aws_vpc_endpoint.s3.prefix_list_id}",
             },
-            "to-vpc": {"security_group_id": "${aws_security_group.worker.id}", "ip_protocol": "-1", "cidr_ipv4": "10.64.0.0/16"},
+            "to-vpc": {
+                "security_group_id": "${aws_security_group.worker.id}",
+                "ip_protocol": "-1",
+                "cidr_ipv4": "10.64.0.0/16",
+            },
         },
         "aws_iam_role": {"worker": {"name": "terradask-d-worker", "tags": {}}},
         "aws_launch_template": {"worker-x86_64": {"name": "terradask-d-worker", "tags": {}}},
-        "aws_iam_policy": {"boundary": {"name": "terradask-d-hosts", "path": "/terradask/d/", "tags": {}}},
+        "aws_iam_policy": {
+            "boundary": {"name": "terradask-d-hosts", "path": "/terradask/d/", "tags": {}}
+        },
         "aws_s3_bucket": {"workspace": {"bucket": "terradask-d-123456789012-us-east-1"}},
         "aws_s3_bucket_policy": {"workspace": {"bucket": "${aws_s3_bucket.workspace.id}"}},
     }
@@ -66,8 +94,20 @@ CONFIGURATION: dict[str, Any] = {
 
 
 def _rule(identity: str, **about: Any) -> Resource:
-    whole = {"GroupId": "sg-w", "IsEgress": False, "IpProtocol": "tcp", "FromPort": -1, "ToPort": -1, **about}
-    return Resource(EGRESS_RULE if whole["IsEgress"] else INGRESS_RULE, identity, {"terradask:workspace": "default"}, whole)
+    whole = {
+        "GroupId": "sg-w",
+        "IsEgress": False,
+        "IpProtocol": "tcp",
+        "FromPort": -1,
+        "ToPort": -1,
+        **about,
+    }
+    return Resource(
+        EGRESS_RULE if whole["IsEgress"] else INGRESS_RULE,
+        identity,
+        {"terradask:workspace": "default"},
+        whole,
+    )
 
 
 VPC = Resource("aws_vpc", "vpc-1", _tags("d"), {"CidrBlock": "10.64.0.0/16"})
@@ -82,7 +122,12 @@ TABLE = Resource(
         "Associations": [{"SubnetId": "subnet-1"}],
     },
 )
-GROUP = Resource("aws_security_group", "sg-w", _tags("d-worker"), {"VpcId": "vpc-1", "GroupName": "terradask-d-worker"})
+GROUP = Resource(
+    "aws_security_group",
+    "sg-w",
+    _tags("d-worker"),
+    {"VpcId": "vpc-1", "GroupName": "terradask-d-worker"},
+)
 WHOLE = [
     VPC,
     SUBNET,
@@ -129,7 +174,10 @@ def test_only_what_the_state_does_not_know_is_imported():
     assert unknown_addresses(CONFIGURATION, known) == []
     assert imports(CONFIGURATION, known, WHOLE) == {}
     del known["aws_subnet.public-a"], known["aws_route_table_association.public-a"]
-    assert unknown_addresses(CONFIGURATION, known) == ["aws_subnet.public-a", "aws_route_table_association.public-a"]
+    assert unknown_addresses(CONFIGURATION, known) == [
+        "aws_subnet.public-a",
+        "aws_route_table_association.public-a",
+    ]
     assert imports(CONFIGURATION, known, WHOLE) == {
         "aws_subnet.public-a": "subnet-1",
         "aws_route_table_association.public-a": "subnet-1/rtb-1",
@@ -157,7 +205,9 @@ def test_of_several_vpcs_it_is_the_one_that_is_used():
 
 def test_a_gateway_that_was_not_attached_yet_is_the_networks_and_another_vpcs_is_not():
     loose = Resource("aws_internet_gateway", "igw-2", _tags("d"), {"Attachments": []})
-    other = Resource("aws_internet_gateway", "igw-3", _tags("d"), {"Attachments": [{"VpcId": "vpc-9"}]})
+    other = Resource(
+        "aws_internet_gateway", "igw-3", _tags("d"), {"Attachments": [{"VpcId": "vpc-9"}]}
+    )
     assert imports(CONFIGURATION, {}, [VPC, loose])["aws_internet_gateway.this"] == "igw-2"
     assert "aws_internet_gateway.this" not in imports(CONFIGURATION, {}, [VPC, other])
 
@@ -183,7 +233,10 @@ def test_a_security_group_with_nothing_but_the_rule_that_aws_gives_is_made_anew(
     assert unfinished_security_groups([GROUP, given]) == [GROUP]
     assert "aws_security_group.worker" not in imports(CONFIGURATION, {}, [VPC, GROUP, given])
     # With rules of its own beside it, it was finished, and it may be in use.
-    assert unfinished_security_groups([GROUP, given, _rule("sgr-office", CidrIpv4="203.0.113.7/32")]) == []
+    assert (
+        unfinished_security_groups([GROUP, given, _rule("sgr-office", CidrIpv4="203.0.113.7/32")])
+        == []
+    )
     assert unfinished_security_groups([GROUP]) == []
 
 
@@ -192,17 +245,36 @@ def test_what_a_network_may_have_besides_is_found_too():
     configuration = {
         "resource": {
             "aws_vpc": {"this": {"cidr_block": "10.64.0.0/16", **tagged}},
-            "aws_egress_only_internet_gateway": {"this": {"vpc_id": "${aws_vpc.this.id}", **tagged}},
+            "aws_egress_only_internet_gateway": {
+                "this": {"vpc_id": "${aws_vpc.this.id}", **tagged}
+            },
             "aws_flow_log": {"this": {"vpc_id": "${aws_vpc.this.id}", **tagged}},
-            "aws_route_table": {"public": {"vpc_id": "${aws_vpc.this.id}", "tags": _tags("d-public")}},
-            "aws_route": {"public-ipv6": {"route_table_id": "${aws_route_table.public.id}", "destination_ipv6_cidr_block": "::/0"}},
+            "aws_route_table": {
+                "public": {"vpc_id": "${aws_vpc.this.id}", "tags": _tags("d-public")}
+            },
+            "aws_route": {
+                "public-ipv6": {
+                    "route_table_id": "${aws_route_table.public.id}",
+                    "destination_ipv6_cidr_block": "::/0",
+                }
+            },
         }
     }
-    table = Resource("aws_route_table", "rtb-1", _tags("d-public"), {"VpcId": "vpc-1", "Routes": [{"DestinationIpv6CidrBlock": "::/0"}]})
+    table = Resource(
+        "aws_route_table",
+        "rtb-1",
+        _tags("d-public"),
+        {"VpcId": "vpc-1", "Routes": [{"DestinationIpv6CidrBlock": "::/0"}]},
+    )
     found = [
         VPC,
         table,
-        Resource("aws_egress_only_internet_gateway", "eigw-1", _tags("d"), {"Attachments": [{"VpcId": "vpc-1"}]}),
+        Resource(
+            "aws_egress_only_internet_gateway",
+            "eigw-1",
+            _tags("d"),
+            {"Attachments": [{"VpcId": "vpc-1"}]},
+        ),
         Resource("aws_flow_log", "fl-0", _tags("d"), {"ResourceId": "vpc-9"}),
         Resource("aws_flow_log", "fl-1", _tags("d"), {"ResourceId": "vpc-1"}),
     ]

@@ -23,7 +23,9 @@ from .planted import Planted, own, remains
 
 @pytest.fixture
 def strict(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Refuse to remove a security group that a rule of another one names, or that an interface is in, as AWS does and moto doesn't."""
+    """Refuse to remove a security group that a rule of another one names, or that an interface is
+    in, as AWS does and moto doesn't.
+    """
     from botocore.client import BaseClient
 
     call = BaseClient._make_api_call
@@ -32,10 +34,16 @@ def strict(monkeypatch: pytest.MonkeyPatch) -> None:
         if operation == "DeleteSecurityGroup":
             group = arguments["GroupId"]
             rules = call(self, "DescribeSecurityGroupRules", {})["SecurityGroupRules"]
-            named = any(r["GroupId"] != group and r.get("ReferencedGroupInfo", {}).get("GroupId") == group for r in rules)
+            named = any(
+                r["GroupId"] != group and r.get("ReferencedGroupInfo", {}).get("GroupId") == group
+                for r in rules
+            )
             interfaces = call(self, "DescribeNetworkInterfaces", {})["NetworkInterfaces"]
             if named or any(g["GroupId"] == group for i in interfaces for g in i["Groups"]):
-                raise ClientError({"Error": {"Code": "DependencyViolation", "Message": "has a dependent object"}}, operation)
+                raise ClientError(
+                    {"Error": {"Code": "DependencyViolation", "Message": "has a dependent object"}},
+                    operation,
+                )
         return call(self, operation, arguments)
 
     monkeypatch.setattr(BaseClient, "_make_api_call", checked)
@@ -50,13 +58,19 @@ def test_groups_that_name_each_other_go(aws: Aws, monkeypatch: pytest.MonkeyPatc
 
 
 @pytest.mark.usefixtures("strict")
-def test_a_group_waits_for_the_interfaces_of_instances_that_end(aws: Aws, monkeypatch: pytest.MonkeyPatch):
+def test_a_group_waits_for_the_interfaces_of_instances_that_end(
+    aws: Aws, monkeypatch: pytest.MonkeyPatch
+):
     ec2 = aws.client("ec2")
     worker = Planted(aws, "default", "etl").groups["worker"]
     subnet = ec2.describe_subnets()["Subnets"][0]["SubnetId"]
-    interface = ec2.create_network_interface(SubnetId=subnet, Groups=[worker])["NetworkInterface"]["NetworkInterfaceId"]
+    interface = ec2.create_network_interface(SubnetId=subnet, Groups=[worker])["NetworkInterface"][
+        "NetworkInterfaceId"
+    ]
     monkeypatch.setattr(delete, "LIMIT_SECONDS", -1)
-    with pytest.raises(ClusterError, match=rf"aws_security_group {worker} .* can't be removed") as caught:
+    with pytest.raises(
+        ClusterError, match=rf"aws_security_group {worker} .* can't be removed"
+    ) as caught:
         remains(aws, "etl", []).remove_unknown(dict)
     assert caught.value.cluster == "etl"
     assert "terradask destroy etl" in str(caught.value)
@@ -88,7 +102,9 @@ def test_an_address_waits_for_its_nat_gateway(aws: Aws, monkeypatch: pytest.Monk
     assert ec2.describe_addresses()["Addresses"] == []
 
 
-@pytest.mark.parametrize("kind", [AUTOSCALING_GROUP, SECRET, "aws_vpc", "aws_iam_role", "aws_cloudwatch_log_group"])
+@pytest.mark.parametrize(
+    "kind", [AUTOSCALING_GROUP, SECRET, "aws_vpc", "aws_iam_role", "aws_cloudwatch_log_group"]
+)
 def test_what_is_gone_already_is_no_error(aws: Aws, kind: str):
     identity = "vpc-00000000" if kind == "aws_vpc" else "gone"
     delete_resource(aws, Resource(kind, identity))

@@ -1,4 +1,6 @@
-"""What nobody owns, by tables and by a thousand random worlds: nothing young, foreign or owned is ever a stray that may go."""
+"""What nobody owns, by tables and by a thousand random worlds: nothing young, foreign or owned is
+ever a stray that may go.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +25,14 @@ def ago(seconds: float) -> datetime.datetime:
     return NOW - datetime.timedelta(seconds=seconds)
 
 
-def thing(kind: Kind = "instance", *, workspace: str | None = "w", cluster: str | None = "etl", age: float | None = 3600, **facts) -> Item:
+def thing(
+    kind: Kind = "instance",
+    *,
+    workspace: str | None = "w",
+    cluster: str | None = "etl",
+    age: float | None = 3600,
+    **facts,
+) -> Item:
     return Item(kind, f"{kind}-1", workspace, cluster, None if age is None else ago(age), **facts)
 
 
@@ -48,7 +57,10 @@ CLOSING = deployed(is_whole=True, closing_at=ago(60), started_at=ago(600))
     [
         # Nobody's, ours, old.
         (world(thing()), [("instance", True)]),
-        (world(thing("group"), thing("secret", ends_at=ago(-9e5))), [("group", True), ("secret", True)]),
+        (
+            world(thing("group"), thing("secret", ends_at=ago(-9e5))),
+            [("group", True), ("secret", True)],
+        ),
         # Foreign, or without a tag.
         (world(thing(workspace="other"), thing(workspace=None)), []),
         (world(thing(cluster=None), thing("security-group", cluster=None)), []),
@@ -59,7 +71,15 @@ CLOSING = deployed(is_whole=True, closing_at=ago(60), started_at=ago(600))
         (world(thing("group"), thing("secret", age=5)), [("group", False), ("secret", False)]),
         (world(thing("security-group", age=None)), [("security-group", False)]),
         # A deployment that lives owns what carries its tag.
-        (world(thing("instance", group="g"), thing("volume", is_hosts=True), etl=LIVE, groups=frozenset({"g"})), []),
+        (
+            world(
+                thing("instance", group="g"),
+                thing("volume", is_hosts=True),
+                etl=LIVE,
+                groups=frozenset({"g"}),
+            ),
+            [],
+        ),
         (world(thing("instance"), etl=LIVE), []),
         (world(thing("secret", ends_at=ago(-9e5)), etl=LIVE), []),
         # But for machines whose group is gone, where groups could be looked at.
@@ -83,11 +103,15 @@ CLOSING = deployed(is_whole=True, closing_at=ago(60), started_at=ago(600))
         (world(thing("group"), etl=deployed()), [("objects", True), ("group", True)]),
         (world(thing("group"), etl=deployed(touched=5)), [("objects", False), ("group", False)]),
         (world(thing("group"), etl=deployed(held="ana")), [("objects", False), ("group", False)]),
-        # Volumes carry the workspace's tag alone: those that were made for hosts, and belong to none.
+        # Volumes carry the workspace's tag alone: those that were made for hosts, and belong to
+        # none.
         (world(thing("volume", cluster=None, is_hosts=True)), [("volume", True)]),
         (world(thing("volume", cluster=None, is_hosts=True, age=5)), [("volume", False)]),
         (world(thing("volume", cluster=None)), []),
-        (world(thing("network-interface", cluster=None, is_hosts=True, age=None)), [("network-interface", False)]),
+        (
+            world(thing("network-interface", cluster=None, is_hosts=True, age=None)),
+            [("network-interface", False)],
+        ),
         # What commands left.
         (world(dead_locks=(DeadLock("network", "id", ago(1), "killed"),)), [("lock", True)]),
         (world(old_plans=(OldPlan("/p", ago(9e4)),)), [("plan", True)]),
@@ -107,20 +131,41 @@ def test_what_has_no_date_is_as_old_as_the_first_look_at_it() -> None:
 def test_reasons_and_holders_are_told() -> None:
     (lost,) = judge(world(thing(group="g"), etl=LIVE), grace=GRACE)
     assert (lost.reason, lost.is_of_living) == ("its group g is gone", True)
-    (held,) = judge(world(thing(group="g"), etl=replace(LIVE, held="its state is locked by ana@laptop")), grace=GRACE)
+    (held,) = judge(
+        world(thing(group="g"), etl=replace(LIVE, held="its state is locked by ana@laptop")),
+        grace=GRACE,
+    )
     assert held.held == "its state is locked by ana@laptop"
     scheduled, *_ = judge(world(thing("secret", ends_at=NOW)), grace=GRACE)
     assert "scheduled for deletion on 2026-11-20" in scheduled.reason
 
 
-# ---- random worlds ----------------------------------------------------------------------------------------------------
+# ---- random worlds -------------------------------------------------------------------------------
 
-KINDS: tuple[Kind, ...] = ("instance", "group", "secret", "network-interface", "volume", "security-group", "launch-template", "role")
+KINDS: tuple[Kind, ...] = (
+    "instance",
+    "group",
+    "secret",
+    "network-interface",
+    "volume",
+    "security-group",
+    "launch-template",
+    "role",
+)
 
 
-def random_world(draw: random.Random) -> tuple[Inventory, dict[tuple[Kind, str], datetime.datetime]]:
+def random_world(
+    draw: random.Random,
+) -> tuple[Inventory, dict[tuple[Kind, str], datetime.datetime]]:
     def age() -> float:
-        return draw.choice([draw.uniform(-60, 30), draw.uniform(0, 30), draw.uniform(30, 60), draw.uniform(60, 1e6)])
+        return draw.choice(
+            [
+                draw.uniform(-60, 30),
+                draw.uniform(0, 30),
+                draw.uniform(30, 60),
+                draw.uniform(60, 1e6),
+            ]
+        )
 
     def moment() -> datetime.datetime:
         return ago(age())
@@ -157,7 +202,9 @@ def random_world(draw: random.Random) -> tuple[Inventory, dict[tuple[Kind, str],
     return seen, {one.key: moment() for one in things if draw.random() < 0.5}
 
 
-def may_not_go(seen: Inventory, first: dict[tuple[Kind, str], datetime.datetime], one: Item) -> bool:
+def may_not_go(
+    seen: Inventory, first: dict[tuple[Kind, str], datetime.datetime], one: Item
+) -> bool:
     """Say, in words of its own, whether a thing is foreign, young, owned, or being worked on."""
     if one.workspace != "w":
         return True
@@ -172,9 +219,18 @@ def may_not_go(seen: Inventory, first: dict[tuple[Kind, str], datetime.datetime]
 
 def may_not_go_from(seen: Inventory, home: Deployed, one: Item) -> bool:
     """Say whether a deployment owns a thing that carries its cluster's tag."""
-    restarted = home.closing_at is not None and home.started_at is not None and home.started_at > home.closing_at
+    restarted = (
+        home.closing_at is not None
+        and home.started_at is not None
+        and home.started_at > home.closing_at
+    )
     if home.is_whole and (home.closing_at is None or restarted):
-        return not (one.kind == "instance" and seen.groups is not None and one.group is not None and one.group not in seen.groups)
+        return not (
+            one.kind == "instance"
+            and seen.groups is not None
+            and one.group is not None
+            and one.group not in seen.groups
+        )
     return False
 
 
@@ -195,7 +251,11 @@ def test_a_thousand_random_worlds_lose_nothing_that_is_young_foreign_or_owned() 
                 continue
             home = seen.deployed[str(stray.cluster)]
             assert home.held is None, told
-            restarted = home.closing_at is not None and home.started_at is not None and home.started_at > home.closing_at
+            restarted = (
+                home.closing_at is not None
+                and home.started_at is not None
+                and home.started_at > home.closing_at
+            )
             decisive = home.touched_at if home.closing_at is None or restarted else home.closing_at
             assert not home.is_whole or decisive is home.closing_at, told
             assert NOW - decisive >= GRACE, told
@@ -206,17 +266,20 @@ def test_everything_old_of_a_cluster_without_a_deployment_goes() -> None:
     draw = random.Random(7)
     for _ in range(200):
         things = tuple(
-            Item(draw.choice(KINDS), f"id-{n}", "w", draw.choice("ab"), ago(draw.uniform(30, 1e6))) for n in range(draw.randint(1, 9))
+            Item(draw.choice(KINDS), f"id-{n}", "w", draw.choice("ab"), ago(draw.uniform(30, 1e6)))
+            for n in range(draw.randint(1, 9))
         )
         strays = judge(Inventory("w", NOW, things), grace=GRACE)
         assert {stray.key for stray in strays if stray.may_go(NOW)} == {one.key for one in things}
 
 
-# ---- what it costs ----------------------------------------------------------------------------------------------------
+# ---- what it costs -------------------------------------------------------------------------------
 
 HOST = RunningHost("m6i.large", "spot", "us-east-1a", True, 100)
 KEYS = {
-    PriceKey("instance", "us-east-1", "m6i.large", "spot", "us-east-1a"): Price(Decimal("0.04"), "hour", NOW.isoformat()),
+    PriceKey("instance", "us-east-1", "m6i.large", "spot", "us-east-1a"): Price(
+        Decimal("0.04"), "hour", NOW.isoformat()
+    ),
     PriceKey("gp3-storage", "us-east-1"): Price(Decimal("0.073"), "GB-month", NOW.isoformat()),
     PriceKey("public-ipv4", "us-east-1"): Price(Decimal("0.005"), "hour", NOW.isoformat()),
 }
@@ -225,12 +288,22 @@ KEYS = {
 def test_a_machine_costs_with_its_disk_and_address_or_nobody_knows() -> None:
     parts = parts_of_host(HOST, "us-east-1")
     assert set(price_keys([parts, parts])) == set(KEYS)
-    assert hourly_usd([parts, parts], Quotes("x", KEYS)) == 2 * (Decimal("0.04") + Decimal("0.01") + Decimal("0.005"))
+    assert hourly_usd([parts, parts], Quotes("x", KEYS)) == 2 * (
+        Decimal("0.04") + Decimal("0.01") + Decimal("0.005")
+    )
     for key in KEYS:
-        assert hourly_usd([parts], Quotes("x", {other: price for other, price in KEYS.items() if other != key})) is None
+        assert (
+            hourly_usd(
+                [parts],
+                Quotes("x", {other: price for other, price in KEYS.items() if other != key}),
+            )
+            is None
+        )
     assert parts_of_host(replace(HOST, volume_gib=None), "us-east-1") is None
     assert hourly_usd([None], Quotes("x", KEYS)) is None
-    assert hourly_usd([parts_of_host(HOST, "us-east-1", is_on=False)], Quotes("x", KEYS)) == Decimal("0.01")
+    assert hourly_usd(
+        [parts_of_host(HOST, "us-east-1", is_on=False)], Quotes("x", KEYS)
+    ) == Decimal("0.01")
     assert hourly_usd([()], Quotes("x")) == 0
 
 
@@ -240,4 +313,8 @@ def test_a_script_reads_what_was_found() -> None:
     found = Sweep("w", "us-east-1", "1", NOW, 30, (stray,), quotes=Quotes("x", KEYS))
     (document,) = found.as_dict()["strays"]
     assert document["hourly_usd"] == "0.055"
-    assert (document["kind"], document["age_seconds"], document["removable"]) == ("instance", 3600, True)
+    assert (document["kind"], document["age_seconds"], document["removable"]) == (
+        "instance",
+        3600,
+        True,
+    )

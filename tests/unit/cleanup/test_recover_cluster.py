@@ -1,4 +1,6 @@
-"""What an interruption leaves of isolated clusters: found by tags and names, and removed; on moto."""
+"""What an interruption leaves of isolated clusters: found by tags and names, and
+removed; on moto.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +26,19 @@ from terradask.errors import AccessDenied
 from terradask_modules.names import role_name
 from terradask_simulator import leftovers
 
-from .planted import DOCUMENT, PREFIX, REGION, Planted, as_state, ids, isolated, own, remains, tagged, templates
+from .planted import (
+    DOCUMENT,
+    PREFIX,
+    REGION,
+    Planted,
+    as_state,
+    ids,
+    isolated,
+    own,
+    remains,
+    tagged,
+    templates,
+)
 
 
 @pytest.mark.parametrize(
@@ -53,13 +67,20 @@ def test_what_lies_within_another_goes_with_it():
     group, role = Resource("aws_security_group", "sg-1"), Resource("aws_iam_role", "r")
     rule = Resource(INGRESS_RULE, "sgr-1", description={"GroupId": "sg-1"})
     alone = Resource(EGRESS_RULE, "sgr-2", description={"GroupId": "sg-2"})
-    policy = Resource("aws_iam_role_policy", "r:p", description={"RoleName": "r", "PolicyName": "p"})
+    policy = Resource(
+        "aws_iam_role_policy", "r:p", description={"RoleName": "r", "PolicyName": "p"}
+    )
     assert outermost([group, rule, alone, role, policy]) == [group, alone, role]
     assert outermost([rule, policy]) == [rule, policy]
 
 
 def test_everything_of_one_cluster_is_found_and_nothing_of_anothers(aws: Aws):
-    for workspace, cluster in (("default", "etl"), ("default", "etl-2"), ("default-etl", "x"), ("other", "etl")):
+    for workspace, cluster in (
+        ("default", "etl"),
+        ("default", "etl-2"),
+        ("default-etl", "x"),
+        ("other", "etl"),
+    ):
         Planted(aws, workspace, cluster)
     kinds = [resource.type for resource in own(aws, "etl")]
     assert {kind: kinds.count(kind) for kind in OF_CLUSTERS} == {
@@ -110,7 +131,10 @@ def test_only_what_the_state_does_not_know_is_removed(aws: Aws):
     left = remains(aws, "etl", [])
     assert left.remove_unknown(lambda: as_state(known))
     assert ids(own(aws, "etl")) == ids(known)
-    rules = {rule["SecurityGroupRuleId"] for rule in aws.client("ec2").describe_security_group_rules()["SecurityGroupRules"]}
+    rules = {
+        rule["SecurityGroupRuleId"]
+        for rule in aws.client("ec2").describe_security_group_rules()["SecurityGroupRules"]
+    }
     assert (late in rules, by_hand in rules) == (False, True)
     assert iam.list_role_policies(RoleName=role)["PolicyNames"] == [role]
     assert not left.remove_unknown(lambda: as_state(known))
@@ -135,10 +159,14 @@ def test_strays_are_removed_where_a_plan_makes_them(aws: Aws):
     assert secrets.list_secrets()["SecretList"] == []
 
 
-def test_without_isolation_nothing_more_than_a_placement_group_is_asked_for(aws: Aws, monkeypatch: pytest.MonkeyPatch):
+def test_without_isolation_nothing_more_than_a_placement_group_is_asked_for(
+    aws: Aws, monkeypatch: pytest.MonkeyPatch
+):
     Planted(aws, "default", "etl", kinds=OF_CLUSTERS - {"aws_placement_group"})
     made: list[str] = []
-    monkeypatch.setattr(aws, "client", lambda name, make=aws.client: made.append(name) or make(name))
+    monkeypatch.setattr(
+        aws, "client", lambda name, make=aws.client: made.append(name) or make(name)
+    )
     left = remains(aws, "etl", [], is_isolated=False)
     left.remove_leftovers(["aws_iam_role.worker"], dict)
     assert not left.remove_unknown(dict)

@@ -26,11 +26,15 @@ def test_the_boundary_is_the_networks(aws: Aws):
     configuration = {"resource": {"aws_iam_policy": {"boundary": {"name": name, "path": path}}}}
 
     def network(configuration: Mapping[str, Any]) -> list[Resource]:
-        found = find_network(aws, workspace="default", bucket="terradask-default-1", configuration=configuration)
+        found = find_network(
+            aws, workspace="default", bucket="terradask-default-1", configuration=configuration
+        )
         return [resource for resource in found if resource.type == "aws_iam_policy"]
 
     assert network(configuration) == []
-    arn = iam.create_policy(PolicyName=name, Path=path, PolicyDocument=DOCUMENT, Tags=tagged("default"))["Policy"]["Arn"]
+    arn = iam.create_policy(
+        PolicyName=name, Path=path, PolicyDocument=DOCUMENT, Tags=tagged("default")
+    )["Policy"]["Arn"]
     assert network({}) == []
     assert [policy.id for policy in network(configuration)] == [arn]
     iam.create_policy_version(PolicyArn=arn, PolicyDocument=DOCUMENT, SetAsDefault=True)
@@ -38,7 +42,9 @@ def test_the_boundary_is_the_networks(aws: Aws):
     role = Resource("aws_iam_role", "x")
     calls: list[str] = []
     events = iam.meta.events
-    events.register("before-call.iam.*", lambda model, **_: calls.append(model.name), unique_id="calls")
+    events.register(
+        "before-call.iam.*", lambda model, **_: calls.append(model.name), unique_id="calls"
+    )
     delete_resources(aws, [*network(configuration), role], progress=lambda _: None)
     events.unregister("before-call.iam.*", unique_id="calls")
     deleted = [call for call in calls if call.startswith("Delete")]
@@ -51,14 +57,23 @@ def test_a_rule_between_groups_that_the_state_knows_is_removed_before_them(aws: 
     Planted(aws, "default", "etl")
     unknown_rule = planted.admit("scheduler", "scheduler")
     groups = find_security_groups(aws, workspace="default")
-    state = as_state([resource for resource in groups if resource.id != unknown_rule and resource.tags])
-    state |= {f"aws_launch_template.{t['LaunchTemplateName']}": t["LaunchTemplateId"] for t in templates(aws)}
+    state = as_state(
+        [resource for resource in groups if resource.id != unknown_rule and resource.tags]
+    )
+    state |= {
+        f"aws_launch_template.{t['LaunchTemplateName']}": t["LaunchTemplateId"]
+        for t in templates(aws)
+    }
     terraform = SimpleNamespace(configuration=dict)
     stack: Any = SimpleNamespace(terraform=terraform, ids=lambda: state)
     others = own(aws, "etl")
-    recovery = NetworkRecovery(aws, workspace="default", bucket="terradask-default-1", stack=stack, progress=lambda _: None)
+    recovery = NetworkRecovery(
+        aws, workspace="default", bucket="terradask-default-1", stack=stack, progress=lambda _: None
+    )
     assert recovery.remove_unknown()
-    assert ids(find_security_groups(aws, workspace="default")) == ids(groups) - {(INGRESS_RULE, unknown_rule)}
+    assert ids(find_security_groups(aws, workspace="default")) == ids(groups) - {
+        (INGRESS_RULE, unknown_rule)
+    }
     assert not recovery.remove_unknown()
     assert own(aws, "etl") == others
 
@@ -67,12 +82,18 @@ def test_what_clusters_have_of_their_own_is_not_the_networks(aws: Aws):
     Planted(aws, "default", "etl")
     groups = Planted(aws, "default", None).groups
     found = find_network(aws, workspace="default", bucket="terradask-default-1", configuration={})
-    assert [resource.type for resource in found] == ["aws_security_group"] * 2 + ["aws_launch_template"] * 2
+    assert [resource.type for resource in found] == ["aws_security_group"] * 2 + [
+        "aws_launch_template"
+    ] * 2
     assert {resource.id for resource in found} >= set(groups.values())
 
 
 def test_every_page_of_what_ec2_has_is_read(aws: Aws):
-    assert {kind for kind, (method, _, _) in search._IN_EC2.items() if not aws.client("ec2").can_paginate(method)} == {
+    assert {
+        kind
+        for kind, (method, _, _) in search._IN_EC2.items()
+        if not aws.client("ec2").can_paginate(method)
+    } == {
         "aws_eip",
         "aws_placement_group",
     }

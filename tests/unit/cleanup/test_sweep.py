@@ -1,4 +1,6 @@
-"""A sweep of an account with everything in it that commands which died can leave; on moto, and so without Terraform."""
+"""A sweep of an account with everything in it that commands which died can leave; on moto, and so
+without Terraform.
+"""
 
 from __future__ import annotations
 
@@ -23,12 +25,17 @@ from terradask.cli import run
 from .swept_account import BUCKET, GRACE, Account, keys, swept
 
 
-def test_everything_of_a_cluster_without_a_deployment_goes_and_nothing_else(workspace: Workspace, account: Account) -> None:
+def test_everything_of_a_cluster_without_a_deployment_goes_and_nothing_else(
+    workspace: Workspace, account: Account
+) -> None:
     account.put("clusters/live/cluster.json")
     account.put("clusters/live/hosts/i-1.json")
     account.put("clusters/gone/hosts/i-2.json")
     account.put("workspace.json", json.dumps({"format": 0}))
-    stays = {account.group("live", "terradask-default-live-workers"), account.group("gone", "terradask-other-gone-workers", "other")}
+    stays = {
+        account.group("live", "terradask-default-live-workers"),
+        account.group("gone", "terradask-other-gone-workers", "other"),
+    }
     for cluster in ("live", "gone"):
         account.secret(cluster)
     account.secret("gone", "other")
@@ -75,15 +82,27 @@ def test_everything_of_a_cluster_without_a_deployment_goes_and_nothing_else(work
         "foreign": "running",
     }
     # With the disks of the machines that run.
-    assert [volume["VolumeId"] for volume in account.ec2.describe_volumes()["Volumes"] if volume["State"] == "available"] == [data]
+    assert [
+        volume["VolumeId"]
+        for volume in account.ec2.describe_volumes()["Volumes"]
+        if volume["State"] == "available"
+    ] == [data]
     assert {
-        i["NetworkInterfaceId"] for i in account.ec2.describe_network_interfaces()["NetworkInterfaces"] if i["Status"] == "available"
+        i["NetworkInterfaceId"]
+        for i in account.ec2.describe_network_interfaces()["NetworkInterfaces"]
+        if i["Status"] == "available"
     } == {theirs}
-    groups = {group["GroupId"] for group in account.ec2.describe_security_groups()["SecurityGroups"]}
+    groups = {
+        group["GroupId"] for group in account.ec2.describe_security_groups()["SecurityGroups"]
+    }
     assert (firewall in groups, kept_firewall in groups) == (False, True)
     assert account.roles() == {kept_role}
     # The lock that kept others out is gone as well.
-    assert account.keys() == ["clusters/live/cluster.json", "clusters/live/hosts/i-1.json", "workspace.json"]
+    assert account.keys() == [
+        "clusters/live/cluster.json",
+        "clusters/live/hosts/i-1.json",
+        "workspace.json",
+    ]
     assert keys(workspace.strays(grace_seconds=GRACE)) == set()
     assert swept(workspace) == Swept((), {}, {})
 
@@ -91,7 +110,10 @@ def test_everything_of_a_cluster_without_a_deployment_goes_and_nothing_else(work
 def test_what_is_young_is_left_alone_and_what_has_no_date_is_looked_at_twice(
     workspace: Workspace, account: Account, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    group, firewall = account.group("gone", "terradask-default-gone-workers"), account.security_group("fire")
+    group, firewall = (
+        account.group("gone", "terradask-default-gone-workers"),
+        account.security_group("fire"),
+    )
     waited: list[float] = []
     monkeypatch.setattr(time, "sleep", waited.append)
     found = workspace.strays(grace_seconds=3600)
@@ -126,11 +148,17 @@ def test_what_has_ended_and_was_made_for_that_alone_is_to_go(
     assert workspace.strays(grace_seconds=GRACE).strays == ()
     monkeypatch.setattr(Deployment, "marked_closing", property(lambda deployment: True))
     assert keys(workspace.strays(grace_seconds=GRACE)) == {("deployment", "over")}
-    assert not workspace.strays(grace_seconds=900).strays[0].may_go(datetime.datetime.now(datetime.UTC))
+    assert (
+        not workspace.strays(grace_seconds=900)
+        .strays[0]
+        .may_go(datetime.datetime.now(datetime.UTC))
+    )
 
 
 @pytest.mark.parametrize("name", ["network", "../../etc", "Their Cluster"])
-def test_a_name_that_no_cluster_has_makes_nothing_ours(workspace: Workspace, account: Account, name: str) -> None:
+def test_a_name_that_no_cluster_has_makes_nothing_ours(
+    workspace: Workspace, account: Account, name: str
+) -> None:
     machine = account.instance(name)
     account.put(f"clusters/{name}/x")
     assert swept(workspace) == Swept((), {}, {})
@@ -138,14 +166,18 @@ def test_a_name_that_no_cluster_has_makes_nothing_ours(workspace: Workspace, acc
     assert not list(workspace.root.glob("**/.*.lock"))
 
 
-def test_a_missing_bucket_of_states_is_in_nobodys_way(root: Path, region: Aws, account: Account) -> None:
+def test_a_missing_bucket_of_states_is_in_nobodys_way(
+    root: Path, region: Aws, account: Account
+) -> None:
     (root / "terradask.toml").write_text('[state]\nbackend = "s3"\n')
     workspace = Workspace(WorkspaceContext.load(SettingsSource(root, {}), aws=region))
     machine = account.instance("gone")
     assert [stray.id for stray in swept(workspace).removed] == [machine]
 
 
-def test_machines_end_with_their_group_or_by_themselves(workspace: Workspace, account: Account, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_machines_end_with_their_group_or_by_themselves(
+    workspace: Workspace, account: Account, monkeypatch: pytest.MonkeyPatch
+) -> None:
     group = account.group("gone", "terradask-default-gone-workers")
     account.autoscaling.set_desired_capacity(AutoScalingGroupName=group, DesiredCapacity=1)
     alone = account.instance("gone", "terradask-default-gone-other")
@@ -153,12 +185,20 @@ def test_machines_end_with_their_group_or_by_themselves(workspace: Workspace, ac
     monkeypatch.setattr(instances, "end_instances", lambda aws, ids, **_: asked.extend(ids))
     kinds = sorted(stray.kind for stray in swept(workspace).removed)
     assert (kinds, asked) == (["group", "instance", "instance"], [alone])
-    (member,) = {i["InstanceId"] for r in account.ec2.describe_instances()["Reservations"] for i in r["Instances"]} - {alone}
+    (member,) = {
+        i["InstanceId"]
+        for r in account.ec2.describe_instances()["Reservations"]
+        for i in r["Instances"]
+    } - {alone}
     assert account.state_of(member) == "terminated"
 
 
-def test_a_machine_that_ec2_hides_is_not_taken_for_gone(workspace: Workspace, account: Account, monkeypatch: pytest.MonkeyPatch) -> None:
-    """For up to a minute EC2 may not know what it has launched; asked to end it, it refuses the others with it."""
+def test_a_machine_that_ec2_hides_is_not_taken_for_gone(
+    workspace: Workspace, account: Account, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """For up to a minute EC2 may not know what it has launched; asked to end it, it refuses the
+    others with it.
+    """
     hidden, shown = account.instance("gone"), account.instance("gone")
     client, asked = workspace.aws.client("ec2"), []
     terminate = client.terminate_instances
@@ -166,7 +206,10 @@ def test_a_machine_that_ec2_hides_is_not_taken_for_gone(workspace: Workspace, ac
     def hiding(*, InstanceIds: list[str]) -> Any:  # noqa: N803  as boto3 names it
         asked.append(InstanceIds)
         if hidden in InstanceIds and len(asked) < 6:
-            raise ClientError({"Error": {"Code": "InvalidInstanceID.NotFound", "Message": "no"}}, "TerminateInstances")
+            raise ClientError(
+                {"Error": {"Code": "InvalidInstanceID.NotFound", "Message": "no"}},
+                "TerminateInstances",
+            )
         return terminate(InstanceIds=InstanceIds)
 
     monkeypatch.setattr(client, "terminate_instances", hiding)
@@ -191,19 +234,28 @@ def test_expired_plans_of_this_machine_go(root: Path, workspace: Workspace) -> N
     assert [path.name for path in plans.iterdir()] == ["new--1.tfplan"]
 
 
-def test_the_command(root: Path, workspace: Workspace, account: Account, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_command(
+    root: Path, workspace: Workspace, account: Account, capsys: pytest.CaptureFixture[str]
+) -> None:
     def sweep(*arguments: str, code: int = 0) -> Any:
         assert run(["-C", str(root), "sweep", *arguments]) == code
         return capsys.readouterr()
 
-    assert "nothing to sweep in workspace default, us-east-1, account 123456789012" in sweep("--yes").err
+    assert (
+        "nothing to sweep in workspace default, us-east-1, account 123456789012"
+        in sweep("--yes").err
+    )
     group = account.group("gone", "terradask-default-gone-workers")
     shown = sweep("--dry-run", "--grace", "900").out.splitlines()
     assert shown[0].split() == ["KIND", "ID", "CLUSTER", "AGE", "USD/H", "WHY"]
     assert shown[1].split()[:3] == ["group", group, "gone"]
     assert "kept until it is 900 s old" in shown[1]
     document = json.loads(sweep("--yes", "--json", "--grace", "900").out)
-    assert (document["removed"], len(document["kept"]), document["strays"][0]["removable"]) == ([], 1, False)
+    assert (document["removed"], len(document["kept"]), document["strays"][0]["removable"]) == (
+        [],
+        1,
+        False,
+    )
     assert account.groups() == {group}
     told = sweep("--yes", "--grace", "1").err
     assert f"removing group {group}: its cluster's deployment is gone" in told
@@ -211,6 +263,8 @@ def test_the_command(root: Path, workspace: Workspace, account: Account, capsys:
     assert account.groups() == set()
 
 
-def test_a_state_that_cant_be_read_counts_as_a_deployment(workspace: Workspace, account: Account) -> None:
+def test_a_state_that_cant_be_read_counts_as_a_deployment(
+    workspace: Workspace, account: Account
+) -> None:
     account.put("clusters/half/terraform.tfstate", "no JSON")
     assert keys(workspace.strays(grace_seconds=GRACE)) == {("deployment", "half")}

@@ -1,4 +1,6 @@
-"""A sweep that is refused, interrupted, or kept out by a lock; on moto, and so without Terraform."""
+"""A sweep that is refused, interrupted, or kept out by a lock; on moto, and so without
+Terraform.
+"""
 
 from __future__ import annotations
 
@@ -20,19 +22,30 @@ from terradask.errors import AccessDenied, FolderBusy, TerraformCancelled
 from .swept_account import BUCKET, DEAD, GRACE, STACK, Account, keys, swept
 
 
-def test_while_somebody_holds_the_state_nothing_of_the_cluster_goes(workspace: Workspace, account: Account) -> None:
+def test_while_somebody_holds_the_state_nothing_of_the_cluster_goes(
+    workspace: Workspace, account: Account
+) -> None:
     group = account.group("made", "terradask-default-made-workers")
-    lock = {"ID": "1", "Who": "ana@laptop", "Created": "2026-11-20T05:00:00Z", "Operation": "OperationTypeApply"}
+    lock = {
+        "ID": "1",
+        "Who": "ana@laptop",
+        "Created": "2026-11-20T05:00:00Z",
+        "Operation": "OperationTypeApply",
+    }
     account.put("clusters/made/terraform.tfstate.tflock", json.dumps(lock))
     found = workspace.strays(grace_seconds=GRACE)
-    assert {stray.held for stray in found.strays} == {"its state is locked by ana@laptop since 2026-11-20T05:00:00Z (apply)"}
+    assert {stray.held for stray in found.strays} == {
+        "its state is locked by ana@laptop since 2026-11-20T05:00:00Z (apply)"
+    }
     done = workspace.sweep(found)
     assert (done.removed, done.failed, len(done.kept)) == ((), {}, 2)
     assert account.groups() == {group}
     assert account.keys() == ["clusters/made/terraform.tfstate.tflock"]
 
 
-def test_the_lock_of_a_command_that_was_killed_here_is_broken_and_written_down(root: Path, workspace: Workspace, account: Account) -> None:
+def test_the_lock_of_a_command_that_was_killed_here_is_broken_and_written_down(
+    root: Path, workspace: Workspace, account: Account
+) -> None:
     group = account.group("made", "terradask-default-made-workers")
     now = datetime.datetime.now(datetime.UTC)
     who = this_user()
@@ -60,8 +73,13 @@ def test_the_lock_of_a_command_that_was_killed_here_is_broken_and_written_down(r
     assert account.keys() == [f"unlocks/{record['at']}.json"]
 
 
-def test_a_sweep_that_is_killed_leaves_a_lock_that_the_next_one_breaks(root: Path, workspace: Workspace, account: Account) -> None:
-    group, lock = account.group("made", "terradask-default-made-workers"), "clusters/made/terraform.tfstate.tflock"
+def test_a_sweep_that_is_killed_leaves_a_lock_that_the_next_one_breaks(
+    root: Path, workspace: Workspace, account: Account
+) -> None:
+    group, lock = (
+        account.group("made", "terradask-default-made-workers"),
+        "clusters/made/terraform.tfstate.tflock",
+    )
     context = WorkspaceContext.load(SettingsSource(root, {}), aws=workspace.aws)
     with StackRunner(context).holding_state("made"):
         held = account.s3.get_object(Bucket=BUCKET, Key=lock)["Body"].read()
@@ -74,12 +92,18 @@ def test_a_sweep_that_is_killed_leaves_a_lock_that_the_next_one_breaks(root: Pat
     # As if that process had ended there.
     account.put(lock, held.decode())
     note.write_text(json.dumps({**noted, "pid": DEAD, "child": DEAD}))
-    assert {stray.key for stray in swept(workspace).removed} == {("lock", "made"), ("group", group), ("objects", "clusters/made/")}
+    assert {stray.key for stray in swept(workspace).removed} == {
+        ("lock", "made"),
+        ("group", group),
+        ("objects", "clusters/made/"),
+    }
     left = account.keys()
     assert [key.partition("/")[0] for key in left] == ["unlocks"]
 
 
-def test_what_may_not_be_looked_at_is_said_and_the_rest_goes(workspace: Workspace, account: Account, refuse: Callable[..., None]) -> None:
+def test_what_may_not_be_looked_at_is_said_and_the_rest_goes(
+    workspace: Workspace, account: Account, refuse: Callable[..., None]
+) -> None:
     machine = account.instance("gone")
     account.secret("gone")
     account.volume("terradask-default-worker")
@@ -88,7 +112,11 @@ def test_what_may_not_be_looked_at_is_said_and_the_rest_goes(workspace: Workspac
     refuse("iam", "ListRoles")
     found = workspace.strays(grace_seconds=GRACE)
     assert keys(found) == {("instance", machine)}
-    assert {one.action for one in found.unseen} == {"ec2:DescribeVolumes", "secretsmanager:ListSecrets", "iam:ListRoles"}
+    assert {one.action for one in found.unseen} == {
+        "ec2:DescribeVolumes",
+        "secretsmanager:ListSecrets",
+        "iam:ListRoles",
+    }
     # Nobody guesses a price.
     assert found.hourly_usd(found.strays[0]) is None
     assert [stray.id for stray in workspace.sweep(found).removed] == [machine]
@@ -101,17 +129,24 @@ def test_without_the_groups_no_machine_of_a_living_cluster_is_judged(
     account.instance("live", "a-group")
     refuse("autoscaling", "DescribeAutoScalingGroups")
     found = workspace.strays(grace_seconds=GRACE)
-    assert (found.strays, [one.action for one in found.unseen]) == ((), ["autoscaling:DescribeAutoScalingGroups"])
+    assert (found.strays, [one.action for one in found.unseen]) == (
+        (),
+        ["autoscaling:DescribeAutoScalingGroups"],
+    )
 
 
-def test_without_the_bucket_nobody_knows_what_lives(workspace: Workspace, account: Account, refuse: Callable[..., None]) -> None:
+def test_without_the_bucket_nobody_knows_what_lives(
+    workspace: Workspace, account: Account, refuse: Callable[..., None]
+) -> None:
     account.instance("gone")
     refuse("s3", "ListObjectsV2")
     with pytest.raises(AccessDenied):
         workspace.strays(grace_seconds=GRACE)
 
 
-def test_what_cant_be_removed_keeps_no_other_cluster(workspace: Workspace, account: Account, refuse: Callable[..., None]) -> None:
+def test_what_cant_be_removed_keeps_no_other_cluster(
+    workspace: Workspace, account: Account, refuse: Callable[..., None]
+) -> None:
     for name in ("a", "b"):
         account.secret(name)
     account.group("a", "terradask-default-a-workers")
@@ -125,7 +160,9 @@ def test_what_cant_be_removed_keeps_no_other_cluster(workspace: Workspace, accou
     assert account.keys() == []
 
 
-def test_ctrl_c_during_a_destruction_ends_the_sweep(workspace: Workspace, account: Account, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_ctrl_c_during_a_destruction_ends_the_sweep(
+    workspace: Workspace, account: Account, monkeypatch: pytest.MonkeyPatch
+) -> None:
     for name in ("a", "b"):
         account.put(f"clusters/{name}/cluster.json")
         account.put(f"clusters/{name}/closing.json")

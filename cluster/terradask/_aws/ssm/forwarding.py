@@ -1,4 +1,6 @@
-"""One port of an instance on this machine's loopback, through Session Manager; opened again when its session is lost."""
+"""One port of an instance on this machine's loopback, through Session Manager; opened again when
+its session is lost.
+"""
 
 from __future__ import annotations
 
@@ -36,8 +38,9 @@ class PortForwarding:
 
     Notes
     -----
-    Permissions needed: ``ssm:StartSession`` on the instance and on the document ``AWS-StartPortForwardingSession``;
-    ``ssm:TerminateSession`` and ``ssm:ResumeSession`` on one's own sessions. Creates a session, which ends with this process.
+    Permissions needed: ``ssm:StartSession`` on the instance and on the document
+    ``AWS-StartPortForwardingSession``; ``ssm:TerminateSession`` and ``ssm:ResumeSession`` on one's
+    own sessions. Creates a session, which ends with this process.
     """
 
     def __init__(self, aws: Aws, plugin: Plugin, *, instance_id: str, port: int) -> None:
@@ -52,7 +55,9 @@ class PortForwarding:
         self._first = threading.Event()
         self._closing = threading.Event()
         self._changing = threading.Lock()
-        self._keeper = threading.Thread(target=self._keep, name=f"terradask-session-{port}", daemon=True)
+        self._keeper = threading.Thread(
+            target=self._keep, name=f"terradask-session-{port}", daemon=True
+        )
         #: On 127.0.0.1, once it is open; the same for every session.
         self.local_port: int | None = None
 
@@ -85,8 +90,11 @@ class PortForwarding:
         if self._keeper.is_alive():
             self._keeper.join(_END_SECONDS)
         if self._session_id is not None:
-            # In order, the plugin has ended it. There is no waiting for an answer that a machine without a network won't get.
-            threading.Thread(target=self._end_session, name="terradask-session-end", daemon=True).start()
+            # In order, the plugin has ended it. There is no waiting for an answer that a machine
+            # without a network won't get.
+            threading.Thread(
+                target=self._end_session, name="terradask-session-end", daemon=True
+            ).start()
 
     def _keep(self) -> None:
         pause_seconds = _FIRST_PAUSE_SECONDS
@@ -97,7 +105,9 @@ class PortForwarding:
             except Exception as error:
                 if self._gave_up(error):
                     return
-                logger.debug("no session to port %s of %s", self._port, self._instance_id, exc_info=True)
+                logger.debug(
+                    "no session to port %s of %s", self._port, self._instance_id, exc_info=True
+                )
             else:
                 if self._gave_up(self._failed("was not opened")):
                     return
@@ -107,7 +117,9 @@ class PortForwarding:
             pause_seconds = min(pause_seconds * 2, _LONGEST_PAUSE_SECONDS)
 
     def _gave_up(self, error: Exception) -> bool:
-        """Return whether it never opened, which `wait` tells; a session that opened once is opened again."""
+        """Return whether it never opened, which `wait` tells; a session that opened once is opened
+        again.
+        """
         if self._closing.is_set() or self.local_port is not None:
             return False
         self._error = error
@@ -116,7 +128,11 @@ class PortForwarding:
 
     def _forward(self) -> None:
         """Open a session and return when it is over."""
-        request = {"Target": self._instance_id, "DocumentName": SESSION_DOCUMENT, "Parameters": self._parameters()}
+        request = {
+            "Target": self._instance_id,
+            "DocumentName": SESSION_DOCUMENT,
+            "Parameters": self._parameters(),
+        }
         process = self._start(request)
         assert process.stdout is not None
         try:
@@ -124,7 +140,11 @@ class PortForwarding:
                 self._lines.append(line.strip())
                 if opened := _OPENED.search(line):
                     if self.local_port is not None:
-                        logger.info("the session to port %s of %s is open again", self._port, self._instance_id)
+                        logger.info(
+                            "the session to port %s of %s is open again",
+                            self._port,
+                            self._instance_id,
+                        )
                     self.local_port = int(opened[1])
                     self._first.set()
         finally:
@@ -133,16 +153,22 @@ class PortForwarding:
             process.stdout.close()
 
     def _parameters(self) -> dict[str, list[str]]:
-        # The plugin takes a free port, and then has to keep it: what is connected to it knows no other.
+        # The plugin takes a free port, and then has to keep it: what is connected to it knows no
+        # other.
         again = {} if self.local_port is None else {"localPortNumber": [str(self.local_port)]}
         return {"portNumber": [str(self._port)], **again}
 
     def _start(self, request: dict[str, Any]) -> subprocess.Popen[str]:
         client = self._aws.client("ssm")
         answer = self._ask(client, request)
-        response = json.dumps({name: answer[name] for name in ("SessionId", "TokenValue", "StreamUrl")})
+        response = json.dumps(
+            {name: answer[name] for name in ("SessionId", "TokenValue", "StreamUrl")}
+        )
         command = self._plugin.command(
-            request, region=self._aws.region, profile=self._aws.profile, endpoint_url=str(client.meta.endpoint_url)
+            request,
+            region=self._aws.region,
+            profile=self._aws.profile,
+            endpoint_url=str(client.meta.endpoint_url),
         )
         with self._changing:
             self._session_id = str(answer["SessionId"])
@@ -162,7 +188,9 @@ class PortForwarding:
         assert process.stdin is not None
         # Where the guard has ended already, its output says so.
         with contextlib.suppress(OSError, ValueError):
-            process.stdin.write(json.dumps({"command": command, "environ": {RESPONSE_VARIABLE: response}}) + "\n")
+            process.stdin.write(
+                json.dumps({"command": command, "environ": {RESPONSE_VARIABLE: response}}) + "\n"
+            )
             process.stdin.flush()
         return process
 
@@ -179,7 +207,10 @@ class PortForwarding:
         except ClientError as error:
             said = error.response["Error"]
             if said["Code"] == "TargetNotConnected":
-                raise self._failed("was refused: Session Manager knows no agent on the host, or it isn't connected yet") from error
+                raise self._failed(
+                    "was refused: Session Manager knows no agent on the host, or it isn't "
+                    "connected yet"
+                ) from error
             raise self._failed(f"was refused: {said['Code']}: {said.get('Message', '')}") from error
 
     def _failed(self, what: str) -> SessionFailed:
@@ -188,7 +219,8 @@ class PortForwarding:
             f"The session to port {self._port} of instance {self._instance_id} {what}.",
             address=f"{self._instance_id}:{self._port}",
             given=lines or None,
-            advice="the network needs session_manager = true when the host starts, an image with Amazon's SSM Agent, and a way to ssm and "
+            advice="the network needs session_manager = true when the host starts, an image with "
+            "Amazon's SSM Agent, and a way to ssm and "
             "ssmmessages; the caller needs ssm:StartSession (terradask iam user)",
         )
 

@@ -1,8 +1,9 @@
 """AWS's ``session-manager-plugin``: where it is, whether it is new enough, and its command line.
 
 The command line is the AWS CLI's own for it
-(https://github.com/aws/aws-cli/blob/v2/awscli/customizations/sessionmanager.py): what StartSession answered, the region, the operation,
-the profile, what StartSession was asked, and where Systems Manager answers.
+(https://github.com/aws/aws-cli/blob/v2/awscli/customizations/sessionmanager.py): what StartSession
+answered, the region, the operation, the profile, what StartSession was asked, and where Systems
+Manager answers.
 """
 
 from __future__ import annotations
@@ -20,7 +21,8 @@ from terradask.errors import SessionManagerPluginMissing
 
 NAME = "session-manager-plugin"
 
-#: By this variable the plugin takes what StartSession answered: there is a token in it, and arguments are everybody's to read.
+#: By this variable the plugin takes what StartSession answered: there is a token in it, and
+#: arguments are everybody's to read.
 RESPONSE_VARIABLE = "AWS_SSM_START_SESSION_RESPONSE"
 
 #: The last version that knows no such variable: as the AWS CLI says.
@@ -32,7 +34,10 @@ _USUAL_FOLDERS = ("/usr/local/sessionmanagerplugin/bin", "/usr/local/bin")
 _VERSION = re.compile(r"\d+(\.\d+){0,3}")
 _VERSION_SECONDS = 20.0
 _PAGE = "https://docs.aws.amazon.com/systems-manager/latest/userguide/session-manager-working-with-install-plugin.html"
-_ALTERNATIVES = "connect='public' with an inbound rule for your address, or connect='private' over VPN or peering"
+_ALTERNATIVES = (
+    "connect='public' with an inbound rule for your address, or connect='private' "
+    "over VPN or peering"
+)
 
 
 @dataclass(frozen=True)
@@ -44,9 +49,21 @@ class Plugin:
     #: What it calls itself.
     version: str
 
-    def command(self, request: Mapping[str, Any], *, region: str, profile: str | None, endpoint_url: str) -> list[str]:
-        """Return the command line that forwards what `request` asked StartSession for; the answer is in `RESPONSE_VARIABLE`."""
-        return [self.path, RESPONSE_VARIABLE, region, "StartSession", profile or "", json.dumps(request), endpoint_url]
+    def command(
+        self, request: Mapping[str, Any], *, region: str, profile: str | None, endpoint_url: str
+    ) -> list[str]:
+        """Return the command line that forwards what `request` asked StartSession for; the answer
+        is in `RESPONSE_VARIABLE`.
+        """
+        return [
+            self.path,
+            RESPONSE_VARIABLE,
+            region,
+            "StartSession",
+            profile or "",
+            json.dumps(request),
+            endpoint_url,
+        ]
 
 
 def find_plugin(environ: Mapping[str, str] | None = None) -> Plugin:
@@ -68,7 +85,11 @@ def find_plugin(environ: Mapping[str, str] | None = None) -> Plugin:
     version = _version(found)
     if version is None or _numbers(version) <= _LAST_WITHOUT_VARIABLE:
         raise SessionManagerPluginMissing(
-            f"This machine's {NAME} is too old: it takes a session's token as an argument, which every process can read."
+            (
+                f"This machine's {NAME} is too old: it takes a session's token as an argument, "
+                "which "
+                "every process can read."
+            )
             if version
             else f"This machine's {NAME} doesn't say its version.",
             given=f"{found}, version {version}" if version else found,
@@ -81,7 +102,12 @@ def find_plugin(environ: Mapping[str, str] | None = None) -> Plugin:
 def _version(path: str) -> str | None:
     try:
         answer = subprocess.run(
-            [path, "--version"], stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=_VERSION_SECONDS, check=True
+            [path, "--version"],
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=_VERSION_SECONDS,
+            check=True,
         )
     except (OSError, subprocess.SubprocessError, UnicodeDecodeError):
         return None

@@ -1,1 +1,3 @@
-"""Events of a cluster and its hosts, with times and reasons, from AWS's scaling activities and the hosts' reports."""
+"""Events of a cluster and its hosts, with times and reasons, from AWS's scaling activities and the
+hosts' reports.
+"""

@@ -1,7 +1,8 @@
 """Events of hosts and failed launches from AWS's scaling activities. Pure.
 
-Descriptions and causes are those of https://docs.aws.amazon.com/autoscaling/ec2/userguide/as-verify-scaling-activity.html:
-``Launching a new EC2 instance: i-…``, ``Terminating EC2 instance: i-…``.
+Descriptions and causes are those of
+https://docs.aws.amazon.com/autoscaling/ec2/userguide/as-verify-scaling-activity.html: ``Launching a
+new EC2 instance: i-…``, ``Terminating EC2 instance: i-…``.
 """
 
 from __future__ import annotations
@@ -38,10 +39,19 @@ def failures_of(group: str, activities: Iterable[Mapping[str, Any]]) -> Iterator
     """Yield the launches that failed, with AWS's message."""
     for activity in activities:
         if activity["StatusCode"] == "Failed":
-            yield Event(activity["StartTime"], group, group, "failed", "launch", activity.get("StatusMessage") or activity["Description"])
+            yield Event(
+                activity["StartTime"],
+                group,
+                group,
+                "failed",
+                "launch",
+                activity.get("StatusMessage") or activity["Description"],
+            )
 
 
 def cause_of(activity: Mapping[str, Any]) -> str | None:
     """Return the trigger of an activity: the first sentence of its cause, without the time."""
-    sentences = [text.strip() for text in _SENTENCE.split(activity.get("Cause") or "") if text.strip()]
+    sentences = [
+        text.strip() for text in _SENTENCE.split(activity.get("Cause") or "") if text.strip()
+    ]
     return sentences[0].rstrip(".") if sentences else None

@@ -1,4 +1,6 @@
-"""The events of a cluster from all sources: AWS, the hosts, the run, and the event logs of earlier runs."""
+"""The events of a cluster from all sources: AWS, the hosts, the run, and the event logs of earlier
+runs.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +27,9 @@ _FORMAT = 1
 
 
 def cluster_events(record: ClusterRecord) -> list[Event]:
-    """Return the events of a cluster and its hosts, oldest first: of the last run and of earlier ones."""
+    """Return the events of a cluster and its hosts, oldest first: of the last run and of earlier
+    ones.
+    """
     run = record.run() if record.descriptor else None
     return [*read_event_logs(record), *(events_of_run(record, run) if run is not None else ())]
 
@@ -47,21 +51,41 @@ def events_of_run(record: ClusterRecord, run: Run) -> list[Event]:
         *reports.observations_of(reported),
         *(one for name, each in shown.items() for one in activities.observations_of(name, each)),
     ]
-    failures = [event for name, each in shown.items() for event in activities.failures_of(name, each)]
-    return merge(observed, [*reports.events_of_run(run, scheduler), *reports.notes_of(reported), *failures])
+    failures = [
+        event for name, each in shown.items() for event in activities.failures_of(name, each)
+    ]
+    return merge(
+        observed, [*reports.events_of_run(run, scheduler), *reports.notes_of(reported), *failures]
+    )
 
 
 def write_event_log(record: ClusterRecord, run: Run) -> None:
-    """Write the event log of a run that is being stopped, and delete the oldest logs; failures are only logged."""
+    """Write the event log of a run that is being stopped, and delete the oldest logs; failures are
+    only logged.
+    """
     objects, by = record.objects, record.aws.caller_arn
     try:
-        stopped = Event(datetime.datetime.now(datetime.UTC), "cluster", None, "stopped", reason=f"stopped by {by}")
+        stopped = Event(
+            datetime.datetime.now(datetime.UTC),
+            "cluster",
+            None,
+            "stopped",
+            reason=f"stopped by {by}",
+        )
         events = [*events_of_run(record, run), stopped]
-        objects.write(f"{EVENTS}{run.run_id}.json", {"format": _FORMAT, "run_id": run.run_id, "events": [e.as_dict() for e in events]})
+        objects.write(
+            f"{EVENTS}{run.run_id}.json",
+            {"format": _FORMAT, "run_id": run.run_id, "events": [e.as_dict() for e in events]},
+        )
         objects.delete(sorted(objects.names(EVENTS))[:-KEPT_RUNS])
     except Exception:
         # Stopping matters more.
-        logger.warning("cluster %s: can't write the event log of run %s", record.name, run.run_id, exc_info=True)
+        logger.warning(
+            "cluster %s: can't write the event log of run %s",
+            record.name,
+            run.run_id,
+            exc_info=True,
+        )
 
 
 def read_event_logs(record: ClusterRecord) -> list[Event]:
@@ -73,11 +97,15 @@ def read_event_logs(record: ClusterRecord) -> list[Event]:
 def events_in(document: Any) -> list[Event]:
     """Return the events of a log; none if it doesn't match its format."""
     try:
-        return [_read(event) for event in document["events"]] if document["format"] == _FORMAT else []
+        return (
+            [_read(event) for event in document["events"]] if document["format"] == _FORMAT else []
+        )
     except (AttributeError, LookupError, TypeError, ValueError):
         return []
 
 
 def _read(document: Mapping[str, Any]) -> Event:
     texts = {name: document.get(name) for name in ("group", "step", "reason")}
-    return Event(reports.moment(document["at"]), document["subject"], state=document["state"], **texts)
+    return Event(
+        reports.moment(document["at"]), document["subject"], state=document["state"], **texts
+    )

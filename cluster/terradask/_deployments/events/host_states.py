@@ -20,12 +20,18 @@ EDGES: Mapping[HostState, Mapping[HostState, str]] = {
     },
     "launched": {
         "booting": "its program reports",
-        "retiring": "it is ended before its program reports: the number was lowered, or it didn't join in time",
+        "retiring": (
+            "it is ended before its program reports: the number was lowered, or it didn't "
+            "join in time"
+        ),
         "gone": "its instance ended before its program reported",
     },
     "booting": {
         "joined": "its Dask process runs: a worker is at its scheduler, a scheduler takes clients",
-        "retiring": "it is ended before it joined: the number was lowered, it didn't join in time, or no scheduler came",
+        "retiring": (
+            "it is ended before it joined: the number was lowered, it didn't join in "
+            "time, or no scheduler came"
+        ),
         "gone": "its instance ended before it joined",
         "failed": "its program can't go on",
     },
@@ -61,5 +67,7 @@ STATE_OF_STEP: Mapping[str, HostState] = {
 
 
 def may_follow(before: HostState | None, after: HostState) -> bool:
-    """Return whether a state may follow another; after None, the host's state being unknown, any may."""
+    """Return whether a state may follow another; after None, the host's state being unknown, any
+    may.
+    """
     return before is None or after in EDGES[before]

@@ -11,30 +11,50 @@ from terradask._deployments.events.timeline import Event, Observation
 
 
 def observations_of(reports: Iterable[HostReport]) -> Iterator[Observation]:
-    """Yield each step that hosts have reported. Steps that this version doesn't know are left out."""
+    """Yield each step that hosts have reported. Steps that this version doesn't know
+    are left out.
+    """
     for report in reports:
         last = len(report.history) - 1
         for number, (step, at) in enumerate(report.history):
             if step in STATE_OF_STEP:
-                reason = report.reasons[number] if number < len(report.reasons) else report.reason if number == last else None
-                yield Observation(moment(at), report.instance_id, report.group, STATE_OF_STEP[step], step, reason)
+                reason = (
+                    report.reasons[number]
+                    if number < len(report.reasons)
+                    else report.reason
+                    if number == last
+                    else None
+                )
+                yield Observation(
+                    moment(at), report.instance_id, report.group, STATE_OF_STEP[step], step, reason
+                )
 
 
 def notes_of(reports: Iterable[HostReport]) -> Iterator[Event]:
     """Yield the scheduler's host's notes about other groups' hosts."""
     for report in reports:
         for at, group, what, why in report.notes:
-            yield Event(moment(at), group, group, "retiring" if what == "removed" else "failed", what, why)
+            yield Event(
+                moment(at), group, group, "retiring" if what == "removed" else "failed", what, why
+            )
 
 
 def events_of_run(run: Run, scheduler: SchedulerAddress | None) -> Iterator[Event]:
     """Yield the events of the run itself."""
-    yield Event(moment(run.started_at), "cluster", None, "starting", reason=f"started by {run.owner} as run {run.run_id}")
+    yield Event(
+        moment(run.started_at),
+        "cluster",
+        None,
+        "starting",
+        reason=f"started by {run.owner} as run {run.run_id}",
+    )
     if scheduler is not None and scheduler.run_id == run.run_id and scheduler.started_at:
         reason = f"the scheduler listens on {scheduler.instance_id}, boot {scheduler.boot}"
         yield Event(moment(scheduler.started_at), "cluster", None, "running", reason=reason)
         if scheduler.ended is not None:
-            yield Event(moment(scheduler.ended.at), "cluster", None, "ended", reason=scheduler.ended.reason)
+            yield Event(
+                moment(scheduler.ended.at), "cluster", None, "ended", reason=scheduler.ended.reason
+            )
 
 
 def moment(text: str) -> datetime.datetime:

@@ -26,7 +26,8 @@ class Event:
     group
         The group of a host; None for the cluster.
     state
-        The new state: of a host as in ``events.host_states``, of a cluster as in `DeploymentStatus`.
+        The new state: of a host as in ``events.host_states``, of a cluster as in
+        `DeploymentStatus`.
     step
         The step within that state, by the host program's name for it; None without one.
     reason
@@ -65,8 +66,9 @@ class Observation:
 def merge(observations: Iterable[Observation], others: Iterable[Event] = ()) -> list[Event]:
     """Return the events, oldest first.
 
-    Hosts report whole seconds; within one, states are sorted by their order. AWS and the host may still disagree: a state that can't
-    follow the host's current one was observed late and is left out.
+    Hosts report whole seconds; within one, states are sorted by their order. AWS and the host may
+    still disagree: a state that can't follow the host's current one was observed late and is left
+    out.
     """
     present: dict[str, tuple[HostState, str | None]] = {}
     events = list(others)
@@ -75,7 +77,16 @@ def merge(observations: Iterable[Observation], others: Iterable[Event] = ()) -> 
         goes_on = seen.state == state and seen.step not in (None, step)
         if goes_on or may_follow(state, seen.state):
             present[seen.instance_id] = seen.state, seen.step
-            events.append(Event(_second(seen.at), seen.instance_id, seen.group, seen.state, seen.step, seen.reason))
+            events.append(
+                Event(
+                    _second(seen.at),
+                    seen.instance_id,
+                    seen.group,
+                    seen.state,
+                    seen.step,
+                    seen.reason,
+                )
+            )
     return sorted(events, key=lambda event: _second(event.at))
 
 

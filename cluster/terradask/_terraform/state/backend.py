@@ -61,7 +61,9 @@ class StateBackend(Protocol):
         ...
 
     def write(self, content: bytes, *, over: FoundState | None) -> None:
-        """Put a state here, whole or not at all, unless something else than `over` lies here by now."""
+        """Put a state here, whole or not at all, unless something else than `over` lies here by
+        now.
+        """
         ...
 
     def set_aside(self) -> str:
@@ -77,7 +79,9 @@ class StateBackend(Protocol):
         ...
 
 
-def until_free(take: Callable[[], bool], holder: Callable[[], LockInfo | None], waiting: LockWait) -> None:
+def until_free(
+    take: Callable[[], bool], holder: Callable[[], LockInfo | None], waiting: LockWait
+) -> None:
     """Take a lock, waiting for its holder.
 
     Raises `StateLocked`.
@@ -91,6 +95,8 @@ def until_free(take: Callable[[], bool], holder: Callable[[], LockInfo | None], 
         if time.monotonic() >= deadline:
             raise locked_error(lock, {"verb": "state", "folder": str(waiting.folder)})
         if not is_told:
-            waiting.on_wait(f"waiting up to {waiting.limit_seconds:.0f} s: the state is {lock.describe()}")
+            waiting.on_wait(
+                f"waiting up to {waiting.limit_seconds:.0f} s: the state is {lock.describe()}"
+            )
             is_told = True
         time.sleep(_POLL_SECONDS)

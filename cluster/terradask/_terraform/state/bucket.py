@@ -1,4 +1,6 @@
-"""The bucket of the networks' states: made once, for an account and region, outside of Terraform, which needs it first."""
+"""The bucket of the networks' states: made once, for an account and region, outside of Terraform,
+which needs it first.
+"""
 
 from __future__ import annotations
 
@@ -26,20 +28,28 @@ _STATEMENT = "TerradaskTlsOnly"
 
 
 def make_state_bucket(
-    aws: Aws, bucket: str, *, tags: Mapping[str, str], kms_key_arn: str | None, own_name: bool, warn: Callable[[str], None]
+    aws: Aws,
+    bucket: str,
+    *,
+    tags: Mapping[str, str],
+    kms_key_arn: str | None,
+    own_name: bool,
+    warn: Callable[[str], None],
 ) -> bool:
-    """Make the bucket, or see to its settings: private, versioned, encrypted, TLS alone, old versions kept for 90 days.
+    """Make the bucket, or see to its settings: private, versioned, encrypted, TLS alone, old
+    versions kept for 90 days.
 
-    Interrupted, the next call goes on. A bucket that exists under a name from the settings, and that terradask didn't make, keeps its own
-    settings: it is only looked at.
+    Interrupted, the next call goes on. A bucket that exists under a name from the settings, and
+    that terradask didn't make, keeps its own settings: it is only looked at.
 
     Raises `BucketTaken`, `AccessDenied`.
 
     Notes
     -----
-    Permissions needed: ``s3:CreateBucket``, ``s3:ListBucket``, ``s3:PutBucketPublicAccessBlock``, ``s3:PutBucketOwnershipControls``,
-    ``s3:PutBucketVersioning``, ``s3:GetBucketVersioning``, ``s3:PutEncryptionConfiguration``, ``s3:GetBucketPolicy``,
-    ``s3:PutBucketPolicy``, ``s3:GetLifecycleConfiguration``, ``s3:PutLifecycleConfiguration``, ``s3:GetBucketTagging``,
+    Permissions needed: ``s3:CreateBucket``, ``s3:ListBucket``, ``s3:PutBucketPublicAccessBlock``,
+    ``s3:PutBucketOwnershipControls``, ``s3:PutBucketVersioning``, ``s3:GetBucketVersioning``,
+    ``s3:PutEncryptionConfiguration``, ``s3:GetBucketPolicy``, ``s3:PutBucketPolicy``,
+    ``s3:GetLifecycleConfiguration``, ``s3:PutLifecycleConfiguration``, ``s3:GetBucketTagging``,
     ``s3:PutBucketTagging``, all on the bucket.
     """
     made = _create(aws, bucket)
@@ -52,7 +62,10 @@ def make_state_bucket(
     # The mark first: by it the next call knows that the rest is terradask's to do.
     with bucket_errors(bucket, "s3:PutBucketTagging"):
         wanted = {**_tags(aws, bucket), **tags, TAG: "true"}
-        client.put_bucket_tagging(Bucket=bucket, Tagging={"TagSet": [{"Key": k, "Value": v} for k, v in sorted(wanted.items())]})
+        client.put_bucket_tagging(
+            Bucket=bucket,
+            Tagging={"TagSet": [{"Key": k, "Value": v} for k, v in sorted(wanted.items())]},
+        )
     with bucket_errors(bucket, "s3:PutBucketPublicAccessBlock"):
         client.put_public_access_block(
             Bucket=bucket,
@@ -64,28 +77,37 @@ def make_state_bucket(
             },
         )
     with bucket_errors(bucket, "s3:PutBucketOwnershipControls"):
-        client.put_bucket_ownership_controls(Bucket=bucket, OwnershipControls={"Rules": [{"ObjectOwnership": "BucketOwnerEnforced"}]})
+        client.put_bucket_ownership_controls(
+            Bucket=bucket, OwnershipControls={"Rules": [{"ObjectOwnership": "BucketOwnerEnforced"}]}
+        )
     with bucket_errors(bucket, "s3:PutBucketVersioning"):
         client.put_bucket_versioning(Bucket=bucket, VersioningConfiguration={"Status": "Enabled"})
     with bucket_errors(bucket, "s3:PutEncryptionConfiguration"):
-        client.put_bucket_encryption(Bucket=bucket, ServerSideEncryptionConfiguration={"Rules": [_encryption(kms_key_arn)]})
+        client.put_bucket_encryption(
+            Bucket=bucket, ServerSideEncryptionConfiguration={"Rules": [_encryption(kms_key_arn)]}
+        )
     policy = _with_tls_only(_policy(aws, bucket), f"arn:{aws.partition}:s3:::{bucket}")
     with bucket_errors(bucket, "s3:PutBucketPolicy"):
         client.put_bucket_policy(Bucket=bucket, Policy=json.dumps(policy))
     rules = _with_expiry(_rules(aws, bucket))
     with bucket_errors(bucket, "s3:PutLifecycleConfiguration"):
-        client.put_bucket_lifecycle_configuration(Bucket=bucket, LifecycleConfiguration={"Rules": rules})
+        client.put_bucket_lifecycle_configuration(
+            Bucket=bucket, LifecycleConfiguration={"Rules": rules}
+        )
     return made
 
 
-def check_state_bucket(aws: Aws, bucket: str, *, own_name: bool, warn: Callable[[str], None]) -> None:
+def check_state_bucket(
+    aws: Aws, bucket: str, *, own_name: bool, warn: Callable[[str], None]
+) -> None:
     """See that the bucket is there, ours, in the workspace's region, and versioned.
 
     Raises `BackendMissing`, `BucketTaken`, `AccessDenied`, `InvalidInput`.
 
     Notes
     -----
-    Permissions needed: ``s3:ListBucket``; ``s3:GetBucketVersioning``, without which old versions aren't asked for.
+    Permissions needed: ``s3:ListBucket``; ``s3:GetBucketVersioning``, without which old versions
+    aren't asked for.
     """
     region = _region(aws, bucket, own_name=own_name)
     if region and region != aws.region:
@@ -97,7 +119,10 @@ def check_state_bucket(aws: Aws, bucket: str, *, own_name: bool, warn: Callable[
         )
     with contextlib.suppress(AccessDenied), bucket_errors(bucket, "s3:GetBucketVersioning"):
         if aws.client("s3").get_bucket_versioning(Bucket=bucket).get("Status") != "Enabled":
-            warn(f"warning: bucket {bucket} keeps no old versions: a state that is overwritten can't be brought back")
+            warn(
+                f"warning: bucket {bucket} keeps no old versions: a state that is overwritten "
+                "can't be brought back"
+            )
 
 
 def _region(aws: Aws, bucket: str, *, own_name: bool) -> str | None:
@@ -110,7 +135,9 @@ def _region(aws: Aws, bucket: str, *, own_name: bool) -> str | None:
     except AccessDenied as error:
         if own_name and _exists_for_others(client, bucket):
             raise _taken(bucket) from error
-        raise AccessDenied("s3:ListBucket", f"bucket {bucket}; it may also belong to another account") from error
+        raise AccessDenied(
+            "s3:ListBucket", f"bucket {bucket}; it may also belong to another account"
+        ) from error
     except ClientError as error:
         status = error.response["ResponseMetadata"]["HTTPStatusCode"]
         if status == 404:
@@ -142,12 +169,18 @@ def _create(aws: Aws, bucket: str) -> bool:
     from botocore.exceptions import ClientError
 
     # us-east-1 is the one region that may not be named.
-    where = {} if aws.region == "us-east-1" else {"CreateBucketConfiguration": {"LocationConstraint": aws.region}}
+    where = (
+        {}
+        if aws.region == "us-east-1"
+        else {"CreateBucketConfiguration": {"LocationConstraint": aws.region}}
+    )
     if _is_mine(aws, bucket):
         return False
     try:
         with bucket_errors(bucket, "s3:CreateBucket"):
-            aws.client("s3").create_bucket(Bucket=bucket, ObjectOwnership="BucketOwnerEnforced", **where)
+            aws.client("s3").create_bucket(
+                Bucket=bucket, ObjectOwnership="BucketOwnerEnforced", **where
+            )
     except ClientError as error:
         code = error.response["Error"]["Code"]
         if code == "BucketAlreadyOwnedByYou":
@@ -159,7 +192,9 @@ def _create(aws: Aws, bucket: str) -> bool:
 
 
 def _is_mine(aws: Aws, bucket: str) -> bool:
-    """Return whether the caller can see the bucket: in us-east-1, S3 says of a second creation that all is well."""
+    """Return whether the caller can see the bucket: in us-east-1, S3 says of a second creation that
+    all is well.
+    """
     from botocore.exceptions import ClientError
 
     try:
@@ -175,7 +210,10 @@ def _taken(bucket: str) -> BucketTaken:
     return BucketTaken(
         "a bucket of this name belongs to another AWS account",
         given=bucket,
-        advice="choose another name: bucket under [state] in terradask.toml; names of buckets are shared by all of AWS",
+        advice=(
+            "choose another name: bucket under [state] in terradask.toml; names of buckets are "
+            "shared by all of AWS"
+        ),
     )
 
 
@@ -183,12 +221,24 @@ def _encryption(kms_key_arn: str | None) -> dict[str, Any]:
     if kms_key_arn is None:
         return {"ApplyServerSideEncryptionByDefault": {"SSEAlgorithm": "AES256"}}
     # With a key for the bucket, S3 asks KMS once and not for every object.
-    return {"ApplyServerSideEncryptionByDefault": {"SSEAlgorithm": "aws:kms", "KMSMasterKeyID": kms_key_arn}, "BucketKeyEnabled": True}
+    return {
+        "ApplyServerSideEncryptionByDefault": {
+            "SSEAlgorithm": "aws:kms",
+            "KMSMasterKeyID": kms_key_arn,
+        },
+        "BucketKeyEnabled": True,
+    }
 
 
 def _with_tls_only(policy: Mapping[str, Any], arn: str) -> dict[str, Any]:
-    kept = [statement for statement in policy.get("Statement", ()) if statement.get("Sid") != _STATEMENT]
-    return {"Version": POLICY_VERSION, **policy, "Statement": [*kept, deny_without_tls(_STATEMENT, arn)]}
+    kept = [
+        statement for statement in policy.get("Statement", ()) if statement.get("Sid") != _STATEMENT
+    ]
+    return {
+        "Version": POLICY_VERSION,
+        **policy,
+        "Statement": [*kept, deny_without_tls(_STATEMENT, arn)],
+    }
 
 
 def _with_expiry(rules: list[dict[str, Any]]) -> list[dict[str, Any]]:
@@ -204,13 +254,18 @@ def _with_expiry(rules: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
 def _policy(aws: Aws, bucket: str) -> dict[str, Any]:
     with _none_yet("NoSuchBucketPolicy"), bucket_errors(bucket, "s3:GetBucketPolicy"):
-        policy: dict[str, Any] = json.loads(aws.client("s3").get_bucket_policy(Bucket=bucket)["Policy"])
+        policy: dict[str, Any] = json.loads(
+            aws.client("s3").get_bucket_policy(Bucket=bucket)["Policy"]
+        )
         return policy
     return {}
 
 
 def _rules(aws: Aws, bucket: str) -> list[dict[str, Any]]:
-    with _none_yet("NoSuchLifecycleConfiguration"), bucket_errors(bucket, "s3:GetLifecycleConfiguration"):
+    with (
+        _none_yet("NoSuchLifecycleConfiguration"),
+        bucket_errors(bucket, "s3:GetLifecycleConfiguration"),
+    ):
         return list(aws.client("s3").get_bucket_lifecycle_configuration(Bucket=bucket)["Rules"])
     return []
 

@@ -19,7 +19,8 @@ class LocalBackend:
 
     Notes
     -----
-    The kernel keeps the lock on it, and takes it away with the process that holds it: it never outlives its owner.
+    The kernel keeps the lock on it, and takes it away with the process that holds it: it never
+    outlives its owner.
     """
 
     def __init__(self, path: Path) -> None:
@@ -29,10 +30,17 @@ class LocalBackend:
 
     def read(self) -> FoundState | None:
         """Return the state; None where there is none."""
-        document = read_state_file(self.path) if self._stream is None else state_of(self._held_text(), str(self.path))
+        document = (
+            read_state_file(self.path)
+            if self._stream is None
+            else state_of(self._held_text(), str(self.path))
+        )
         if not document:
             return None
-        return FoundState(self._held_text() if self._stream else self.path.read_bytes(), StateInfo.from_json(document))
+        return FoundState(
+            self._held_text() if self._stream else self.path.read_bytes(),
+            StateInfo.from_json(document),
+        )
 
     def write(self, content: bytes, *, over: FoundState | None) -> None:
         """Put a state here, in one step; `over` is as it was read under the lock."""
@@ -42,7 +50,10 @@ class LocalBackend:
 
     def set_aside(self) -> str:
         """Rename the file; an earlier one of that name stays."""
-        names = (self.path.with_name(f"{self.path.name}{ASIDE}{f'-{n}' if n else ''}") for n in range(1_000_000))
+        names = (
+            self.path.with_name(f"{self.path.name}{ASIDE}{f'-{n}' if n else ''}")
+            for n in range(1_000_000)
+        )
         aside = next(name for name in names if not name.exists())
         self.path.rename(aside)
         return str(aside)
@@ -75,12 +86,15 @@ class LocalBackend:
 
     def _holder(self) -> LockInfo | None:
         try:
-            return LockInfo.from_json(self.path.with_name(f".{self.path.name}.lock.info").read_bytes())
+            return LockInfo.from_json(
+                self.path.with_name(f".{self.path.name}.lock.info").read_bytes()
+            )
         except OSError:
             return None
 
     def _held_text(self) -> bytes:
-        # Through the stream that holds the lock: to close another one on the same file would give the lock back.
+        # Through the stream that holds the lock: to close another one on the same file would give
+        # the lock back.
         assert self._stream is not None
         self._stream.seek(0)
         return self._stream.read()

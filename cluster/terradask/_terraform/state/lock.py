@@ -1,4 +1,6 @@
-"""The lock on a state: who holds it, how long to wait, and what becomes of one that a killed command left behind."""
+"""The lock on a state: who holds it, how long to wait, and what becomes of one that a killed
+command left behind.
+"""
 
 from __future__ import annotations
 
@@ -31,9 +33,17 @@ def locked_error(lock: LockInfo | str, common: Mapping[str, Any]) -> StateLocked
         f"the state is {lock.describe()}",
         **common,
         given=lock.path,
-        advice=f"{whom}: wait until the other command has ended. If it was killed, its lock ({lock.id or 'without an id'}) stays: {unlock}",
+        advice=(
+            f"{whom}: wait until the other command has ended. If it was killed, its lock "
+            f"({lock.id or 'without an id'}) stays: {unlock}"
+        ),
     )
-    error.holder, error.since, error.lock_id, error.operation = lock.holder, lock.since, lock.id, lock.operation
+    error.holder, error.since, error.lock_id, error.operation = (
+        lock.holder,
+        lock.since,
+        lock.id,
+        lock.operation,
+    )
     return error
 
 
@@ -47,7 +57,8 @@ def run_past_lock(
     on_unlock: OnUnlock,
     on_wait: Callable[[str], None],
 ) -> _Result:
-    """Run a command that locks the state; where a lock stands in its way, once more, after saying whose it is.
+    """Run a command that locks the state; where a lock stands in its way, once more, after saying
+    whose it is.
 
     A lock that the command took itself without hearing so is removed, and the command runs again.
 
@@ -92,7 +103,9 @@ def run_past_lock(
 
 
 def left_by_killed(error: StateLocked, killed: Mapping[str, Any] | None) -> str | None:
-    """Return why a state's lock is that of a command that was killed in this folder, and so holds nothing any more; else None."""
+    """Return why a state's lock is that of a command that was killed in this folder, and so holds
+    nothing any more; else None.
+    """
     return proof_of_end(_lock_of(error), killed)
 
 

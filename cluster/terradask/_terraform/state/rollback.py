@@ -1,4 +1,6 @@
-"""A state that is older than what was applied last: an earlier version was restored, and what was made since is unknown to it."""
+"""A state that is older than what was applied last: an earlier version was restored, and what was
+made since is unknown to it.
+"""
 
 from __future__ import annotations
 
@@ -6,20 +8,34 @@ from terradask._terraform.state.model import StateVersion
 from terradask.errors import StateRolledBack
 
 
-def check_not_rolled_back(stack: str, found: StateVersion | None, noted: StateVersion | None, *, place: str, folder: str) -> None:
+def check_not_rolled_back(
+    stack: str, found: StateVersion | None, noted: StateVersion | None, *, place: str, folder: str
+) -> None:
     """Refuse a state that is older than the one that the last apply left.
 
     Raises `StateRolledBack`.
     """
     # Of another lineage: the stack was destroyed and made again since, by whatever tool.
-    if found is None or noted is None or found.lineage != noted.lineage or found.serial >= noted.serial:
+    if (
+        found is None
+        or noted is None
+        or found.lineage != noted.lineage
+        or found.serial >= noted.serial
+    ):
         return
     raise StateRolledBack(
-        f"the state of {stack} is older than the one that was applied last: an earlier version was restored",
+        (
+            f"the state of {stack} is older than the one that was applied last: an earlier version "
+            "was restored"
+        ),
         verb="state",
         folder=folder,
-        given=f"{place} has serial {found.serial}, the last apply left {noted.serial} (lineage {noted.lineage})",
+        given=(
+            f"{place} has serial {found.serial}, the last apply left {noted.serial} (lineage "
+            f"{noted.lineage})"
+        ),
         allowed=f"serial {noted.serial} or more",
-        advice=f"put the newest version back (aws s3api list-object-versions, or your backup); to go on from the older one and see what "
+        advice="put the newest version back (aws s3api list-object-versions, or your backup); to "
+        "go on from the older one and see what "
         f"that changes: terradask plan {stack} --accept-older-state",
     )

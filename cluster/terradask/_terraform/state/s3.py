@@ -28,16 +28,30 @@ _LOCK = ".tflock"
 
 
 class S3Backend:
-    """A state in an object of S3, locked by an object beside it as Terraform's ``use_lockfile`` does.
+    """A state in an object of S3, locked by an object beside it as Terraform's ``use_lockfile``
+    does.
 
     Notes
     -----
-    Permissions needed: ``s3:GetObject``, ``s3:PutObject`` and ``s3:DeleteObject`` on the object, the one with ``.tflock`` and the one
-    with ``.migrated`` behind its name, and ``s3:ListBucket``; with a KMS key ``kms:GenerateDataKey`` and ``kms:Decrypt``.
+    Permissions needed: ``s3:GetObject``, ``s3:PutObject`` and ``s3:DeleteObject`` on the object,
+    the one with ``.tflock`` and the one with ``.migrated`` behind its name, and ``s3:ListBucket``;
+    with a KMS key ``kms:GenerateDataKey`` and ``kms:Decrypt``.
     """
 
-    def __init__(self, aws: Aws, bucket: str, key: str, *, kms_key_arn: str | None = None, made_by: str = MAKE_BUCKET) -> None:
-        encryption = {"ServerSideEncryption": "aws:kms", "SSEKMSKeyId": kms_key_arn} if kms_key_arn else {"ServerSideEncryption": "AES256"}
+    def __init__(
+        self,
+        aws: Aws,
+        bucket: str,
+        key: str,
+        *,
+        kms_key_arn: str | None = None,
+        made_by: str = MAKE_BUCKET,
+    ) -> None:
+        encryption = (
+            {"ServerSideEncryption": "aws:kms", "SSEKMSKeyId": kms_key_arn}
+            if kms_key_arn
+            else {"ServerSideEncryption": "AES256"}
+        )
         self._store = ObjectStore(aws, bucket, bucket_required=True, options=encryption)
         self._made_by = made_by
         self.bucket = bucket
@@ -53,12 +67,20 @@ class S3Backend:
         if found is None:
             return None
         document = state_of(found.content, self.name)
-        return FoundState(found.content, StateInfo.from_json(document), found.etag) if document else None
+        return (
+            FoundState(found.content, StateInfo.from_json(document), found.etag)
+            if document
+            else None
+        )
 
     def write(self, content: bytes, *, over: FoundState | None) -> None:
         """Put a state here, on condition that what lies here is `over`, or nothing."""
         with self._named("s3:PutObject"):
-            written = self._store.claim(self.key, content) if over is None else self._store.replace(self.key, content, str(over.version))
+            written = (
+                self._store.claim(self.key, content)
+                if over is None
+                else self._store.replace(self.key, content, str(over.version))
+            )
         if not written:
             raise StateConflict(
                 "somebody wrote another state while this one was being moved",
@@ -86,7 +108,11 @@ class S3Backend:
             "Path": f"{self.bucket}/{self.key}",
         }
         content = json.dumps(lock).encode()
-        until_free(lambda: self._claim(self.key + _LOCK, content), lambda: self.release_killed(waiting), waiting)
+        until_free(
+            lambda: self._claim(self.key + _LOCK, content),
+            lambda: self.release_killed(waiting),
+            waiting,
+        )
         try:
             yield
         finally:
@@ -104,7 +130,9 @@ class S3Backend:
             self._delete(self.key + _LOCK, etag=found.etag)
 
     def release_killed(self, waiting: LockWait) -> LockInfo | None:
-        """Break the lock of the folder's killed command, and return another one; None where there is none."""
+        """Break the lock of the folder's killed command, and return another one; None where there
+        is none.
+        """
         lock = self.lock()
         proof = None if lock is None else proof_of_end(lock, waiting.killed)
         if lock is not None and proof is not None:
@@ -160,5 +188,8 @@ def missing_bucket(bucket: str, made_by: str = MAKE_BUCKET) -> BackendMissing:
     return BackendMissing(
         "the bucket for the state doesn't exist",
         given=bucket,
-        advice=f"make it with: {made_by}; or correct the settings ([state], [workspace]) or the AWS account",
+        advice=(
+            f"make it with: {made_by}; or correct the settings ([state], [workspace]) or the "
+            "AWS account"
+        ),
     )

@@ -23,7 +23,9 @@ def with_s3_state(path: Path) -> str | None:
     try:
         before = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
-        raise InvalidInput(f"{path.name} is no TOML: {error}", given=path.absolute(), advice="correct the file") from error
+        raise InvalidInput(
+            f"{path.name} is no TOML: {error}", given=path.absolute(), advice="correct the file"
+        ) from error
     section = before.get("state", {})
     if section.get("backend") == "s3":
         return None

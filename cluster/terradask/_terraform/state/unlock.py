@@ -53,14 +53,17 @@ class BrokenLock:
         return {"format": FORMAT, **asdict(self)}
 
 
-def unlock(place: StateBackend, *, folder: Path, state_dir: Path, caller: Aws, force: str | None = None) -> BrokenLock | None:
+def unlock(
+    place: StateBackend, *, folder: Path, state_dir: Path, caller: Aws, force: str | None = None
+) -> BrokenLock | None:
     """Break a lock whose owner is provably gone, or which is named.
 
     Raises `StateLocked`, `FolderBusy`, `InvalidInput`.
 
     Notes
     -----
-    Permissions needed: ``s3:GetObject``, ``s3:DeleteObject`` on the state's ``.tflock``, ``s3:PutObject`` on ``unlocks/*``.
+    Permissions needed: ``s3:GetObject``, ``s3:DeleteObject`` on the state's ``.tflock``,
+    ``s3:PutObject`` on ``unlocks/*``.
     """
     lock = place.lock()
     if lock is None:
@@ -71,11 +74,18 @@ def unlock(place: StateBackend, *, folder: Path, state_dir: Path, caller: Aws, f
         if not isinstance(place, S3Backend):
             raise _alive(lock, folder)
         if force is not None and force != lock.id:
-            raise InvalidInput("the lock has another id", given=force, allowed=lock.id or "no id", advice=f"it is {lock.describe()}")
+            raise InvalidInput(
+                "the lock has another id",
+                given=force,
+                allowed=lock.id or "no id",
+                advice=f"it is {lock.describe()}",
+            )
         if proof is None and force is None:
             raise _unproven(lock, folder)
         # Written down first: no lock is broken in silence.
-        broken = write_down(place, lock, stack=folder.name, proof=proof, state_dir=state_dir, caller=caller)
+        broken = write_down(
+            place, lock, stack=folder.name, proof=proof, state_dir=state_dir, caller=caller
+        )
         if place.lock() == lock:
             place.break_lock(lock.id)
         if proof is not None:
@@ -93,7 +103,8 @@ def write_down(
     caller: Aws,
     unless_denied: Callable[[str], None] | None = None,
 ) -> BrokenLock:
-    """Write down that a lock is being broken: in ``unlocks.jsonl`` of the state folder, and in the state's bucket.
+    """Write down that a lock is being broken: in ``unlocks.jsonl`` of the state folder, and in the
+    state's bucket.
 
     Raises `AccessDenied`.
     """
@@ -128,13 +139,18 @@ def _unproven(lock: LockInfo, folder: Path) -> StateLocked:
     error = locked_error(lock, {"verb": "unlock", "folder": str(folder)})
     error.allowed = "a lock of this user on this machine, whose command was killed"
     error.advice = (
-        f"nothing proves that its owner is gone: ask {lock.holder or 'whoever works on this workspace'}, and wait while the command "
-        f"runs. When you are sure that it doesn't: terradask unlock {folder.name} --force {lock.id or 'LOCK_ID'}"
+        "nothing proves that its owner is gone: ask "
+        f"{lock.holder or 'whoever works on this workspace'}, and wait while the command "
+        f"runs. When you are sure that it doesn't: terradask unlock {folder.name} --force "
+        f"{lock.id or 'LOCK_ID'}"
     )
     return error
 
 
 def _alive(lock: LockInfo, folder: Path) -> StateLocked:
     error = locked_error(lock, {"verb": "unlock", "folder": str(folder)})
-    error.advice = "a process of this machine holds the file, or the lock would be gone: wait, or end it with one Ctrl-C"
+    error.advice = (
+        "a process of this machine holds the file, or the lock would be gone: wait, or "
+        "end it with one Ctrl-C"
+    )
     return error

@@ -19,12 +19,21 @@ def state_version(folder: Path, aws: Aws) -> StateVersion:
 
     Notes
     -----
-    Permission needed, where the state lies in a bucket: ``s3:GetObject`` on it, as Terraform itself needs.
+    Permission needed, where the state lies in a bucket: ``s3:GetObject`` on it, as Terraform itself
+    needs.
     """
     configuration = json.loads((folder / CONFIGURATION).read_text(encoding="utf-8"))
     local = state_file(folder, configuration)
-    document = read_state_file(local) if local is not None else _in_bucket(configuration["terraform"]["backend"]["s3"], aws)
-    return StateVersion() if document is None else StateVersion(int(document["serial"]), str(document["lineage"]))
+    document = (
+        read_state_file(local)
+        if local is not None
+        else _in_bucket(configuration["terraform"]["backend"]["s3"], aws)
+    )
+    return (
+        StateVersion()
+        if document is None
+        else StateVersion(int(document["serial"]), str(document["lineage"]))
+    )
 
 
 def _in_bucket(backend: dict[str, Any], aws: Aws) -> Any:

@@ -1,4 +1,6 @@
-"""The WSGI application in front of moto's: counts calls, lets them in one at a time as throttle and gate allow."""
+"""The WSGI application in front of moto's: counts calls, lets them in one at a time as throttle and
+gate allow.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +22,8 @@ __all__ = ["Application", "Control"]
 
 _log = logging.getLogger(__name__)
 
-#: A question of the simulator's own: method, what follows `CONTROL_PREFIX`, query and JSON body to an answer as JSON.
+#: A question of the simulator's own: method, what follows `CONTROL_PREFIX`, query and JSON body to
+#: an answer as JSON.
 Control = Callable[[str, str, dict[str, str], Any], Any]
 
 
@@ -30,7 +33,13 @@ class Application:
     ``control`` answers below `CONTROL_PREFIX`; None for an unknown path.
     """
 
-    def __init__(self, recorder: CallRecorder, control: Control, admission: Admission, lost_answers: LostAnswers) -> None:
+    def __init__(
+        self,
+        recorder: CallRecorder,
+        control: Control,
+        admission: Admission,
+        lost_answers: LostAnswers,
+    ) -> None:
         from moto.moto_server.werkzeug_app import DomainDispatcherApplication, create_backend_app
 
         self._moto = DomainDispatcherApplication(create_backend_app)
@@ -60,7 +69,10 @@ class Application:
             refusal = None if call is None else self._admission.refusal(environ, body)
             if refusal is not None:
                 length = ("Content-Length", str(len(refusal.body)))
-                start_response(refusal.status, [("Content-Type", refusal.content_type), length, *refusal.headers])
+                start_response(
+                    refusal.status,
+                    [("Content-Type", refusal.content_type), length, *refusal.headers],
+                )
                 return [refusal.body]
             said: list[tuple[str, Any]] = []
             result = self._moto(environ, _noting(call, start_response, said))
@@ -78,16 +90,28 @@ class Application:
                 if close is not None:
                     close()
 
-    def _answer(self, environ: dict[str, Any], path: str, body: bytes, start_response: Any) -> Iterable[bytes]:
+    def _answer(
+        self, environ: dict[str, Any], path: str, body: bytes, start_response: Any
+    ) -> Iterable[bytes]:
         if environ["PATH_INFO"] == OWN_ADDRESS_PATH:
             text = f"{environ['REMOTE_ADDR']}\n".encode()
-            start_response("200 OK", [("Content-Type", "text/plain"), ("Content-Length", str(len(text)))])
+            start_response(
+                "200 OK", [("Content-Type", "text/plain"), ("Content-Length", str(len(text)))]
+            )
             return [text]
-        query = {name: values[0] for name, values in parse_qs(environ.get("QUERY_STRING", "")).items()}
-        answer = self._control(environ["REQUEST_METHOD"], path, query, json.loads(body) if body else None)
-        content = json.dumps({"error": f"no such path: {path}"} if answer is None else answer).encode()
+        query = {
+            name: values[0] for name, values in parse_qs(environ.get("QUERY_STRING", "")).items()
+        }
+        answer = self._control(
+            environ["REQUEST_METHOD"], path, query, json.loads(body) if body else None
+        )
+        content = json.dumps(
+            {"error": f"no such path: {path}"} if answer is None else answer
+        ).encode()
         status = "404 Not Found" if answer is None else "200 OK"
-        start_response(status, [("Content-Type", "application/json"), ("Content-Length", str(len(content)))])
+        start_response(
+            status, [("Content-Type", "application/json"), ("Content-Length", str(len(content)))]
+        )
         return [content]
 
 

@@ -17,12 +17,35 @@ __all__ = ["Call", "CallRecorder", "identify"]
 #: So many of the newest calls are remembered one by one.
 _LOGGED = 100_000
 
-_S3_OBJECT = {"GET": "GetObject", "PUT": "PutObject", "HEAD": "HeadObject", "DELETE": "DeleteObject"}
-_S3_BUCKET = {"GET": "ListObjects", "PUT": "CreateBucket", "HEAD": "HeadBucket", "DELETE": "DeleteBucket"}
+_S3_OBJECT = {
+    "GET": "GetObject",
+    "PUT": "PutObject",
+    "HEAD": "HeadObject",
+    "DELETE": "DeleteObject",
+}
+_S3_BUCKET = {
+    "GET": "ListObjects",
+    "PUT": "CreateBucket",
+    "HEAD": "HeadBucket",
+    "DELETE": "DeleteBucket",
+}
 _S3_VERB = {"GET": "Get", "PUT": "Put", "DELETE": "Delete", "POST": "Post", "HEAD": "Head"}
 #: Query parameters of object calls that name no sub-resource.
-_S3_PLAIN = {"list-type", "prefix", "delimiter", "max-keys", "continuation-token", "start-after", "fetch-owner",
-             "encoding-type", "marker", "x-id", "versionId", "partNumber", "response-content-type"}  # fmt: skip
+_S3_PLAIN = {
+    "list-type",
+    "prefix",
+    "delimiter",
+    "max-keys",
+    "continuation-token",
+    "start-after",
+    "fetch-owner",
+    "encoding-type",
+    "marker",
+    "x-id",
+    "versionId",
+    "partNumber",
+    "response-content-type",
+}
 
 
 @dataclass(frozen=True)
@@ -77,11 +100,15 @@ def _s3(environ: Mapping[str, Any], access_key: str) -> Call:
     resource = unquote(environ.get("PATH_INFO", "/")).strip("/")
     bucket, _, key = resource.partition("/")
     query = parse_qs(environ.get("QUERY_STRING", ""), keep_blank_values=True)
-    part = next((name for name in query if name not in _S3_PLAIN and not name.startswith("X-Amz-")), None)
+    part = next(
+        (name for name in query if name not in _S3_PLAIN and not name.startswith("X-Amz-")), None
+    )
     if not bucket:
         action = "ListBuckets"
     elif key and "uploadId" in query:
-        action = {"PUT": "UploadPart", "POST": "CompleteMultipartUpload"}.get(method, f"{_S3_VERB[method]}Upload")
+        action = {"PUT": "UploadPart", "POST": "CompleteMultipartUpload"}.get(
+            method, f"{_S3_VERB[method]}Upload"
+        )
     elif key and "uploads" in query:
         action = "CreateMultipartUpload"
     elif part is not None:
@@ -127,7 +154,9 @@ class CallRecorder:
         return self._table(lambda _call: "")[""]
 
     def by_role(self) -> dict[str, dict[str, int]]:
-        """Return the number of calls by role, then ``service:Action``; callers without a role are ``""``."""
+        """Return the number of calls by role, then ``service:Action``; callers without a role are
+        ``""``.
+        """
         return self._table(lambda call: self._roles.get(call.access_key, ""))
 
     def by_resource(self) -> dict[str, dict[str, dict[str, int]]]:
@@ -142,7 +171,9 @@ class CallRecorder:
         return table
 
     def log(self, role: str = "") -> list[dict[str, Any]]:
-        """Return the calls of a role, or of callers without one, in their order: ``seconds`` on a clock, ``action`` and ``resource``."""
+        """Return the calls of a role, or of callers without one, in their order: ``seconds`` on a
+        clock, ``action`` and ``resource``.
+        """
         with self._lock:
             return [
                 {"seconds": seconds, "action": call.action, "resource": call.resource}

@@ -1,6 +1,7 @@
 """Answers that get lost on demand: the call is served, and then its connection is cut.
 
-An SDK that asks again meets what its first attempt has done, as it would on AWS, where few calls have a token that tells.
+An SDK that asks again meets what its first attempt has done, as it would on AWS, where few calls
+have a token that tells.
 """
 
 from __future__ import annotations
@@ -46,7 +47,11 @@ class Loss:
 
     def takes(self, action: str) -> bool:
         """Return whether the answer to a call gets lost now."""
-        if not self.share or (self.times and self.lost >= self.times) or not fnmatch.fnmatchcase(action, self.action):
+        if (
+            not self.share
+            or (self.times and self.lost >= self.times)
+            or not fnmatch.fnmatchcase(action, self.action)
+        ):
             return False
         taken = self._random.random() < self.share
         self.lost += taken

@@ -12,7 +12,8 @@ from terradask_simulator.aws.endpoint.lost_answers import serving
 
 __all__ = ["Endpoint"]
 
-# Calls are let in one at a time; the threads are for questions that wait, and for bodies on their way.
+# Calls are let in one at a time; the threads are for questions that wait, and for bodies on their
+# way.
 _THREADS = 16
 _CONNECTIONS = 1000
 _IDLE_SECONDS = 120
@@ -22,7 +23,8 @@ def _patient_channel() -> Any:
     from waitress.channel import HTTPChannel
 
     class Channel(HTTPChannel):  # type: ignore[misc]  # waitress carries no types
-        """Answers a request that asks whether to go on, and then has nothing to send: waitress would wait for it for ever.
+        """Answers a request that asks whether to go on, and then has nothing to send: waitress
+        would wait for it for ever.
 
         Names the connection that is served, as answers may be lost on the way.
         """
@@ -42,8 +44,8 @@ def _patient_channel() -> Any:
 class Endpoint:
     """The HTTP server in front of moto, in threads of its own.
 
-    Waitress, not the server that moto brings: under load that one now and then lost an answer after the work was done, and the AWS
-    SDKs, which then ask again, met a duplicate of their own making.
+    Waitress, not the server that moto brings: under load that one now and then lost an answer after
+    the work was done, and the AWS SDKs, which then ask again, met a duplicate of their own making.
     """
 
     def __init__(self, server: socket.socket, application: Application) -> None:

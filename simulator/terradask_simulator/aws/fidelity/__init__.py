@@ -1,7 +1,7 @@
 """Where moto is looser than AWS, or lacks something: one file for each, with the reason.
 
-Each module has ``install()``, which replaces moto's functions in place. moto's classes carry no types that mypy
-follows here, so they are patched rather than subclassed.
+Each module has ``install()``, which replaces moto's functions in place. moto's classes carry no
+types that mypy follows here, so they are patched rather than subclassed.
 """
 
 from __future__ import annotations

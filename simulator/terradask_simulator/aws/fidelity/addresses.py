@@ -1,8 +1,9 @@
 """Private addresses are unique and not reused soon; public ones lie in the simulator's own range.
 
-moto hands a freed address to the very next instance, while the process that stands for the old one may still hold
-its ports; draws the addresses of interfaces that no instance owns at random, so that they can collide; raises
-``StopIteration`` (an HTTP 500) when a subnet is full; and draws public addresses from Amazon's real ranges.
+moto hands a freed address to the very next instance, while the process that stands for the old one
+may still hold its ports; draws the addresses of interfaces that no instance owns at random, so that
+they can collide; raises ``StopIteration`` (an HTTP 500) when a subnet is full; and draws public
+addresses from Amazon's real ranges.
 """
 
 from __future__ import annotations
@@ -15,7 +16,9 @@ __all__ = ["install", "public_address_source"]
 
 
 def public_address_source(cidr: str) -> Callable[[], str]:
-    """Return a function that gives another address of a range each time, and starts again at its end."""
+    """Return a function that gives another address of a range each time, and starts again at its
+    end.
+    """
     network = ipaddress.IPv4Network(cidr)
     # The first and the last 256 are left free: guards and people's own experiments lie there.
     first, count = int(network.network_address) + 256, network.num_addresses - 512
@@ -42,14 +45,22 @@ def install(public_cidr: str) -> None:
 
     create = elastic_network_interfaces.NetworkInterfaceBackend.create_network_interface
 
-    def create_network_interface(backend: Any, subnet: Any, private_ip_address: Any, *args: Any, **kwargs: Any) -> Any:
-        if not private_ip_address and not (args and args[0]) and not kwargs.get("private_ip_addresses"):
+    def create_network_interface(
+        backend: Any, subnet: Any, private_ip_address: Any, *args: Any, **kwargs: Any
+    ) -> Any:
+        if (
+            not private_ip_address
+            and not (args and args[0])
+            and not kwargs.get("private_ip_addresses")
+        ):
             holder = backend.get_subnet(subnet) if isinstance(subnet, str) else subnet
             if holder is not None and holder.cidr_block:
                 private_ip_address = holder.get_available_subnet_ip(None)
         return create(backend, subnet, private_ip_address, *args, **kwargs)
 
-    elastic_network_interfaces.NetworkInterfaceBackend.create_network_interface = create_network_interface
+    elastic_network_interfaces.NetworkInterfaceBackend.create_network_interface = (
+        create_network_interface
+    )
 
 
 def _available_address(subnet: Any, instance: Any) -> str:
@@ -68,7 +79,10 @@ def _available_address(subnet: Any, instance: Any) -> str:
         if not freed:
             raise EC2ClientError(
                 "InsufficientFreeAddressesInSubnet",
-                f"There are not enough free addresses in subnet '{subnet.id}' to satisfy the requested number of instances.",
+                (
+                    f"There are not enough free addresses in subnet '{subnet.id}' to satisfy the "
+                    "requested number of instances."
+                ),
             )
         address = next(iter(freed))
         del freed[address]

@@ -1,8 +1,8 @@
 """Bucket policies deny what they say, not everything.
 
-moto evaluates a statement without its condition, so that "deny without TLS", which every careful bucket has, denies all
-reads and writes. Statements with conditions are left out here: loopback counts as TLS, and no other condition can be
-judged at this place.
+moto evaluates a statement without its condition, so that "deny without TLS", which every careful
+bucket has, denies all reads and writes. Statements with conditions are left out here: loopback
+counts as TLS, and no other condition can be judged at this place.
 """
 
 from __future__ import annotations

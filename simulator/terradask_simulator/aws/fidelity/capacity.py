@@ -32,7 +32,11 @@ class Shortage:
 
     def covers(self, instance_type: str, zone: str, market: str) -> bool:
         """Return whether a pool is one of these."""
-        return fnmatchcase(instance_type, self.instance_type) and fnmatchcase(zone, self.zone) and self.market in ("*", market)
+        return (
+            fnmatchcase(instance_type, self.instance_type)
+            and fnmatchcase(zone, self.zone)
+            and self.market in ("*", market)
+        )
 
 
 #: What there is no capacity for now.
@@ -64,16 +68,25 @@ _NO_SPOT = "There is no Spot capacity available that matches your request."
 
 
 def _on_demand_text(backend: Any, instance_type: str, zone: str) -> str:
-    # As RunInstances says it: https://github.com/ray-project/ray/issues/48845, with the zones that still have capacity.
-    zones = [one.name for one in backend.describe_availability_zones() if instance_type in offered(backend.region_name, one.name)]
-    others = [one for one in zones if one != zone and room(backend, instance_type, one, "on-demand") != 0]
+    # As RunInstances says it: https://github.com/ray-project/ray/issues/48845, with the zones that
+    # still have capacity.
+    zones = [
+        one.name
+        for one in backend.describe_availability_zones()
+        if instance_type in offered(backend.region_name, one.name)
+    ]
+    others = [
+        one for one in zones if one != zone and room(backend, instance_type, one, "on-demand") != 0
+    ]
     text = (
-        f"We currently do not have sufficient {instance_type} capacity in the Availability Zone you requested ({zone}). "
+        f"We currently do not have sufficient {instance_type} capacity in the Availability Zone "
+        f"you requested ({zone}). "
         "Our system will be working on provisioning additional capacity."
     )
     if others:
         text += (
-            f" You can currently get {instance_type} capacity by not specifying an Availability Zone in your request "
+            f" You can currently get {instance_type} capacity by not specifying an Availability "
+            "Zone in your request "
             f"or choosing {', '.join(others)}."
         )
     return text
@@ -84,7 +97,9 @@ def _running(backend: Any, shortage: Shortage) -> int:
         1
         for instance in backend.all_instances()
         if instance.state in ("pending", "running")
-        and shortage.covers(instance.instance_type, instance.placement.zone or "", instance.lifecycle or "on-demand")
+        and shortage.covers(
+            instance.instance_type, instance.placement.zone or "", instance.lifecycle or "on-demand"
+        )
     )
 
 
@@ -94,4 +109,6 @@ def offered(region: str, zone: str) -> frozenset[str]:
     from moto.ec2.models.instance_types import INSTANCE_TYPE_OFFERINGS
 
     offerings = INSTANCE_TYPE_OFFERINGS["availability-zone"].get(region, [])
-    return frozenset(offering["InstanceType"] for offering in offerings if offering["Location"] == zone)
+    return frozenset(
+        offering["InstanceType"] for offering in offerings if offering["Location"] == zone
+    )

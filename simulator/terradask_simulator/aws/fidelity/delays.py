@@ -1,12 +1,14 @@
 """Launches and boots that take as long as on EC2, once that is switched on.
 
-moto's instances run at once. Times are drawn evenly between the smallest and the largest of those published, with a seed:
+moto's instances run at once. Times are drawn evenly between the smallest and the largest of those
+published, with a seed:
 
 - from the request to ``running``: 4.9 s, and 17.8 s (69 % of 25.8 s),
-- from ``running`` to the first program of one's own: 3.1 s (12 % of 25.8 s), and 22.8 s (17.2 s + 5.6 s).
+- from ``running`` to the first program of one's own: 3.1 s (12 % of 25.8 s), and 22.8 s (17.2 s +
+  5.6 s).
 
-Sources, in this order: https://www.daemonology.net/blog/2021-08-12-EC2-boot-time-benchmarking.html (boot: the second figure),
-https://github.com/brevdev/ec2-coldboot-research.
+Sources, in this order: https://www.daemonology.net/blog/2021-08-12-EC2-boot-time-benchmarking.html
+(boot: the second figure), https://github.com/brevdev/ec2-coldboot-research.
 """
 
 from __future__ import annotations
@@ -46,7 +48,9 @@ class Delays:
 
     def draw(self) -> tuple[float, float]:
         """Return the seconds until another instance runs, and from then until it has booted."""
-        return self.factor * self._random.uniform(*_LAUNCH_SECONDS), self.factor * self._random.uniform(*_BOOT_SECONDS)
+        return self.factor * self._random.uniform(
+            *_LAUNCH_SECONDS
+        ), self.factor * self._random.uniform(*_BOOT_SECONDS)
 
 
 @dataclass

@@ -1,7 +1,7 @@
 """Scaling activities are recorded: what a group did, why, and what went wrong.
 
-moto's DescribeScalingActivities always answers with an empty list, which leaves clients without the reason for a
-launch that failed.
+moto's DescribeScalingActivities always answers with an empty list, which leaves clients without the
+reason for a launch that failed.
 """
 
 from __future__ import annotations
@@ -20,17 +20,27 @@ _KEPT = 5000
 
 
 def activities_of(backend: Any) -> dict[str, deque[dict[str, Any]]]:
-    """Return the activities of a region's groups by group name, newest first; deleted groups included."""
+    """Return the activities of a region's groups by group name, newest first; deleted groups
+    included.
+    """
     kept: dict[str, deque[dict[str, Any]]] = backend.__dict__.setdefault("_embedded_activities", {})
     return kept
 
 
 def record(
-    group: Any, description: str, cause: str, *, failure: str | None = None, goes_on: Any = None, subnet_id: str = "", zone: str = ""
+    group: Any,
+    description: str,
+    cause: str,
+    *,
+    failure: str | None = None,
+    goes_on: Any = None,
+    subnet_id: str = "",
+    zone: str = "",
 ) -> dict[str, Any]:
     """Record one activity of a group and return it as DescribeScalingActivities shows it.
 
-    It goes on until `finish` where `goes_on` is an instance of moto's; without a `failure` it is a success.
+    It goes on until `finish` where `goes_on` is an instance of moto's; without a `failure` it is a
+    success.
     """
     from moto.core.utils import utcnow
 

@@ -1,7 +1,8 @@
 """What Auto Scaling's responses leave out.
 
-moto answers DescribeScalingActivities with nothing, ignores ``ForceDelete``, and drops settings that Terraform reads
-back (default warm-up, maximum lifetime, termination policies at an update), which would show as a change for ever.
+moto answers DescribeScalingActivities with nothing, ignores ``ForceDelete``, and drops settings
+that Terraform reads back (default warm-up, maximum lifetime, termination policies at an update),
+which would show as a change for ever.
 """
 
 from __future__ import annotations
@@ -53,7 +54,9 @@ def install() -> None:
 
 
 def _keep(response: Any) -> None:
-    group = existing_group(response.autoscaling_backend, response._get_param("AutoScalingGroupName"))
+    group = existing_group(
+        response.autoscaling_backend, response._get_param("AutoScalingGroupName")
+    )
     for parameter, attribute, is_number in _KEPT:
         value = response._get_param(parameter)
         if value is not None and value != []:
@@ -74,7 +77,8 @@ def _delete_auto_scaling_group(response: Any) -> Any:
     from moto.core.responses import EmptyResult
 
     response.autoscaling_backend.delete_auto_scaling_group(
-        response._get_param("AutoScalingGroupName"), force=response._get_bool_param("ForceDelete", False)
+        response._get_param("AutoScalingGroupName"),
+        force=response._get_bool_param("ForceDelete", False),
     )
     return EmptyResult()
 
@@ -94,7 +98,8 @@ def _describe_scaling_activities(response: Any) -> Any:
         for name, activities in activities_of(backend).items()
         if not wanted or name == wanted
         for activity in activities
-        if (deleted or "AutoScalingGroupState" not in activity) and (not ids or activity["ActivityId"] in ids)
+        if (deleted or "AutoScalingGroupState" not in activity)
+        and (not ids or activity["ActivityId"] in ids)
         if earliest is None or activity["StartTime"] >= earliest
     ]
     if not wanted:
@@ -102,12 +107,21 @@ def _describe_scaling_activities(response: Any) -> Any:
         found.sort(key=lambda activity: activity["StartTime"], reverse=True)
     start = int(response._get_param("NextToken") or 0)
     end = start + min(response._get_int_param("MaxRecords") or 100, 100)
-    return ActionResult({"Activities": found[start:end], "NextToken": str(end) if end < len(found) else None})
+    return ActionResult(
+        {"Activities": found[start:end], "NextToken": str(end) if end < len(found) else None}
+    )
 
 
 def _earliest(filters: list[dict[str, Any]]) -> datetime.datetime | None:
-    """Return before which start an activity isn't asked for: the one filter of AWS's that is understood."""
-    bounds = [value for one in filters if one["Name"] == "StartTimeLowerBound" for value in one["Values"]]
+    """Return before which start an activity isn't asked for: the one filter of AWS's that is
+    understood.
+    """
+    bounds = [
+        value for one in filters if one["Name"] == "StartTimeLowerBound" for value in one["Values"]
+    ]
     # moto's times are those of UTC, and don't say so.
-    times = [datetime.datetime.fromisoformat(bound).astimezone(datetime.UTC).replace(tzinfo=None) for bound in bounds]
+    times = [
+        datetime.datetime.fromisoformat(bound).astimezone(datetime.UTC).replace(tzinfo=None)
+        for bound in bounds
+    ]
     return max(times, default=None)

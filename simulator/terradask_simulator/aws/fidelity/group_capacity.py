@@ -1,8 +1,8 @@
 """Groups launch and end instances as their numbers, policies and subnets say.
 
-moto launches the template's type instead of an override's, on demand whatever the policy says, all in the first
-subnet, in the middle of the request that changed the number; it doesn't take up scale-in again when protection is
-removed, and leaves unhealthy instances alone.
+moto launches the template's type instead of an override's, on demand whatever the policy says, all
+in the first subnet, in the middle of the request that changed the number; it doesn't take up
+scale-in again when protection is removed, and leaves unhealthy instances alone.
 """
 
 from __future__ import annotations
@@ -24,12 +24,15 @@ _log = logging.getLogger(__name__)
 #: Instances launched or ended for one group before other calls get their turn.
 BATCH = 100
 
-#: How long a group has to be at its number before its zones are balanced, and after it failed; AWS gives no figures.
+#: How long a group has to be at its number before its zones are balanced, and after it failed; AWS
+#: gives no figures.
 _SETTLED_SECONDS, _FAILED_SECONDS = 1.0, 60.0
 
 
 def maintain_all(backend: Any) -> bool:
-    """Bring every group of a region nearer to its numbers; return whether there is more to do at once."""
+    """Bring every group of a region nearer to its numbers; return whether there is more to do at
+    once.
+    """
     more = False
     for group in list(backend.autoscaling_groups.values()):
         try:
@@ -40,7 +43,9 @@ def maintain_all(backend: Any) -> bool:
 
 
 def maintain(group: Any) -> bool:
-    """Bring one group nearer to its number: lose the dead, replace the unhealthy, launch or end a batch, balance the zones."""
+    """Bring one group nearer to its number: lose the dead, replace the unhealthy, launch or end a
+    batch, balance the zones.
+    """
     suspended = set(group._suspended_processes)
     _take_into_service(group)
     if "HealthCheck" not in suspended:
@@ -50,7 +55,11 @@ def maintain(group: Any) -> bool:
     missing = group.desired_capacity - len(members(group))
     if missing:
         group._embedded_settled_at = None
-    if missing > 0 and "Launch" not in suspended and time.monotonic() >= getattr(group, "_embedded_retry_at", 0.0):
+    if (
+        missing > 0
+        and "Launch" not in suspended
+        and time.monotonic() >= getattr(group, "_embedded_retry_at", 0.0)
+    ):
         return launch(group, min(missing, BATCH)) and missing > BATCH
     if missing < 0 and "Terminate" not in suspended:
         return _scale_in(group, min(-missing, BATCH)) and -missing > BATCH
@@ -67,30 +76,42 @@ def _take_into_service(group: Any) -> None:
 
 
 def _lose_dead(group: Any) -> None:
-    dead = [state for state in group.instance_states if state.instance.state not in ("pending", "running")]
+    dead = [
+        state
+        for state in group.instance_states
+        if state.instance.state not in ("pending", "running")
+    ]
     if not dead:
         return
     gone = {state.instance.id for state in dead}
-    group.instance_states = [state for state in group.instance_states if state.instance.id not in gone]
+    group.instance_states = [
+        state for state in group.instance_states if state.instance.id not in gone
+    ]
     for state in dead:
         if state.instance.state == "stopped":
             group.ec2_backend.terminate_instances([state.instance.id])
         record_end(
             group,
             state.instance,
-            f"At {now_text()} an instance was taken out of service in response to an EC2 health check indicating it "
+            f"At {now_text()} an instance was taken out of service in response to an EC2 health "
+            "check indicating it "
             "has been terminated or stopped.",
         )
 
 
 def _end_unhealthy(group: Any) -> None:
-    for state in [state for state in group.active_instances() if state.health_status == "Unhealthy"]:
+    for state in [
+        state for state in group.active_instances() if state.health_status == "Unhealthy"
+    ]:
         group.instance_states = [one for one in group.instance_states if one is not state]
         group.ec2_backend.terminate_instances([state.instance.id])
         record_end(
             group,
             state.instance,
-            f"At {now_text()} an instance was taken out of service in response to a user health-check.",
+            (
+                f"At {now_text()} an instance was taken out of service in response to a user "
+                "health-check."
+            ),
         )
 
 
@@ -104,10 +125,13 @@ def _scale_in(group: Any, count: int) -> bool:
 def _end(group: Any, victims: list[Any], why: str) -> None:
     gone = {state.instance.id for state in victims}
     before = len(members(group))
-    group.instance_states = [state for state in group.instance_states if state.instance.id not in gone]
+    group.instance_states = [
+        state for state in group.instance_states if state.instance.id not in gone
+    ]
     group.ec2_backend.terminate_instances(sorted(gone))
     cause = (
-        f"{why}  At {now_text()} an instance was taken out of service in response to a difference between desired and actual capacity, "
+        f"{why}  At {now_text()} an instance was taken out of service in response to a difference "
+        "between desired and actual capacity, "
         f"shrinking the capacity from {before} to {before - len(gone)}."
     ).strip()
     for state in victims:
@@ -115,7 +139,9 @@ def _end(group: Any, victims: list[Any], why: str) -> None:
 
 
 def _rebalance(group: Any) -> None:
-    """Move an instance to a zone that has too few: launch there first, then end one where there are most."""
+    """Move an instance to a zone that has too few: launch there first, then end one where there are
+    most.
+    """
     now = time.monotonic()
     settled_at = getattr(group, "_embedded_settled_at", None)
     if settled_at is None:
@@ -133,7 +159,8 @@ def _rebalance(group: Any) -> None:
         return
     # The text: https://github.com/awslabs/benchmark-ai/issues/71
     why = (
-        f"At {now_text()} instances were launched to balance instances in zones {place.zone} with other zones resulting in more than "
+        f"At {now_text()} instances were launched to balance instances in zones {place.zone} with "
+        "other zones resulting in more than "
         "desired number of instances in the group."
     )
     if fill(group, place, market, 1, why):

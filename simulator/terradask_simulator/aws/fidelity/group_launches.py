@@ -1,7 +1,8 @@
-"""Groups launch from the pools, on the markets and in the zones that their policy says; what one refuses the next one gets.
+"""Groups launch from the pools, on the markets and in the zones that their policy says; what one
+refuses the next one gets.
 
-moto launches the template's type instead of an override's, on demand whatever the policy says, and raises what EC2 refuses in the
-request that changed the group.
+moto launches the template's type instead of an override's, on demand whatever the policy says, and
+raises what EC2 refuses in the request that changed the group.
 """
 
 from __future__ import annotations
@@ -14,14 +15,21 @@ from typing import Any
 from terradask_simulator.aws.backend import now_text
 from terradask_simulator.aws.fidelity.capacity import offered
 from terradask_simulator.aws.fidelity.group_activities import record
-from terradask_simulator.aws.fidelity.group_pools import Pool, distribution_of, failure_text, pools_of, shares_of
+from terradask_simulator.aws.fidelity.group_pools import (
+    Pool,
+    distribution_of,
+    failure_text,
+    pools_of,
+    shares_of,
+)
 from terradask_simulator.aws.fidelity.group_zones import Place, members, spread
 
 __all__ = ["fill", "install", "launch"]
 
 
 def launch(group: Any, count: int) -> bool:
-    """Launch instances of a group, on the markets and in the zones that it wants; return whether there are so many now.
+    """Launch instances of a group, on the markets and in the zones that it wants; return whether
+    there are so many now.
 
     If not, scaling activities say why, and the group waits before it tries again.
     """
@@ -30,10 +38,15 @@ def launch(group: Any, count: int) -> bool:
         return True
     before = len(members(group))
     cause = (
-        f"{getattr(group, '_embedded_cause', '')}  At {now_text()} an instance was started in response to a "
-        f"difference between desired and actual capacity, increasing the capacity from {before} to {before + count}."
+        f"{getattr(group, '_embedded_cause', '')}  At {now_text()} an instance was started in "
+        "response to a "
+        f"difference between desired and actual capacity, increasing the capacity from {before} "
+        f"to {before + count}."
     ).strip()
-    launched = [_launch_on(group, market, number, cause) for market, number in _markets(group, count).items()]
+    launched = [
+        _launch_on(group, market, number, cause)
+        for market, number in _markets(group, count).items()
+    ]
     if all(launched):
         group._embedded_failures = 0
         return True
@@ -45,7 +58,9 @@ def launch(group: Any, count: int) -> bool:
 
 
 def _markets(group: Any, count: int) -> Counter[str]:
-    """Return how many of a group's next instances are on demand and how many spot, as its policy says."""
+    """Return how many of a group's next instances are on demand and how many spot, as its policy
+    says.
+    """
     distribution = distribution_of(group)
     base = int(distribution.get("OnDemandBaseCapacity") or 0)
     share = distribution.get("OnDemandPercentageAboveBaseCapacity")
@@ -58,9 +73,13 @@ def _markets(group: Any, count: int) -> Counter[str]:
 
 
 def _launch_on(group: Any, market: str, count: int, cause: str) -> bool:
-    """Launch in the zones in turn, and return whether all were; a zone that fails leaves its share to the others."""
+    """Launch in the zones in turn, and return whether all were; a zone that fails leaves its share
+    to the others.
+    """
     # https://docs.aws.amazon.com/autoscaling/ec2/userguide/ec2-auto-scaling-availability-zone-balanced.html
-    stays = (getattr(group, "availability_zone_distribution", None) or {}).get("CapacityDistributionStrategy") == "balanced-only"
+    stays = (getattr(group, "availability_zone_distribution", None) or {}).get(
+        "CapacityDistributionStrategy"
+    ) == "balanced-only"
     failed: set[Place] = set()
     while count:
         shares = spread(group, count, without=failed)
@@ -75,7 +94,9 @@ def _launch_on(group: Any, market: str, count: int, cause: str) -> bool:
 
 
 def fill(group: Any, place: Place, market: str, count: int, cause: str) -> int:
-    """Launch in one place, from one pool after the other, and record what came of it; return how many were launched."""
+    """Launch in one place, from one pool after the other, and record what came of it; return how
+    many were launched.
+    """
     pools, refusals = pools_of(group, place, market), []
     launched = 0
     for order, share in shares_of(group, pools, count):
@@ -125,7 +146,10 @@ def _run(group: Any, pool: Pool, count: int) -> list[Any]:
 
     wanted, zone = pool.instance_type, pool.place.zone
     if wanted not in offered(group.region, zone):
-        text = f"Your requested instance type ({wanted}) is not supported in your requested Availability Zone ({zone})."
+        text = (
+            f"Your requested instance type ({wanted}) is not supported in your requested "
+            f"Availability Zone ({zone})."
+        )
         raise EC2ClientError("Unsupported", text)
     template, ec2 = dict(pool.template), group.ec2_backend
     version = ec2._get_template_from_args(template)
@@ -163,7 +187,9 @@ def _record_launches(group: Any, instances: list[Any], cause: str, place: Place)
     for instance in instances:
         text = f"Launching a new EC2 instance: {instance.id}"
         goes_on = instance if instance.state == "pending" else None
-        record(group, text, cause, goes_on=goes_on, subnet_id=place.subnet_id or "", zone=place.zone)
+        record(
+            group, text, cause, goes_on=goes_on, subnet_id=place.subnet_id or "", zone=place.zone
+        )
 
 
 def install() -> None:

@@ -1,8 +1,8 @@
 """A group's numbers obey its limits, and unknown names get AWS's errors.
 
-moto accepts a desired capacity above the maximum or below the minimum, counts to -1, answers an unknown group with
-an HTTP 500, forgets a group's mixed-instances policy at an update that doesn't repeat it, and deletes a group with
-instances without ``ForceDelete``.
+moto accepts a desired capacity above the maximum or below the minimum, counts to -1, answers an
+unknown group with an HTTP 500, forgets a group's mixed-instances policy at an update that doesn't
+repeat it, and deletes a group with instances without ``ForceDelete``.
 """
 
 from __future__ import annotations
@@ -27,7 +27,11 @@ def install() -> None:
     def create_auto_scaling_group(backend: Any, name: str, **kwargs: Any) -> Any:
         if name in backend.autoscaling_groups:
             raise error(
-                f"AutoScalingGroup by this name already exists - A group already exists with the name {name}",
+                (
+                    "AutoScalingGroup by this name already exists - A group already exists with "
+                    "the "
+                    f"name {name}"
+                ),
                 "AlreadyExists",
             )
         _check_between(kwargs["desired_capacity"], kwargs["min_size"], kwargs["max_size"])
@@ -42,13 +46,20 @@ def install() -> None:
             desired = min(max(group.desired_capacity, low), high)
         policy, now = group.mixed_instances_policy, group.desired_capacity
         change(group, **{**kwargs, "desired_capacity": None})
-        if not any(kwargs[name] for name in ("mixed_instances_policy", "launch_template", "launch_config_name")):
+        if not any(
+            kwargs[name]
+            for name in ("mixed_instances_policy", "launch_template", "launch_config_name")
+        ):
             group.mixed_instances_policy = policy
         group.desired_capacity = now
         change_desired(
             group,
             desired,
-            f"a user request update of AutoScalingGroup constraints to min: {low}, max: {high}, desired: {desired}",
+            (
+                f"a user request update of AutoScalingGroup constraints to min: {low}, max: "
+                f"{high}, "
+                f"desired: {desired}"
+            ),
         )
 
     AutoScalingBackend.create_auto_scaling_group = create_auto_scaling_group
@@ -66,22 +77,38 @@ def _check_between(desired: int | None, low: int | None, high: int | None) -> No
     if low > high:
         raise error(f"Max bound, {high}, must be greater than or equal to min bound, {low}")
     if desired is not None and not low <= desired <= high:
-        raise error(f"Desired capacity:{desired} must be between the specified min size:{low} and max size:{high}")
+        raise error(
+            f"Desired capacity:{desired} must be between the specified min size:{low} and max "
+            f"size:{high}"
+        )
 
 
 def _set_number(group: Any, new_capacity: int | None) -> None:
     desired = group.min_size if new_capacity is None else new_capacity
-    change_desired(group, int(desired or 0), "a user request created or changed the AutoScalingGroup")
+    change_desired(
+        group, int(desired or 0), "a user request created or changed the AutoScalingGroup"
+    )
 
 
 def _set_desired_capacity(backend: Any, group_name: str, desired_capacity: int | None) -> None:
     group = existing_group(backend, group_name)
     if desired_capacity is None:
-        raise error("1 validation error detected: Value null at 'desiredCapacity' failed to satisfy constraint")
+        raise error(
+            "1 validation error detected: Value null at 'desiredCapacity' failed to satisfy "
+            "constraint"
+        )
     if desired_capacity > group.max_size:
-        raise error(f"New SetDesiredCapacity value {desired_capacity} is above max value {group.max_size} for the AutoScalingGroup.")
+        raise error(
+            f"New SetDesiredCapacity value {desired_capacity} is above max value "
+            f"{group.max_size} "
+            "for the AutoScalingGroup."
+        )
     if desired_capacity < group.min_size:
-        raise error(f"New SetDesiredCapacity value {desired_capacity} is below min value {group.min_size} for the AutoScalingGroup.")
+        raise error(
+            f"New SetDesiredCapacity value {desired_capacity} is below min value "
+            f"{group.min_size} "
+            "for the AutoScalingGroup."
+        )
     change_desired(group, desired_capacity, "a user request explicitly set group desired capacity")
 
 
@@ -97,12 +124,17 @@ def _take_out(group: Any, state: Any, should_decrement: bool) -> dict[str, Any]:
     before = group.desired_capacity
     if should_decrement and before <= group.min_size:
         raise error(
-            f"Currently, desiredSize equals minSize ({group.min_size}). Terminating instance without replacement "
-            "will violate group's min size constraint. Either set shouldDecrementDesiredCapacity flag to false or "
+            f"Currently, desiredSize equals minSize ({group.min_size}). Terminating instance "
+            "without replacement "
+            "will violate group's min size constraint. Either set shouldDecrementDesiredCapacity "
+            "flag to false or "
             "lower group's min size."
         )
     instance = state.instance
-    cause = f"At {now_text()} instance {instance.id} was taken out of service in response to a user request"
+    cause = (
+        f"At {now_text()} instance {instance.id} was taken out of service in response to a "
+        "user request"
+    )
     if should_decrement:
         group.desired_capacity = before - 1
         cause += f", shrinking the capacity from {before} to {before - 1}"
@@ -113,17 +145,22 @@ def _take_out(group: Any, state: Any, should_decrement: bool) -> dict[str, Any]:
     return {**activity, "StatusCode": "InProgress", "Progress": 0}
 
 
-def _set_instance_protection(backend: Any, group_name: str, instance_ids: list[str], protected_from_scale_in: bool | None) -> None:
+def _set_instance_protection(
+    backend: Any, group_name: str, instance_ids: list[str], protected_from_scale_in: bool | None
+) -> None:
     group = existing_group(backend, group_name)
     if len(instance_ids) > 50:
         raise error(
-            "1 validation error detected: Value at 'instanceIds' failed to satisfy constraint: Member must have "
+            "1 validation error detected: Value at 'instanceIds' failed to satisfy constraint: "
+            "Member must have "
             "length less than or equal to 50"
         )
     states = {state.instance.id: state for state in group.instance_states}
     for instance_id in instance_ids:
         if instance_id not in states:
-            raise error(f"The instance {instance_id} is not part of Auto Scaling group {group_name}.")
+            raise error(
+                f"The instance {instance_id} is not part of Auto Scaling group {group_name}."
+            )
     for instance_id in instance_ids:
         states[instance_id].protected_from_scale_in = bool(protected_from_scale_in)
     BELL.set()
@@ -135,7 +172,10 @@ def _delete_auto_scaling_group(backend: Any, group_name: str, force: bool = Fals
     group = backend.autoscaling_groups[group_name]
     if group.instance_states and not force:
         raise error(
-            "You cannot delete an AutoScalingGroup while there are instances or pending Spot instance request(s) still in the group.",
+            (
+                "You cannot delete an AutoScalingGroup while there are instances or pending Spot "
+                "instance request(s) still in the group."
+            ),
             "ResourceInUse",
         )
     ids = [state.instance.id for state in group.instance_states]
@@ -156,5 +196,7 @@ def _delete_auto_scaling_group(backend: Any, group_name: str, force: bool = Fals
 
 
 def _notify(backend: Any, instance_ids: list[str]) -> None:
-    """Wake the loop, which sees what ended and replaces it; moto would launch within the caller's request."""
+    """Wake the loop, which sees what ended and replaces it; moto would launch within the caller's
+    request.
+    """
     BELL.set()

@@ -29,6 +29,8 @@ def change_desired(group: Any, desired: int, why: str) -> None:
     before = getattr(group, "desired_capacity", None) or 0
     group.desired_capacity = desired
     if desired != before:
-        group._embedded_cause = f"At {now_text()} {why} changing the desired capacity from {before} to {desired}."
+        group._embedded_cause = (
+            f"At {now_text()} {why} changing the desired capacity from {before} to {desired}."
+        )
         group._embedded_retry_at = 0.0
     BELL.set()

@@ -1,7 +1,10 @@
-"""Which of its instance types a group launches: in the order of its allocation strategy, the next one where a pool has none.
+"""Which of its instance types a group launches: in the order of its allocation strategy, the next
+one where a pool has none.
 
-moto knows no overrides. AWS: https://docs.aws.amazon.com/autoscaling/ec2/userguide/allocation-strategies.html. Which pools have most
-capacity AWS alone knows: here ``capacity-optimized`` takes them in the order of the overrides, ``price-capacity-optimized`` by price.
+moto knows no overrides. AWS:
+https://docs.aws.amazon.com/autoscaling/ec2/userguide/allocation-strategies.html. Which pools have
+most capacity AWS alone knows: here ``capacity-optimized`` takes them in the order of the overrides,
+``price-capacity-optimized`` by price.
 """
 
 from __future__ import annotations
@@ -36,7 +39,10 @@ def distribution_of(group: Any) -> dict[str, Any]:
 
 def pools_of(group: Any, place: Place, market: str) -> list[Pool]:
     """Return a group's pools in the order in which they are tried."""
-    common = {"LaunchTemplateId": group.ec2_launch_template.id, "Version": group.launch_template_version}
+    common = {
+        "LaunchTemplateId": group.ec2_launch_template.id,
+        "Version": group.launch_template_version,
+    }
     policy = (group.mixed_instances_policy or {}).get("LaunchTemplate") or {}
     pools = []
     for override in policy.get("Overrides") or [{}]:
@@ -44,7 +50,10 @@ def pools_of(group: Any, place: Place, market: str) -> list[Pool]:
         if "LaunchTemplateId" in own:
             own = {key: value for key, value in own.items() if key != "LaunchTemplateName"}
         own = {**own, "Version": own.get("Version") or "$Default"}
-        wanted = override.get("InstanceType") or group.ec2_backend._get_template_from_args(own).instance_type
+        wanted = (
+            override.get("InstanceType")
+            or group.ec2_backend._get_template_from_args(own).instance_type
+        )
         pools.append(Pool(tuple(own.items()), wanted, place, market))
     if _strategy(group, market) in ("lowest-price", "price-capacity-optimized"):
         pools.sort(key=_price)
@@ -52,10 +61,19 @@ def pools_of(group: Any, place: Place, market: str) -> list[Pool]:
 
 
 def shares_of(group: Any, pools: list[Pool], count: int) -> Iterator[tuple[list[Pool], int]]:
-    """Yield how many instances are launched with which order of pools: spot's ``lowest-price`` spreads over some of them."""
-    spreads = bool(pools) and pools[0].market == "spot" and _strategy(group, "spot") == "lowest-price"
-    # https://docs.aws.amazon.com/autoscaling/ec2/APIReference/API_InstancesDistribution.html: two unless told otherwise.
-    width = min(int(distribution_of(group).get("SpotInstancePools") or 2), len(pools), count) if spreads else 1
+    """Yield how many instances are launched with which order of pools: spot's ``lowest-price``
+    spreads over some of them.
+    """
+    spreads = (
+        bool(pools) and pools[0].market == "spot" and _strategy(group, "spot") == "lowest-price"
+    )
+    # https://docs.aws.amazon.com/autoscaling/ec2/APIReference/API_InstancesDistribution.html: two
+    # unless told otherwise.
+    width = (
+        min(int(distribution_of(group).get("SpotInstancePools") or 2), len(pools), count)
+        if spreads
+        else 1
+    )
     for number in range(width):
         share = count // width + (number < count % width)
         yield pools[number:width] + pools[:number] + pools[width:], share
@@ -64,14 +82,16 @@ def shares_of(group: Any, pools: list[Pool], count: int) -> Iterator[tuple[list[
 def has_room(group: Any, place: Place, market: str) -> bool:
     """Return whether one of a group's pools would take another instance."""
     return any(
-        pool.instance_type in offered(group.region, place.zone) and room(group.ec2_backend, pool.instance_type, place.zone, market) != 0
+        pool.instance_type in offered(group.region, place.zone)
+        and room(group.ec2_backend, pool.instance_type, place.zone, market) != 0
         for pool in pools_of(group, place, market)
     )
 
 
 def failure_text(group: Any, pools: list[Pool], refusals: list[Any]) -> str:
     """Return what the scaling activity says of a launch that no pool took."""
-    # Of several refusals AWS doesn't say which it names; here it is the first type that the zone has at all.
+    # Of several refusals AWS doesn't say which it names; here it is the first type that the zone
+    # has at all.
     refused = next((one for one in refusals if one.code != "Unsupported"), refusals[0])
     code, text, market = refused.code, refused.message, pools[0].market
     if code == "Unsupported":
@@ -80,15 +100,24 @@ def failure_text(group: Any, pools: list[Pool], refusals: list[Any]) -> str:
     if code == "InsufficientInstanceCapacity" and market == "spot" and len(pools) > 1:
         # Of several types: https://github.com/buildkite/elastic-ci-stack-for-aws/issues/851
         code = "UnfulfillableCapacity"
-        text = "Unable to fulfill capacity due to your request configuration. Please adjust your request and try again."
+        text = (
+            "Unable to fulfill capacity due to your request configuration. Please adjust your "
+            "request and try again."
+        )
     if group.mixed_instances_policy:
-        # Groups without a policy quote EC2 as it is: https://github.com/kubernetes/autoscaler/issues/1263
-        text = f"Could not launch {'Spot' if market == 'spot' else 'On-Demand'} Instances. {code} - {text}"
+        # Groups without a policy quote EC2 as it is:
+        # https://github.com/kubernetes/autoscaler/issues/1263
+        text = (
+            f"Could not launch {'Spot' if market == 'spot' else 'On-Demand'} Instances. {code} "
+            f"- {text}"
+        )
     return f"{text} Launching EC2 instance failed."
 
 
 def _strategy(group: Any, market: str) -> str:
-    """Return the allocation strategy; what AWS takes unasked: the order of the overrides on demand, lowest price on spot."""
+    """Return the allocation strategy; what AWS takes unasked: the order of the overrides on demand,
+    lowest price on spot.
+    """
     distribution = distribution_of(group)
     if market == "spot":
         return str(distribution.get("SpotAllocationStrategy") or "lowest-price")
@@ -99,5 +128,9 @@ def _price(pool: Pool) -> Decimal:
     from terradask_simulator.aws.fidelity.pricing_list import instance_price
     from terradask_simulator.aws.fidelity.pricing_spot import current_price
 
-    price = current_price(pool.instance_type, pool.place.zone) if pool.market == "spot" else instance_price(pool.instance_type)
+    price = (
+        current_price(pool.instance_type, pool.place.zone)
+        if pool.market == "spot"
+        else instance_price(pool.instance_type)
+    )
     return _LAST if price is None else price

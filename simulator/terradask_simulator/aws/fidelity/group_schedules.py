@@ -1,7 +1,7 @@
 """Scheduled actions belong to their group, and run.
 
-moto keys them by their own name, so that a second group's action of the same name replaces the first's, keeps them
-after their group is gone, and never runs them.
+moto keys them by their own name, so that a second group's action of the same name replaces the
+first's, keeps them after their group is gone, and never runs them.
 """
 
 from __future__ import annotations
@@ -16,11 +16,21 @@ __all__ = ["drop_actions", "install", "parse_time", "run_due_actions"]
 
 
 def parse_time(value: Any) -> datetime.datetime | None:
-    """Return ISO 8601 text or a datetime (naive means UTC) as an aware datetime; None for nothing."""
+    """Return ISO 8601 text or a datetime (naive means UTC) as an aware datetime; None
+    for nothing.
+    """
     if value is None or value == "":
         return None
-    moment = value if isinstance(value, datetime.datetime) else datetime.datetime.fromisoformat(str(value))
-    return moment.replace(tzinfo=datetime.UTC) if moment.tzinfo is None else moment.astimezone(datetime.UTC)
+    moment = (
+        value
+        if isinstance(value, datetime.datetime)
+        else datetime.datetime.fromisoformat(str(value))
+    )
+    return (
+        moment.replace(tzinfo=datetime.UTC)
+        if moment.tzinfo is None
+        else moment.astimezone(datetime.UTC)
+    )
 
 
 def install() -> None:
@@ -49,10 +59,18 @@ def _put(
 
     group = existing_group(backend, name)
     if recurrence:
-        raise error("The embedded AWS does not run recurring scheduled actions: give a StartTime and no Recurrence, or try this on AWS")
-    numbers = [None if value is None else int(value) for value in (desired_capacity, max_size, min_size)]
+        raise error(
+            "The embedded AWS does not run recurring scheduled actions: give a StartTime and "
+            "no "
+            "Recurrence, or try this on AWS"
+        )
+    numbers = [
+        None if value is None else int(value) for value in (desired_capacity, max_size, min_size)
+    ]
     if all(number is None for number in numbers):
-        raise error("Valid requests must contain at least one of DesiredCapacity, MinSize or MaxSize")
+        raise error(
+            "Valid requests must contain at least one of DesiredCapacity, MinSize or MaxSize"
+        )
     start, now = parse_time(start_time), datetime.datetime.now(datetime.UTC)
     if start is not None and start < now - datetime.timedelta(seconds=1):
         raise error("Given start time is in the past")
@@ -69,14 +87,19 @@ def _put(
     )
     action.time = action.start_time
     action.scheduled_action_arn = (
-        group.arn.replace(":autoScalingGroup:", ":scheduledUpdateGroupAction:") + f":scheduledActionName/{scheduled_action_name}"
+        group.arn.replace(":autoScalingGroup:", ":scheduledUpdateGroupAction:")
+        + f":scheduledActionName/{scheduled_action_name}"
     )
     action._embedded_due = start or now
     backend.scheduled_actions[(name, scheduled_action_name)] = action
     return action
 
 
-def _describe(backend: Any, autoscaling_group_name: str | None = None, scheduled_action_names: list[str] | None = None) -> list[Any]:
+def _describe(
+    backend: Any,
+    autoscaling_group_name: str | None = None,
+    scheduled_action_names: list[str] | None = None,
+) -> list[Any]:
     return [
         action
         for (group, name), action in backend.scheduled_actions.items()
@@ -86,7 +109,10 @@ def _describe(backend: Any, autoscaling_group_name: str | None = None, scheduled
 
 
 def _delete(backend: Any, auto_scaling_group_name: str, scheduled_action_name: str) -> None:
-    if backend.scheduled_actions.pop((auto_scaling_group_name, scheduled_action_name), None) is None:
+    if (
+        backend.scheduled_actions.pop((auto_scaling_group_name, scheduled_action_name), None)
+        is None
+    ):
         raise error("Scheduled action name not found")
 
 
@@ -99,7 +125,11 @@ def drop_actions(backend: Any, group_name: str) -> None:
 def run_due_actions(backend: Any) -> None:
     """Run and remove the actions whose time has come."""
     now = datetime.datetime.now(datetime.UTC)
-    due = [(key, action) for key, action in backend.scheduled_actions.items() if action._embedded_due <= now]
+    due = [
+        (key, action)
+        for key, action in backend.scheduled_actions.items()
+        if action._embedded_due <= now
+    ]
     for key, action in due:
         del backend.scheduled_actions[key]
         group = backend.autoscaling_groups.get(key[0])
@@ -107,7 +137,9 @@ def run_due_actions(backend: Any) -> None:
             continue
         group.min_size = group.min_size if action.min_size is None else action.min_size
         group.max_size = group.max_size if action.max_size is None else action.max_size
-        desired = group.desired_capacity if action.desired_capacity is None else action.desired_capacity
+        desired = (
+            group.desired_capacity if action.desired_capacity is None else action.desired_capacity
+        )
         desired = min(max(desired, group.min_size), group.max_size)
         change_desired(
             group,

@@ -1,7 +1,8 @@
 """Instances and tags are found by id, not by walking through all of them.
 
-moto looks through every instance for one id, and through every tag of the region with a regular expression for the
-tags of one resource: describing a group of 1,000 takes a million matches. Nothing but speed changes here.
+moto looks through every instance for one id, and through every tag of the region with a regular
+expression for the tags of one resource: describing a group of 1,000 takes a million matches.
+Nothing but speed changes here.
 """
 
 from __future__ import annotations
@@ -32,14 +33,20 @@ def install() -> None:
             raise InvalidInstanceIdError(instance_id)
         return index[instance_id]
 
-    def get_multi_instances_by_id(backend: Any, instance_ids: list[str], filters: Any = None) -> list[Any]:
+    def get_multi_instances_by_id(
+        backend: Any, instance_ids: list[str], filters: Any = None
+    ) -> list[Any]:
         index = index_of(backend)
         if any(instance_id not in index for instance_id in instance_ids):
             index.update({instance.id: instance for instance in backend.all_instances()})
         missing = [instance_id for instance_id in instance_ids if instance_id not in index]
         if missing:
             raise InvalidInstanceIdError(missing)
-        return [index[instance_id] for instance_id in instance_ids if index[instance_id].applies(filters)]
+        return [
+            index[instance_id]
+            for instance_id in instance_ids
+            if index[instance_id].applies(filters)
+        ]
 
     def get_tags(resource: Any) -> list[dict[str, str]]:
         kind = EC2_PREFIX_TO_RESOURCE.get(get_prefix(resource.id), "") if resource.id else ""

@@ -1,9 +1,11 @@
-"""A launch template's own tags stay out of its data, and later ones are shown; every version's user data is read.
+"""A launch template's own tags stay out of its data, and later ones are shown; every version's user
+data is read.
 
-moto copies the tags of CreateLaunchTemplate into the template's data, where the Terraform provider sees a
-``tag_specifications`` block that Terraform's configuration lacks: a plan that never becomes empty. It decodes user data for the first
-version only; an instance of the second version then fails to launch. It shows the tags of the template's birth for ever,
-so that the plan after a new tag is that tag again.
+moto copies the tags of CreateLaunchTemplate into the template's data, where the Terraform provider
+sees a ``tag_specifications`` block that Terraform's configuration lacks: a plan that never becomes
+empty. It decodes user data for the first version only; an instance of the second version then fails
+to launch. It shows the tags of the template's birth for ever, so that the plan after a new tag is
+that tag again.
 """
 
 from __future__ import annotations
@@ -22,19 +24,33 @@ def install() -> None:
     create_template = LaunchTemplateBackend.create_launch_template
     create_version = LaunchTemplate.create_version
 
-    def create_launch_template(backend: Any, name: str, description: str, template_data: dict[str, Any], tag_spec: dict[str, Any]) -> Any:
-        wanted = [spec for spec in template_data.get("TagSpecifications", []) if spec.get("ResourceType") != "launch-template"]
+    def create_launch_template(
+        backend: Any,
+        name: str,
+        description: str,
+        template_data: dict[str, Any],
+        tag_spec: dict[str, Any],
+    ) -> Any:
+        wanted = [
+            spec
+            for spec in template_data.get("TagSpecifications", [])
+            if spec.get("ResourceType") != "launch-template"
+        ]
         data = {key: value for key, value in template_data.items() if key != "TagSpecifications"}
         if wanted:
             data["TagSpecifications"] = wanted
         return create_template(backend, name, description, data, tag_spec)
 
-    def create_launch_template_version(template: Any, data: dict[str, Any], description: str) -> Any:
+    def create_launch_template_version(
+        template: Any, data: dict[str, Any], description: str
+    ) -> Any:
         user_data = data.get("UserData")
         if user_data is not None and not isinstance(user_data, Base64EncodedString):
             data = {**data, "UserData": parse_user_data(user_data)}
         return create_version(template, data, description)
 
     LaunchTemplateBackend.create_launch_template = create_launch_template
-    LaunchTemplate.tags = property(lambda template: template.get_tags(), lambda template, tags: None)
+    LaunchTemplate.tags = property(
+        lambda template: template.get_tags(), lambda template, tags: None
+    )
     LaunchTemplate.create_version = create_launch_template_version

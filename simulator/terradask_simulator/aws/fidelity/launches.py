@@ -1,8 +1,9 @@
 """A launch takes everything that its template says.
 
-moto reads image, type, key, groups, user data and tags from a template, but neither the instance profile, network
-interfaces (public addresses, security groups), metadata options, shutdown behaviour, market nor the tags of volumes
-and interfaces; and it leaves volumes and interfaces behind when an instance ends.
+moto reads image, type, key, groups, user data and tags from a template, but neither the instance
+profile, network interfaces (public addresses, security groups), metadata options, shutdown
+behaviour, market nor the tags of volumes and interfaces; and it leaves volumes and interfaces
+behind when an instance ends.
 """
 
 from __future__ import annotations
@@ -33,7 +34,14 @@ def install() -> None:
 
     run = InstanceBackend.run_instances
 
-    def run_instances(backend: Any, image_id: str, count: int, user_data: Any, security_group_names: list[str], **kwargs: Any) -> Any:
+    def run_instances(
+        backend: Any,
+        image_id: str,
+        count: int,
+        user_data: Any,
+        security_group_names: list[str],
+        **kwargs: Any,
+    ) -> Any:
         template = kwargs.get("launch_template")
         data = backend._get_template_from_args(template).data if template else {}
         tags = _tags(data, kwargs)
@@ -46,7 +54,8 @@ def install() -> None:
         try:
             reservation = run(backend, image_id, count, user_data, security_group_names, **kwargs)
         except BaseException:
-            # All or nothing, as RunInstances promises: moto keeps the instances that it made before the refusal.
+            # All or nothing, as RunInstances promises: moto keeps the instances that it made before
+            # the refusal.
             for reservation_id in set(backend.reservations) - known:
                 for instance in backend.reservations.pop(reservation_id).instances:
                     _undo(instance)
@@ -57,21 +66,34 @@ def install() -> None:
             mark(instance)
             hold(instance)
             note_birth(instance)
-            # moto's own response associates the first instance's profile where the request names one.
+            # moto's own response associates the first instance's profile where the request names
+            # one.
             if wanted_profile and (number > 0 or not _named_by_request(kwargs)):
-                backend.associate_iam_instance_profile(instance.id, iam_instance_profile_arn=wanted_profile)
+                backend.associate_iam_instance_profile(
+                    instance.id, iam_instance_profile_arn=wanted_profile
+                )
         return reservation
 
     InstanceBackend.run_instances = run_instances
 
 
-def _check_pool(backend: Any, image_id: str, data: dict[str, Any], kwargs: dict[str, Any], count: int) -> None:
+def _check_pool(
+    backend: Any, image_id: str, data: dict[str, Any], kwargs: dict[str, Any], count: int
+) -> None:
     """Refuse what runs no such image, what quotas don't allow, or what there is no capacity for."""
-    instance_type = (data.get("InstanceType") if kwargs.get("is_instance_type_default") else None) or kwargs["instance_type"]
+    instance_type = (
+        data.get("InstanceType") if kwargs.get("is_instance_type_default") else None
+    ) or kwargs["instance_type"]
     check_architecture(backend, image_id, instance_type)
-    market = "spot" if kwargs["instance_market_options"] or kwargs.get("lifecycle") == "spot" else "on-demand"
+    market = (
+        "spot"
+        if kwargs["instance_market_options"] or kwargs.get("lifecycle") == "spot"
+        else "on-demand"
+    )
     check_vcpus(backend, instance_type, market, count)
-    subnet_id = kwargs.get("subnet_id") or next((nic["SubnetId"] for nic in kwargs["nics"] if nic.get("SubnetId")), None)
+    subnet_id = kwargs.get("subnet_id") or next(
+        (nic["SubnetId"] for nic in kwargs["nics"] if nic.get("SubnetId")), None
+    )
     zone = backend.get_subnet(subnet_id).availability_zone if subnet_id else kwargs.get("placement")
     check_capacity(backend, instance_type, zone or f"{backend.region_name}a", market, count)
 
@@ -108,7 +130,12 @@ def _profile(backend: Any, data: dict[str, Any], kwargs: dict[str, Any]) -> str 
 def _tags(data: dict[str, Any], kwargs: dict[str, Any]) -> dict[str, dict[str, str]]:
     from moto.ec2.utils import convert_tag_spec
 
-    tags = {"instance": {}, "volume": {}, "network-interface": {}, **convert_tag_spec(data.get("TagSpecifications", []))}
+    tags = {
+        "instance": {},
+        "volume": {},
+        "network-interface": {},
+        **convert_tag_spec(data.get("TagSpecifications", [])),
+    }
     for kind, given in (kwargs.get("tags") or {}).items():
         tags[kind] = {**tags.get(kind, {}), **given}
     return tags
@@ -124,10 +151,14 @@ def _completed(data: dict[str, Any], kwargs: dict[str, Any]) -> dict[str, Any]:
             nic.pop("SubnetId", None)
     more: dict[str, Any] = {
         "nics": nics,
-        "metadata_options": {**(data.get("MetadataOptions") or {}), **(kwargs.get("metadata_options") or {})},
+        "metadata_options": {
+            **(data.get("MetadataOptions") or {}),
+            **(kwargs.get("metadata_options") or {}),
+        },
         "instance_initiated_shutdown_behavior": kwargs.get("instance_initiated_shutdown_behavior")
         or data.get("InstanceInitiatedShutdownBehavior"),
-        "instance_market_options": kwargs.get("instance_market_options") or (data.get("InstanceMarketOptions") or {}).get("MarketType"),
+        "instance_market_options": kwargs.get("instance_market_options")
+        or (data.get("InstanceMarketOptions") or {}).get("MarketType"),
         "associate_public_ip": kwargs.get("associate_public_ip"),
     }
     devices = kwargs.get("block_device_mappings") or data.get("BlockDeviceMappings")
@@ -147,8 +178,14 @@ def _completed(data: dict[str, Any], kwargs: dict[str, Any]) -> dict[str, Any]:
     return more
 
 
-def _finish(backend: Any, instance: Any, nics: list[dict[str, Any]], tags: dict[str, dict[str, str]]) -> None:
-    kept = {nic["DeviceIndex"] for nic in nics if nic.get("NetworkInterfaceId") or not truth(nic.get("DeleteOnTermination", True))}
+def _finish(
+    backend: Any, instance: Any, nics: list[dict[str, Any]], tags: dict[str, dict[str, str]]
+) -> None:
+    kept = {
+        nic["DeviceIndex"]
+        for nic in nics
+        if nic.get("NetworkInterfaceId") or not truth(nic.get("DeleteOnTermination", True))
+    }
     for number, interface in instance.nics.items():
         interface.delete_on_termination = number not in kept
         interface.add_tags(tags["network-interface"])

@@ -1,7 +1,7 @@
 """A log group takes another key, or none, after it was made.
 
-moto knows a group's key from its making alone, and answers the two calls that change it with HTTP 500, which the Terraform provider
-repeats for minutes.
+moto knows a group's key from its making alone, and answers the two calls that change it with HTTP
+500, which the Terraform provider repeats for minutes.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Tag keys that the instance metadata service can't serve are refused.
 
-With ``InstanceMetadataTags = enabled``, AWS refuses tag keys outside of a small alphabet (a slash or a blank makes
-the launch fail); moto takes anything. ModifyInstanceMetadataOptions keeps options that it doesn't
-name; moto sets them back to their defaults.
+With ``InstanceMetadataTags = enabled``, AWS refuses tag keys outside of a small alphabet (a slash
+or a blank makes the launch fail); moto takes anything. ModifyInstanceMetadataOptions keeps options
+that it doesn't name; moto sets them back to their defaults.
 """
 
 from __future__ import annotations
@@ -27,7 +27,8 @@ def check_tag_keys(keys: Iterable[str]) -> None:
         if key in _RESERVED or not _VALID.fullmatch(key):
             raise EC2ClientError(
                 "InvalidParameterValue",
-                f"'{key}' is not a valid tag key. Tag keys must match pattern ([0-9a-zA-Z\\-_+=,.@:]{{1,255}}), and "
+                f"'{key}' is not a valid tag key. Tag keys must match pattern "
+                f"([0-9a-zA-Z\\-_+=,.@:]{{1,255}}), and "
                 "must not be a reserved name ('.', '..', '_index')",
             )
 
@@ -44,7 +45,10 @@ def install() -> None:
         instances = index_of(backend)
         for resource_id in resource_ids:
             instance = instances.get(resource_id)
-            if instance is not None and instance.metadata_options.instance_metadata_tags == "enabled":
+            if (
+                instance is not None
+                and instance.metadata_options.instance_metadata_tags == "enabled"
+            ):
                 check_tag_keys(tags)
         return create(backend, resource_ids, tags)
 

@@ -1,6 +1,8 @@
-"""Placement groups: made, described, deleted once no instance is left that a group has launched into them.
+"""Placement groups: made, described, deleted once no instance is left that a group has launched
+into them.
 
-moto has none. AWS: https://docs.aws.amazon.com/AWSEC2/latest/APIReference/API_CreatePlacementGroup.html,
+moto has none. AWS:
+https://docs.aws.amazon.com/AWSEC2/latest/APIReference/API_CreatePlacementGroup.html,
 https://docs.aws.amazon.com/AWSEC2/latest/APIReference/API_DeletePlacementGroup.html; codes:
 https://docs.aws.amazon.com/AWSEC2/latest/APIReference/errors-overview.html
 """
@@ -40,15 +42,22 @@ def create_placement_group(response: Any) -> Any:
 
     backend, name = response.ec2_backend, response._get_param("GroupName")
     if name in _groups(backend):
-        raise EC2ClientError("InvalidPlacementGroup.Duplicate", f"The Placement Group '{name}' already exists.")
+        raise EC2ClientError(
+            "InvalidPlacementGroup.Duplicate", f"The Placement Group '{name}' already exists."
+        )
     _groups(backend)[name] = {
         "GroupName": name,
         "State": "available",
         "Strategy": response._get_param("Strategy") or "cluster",
         "GroupId": f"pg-{uuid.uuid4().hex[:17]}",
-        "GroupArn": f"arn:aws:ec2:{backend.region_name}:{backend.account_id}:placement-group/{name}",
+        "GroupArn": (
+            f"arn:aws:ec2:{backend.region_name}:{backend.account_id}:placement-group/{name}"
+        ),
     }
-    backend.create_tags([placement_group_id(backend, name)], add_tag_specification(response._get_param("TagSpecifications", [])))
+    backend.create_tags(
+        [placement_group_id(backend, name)],
+        add_tag_specification(response._get_param("TagSpecifications", [])),
+    )
     return ActionResult({"PlacementGroup": _shown(backend, name)})
 
 
@@ -72,8 +81,15 @@ def delete_placement_group(response: Any) -> Any:
 
     backend, name = response.ec2_backend, response._get_param("GroupName")
     _check(backend, name)
-    if any(_launched_into(backend, instance) == name for instance in backend.all_instances() if instance.state != _ENDED):
-        raise EC2ClientError("InvalidPlacementGroup.InUse", f"The placement group '{name}' is in use and may not be deleted.")
+    if any(
+        _launched_into(backend, instance) == name
+        for instance in backend.all_instances()
+        if instance.state != _ENDED
+    ):
+        raise EC2ClientError(
+            "InvalidPlacementGroup.InUse",
+            f"The placement group '{name}' is in use and may not be deleted.",
+        )
     backend.tags.pop(placement_group_id(backend, name), None)
     del _groups(backend)[name]
     return EmptyResult()
@@ -90,27 +106,42 @@ def _check(backend: Any, name: str) -> None:
     from moto.ec2.exceptions import EC2ClientError
 
     if name not in _groups(backend):
-        raise EC2ClientError("InvalidPlacementGroup.Unknown", f"The Placement Group '{name}' is unknown.")
+        raise EC2ClientError(
+            "InvalidPlacementGroup.Unknown", f"The Placement Group '{name}' is unknown."
+        )
 
 
 def _shown(backend: Any, name: str) -> dict[str, Any]:
     group = _groups(backend)[name]
-    return {**group, "Tags": [{"Key": key, "Value": value} for key, value in backend.tags[group["GroupId"]].items()]}
+    return {
+        **group,
+        "Tags": [
+            {"Key": key, "Value": value} for key, value in backend.tags[group["GroupId"]].items()
+        ],
+    }
 
 
 def _value(group: dict[str, Any], key: str) -> str | None:
     tag = re.fullmatch("tag:(.*)", key)
     if tag is None:
-        return {"group-name": group["GroupName"], "strategy": group["Strategy"], "state": group["State"]}.get(key)
+        return {
+            "group-name": group["GroupName"],
+            "strategy": group["Strategy"],
+            "state": group["State"],
+        }.get(key)
     return next((one["Value"] for one in group["Tags"] if one["Key"] == tag[1]), None)
 
 
 def _launched_into(backend: Any, instance: Any) -> str | None:
-    """Return the placement group of an instance: that of the Auto Scaling group which has launched it, be that gone by now."""
+    """Return the placement group of an instance: that of the Auto Scaling group which has launched
+    it, be that gone by now.
+    """
     from moto.autoscaling.models import autoscaling_backends
 
     name = backend.tags.get(instance.id, {}).get(_GROUP_TAG)
-    group = autoscaling_backends[backend.account_id][backend.region_name].autoscaling_groups.get(name)
+    group = autoscaling_backends[backend.account_id][backend.region_name].autoscaling_groups.get(
+        name
+    )
     if group is not None:
         instance._embedded_placement_group = getattr(group, "placement_group", None)
     found: str | None = getattr(instance, "_embedded_placement_group", None)

@@ -1,4 +1,5 @@
-"""``pricing:GetProducts`` and ``DescribeServices``, for which moto has no backend: with prices of the embedded AWS's own.
+"""``pricing:GetProducts`` and ``DescribeServices``, for which moto has no backend: with prices of
+the embedded AWS's own.
 
 Filters are ``TERM_MATCH`` and ``EQUALS``; the other kinds that AWS knows are refused.
 """
@@ -51,7 +52,9 @@ def answer(operation: str, request: dict[str, Any]) -> tuple[int, dict[str, Any]
     }
     try:
         if operation not in operations:
-            raise _Refused("UnknownOperationException", f"the embedded AWS doesn't answer {operation}")
+            raise _Refused(
+                "UnknownOperationException", f"the embedded AWS doesn't answer {operation}"
+            )
         return 200, operations[operation](request)
     except _Refused as refused:
         return 400, {"__type": refused.code, "Message": str(refused)}
@@ -59,9 +62,14 @@ def answer(operation: str, request: dict[str, Any]) -> tuple[int, dict[str, Any]
 
 def _application(environ: dict[str, Any], start_response: Any) -> Iterable[bytes]:
     body = environ["wsgi.input"].read(int(environ.get("CONTENT_LENGTH") or 0))
-    code, document = answer(environ["HTTP_X_AMZ_TARGET"].removeprefix(_TARGET), json.loads(body or b"{}"))
+    code, document = answer(
+        environ["HTTP_X_AMZ_TARGET"].removeprefix(_TARGET), json.loads(body or b"{}")
+    )
     content = json.dumps(document).encode()
-    headers = [("Content-Type", "application/x-amz-json-1.1"), ("Content-Length", str(len(content)))]
+    headers = [
+        ("Content-Type", "application/x-amz-json-1.1"),
+        ("Content-Length", str(len(content))),
+    ]
     start_response("200 OK" if code == 200 else "400 Bad Request", headers)
     return [content]
 
@@ -71,10 +79,14 @@ def _get_products(request: dict[str, Any]) -> dict[str, Any]:
     filters = request.get("Filters") or []
     for one in filters:
         if one["Type"] not in {"TERM_MATCH", "EQUALS"}:
-            raise _Refused("InvalidParameterException", f"the embedded AWS doesn't filter by {one['Type']}")
+            raise _Refused(
+                "InvalidParameterException", f"the embedded AWS doesn't filter by {one['Type']}"
+            )
     wanted = {one["Field"]: one["Value"] for one in filters}
     regions = [wanted["regionCode"]] if "regionCode" in wanted else pricing_list.regions()
-    found = [entry for region in regions for entry in pricing_list.products(service, region, wanted)]
+    found = [
+        entry for region in regions for entry in pricing_list.products(service, region, wanted)
+    ]
     page, token = _page(found, request)
     return {"FormatVersion": _FORMAT, "PriceList": [json.dumps(entry) for entry in page], **token}
 
@@ -82,25 +94,35 @@ def _get_products(request: dict[str, Any]) -> dict[str, Any]:
 def _describe_services(request: dict[str, Any]) -> dict[str, Any]:
     code = request.get("ServiceCode")
     codes = [_service(code)] if code else sorted(pricing_list.SERVICES)
-    services = [{"ServiceCode": service, "AttributeNames": pricing_list.attribute_names(service)} for service in codes]
+    services = [
+        {"ServiceCode": service, "AttributeNames": pricing_list.attribute_names(service)}
+        for service in codes
+    ]
     page, token = _page(services, request)
     return {"FormatVersion": _FORMAT, "Services": page, **token}
 
 
 def _service(code: Any) -> str:
     if code not in pricing_list.SERVICES:
-        raise _Refused("InvalidParameterException", f"Input Parameters are invalid: {code} is no service of the embedded AWS's price list")
+        raise _Refused(
+            "InvalidParameterException",
+            f"Input Parameters are invalid: {code} is no service of the embedded AWS's price list",
+        )
     return str(code)
 
 
 def _page(entries: list[Any], request: dict[str, Any]) -> tuple[list[Any], dict[str, str]]:
     size = request.get("MaxResults", _MOST_RESULTS)
     if not 1 <= size <= _MOST_RESULTS:
-        raise _Refused("InvalidParameterException", f"MaxResults is {size}; 1 to {_MOST_RESULTS} are allowed")
+        raise _Refused(
+            "InvalidParameterException", f"MaxResults is {size}; 1 to {_MOST_RESULTS} are allowed"
+        )
     try:
         start = int(base64.b64decode(request.get("NextToken", ""), validate=True) or 0)
     except (ValueError, binascii.Error) as error:
         raise _Refused("InvalidNextTokenException", "Invalid NextToken") from error
     end = start + size
-    token = {"NextToken": base64.b64encode(str(end).encode()).decode()} if end < len(entries) else {}
+    token = (
+        {"NextToken": base64.b64encode(str(end).encode()).decode()} if end < len(entries) else {}
+    )
     return entries[start:end], token

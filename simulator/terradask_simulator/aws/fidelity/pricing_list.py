@@ -1,4 +1,6 @@
-"""The price list of the embedded AWS, in the shape of AWS's own: made up from ``pricing.toml``, the same at every start."""
+"""The price list of the embedded AWS, in the shape of AWS's own: made up from ``pricing.toml``, the
+same at every start.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +14,8 @@ from typing import Any
 
 __all__ = ["SERVICES", "attribute_names", "instance_price", "products", "regions", "spot_price"]
 
-#: AWS's codes of the offer "on demand", and of its price by the hour; the same for all of its products.
+#: AWS's codes of the offer "on demand", and of its price by the hour; the same for all of its
+#: products.
 _ON_DEMAND, _RATE = "JRTCKXETXF", "6YS6EN2CT7"
 _RESERVED = "4NA7Y494T4"
 
@@ -36,7 +39,9 @@ def regions() -> tuple[str, ...]:
 
 
 def instance_price(instance_type: str) -> Decimal | None:
-    """Return the price of an hour of Linux on demand, in US dollars; None for a type that there isn't."""
+    """Return the price of an hour of Linux on demand, in US dollars; None for a type that there
+    isn't.
+    """
     made = _types().get(instance_type)
     if made is None:
         return None
@@ -44,42 +49,70 @@ def instance_price(instance_type: str) -> Decimal | None:
     vcpus = Decimal(made["VCpuInfo"]["DefaultVCpus"])
     gib = Decimal(made["MemoryInfo"]["SizeInMiB"]) / 1024
     gpus = sum(gpu.get("Count", 0) for gpu in made.get("GpuInfo", {}).get("Gpus", []))
-    price: Decimal = vcpus * Decimal(rates["usd_per_vcpu"]) + gib * Decimal(rates["usd_per_gib"]) + gpus * Decimal(rates["usd_per_gpu"])
+    price: Decimal = (
+        vcpus * Decimal(rates["usd_per_vcpu"])
+        + gib * Decimal(rates["usd_per_gib"])
+        + gpus * Decimal(rates["usd_per_gpu"])
+    )
     return price.quantize(Decimal("1E-10"))
 
 
 def spot_price(instance_type: str) -> Decimal | None:
-    """Return the price of an hour of Linux on spot, in US dollars; None for a type that there isn't."""
+    """Return the price of an hour of Linux on spot, in US dollars; None for a type that there
+    isn't.
+    """
     price = instance_price(instance_type)
-    return None if price is None else (price * Decimal(_data()["instances"]["spot_share"])).quantize(Decimal("1E-6"))
+    return (
+        None
+        if price is None
+        else (price * Decimal(_data()["instances"]["spot_share"])).quantize(Decimal("1E-6"))
+    )
 
 
 def products(service: str, region: str, fields: Mapping[str, str]) -> list[dict[str, Any]]:
-    """Return a service's products in a region whose fields have certain values: entries of ``PriceList`` before they become text."""
+    """Return a service's products in a region whose fields have certain values: entries of
+    ``PriceList`` before they become text.
+    """
     return list(_matching(service, region, tuple(sorted(fields.items()))))
 
 
 # Asked for all instances, the price list answers page after page of them.
 @functools.lru_cache(maxsize=4)
-def _matching(service: str, region: str, wanted: tuple[tuple[str, str], ...]) -> tuple[dict[str, Any], ...]:
+def _matching(
+    service: str, region: str, wanted: tuple[tuple[str, str], ...]
+) -> tuple[dict[str, Any], ...]:
     fields = dict(wanted)
     found = list(_plain(service, region))
     if service == "AmazonEC2" and fields.get("productFamily", _INSTANCE) == _INSTANCE:
         # There are more than a thousand types: only those that can match are made.
         types = [fields["instanceType"]] if "instanceType" in fields else list(_types())
-        found.extend(entry for instance_type in types if instance_type in _types() for entry in _instances(instance_type, region))
+        found.extend(
+            entry
+            for instance_type in types
+            if instance_type in _types()
+            for entry in _instances(instance_type, region)
+        )
     return tuple(entry for entry in found if _matches(entry, fields))
 
 
 def attribute_names(service: str) -> list[str]:
     """Return the fields that a service's products have."""
-    known = [*_plain(service, "us-east-1"), *(_instances("m6i.xlarge", "us-east-1") if service == "AmazonEC2" else ())]
-    return sorted({name for entry in known for name in entry["product"]["attributes"]} | {"productFamily"})
+    known = [
+        *_plain(service, "us-east-1"),
+        *(_instances("m6i.xlarge", "us-east-1") if service == "AmazonEC2" else ()),
+    ]
+    return sorted(
+        {name for entry in known for name in entry["product"]["attributes"]} | {"productFamily"}
+    )
 
 
 def _matches(entry: dict[str, Any], fields: Mapping[str, str]) -> bool:
     product = entry["product"]
-    known = {**product["attributes"], "productFamily": product.get("productFamily"), "sku": product["sku"]}
+    known = {
+        **product["attributes"],
+        "productFamily": product.get("productFamily"),
+        "sku": product["sku"],
+    }
     known["serviceCode"] = known["ServiceCode"] = entry["serviceCode"]
     return all(known.get(field) == value for field, value in fields.items())
 
@@ -95,14 +128,20 @@ def _plain(service: str, region: str) -> Iterator[dict[str, Any]]:
     for entry in _data()["products"]:
         if entry["service"] != service:
             continue
-        usage_type = _usage_type(entry["usage_type"], region, everywhere=entry.get("prefixed_everywhere", False))
+        usage_type = _usage_type(
+            entry["usage_type"], region, everywhere=entry.get("prefixed_everywhere", False)
+        )
         attributes = {**entry.get("attributes", {}), "usagetype": usage_type}
         steps = list(zip(entry.get("from", ["0"]), map(Decimal, entry["usd"]), strict=True))
-        yield _entry(service, region, attributes, family=entry.get("family"), unit=entry["unit"], steps=steps)
+        yield _entry(
+            service, region, attributes, family=entry.get("family"), unit=entry["unit"], steps=steps
+        )
 
 
 def _instances(instance_type: str, region: str) -> Iterator[dict[str, Any]]:
-    """Yield a type's products: Linux as terradask uses it, and those that a careless question would mistake for it."""
+    """Yield a type's products: Linux as terradask uses it, and those that a careless question would
+    mistake for it.
+    """
     price = instance_price(instance_type) or Decimal()
     for system, tenancy, status, usage, factor in (
         ("Linux", "Shared", "Used", "BoxUsage", 1),
@@ -122,7 +161,14 @@ def _instances(instance_type: str, region: str) -> Iterator[dict[str, Any]]:
             "operation": "RunInstances" if system == "Linux" else "RunInstances:0002",
             "usagetype": _usage_type(f"{usage}:{instance_type}", region),
         }
-        yield _entry("AmazonEC2", region, attributes, family=_INSTANCE, unit="Hrs", steps=[("0", price * factor)])
+        yield _entry(
+            "AmazonEC2",
+            region,
+            attributes,
+            family=_INSTANCE,
+            unit="Hrs",
+            steps=[("0", price * factor)],
+        )
 
 
 def _usage_type(name: str, region: str, *, everywhere: bool = False) -> str:
@@ -131,7 +177,13 @@ def _usage_type(name: str, region: str, *, everywhere: bool = False) -> str:
 
 
 def _entry(
-    service: str, region: str, attributes: dict[str, str], *, family: str | None, unit: str, steps: list[tuple[str, Decimal]]
+    service: str,
+    region: str,
+    attributes: dict[str, str],
+    *,
+    family: str | None,
+    unit: str,
+    steps: list[tuple[str, Decimal]],
 ) -> dict[str, Any]:
     location = _data()["regions"].get(region, {}).get("location", region)
     sku = _sku(service, region, *sorted(attributes.values()))
@@ -151,13 +203,25 @@ def _entry(
     if attributes.get("capacitystatus") == "Used":
         reserved = _offer(sku, _RESERVED, unit, [("0", steps[0][1] / 2)])
         for offer in reserved.values():
-            offer["termAttributes"] = {"LeaseContractLength": "1yr", "OfferingClass": "standard", "PurchaseOption": "No Upfront"}
+            offer["termAttributes"] = {
+                "LeaseContractLength": "1yr",
+                "OfferingClass": "standard",
+                "PurchaseOption": "No Upfront",
+            }
         terms["Reserved"] = reserved
     published = _data()["published"]
-    return {"product": product, "serviceCode": service, "terms": terms, "version": "20260101000000", "publicationDate": published}
+    return {
+        "product": product,
+        "serviceCode": service,
+        "terms": terms,
+        "version": "20260101000000",
+        "publicationDate": published,
+    }
 
 
-def _offer(sku: str, code: str, unit: str, steps: list[tuple[str, Decimal]]) -> dict[str, dict[str, Any]]:
+def _offer(
+    sku: str, code: str, unit: str, steps: list[tuple[str, Decimal]]
+) -> dict[str, dict[str, Any]]:
     ends = [begin for begin, _ in steps[1:]] + ["Inf"]
     dimensions = {}
     for number, ((begin, usd), end) in enumerate(zip(steps, ends, strict=True)):
@@ -172,7 +236,13 @@ def _offer(sku: str, code: str, unit: str, steps: list[tuple[str, Decimal]]) -> 
             "pricePerUnit": {"USD": f"{usd:.10f}"},
         }
     key = f"{sku}.{code}"
-    offer = {"sku": sku, "offerTermCode": code, "effectiveDate": _data()["published"], "termAttributes": {}, "priceDimensions": dimensions}
+    offer = {
+        "sku": sku,
+        "offerTermCode": code,
+        "effectiveDate": _data()["published"],
+        "termAttributes": {},
+        "priceDimensions": dimensions,
+    }
     return {key: offer}
 
 

@@ -1,6 +1,7 @@
 """Spot prices that fit the price list, and that change by a switch.
 
-moto answers with one price, a thousandth of a cent, of the year 2006, in every zone that is asked for or not.
+moto answers with one price, a thousandth of a cent, of the year 2006, in every zone that is asked
+for or not.
 """
 
 from __future__ import annotations
@@ -47,7 +48,9 @@ CHANGES: list[PriceChange] = []
 
 
 def current_price(instance_type: str, zone: str) -> Decimal | None:
-    """Return the price of an hour of Linux on spot in a zone, in US dollars; None for a type that there isn't."""
+    """Return the price of an hour of Linux on spot in a zone, in US dollars; None for a type that
+    there isn't.
+    """
     from terradask_simulator.aws.fidelity.pricing_list import spot_price
 
     changed = [change.usd for change in CHANGES if change.covers(instance_type, zone)]
@@ -100,9 +103,13 @@ def _history(instance_type: str, zone: str) -> list[tuple[datetime.datetime, Dec
 
 
 def _between(
-    history: list[tuple[datetime.datetime, Decimal]], start: datetime.datetime | None, end: datetime.datetime | None
+    history: list[tuple[datetime.datetime, Decimal]],
+    start: datetime.datetime | None,
+    end: datetime.datetime | None,
 ) -> list[tuple[datetime.datetime, Decimal]]:
-    """Return what applied at a time or began later, as AWS does: a question about now has the present price for its answer."""
+    """Return what applied at a time or began later, as AWS does: a question about now has the
+    present price for its answer.
+    """
     kept: list[tuple[datetime.datetime, Decimal]] = []
     for at, usd in history:
         if end is not None and at > end:

@@ -1,10 +1,12 @@
 """Quotas of EC2 and Auto Scaling: what a grown account has, AWS's defaults, and requests for more.
 
-moto knows the quotas of VPC alone, and takes no requests. Nothing is granted here unless a switch sets a quota; `vcpu_limits` refuses
-launches for them, where that is switched on. A new account may run 5 vCPUs, which is no cluster: the account here is one for which they
-were raised, as accounts that run clusters have.
-Values: https://docs.aws.amazon.com/ec2/latest/instancetypes/ec2-instance-quotas.html,
-https://docs.aws.amazon.com/general/latest/gr/ec2-service.html, https://docs.aws.amazon.com/general/latest/gr/as.html
+moto knows the quotas of VPC alone, and takes no requests. Nothing is granted here unless a switch
+sets a quota; `vcpu_limits` refuses launches for them, where that is switched on. A new account may
+run 5 vCPUs, which is no cluster: the account here is one for which they were raised, as accounts
+that run clusters have. Values:
+https://docs.aws.amazon.com/ec2/latest/instancetypes/ec2-instance-quotas.html,
+https://docs.aws.amazon.com/general/latest/gr/ec2-service.html,
+https://docs.aws.amazon.com/general/latest/gr/as.html
 """
 
 from __future__ import annotations
@@ -47,13 +49,28 @@ _QUOTAS: dict[str, tuple[str, dict[str, tuple[str, float]]]] = {
             "L-FB451C26": ("Launch templates", 5_000),
         },
     ),
-    "autoscaling": ("Amazon EC2 Auto Scaling", {"L-CDE20ADC": ("Auto Scaling groups per region", 500)}),
+    "autoscaling": (
+        "Amazon EC2 Auto Scaling",
+        {"L-CDE20ADC": ("Auto Scaling groups per region", 500)},
+    ),
 }
 
-#: What the account has of vCPUs, in place of AWS's defaults: thousands of standard ones, hundreds of those with accelerators.
+#: What the account has of vCPUs, in place of AWS's defaults: thousands of standard ones, hundreds
+#: of those with accelerators.
 _GROWN: dict[str, float] = {
     **dict.fromkeys(("L-1216C47A", "L-34B43A08"), 10_000),
-    **dict.fromkeys(("L-DB2E81BA", "L-3819A6DF", "L-417A185B", "L-7212CCBC", "L-C4BD4855", "L-7295265B", "L-E3A00192"), 768),
+    **dict.fromkeys(
+        (
+            "L-DB2E81BA",
+            "L-3819A6DF",
+            "L-417A185B",
+            "L-7212CCBC",
+            "L-C4BD4855",
+            "L-7295265B",
+            "L-E3A00192",
+        ),
+        768,
+    ),
 }
 
 _OPEN = ("PENDING", "CASE_OPENED")
@@ -68,16 +85,28 @@ def applied_quotas() -> dict[str, float]:
 
 
 def quota_value(service_code: str, quota_code: str) -> float:
-    """Return what applies: what was set, or what a grown account has, which is AWS's default where no account needs more."""
+    """Return what applies: what was set, or what a grown account has, which is AWS's default where
+    no account needs more.
+    """
     _, quotas = _QUOTAS.get(service_code, ("", {}))
     if quota_code not in quotas:
-        known = ", ".join(f"{service}/{code}" for service, (_, codes) in _QUOTAS.items() for code in codes)
-        raise EmbeddedAwsError("There is no such quota on the embedded AWS", given=f"{service_code}/{quota_code}", allowed=known)
-    return _APPLIED.get((service_code, quota_code), float(_GROWN.get(quota_code, quotas[quota_code][1])))
+        known = ", ".join(
+            f"{service}/{code}" for service, (_, codes) in _QUOTAS.items() for code in codes
+        )
+        raise EmbeddedAwsError(
+            "There is no such quota on the embedded AWS",
+            given=f"{service_code}/{quota_code}",
+            allowed=known,
+        )
+    return _APPLIED.get(
+        (service_code, quota_code), float(_GROWN.get(quota_code, quotas[quota_code][1]))
+    )
 
 
 def set_quota(service_code: str, quota_code: str, value: float) -> float:
-    """Let a quota have another value, and approve the requests that it satisfies; return the value before."""
+    """Let a quota have another value, and approve the requests that it satisfies; return the value
+    before.
+    """
     from moto.servicequotas.models import servicequotas_backends
 
     before = quota_value(service_code, quota_code)
@@ -98,8 +127,11 @@ def install() -> None:
 
     of_vpc = ServiceQuotasBackend.get_service_quota
 
-    def get_service_quota(backend: Any, service_code: str, quota_code: str, *, default_only: bool = False) -> dict[str, Any]:
-        arn = f"arn:aws:servicequotas:{backend.region_name}:{backend.account_id}:{service_code}/{quota_code}"
+    def get_service_quota(
+        backend: Any, service_code: str, quota_code: str, *, default_only: bool = False
+    ) -> dict[str, Any]:
+        quota = f"{service_code}/{quota_code}"
+        arn = f"arn:aws:servicequotas:{backend.region_name}:{backend.account_id}:{quota}"
         service_name, quotas = _QUOTAS.get(service_code, ("", {}))
         if quota_code not in quotas:
             return {**of_vpc(backend, service_code, quota_code), "QuotaArn": arn}
@@ -118,24 +150,57 @@ def install() -> None:
 
     def request(backend: Any, service_code: str, quota_code: str, desired: float) -> dict[str, Any]:
         quota = backend.get_service_quota(service_code, quota_code)
-        if any(r["QuotaCode"] == quota_code and r["ServiceCode"] == service_code and r["Status"] in _OPEN for r in _requests(backend)):
-            raise JsonRESTError("ResourceAlreadyExistsException", "Only one open service quota increase request is allowed per quota.")
+        if any(
+            r["QuotaCode"] == quota_code
+            and r["ServiceCode"] == service_code
+            and r["Status"] in _OPEN
+            for r in _requests(backend)
+        ):
+            raise JsonRESTError(
+                "ResourceAlreadyExistsException",
+                "Only one open service quota increase request is allowed per quota.",
+            )
         if desired <= quota["Value"]:
-            raise JsonRESTError("IllegalArgumentException", "You must provide a quota value greater than the current quota value.")
+            raise JsonRESTError(
+                "IllegalArgumentException",
+                "You must provide a quota value greater than the current quota value.",
+            )
         now = datetime.now(UTC).timestamp()
-        kept = {key: quota[key] for key in ("ServiceCode", "ServiceName", "QuotaCode", "QuotaName", "QuotaArn", "GlobalQuota", "Unit")}
-        made = {**kept, "Id": uuid.uuid4().hex, "DesiredValue": desired, "Status": "PENDING", "Created": now, "LastUpdated": now}
+        kept = {
+            key: quota[key]
+            for key in (
+                "ServiceCode",
+                "ServiceName",
+                "QuotaCode",
+                "QuotaName",
+                "QuotaArn",
+                "GlobalQuota",
+                "Unit",
+            )
+        }
+        made = {
+            **kept,
+            "Id": uuid.uuid4().hex,
+            "DesiredValue": desired,
+            "Status": "PENDING",
+            "Created": now,
+            "LastUpdated": now,
+        }
         _requests(backend).append(made)
         return made
 
     def answer_default(response: Any) -> str:
         given = json.loads(response.body)
-        quota = response.backend.get_service_quota(given["ServiceCode"], given["QuotaCode"], default_only=True)
+        quota = response.backend.get_service_quota(
+            given["ServiceCode"], given["QuotaCode"], default_only=True
+        )
         return json.dumps({"Quota": quota})
 
     def answer_request(response: Any) -> str:
         given = json.loads(response.body)
-        made = request(response.backend, given["ServiceCode"], given["QuotaCode"], float(given["DesiredValue"]))
+        made = request(
+            response.backend, given["ServiceCode"], given["QuotaCode"], float(given["DesiredValue"])
+        )
         return json.dumps({"RequestedQuota": made})
 
     def answer_history(response: Any) -> str:

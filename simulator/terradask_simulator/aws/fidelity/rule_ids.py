@@ -1,7 +1,7 @@
 """Revoking a security group rule that is gone says so by its id.
 
-moto answers ``InvalidPermission.NotFound``, which the Terraform provider takes for a failure; AWS answers
-``InvalidSecurityGroupRuleId.NotFound``, which it takes for done.
+moto answers ``InvalidPermission.NotFound``, which the Terraform provider takes for a failure; AWS
+answers ``InvalidSecurityGroupRuleId.NotFound``, which it takes for done.
 """
 
 from __future__ import annotations
@@ -16,7 +16,10 @@ def install() -> None:
     """Replace moto's revocations."""
     from moto.ec2.models.security_groups import SecurityGroupBackend
 
-    for name, kept in (("revoke_security_group_ingress", "ingress_rules"), ("revoke_security_group_egress", "egress_rules")):
+    for name, kept in (
+        ("revoke_security_group_ingress", "ingress_rules"),
+        ("revoke_security_group_egress", "egress_rules"),
+    ):
         setattr(SecurityGroupBackend, name, _checked(getattr(SecurityGroupBackend, name), kept))
 
 
@@ -28,7 +31,10 @@ def _checked(revoke: Callable[..., Any], kept: str) -> Callable[..., Any]:
         known = {rule.id for rule in getattr(group, kept)} if group is not None else set()
         for rule_id in kwargs.get("security_rule_ids") or []:
             if group is not None and rule_id not in known:
-                raise EC2ClientError("InvalidSecurityGroupRuleId.NotFound", f"The security group rule ID '{rule_id}' does not exist")
+                raise EC2ClientError(
+                    "InvalidSecurityGroupRuleId.NotFound",
+                    f"The security group rule ID '{rule_id}' does not exist",
+                )
         return revoke(backend, group_name_or_id, *args, **kwargs)
 
     return checked

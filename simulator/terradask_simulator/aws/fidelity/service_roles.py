@@ -1,6 +1,7 @@
 """Service-linked roles have AWS's names, and one that is there can't be made again.
 
-moto names Spot's role ``AWSServiceRoleForspot``, and says that a role exists with another error than IAM does.
+moto names Spot's role ``AWSServiceRoleForspot``, and says that a role exists with another error
+than IAM does.
 """
 
 from __future__ import annotations
@@ -22,7 +23,14 @@ def install() -> None:
 
     def create_once(backend: Any, service_name: str, description: str, suffix: str) -> Any:
         path = f"/aws-service-role/{service_name}/"
-        taken = next((role.name for role in backend.roles.values() if role.path == path and role.name.endswith(suffix or "")), None)
+        taken = next(
+            (
+                role.name
+                for role in backend.roles.values()
+                if role.path == path and role.name.endswith(suffix or "")
+            ),
+            None,
+        )
         if taken is not None:
             raise _taken(taken)
         return create(backend, service_name, description, suffix)
@@ -33,4 +41,7 @@ def install() -> None:
 def _taken(role: str) -> Any:
     from moto.iam.exceptions import IAMException
 
-    return IAMException("InvalidInput", f"Service role name {role} has been taken in this account, please try a different suffix.")
+    return IAMException(
+        "InvalidInput",
+        f"Service role name {role} has been taken in this account, please try a different suffix.",
+    )

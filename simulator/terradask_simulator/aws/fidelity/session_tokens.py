@@ -1,6 +1,8 @@
-"""Sessions of users: ``GetSessionToken`` gives keys that belong to the caller, for no longer than AWS does.
+"""Sessions of users: ``GetSessionToken`` gives keys that belong to the caller, for no longer than
+AWS does.
 
-moto gives every caller the same example, which belongs to no user, for any time, also callers with temporary credentials.
+moto gives every caller the same example, which belongs to no user, for any time, also callers with
+temporary credentials.
 """
 
 from __future__ import annotations
@@ -16,7 +18,9 @@ _DEFAULT_SECONDS = 43_200
 
 
 def key_behind(access_key: str) -> str | None:
-    """Return the long-lived access key by which a session's was asked for, or None where it is no session's."""
+    """Return the long-lived access key by which a session's was asked for, or None where it is no
+    session's.
+    """
     from moto.sts.models import sts_backends
 
     from terradask_simulator.aws.account import ACCOUNT
@@ -37,10 +41,16 @@ def install() -> None:
     def get_session_token(response: Any) -> Any:
         backend, caller = response.backend, response.get_access_key()
         if caller in _keys_behind(backend) or backend.get_assumed_role_from_access_key(caller):
-            raise STSClientError("AccessDenied", "Cannot call GetSessionToken with session credentials")
+            raise STSClientError(
+                "AccessDenied", "Cannot call GetSessionToken with session credentials"
+            )
         seconds = response._get_int_param("DurationSeconds", _DEFAULT_SECONDS)
         if seconds not in _SECONDS:
-            raise STSValidationError(f"1 validation error detected: Value '{seconds}' at 'durationSeconds' failed to satisfy constraint")
+            raise STSValidationError(
+                f"1 validation error detected: Value '{seconds}' at 'durationSeconds' failed "
+                "to "
+                "satisfy constraint"
+            )
         key = _temporary_key(backend)
         expires = datetime.datetime.now(datetime.UTC) + datetime.timedelta(seconds=seconds)
         _keys_behind(backend)[key.access_key_id] = caller
@@ -53,7 +63,9 @@ def install() -> None:
         return ActionResult({"Credentials": credentials})
 
     def get_caller_identity(backend: Any, access_key_id: str, region: str) -> tuple[str, str, str]:
-        found: tuple[str, str, str] = identity(backend, _keys_behind(backend).get(access_key_id, access_key_id), region)
+        found: tuple[str, str, str] = identity(
+            backend, _keys_behind(backend).get(access_key_id, access_key_id), region
+        )
         return found
 
     TokenResponse.get_session_token = get_session_token

@@ -1,6 +1,7 @@
 """Session Manager: StartSession, ResumeSession and TerminateSession for forwarding a port.
 
-moto has none of them. AWS: https://docs.aws.amazon.com/systems-manager/latest/APIReference/API_StartSession.html,
+moto has none of them. AWS:
+https://docs.aws.amazon.com/systems-manager/latest/APIReference/API_StartSession.html,
 https://docs.aws.amazon.com/systems-manager/latest/APIReference/API_TerminateSession.html
 """
 
@@ -22,10 +23,15 @@ _DOCUMENT = "AWS-StartPortForwardingSession"
 
 #: Without these the agent of a host isn't connected:
 #: https://docs.aws.amazon.com/systems-manager/latest/userguide/getting-started-create-iam-instance-profile.html
-_AGENT_CALLS = frozenset({
-    "ssm:UpdateInstanceInformation", "ssmmessages:CreateControlChannel", "ssmmessages:CreateDataChannel",
-    "ssmmessages:OpenControlChannel", "ssmmessages:OpenDataChannel",
-})  # fmt: skip
+_AGENT_CALLS = frozenset(
+    {
+        "ssm:UpdateInstanceInformation",
+        "ssmmessages:CreateControlChannel",
+        "ssmmessages:CreateDataChannel",
+        "ssmmessages:OpenControlChannel",
+        "ssmmessages:OpenDataChannel",
+    }
+)
 
 
 def install(sessions: Sessions) -> None:
@@ -38,7 +44,10 @@ def install(sessions: Sessions) -> None:
 
         target, document = response._get_param("Target"), response._get_param("DocumentName")
         if document != _DOCUMENT:
-            raise _refusal("InvalidDocument", f"Document with name {document or 'SSM-SessionManagerRunShell'} does not exist.")
+            raise _refusal(
+                "InvalidDocument",
+                f"Document with name {document or 'SSM-SessionManagerRunShell'} does not exist.",
+            )
         port = int(((response._get_param("Parameters") or {}).get("portNumber") or ["80"])[0])
         with STATE_LOCK:
             instance = find_instance(target)
@@ -47,7 +56,9 @@ def install(sessions: Sessions) -> None:
             address = loopback_of(view_of(instance).private_address)
         session = sessions.open(target, address, port, who=_named_after(response.get_access_key()))
         url = f"tcp://127.0.0.1:{session.stream_port}"
-        return ActionResult({"SessionId": session.session_id, "TokenValue": session.token, "StreamUrl": url})
+        return ActionResult(
+            {"SessionId": session.session_id, "TokenValue": session.token, "StreamUrl": url}
+        )
 
     def resume_session(response: Any) -> Any:
         """Answer ResumeSession: a session of this plugin that was lost is over."""

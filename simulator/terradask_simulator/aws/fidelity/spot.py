@@ -1,7 +1,8 @@
 """Spot instances carry the id of their request, and can be taken back with notice.
 
-moto marks spot instances and nothing else: AWS tells a request's id, announces the end in the instance's metadata, and ends it.
-Paths and documents: https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/spot-instance-termination-notices.html,
+moto marks spot instances and nothing else: AWS tells a request's id, announces the end in the
+instance's metadata, and ends it. Paths and documents:
+https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/spot-instance-termination-notices.html,
 https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/rebalance-recommendations.html
 """
 
@@ -56,13 +57,17 @@ def mark(instance: Any) -> None:
 
 
 def recommend_rebalance(instance_id: str) -> None:
-    """Announce that an instance is at an elevated risk of interruption; call it with the lock held."""
+    """Announce that an instance is at an elevated risk of interruption; call it with
+    the lock held.
+    """
     notices = _notices(instance_id)
     notices.rebalance_at = notices.rebalance_at or _now()
 
 
 def interrupt(instance_id: str, notice_seconds: float) -> None:
-    """Announce the end of a spot instance, and end it when the time has come; call it with the lock held."""
+    """Announce the end of a spot instance, and end it when the time has come; call it with the lock
+    held.
+    """
     recommend_rebalance(instance_id)
     notices = _notices(instance_id)
     notices.ends_at = _now() + datetime.timedelta(seconds=notice_seconds)
@@ -86,13 +91,19 @@ def end_interrupted() -> None:
 
 
 def notices_of(instance_id: str) -> dict[str, str]:
-    """Return what the metadata service tells of notices, by path below ``meta-data/``; nothing before the first one."""
+    """Return what the metadata service tells of notices, by path below ``meta-data/``; nothing
+    before the first one.
+    """
     told: dict[str, str] = {}
     notices = _NOTICES.get(instance_id, _Notices())
     if notices.rebalance_at is not None:
-        told["events/recommendations/rebalance"] = json.dumps({"noticeTime": _text(notices.rebalance_at)})
+        told["events/recommendations/rebalance"] = json.dumps(
+            {"noticeTime": _text(notices.rebalance_at)}
+        )
     if notices.ends_at is not None:
-        told["spot/instance-action"] = json.dumps({"action": "terminate", "time": _text(notices.ends_at)})
+        told["spot/instance-action"] = json.dumps(
+            {"action": "terminate", "time": _text(notices.ends_at)}
+        )
         told["spot/termination-time"] = _text(notices.ends_at)
     return told
 

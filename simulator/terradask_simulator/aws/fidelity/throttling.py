@@ -1,8 +1,11 @@
 """Calls of EC2 and Auto Scaling are throttled by token buckets, once that is switched on.
 
-EC2, sizes and refill rates: https://docs.aws.amazon.com/ec2/latest/devguide/ec2-api-throttling.html. Each action has a bucket of its own in
-each region; launches, ends, starts and stops have a second one that counts instances. Auto Scaling has one bucket for all of its actions
-(https://docs.aws.amazon.com/autoscaling/ec2/APIReference/Welcome.html); AWS doesn't publish its size: assumed is that of EC2's changes.
+EC2, sizes and refill rates:
+https://docs.aws.amazon.com/ec2/latest/devguide/ec2-api-throttling.html. Each action has a bucket of
+its own in each region; launches, ends, starts and stops have a second one that counts instances.
+Auto Scaling has one bucket for all of its actions
+(https://docs.aws.amazon.com/autoscaling/ec2/APIReference/Welcome.html); AWS doesn't publish its
+size: assumed is that of EC2's changes.
 """
 
 from __future__ import annotations
@@ -108,7 +111,9 @@ class TokenBucket:
 
 
 def bucket_size(action: str, *, broad: bool = False) -> Size:
-    """Return the size of the bucket of one of EC2's actions; `broad`: the call names neither a filter nor a page."""
+    """Return the size of the bucket of one of EC2's actions; `broad`: the call names neither a
+    filter nor a page.
+    """
     if broad and action in _BROAD:
         return _BROAD_QUESTIONS
     if action in _OWN:
@@ -125,26 +130,38 @@ class Throttle:
         self._buckets: dict[tuple[str, ...], TokenBucket] = {}
 
     def switch(self, factor: float) -> float:
-        """Fill all buckets and multiply their sizes and rates by a factor, 0 for no throttling; return the factor before."""
+        """Fill all buckets and multiply their sizes and rates by a factor, 0 for no throttling;
+        return the factor before.
+        """
         before, self.factor = self.factor, factor
         self._buckets.clear()
         return before
 
     def check(self, operation: Operation) -> Refusal | None:
-        """Take a call's tokens; return the refusal where there are too few. Not for several threads at once."""
+        """Take a call's tokens; return the refusal where there are too few. Not for several threads
+        at once.
+        """
         if self.factor and operation.service == "ec2":
             return self._check_ec2(operation)
-        if self.factor and operation.service == "autoscaling" and not self._take(("autoscaling", operation.region), AUTOSCALING):
+        if (
+            self.factor
+            and operation.service == "autoscaling"
+            and not self._take(("autoscaling", operation.region), AUTOSCALING)
+        ):
             # The text: https://repost.aws/knowledge-center/autoscaling-api-calls-throttled
             return worded(operation, "Throttling", "Rate exceeded", "400 Bad Request")
         return None
 
     def _check_ec2(self, operation: Operation) -> Refusal | None:
         name, region = operation.name, operation.region
-        broad = name in _BROAD and not any(key.startswith(("Filter", "MaxResults", "NextToken")) for key in operation.parameters)
+        broad = name in _BROAD and not any(
+            key.startswith(("Filter", "MaxResults", "NextToken")) for key in operation.parameters
+        )
         if not self._take((region, name, "broad" if broad else ""), bucket_size(name, broad=broad)):
             return _exceeded(operation, "request")
-        if name in _INSTANCES and not self._take((region, name, "instances"), _INSTANCES[name], _instances(operation)):
+        if name in _INSTANCES and not self._take(
+            (region, name, "instances"), _INSTANCES[name], _instances(operation)
+        ):
             return _exceeded(operation, "resource")
         return None
 
@@ -167,5 +184,13 @@ def _instances(operation: Operation) -> float:
 
 def _exceeded(operation: Operation, rate: str) -> Refusal:
     # The text: https://github.com/CloudSnorkel/cdk-github-runners/issues/946
-    why = f"Account {ACCOUNT} has been throttled on ec2:{operation.name} because it exceeded its {rate} rate limit."
-    return worded(operation, "RequestLimitExceeded", f"Request limit exceeded. {why}", "503 Service Unavailable")
+    why = (
+        f"Account {ACCOUNT} has been throttled on ec2:{operation.name} because it exceeded its "
+        f"{rate} rate limit."
+    )
+    return worded(
+        operation,
+        "RequestLimitExceeded",
+        f"Request limit exceeded. {why}",
+        "503 Service Unavailable",
+    )

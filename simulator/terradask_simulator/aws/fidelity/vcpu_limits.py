@@ -1,7 +1,8 @@
 """Launches beyond the account's quotas of vCPUs are refused, once that is switched on.
 
-moto counts no vCPUs. The quotas are those that Service Quotas answers with (`quotas`), by class of instance family, on demand and spot
-apart: https://docs.aws.amazon.com/ec2/latest/instancetypes/ec2-instance-quotas.html
+moto counts no vCPUs. The quotas are those that Service Quotas answers with (`quotas`), by class of
+instance family, on demand and spot apart:
+https://docs.aws.amazon.com/ec2/latest/instancetypes/ec2-instance-quotas.html
 """
 
 from __future__ import annotations
@@ -40,12 +41,16 @@ class Enforcement:
 
 
 def vcpu_quota(instance_type: str, market: str) -> str:
-    """Return the code of the quota that counts an instance's vCPUs on a market (``on-demand`` or ``spot``); empty where no quota does."""
+    """Return the code of the quota that counts an instance's vCPUs on a market (``on-demand`` or
+    ``spot``); empty where no quota does.
+    """
     if market == "spot" and instance_type.startswith("p5"):
         return _P5_SPOT
     found = re.match("[a-z]+", instance_type)
     family = found[0] if found else ""
-    on_demand, spot = next((codes for families, codes in _CODES.items() if family in families), ("", ""))
+    on_demand, spot = next(
+        (codes for families, codes in _CODES.items() if family in families), ("", "")
+    )
     return spot if market == "spot" else on_demand
 
 
@@ -62,12 +67,15 @@ def check_vcpus(backend: Any, instance_type: str, market: str, count: int) -> No
     if market == "spot":
         # https://github.com/aws-deepracer-community/deepracer-on-the-spot/issues/55
         raise EC2ClientError("MaxSpotInstanceCountExceeded", "Max spot instance count exceeded.")
-    # https://docs.aws.amazon.com/AWSEC2/latest/APIReference/errors-overview.html names the code; the text is the one that scaling
-    # activities quote, as in https://www.ctrlstack.com/resources/aws-flawed-silent-but-deadly-why-aws-errors-stink/
+    # https://docs.aws.amazon.com/AWSEC2/latest/APIReference/errors-overview.html names the code;
+    # the text is the one that scaling activities quote, as in
+    # https://www.ctrlstack.com/resources/aws-flawed-silent-but-deadly-why-aws-errors-stink/
     raise EC2ClientError(
         "VcpuLimitExceeded",
-        f"You have requested more vCPU capacity than your current vCPU limit of {limit} allows for the instance bucket that the specified "
-        "instance type belongs to. Please visit http://aws.amazon.com/contact-us/ec2-request to request an adjustment to this limit.",
+        f"You have requested more vCPU capacity than your current vCPU limit of {limit} allows "
+        "for the instance bucket that the specified "
+        "instance type belongs to. Please visit http://aws.amazon.com/contact-us/ec2-request to "
+        "request an adjustment to this limit.",
     )
 
 
@@ -75,7 +83,8 @@ def _in_use(backend: Any, code: str) -> int:
     return sum(
         _vcpus(instance.instance_type)
         for instance in backend.all_instances()
-        if instance.state in ("pending", "running") and vcpu_quota(instance.instance_type, instance.lifecycle or "on-demand") == code
+        if instance.state in ("pending", "running")
+        and vcpu_quota(instance.instance_type, instance.lifecycle or "on-demand") == code
     )
 
 

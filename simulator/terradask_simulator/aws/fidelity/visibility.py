@@ -1,7 +1,9 @@
-"""New instances that descriptions don't show yet, once that is switched on: EC2 is eventually consistent.
+"""New instances that descriptions don't show yet, once that is switched on: EC2 is eventually
+consistent.
 
-For a while after its launch DescribeInstances and DescribeAutoScalingGroups leave an instance out, and a call that names it is told
-``InvalidInstanceID.NotFound``, TerminateInstances too, which "does not mean that the instance is or will be terminated":
+For a while after its launch DescribeInstances and DescribeAutoScalingGroups leave an instance out,
+and a call that names it is told ``InvalidInstanceID.NotFound``, TerminateInstances too, which "does
+not mean that the instance is or will be terminated":
 https://docs.aws.amazon.com/ec2/latest/devguide/eventual-consistency.html
 """
 
@@ -46,7 +48,9 @@ def current_lag() -> Lag:
 
 
 def set_lag(lag: Lag) -> Lag:
-    """Hide new instances so from now on; return how it was before. A lag of 0 shows those that were hidden."""
+    """Hide new instances so from now on; return how it was before. A lag of 0 shows those that were
+    hidden.
+    """
     before, _State.lag = _State.lag, lag
     _State.draws = random.Random(lag.seed)  # noqa: S311  (nothing secret)
     return before
@@ -55,12 +59,16 @@ def set_lag(lag: Lag) -> Lag:
 def note_birth(instance: Any) -> None:
     """Draw until when a new instance is hidden."""
     if _State.lag.seconds:
-        instance._embedded_shown_at = time.monotonic() + _State.draws.uniform(0.0, _State.lag.seconds)
+        instance._embedded_shown_at = time.monotonic() + _State.draws.uniform(
+            0.0, _State.lag.seconds
+        )
 
 
 def is_hidden(instance: Any) -> bool:
     """Return whether descriptions leave an instance out now."""
-    return bool(_State.lag.seconds) and bool(getattr(instance, "_embedded_shown_at", 0.0) > time.monotonic())
+    return bool(_State.lag.seconds) and bool(
+        getattr(instance, "_embedded_shown_at", 0.0) > time.monotonic()
+    )
 
 
 def install() -> None:
@@ -71,7 +79,10 @@ def install() -> None:
     from moto.ec2.responses.instances import InstanceResponse
 
     describe_groups = AutoScalingBackend.describe_auto_scaling_groups
-    describe, describe_named = EC2Backend.describe_instances, EC2Backend.get_reservations_by_instance_ids
+    describe, describe_named = (
+        EC2Backend.describe_instances,
+        EC2Backend.get_reservations_by_instance_ids,
+    )
     terminate = InstanceResponse.terminate_instances
 
     def describe_auto_scaling_groups(backend: Any, *args: Any, **kwargs: Any) -> list[Any]:
@@ -79,9 +90,15 @@ def install() -> None:
         return [_shown_group(group) for group in groups] if _State.looking else groups
 
     def describe_instances(backend: Any, *args: Any, **kwargs: Any) -> list[Any]:
-        return [shown for each in describe(backend, *args, **kwargs) if (shown := _shown_reservation(each)).instances]
+        return [
+            shown
+            for each in describe(backend, *args, **kwargs)
+            if (shown := _shown_reservation(each)).instances
+        ]
 
-    def get_reservations_by_instance_ids(backend: Any, instance_ids: list[str], *args: Any, **kwargs: Any) -> list[Any]:
+    def get_reservations_by_instance_ids(
+        backend: Any, instance_ids: list[str], *args: Any, **kwargs: Any
+    ) -> list[Any]:
         _refuse_hidden(instance_ids)
         return list(describe_named(backend, instance_ids, *args, **kwargs))
 
@@ -93,7 +110,9 @@ def install() -> None:
     EC2Backend.describe_instances = describe_instances
     EC2Backend.get_reservations_by_instance_ids = get_reservations_by_instance_ids
     InstanceResponse.terminate_instances = terminate_instances
-    AutoScalingResponse.describe_auto_scaling_groups = _looking(AutoScalingResponse.describe_auto_scaling_groups)
+    AutoScalingResponse.describe_auto_scaling_groups = _looking(
+        AutoScalingResponse.describe_auto_scaling_groups
+    )
 
 
 def _looking(answer: Any) -> Any:
@@ -111,7 +130,9 @@ def _shown_group(group: Any) -> Any:
     if not any(is_hidden(state.instance) for state in group.instance_states):
         return group
     shown = copy.copy(group)
-    shown.instance_states = [state for state in group.instance_states if not is_hidden(state.instance)]
+    shown.instance_states = [
+        state for state in group.instance_states if not is_hidden(state.instance)
+    ]
     return shown
 
 

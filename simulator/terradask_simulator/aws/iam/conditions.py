@@ -1,7 +1,9 @@
 """Condition operators.
 
-`Condition operators <https://docs.aws.amazon.com/IAM/latest/UserGuide/reference_policies_elements_condition_operators.html>`_,
-`keys with several values <https://docs.aws.amazon.com/IAM/latest/UserGuide/reference_policies_condition-single-vs-multi-valued-context-keys.html>`_.
+`Condition operators
+<https://docs.aws.amazon.com/IAM/latest/UserGuide/reference_policies_elements_condition_operators.html>`_,
+`keys with several values
+<https://docs.aws.amazon.com/IAM/latest/UserGuide/reference_policies_condition-single-vs-multi-valued-context-keys.html>`_.
 """
 
 from __future__ import annotations
@@ -16,7 +18,8 @@ from terradask_simulator.aws.iam.patterns import Context, like, like_arn, litera
 
 __all__ = ["UnknownOperator", "holds"]
 
-#: Compares a request's value with a policy's: the policy's value, the request's, the context, the policy's version.
+#: Compares a request's value with a policy's: the policy's value, the request's, the context, the
+#: policy's version.
 _Comparison = Callable[[str, str, Context, str], bool]
 
 _FOR_ALL, _FOR_ANY, _IF_EXISTS = "forallvalues:", "foranyvalue:", "ifexists"
@@ -31,8 +34,8 @@ def holds(condition: Condition, context: Context, version: str = "2012-10-17") -
 
     Notes
     -----
-    A key that the request doesn't carry: positive operators don't hold, negated ones do; ``…IfExists`` and ``ForAllValues`` hold,
-    ``ForAnyValue`` doesn't.
+    A key that the request doesn't carry: positive operators don't hold, negated ones do;
+    ``…IfExists`` and ``ForAllValues`` hold, ``ForAnyValue`` doesn't.
     """
     operator = condition.operator.lower()
     values = context.get(condition.key.lower(), ())
@@ -55,7 +58,11 @@ def holds(condition: Condition, context: Context, version: str = "2012-10-17") -
         return any(matches(value) for value in values)
     if not present:
         return negated
-    return all(matches(value) for value in values) if negated else any(matches(value) for value in values)
+    return (
+        all(matches(value) for value in values)
+        if negated
+        else any(matches(value) for value in values)
+    )
 
 
 def _operator(name: str, given: str) -> tuple[_Comparison, bool]:

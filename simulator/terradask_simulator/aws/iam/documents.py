@@ -21,7 +21,9 @@ class MalformedPolicy(EmbeddedAwsError):
 
 @dataclass(frozen=True)
 class Condition:
-    """One line of a statement's condition: an operator, a key and the values that it is compared with."""
+    """One line of a statement's condition: an operator, a key and the values that it is compared
+    with.
+    """
 
     operator: str
     key: str
@@ -39,7 +41,8 @@ class Statement:
     actions, not_actions, resources, not_resources
         Patterns; one of each pair is empty.
     principals, not_principals
-        Pairs of kind (``AWS``, ``Service``, ``Federated`` …) and name; empty in identity-based policies.
+        Pairs of kind (``AWS``, ``Service``, ``Federated`` …) and name; empty in identity-based
+        policies.
     conditions
         All of them must hold.
     sid

@@ -1,7 +1,8 @@
 """Whether policies allow a request. Pure.
 
-`Policy evaluation logic <https://docs.aws.amazon.com/IAM/latest/UserGuide/reference_policies_evaluation-logic.html>`_, without
-what belongs to an organization (service and resource control policies).
+`Policy evaluation logic
+<https://docs.aws.amazon.com/IAM/latest/UserGuide/reference_policies_evaluation-logic.html>`_,
+without what belongs to an organization (service and resource control policies).
 """
 
 from __future__ import annotations
@@ -16,9 +17,15 @@ from terradask_simulator.aws.iam.patterns import Context, like, like_resource
 
 __all__ = ["Decision", "Policies", "Request", "evaluate"]
 
-IDENTITY, BOUNDARY, SESSION, RESOURCE = "identity-based policy", "permissions boundary", "session policy", "resource-based policy"
+IDENTITY, BOUNDARY, SESSION, RESOURCE = (
+    "identity-based policy",
+    "permissions boundary",
+    "session policy",
+    "resource-based policy",
+)
 
-#: What begins the names of actions that a role's trust policy or a key's policy must allow, whatever the caller's own policies say.
+#: What begins the names of actions that a role's trust policy or a key's policy must allow,
+#: whatever the caller's own policies say.
 _RESOURCE_DECIDES = ("sts:assumerole", "kms:")
 #: How closely a resource's policy named the caller.
 _NOT, _BY_ACCOUNT, _BY_ENTITY, _BY_SESSION = range(4)
@@ -48,7 +55,12 @@ class Request:
     def as_dict(self) -> dict[str, Any]:
         """Return it as JSON knows it."""
         context = {key: list(values) for key, values in sorted(self.context.items())}
-        return {"action": self.action, "resource": self.resource, "context": context, "principal": self.principal}
+        return {
+            "action": self.action,
+            "resource": self.resource,
+            "context": context,
+            "principal": self.principal,
+        }
 
     @classmethod
     def from_dict(cls, given: Mapping[str, Any]) -> Request:
@@ -74,7 +86,8 @@ class Policies:
     session
         The session policy; None where there is none.
     resource
-        The resource's own policy: a bucket's policy, a role's trust policy; None where there is none, or where it is left out of account.
+        The resource's own policy: a bucket's policy, a role's trust policy; None where there is
+        none, or where it is left out of account.
     """
 
     identity: tuple[Policy, ...] = ()
@@ -135,19 +148,34 @@ def evaluate(request: Request, policies: Policies | Iterable[Policy]) -> Decisio
         if denied is not None:
             return Decision(False, kind, *denied)
     granted = _grant_of_resource(request, context, all_of.resource)
-    if granted[0] == _NOT and all_of.resource is not None and request.action.lower().startswith(_RESOURCE_DECIDES):
+    if (
+        granted[0] == _NOT
+        and all_of.resource is not None
+        and request.action.lower().startswith(_RESOURCE_DECIDES)
+    ):
         return Decision(False, RESOURCE)
-    if granted[0] == _BY_SESSION or (granted[0] == _BY_ENTITY and not _narrowed_for_role(request, context, all_of)):
+    if granted[0] == _BY_SESSION or (
+        granted[0] == _BY_ENTITY and not _narrowed_for_role(request, context, all_of)
+    ):
         return Decision(True, RESOURCE, granted[1], all_of.resource.name if all_of.resource else "")
     return _grant_of_identity(request, context, all_of, by_resource=granted[0] == _BY_ENTITY)
 
 
 def _by_kind(policies: Policies) -> list[tuple[str, tuple[Policy, ...]]]:
-    single = ((RESOURCE, policies.resource), (BOUNDARY, policies.boundary), (SESSION, policies.session))
-    return [(IDENTITY, policies.identity), *((kind, (one,)) for kind, one in single if one is not None)]
+    single = (
+        (RESOURCE, policies.resource),
+        (BOUNDARY, policies.boundary),
+        (SESSION, policies.session),
+    )
+    return [
+        (IDENTITY, policies.identity),
+        *((kind, (one,)) for kind, one in single if one is not None),
+    ]
 
 
-def _grant_of_identity(request: Request, context: Context, policies: Policies, *, by_resource: bool) -> Decision:
+def _grant_of_identity(
+    request: Request, context: Context, policies: Policies, *, by_resource: bool
+) -> Decision:
     allowed = _first("Allow", request, context, policies.identity)
     if allowed is None and not by_resource:
         return Decision(False, IDENTITY)
@@ -158,30 +186,45 @@ def _grant_of_identity(request: Request, context: Context, policies: Policies, *
 
 
 def _narrowed_for_role(request: Request, context: Context, policies: Policies) -> bool:
-    """Return whether boundary and session policy still count although the resource's policy names the caller.
+    """Return whether boundary and session policy still count although the resource's policy names
+    the caller.
 
-    For a role they do; for a user, or where the policy names the very session, they don't: `Permissions boundaries
+    For a role they do; for a user, or where the policy names the very session, they don't:
+    `Permissions boundaries
     <https://docs.aws.amazon.com/IAM/latest/UserGuide/access_policies_boundaries.html#access_policies_boundaries-eval-logic>`_.
     """
-    is_role = ":assumed-role/" in request.principal or ":role/" in "".join(context.get("aws:principalarn", ()))
+    is_role = ":assumed-role/" in request.principal or ":role/" in "".join(
+        context.get("aws:principalarn", ())
+    )
     return is_role and (policies.boundary is not None or policies.session is not None)
 
 
-def _grant_of_resource(request: Request, context: Context, policy: Policy | None) -> tuple[int, Statement | None]:
+def _grant_of_resource(
+    request: Request, context: Context, policy: Policy | None
+) -> tuple[int, Statement | None]:
     best: tuple[int, Statement | None] = (_NOT, None)
     for statement in policy.statements if policy else ():
-        if statement.effect == "Allow" and _applies(statement, request, context, policy.version if policy else ""):
+        if statement.effect == "Allow" and _applies(
+            statement, request, context, policy.version if policy else ""
+        ):
             closeness = _closeness(statement.principals, request, context)
             best = max(best, (closeness, statement), key=lambda pair: pair[0])
     return best
 
 
 def _first(
-    effect: str, request: Request, context: Context, policies: tuple[Policy, ...], *, named: bool = False
+    effect: str,
+    request: Request,
+    context: Context,
+    policies: tuple[Policy, ...],
+    *,
+    named: bool = False,
 ) -> tuple[Statement, str] | None:
     for policy in policies:
         for statement in policy.statements:
-            if statement.effect != effect or not _applies(statement, request, context, policy.version):
+            if statement.effect != effect or not _applies(
+                statement, request, context, policy.version
+            ):
                 continue
             if not named or _names(statement, request, context):
                 return statement, policy.name
@@ -203,13 +246,20 @@ def _action_matches(statement: Statement, action: str) -> bool:
     return any_of(statement.actions) if statement.actions else not any_of(statement.not_actions)
 
 
-def _resource_matches(statement: Statement, request: Request, context: Context, version: str) -> bool:
+def _resource_matches(
+    statement: Statement, request: Request, context: Context, version: str
+) -> bool:
     if statement.not_resources:
-        return not any(like_resource(one, request.resource, context, version) for one in statement.not_resources)
+        return not any(
+            like_resource(one, request.resource, context, version)
+            for one in statement.not_resources
+        )
     if not statement.resources:
         # A trust policy names no resource: it is the role's own.
         return bool(statement.principals or statement.not_principals)
-    return any(like_resource(one, request.resource, context, version) for one in statement.resources)
+    return any(
+        like_resource(one, request.resource, context, version) for one in statement.resources
+    )
 
 
 def _names(statement: Statement, request: Request, context: Context) -> bool:

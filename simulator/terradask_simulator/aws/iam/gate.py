@@ -1,4 +1,6 @@
-"""What stands in front of moto: maps each request, asks the caller's policies, and refuses as AWS does."""
+"""What stands in front of moto: maps each request, asks the caller's policies, and refuses as AWS
+does.
+"""
 
 from __future__ import annotations
 
@@ -29,7 +31,9 @@ class Gate:
         self.log = RequestLog() if log is None else log
 
     def check(self, environ: Mapping[str, Any], body: bytes) -> Refusal | None:
-        """Return the refusal of a request, or None where it may pass. Call it with the state's lock held."""
+        """Return the refusal of a request, or None where it may pass. Call it with the state's lock
+        held.
+        """
         operation = read_operation(environ, body)
         principal = find_principal(operation.access_key) if operation.access_key else None
         if principal is None and (operation.access_key or operation.service != "s3"):
@@ -42,10 +46,15 @@ class Gate:
             caller = principal.arn if principal else ""
             request = Request(need.action, need.resource, context_of(need, common), caller)
             if not reference.is_known(need.action):
-                _log.error("%s is no action that AWS's service authorization reference knows", need.action)
+                _log.error(
+                    "%s is no action that AWS's service authorization reference knows", need.action
+                )
             decision = _decide(request, principal, world)
             self.log.record(
-                principal.entity if principal else "anonymous", _name(operation, need.action), request, allowed=decision.allowed
+                principal.entity if principal else "anonymous",
+                _name(operation, need.action),
+                request,
+                allowed=decision.allowed,
             )
             if not decision.allowed:
                 refusal = access_denied(operation, request, decision, need.refusal)
@@ -57,11 +66,14 @@ class Gate:
 def _not_by_session(operation: Operation) -> bool:
     """Tell whether a user's session, made without a code of a device, may not ask for this.
 
-    `GetSessionToken <https://docs.aws.amazon.com/STS/latest/APIReference/API_GetSessionToken.html>`_.
+    `GetSessionToken
+    <https://docs.aws.amazon.com/STS/latest/APIReference/API_GetSessionToken.html>`_.
     """
     # That it can't ask for another session either, STS says itself, and better.
     allowed = {"AssumeRole", "GetCallerIdentity", "GetSessionToken"}
-    return operation.service == "iam" or (operation.service == "sts" and operation.name not in allowed)
+    return operation.service == "iam" or (
+        operation.service == "sts" and operation.name not in allowed
+    )
 
 
 def _decide(request: Request, principal: Principal | None, world: MotoWorld) -> Decision:

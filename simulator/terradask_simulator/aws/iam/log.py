@@ -11,7 +11,14 @@ from terradask_simulator.aws.iam.evaluation import Request
 __all__ = ["LoggedRequest", "RequestLog"]
 
 #: Keys that differ from call to call and would make every request a new one.
-_VOLATILE = ("aws:CurrentTime", "aws:EpochTime", "aws:UserAgent", "aws:userid", "ec2:SourceInstanceARN", "s3:if-match")
+_VOLATILE = (
+    "aws:CurrentTime",
+    "aws:EpochTime",
+    "aws:UserAgent",
+    "aws:userid",
+    "ec2:SourceInstanceARN",
+    "s3:if-match",
+)
 
 
 @dataclass(frozen=True)
@@ -23,7 +30,8 @@ class LoggedRequest:
     request
         What was asked for; without the keys that differ from call to call.
     operation
-        The operation that needed it, as ``service:Operation``; another one than the action where that is implied.
+        The operation that needed it, as ``service:Operation``; another one than the action where
+        that is implied.
     allowed
         Whether it was let through.
     count
@@ -37,12 +45,22 @@ class LoggedRequest:
 
     def as_dict(self) -> dict[str, Any]:
         """Return it as JSON knows it."""
-        return {"request": self.request.as_dict(), "operation": self.operation, "allowed": self.allowed, "count": self.count}
+        return {
+            "request": self.request.as_dict(),
+            "operation": self.operation,
+            "allowed": self.allowed,
+            "count": self.count,
+        }
 
     @classmethod
     def from_dict(cls, given: dict[str, Any]) -> LoggedRequest:
         """Read it again."""
-        return cls(Request.from_dict(given["request"]), given["operation"], given["allowed"], given["count"])
+        return cls(
+            Request.from_dict(given["request"]),
+            given["operation"],
+            given["allowed"],
+            given["count"],
+        )
 
 
 class RequestLog:
@@ -54,7 +72,9 @@ class RequestLog:
 
     def record(self, entity: str, operation: str, request: Request, *, allowed: bool) -> None:
         """Count a request."""
-        context = tuple(sorted((key, values) for key, values in request.context.items() if key not in _VOLATILE))
+        context = tuple(
+            sorted((key, values) for key, values in request.context.items() if key not in _VOLATILE)
+        )
         key = (entity, operation, request.action, request.resource, context, allowed)
         with self._lock:
             self._counts[key] = self._counts.get(key, 0) + 1
@@ -65,10 +85,21 @@ class RequestLog:
             self._counts.clear()
 
     def by_principal(self) -> dict[str, list[LoggedRequest]]:
-        """Return the requests of each user or role by its ARN; the simulator's own credentials are ``""``."""
+        """Return the requests of each user or role by its ARN; the simulator's own credentials are
+        ``""``.
+        """
         table: dict[str, list[LoggedRequest]] = {}
         with self._lock:
-            for (entity, operation, action, resource, context, allowed), count in self._counts.items():
+            for (
+                entity,
+                operation,
+                action,
+                resource,
+                context,
+                allowed,
+            ), count in self._counts.items():
                 request = Request(action, resource, dict(context), entity)
-                table.setdefault(entity, []).append(LoggedRequest(request, operation, allowed, count))
+                table.setdefault(entity, []).append(
+                    LoggedRequest(request, operation, allowed, count)
+                )
         return table

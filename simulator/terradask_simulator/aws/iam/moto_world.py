@@ -26,7 +26,10 @@ def iam_backend() -> Any:
 def table(tags: Any) -> dict[str, str]:
     """Return tags as a table, in whichever of its forms moto keeps them."""
     if isinstance(tags, Mapping):
-        return {str(key): str(value.get("Value", "") if isinstance(value, Mapping) else value) for key, value in tags.items()}
+        return {
+            str(key): str(value.get("Value", "") if isinstance(value, Mapping) else value)
+            for key, value in tags.items()
+        }
     return {str(tag["Key"]): str(tag.get("Value") or "") for tag in tags or []}
 
 
@@ -53,18 +56,31 @@ class MotoWorld:
     def ec2_tags(self, resource_id: str) -> dict[str, str]:
         """Return the tags of one of EC2's resources."""
         # Placement groups are asked for by their names.
-        return dict(self._ec2.tags.get(placement_group_id(self._ec2, resource_id) or resource_id, {}))
+        return dict(
+            self._ec2.tags.get(placement_group_id(self._ec2, resource_id) or resource_id, {})
+        )
 
     def vpc_of(self, resource_id: str) -> str:
         """Return the VPC of a subnet or security group, or nothing."""
         if resource_id.startswith("subnet-"):
-            return next((subnets[resource_id].vpc_id for subnets in self._ec2.subnets.values() if resource_id in subnets), "")
+            return next(
+                (
+                    subnets[resource_id].vpc_id
+                    for subnets in self._ec2.subnets.values()
+                    if resource_id in subnets
+                ),
+                "",
+            )
         if resource_id.startswith("sg-"):
-            return next((vpc or "" for vpc, groups in self._ec2.groups.items() if resource_id in groups), "")
+            return next(
+                (vpc or "" for vpc, groups in self._ec2.groups.items() if resource_id in groups), ""
+            )
         return ""
 
     def related(self, resource_id: str) -> tuple[str, ...]:
-        """Return the ids of EC2's resources that an association or a security group's rule stands for."""
+        """Return the ids of EC2's resources that an association or a security group's rule stands
+        for.
+        """
         for route_table in self._ec2.route_tables.values():
             if resource_id in route_table._associations:
                 return route_table.id, route_table._associations[resource_id]
@@ -74,14 +90,18 @@ class MotoWorld:
                 return address.allocation_id, address.eni.id if address.eni else "eni-*"
         for groups in self._ec2.groups.values():
             for group in groups.values():
-                if any(rule.id == resource_id for rule in (*group.ingress_rules, *group.egress_rules)):
+                if any(
+                    rule.id == resource_id for rule in (*group.ingress_rules, *group.egress_rules)
+                ):
                     return (group.id,)
         return ()
 
     def template(self, name_or_id: str, version: str) -> TemplateData | None:
         """Return a launch template's version, or None."""
         backend = self._ec2
-        template = backend.launch_templates.get(backend.launch_template_name_to_ids.get(name_or_id, name_or_id))
+        template = backend.launch_templates.get(
+            backend.launch_template_name_to_ids.get(name_or_id, name_or_id)
+        )
         if template is None:
             return None
         numbers = {"$latest": len(template.versions), "$default": template.default_version_number}
@@ -101,7 +121,14 @@ class MotoWorld:
     def group_of_instance(self, instance_id: str) -> str:
         """Return the name of an instance's Auto Scaling group, or nothing."""
         groups = self._autoscaling.autoscaling_groups.values()
-        return next((group.name for group in groups if any(state.instance.id == instance_id for state in group.instance_states)), "")
+        return next(
+            (
+                group.name
+                for group in groups
+                if any(state.instance.id == instance_id for state in group.instance_states)
+            ),
+            "",
+        )
 
     def secret(self, name_or_arn: str) -> tuple[str, dict[str, str]] | None:
         """Return a secret's ARN and tags, or None."""
@@ -118,11 +145,17 @@ class MotoWorld:
         return secrets[name_or_arn]
 
     def identity(self, kind: str, name: str) -> tuple[str, dict[str, str]] | None:
-        """Return the ARN and tags of IAM's ``role``, ``user``, ``group``, ``policy`` or ``instance-profile``, or None."""
+        """Return the ARN and tags of IAM's ``role``, ``user``, ``group``, ``policy`` or
+        ``instance-profile``, or None.
+        """
         found = self._identity(kind, name)
         if found is None:
             return None
-        tags = iam_backend().list_user_tags(found.name) if kind == "user" else getattr(found, "tags", None)
+        tags = (
+            iam_backend().list_user_tags(found.name)
+            if kind == "user"
+            else getattr(found, "tags", None)
+        )
         return str(found.arn), table(tags)
 
     def _identity(self, kind: str, name: str) -> Any:
@@ -146,12 +179,16 @@ class MotoWorld:
         return str(profile.roles[0].arn) if profile is not None and profile.roles else ""
 
     def boundary_of(self, kind: str, name: str) -> str:
-        """Return the ARN of the permissions boundary of a ``role``, or nothing; moto keeps none of users."""
+        """Return the ARN of the permissions boundary of a ``role``, or nothing; moto keeps none of
+        users.
+        """
         role = self._identity("role", name) if kind == "role" else None
         return str(getattr(role, "permissions_boundary_arn", None) or "")
 
     def resource_policy(self, action: str, resource: str) -> str | None:
-        """Return the policy that a resource has of its own: a bucket's, a secret's, a key's, a role's trust policy; None without one."""
+        """Return the policy that a resource has of its own: a bucket's, a secret's, a key's, a
+        role's trust policy; None without one.
+        """
         service = action.partition(":")[0]
         if service == "s3":
             bucket = self._bucket(resource.rpartition(":")[2].partition("/")[0])
@@ -168,7 +205,9 @@ class MotoWorld:
         return None
 
     def key_of(self, resource: str, named: str, *, new: bool) -> str:
-        """Return the ARN of the customer's KMS key that encrypts an object or a secret, or nothing."""
+        """Return the ARN of the customer's KMS key that encrypts an object or a secret,
+        or nothing.
+        """
         held: Any = named
         if not held and ":secretsmanager:" in resource:
             held = getattr(self._secret(resource), "kms_key_id", "")
@@ -183,15 +222,25 @@ class MotoWorld:
             return ""
         if not new:
             return getattr(found.keys.get(key), "kms_key_id", None) or ""
-        rule = ((found.encryption or {}).get("Rule") or {}).get("ApplyServerSideEncryptionByDefault") or {}
-        return str(rule.get("KMSMasterKeyID", "")) if rule.get("SSEAlgorithm", "").startswith("aws:kms") else ""
+        rule = ((found.encryption or {}).get("Rule") or {}).get(
+            "ApplyServerSideEncryptionByDefault"
+        ) or {}
+        return (
+            str(rule.get("KMSMasterKeyID", ""))
+            if rule.get("SSEAlgorithm", "").startswith("aws:kms")
+            else ""
+        )
 
     def _key(self, name: str) -> Any:
         from moto.kms.models import kms_backends
 
         backend = kms_backends[self.account][self.region]
         short = name.rpartition(":")[2]
-        key_id = backend.get_key_id_from_alias(short) if short.startswith("alias/") else short.removeprefix("key/")
+        key_id = (
+            backend.get_key_id_from_alias(short)
+            if short.startswith("alias/")
+            else short.removeprefix("key/")
+        )
         return backend.keys.get(key_id)
 
     def log_group_tags(self, name: str) -> dict[str, str]:

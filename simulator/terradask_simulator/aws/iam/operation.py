@@ -61,8 +61,14 @@ def read_operation(environ: Mapping[str, Any], body: bytes) -> Operation:
         "region": region or "us-east-1",
         "access_key": access_key,
         "method": environ.get("REQUEST_METHOD", "GET"),
-        "path": environ.get("PATH_INFO", "/").encode("latin-1", "replace").decode("utf-8", "replace"),
-        "headers": {name[5:].replace("_", "-").lower(): value for name, value in environ.items() if name.startswith("HTTP_")},
+        "path": environ.get("PATH_INFO", "/")
+        .encode("latin-1", "replace")
+        .decode("utf-8", "replace"),
+        "headers": {
+            name[5:].replace("_", "-").lower(): value
+            for name, value in environ.items()
+            if name.startswith("HTTP_")
+        },
         "body": body,
         "source_address": environ.get("REMOTE_ADDR", "127.0.0.1"),
     }
@@ -72,8 +78,19 @@ def read_operation(environ: Mapping[str, Any], body: bytes) -> Operation:
     if environ.get("CONTENT_TYPE", "").startswith("application/x-www-form-urlencoded"):
         fields = dict(parse_qsl(body.decode("utf-8", "replace"), keep_blank_values=True))
         if "Action" in fields:
-            return Operation(service, fields["Action"], "ec2" if service == "ec2" else "query", _unfolded(fields), **common)
-    query = {name: values[0] for name, values in parse_qs(environ.get("QUERY_STRING", ""), keep_blank_values=True).items()}
+            return Operation(
+                service,
+                fields["Action"],
+                "ec2" if service == "ec2" else "query",
+                _unfolded(fields),
+                **common,
+            )
+    query = {
+        name: values[0]
+        for name, values in parse_qs(
+            environ.get("QUERY_STRING", ""), keep_blank_values=True
+        ).items()
+    }
     return Operation(service or "s3", "", "rest", query, **common)
 
 
@@ -120,7 +137,9 @@ def _lists(value: Any) -> Any:
 
 
 def texts(parameters: Parameters, *names: str) -> list[str]:
-    """Return the texts that parameters hold, single or listed, under the first name that is there."""
+    """Return the texts that parameters hold, single or listed, under the first name
+    that is there.
+    """
     for name in names:
         value = parameters.get(name)
         if value:
@@ -136,4 +155,6 @@ def named(parameters: Parameters, *names: str) -> str:
 def rows(parameters: Parameters, name: str) -> list[Mapping[str, Any]]:
     """Return a list of tables."""
     value = parameters.get(name) or []
-    return [one for one in (value if isinstance(value, list) else [value]) if isinstance(one, Mapping)]
+    return [
+        one for one in (value if isinstance(value, list) else [value]) if isinstance(one, Mapping)
+    ]

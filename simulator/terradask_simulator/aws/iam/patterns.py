@@ -21,10 +21,18 @@ _WITH_VARIABLES = "2012-10-17"
 _ARN_PARTS = 6
 
 
-def like(pattern: str, text: str, context: Context, version: str = _WITH_VARIABLES, *, ignore_case: bool = False) -> bool:
+def like(
+    pattern: str,
+    text: str,
+    context: Context,
+    version: str = _WITH_VARIABLES,
+    *,
+    ignore_case: bool = False,
+) -> bool:
     """Return whether a text matches a pattern with ``*``, ``?`` and policy variables.
 
-    A variable without a value and without a default matches nothing; older versions of the policy language know no variables.
+    A variable without a value and without a default matches nothing; older versions of the policy
+    language know no variables.
     """
     if version < _WITH_VARIABLES or "${" not in pattern:
         return _compiled(_wild(pattern), ignore_case).fullmatch(text) is not None
@@ -33,12 +41,15 @@ def like(pattern: str, text: str, context: Context, version: str = _WITH_VARIABL
 
 
 def literal(value: str, context: Context, version: str = _WITH_VARIABLES) -> str | None:
-    """Return a value with its variables filled in, for operators that know no wildcards; None where one has no value."""
+    """Return a value with its variables filled in, for operators that know no wildcards; None where
+    one has no value.
+    """
     return value if version < _WITH_VARIABLES else _filled(value, context, str, str)
 
 
 def like_arn(pattern: str, arn: str, context: Context, version: str = _WITH_VARIABLES) -> bool:
-    """Return whether an ARN matches a pattern: ``*`` for everything, else each of the six parts for itself.
+    """Return whether an ARN matches a pattern: ``*`` for everything, else each of the six parts for
+    itself.
 
     A wildcard reaches over a colon in the last part alone: `ARN condition operators
     <https://docs.aws.amazon.com/IAM/latest/UserGuide/reference_policies_elements_condition_operators.html#Conditions_ARN>`_.
@@ -55,7 +66,8 @@ def like_arn(pattern: str, arn: str, context: Context, version: str = _WITH_VARI
 def like_resource(pattern: str, arn: str, context: Context, version: str = _WITH_VARIABLES) -> bool:
     """Return whether an ARN matches a pattern of ``Resource`` or ``NotResource``.
 
-    There, other than in conditions, a ``*`` that ends one of the parts reaches over colons: `Resource
+    There, other than in conditions, a ``*`` that ends one of the parts reaches over colons:
+    `Resource
     <https://docs.aws.amazon.com/IAM/latest/UserGuide/reference_policies_elements_resource.html>`_.
     """
     if like_arn(pattern, arn, context, version):
@@ -86,11 +98,17 @@ def _split(pattern: str) -> list[str]:
 
 
 def _wild(text: str) -> str:
-    return "".join(".*" if letter == "*" else "." if letter == "?" else re.escape(letter) for letter in text)
+    return "".join(
+        ".*" if letter == "*" else "." if letter == "?" else re.escape(letter) for letter in text
+    )
 
 
-def _filled(pattern: str, context: Context, text: Callable[[str], str], value: Callable[[str], str]) -> str | None:
-    """Fill in the variables; ``text`` treats what stands between them, ``value`` what they hold, which is never a wildcard."""
+def _filled(
+    pattern: str, context: Context, text: Callable[[str], str], value: Callable[[str], str]
+) -> str | None:
+    """Fill in the variables; ``text`` treats what stands between them, ``value`` what they hold,
+    which is never a wildcard.
+    """
     pieces, end = [], 0
     for found in _VARIABLE.finditer(pattern):
         held = _value(found[1], context)

@@ -1,4 +1,6 @@
-"""The caller: from an access key to a principal with its policies. Used with the state's lock held."""
+"""The caller: from an access key to a principal with its policies. Used with the
+state's lock held.
+"""
 
 from __future__ import annotations
 
@@ -57,7 +59,9 @@ def find_principal(access_key: str) -> Principal | None:
         if assumed.access_key_id == access_key:
             return _session(assumed)
     for user in iam_backend().users.values():
-        if any(key.access_key_id == access_key and key.status == "Active" for key in user.access_keys):
+        if any(
+            key.access_key_id == access_key and key.status == "Active" for key in user.access_keys
+        ):
             return _user(user)
     return None
 
@@ -66,10 +70,14 @@ def _session(assumed: Any) -> Principal | None:
     role = next((one for one in iam_backend().roles.values() if one.arn == assumed.role_arn), None)
     if role is None:
         return None
-    context = _context(role.arn, "AssumedRole", f"{role.id}:{assumed.session_name}", table(role.tags))
+    context = _context(
+        role.arn, "AssumedRole", f"{role.id}:{assumed.session_name}", table(role.tags)
+    )
     if assumed.session_name.startswith("i-"):
         # Sessions of instances' roles are named after their instances.
-        context["ec2:SourceInstanceARN"] = (f"arn:aws:ec2:{assumed.region_name}:{ACCOUNT}:instance/{assumed.session_name}",)
+        context["ec2:SourceInstanceARN"] = (
+            f"arn:aws:ec2:{assumed.region_name}:{ACCOUNT}:instance/{assumed.session_name}",
+        )
     boundary = _managed([role.permissions_boundary_arn] if role.permissions_boundary_arn else [])
     policies = Policies(
         identity=(*_inline(role.policies), *_managed(role.managed_policies)),
@@ -84,7 +92,11 @@ def _user(user: Any) -> Principal:
     context = _context(user.arn, "User", user.id, table(backend.list_user_tags(user.name)))
     context["aws:username"] = (user.name,)
     holders = [user, *(group for group in backend.groups.values() if user in group.users)]
-    identity = [policy for one in holders for policy in (*_inline(one.policies), *_managed(one.managed_policies))]
+    identity = [
+        policy
+        for one in holders
+        for policy in (*_inline(one.policies), *_managed(one.managed_policies))
+    ]
     return Principal(user.arn, user.arn, Policies(tuple(identity)), context)
 
 
@@ -109,7 +121,11 @@ def _managed(arns: Iterable[str]) -> list[Policy]:
     for arn in arns:
         held = known.get(arn)
         # A boundary that is gone allows nothing.
-        documents = [version.document for version in held.versions if version.is_default] if held is not None else ['{"Statement": []}']
+        documents = (
+            [version.document for version in held.versions if version.is_default]
+            if held is not None
+            else ['{"Statement": []}']
+        )
         found += [policy for document in documents if (policy := _read(document, arn))]
     return found
 

@@ -1,7 +1,7 @@
 """Proofs about a policy from what was really asked for: enough, and nothing too many. Pure.
 
-Record one full life with ``Simulator.start(enforce_iam=True)``, take ``Simulator.requests()``, and ask here: that each action taken
-away breaks something then needs no life of its own.
+Record one full life with ``Simulator.start(enforce_iam=True)``, take ``Simulator.requests()``, and
+ask here: that each action taken away breaks something then needs no life of its own.
 """
 
 from __future__ import annotations
@@ -20,7 +20,9 @@ __all__ = ["denied_by", "entries", "minus_action", "needless"]
 Document = str | Mapping[str, Any]
 
 
-def denied_by(policy: Document | Iterable[Document], requests: Request | Iterable[Request]) -> list[Request]:
+def denied_by(
+    policy: Document | Iterable[Document], requests: Request | Iterable[Request]
+) -> list[Request]:
     """Return the requests that policies don't allow.
 
     Parameters
@@ -37,7 +39,9 @@ def denied_by(policy: Document | Iterable[Document], requests: Request | Iterabl
 
 
 def entries(policy: Document) -> Iterator[tuple[int, str, str]]:
-    """Yield each action of each statement that allows: the statement's number, its name, the action as it is written."""
+    """Yield each action of each statement that allows: the statement's number, its name, the action
+    as it is written.
+    """
     for number, statement in enumerate(_statements(_decoded(policy))):
         if statement["Effect"] == "Allow":
             for action in _listed(statement.get("Action", [])):
@@ -68,8 +72,11 @@ def minus_action(policy: Document, action: str, statement: int | None = None) ->
     return {**document, "Statement": kept}
 
 
-def needless(policy: Document, requests: Iterable[Request], others: Iterable[Document] = ()) -> list[tuple[str, str]]:
-    """Return the actions that could be taken away with nothing refused: pairs of the statement's name and the action.
+def needless(
+    policy: Document, requests: Iterable[Request], others: Iterable[Document] = ()
+) -> list[tuple[str, str]]:
+    """Return the actions that could be taken away with nothing refused: pairs of the statement's
+    name and the action.
 
     Parameters
     ----------
@@ -81,16 +88,22 @@ def needless(policy: Document, requests: Iterable[Request], others: Iterable[Doc
         Further policies of the same principal.
     """
     rest = [_decoded(document) for document in others]
-    distinct = list({json.dumps(request.as_dict(), sort_keys=True): request for request in requests}.values())
+    distinct = list(
+        {json.dumps(request.as_dict(), sort_keys=True): request for request in requests}.values()
+    )
     refused = denied_by([policy, *rest], distinct)
     allowed = [request for request in distinct if request not in refused]
 
     def breaks(number: int, action: str) -> bool:
         # Only requests for this very action can be refused for want of it.
-        touched = [request for request in allowed if like(action, request.action, {}, ignore_case=True)]
+        touched = [
+            request for request in allowed if like(action, request.action, {}, ignore_case=True)
+        ]
         return bool(denied_by([minus_action(policy, action, number), *rest], touched))
 
-    return [(name, action) for number, name, action in entries(policy) if not breaks(number, action)]
+    return [
+        (name, action) for number, name, action in entries(policy) if not breaks(number, action)
+    ]
 
 
 def _decoded(policy: Document) -> dict[str, Any]:

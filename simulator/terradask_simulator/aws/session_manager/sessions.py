@@ -1,8 +1,10 @@
-"""Sessions of Session Manager: where this embedded AWS's plugin connects to, and what that leads to.
+"""Sessions of Session Manager: where this embedded AWS's plugin connects to, and what that leads
+to.
 
-A real session is one web socket to Systems Manager, which reaches the host's agent; here it is a port of this machine's loopback for each
-session. Its first line is the session's token and what the connection is: ``control``, which lasts as long as the session, or ``data``,
-which is joined to a new connection to the port on the host's loopback.
+A real session is one web socket to Systems Manager, which reaches the host's agent; here it is a
+port of this machine's loopback for each session. Its first line is the session's token and what the
+connection is: ``control``, which lasts as long as the session, or ``data``, which is joined to a
+new connection to the port on the host's loopback.
 """
 
 from __future__ import annotations
@@ -56,9 +58,18 @@ class Sessions:
         network.closers.append(self.close_of)
 
     def open(self, instance_id: str, address: str, port: int, *, who: str = "simulated") -> Session:
-        """Begin a session to a host's address and port; doesn't wait, since the caller may hold the lock that the event loop waits for."""
+        """Begin a session to a host's address and port; doesn't wait, since the caller may hold the
+        lock that the event loop waits for.
+        """
         listener = socket.create_server(("127.0.0.1", 0))
-        session = Session(f"{who}-{secrets.token_hex(9)}", secrets.token_urlsafe(48), instance_id, address, port, listener.getsockname()[1])
+        session = Session(
+            f"{who}-{secrets.token_hex(9)}",
+            secrets.token_urlsafe(48),
+            instance_id,
+            address,
+            port,
+            listener.getsockname()[1],
+        )
         self._sessions[session.session_id] = session
         self._network.soon(self._serve(session, listener))
         return session
@@ -72,7 +83,9 @@ class Sessions:
 
     def close_of(self, instance_id: str) -> None:
         """End every session to an instance."""
-        for session in [each for each in list(self._sessions.values()) if each.instance_id == instance_id]:
+        for session in [
+            each for each in list(self._sessions.values()) if each.instance_id == instance_id
+        ]:
             self.close(session.session_id)
 
     async def _serve(self, session: Session, listener: socket.socket) -> None:
@@ -82,7 +95,13 @@ class Sessions:
             session.tasks.add(task)
             try:
                 await self._carry(session, reader, writer)
-            except (OSError, ValueError, TimeoutError, asyncio.IncompleteReadError, asyncio.CancelledError):
+            except (
+                OSError,
+                ValueError,
+                TimeoutError,
+                asyncio.IncompleteReadError,
+                asyncio.CancelledError,
+            ):
                 # Either end may go at any time; ending the session cancels.
                 pass
             finally:
@@ -93,10 +112,15 @@ class Sessions:
         if session.session_id not in self._sessions:
             await _end(session)
 
-    async def _carry(self, session: Session, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    async def _carry(
+        self, session: Session, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+    ) -> None:
         async with asyncio.timeout(_LINE_SECONDS):
             token, _, kind = (await reader.readline()).decode().strip().partition(" ")
-        if not hmac.compare_digest(token, session.token) or session.session_id not in self._sessions:
+        if (
+            not hmac.compare_digest(token, session.token)
+            or session.session_id not in self._sessions
+        ):
             return
         if kind == "control":
             await reader.read()

@@ -1,5 +1,7 @@
-"""Dask workers without machines, a hundred in a process, so that a thousand join a real scheduler on a laptop.
+"""Dask workers without machines, a hundred in a process, so that a thousand join a real scheduler
+on a laptop.
 
-`pool` and `child_process` are the daemon's side: which instances are in which process. `worker_process` is such a process,
-`simulated_host` one host in it, `run` and `scheduler_lookup` what its hosts share.
+`pool` and `child_process` are the daemon's side: which instances are in which process.
+`worker_process` is such a process, `simulated_host` one host in it, `run` and `scheduler_lookup`
+what its hosts share.
 """

@@ -1,4 +1,6 @@
-"""The daemon's side of one worker process: starts it, tells it which instances begin and which end."""
+"""The daemon's side of one worker process: starts it, tells it which instances begin
+and which end.
+"""
 
 from __future__ import annotations
 
@@ -28,9 +30,18 @@ _LEAVE_SECONDS = 10.0
 
 
 class ChildProcess:
-    """A process with the workers of one cluster's run, started for its first instance: the others share its user data and its role."""
+    """A process with the workers of one cluster's run, started for its first instance: the others
+    share its user data and its role.
+    """
 
-    def __init__(self, folder: Path, first: InstanceView, endpoint_url: str, credentials: RoleCredentials, faults: HostFaults) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        first: InstanceView,
+        endpoint_url: str,
+        credentials: RoleCredentials,
+        faults: HostFaults,
+    ) -> None:
         self.run = run_of(first)
         self._faults = faults
         self.members: dict[str, InstanceView] = {}
@@ -44,8 +55,16 @@ class ChildProcess:
         write_files(parse_cloud_config(first.user_data), root)
         with self.log_path.open("ab") as log:
             self._process = subprocess.Popen(
-                [sys.executable, "-m", "terradask_simulator.hosts.simulated_workers.worker_process", *self.run],
-                env={**_environ(folder, root, first.region, endpoint_url, credentials), **faults.timing_environ()},
+                [
+                    sys.executable,
+                    "-m",
+                    "terradask_simulator.hosts.simulated_workers.worker_process",
+                    *self.run,
+                ],
+                env={
+                    **_environ(folder, root, first.region, endpoint_url, credentials),
+                    **faults.timing_environ(),
+                },
                 cwd=folder,
                 stdin=subprocess.PIPE,
                 stdout=log,
@@ -66,8 +85,15 @@ class ChildProcess:
     def begin(self, instance: InstanceView) -> None:
         """Let a worker of this instance join the scheduler."""
         self.members[instance.instance_id] = instance
-        tags = {name: instance.tags.get(f"terradask:{name}", "") for name in ("cluster", "role", "group")}
-        facts = {"instance_id": instance.instance_id, "private_address": instance.private_address, **tags}
+        tags = {
+            name: instance.tags.get(f"terradask:{name}", "")
+            for name in ("cluster", "role", "group")
+        }
+        facts = {
+            "instance_id": instance.instance_id,
+            "private_address": instance.private_address,
+            **tags,
+        }
         self._send({"begin": facts, "broken": self._faults.broken_environments})
 
     def end(self, instance_id: str, *, vanished: bool = False) -> None:
@@ -108,9 +134,13 @@ def run_of(instance: InstanceView) -> tuple[str, str]:
     return instance.tags.get("terradask:cluster", ""), instance.tags.get("terradask:run:id", "")
 
 
-def _environ(folder: Path, root: Path, region: str, endpoint_url: str, credentials: RoleCredentials) -> dict[str, str]:
+def _environ(
+    folder: Path, root: Path, region: str, endpoint_url: str, credentials: RoleCredentials
+) -> dict[str, str]:
     return {
-        "PATH": os.pathsep.join([str(Path(sys.executable).parent), "/usr/local/bin", "/usr/bin", "/bin"]),
+        "PATH": os.pathsep.join(
+            [str(Path(sys.executable).parent), "/usr/local/bin", "/usr/bin", "/bin"]
+        ),
         "HOME": str(folder),
         "TMPDIR": str(root / "tmp"),
         "LANG": "C.UTF-8",

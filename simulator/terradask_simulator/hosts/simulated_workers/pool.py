@@ -51,7 +51,11 @@ class SimulatedWorkers:
 
     def _begin(self, instance: InstanceView) -> None:
         try:
-            roomy = (process for process in self._processes if process.run == run_of(instance) and process.has_room)
+            roomy = (
+                process
+                for process in self._processes
+                if process.run == run_of(instance) and process.has_room
+            )
             process = next(roomy, None) or self._open(instance)
         except BootFailed as error:
             self._fail(instance.instance_id, str(error))
@@ -86,7 +90,9 @@ class SimulatedWorkers:
         end_instance(instance_id, vanished=True)
 
     def kill(self, instance_id: str) -> bool:
-        """Make a host vanish: its worker's connections break, its instance ends as failed; return whether there was such a host."""
+        """Make a host vanish: its worker's connections break, its instance ends as failed; return
+        whether there was such a host.
+        """
         with self._lock:
             process = self._of.pop(instance_id, None)
             if process is None:

@@ -23,7 +23,9 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class Run:
-    """What all hosts of a run share: the user data, the documents ``cluster.json`` and ``run.json``, key files, clients of AWS."""
+    """What all hosts of a run share: the user data, the documents ``cluster.json`` and
+    ``run.json``, key files, clients of AWS.
+    """
 
     config: HostConfig
     cluster: ClusterDocument
@@ -41,13 +43,35 @@ class Run:
 
         def need(what: str, ask: Callable[[], T | None]) -> T:
             deadline = config.timing.run_deadline_seconds
-            return wait_for(lambda _: ask(), what=what, advice="Start the cluster.", deadline_seconds=deadline, events=events)
+            return wait_for(
+                lambda _: ask(),
+                what=what,
+                advice="Start the cluster.",
+                deadline_seconds=deadline,
+                events=events,
+            )
 
-        cluster = ClusterDocument.read(need("cluster.json", lambda: objects.read_document("cluster.json")))
-        run = documents.Run.read(need("run.json of this run", lambda: of_run(objects.read_document("run.json"), run_id)))
-        secret = need("keys of this run", lambda: of_run(objects.read_secret(cluster.secret_id, run.secret_version_id), run.run_id))
+        cluster = ClusterDocument.read(
+            need("cluster.json", lambda: objects.read_document("cluster.json"))
+        )
+        run = documents.Run.read(
+            need("run.json of this run", lambda: of_run(objects.read_document("run.json"), run_id))
+        )
+        secret = need(
+            "keys of this run",
+            lambda: of_run(
+                objects.read_secret(cluster.secret_id, run.secret_version_id), run.run_id
+            ),
+        )
         check_in_memory(config.paths.keys)
-        return cls(config, cluster, run, write_keys(secret, "worker", config.paths.keys), objects, ClusterGroups(aws, cluster, print))
+        return cls(
+            config,
+            cluster,
+            run,
+            write_keys(secret, "worker", config.paths.keys),
+            objects,
+            ClusterGroups(aws, cluster, print),
+        )
 
     @property
     def run_id(self) -> str:

@@ -22,10 +22,15 @@ class SchedulerLookup:
         self._known: SchedulerAddress | None = None
 
     async def find(self) -> SchedulerAddress:
-        """Return ``scheduler.json`` of this run, once its scheduler listens; one host polls for all."""
+        """Return ``scheduler.json`` of this run, once its scheduler listens; one host polls for
+        all.
+        """
         async with self._lock:
             while self._known is None:
-                document = of_run(await asyncio.to_thread(self._run.objects.read_document, "scheduler.json"), self._run.run_id)
+                document = of_run(
+                    await asyncio.to_thread(self._run.objects.read_document, "scheduler.json"),
+                    self._run.run_id,
+                )
                 # One that has died is still named there until another comes up.
                 address = None if document is None else SchedulerAddress.read(document)
                 if address is not None and await _listens(address.private_address):
@@ -43,7 +48,9 @@ class SchedulerLookup:
 async def _listens(address: str) -> bool:
     host, _, port = address.rpartition("://")[2].rpartition(":")
     try:
-        _, writer = await asyncio.wait_for(asyncio.open_connection(host, int(port)), _CONNECT_SECONDS)
+        _, writer = await asyncio.wait_for(
+            asyncio.open_connection(host, int(port)), _CONNECT_SECONDS
+        )
     except OSError:
         return False
     writer.close()

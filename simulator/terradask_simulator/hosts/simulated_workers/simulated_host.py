@@ -1,4 +1,6 @@
-"""One simulated host: joins the scheduler as its instance, reports as a host does, leaves with its instance."""
+"""One simulated host: joins the scheduler as its instance, reports as a host does, leaves with its
+instance.
+"""
 
 from __future__ import annotations
 
@@ -25,9 +27,19 @@ _AGAIN_SECONDS = 1.0
 
 
 class SimulatedHost:
-    """A host without a machine, from its instance's beginning to its end; ``broken`` never gets beyond its environment."""
+    """A host without a machine, from its instance's beginning to its end; ``broken`` never gets
+    beyond its environment.
+    """
 
-    def __init__(self, run: Run, scheduler: SchedulerLookup, writer: Executor, facts: Mapping[str, str], *, broken: bool = False) -> None:
+    def __init__(
+        self,
+        run: Run,
+        scheduler: SchedulerLookup,
+        writer: Executor,
+        facts: Mapping[str, str],
+        *,
+        broken: bool = False,
+    ) -> None:
         self._run = run
         self._scheduler = scheduler
         self._identity = Identity(public_address=None, zone="", **facts)
@@ -46,7 +58,9 @@ class SimulatedHost:
             for worker in self._workers:
                 with contextlib.suppress(Exception):
                     worker.batched_stream.abort()
-        closing = (worker.close(reason="host-leaves", executor_wait=False) for worker in self._workers)
+        closing = (
+            worker.close(reason="host-leaves", executor_wait=False) for worker in self._workers
+        )
         await asyncio.gather(*closing, return_exceptions=True)
         self._report.enter(states.LEFT)
 
@@ -57,11 +71,17 @@ class SimulatedHost:
                 scheduler = await self._scheduler.find()
                 self._report.enter(states.STARTING)
                 reason = await self._work(scheduler)
-                follows = after_worker_exit(Exit(0, reason, True), crashes=0, scheduler_answers=True, timing=self._run.config.timing)
+                follows = after_worker_exit(
+                    Exit(0, reason, True),
+                    crashes=0,
+                    scheduler_answers=True,
+                    timing=self._run.config.timing,
+                )
                 if follows is Next.RETIRED:
                     return await self._leave(f"retired: {reason}")
                 self._scheduler.forget(scheduler)
-                # Forgotten by the scheduler, it may have been retired: then its instance ends meanwhile.
+                # Forgotten by the scheduler, it may have been retired: then its instance ends
+                # meanwhile.
                 grace = self._run.config.timing.retired_grace_seconds
                 await asyncio.sleep(grace if follows is Next.SEEK_LATER else _AGAIN_SECONDS)
         except Exception as error:  # noqa: BLE001  (whatever it is, the report must say it)
@@ -87,7 +107,9 @@ class SimulatedHost:
                 dashboard_address="127.0.0.1:0",
                 local_directory=str(run.config.paths.scratch / name),
             )
-            for name in worker_names(self._identity.instance_id, run.cluster.worker.workers_per_host)
+            for name in worker_names(
+                self._identity.instance_id, run.cluster.worker.workers_per_host
+            )
         ]
         await asyncio.gather(*self._workers)
         self._report.enter(states.RUNNING)
@@ -95,14 +117,18 @@ class SimulatedHost:
         return str(self._workers[-1].close_reason)
 
     async def _leave(self, reason: str) -> None:
-        """Give the client that retired this worker time to end the instance; then leave without it."""
+        """Give the client that retired this worker time to end the instance; then leave
+        without it.
+        """
         self._report.enter(states.LEAVING, reason)
         await asyncio.sleep(self._run.config.timing.retired_grace_seconds)
         await asyncio.to_thread(self._run.groups.leave, self._identity.instance_id)
 
 
 class Report:
-    """A host's report. Of several states that wait to be written, the newest is; ``writer`` is one thread for all reports."""
+    """A host's report. Of several states that wait to be written, the newest is; ``writer`` is one
+    thread for all reports.
+    """
 
     def __init__(self, run: Run, writer: Executor, identity: Identity) -> None:
         self._run = run
@@ -140,4 +166,7 @@ class Report:
         try:
             self._own.write(report)
         except Exception as error:  # noqa: BLE001  (a report that can't be written must not end the host)
-            print(f"report {report['state']} of {self._identity.instance_id} not written: {type(error).__name__}: {error}")
+            print(
+                f"report {report['state']} of {self._identity.instance_id} not written: "
+                f"{type(error).__name__}: {error}"
+            )

@@ -1,6 +1,8 @@
-"""A process of simulated hosts: ``python -m terradask_simulator.hosts.simulated_workers.worker_process CLUSTER RUN_ID``.
+"""A process of simulated hosts: ``python -m
+terradask_simulator.hosts.simulated_workers.worker_process CLUSTER RUN_ID``.
 
-Reads from its standard input, one JSON document a line, which instances begin, end or vanish. When the input ends, all have ended.
+Reads from its standard input, one JSON document a line, which instances begin, end or vanish. When
+the input ends, all have ended.
 """
 
 from __future__ import annotations
@@ -22,8 +24,9 @@ from terradask_simulator.hosts.simulated_workers.simulated_host import Simulated
 
 __all__ = ["WorkerProcess", "main"]
 
-#: A hundred servers in one process: what each does by the clock and no test reads is done rarely or not at all.
-#: They share two processors with the scheduler and with AWS: whatever waits for an answer waits longer.
+#: A hundred servers in one process: what each does by the clock and no test reads is done rarely or
+#: not at all. They share two processors with the scheduler and with AWS: whatever waits for an
+#: answer waits longer.
 _QUIET = {
     "distributed": {
         "worker": {"profile": {"enabled": False}, "http": {"routes": []}},
@@ -54,7 +57,9 @@ class WorkerProcess:
         async for message in messages:
             match message:
                 case {"begin": facts, "broken": broken}:
-                    self._hosts[facts["instance_id"]] = SimulatedHost(self._run, self._scheduler, self._writer, facts, broken=broken)
+                    self._hosts[facts["instance_id"]] = SimulatedHost(
+                        self._run, self._scheduler, self._writer, facts, broken=broken
+                    )
                 case {"end": instance_id}:
                     self._end(instance_id, vanished=False)
                 case {"vanish": instance_id}:
@@ -75,7 +80,9 @@ class WorkerProcess:
 
 async def _messages() -> AsyncIterator[dict[str, Any]]:
     reader = asyncio.StreamReader()
-    await asyncio.get_running_loop().connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), sys.stdin)
+    await asyncio.get_running_loop().connect_read_pipe(
+        lambda: asyncio.StreamReaderProtocol(reader), sys.stdin
+    )
     while line := await reader.readline():
         yield json.loads(line)
 

@@ -10,7 +10,13 @@ from terradask_simulator.aws.iam.mapping.ec2 import ec2_needs
 from terradask_simulator.aws.iam.mapping.identity import iam_needs, sts_needs
 from terradask_simulator.aws.iam.mapping.keys import key_needs
 from terradask_simulator.aws.iam.mapping.need import Facts, Need
-from terradask_simulator.aws.iam.mapping.others import any_needs, logs_needs, quota_needs, secret_needs, ssm_needs
+from terradask_simulator.aws.iam.mapping.others import (
+    any_needs,
+    logs_needs,
+    quota_needs,
+    secret_needs,
+    ssm_needs,
+)
 from terradask_simulator.aws.iam.mapping.s3 import s3_needs
 from terradask_simulator.aws.iam.operation import Operation
 from terradask_simulator.aws.iam.world import World
@@ -37,7 +43,9 @@ def needs_of(operation: Operation, world: World) -> list[Need]:
 
 
 def context_of(need: Need, common: Mapping[str, tuple[str, ...]]) -> Facts:
-    """Return the condition keys of a request: those of every request, and of the others those that AWS sends with the action."""
+    """Return the condition keys of a request: those of every request, and of the others those that
+    AWS sends with the action.
+    """
     service = need.action.partition(":")[0]
     keys: Facts = dict(need.context)
     for name, value in (need.has_tags or {}).items():
@@ -47,4 +55,11 @@ def context_of(need: Need, common: Mapping[str, tuple[str, ...]]) -> Facts:
     named = (*(need.gets_tags or {}), *need.gets_keys)
     if named:
         keys["aws:TagKeys"] = named
-    return {**common, **{key: values for key, values in keys.items() if reference.carries(need.action, need.kind, key)}}
+    return {
+        **common,
+        **{
+            key: values
+            for key, values in keys.items()
+            if reference.carries(need.action, need.kind, key)
+        },
+    }

@@ -1,8 +1,9 @@
 """Amazon EC2 Auto Scaling: operations to permissions.
 
 `Control launch template usage
-<https://docs.aws.amazon.com/autoscaling/ec2/userguide/ec2-auto-scaling-launch-template-permissions.html>`_: whoever creates a group
-on a launch template, or gives it one, needs what launching by it needs. Numbers and tags alone are not checked so.
+<https://docs.aws.amazon.com/autoscaling/ec2/userguide/ec2-auto-scaling-launch-template-permissions.html>`_:
+whoever creates a group on a launch template, or gives it one, needs what launching by it needs.
+Numbers and tags alone are not checked so.
 """
 
 from __future__ import annotations
@@ -34,7 +35,9 @@ def autoscaling_needs(operation: Operation, world: World) -> Iterator[Need]:
         if operation.name == "CreateAutoScalingGroup" and has is None:
             # The tags that a group is made with count as its own.
             has = tags
-        yield Need(action, arn, _GROUP, has_tags=has, gets_tags=tags or None, context=_facts(parameters))
+        yield Need(
+            action, arn, _GROUP, has_tags=has, gets_tags=tags or None, context=_facts(parameters)
+        )
     if operation.name in _LAUNCHES:
         for launch in _launches(parameters):
             yield from launch_needs(launch, world)
@@ -42,37 +45,61 @@ def autoscaling_needs(operation: Operation, world: World) -> Iterator[Need]:
 
 def _groups(parameters: Parameters, world: World) -> list[str]:
     found = texts(parameters, "AutoScalingGroupName")
-    found += [named(row, "ResourceId") for row in rows(parameters, "Tags") if named(row, "ResourceId")]
+    found += [
+        named(row, "ResourceId") for row in rows(parameters, "Tags") if named(row, "ResourceId")
+    ]
     if not found:
-        found = [world.group_of_instance(one) or "*" for one in texts(parameters, "InstanceId", "InstanceIds")]
+        found = [
+            world.group_of_instance(one) or "*"
+            for one in texts(parameters, "InstanceId", "InstanceIds")
+        ]
     return list(dict.fromkeys(found)) or ["*"]
 
 
 def _arn(world: World, name: str) -> str:
     # A group that isn't there has no id: AWS shows a star, too.
-    return reference.arn("autoscaling", _GROUP, partition=world.partition, region=world.region, account=world.account, names=("*", name))
+    return reference.arn(
+        "autoscaling",
+        _GROUP,
+        partition=world.partition,
+        region=world.region,
+        account=world.account,
+        names=("*", name),
+    )
 
 
 def _facts(parameters: Parameters) -> Facts:
-    facts: Facts = {f"autoscaling:{name}": (named(parameters, name),) for name in ("MinSize", "MaxSize") if named(parameters, name) != ""}
+    facts: Facts = {
+        f"autoscaling:{name}": (named(parameters, name),)
+        for name in ("MinSize", "MaxSize")
+        if named(parameters, name) != ""
+    }
     subnets = named(parameters, "VPCZoneIdentifier")
     if subnets:
         facts["autoscaling:VPCZoneIdentifiers"] = tuple(subnets.split(","))
     specifications = [one for one, _ in _templates(parameters)]
     if specifications:
-        exact = all(named(one, "Version") not in ("", "$Latest", "$Default") for one in specifications)
+        exact = all(
+            named(one, "Version") not in ("", "$Latest", "$Default") for one in specifications
+        )
         facts["autoscaling:LaunchTemplateVersionSpecified"] = (str(exact).lower(),)
-    types = tuple(dict.fromkeys(kind for _, kinds in _templates(parameters) for kind in kinds if kind))
+    types = tuple(
+        dict.fromkeys(kind for _, kinds in _templates(parameters) for kind in kinds if kind)
+    )
     if types:
         facts["autoscaling:InstanceTypes"] = types
     return facts
 
 
 def _templates(parameters: Parameters) -> list[tuple[Mapping[str, Any], tuple[str, ...]]]:
-    """Return the templates that a request names, each with the instance types that it names for it."""
+    """Return the templates that a request names, each with the instance types that it
+    names for it.
+    """
     if parameters.get("LaunchTemplate"):
         return [(parameters["LaunchTemplate"], ())]
-    mixed: Mapping[str, Any] = (parameters.get("MixedInstancesPolicy") or {}).get("LaunchTemplate") or {}
+    mixed: Mapping[str, Any] = (parameters.get("MixedInstancesPolicy") or {}).get(
+        "LaunchTemplate"
+    ) or {}
     common = mixed.get("LaunchTemplateSpecification")
     if not common:
         return []
@@ -90,7 +117,9 @@ def _launches(parameters: Parameters) -> Iterator[Launch]:
             yield Launch(
                 template=name,
                 version=named(specification, "Version") or "$Default",
-                subnets=tuple(one for one in named(parameters, "VPCZoneIdentifier").split(",") if one),
+                subnets=tuple(
+                    one for one in named(parameters, "VPCZoneIdentifier").split(",") if one
+                ),
                 instance_type=instance_type,
                 placement_group=named(parameters, "PlacementGroup"),
                 refusal=f"You are not authorized to use launch template: {name}",

@@ -1,6 +1,7 @@
 """Amazon EC2: operations to permissions.
 
-`Resource-level permissions, tagging at creation <https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/supported-iam-actions-tagging.html>`_
+`Resource-level permissions, tagging at creation
+<https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/supported-iam-actions-tagging.html>`_
 """
 
 from __future__ import annotations
@@ -16,7 +17,8 @@ from terradask_simulator.aws.iam.world import World
 
 __all__ = ["ec2_needs"]
 
-#: Parameters that name resources of a type, where they are not the type's name in camel case with "Id".
+#: Parameters that name resources of a type, where they are not the type's name in camel case with
+#: "Id".
 _PARAMETERS: Facts = {
     "elastic-ip": ("AllocationId",),
     "image": ("ImageId",),
@@ -81,9 +83,15 @@ def ec2_needs(operation: Operation, world: World) -> Iterator[Need]:
         profile = parameters.get("IamInstanceProfile") or {}
         yield _pass_role(world.role_of_profile(named(profile, "Arn", "Name")), "ec2.amazonaws.com")
     elif operation.name == "CreateFlowLogs" and named(parameters, "DeliverLogsPermissionArn"):
-        yield _pass_role(named(parameters, "DeliverLogsPermissionArn"), "vpc-flow-logs.amazonaws.com")
+        yield _pass_role(
+            named(parameters, "DeliverLogsPermissionArn"), "vpc-flow-logs.amazonaws.com"
+        )
     elif operation.name == "CreateVpcEndpoint" and _has_private_names(parameters):
-        yield Need("route53:AssociateVPCWithHostedZone", f"arn:{world.partition}:route53:::hostedzone/*", "hostedzone")
+        yield Need(
+            "route53:AssociateVPCWithHostedZone",
+            f"arn:{world.partition}:route53:::hostedzone/*",
+            "hostedzone",
+        )
 
 
 def _has_private_names(parameters: Parameters) -> bool:
@@ -91,18 +99,32 @@ def _has_private_names(parameters: Parameters) -> bool:
     return is_interface and named(parameters, "PrivateDnsEnabled").lower() != "false"
 
 
-def _created(action: str, parameters: Parameters, world: World, asked: Mapping[str, Mapping[str, str]]) -> Iterator[Need]:
+def _created(
+    action: str, parameters: Parameters, world: World, asked: Mapping[str, Mapping[str, str]]
+) -> Iterator[Need]:
     kinds = reference.resource_types(action)
     for kind in kinds.keys() & reference.created_types(action):
         # What may be made besides, as rules with a group, is asked for where it gets tags.
         if kinds[kind] or kind in asked:
-            yield Need(action, _arn(world, kind, "*"), kind, gets_tags=asked.get(kind), context=_facts(world, kind, "", parameters))
+            yield Need(
+                action,
+                _arn(world, kind, "*"),
+                kind,
+                gets_tags=asked.get(kind),
+                context=_facts(world, kind, "", parameters),
+            )
 
 
 def _existing(action: str, parameters: Parameters, world: World) -> Iterator[Need]:
     for kind in reference.resource_types(action).keys() - reference.created_types(action):
         for name in _ids(kind, parameters, world):
-            yield Need(action, _arn(world, kind, name), kind, has_tags=world.ec2_tags(name), context=_facts(world, kind, name, parameters))
+            yield Need(
+                action,
+                _arn(world, kind, name),
+                kind,
+                has_tags=world.ec2_tags(name),
+                context=_facts(world, kind, name, parameters),
+            )
 
 
 def _ids(kind: str, parameters: Parameters, world: World) -> list[str]:
@@ -111,11 +133,20 @@ def _ids(kind: str, parameters: Parameters, world: World) -> list[str]:
     camel = "".join(part.capitalize() for part in kind.split("-"))
     found = texts(parameters, *_PARAMETERS.get(kind, ()), f"{camel}Id", f"{camel}Ids")
     if kind == "security-group-rule":
-        found = found or [named(row, "SecurityGroupRuleId") for row in rows(parameters, "SecurityGroupRule")]
+        found = found or [
+            named(row, "SecurityGroupRuleId") for row in rows(parameters, "SecurityGroupRule")
+        ]
     if not found:
-        # Associations and rules stand for what they belong to; CreateFlowLogs names what it watches by its id alone.
-        indirect = [one for name in texts(parameters, "AssociationId", "SecurityGroupRuleId") for one in world.related(name)]
-        found = [one for one in [*indirect, *texts(parameters, "ResourceId")] if _type_of(one) == kind]
+        # Associations and rules stand for what they belong to; CreateFlowLogs names what it watches
+        # by its id alone.
+        indirect = [
+            one
+            for name in texts(parameters, "AssociationId", "SecurityGroupRuleId")
+            for one in world.related(name)
+        ]
+        found = [
+            one for one in [*indirect, *texts(parameters, "ResourceId")] if _type_of(one) == kind
+        ]
     return found
 
 
@@ -123,7 +154,9 @@ def _tagging(action: str, parameters: Parameters, world: World) -> Iterator[Need
     tags = {named(row, "Key"): named(row, "Value") for row in rows(parameters, "Tag")}
     for name in texts(parameters, "ResourceId"):
         kind = _type_of(name)
-        yield Need(action, _arn(world, kind, name), kind, has_tags=world.ec2_tags(name), gets_tags=tags)
+        yield Need(
+            action, _arn(world, kind, name), kind, has_tags=world.ec2_tags(name), gets_tags=tags
+        )
 
 
 def _type_of(resource_id: str) -> str:
@@ -132,7 +165,9 @@ def _type_of(resource_id: str) -> str:
 
 def _asked_tags(parameters: Parameters) -> dict[str, dict[str, str]]:
     return {
-        named(row, "ResourceType"): {named(tag, "Key"): named(tag, "Value") for tag in rows(row, "Tag")}
+        named(row, "ResourceType"): {
+            named(tag, "Key"): named(tag, "Value") for tag in rows(row, "Tag")
+        }
         for row in rows(parameters, "TagSpecification")
         if rows(row, "Tag")
     }
@@ -149,11 +184,20 @@ def _facts(world: World, kind: str, name: str, parameters: Parameters) -> Facts:
 
 
 def _arn(world: World, kind: str, name: str) -> str:
-    return reference.arn("ec2", kind, partition=world.partition, region=world.region, account=world.account, names=(name,))
+    return reference.arn(
+        "ec2",
+        kind,
+        partition=world.partition,
+        region=world.region,
+        account=world.account,
+        names=(name,),
+    )
 
 
 def _pass_role(role_arn: str, service: str) -> Need:
-    return Need("iam:PassRole", role_arn or "*", "role", context={"iam:PassedToService": (service,)})
+    return Need(
+        "iam:PassRole", role_arn or "*", "role", context={"iam:PassedToService": (service,)}
+    )
 
 
 def _launch(parameters: Parameters) -> Launch:
@@ -163,8 +207,14 @@ def _launch(parameters: Parameters) -> Launch:
     return Launch(
         template=named(template, "LaunchTemplateId", "LaunchTemplateName"),
         version=named(template, "Version") or "$Default",
-        subnets=tuple(texts(parameters, "SubnetId") + [one for row in interfaces for one in texts(row, "SubnetId")]),
-        security_groups=tuple(texts(parameters, "SecurityGroupId") + [one for row in interfaces for one in texts(row, "SecurityGroupId")]),
+        subnets=tuple(
+            texts(parameters, "SubnetId")
+            + [one for row in interfaces for one in texts(row, "SubnetId")]
+        ),
+        security_groups=tuple(
+            texts(parameters, "SecurityGroupId")
+            + [one for row in interfaces for one in texts(row, "SecurityGroupId")]
+        ),
         image=named(parameters, "ImageId"),
         instance_type=named(parameters, "InstanceType"),
         profile=named(profile, "Arn", "Name"),

@@ -20,7 +20,8 @@ _NAMES = {
     "role": ("RoleName",),
     "user": ("UserName",),
 }
-#: What tagging at creation needs: `Tags for IAM resources <https://docs.aws.amazon.com/IAM/latest/UserGuide/id_tags.html>`_.
+#: What tagging at creation needs: `Tags for IAM resources
+#: <https://docs.aws.amazon.com/IAM/latest/UserGuide/id_tags.html>`_.
 _TAGS = {
     "CreateInstanceProfile": "iam:TagInstanceProfile",
     "CreateOpenIDConnectProvider": "iam:TagOpenIDConnectProvider",
@@ -45,7 +46,9 @@ def iam_needs(operation: Operation, world: World) -> Iterator[Need]:
     tags = {named(row, "Key"): named(row, "Value") for row in rows(parameters, "Tags")}
     keys = tuple(texts(parameters, "TagKeys"))
     needs = [
-        replace(_need(action, kind, name, parameters, world), gets_tags=tags or None, gets_keys=keys)
+        replace(
+            _need(action, kind, name, parameters, world), gets_tags=tags or None, gets_keys=keys
+        )
         for kind, required in reference.resource_types(action).items()
         for name in _names(kind, parameters, required=required)
     ]
@@ -55,7 +58,12 @@ def iam_needs(operation: Operation, world: World) -> Iterator[Need]:
     if operation.name == "AddRoleToInstanceProfile":
         role = world.identity("role", named(parameters, "RoleName"))
         if role:
-            yield Need("iam:PassRole", role[0], "role", context={"iam:PassedToService": ("ec2.amazonaws.com",)})
+            yield Need(
+                "iam:PassRole",
+                role[0],
+                "role",
+                context={"iam:PassedToService": ("ec2.amazonaws.com",)},
+            )
 
 
 def sts_needs(operation: Operation, world: World) -> Iterator[Need]:
@@ -91,14 +99,29 @@ def _need(action: str, kind: str, name: str, parameters: Parameters, world: Worl
     # With a path, names lie below it.
     path = named(parameters, "Path").strip("/")
     arn = name if name.startswith("arn:") else _arn(world, kind, f"{path}/{name}" if path else name)
-    return Need(action, found[0] if found else arn, kind, has_tags=found[1] if found else None, context=facts)
+    return Need(
+        action,
+        found[0] if found else arn,
+        kind,
+        has_tags=found[1] if found else None,
+        context=facts,
+    )
 
 
 def _arn(world: World, kind: str, name: str) -> str:
-    return reference.arn("iam", kind, partition=world.partition, region=world.region, account=world.account, names=(name,))
+    return reference.arn(
+        "iam",
+        kind,
+        partition=world.partition,
+        region=world.region,
+        account=world.account,
+        names=(name,),
+    )
 
 
 def _linked(action: str, parameters: Parameters, world: World) -> Need:
     service = named(parameters, "AWSServiceName")
     name = f"aws-service-role/{service}/{_LINKED.get(service, '*')}"
-    return Need(action, _arn(world, "role", name), "role", context={"iam:AWSServiceName": (service,)})
+    return Need(
+        action, _arn(world, "role", name), "role", context={"iam:AWSServiceName": (service,)}
+    )

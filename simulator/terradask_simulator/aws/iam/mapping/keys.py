@@ -1,7 +1,9 @@
 """What using a customer's KMS key through another service needs of the caller.
 
-`S3 <https://docs.aws.amazon.com/AmazonS3/latest/userguide/UsingKMSEncryption.html#require-sse-kms>`_,
-`Secrets Manager <https://docs.aws.amazon.com/secretsmanager/latest/userguide/security-encryption.html>`_
+`S3
+<https://docs.aws.amazon.com/AmazonS3/latest/userguide/UsingKMSEncryption.html#require-sse-kms>`_,
+`Secrets Manager
+<https://docs.aws.amazon.com/secretsmanager/latest/userguide/security-encryption.html>`_
 """
 
 from __future__ import annotations
@@ -28,15 +30,24 @@ _USES = {
 
 
 def key_needs(operation: Operation, needs: Iterable[Need], world: World) -> Iterator[Need]:
-    """Yield what an operation needs of KMS, where a customer's key is used; AWS's own keys need nothing."""
+    """Yield what an operation needs of KMS, where a customer's key is used; AWS's own keys need
+    nothing.
+    """
     for need in needs:
         actions = _USES.get(need.action, ())
         if need.action == "s3:PutObject" and "uploadId" in operation.parameters:
             # The parts are read again when they are put together.
             actions = _BOTH
-        key = world.key_of(need.resource, _named_key(operation), new=need.action == "s3:PutObject") if actions else ""
+        key = (
+            world.key_of(need.resource, _named_key(operation), new=need.action == "s3:PutObject")
+            if actions
+            else ""
+        )
         service = need.action.partition(":")[0]
-        facts = {"kms:ViaService": (f"{service}.{world.region}.amazonaws.com",), "kms:CallerAccount": (world.account,)}
+        facts = {
+            "kms:ViaService": (f"{service}.{world.region}.amazonaws.com",),
+            "kms:CallerAccount": (world.account,),
+        }
         for action in actions if key else ():
             yield Need(action, key, "key", context=facts)
 

@@ -1,6 +1,7 @@
 """What launching instances needs, by RunInstances or through a group.
 
-`Launch templates and permissions <https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/use-launch-templates-to-control-launching-instances.html>`_,
+`Launch templates and permissions
+<https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/use-launch-templates-to-control-launching-instances.html>`_,
 `Amazon EC2 Auto Scaling API permissions
 <https://docs.aws.amazon.com/autoscaling/ec2/userguide/ec2-auto-scaling-api-permissions.html>`_
 """
@@ -48,13 +49,17 @@ class Launch:
 
 
 def launch_needs(launch: Launch, world: World) -> Iterator[Need]:
-    """Yield what a launch needs: ``ec2:RunInstances`` on all that takes part, ``ec2:CreateTags``, ``iam:PassRole``."""
+    """Yield what a launch needs: ``ec2:RunInstances`` on all that takes part, ``ec2:CreateTags``,
+    ``iam:PassRole``.
+    """
     template = world.template(launch.template, launch.version) if launch.template else None
     data: Mapping[str, Any] = template.data if template else {}
     common: Facts = {}
     if template:
         common["ec2:LaunchTemplate"] = (_arn(world, "launch-template", template.template_id),)
-    for kind, name, from_template, facts in _resources(launch, data, template.template_id if template else "", world):
+    for kind, name, from_template, facts in _resources(
+        launch, data, template.template_id if template else "", world
+    ):
         context = {**common, **facts}
         if template:
             context["ec2:IsLaunchTemplateResource"] = (str(from_template).lower(),)
@@ -80,14 +85,22 @@ def launch_needs(launch: Launch, world: World) -> Iterator[Need]:
     profile = launch.profile or _profile(data)
     role = world.role_of_profile(profile) if profile else ""
     if role:
-        yield Need("iam:PassRole", role, "role", context={"iam:PassedToService": ("ec2.amazonaws.com",)}, refusal=launch.refusal)
+        yield Need(
+            "iam:PassRole",
+            role,
+            "role",
+            context={"iam:PassedToService": ("ec2.amazonaws.com",)},
+            refusal=launch.refusal,
+        )
 
 
 #: A resource of a launch: its type, its name, whether the template names it, and condition keys.
 _Resource = tuple[str, str, bool, Facts]
 
 
-def _resources(launch: Launch, data: Mapping[str, Any], template_id: str, world: World) -> Iterator[_Resource]:
+def _resources(
+    launch: Launch, data: Mapping[str, Any], template_id: str, world: World
+) -> Iterator[_Resource]:
     interfaces = [row for row in data.get("NetworkInterfaces") or [] if isinstance(row, Mapping)]
     metadata: Mapping[str, Any] = data.get("MetadataOptions") or {}
     instance: Facts = {
@@ -102,10 +115,15 @@ def _resources(launch: Launch, data: Mapping[str, Any], template_id: str, world:
         instance["ec2:InstanceProfile"] = (found[0],)
     yield "instance", "*", True, instance
     yield "volume", "*", True, {}
-    subnets = launch.subnets or tuple(str(row["SubnetId"]) for row in interfaces if row.get("SubnetId"))
+    subnets = launch.subnets or tuple(
+        str(row["SubnetId"]) for row in interfaces if row.get("SubnetId")
+    )
     groups = launch.security_groups or tuple(
         dict.fromkeys(
-            str(one) for source in ([data], interfaces) for row in source for one in row.get("SecurityGroupIds") or row.get("Groups") or []
+            str(one)
+            for source in ([data], interfaces)
+            for row in source
+            for one in row.get("SecurityGroupIds") or row.get("Groups") or []
         )
     )
     in_subnet: Facts = {"ec2:Subnet": (_arn(world, "subnet", subnets[0]),)} if subnets else {}
@@ -148,4 +166,11 @@ def _in_vpc(world: World, name: str) -> Facts:
 
 
 def _arn(world: World, kind: str, name: str) -> str:
-    return reference.arn("ec2", kind, partition=world.partition, region=world.region, account=world.account, names=(name,))
+    return reference.arn(
+        "ec2",
+        kind,
+        partition=world.partition,
+        region=world.region,
+        account=world.account,
+        names=(name,),
+    )

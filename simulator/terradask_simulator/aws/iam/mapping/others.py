@@ -12,10 +12,19 @@ from terradask_simulator.aws.iam.world import World
 
 __all__ = ["any_needs", "logs_needs", "quota_needs", "secret_needs", "ssm_needs"]
 
-_SECRET_FACTS = ("SecretId", "VersionId", "VersionStage", "Name", "ForceDeleteWithoutRecovery", "RecoveryWindowInDays", "KmsKeyId")
+_SECRET_FACTS = (
+    "SecretId",
+    "VersionId",
+    "VersionStage",
+    "Name",
+    "ForceDeleteWithoutRecovery",
+    "RecoveryWindowInDays",
+    "KmsKeyId",
+)
 #: Operations that take a log group's ARN without the ending for its streams.
 _TAGS_LOG_GROUPS = {"TagResource", "UntagResource", "ListTagsForResource"}
-#: What Service Quotas asks other services in the caller's name; the dependent actions of the reference.
+#: What Service Quotas asks other services in the caller's name; the dependent actions of the
+#: reference.
 _LIMITS = {"autoscaling": "autoscaling:DescribeAccountLimits", "iam": "iam:GetAccountSummary"}
 _PLACEHOLDER = re.compile(r"\$\{([^}]*)\}")
 
@@ -29,10 +38,19 @@ def secret_needs(operation: Operation, world: World) -> Iterator[Need]:
         return
     arn, has = world.secret(name) or (_secret_arn(world, name), None)
     tags = _tags(parameters)
-    facts = {f"secretsmanager:{fact}": (str(parameters[fact]).lower() if isinstance(parameters[fact], bool) else str(parameters[fact]),)
-             for fact in _SECRET_FACTS if fact in parameters}  # fmt: skip
+    facts = {
+        f"secretsmanager:{fact}": (
+            str(parameters[fact]).lower()
+            if isinstance(parameters[fact], bool)
+            else str(parameters[fact]),
+        )
+        for fact in _SECRET_FACTS
+        if fact in parameters
+    }
     keys = tuple(texts(parameters, "TagKeys"))
-    yield Need(action, arn, "Secret", has_tags=has, gets_tags=tags or None, gets_keys=keys, context=facts)
+    yield Need(
+        action, arn, "Secret", has_tags=has, gets_tags=tags or None, gets_keys=keys, context=facts
+    )
     if operation.name == "CreateSecret" and tags:
         yield Need("secretsmanager:TagResource", arn, "Secret", gets_tags=tags)
 
@@ -41,13 +59,19 @@ def ssm_needs(operation: Operation, world: World) -> Iterator[Need]:
     """Yield what one of Systems Manager's operations needs."""
     action = f"ssm:{operation.name}"
     if operation.name == "StartSession":
-        target, document = named(operation.parameters, "Target"), named(operation.parameters, "DocumentName")
+        target, document = (
+            named(operation.parameters, "Target"),
+            named(operation.parameters, "DocumentName"),
+        )
         named_document = {"ssm:SessionDocumentAccessCheck": ("true",)}
         instance = f"arn:{world.partition}:ec2:{world.region}:{world.account}:instance/{target}"
-        yield Need(action, instance, "instance", has_tags=world.ec2_tags(target), context=named_document)
+        yield Need(
+            action, instance, "instance", has_tags=world.ec2_tags(target), context=named_document
+        )
         # AWS's own documents belong to no account.
         account = "" if document.startswith("AWS-") else world.account
-        arn = f"arn:{world.partition}:ssm:{world.region}:{account}:document/{document or 'SSM-SessionManagerRunShell'}"
+        name = document or "SSM-SessionManagerRunShell"
+        arn = f"arn:{world.partition}:ssm:{world.region}:{account}:document/{name}"
         yield Need(action, arn, "document", context=named_document)
         return
     names = texts(operation.parameters, "Names", "Name", "Path")
@@ -66,14 +90,20 @@ def logs_needs(operation: Operation, world: World) -> Iterator[Need]:
 
     Notes
     -----
-    `ARNs of log groups <https://docs.aws.amazon.com/AmazonCloudWatch/latest/logs/iam-access-control-overview-cwl.html>`_: with an ending
-    for the streams (policies write ``:*``), except where resources are tagged.
+    `ARNs of log groups
+    <https://docs.aws.amazon.com/AmazonCloudWatch/latest/logs/iam-access-control-overview-cwl.html>`_:
+    with an ending for the streams (policies write ``:*``), except where resources are tagged.
     """
     action, parameters = f"logs:{operation.name}", operation.parameters
     kinds = reference.resource_types(action)
     given = named(parameters, "logGroupName", "logGroupIdentifier", "resourceArn")
     if not kinds or not given:
-        yield Need(action, f"arn:{world.partition}:logs:{world.region}:{world.account}:log-group::log-stream:" if kinds else "*")
+        yield Need(
+            action,
+            f"arn:{world.partition}:logs:{world.region}:{world.account}:log-group::log-stream:"
+            if kinds
+            else "*",
+        )
         return
     group = given.partition(":log-group:")[2].removesuffix(":*") or given
     arn = f"arn:{world.partition}:logs:{world.region}:{world.account}:log-group:{group}"
@@ -82,7 +112,14 @@ def logs_needs(operation: Operation, world: World) -> Iterator[Need]:
     tags = parameters.get("tags") or {}
     kind = "log-stream" if stream else "log-group"
     has = world.log_group_tags(group)
-    yield Need(action, arn + ending, kind, has_tags=has, gets_tags=tags or None, gets_keys=tuple(texts(parameters, "tagKeys")))
+    yield Need(
+        action,
+        arn + ending,
+        kind,
+        has_tags=has,
+        gets_tags=tags or None,
+        gets_keys=tuple(texts(parameters, "tagKeys")),
+    )
     if operation.name == "CreateLogGroup" and tags:
         yield Need("logs:TagResource", arn, "log-group", gets_tags=tags)
 
@@ -96,11 +133,20 @@ def quota_needs(operation: Operation, world: World) -> Iterator[Need]:
 
 
 def any_needs(operation: Operation, world: World) -> Iterator[Need]:
-    """Yield what an operation of a service without a mapping of its own needs, from the names of its parameters."""
+    """Yield what an operation of a service without a mapping of its own needs, from the names of
+    its parameters.
+    """
     action, parameters = f"{operation.service}:{operation.name}", operation.parameters
     found = False
     for kind, required in reference.resource_types(action).items():
-        template = reference.arn(operation.service, kind, partition=world.partition, region=world.region, account=world.account, names=())
+        template = reference.arn(
+            operation.service,
+            kind,
+            partition=world.partition,
+            region=world.region,
+            account=world.account,
+            names=(),
+        )
         placeholders = _PLACEHOLDER.findall(template)
         names = [named(parameters, one, one[:1].lower() + one[1:]) for one in placeholders]
         if all(names) or required:
@@ -114,11 +160,16 @@ def any_needs(operation: Operation, world: World) -> Iterator[Need]:
 
 
 def _tags(parameters: Parameters) -> dict[str, str]:
-    return {named(row, "Key", "TagKey"): named(row, "Value", "TagValue") for row in rows(parameters, "Tags")}
+    return {
+        named(row, "Key", "TagKey"): named(row, "Value", "TagValue")
+        for row in rows(parameters, "Tags")
+    }
 
 
 def _secret_arn(world: World, name: str) -> str:
     if name.startswith("arn:"):
         return name
     # AWS ends a secret's name with six characters of its own, unknown before.
-    return f"arn:{world.partition}:secretsmanager:{world.region}:{world.account}:secret:{name}-??????"
+    return (
+        f"arn:{world.partition}:secretsmanager:{world.region}:{world.account}:secret:{name}-??????"
+    )

@@ -44,7 +44,13 @@ BUCKET_PARTS = {
 #: Taking these away has an action of its own; taking away any other is changing it.
 _DELETABLE = {"policy", "website"}
 #: Sub-resources of objects: the action without its verb.
-OBJECT_PARTS = {"acl": "Acl", "legal-hold": "LegalHold", "retention": "Retention", "tagging": "Tagging", "torrent": "Torrent"}
+OBJECT_PARTS = {
+    "acl": "Acl",
+    "legal-hold": "LegalHold",
+    "retention": "Retention",
+    "tagging": "Tagging",
+    "torrent": "Torrent",
+}
 _HEADERS = {
     "x-amz-acl": "s3:x-amz-acl",
     "x-amz-server-side-encryption": "s3:x-amz-server-side-encryption",
@@ -75,7 +81,13 @@ def _on_bucket(operation: Operation, world: World, bucket: str) -> Iterator[Need
         return
     part = next((name for name in query if name in BUCKET_PARTS), "")
     if part:
-        verb = "Get" if method in ("GET", "HEAD") else "Delete" if method == "DELETE" and part in _DELETABLE else "Put"
+        verb = (
+            "Get"
+            if method in ("GET", "HEAD")
+            else "Delete"
+            if method == "DELETE" and part in _DELETABLE
+            else "Put"
+        )
         yield _bucket(world, bucket, f"{verb}{BUCKET_PARTS[part]}", operation)
     elif "versions" in query:
         yield _bucket(world, bucket, "ListBucketVersions", operation)
@@ -89,10 +101,19 @@ def _on_bucket(operation: Operation, world: World, bucket: str) -> Iterator[Need
 def _on_object(operation: Operation, world: World, bucket: str, key: str) -> Iterator[Need]:
     query, method = operation.parameters, operation.method
     version = "Version" if query.get("versionId") else ""
-    context: Facts = {name: (operation.headers[header],) for header, name in _HEADERS.items() if header in operation.headers}
+    context: Facts = {
+        name: (operation.headers[header],)
+        for header, name in _HEADERS.items()
+        if header in operation.headers
+    }
     part = next((name for name in query if name in OBJECT_PARTS), "")
     if "uploadId" in query and method in ("GET", "DELETE"):
-        yield _object(world, bucket, key, "ListMultipartUploadParts" if method == "GET" else "AbortMultipartUpload")
+        yield _object(
+            world,
+            bucket,
+            key,
+            "ListMultipartUploadParts" if method == "GET" else "AbortMultipartUpload",
+        )
     elif part:
         verb = {"GET": "Get", "HEAD": "Get", "DELETE": "Delete"}.get(method, "Put")
         yield _object(world, bucket, key, f"{verb}Object{version}{OBJECT_PARTS[part]}")
@@ -109,7 +130,9 @@ def _on_object(operation: Operation, world: World, bucket: str, key: str) -> Ite
         yield from _writes(operation, world, bucket, key, context)
 
 
-def _writes(operation: Operation, world: World, bucket: str, key: str, context: Facts) -> Iterator[Need]:
+def _writes(
+    operation: Operation, world: World, bucket: str, key: str, context: Facts
+) -> Iterator[Need]:
     source = unquote(operation.headers.get("x-amz-copy-source", "")).lstrip("/")
     if source:
         path, _, version = source.partition("?versionId=")
@@ -123,20 +146,28 @@ def _writes(operation: Operation, world: World, bucket: str, key: str, context: 
     yield _object(world, bucket, key, "PutObject", context)
     if tags:
         yield _object(world, bucket, key, "PutObjectTagging", context)
-    if operation.headers.get("x-amz-acl") or any(name.startswith("x-amz-grant-") for name in operation.headers):
+    if operation.headers.get("x-amz-acl") or any(
+        name.startswith("x-amz-grant-") for name in operation.headers
+    ):
         yield _object(world, bucket, key, "PutObjectAcl", context)
 
 
 def _bucket(world: World, bucket: str, name: str, operation: Operation | None) -> Need:
     query = operation.parameters if operation else {}
-    context: Facts = {f"s3:{key}": (str(query[key]),) for key in ("prefix", "delimiter", "max-keys") if key in query}
+    context: Facts = {
+        f"s3:{key}": (str(query[key]),)
+        for key in ("prefix", "delimiter", "max-keys")
+        if key in query
+    }
     if operation and "x-amz-acl" in operation.headers:
         context["s3:x-amz-acl"] = (operation.headers["x-amz-acl"],)
     return Need(f"s3:{name}", f"arn:{world.partition}:s3:::{bucket}", "bucket", context=context)
 
 
 def _object(world: World, bucket: str, key: str, name: str, context: Facts | None = None) -> Need:
-    return Need(f"s3:{name}", f"arn:{world.partition}:s3:::{bucket}/{key}", "object", context=context or {})
+    return Need(
+        f"s3:{name}", f"arn:{world.partition}:s3:::{bucket}/{key}", "object", context=context or {}
+    )
 
 
 def _listed_keys(body: bytes) -> Iterator[tuple[str, bool]]:
