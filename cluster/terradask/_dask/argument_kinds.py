@@ -32,9 +32,6 @@ def unsupported(instead: str, *nothing: Any) -> Mapping[str, Any]:
     return {"kind": "unsupported", "instead": instead, "nothing": (None, *nothing)}
 
 
-# Its docstring is also that of `Cluster`.
-
-
 @dataclass(frozen=True)
 class KindedArguments:
     """Arguments of which each field's metadata names its kind."""

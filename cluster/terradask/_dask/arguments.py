@@ -24,6 +24,7 @@ _NO_JUPYTER = (
 )
 
 
+# Its docstring is also that of `Cluster`.
 @dataclass(frozen=True)
 class ClusterArguments(KindedArguments):
     """A Dask cluster on instances of your own AWS account.
