@@ -116,8 +116,8 @@ def test_clusters_are_isolated_as_the_deployed_network_says() -> None:
         with pytest.raises(
             SettingsError,
             match=(
-                r"workspace.isolation: the network was deployed otherwise[^\0]*terradask apply "
-                r"network"
+                r"workspace.isolation: the network was deployed with another value"
+                r"[^\0]*terradask apply network"
             ),
         ):
             on_deployed_network(loaded(isolation=said), deployed)
