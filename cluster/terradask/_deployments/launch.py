@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING
 
 from terradask._quotas.launch_needs import Hosts, Launch, Source
 from terradask_modules.names import SCHEDULER_GROUP, WORKER_GROUP
-from terradask_stacks.numbers import first_of
-from terradask_stacks.settings.cluster import DEFAULT_WORKERS
+from terradask_stacks.numbers import DEFAULT_WORKERS, first_of
 
 if TYPE_CHECKING:
     from terradask._deployments.documents import Descriptor

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from terradask._deployments.documents import Descriptor
 from terradask.errors import InvalidInput
 from terradask_modules.names import WORKER_GROUP
-from terradask_stacks.settings.cluster import DEFAULT_WORKERS
+from terradask_stacks.numbers import DEFAULT_WORKERS
 
 
 def numbers_at_start(

@@ -14,8 +14,7 @@ from terradask._pricing.plan_resources import PlannedResource, PlannedStack
 from terradask._pricing.prices import PriceKey
 from terradask_modules.markets import Market
 from terradask_modules.names import WORKER_GROUP
-from terradask_stacks.numbers import first_of
-from terradask_stacks.settings.cluster import DEFAULT_WORKERS
+from terradask_stacks.numbers import DEFAULT_WORKERS, first_of
 
 #: https://aws.amazon.com/ec2/pricing/on-demand/#Data_Transfer_within_the_same_AWS_Region
 _CROSS_ZONE = (

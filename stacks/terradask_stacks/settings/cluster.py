@@ -48,10 +48,6 @@ def _wait_for_workers(value: Any) -> bool | int | float:
     return number
 
 
-#: Workers to start with, where ``n_workers`` isn't set.
-DEFAULT_WORKERS = 4
-
-
 class ClusterSettings(
     LifeSettings, HardwareSettings, DiskSettings, CapacitySettings, ConnectionSettings
 ):
