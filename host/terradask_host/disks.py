@@ -19,7 +19,7 @@ from typing import Any
 
 from terradask_host.config import ROOT_VARIABLE, Paths
 
-#: The model that an instance store's disk tells, where a volume says "Amazon Elastic Block Store".
+#: The model of an instance store's disk, where a volume has "Amazon Elastic Block Store".
 #: AWS's own images find it by the same words:
 #: https://github.com/awslabs/amazon-eks-ami/blob/main/templates/shared/runtime/bin/setup-local-disks
 MODEL = "Amazon EC2 NVMe Instance Storage"
@@ -38,7 +38,7 @@ Run = Callable[[Sequence[str]], str]
 
 
 def unused_disks(listing: Mapping[str, Any]) -> list[str]:
-    """Return the paths of the instance store's disks that nobody uses, the largest first.
+    """Return the paths of the instance store's unused disks, the largest first.
 
     A disk with partitions, a file system, a mount or something built on it belongs to the image's
     own set-up, and is never touched.

@@ -22,7 +22,7 @@ UNREADABLE = (AttributeError, LookupError, TypeError, ValueError, OverflowError)
 #: The group of workers that every cluster has.
 WORKER_GROUP = "workers"
 
-#: No cluster lives longer than its certificates can, whoever wrote its run.
+#: No cluster lives longer than its certificates can, whatever its run says.
 MOST_LIFETIME_SECONDS = 30 * 86_400.0
 
 

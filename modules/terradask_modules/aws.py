@@ -115,7 +115,7 @@ __all__ = [
     "literal",
 ]
 
-#: Context under which every stack is synthesised, whoever runs the app: it decides how addresses
+#: Context under which every stack is synthesised, by whatever program: it decides how addresses
 #: are spelled.
 APP_CONTEXT = {"excludeStackIdFromLogicalIds": "true", "allowSepCharsInLogicalIds": "true"}
 

@@ -1,4 +1,4 @@
-"""VPC flow logs: who talked to whom, as CloudWatch keeps it."""
+"""VPC flow logs: which addresses talked to which, as CloudWatch keeps it."""
 
 from __future__ import annotations
 

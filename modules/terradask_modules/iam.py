@@ -96,6 +96,6 @@ def listed(value: Any) -> list[Any]:
 
 
 def statements_of(document: Any) -> list[Mapping[str, Any]]:
-    """Return the statements of any policy document, whoever wrote it."""
+    """Return the statements of any policy document, also of one that terradask didn't write."""
     found = document.get("Statement") if isinstance(document, Mapping) else None
     return [one for one in listed(found) if isinstance(one, Mapping)]

@@ -1,5 +1,5 @@
-"""Who hosts are: a role and an instance profile for schedulers and for workers, with the least that
-they need.
+"""Hosts' identity: a role and an instance profile for schedulers and for workers, with the least
+that they need.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ class Identity(Construct):
 
     Permissions needed: ``iam:CreateRole``, ``PutRolePolicy``, ``CreateInstanceProfile``,
     ``AddRoleToInstanceProfile``, their ``Get``, ``Tag`` and ``Delete`` counterparts;
-    ``iam:PassRole`` on both roles for whoever starts clusters.
+    ``iam:PassRole`` on both roles for callers who start clusters.
 
     Parameters
     ----------
@@ -146,8 +146,8 @@ class Identity(Construct):
 class Boundary(Construct):
     """The bound of what roles of clusters' own can ever do: no more than any host of the workspace.
 
-    Whoever makes clusters makes their roles; with the bound as a condition of that right, no role
-    can be made by which they, or their hosts, would reach further.
+    Callers who make clusters make their roles; with the bound as a condition of that right, they
+    can make no role by which they, or their hosts, would reach further.
 
     Resources created: a managed policy, which costs nothing.
 
@@ -204,8 +204,8 @@ class Boundary(Construct):
 class GivenIdentity(Construct):
     """Instance profiles that exist already, each with the role in it. Nothing is made or changed.
 
-    Permission needed: ``iam:GetInstanceProfile``; ``iam:PassRole`` on the roles for whoever starts
-    clusters.
+    Permission needed: ``iam:GetInstanceProfile``; ``iam:PassRole`` on the roles for callers who
+    start clusters.
 
     Parameters
     ----------

@@ -1,5 +1,5 @@
-"""Launch templates: what a host is before it knows who it is. One for each role and architecture of
-a workspace.
+"""Launch templates: what a host is before it has read its tags. A workspace has one for each role
+and architecture.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class HostTemplate:
 
     @property
     def name(self) -> str:
-        """What tells it from the others: its role, with its group."""
+        """What distinguishes it from the others: its role, with its group."""
         return self.role if self.group is None else f"{self.role}-{self.group}"
 
     @property

@@ -99,7 +99,7 @@ class Network(Construct):
             tags=self._named(),
         )
         at("this", self._vpc)
-        # Without rules it denies all: whatever is launched without naming a group talks to nobody.
+        # Without rules it denies all: what is launched without naming a group has no connections.
         default = DefaultSecurityGroup(
             self, "default", vpc_id=self._vpc.id, tags=self._named("default")
         )

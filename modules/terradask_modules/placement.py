@@ -28,7 +28,7 @@ class ClusterPlacement(Construct):
 
     def __init__(self, scope: Construct, *, workspace: str, cluster: str) -> None:
         super().__init__(scope, "placement")
-        # Only the tags by which terradask finds it, which never change: nobody needs a right to
+        # Only the tags by which terradask finds it, which never change: no caller needs a right to
         # change them.
         tags = {TAG_WORKSPACE: workspace, TAG_CLUSTER: cluster}
         group = PlacementGroup(
@@ -39,5 +39,5 @@ class ClusterPlacement(Construct):
             tags=tags,
         )
         at("hosts", group)
-        #: Its name, as a reference: who is placed there is made after it, and gone before it.
+        #: Its name, as a reference: instances in it are made after it, and gone before it.
         self.name = group.name

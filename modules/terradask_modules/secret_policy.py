@@ -14,8 +14,8 @@ from terradask_modules.iam import policy_document, statement
 #: An IAM user, an IAM role or an account's root user.
 PRINCIPAL_PATTERN = r"^arn:aws(-[a-z]+)*:iam::[0-9]{12}:((user|role)/[A-Za-z0-9+=,.@_/-]+|root)$"
 
-#: Reading, and taking this policy away. Whoever stops or destroys the cluster writes over the keys
-#: or deletes them, and reads none.
+#: Reading, and taking this policy away. A caller who stops or destroys the cluster writes over the
+#: keys or deletes them, and reads none.
 _DENIED = (
     "secretsmanager:DeleteResourcePolicy",
     "secretsmanager:GetSecretValue",
@@ -45,11 +45,11 @@ def principal_of(caller_arn: str) -> str:
 def private_policy(
     principals: Sequence[str], host_roles: Iterable[str], *, account: str, partition: str
 ) -> str:
-    """Return the policy of a secret that its hosts and some principals read, and nobody else,
-    whatever IAM allows them.
+    """Return the policy of a secret that only its hosts and some principals read, whatever IAM
+    allows others.
 
-    The account's root user may take the policy away: otherwise nobody could, once those who are
-    named are gone.
+    The account's root user may take the policy away: otherwise no principal could, once those
+    that are named are gone.
 
     Parameters
     ----------

@@ -20,7 +20,7 @@ from terradask_modules.names import SCHEDULER_PORTS, UNPRIVILEGED
 
 
 class SecurityGroups(Construct):
-    """Groups in one VPC; what they let through is said by those who derive from this.
+    """Groups in one VPC; what they let through is up to the classes that derive from this.
 
     Parameters
     ----------

@@ -25,7 +25,7 @@ def render_user_data(
     """Return the user data of every instance of a workspace, as plain text.
 
     It is the same for all clusters and both roles: an instance learns who it is from its tags. It
-    is readable by whoever may describe instances or launch templates, and is printed in plans, so
+    is readable to callers who may describe instances or launch templates, and plans print it, so
     it carries names and one checksum only.
 
     Parameters

@@ -218,3 +218,12 @@ def _classes(node: ast.AST, prefix: str) -> Iterator[tuple[str, ast.ClassDef]]:
         if isinstance(child, ast.ClassDef):
             yield f"{prefix}{child.name}", child
         yield from _classes(child, inner)
+
+
+def planted(top: Path, files: Mapping[str, str]) -> Tree:
+    """Return a tree of files with these sources, written below a folder."""
+    for where, source in files.items():
+        path = top / where
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(source)
+    return Tree(top)

@@ -102,7 +102,7 @@ def attached(
         groups or groups_with(),
         descriptor,
         RUN,
-        limiter=RateLimiter(seconds_a_look=0.001),
+        limiter=RateLimiter(poll_interval_seconds=0.001),
         timeout_seconds=timeout_seconds,
         on_wait=on_wait,
         cancelled=cancelled,

@@ -160,7 +160,7 @@ CERTAIN: dict[str, tuple[str, str, Break]] = {
     ),
     "nothing gets out": (
         "network.security_groups.worker",
-        "port 443 out to nobody",
+        "port 443 out to no address",
         lambda d: d["security_groups"][WORKER].update(
             IpPermissionsEgress=[rule(8786, 8787, group=SCHEDULER), rule(1024, 65535, group=WORKER)]
         ),

@@ -76,7 +76,7 @@ def test_what_another_program_wrote_is_a_lock_too_with_an_id_of_its_own():
     first, second = LockInfo.from_json(b"mine!"), LockInfo.from_json(b"[1]")
     assert first.id
     assert first.id != second.id
-    assert first.describe() == "locked by somebody since an unknown time"
+    assert first.describe() == "locked by an unknown user since an unknown time"
     assert proof_of_end(first, _note()) is None
 
 

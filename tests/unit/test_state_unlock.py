@@ -116,7 +116,7 @@ def test_a_lock_that_the_next_command_breaks_is_written_down_too(
 def test_unlock_of_another_writers_object(folder: Folder):
     folder.settings("s3")
     folder.objects[f"{KEY}.tflock"] = b"not terraform's"
-    with pytest.raises(StateLocked, match="locked by somebody") as caught:
+    with pytest.raises(StateLocked, match="locked by an unknown user") as caught:
         _unlock(folder)
     assert caught.value.lock_id
     assert _unlock(folder, force=caught.value.lock_id).holder is None

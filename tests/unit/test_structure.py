@@ -8,8 +8,7 @@ from pathlib import Path
 import pytest
 
 from . import structure_rules as rules
-from .source_tree import ROOTS, Import, Tree, repository
-from .structure_figures import Size, deepest, patched_private_names, report, size
+from .source_tree import ROOTS, Import, Tree, planted, repository
 
 Files = dict[str, str]
 ERRORS = "class TerradaskError(Exception): ...\nclass AwsError(TerradaskError): ...\n"
@@ -17,14 +16,6 @@ HELD_BACK = (
     "from __future__ import annotations\nfrom typing import TYPE_CHECKING\nif "
     "TYPE_CHECKING:\n    from {} import x\n"
 )
-
-
-def planted(top: Path, files: Files) -> Tree:
-    for where, source in files.items():
-        path = top / where
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(source)
-    return Tree(top)
 
 
 # ---- the repository ------------------------------------------------------------------------------
@@ -72,6 +63,10 @@ def test_own_classes_are_at_most_two_deep() -> None:
 
 def test_no_file_is_long() -> None:
     assert rules.length(repository()) == []
+
+
+def test_processes_are_not_persons() -> None:
+    assert rules.words(repository()) == []
 
 
 def test_the_simulators_aws_needs_nothing_else_of_ours() -> None:
@@ -253,6 +248,13 @@ BROKEN: list[tuple[Callable[[Tree], list[str]], Files, list[str]]] = [
             "benchmarks/x.py: 401 lines",
         ],
     ),
+    (
+        rules.words,
+        {"host/terradask_host/x.py": "x = 1\n# Nobody is told.\n", "tests/unit/y.py": "# nobody"},
+        [
+            "host/terradask_host/x.py:2 says Nobody: name the process, the caller or the client",
+        ],
+    ),
 ]
 
 
@@ -336,6 +338,7 @@ CLEAN: list[tuple[Callable[[Tree], list[str]], Files]] = [
         },
     ),
     (rules.length, {"host/terradask_host/x.py": "x = 1\n" * 400, "docs/x.py": "x = 1\n" * 401}),
+    (rules.words, {"host/terradask_host/x.py": "# No caller may do it: nobodys, bodies.\n"}),
 ]
 
 
@@ -346,45 +349,3 @@ def test_a_rule_lets_pass_what_keeps_it(
     tmp_path: Path, rule: Callable[[Tree], list[str]], files: Files
 ) -> None:
     assert rule(planted(tmp_path, files)) == []
-
-
-# ---- figures -------------------------------------------------------------------------------------
-
-
-def test_code_is_neither_blank_nor_comment_nor_docstring(tmp_path: Path) -> None:
-    source = (
-        '"""Say.\n\nMore."""\n\nx = """a\nb"""  # c\n# d\ndef f():\n    """One."""\n    '
-        "import os, sys\n    import re\n"
-    )
-    module = planted(tmp_path, {"cluster/terradask/x.py": source}).modules["terradask.x"]
-    assert size(module) == Size(files=1, lines=11, code=5, docstrings=3, imports_in_functions=2)
-
-
-def test_private_names_that_tests_set_are_found(tmp_path: Path) -> None:
-    source = (
-        'm.setattr(a.b, "_x", 1)\nm.setattr("a._b.c", 1)\nm.setattr("a.b._c", '
-        '1)\nm.setattr(a, "x", 1)\nsetattr(a, "_x", 1)\n'
-    )
-    tree = planted(tmp_path, {"tests/unit/test_x.py": source})
-    assert patched_private_names(tree.beside("tests")) == [
-        "tests/unit/test_x.py:1: a.b._x",
-        "tests/unit/test_x.py:3: a.b._c",
-    ]
-
-
-def test_the_report_counts(tmp_path: Path) -> None:
-    files = {
-        "cluster/terradask/a.py": "from .b import B\nclass A(B): ...\n",
-        "cluster/terradask/b.py": "from . import a\nclass B: ...\n",
-    }
-    tree = planted(tmp_path, files)
-    lines = list(report(tree))
-    assert deepest(tree) == 2
-    assert lines[-6:] == [
-        "packages of terradask without a place: 2",
-        "imports against the order: 0",
-        "circles of files: 1",
-        "depth of own classes: 2",
-        "files over 400 lines: 0",
-        "private names that tests set: 0",
-    ]

@@ -1,4 +1,4 @@
-"""How often one client asks AWS how a cluster is: two calls a second at most, from all its parts
+"""How often one client polls AWS about a cluster: two calls a second at most, for all its parts
 together.
 """
 
@@ -13,28 +13,30 @@ from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager
 
 #: AWS counts calls of an account, not of a cluster.
-SECONDS_A_LOOK = 0.5
+POLL_INTERVAL_SECONDS = 0.5
 
 
 class RateLimiter:
-    """The looks of one client at one cluster: one at a time, in the order in which they are asked
-    for, and half a second in between.
+    """The polling calls of one client for one cluster: one at a time, in the order of requests, and
+    half a second in between.
 
-    All polling shares them, save that for the scheduler's address: for hosts' reports, of the
-    groups and of what AWS says about them. A look counts from its answer, so that AWS never sees
-    three within a second, however long one is on its way. What somebody asks for himself, such as
-    scaling, is only noted: it waits for nothing, and polling makes way for it.
+    All polling shares them, except that for the scheduler's address: for hosts' reports, the groups
+    and AWS's scaling activities. The interval counts from a call's answer, so that AWS never sees
+    three calls within a second, however long one takes. A call that the user makes, such as
+    scaling, is only noted: it doesn't wait, and polling waits for it.
 
     Safe to use from several threads and event loops.
     """
 
     def __init__(
-        self, seconds_a_look: float = SECONDS_A_LOOK, clock: Callable[[], float] = time.monotonic
+        self,
+        poll_interval_seconds: float = POLL_INTERVAL_SECONDS,
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        self._seconds = seconds_a_look
+        self._seconds = poll_interval_seconds
         self._clock = clock
         self._queue: deque[object] = deque()
-        self._looking: object | None = None
+        self._calling: object | None = None
         self._free_at = -math.inf
         self._lock = threading.Lock()
 
@@ -51,7 +53,7 @@ class RateLimiter:
 
     @asynccontextmanager
     async def async_slot(self) -> AsyncIterator[None]:
-        """As `turn`, on an event loop."""
+        """As `slot`, on an event loop."""
         place = self.queue_up()
         try:
             while seconds := self.wait_seconds(place):
@@ -61,7 +63,7 @@ class RateLimiter:
             self.leave(place)
 
     def note(self, calls: int = 1) -> None:
-        """Note calls that are made without a turn."""
+        """Note calls that are made without a slot."""
         with self._lock:
             self._free_at = max(self._free_at, self._clock()) + calls * self._seconds
 
@@ -73,21 +75,21 @@ class RateLimiter:
         return place
 
     def wait_seconds(self, place: object) -> float:
-        """Return how long to wait before asking again; 0 when it is this place's turn, which it
+        """Return how long to wait before the next try; 0 when it is this place's turn, which it
         then holds until it leaves.
         """
         with self._lock:
             seconds = max(self._free_at - self._clock(), 0.0)
             if place is self._queue[0]:
-                self._looking = place if not seconds else None
+                self._calling = place if not seconds else None
                 return seconds
-            # Those before it may leave without a look.
+            # Those before it may leave without a call.
             return min(seconds + self._queue.index(place) * self._seconds, self._seconds)
 
     def leave(self, place: object) -> None:
-        """Leave the queue; after a look the next one waits."""
+        """Leave the queue; after a call the next one waits."""
         with self._lock:
             self._queue.remove(place)
-            if place is self._looking:
-                self._looking = None
+            if place is self._calling:
+                self._calling = None
                 self._free_at = max(self._free_at, self._clock() + self._seconds)

@@ -14,14 +14,14 @@ from pathlib import Path
 import psutil  # type: ignore[import-untyped]  # psutil carries no types
 
 _MACHINE_ID = Path("/etc/machine-id")
-#: What psutil tells of a machine's start is a time, which changes when the clock is set.
+#: psutil gives a machine's start as a time, which changes when the clock is set.
 _BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 
 
 @functools.cache
 def this_machine() -> Mapping[str, str | None]:
-    """Return what tells this user on this machine, since it was started, from others; None where
-    the system doesn't say.
+    """Return what distinguishes this user on this machine, since it was started, from others; None
+    where the system doesn't say.
     """
     try:
         user = getuser()
@@ -37,7 +37,7 @@ def this_machine() -> Mapping[str, str | None]:
 
 def this_user() -> str:
     """Return this user on this machine, as ``user@host``."""
-    return f"{this_machine()['user'] or 'somebody'}@{this_machine()['host']}"
+    return f"{this_machine()['user'] or 'unknown'}@{this_machine()['host']}"
 
 
 def is_this_user(holder: str | None) -> bool:

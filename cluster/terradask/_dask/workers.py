@@ -13,7 +13,7 @@ from typing import Any
 
 from terradask._aws.autoscaling import Groups
 from terradask._aws.groups import Group, ProtectAndLower, one_by_one, removal
-from terradask._aws.rate_limit import SECONDS_A_LOOK, RateLimiter
+from terradask._aws.rate_limit import POLL_INTERVAL_SECONDS, RateLimiter
 from terradask._dask.host_workers import host_of, hosts_to_close, idle_hosts
 from terradask._dask.scaling import Roster, cheapest_victims
 from terradask._deployments.markets import dearest_first, grown, moved_on, without_missing
@@ -276,7 +276,7 @@ class Workers:
     def _pause(self) -> None:
         """Wait, in a thread, for the time of a call that follows without a slot."""
         self._limiter.note()
-        time.sleep(SECONDS_A_LOOK)
+        time.sleep(POLL_INTERVAL_SECONDS)
 
     async def _read_now(self) -> Described:
         """Read for a caller that waits for it: without a slot."""

@@ -229,7 +229,7 @@ class MainJob:
             by_hosts,
         )
         self.story.check(
-            "nobody read it with the user's credentials meanwhile",
+            "no other process read it with the user's credentials meanwhile",
             mine_meanwhile == 0,
             mine_meanwhile,
         )

@@ -9,10 +9,10 @@ SIZE_BYTES = 256 * 1024
 
 
 def piece(_number: int) -> bytes:
-    """Make a piece that nobody can make again."""
+    """Make a piece that can't be made again."""
     return os.urandom(SIZE_BYTES)
 
 
 def fingerprint(data: bytes) -> str:
-    """Return what tells a piece from every other one."""
+    """Return what distinguishes a piece from every other one."""
     return hashlib.sha256(data).hexdigest()

@@ -161,7 +161,7 @@ def _holds(condition: Mapping[str, Mapping[str, Any]], account: str) -> bool:
 
 
 def _unusable(key: Mapping[str, Any]) -> str | None:
-    """Say why volumes can't be encrypted with a key, whoever asks."""
+    """Say why volumes can't be encrypted with a key, by any caller."""
     if key.get("KeyState", "Enabled") != "Enabled":
         return f"the key {key['Arn']} is {key['KeyState']}"
     if key.get("KeySpec", "SYMMETRIC_DEFAULT") != "SYMMETRIC_DEFAULT":

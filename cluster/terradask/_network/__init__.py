@@ -1,1 +1,1 @@
-"""The network: what it tells its clusters, and what is given."""
+"""The network: what clusters read of it, and what is given."""

@@ -1,4 +1,4 @@
-"""What the network tells its clusters: ``workspace.json`` in the workspace's bucket."""
+"""What clusters read of the network: ``workspace.json`` in the workspace's bucket."""
 
 from __future__ import annotations
 
@@ -106,7 +106,7 @@ class Baseline(_Model):
 
 
 def read_baseline(aws: Aws, bucket: str) -> Baseline:
-    """Read what the network tells its clusters.
+    """Read what clusters need of the network.
 
     Raises `NoBaseline`, `BaselineFormat`.
 

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class DeployedNetwork:
-    """What the network tells its clusters. Nothing is asked of AWS before a method or property
+    """What clusters read of the network. Nothing is asked of AWS before a method or property
     needs it.
     """
 

@@ -44,11 +44,11 @@ def check_given(settings: Settings, aws: Aws) -> list[Finding]:
         found.append(
             LikelyFinding(
                 where="network",
-                problem="some of what is given couldn't be looked at: AWS refused "
+                problem="some of what is given couldn't be checked: AWS refused "
                 + ", ".join(facts.denied),
                 advice=(
-                    "let whoever plans the network call these, so that mistakes show before "
-                    "they are applied"
+                    "allow callers who plan the network to call these, so that mistakes show "
+                    "before they are applied"
                 ),
             )
         )

@@ -52,7 +52,7 @@ class GivenFacts:
     #: The key's policy.
     key_policy: Description | None = None
     images: Mapping[str, Description] | None = None
-    #: The actions that AWS refused: what they would have told isn't known.
+    #: The actions that AWS refused: what they would have returned isn't known.
     denied: tuple[str, ...] = ()
 
 
@@ -64,7 +64,7 @@ def describe_given(network: NetworkSettings, aws: Aws) -> GivenFacts:
     Permissions needed: ``ec2:DescribeVpcs``, ``DescribeVpcAttribute``, ``DescribeSubnets``,
     ``DescribeRouteTables``, ``DescribeVpcEndpoints``, ``DescribeSecurityGroups``,
     ``DescribeImages``; ``iam:GetInstanceProfile``, ``iam:GetPolicy``; ``kms:DescribeKey``,
-    ``kms:GetKeyPolicy``. Without one of them, what it would have told is left out.
+    ``kms:GetKeyPolicy``. Without one of them, what it would have returned is left out.
     """
     jobs = _jobs(network, aws)
     denied: list[str] = []

@@ -11,7 +11,7 @@ from terradask_stacks.errors import Finding
 
 
 class LikelyFinding(Finding):
-    """Something that is probably wrong: it is told, and refuses nothing."""
+    """Something that is probably wrong: it is reported, and refuses nothing."""
 
 
 def own_tag(

@@ -27,7 +27,7 @@ WORKER_PORTS: Ports = (32768, 60999)
 
 _EVERYWHERE = ip_network("0.0.0.0/0")
 
-#: Who calls whom, on which ports.
+#: Which role connects to which, on which ports.
 _CALLS: tuple[tuple[str, str, Ports], ...] = (
     ("worker", "scheduler", SCHEDULER_PORTS),
     ("scheduler", "worker", WORKER_PORTS),
@@ -135,7 +135,7 @@ def _call_findings(groups: dict[str, Description], peers: dict[str, Peer]) -> It
             (called, caller, "in from", "IpPermissions"),
             (caller, called, "out to", "IpPermissionsEgress"),
         ):
-            # Without the other's subnets, which are told of elsewhere, nothing can be said about
+            # Without the other's subnets, which another finding names, nothing can be said about
             # rules that name addresses.
             if role not in groups or not peers[other].blocks:
                 continue
@@ -177,7 +177,7 @@ def _egress_findings(groups: dict[str, Description]) -> Iterator[Finding]:
             + (
                 "to some addresses alone: are AWS's services, or their endpoints, among them?"
                 if some
-                else "to nobody: hosts reach no AWS service"
+                else "to no address: hosts reach no AWS service"
             ),
             given=group.get("GroupId"),
             allowed="TCP 443 to 0.0.0.0/0, or to the VPC's endpoints and S3's prefix list",

@@ -31,8 +31,8 @@ class Terraform(TerraformCommands):
     -----
     A first Ctrl-C (or `cancel`) sends Terraform one SIGINT and waits for its orderly stop; after a
     second one it is killed a few seconds later. The lock that a Terraform killed here leaves on a
-    state is removed by the next command here, one that it took without hearing so at once; anybody
-    else's is an error.
+    state is removed by the next command here; one that Terraform took without learning of it is
+    removed at once. Another user's is an error.
     """
 
     def __init__(

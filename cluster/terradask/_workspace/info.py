@@ -46,7 +46,7 @@ class WorkspaceInfo:
             A ``terradask.toml`` or its folder. Unset: looked for from the working directory
             upwards; having none is fine.
         progress
-            Called with every progress event. Unset: nobody is told.
+            Called with every progress event. Unset: progress is not reported.
         overrides
             Settings by section, above those of the file, Dask's configuration and the environment:
             ``cluster={"n_workers": 8}``.
@@ -68,7 +68,7 @@ class WorkspaceInfo:
         return cls(WorkspaceContext.load(source, progress=progress or silent))
 
     def with_progress(self, progress: Progress) -> Self:
-        """Return the same workspace, telling somebody else about its progress."""
+        """Return the same workspace, with another receiver of its progress events."""
         return type(self)(replace(self._parts.context, progress=progress))
 
     def __repr__(self) -> str:
@@ -150,8 +150,8 @@ class WorkspaceInfo:
         Returns
         -------
         list of ClusterOverview
-            Sorted by workspace and name. Among them are those that are deployed in part, and those
-            that nobody owns but that have machines or groups.
+            Sorted by workspace and name. Among them are those that are deployed in part, and
+            orphans: those that no deployment owns but that have instances or groups.
 
         Raises
         ------

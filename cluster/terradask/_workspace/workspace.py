@@ -67,7 +67,7 @@ class Workspace(WorkspacePlans, WorkspaceInfo):
         """Note what a stack is applied from, and the state that this left; without the right to do
         so, nothing is noted.
 
-        A cluster that was to go, and whose destruction nobody had finished, stays from here on.
+        A cluster whose destruction was begun and not finished stays from here on.
         `apply` does all this by itself. For a plan that changes nothing this is all that is left to
         do.
 
@@ -140,10 +140,10 @@ class Workspace(WorkspacePlans, WorkspaceInfo):
     def sweep(self, found: Sweep | None = None, *, grace_seconds: float | None = None) -> Swept:
         """Remove what no live deployment owns.
 
-        Each thing is looked at again before it goes. Nothing goes that is younger than the grace,
-        that carries no tag of this workspace's, that belongs to a live deployment, or that somebody
-        works on. What is too young is waited for, for a minute at most. Interrupted at any point,
-        the next sweep goes on.
+        Each resource is read again before it is deleted. None is deleted that is younger than the
+        grace, that carries no tag of this workspace's, that belongs to a live deployment, or that
+        another command works on. What is too young is waited for, for a minute at most. If a sweep
+        is interrupted, the next one goes on from there.
 
         Parameters
         ----------

@@ -126,7 +126,7 @@ def _trusted(caller: Caller, trust: str | None, environment: str | None) -> GitH
         return None
     if environment is None and caller != "ci":
         raise click.UsageError(
-            "--trust needs --environment here: otherwise anybody who may open a pull request "
+            "--trust needs --environment here: otherwise everyone who may open a pull request "
             "would get these permissions"
         )
     return parse_trust(trust, environment=environment)

@@ -1,4 +1,4 @@
-"""What the Dask process is told: one JSON line before it imports distributed, one when it may
+"""What the Dask process is sent: one JSON line before it imports distributed, one when it may
 start.
 """
 
@@ -21,7 +21,7 @@ from terradask_host.timing import Timing
 TLS_MIN_VERSION = 1.3
 
 #: Options that the host sets: they decide where Dask listens and whom it trusts, or carry the
-#: host's name. A notebook server beside the dashboard would run code for whoever reaches that:
+#: host's name. A notebook server beside the dashboard would run code for every visitor of that:
 #: https://github.com/dask/distributed/pull/6737
 RESERVED_OPTIONS = {
     "scheduler": frozenset(

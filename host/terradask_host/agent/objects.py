@@ -149,7 +149,7 @@ def wait_for(
 
     Right after launch the instance profile's credentials, or its rights, may not be there yet, and
     without the right to list a bucket a missing object answers ``AccessDenied``: so no error of AWS
-    ends the wait, but the last one is told.
+    ends the wait, but the last one is reported.
 
     Raises
     ------
@@ -182,8 +182,8 @@ def wait_for(
 class OwnReport:
     """A host's report object: overwritten as long as it is there, never brought back.
 
-    Whoever stops a cluster deletes the reports; a host that is still on its way out must not leave
-    one behind.
+    A client that stops a cluster deletes the reports; a host that is still shutting down must not
+    leave one behind.
     """
 
     def __init__(self, objects: ClusterObjects, name: str) -> None:

@@ -1,4 +1,4 @@
-"""Who gets in to the dashboard: whoever shows the token, once in a link and then in a
+"""Which requests the dashboard admits: those with the token, once in a link and then in a
 cookie. Pure.
 """
 

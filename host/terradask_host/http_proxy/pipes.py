@@ -9,7 +9,7 @@ Streams = tuple[asyncio.StreamReader, asyncio.StreamWriter]
 
 CHUNK_BYTES = 65_536
 
-#: Who takes nothing for so long is gone.
+#: A reader that takes nothing for so long is gone.
 STALLED_SECONDS = 300.0
 
 #: So long an answer may take whose asker has said all there was to say.
@@ -43,7 +43,7 @@ async def join(near: Streams, far: Streams, *, lasting: bool) -> None:
 
 
 async def finish(writer: asyncio.StreamWriter) -> None:
-    """Close a connection once what was written is out, or nobody takes it."""
+    """Close a connection once what was written is sent, or its reader is gone."""
     close_soon(writer)
     try:
         async with asyncio.timeout(FLUSH_SECONDS):

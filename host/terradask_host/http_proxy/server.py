@@ -33,7 +33,7 @@ MOST_WAITING = 200
 class ProxyServer:
     """Takes HTTP connections, and carries what `admission` lets in.
 
-    ``OSError`` and ``TimeoutError`` of `dial`, which connects to the dashboard, are told to the
+    ``OSError`` and ``TimeoutError`` of `dial`, which connects to the dashboard, are reported to the
     browser.
     """
 

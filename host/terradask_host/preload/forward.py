@@ -113,7 +113,7 @@ class Forward:
         if self._context is None or roles == [CLIENT_ROLE]:
             return True
         refused = (
-            f"{', '.join(roles) or 'nobody'} from "
+            f"{', '.join(roles) or 'no role'} from "
             f"{(writer.get_extra_info('peername') or ('?',))[0]}"
         )
         if refused not in self._refused:

@@ -140,7 +140,7 @@ def _look_at(
     )
     if failures >= timing.join_failures:
         seen.update({each: replace(seen[each], ending=True) for each in waiting})
-        # Counted anew, should somebody ask for more.
+        # Counted anew when a client sets a greater target.
         return GroupMemory(seen, group.desired, 0), [GiveUp(group.name, failures, tuple(waiting))]
     late = [each for each in waiting if now - seen[each].since >= timing.join_seconds]
     seen.update({each: replace(seen[each], ending=True) for each in late})

@@ -1,7 +1,7 @@
 """Which workers a scheduler takes: those on the cluster's own instances. Pure: no AWS, no Dask, no
 clock of its own.
 
-Dask asks whoever connects for a certificate of the cluster's authority and for nothing else.
+Dask asks a connecting worker for a certificate of the cluster's authority and for nothing else.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ class Verdict(enum.Enum):
     OURS = "ours"
     #: No instance of the cluster.
     STRANGER = "stranger"
-    #: An instance of which AWS has not told yet.
+    #: An instance that AWS doesn't list yet.
     UNKNOWN = "unknown"
 
 
 @dataclass(frozen=True)
 class Rules:
-    """What a cluster's workers are called, and how long AWS may take to tell of an instance.
+    """How a cluster's workers are named, and how long AWS may take to list an instance.
 
     Parameters
     ----------
@@ -52,7 +52,7 @@ class Rules:
 
     @classmethod
     def read(cls, document: Mapping[str, Any]) -> Self:
-        """Read what the host program tells the scheduler's process."""
+        """Read what the host program sends to the scheduler's process."""
         return cls(
             **{name: value for name, value in document.items() if name in cls.__dataclass_fields__}
         )

@@ -15,7 +15,7 @@ Four kinds of callers, each with the least that its work takes:
 
 Everything that changes something names this workspace's resources, by name and, where names could
 overlap with another workspace's, by tag. Where each cluster has roles and a firewall of its own,
-whoever makes clusters makes those as well, within a permissions boundary that ``setup`` alone may
+a caller who makes clusters makes those too, within a permissions boundary that ``setup`` alone may
 change. What hosts may do is in :mod:`terradask_modules.policies`.
 """
 

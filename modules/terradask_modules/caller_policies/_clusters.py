@@ -51,7 +51,7 @@ def see_clusters(scope: CallerScope) -> list[Statement]:
                 f"{scope.bucket}/workspace.json",
             ],
         ),
-        # Terraform asks for the version that it was told of, which is another action.
+        # Terraform reads the version that its state names, which is another action.
         allow("ReadVersionOfBaseline", "s3:GetObjectVersion", f"{scope.bucket}/workspace.json"),
         *see_own_things(scope),
     ]
@@ -70,7 +70,7 @@ def change_clusters(scope: CallerScope) -> list[Statement]:
     """
     return [
         # A group is born with the tag, and never of a launch configuration, which could be
-        # anybody's.
+        # any user's.
         allow(
             "MakeGroups",
             "autoscaling:CreateAutoScalingGroup",
@@ -135,8 +135,8 @@ def change_clusters(scope: CallerScope) -> list[Statement]:
 
 
 def sweep_strays(scope: CallerScope) -> list[Statement]:
-    """Return what finding and removing machines and their parts that nobody owns needs, and seeing
-    what machines cost.
+    """Return what finding and removing orphaned instances and their parts needs, and what seeing
+    their costs needs.
     """
     return [
         # Describe calls know no resources.
@@ -178,7 +178,7 @@ def use_key(scope: CallerScope) -> list[Statement]:
 
 
 def read_keys(scope: CallerScope) -> Statement:
-    """Return the right to attach: whoever reads a cluster's keys may run code on it."""
+    """Return the right to attach: a caller who reads a cluster's keys may run code on it."""
     return allow("AttachToClusters", "secretsmanager:GetSecretValue", scope.secrets)
 
 
@@ -187,8 +187,8 @@ _NO_LAUNCH_CONFIGURATION = {"Null": {"autoscaling:LaunchConfigurationName": "tru
 
 
 def _launch(scope: CallerScope) -> list[Statement]:
-    """Return what AWS demands of whoever makes or changes a group on a launch template, by trying
-    ``RunInstances`` in their name.
+    """Return what AWS demands of a caller who makes or changes a group on a launch template: it
+    checks ``RunInstances`` with the caller's permissions.
     """
     templates = scope.ec2("launch-template")[0]
     own = [
@@ -207,7 +207,7 @@ def _launch(scope: CallerScope) -> list[Statement]:
             scope.owned,
         ),
         *([allow("LaunchOnGivenNetwork", "ec2:RunInstances", scope.ec2(*given))] if given else []),
-        # By a template, so that nobody launches something else beside the groups.
+        # By a template, so that no caller launches other instances beside the groups.
         allow(
             "LaunchWithTheTag",
             "ec2:RunInstances",

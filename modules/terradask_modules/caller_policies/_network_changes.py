@@ -223,8 +223,8 @@ def _made_roles(scope: CallerScope) -> list[Statement]:
 
 
 def _bound_clusters_roles(scope: CallerScope) -> list[Statement]:
-    """Return what making and changing the bound of clusters' own roles needs: whoever may change it
-    decides how far hosts reach.
+    """Return what making and changing the bound of clusters' own roles needs: a caller who may
+    change it decides how far hosts reach.
     """
     if not scope.isolated:
         return []

@@ -1,8 +1,8 @@
 """What clusters need besides where each makes roles, security groups and launch templates of its
 own, or templates alone.
 
-Each ``Sid`` ends with ``OfClusters``: without these statements a caller runs clusters that somebody
-else has deployed.
+Each ``Sid`` ends with ``OfClusters``: without these statements a caller runs clusters that another
+caller has deployed.
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ def change_own_things(scope: CallerScope) -> list[Statement]:
 def _roles(scope: CallerScope) -> list[Statement]:
     return [
         # Whatever such a role is given, it may do no more than the boundary, which is never taken
-        # away and nobody here may change.
+        # away and none of these callers may change.
         allow(
             "MakeRolesOfClusters",
             list(MAKE_BOUNDED_ROLES),

@@ -75,7 +75,7 @@ def parse_trust(text: str, *, environment: str | None = None) -> GitHubActions:
     kind, _, repository = text.partition(":")
     if kind != "github" or not _REPOSITORY.fullmatch(repository):
         raise InvalidInput(
-            "nobody can be trusted by this",
+            "this names no repository that a role can trust",
             given=text,
             allowed="github:OWNER/REPOSITORY, one repository and no pattern",
         )

@@ -30,7 +30,7 @@ def _excluded_by(prefix: str) -> dict[str, tuple[str, ...]]:
     }
 
 
-#: Settings that exclude each other: who says one takes back the other where it was said before.
+#: Settings that exclude each other: one takes back the other where that was given before.
 EXCLUDED_BY = _excluded_by("worker_") | _excluded_by("scheduler_")
 
 #: The same in the table of a group of workers.

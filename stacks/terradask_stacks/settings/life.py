@@ -15,7 +15,7 @@ IDLE_TIMEOUT_SECONDS = 1200.0
 NO_CLIENT_TIMEOUT_SECONDS = 120.0
 SCHEDULER_SILENT_SECONDS = 600
 
-#: For so long the keys of a run are valid; nobody could connect to an older cluster.
+#: For so long the keys of a run are valid; no client could connect to an older cluster.
 MOST_LIFETIME_SECONDS = 30 * 86_400
 
 

@@ -212,9 +212,7 @@ class NetworkSettings(Section):
         default=["self", "amazon"],
         min_length=1,
         description="Owners that image and arm64_image may have: accounts' ids, self, amazon, "
-        "aws-marketplace. Anybody may "
-        "publish an image "
-        "under any name.",
+        "aws-marketplace. Any account may publish an image under any name.",
     )
     worker_disk_size_gib: DiskSize = Field(
         default=100, description="Size of a worker's encrypted gp3 volume, in GiB."
@@ -252,7 +250,7 @@ class NetworkSettings(Section):
         """The architectures of a network of which nothing is locked."""
         if self.architectures is not None:
             return list(self.architectures)
-        # Who gives an image wants no host that runs another.
+        # With an image given, no host may run another one.
         return (
             ["x86_64"]
             if self.image is not None and self.arm64_image is None

@@ -1,4 +1,4 @@
-"""What is written into a state's lock: who holds it, since when, and for what."""
+"""What is written into a state's lock: which user holds it, since when, and for what."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ class LockInfo:
             f" ({self.operation.removeprefix('OperationType').lower()})" if self.operation else ""
         )
         return (
-            f"locked by {self.holder or 'somebody'} since "
+            f"locked by {self.holder or 'an unknown user'} since "
             f"{self._moment or 'an unknown time'}{doing}"
         )
 

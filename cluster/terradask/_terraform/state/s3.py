@@ -83,9 +83,9 @@ class S3Backend:
             )
         if not written:
             raise StateConflict(
-                "somebody wrote another state while this one was being moved",
+                "another command wrote a state to this place while the state was being moved",
                 given=self.name,
-                advice="look at who works on this workspace, then run the command again",
+                advice="find out which command that was, then run this one again",
             )
 
     def set_aside(self) -> str:

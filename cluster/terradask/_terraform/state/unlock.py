@@ -1,4 +1,4 @@
-"""Break the lock on a state, and write down who did so and why."""
+"""Break the lock on a state, and record by which user and why."""
 
 from __future__ import annotations
 
@@ -139,9 +139,9 @@ def _unproven(lock: LockInfo, folder: Path) -> StateLocked:
     error = locked_error(lock, {"verb": "unlock", "folder": str(folder)})
     error.allowed = "a lock of this user on this machine, whose command was killed"
     error.advice = (
-        "nothing proves that its owner is gone: ask "
-        f"{lock.holder or 'whoever works on this workspace'}, and wait while the command "
-        f"runs. When you are sure that it doesn't: terradask unlock {folder.name} --force "
+        "terradask can't prove that the command that took it has ended: ask "
+        f"{lock.holder or 'the other users of this workspace'}, and wait while it runs. When "
+        f"you are sure that it has ended: terradask unlock {folder.name} --force "
         f"{lock.id or 'LOCK_ID'}"
     )
     return error

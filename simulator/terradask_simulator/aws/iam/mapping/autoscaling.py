@@ -2,7 +2,7 @@
 
 `Control launch template usage
 <https://docs.aws.amazon.com/autoscaling/ec2/userguide/ec2-auto-scaling-launch-template-permissions.html>`_:
-whoever creates a group on a launch template, or gives it one, needs what launching by it needs.
+a caller who creates a group on a launch template, or gives it one, needs what launching needs.
 Numbers and tags alone are not checked so.
 """
 

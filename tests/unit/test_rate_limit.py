@@ -1,6 +1,4 @@
-"""All polling of a client shares two looks a second: in turn, whoever looks, and behind what
-somebody asks for himself.
-"""
+"""All polling of a client shares two calls a second: in turn, and behind what the user calls."""
 
 import asyncio
 import threading
@@ -32,7 +30,7 @@ def clock() -> Clock:
     return Clock()
 
 
-def test_the_first_look_waits_for_nothing_and_the_next_counts_from_its_answer(clock: Clock) -> None:
+def test_the_first_call_waits_for_nothing_and_the_next_counts_from_its_answer(clock: Clock) -> None:
     limiter = RateLimiter(clock=clock)
     first = limiter.queue_up()
     assert limiter.wait_seconds(first) == 0
@@ -45,7 +43,7 @@ def test_the_first_look_waits_for_nothing_and_the_next_counts_from_its_answer(cl
     assert limiter.wait_seconds(second) == 0
 
 
-def test_turns_come_in_order_and_who_gives_up_holds_up_nobody(clock: Clock) -> None:
+def test_turns_come_in_order_and_one_that_is_given_up_holds_up_no_other(clock: Clock) -> None:
     limiter = RateLimiter(clock=clock)
     first, second, third = limiter.queue_up(), limiter.queue_up(), limiter.queue_up()
     assert limiter.wait_seconds(third) == HALF
@@ -54,7 +52,7 @@ def test_turns_come_in_order_and_who_gives_up_holds_up_nobody(clock: Clock) -> N
     assert limiter.wait_seconds(third) == 0
 
 
-def test_what_somebody_asks_for_himself_makes_polling_wait(clock: Clock) -> None:
+def test_calls_of_the_user_make_polling_wait(clock: Clock) -> None:
     limiter = RateLimiter(clock=clock)
     limiter.note()
     limiter.note()
@@ -72,7 +70,7 @@ asked = st.lists(
 
 
 @given(asked)
-def test_aws_never_sees_three_looks_within_a_second(
+def test_aws_never_sees_three_calls_within_a_second(
     times: list[tuple[float, float, float]],
 ) -> None:
     clock = Clock()
@@ -94,7 +92,7 @@ def test_aws_never_sees_three_looks_within_a_second(
 
 
 def test_threads_and_event_loops_share_the_turns() -> None:
-    limiter, order = RateLimiter(seconds_a_look=0.01), []
+    limiter, order = RateLimiter(poll_interval_seconds=0.01), []
     busy = threading.Lock()
 
     def look(name: str) -> None:
@@ -122,7 +120,7 @@ def test_threads_and_event_loops_share_the_turns() -> None:
 
 def test_a_look_that_is_cancelled_in_the_queue_or_fails_leaves_it() -> None:
     async def main() -> None:
-        limiter = RateLimiter(seconds_a_look=0.01)
+        limiter = RateLimiter(poll_interval_seconds=0.01)
         place = limiter.queue_up()
         waiting = asyncio.create_task(limiter.async_slot().__aenter__())
         await asyncio.sleep(0.02)
