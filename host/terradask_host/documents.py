@@ -97,7 +97,7 @@ class WorkerEntry:
 
 @dataclass(frozen=True)
 class ClusterDocument:
-    """A deployed cluster: structure, as ``cluster.json`` tells it."""
+    """A deployed cluster: structure, as ``cluster.json`` holds it."""
 
     workspace: str
     cluster: str
@@ -131,7 +131,7 @@ class ClusterDocument:
 
 @dataclass(frozen=True)
 class LifetimePolicy:
-    """When a run ends by itself, as ``life`` of ``run.json`` tells it. Times are in seconds; None
+    """When a run ends by itself, as ``life`` of ``run.json`` has it. Times are in seconds; None
     means never.
 
     Parameters
@@ -166,7 +166,7 @@ class LifetimePolicy:
 
 @dataclass(frozen=True)
 class Run:
-    """One run of a cluster, from start to stop, as ``run.json`` tells it."""
+    """One run of a cluster, from start to stop, as ``run.json`` holds it."""
 
     run_id: str
     started_at: str
@@ -203,7 +203,7 @@ class Ended:
 
 @dataclass(frozen=True)
 class SchedulerAddress:
-    """Where the scheduler of a run is, or that the run has ended, as its host tells in
+    """Where the scheduler of a run is, or that the run has ended, as its host writes in
     ``scheduler.json``.
     """
 
@@ -265,7 +265,7 @@ class HostReport:
     private_address: str | None = None
     #: States and when they began; the last is the present one.
     history: tuple[tuple[str, str], ...] = ()
-    #: Why the host came to each state of its history; hosts of earlier versions tell the last one's
+    #: Why the host came to each state of its history; hosts of earlier versions give the last one's
     #: alone.
     reasons: tuple[str | None, ...] = ()
     log_tail: tuple[str, ...] = ()
@@ -322,7 +322,7 @@ class HostReport:
         return replace(self, state="lost", reason=f"its instance is gone; it was {self.state}")
 
     def describe(self) -> str:
-        """Tell in a line how far the host came, and why not further."""
+        """Return in a line how far the host came, and why not further."""
         reason = f": {self.reason}" if self.reason else ""
         return f"{self.instance_id} ({self.group}) {self.state} since {self.at}{reason}"
 
@@ -332,7 +332,7 @@ class HostReport:
         return self.state == "failed" or any(state == "failed" for state, _ in self.history)
 
     def describe_with_log(self, lines: int = 10) -> list[str]:
-        """Tell how far the host came, with the end of its log, as lines of a message."""
+        """Return how far the host came, with the end of its log, as lines of a message."""
         return [f"  {self.describe()}", *(f"    | {line}" for line in self.log_tail[-lines:])]
 
 

@@ -35,7 +35,7 @@ def memory_bytes() -> int:
 
 
 def own_cgroup(listing: Path = Path("/proc/self/cgroup")) -> str:
-    """Return this process's control group, ``/`` where it can't be told."""
+    """Return this process's control group, ``/`` where it is unknown."""
     try:
         lines = listing.read_text().splitlines()
     except OSError:

@@ -1,4 +1,4 @@
-"""The instance metadata service, version 2: who this host is."""
+"""The instance metadata service, version 2: this host's identity."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ ROLES = ("scheduler", "worker")
 
 @dataclass(frozen=True)
 class Identity:
-    """Who this instance is: its addresses, its place, and the tags that name its cluster."""
+    """An instance's identity: its addresses, its zone, and the tags that name its cluster."""
 
     instance_id: str
     private_address: str
@@ -71,7 +71,7 @@ class InstanceMetadata:
         return body
 
     def identity(self) -> Identity:
-        """Return who this instance is.
+        """Return this instance's identity.
 
         Raises
         ------

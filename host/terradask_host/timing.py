@@ -51,10 +51,10 @@ class Timing:
     spot_poll_seconds: float = 5.0
     #: A host that is taken back is gone so long before AWS ends it.
     spot_margin_seconds: float = 15.0
-    #: The dead man's switch: desired capacity 0, this far ahead ...
-    dead_man_ahead_seconds: float = 1800.0
+    #: The watchdog schedule: desired capacity 0, this far ahead ...
+    watchdog_ahead_seconds: float = 1800.0
     #: ... and moved on this often.
-    dead_man_move_seconds: float = 600.0
+    watchdog_move_seconds: float = 600.0
     #: A host whose worker has not joined by then is ended; Karpenter's registration timeout.
     join_seconds: float = 900.0
     #: Hosts in a row that end without having joined, after which their group launches no more;

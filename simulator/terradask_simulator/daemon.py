@@ -139,7 +139,7 @@ class Daemon:
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Run the embedded AWS until it is told to stop."""
+    """Run the embedded AWS until it gets a request to stop."""
     parser = argparse.ArgumentParser(prog="python -m terradask_simulator.daemon")
     parser.add_argument("--state-dir", type=Path, required=True)
     parser.add_argument("--port", type=int, default=0)

@@ -239,7 +239,7 @@ def run(
 
 
 def _run(command: list[str], environ: dict[str, str]) -> int:
-    with _heard() as heard:
+    with _received_signals() as received:
         try:
             process = subprocess.Popen(command, env=environ)
         except OSError as error:
@@ -251,8 +251,8 @@ def _run(command: list[str], environ: dict[str, str]) -> int:
         while process.poll() is None:
             # Looking in turns rather than blocking: a signal that arrives on the way into a
             # blocking call would be heard only at the command's end.
-            while heard:
-                process.send_signal(heard.popleft())
+            while received:
+                process.send_signal(received.popleft())
             with contextlib.suppress(subprocess.TimeoutExpired):
                 process.wait(0.1)
     code = process.returncode
@@ -260,21 +260,21 @@ def _run(command: list[str], environ: dict[str, str]) -> int:
 
 
 @contextlib.contextmanager
-def _heard() -> Iterator[deque[int]]:
+def _received_signals() -> Iterator[deque[int]]:
     """Collect the SIGTERM and SIGINT that the command should get."""
-    heard: deque[int] = deque()
+    received: deque[int] = deque()
     if threading.current_thread() is not threading.main_thread():
-        yield heard
+        yield received
         return
 
-    def hear(number: int, _frame: Any) -> None:
+    def receive(number: int, _frame: Any) -> None:
         # The terminal sends its Ctrl-C to the whole foreground group, the command included.
         if number != signal.SIGINT or not _in_foreground():
-            heard.append(number)
+            received.append(number)
 
-    before = {number: signal.signal(number, hear) for number in (signal.SIGINT, signal.SIGTERM)}
+    before = {number: signal.signal(number, receive) for number in (signal.SIGINT, signal.SIGTERM)}
     try:
-        yield heard
+        yield received
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)

@@ -28,11 +28,11 @@ from terradask_simulator.errors import SimulatorError, SimulatorGone
 __all__ = [
     "INFO_NAME",
     "SimulatorInfo",
-    "ask",
     "created_at",
     "first_line",
     "launch",
     "left_running",
+    "request_control",
     "request_stop",
 ]
 
@@ -49,8 +49,8 @@ class SimulatorInfo:
     Parameters
     ----------
     pid, created
-        The daemon's process: its id, and the time of its creation, which tells it from a later one
-        with the same id.
+        The daemon's process: its id, and the time of its creation, which distinguishes it
+        from a later one with the same id.
     port, endpoint_url
         Where AWS answers.
     region, account
@@ -183,10 +183,10 @@ def first_line(process: subprocess.Popen[bytes]) -> dict[str, Any] | None:
     raise error
 
 
-def ask(
+def request_control(
     info: SimulatorInfo, method: str, path: str, body: Any = None, *, timeout: float = 60.0
 ) -> Any:
-    """Ask the daemon's control interface."""
+    """Send a request to the daemon's control interface."""
     connection = http.client.HTTPConnection("127.0.0.1", info.port, timeout=timeout)
     try:
         content = None if body is None else json.dumps(body)
@@ -210,7 +210,7 @@ def ask(
 
 def left_running(info: SimulatorInfo) -> list[str]:
     """Return what runs on a simulator: deployed clusters, and instances that belong to none."""
-    groups = ask(info, "GET", "groups")
+    groups = request_control(info, "GET", "groups")
     members = {instance for group in groups for instance in group["instances"]}
     left = [
         f"group {group['name']}"
@@ -220,7 +220,7 @@ def left_running(info: SimulatorInfo) -> list[str]:
     ]
     left += [
         f"instance {instance}"
-        for instance in ask(info, "GET", "instances")
+        for instance in request_control(info, "GET", "instances")
         if instance not in members
     ]
     return left
@@ -233,7 +233,7 @@ def request_stop(
     its own, where this one started it.
     """
     with contextlib.suppress(SimulatorError):
-        ask(info, "POST", "stop")
+        request_control(info, "POST", "stop")
     end = time.monotonic() + seconds
     while time.monotonic() < end:
         if process is not None:

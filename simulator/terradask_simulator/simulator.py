@@ -15,7 +15,13 @@ from typing import TYPE_CHECKING, Any, Literal, overload
 from terradask_simulator.baseline import deploy_baseline
 from terradask_simulator.environment import complete, laid_over, overlay
 from terradask_simulator.errors import SimulatorError, translated
-from terradask_simulator.process import SimulatorInfo, ask, launch, left_running, request_stop
+from terradask_simulator.process import (
+    SimulatorInfo,
+    launch,
+    left_running,
+    request_control,
+    request_stop,
+)
 from terradask_simulator.switches import Switches
 
 if TYPE_CHECKING:
@@ -263,7 +269,7 @@ class Simulator(Switches):
             (empty for other callers), then by action. ``"resource"``: S3 calls by role, then
             ``bucket/key``, then action.
         """
-        return ask(self.info, "GET", "calls" if by is None else f"calls?by={by}")
+        return request_control(self.info, "GET", "calls" if by is None else f"calls?by={by}")
 
     def call_log(self, role: str = "") -> list[dict[str, Any]]:
         """Return the calls since the start or the last `reset_calls` in their order, the newest
@@ -280,12 +286,12 @@ class Simulator(Switches):
             ``seconds`` on a clock that never goes back, ``action`` (``service:Action``), and
             ``resource`` (``bucket/key``) for S3.
         """
-        log: list[dict[str, Any]] = ask(self.info, "GET", f"calls/log?role={role}")
+        log: list[dict[str, Any]] = request_control(self.info, "GET", f"calls/log?role={role}")
         return log
 
     def reset_calls(self) -> None:
         """Count calls, and log requests, from here."""
-        ask(self.info, "POST", "calls/reset")
+        request_control(self.info, "POST", "calls/reset")
 
     def requests(self) -> dict[str, list[LoggedRequest]]:
         """Return what was asked for since the start or the last `reset_calls`, in the words of
@@ -309,7 +315,7 @@ class Simulator(Switches):
                 "Policies are not evaluated on this simulator",
                 advice="Simulator.start(enforce_iam=True)",
             )
-        answer = ask(self.info, "GET", "requests")
+        answer = request_control(self.info, "GET", "requests")
         return {
             entity: [LoggedRequest.from_dict(row) for row in found]
             for entity, found in answer.items()
@@ -319,7 +325,7 @@ class Simulator(Switches):
         """Return the machines that there are now."""
         return [
             HostInfo(**{**row, "log_path": Path(row["log_path"])})
-            for row in ask(self.info, "GET", "hosts")
+            for row in request_control(self.info, "GET", "hosts")
         ]
 
     def kill_host(self, instance_id: str) -> None:
@@ -335,13 +341,13 @@ class Simulator(Switches):
         SimulatorError
             There is no such machine.
         """
-        if not ask(self.info, "POST", f"hosts/{instance_id}/kill")["killed"]:
+        if not request_control(self.info, "POST", f"hosts/{instance_id}/kill")["killed"]:
             known = ", ".join(host.instance_id for host in self.hosts()) or "none"
             raise SimulatorError("There is no such machine", given=instance_id, allowed=known)
 
     def running_instances(self) -> list[str]:
         """Return the ids of every running instance, with or without a machine."""
-        ids: list[str] = ask(self.info, "GET", "instances")
+        ids: list[str] = request_control(self.info, "GET", "instances")
         return ids
 
     def history(self) -> dict[str, Any]:
@@ -354,7 +360,7 @@ class Simulator(Switches):
             ``desired`` and ``instances``. ``instances``: by id, with ``group``, ``born``, ``ended``
             (None while it lives), ``private_address`` and the ``tags`` that it was born with.
         """
-        table: dict[str, Any] = ask(self.info, "GET", "history")
+        table: dict[str, Any] = request_control(self.info, "GET", "history")
         return table
 
     def refuse_capacity(self, instance_type: str = "*", zone: str = "*") -> None:

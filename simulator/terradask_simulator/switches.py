@@ -10,7 +10,7 @@ from types import TracebackType
 from typing import Any, Literal
 
 from terradask_simulator.errors import SimulatorError
-from terradask_simulator.process import SimulatorInfo, ask
+from terradask_simulator.process import SimulatorInfo, request_control
 
 __all__ = ["Switched", "Switches"]
 
@@ -335,7 +335,7 @@ class Switches:
 
     def switches(self) -> dict[str, Any]:
         """Return how the switches stand, by name."""
-        table: dict[str, Any] = ask(self.info, "GET", "switches")
+        table: dict[str, Any] = request_control(self.info, "GET", "switches")
         return table
 
     def turn(self, name: str, **arguments: Any) -> None:
@@ -377,7 +377,7 @@ class Switches:
         return Switched(self, (back, given))
 
     def _turn(self, name: str, arguments: dict[str, Any]) -> Any:
-        answer = ask(self.info, "POST", f"switches/{name}", arguments)
+        answer = request_control(self.info, "POST", f"switches/{name}", arguments)
         if "refused" in answer:
             fields = {key: answer["refused"].get(key) for key in ("given", "allowed", "advice")}
             raise SimulatorError(answer["refused"]["problem"], **fields)

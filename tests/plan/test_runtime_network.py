@@ -156,7 +156,7 @@ def test_network_that_the_state_does_not_know_is_imported(
     state = workspace.root / ".terradask/state/network.tfstate"
     document = json.loads(state.read_text())
     state.write_text(state.read_text()[:5000])
-    with pytest.raises(TerraformError, match=r"put it aside.*terradask plan network"):
+    with pytest.raises(TerraformError, match=r"rename it.*terradask plan network"):
         workspace.plan_network()
 
     # As after a kill while these were being made.

@@ -127,7 +127,7 @@ class Soak:
         self.work.clear()
 
     def hear(self) -> None:
-        self.witness.hear(self.client.get_events("all"))
+        self.witness.record(self.client.get_events("all"))
 
     # ---- what happens ----------------------------------------------------------------------------
 

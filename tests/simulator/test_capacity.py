@@ -124,7 +124,7 @@ def test_what_spot_lacks_runs_on_demand_and_what_nobody_has_is_told(
     lock, told = planned_anew()
     assert lock.zone != failed_in
     assert (
-        f"{failed_in} has refused launches lately (InsufficientInstanceCapacity"
+        f"{failed_in} has refused launches recently (InsufficientInstanceCapacity"
         in lock.reasons["zone"]
     )
     assert told == [f"zone: {lock.reasons['zone']}"]

@@ -138,7 +138,7 @@ def test_a_clusters_life(terradask, removed: str, tmp_path: Path, sim: Simulator
         assert [(stray["kind"], stray["id"]) for stray in swept["removed"]] == [("instance", lost)]
         assert json.loads(terradask("status", removed, "--json").stdout)["groups"] == before
 
-    # Instances, a run's tags and the dead man's switch are the runtime's: no drift.
+    # Instances, a run's tags and the watchdog schedule are the runtime's: no drift.
     assert "no drift in cli" in terradask("drift", removed).stderr
 
     assert "stopped" in terradask("stop", removed).stderr

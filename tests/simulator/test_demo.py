@@ -116,7 +116,7 @@ def test_reads_by_somebody_else_are_noticed(meanwhile: dict, found: str) -> None
     if found == "user's credentials":
         reads[2]["worker"] = 99
     with pytest.raises(DemoFailed, match=found):
-        job._tell_reads(*reads)
+        job._show_reads(*reads)
 
 
 def test_a_piece_computed_again_would_differ() -> None:

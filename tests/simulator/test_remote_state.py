@@ -108,7 +108,7 @@ def test_a_bucket_that_is_not_terradasks_keeps_its_settings(s3: Any) -> None:
         aws, "platform-states", tags={}, kms_key_arn=None, own_name=False, warn=told.append
     )
     assert len(told) == 2
-    assert "its settings stay as they are" in told[1]
+    assert "its settings are not changed" in told[1]
     assert "Status" not in s3.get_bucket_versioning(Bucket="platform-states")
     s3.create_bucket(
         Bucket="states-abroad", CreateBucketConfiguration={"LocationConstraint": "eu-west-1"}
@@ -305,7 +305,9 @@ def test_a_lock_that_was_taken_without_hearing_so_is_in_nobodys_way(
     assert [lock.operation for lock, _ in removed] == ["OperationTypePlan", "OperationTypeApply"]
     assert all(
         re.fullmatch(
-            r"terraform (plan|apply) \(process \d+\) took it, never heard so, and has ended", why
+            r"terraform (plan|apply) \(process \d+\) took it without getting the answer, "
+            "and has ended",
+            why,
         )
         for _, why in removed
     )

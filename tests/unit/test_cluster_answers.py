@@ -96,7 +96,7 @@ def test_an_explanation_tells_what_is_locked_from_what_would_be_chosen(
     assert list(_explained(loaded, "asked").changed) == ["workers"]
     named = _explained(loaded, "named")
     assert named.locked == {}
-    assert "zone: us-east-1a: as good as us-east-1b, and before it by name" in named.explain()
+    assert "zone: us-east-1a: as good as us-east-1b, and first by name" in named.explain()
     # Why the zone was taken, when it was, and not that the cluster is there by now.
     assert before.chosen.why_zone == named.chosen.why_zone
 

@@ -166,7 +166,7 @@ def test_a_group_falls_back_for_itself_and_only_one_is_asked_in_a_look() -> None
     async def main() -> None:
         await workers.resize({"workers": 2, "gpu": 3}, None, [])
         await workers.watch()
-        await workers.pending_launches.ask()
+        await workers.pending_launches.read_failures()
         await workers.watch()
 
     asyncio.run(main())
@@ -185,7 +185,7 @@ def test_a_group_that_gets_nothing_is_told_and_the_others_count_as_theirs(
         await workers.resize({"workers": 2, "gpu": 1}, None, [])
         for _ in range(4):
             await workers.watch()
-            await workers.pending_launches.ask()
+            await workers.pending_launches.read_failures()
 
     asyncio.run(main())
     shortfall = workers.pending_launches.shortfall

@@ -108,7 +108,7 @@ def test_32_gib_and_one_core():
 
 def test_what_is_unbalanced_says_how_to_ask_for_it():
     error = refused(NoMatchingType, cpu=36)
-    assert "have to be named" in error.problem
+    assert "must be named" in error.problem
     assert error.alternatives[0]["change"] == {"worker_memory": "*"}
     assert error.alternatives[0]["types"][0] == "c5.9xlarge"
     error = refused(NoMatchingType, cpu=4, memory="128 GiB")

@@ -44,7 +44,7 @@ def test_a_choice_in_a_line():
     assert " more for 2 to 8 cores, 16 GiB of memory: families c, m and r" in reasons["workers"]
     assert (
         reasons["scheduler"]
-        == "m6i.xlarge: the default, since nothing is asked: 4 cores and 16 GiB"
+        == "m6i.xlarge: the default, since no hardware is requested: 4 cores and 16 GiB"
     )
     named = choose(HardwareRequest.of(vm_types=["m6i.large"]), catalog())
     assert named.reason == "m6i.large: the types that are named, in their order"

@@ -11,7 +11,7 @@ from distributed import Scheduler, Worker
 
 from terradask_host.agent.join_watchdog import JoinWatchdog
 from terradask_host.preload.worker_report import report_workers
-from terradask_host.rules.join_watchdog import GiveUp, GroupMemory, Members, Remove, look
+from terradask_host.rules.join_watchdog import GiveUp, GroupMemory, Members, Remove, check
 from terradask_host.timing import Timing
 
 from ..waiting import eventually_async
@@ -22,7 +22,7 @@ MOST = TIMING.join_failures
 
 def step(memory, now, joined=(), **groups):
     shown = [Members(name, desired, frozenset(ids)) for name, (desired, ids) in groups.items()]
-    return look(memory, shown, set(joined), now, TIMING)
+    return check(memory, shown, set(joined), now, TIMING)
 
 
 def test_a_host_that_joins_in_time_is_left_alone():

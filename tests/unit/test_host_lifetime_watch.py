@@ -130,12 +130,12 @@ def test_an_upload_is_more_than_signs_of_life_however_far_looks_lie_apart() -> N
     with listener, sender, receiver:
         comm = SimpleNamespace(stream=SimpleNamespace(socket=receiver))
         comms, uploads = [Hashed(comm), Hashed(SimpleNamespace())], Uploads()
-        assert not uploads.look(comms, 0.0)
+        assert not uploads.check(comms, 0.0)
         sender.sendall(b"x" * UPLOAD_BYTES_A_SECOND * 2)
         assert receiver.recv(1)
-        assert uploads.look(comms, 1.0)
+        assert uploads.check(comms, 1.0)
         sender.sendall(b"x" * UPLOAD_BYTES_A_SECOND * 2)
-        assert not uploads.look(comms, 61.0)
+        assert not uploads.check(comms, 61.0)
     assert received_bytes(comm) is None
 
 

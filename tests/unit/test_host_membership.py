@@ -159,6 +159,6 @@ async def test_a_worker_whose_instance_is_no_longer_the_clusters_is_removed():
 async def test_what_strangers_call_themselves_is_told_short_and_not_for_ever():
     async with scheduler_with(Rules(), list) as (_, admission, _, refused):
         for number in range(2 * MOST_TOLD):
-            admission._say_refused(f"{number}\n" + "x" * 1000, "tls://10.0.0.1:1")
+            admission._report_refused(f"{number}\n" + "x" * 1000, "tls://10.0.0.1:1")
     assert len(refused) == MOST_TOLD
     assert all(len(name) < 100 and "\n" not in name for name in refused)

@@ -196,8 +196,8 @@ ACTS = {
     "changes numbers of a group with another's tag": sisters(
         MOVE, group("default-etl-workers"), SCHEDULER, SISTER
     ),
-    "moves its dead man's switch": within(AHEAD, group("default-etl-workers"), SCHEDULER, OWN),
-    "takes the dead man's switch away": never(
+    "postpones its watchdog schedule": within(AHEAD, group("default-etl-workers"), SCHEDULER, OWN),
+    "deletes the watchdog schedule": never(
         "autoscaling:DeleteScheduledAction", group("default-etl-workers"), OWN
     ),
     "raises a group's maximum": never(

@@ -33,14 +33,14 @@ def event(at, action, **more):
 def test_excuses(events, ended, excused):
     witness = Witness()
     for _ in range(2):
-        witness.hear(events)
+        witness.record(events)
     assert witness.excuses(HOST, ended) is excused
 
 
 def test_a_scheduler_that_is_gone_has_lost_all_that_it_had():
     witness = Witness()
-    witness.hear([event(10.0, "add-worker")])
+    witness.record([event(10.0, "add-worker")])
     witness.lose_all(12.0)
     assert witness.excuses(HOST, 20.0)
-    witness.hear([event(13.0, "add-worker")])
+    witness.record([event(13.0, "add-worker")])
     assert not witness.excuses(HOST, 20.0)

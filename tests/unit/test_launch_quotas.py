@@ -135,9 +135,9 @@ def test_a_refusal_says_what_is_there_what_is_needed_and_how_to_get_more() -> No
     assert "at most 13 of workers" in text
     assert (
         "Running On-Demand Standard (A, C, D, H, I, M, R, T, Z) instances (vCPUs), L-1216C47A, is "
-        "64, 8 of them in use"
+        "64, of which 8 are in use"
     ) in text
-    assert "needed are 404, 4 for each m6i.xlarge" in text
+    assert "404 are needed, 4 for each m6i.xlarge" in text
     assert (
         "--region us-east-1 --service-code ec2 --quota-code L-1216C47A --desired-value 412" in text
     )
@@ -262,15 +262,15 @@ def test_a_plan_is_refused_for_what_never_starts_and_a_launch_for_what_doesnt_no
             )
     LaunchCheck.before_plan(check(cluster, 59), told.append)
     assert len(told) == 1
-    assert "etl: starting it now would find no room" in told[0]
-    assert "36 of them in use" in told[0]
+    assert "etl: starting it now would exceed" in told[0]
+    assert "of which 36 are in use" in told[0]
 
 
 def test_more_than_max_workers_may_have_is_told() -> None:
     told: list[str] = []
     check(ClusterSettings(n_workers=1, max_workers=200), 64).before_launch(told.append)
     (line,) = told
-    assert "max_workers is more than AWS's quotas let this account run, 15 of 200 workers" in line
+    assert "max_workers is more than AWS's quotas let this account run, which is 15 of 200" in line
 
 
 def test_without_the_right_nothing_is_refused_and_the_right_is_named() -> None:
@@ -286,10 +286,7 @@ def test_without_the_right_nothing_is_refused_and_the_right_is_named() -> None:
         aws, planned_launch("etl", ClusterSettings(n_workers=100), LOCK), workspace="default"
     ).before_launch(told.append)
     assert told == [
-        (
-            "etl: AWS's quotas of vCPUs are not looked at: this caller lacks "
-            "servicequotas:GetServiceQuota"
-        )
+        ("etl: AWS's vCPU quotas are not checked: this caller lacks servicequotas:GetServiceQuota")
     ]
 
 
@@ -307,7 +304,7 @@ def test_a_plan_waits_only_so_long() -> None:
     )
     check.before_launch(told.append)
     done.set()
-    assert told == ["etl: AWS's quotas of vCPUs are not looked at: AWS doesn't answer"]
+    assert told == ["etl: AWS's vCPU quotas are not checked: AWS doesn't answer"]
 
 
 # ---- scaling -------------------------------------------------------------------------------------

@@ -236,8 +236,8 @@ def workers_on(groups: FakeGroups) -> Workers:
 async def watch(workers: Workers) -> None:
     """Let a client look at the groups, and at what it is to ask about them."""
     await workers.watch()
-    if workers.pending_launches.asks:
-        await workers.pending_launches.ask()
+    if workers.pending_launches.must_read_failures:
+        await workers.pending_launches.read_failures()
         await workers.watch()
 
 
@@ -336,12 +336,12 @@ def test_nothing_is_asked_while_nothing_is_missing_and_one_group_a_look_otherwis
     async def main():
         await workers.watch()
         assert groups.calls == {"describe": 1}
-        assert not workers.pending_launches.asks
+        assert not workers.pending_launches.must_read_failures
         await workers.resize({"workers": 5}, None, [])
         await workers.watch()
-        assert workers.pending_launches.asks
+        assert workers.pending_launches.must_read_failures
         assert not groups.calls["failures"]
-        await workers.pending_launches.ask()
+        await workers.pending_launches.read_failures()
         assert groups.calls["failures"] == 1
 
     asyncio.run(main())

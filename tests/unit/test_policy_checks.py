@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from terradask._policy.document import Unknown, read
-from terradask._policy.patterns import forbidden_in_user_data, secret_looks
+from terradask._policy.patterns import forbidden_in_user_data, secrets_in
 from terradask.errors import InvalidInput
 from terradask.policy import evaluate
 from terradask_stacks.settings import PolicySettings
@@ -214,7 +214,7 @@ def test_groups_that_were_given_by_their_ids_are_known_by_who_carries_them() -> 
     ],
 )
 def test_what_only_speaks_of_secrets_is_none(text: str) -> None:
-    assert secret_looks(text) == []
+    assert secrets_in(text) == []
     assert forbidden_in_user_data(text) == []
 
 

@@ -64,7 +64,9 @@ class RefusingWorkers:
     """
 
     def __init__(self, *refusals: Exception, polls: tuple[Exception | None, ...] = ()) -> None:
-        self.pending_launches = SimpleNamespace(pending=False, shortfall=None, asks=False)
+        self.pending_launches = SimpleNamespace(
+            pending=False, shortfall=None, must_read_failures=False
+        )
         self.plan: set[str] = set()
         self.sets: dict[str, Any] = {}
         self.run_is_over = False
@@ -280,6 +282,6 @@ def test_why_instances_are_missing_is_asked_again_unless_it_may_not_be_asked(
         SimpleNamespace(failures=failures), call, started_at=now, fallback_seconds=60
     )  # type: ignore[arg-type]
     pending_launches.update([[Group("workers", 3, 9)]])
-    assert pending_launches.asks
-    asyncio.run(pending_launches.ask())
-    assert pending_launches.asks is again
+    assert pending_launches.must_read_failures
+    asyncio.run(pending_launches.read_failures())
+    assert pending_launches.must_read_failures is again

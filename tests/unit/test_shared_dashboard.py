@@ -12,7 +12,7 @@ import pytest
 from distributed import Scheduler
 from distributed.core import rpc
 
-from terradask._dask.shared_dashboard import ask_for_shared_dashboard
+from terradask._dask.shared_dashboard import request_shared_dashboard
 from terradask._deployments.attach import Attachment
 from terradask._deployments.certificates import make_keys
 from terradask._deployments.documents import SchedulerAddress
@@ -44,12 +44,12 @@ async def test_clients_are_told_where_it_is_and_who_has_the_token_gets_in(tmp_pa
         door = SharedDashboard(scheduler, wanted)
         await door.start()
         try:
-            found = await ask_for_shared_dashboard(asking, ATTACHMENT, public=False)
+            found = await request_shared_dashboard(asking, ATTACHMENT, public=False)
             base, _, query = found.link.partition("/status?")
             assert base.startswith("https://127.0.0.1:")
             assert query not in repr(found)
             assert (
-                await ask_for_shared_dashboard(asking, ATTACHMENT, public=True)
+                await request_shared_dashboard(asking, ATTACHMENT, public=True)
             ).link == found.link.replace("127.0.0.1", "3.0.0.1")
             # Its certificate is of the cluster's authority, whoever trusts that.
             tls = ssl.create_default_context(cadata=KEYS.ca)
@@ -64,7 +64,7 @@ async def test_clients_are_told_where_it_is_and_who_has_the_token_gets_in(tmp_pa
                     assert content in answer.read()
         finally:
             await door.close()
-        assert door.tell() == {}
+        assert door.link() == {}
 
 
 @pytest.mark.parametrize("hosts", ["older", "without"])
@@ -76,4 +76,4 @@ async def test_hosts_that_have_none_are_named(hosts):
         if hosts == "without":
             await SharedDashboard(scheduler, None).start()
         with pytest.raises(VersionMismatch, match="stop and start"):
-            await ask_for_shared_dashboard(asking, ATTACHMENT, public=True)
+            await request_shared_dashboard(asking, ATTACHMENT, public=True)

@@ -112,7 +112,9 @@ def test_it_is_not_moved_under_the_hands_of_somebody_who_works_on_it(folder: Fol
             with pytest.raises(StateLocked):
                 folder.settle()
             place = LocalBackend(folder.root / LOCAL)
-            with pytest.raises(StateLocked, match="a process of this machine holds the file"):
+            with pytest.raises(
+                StateLocked, match="a running process on this machine holds the lock"
+            ):
                 unlock(
                     place,
                     folder=folder.stack,

@@ -142,7 +142,10 @@ def test_locked_state_names_holder_time_and_the_way_out():
     assert (error.holder, error.operation) == ("ana@laptop", "OperationTypeApply")
     assert error.since is not None
     assert error.since.startswith("2026-11-20 05:18:52")
-    assert "(bc754eb2-24a9-4e74-ead1-975bed709f14) stays: terradask unlock etl" in str(error)
+    assert (
+        "(bc754eb2-24a9-4e74-ead1-975bed709f14) stays; to remove it: terradask unlock etl"
+        in str(error)
+    )
     assert "(apply)" in error.problem
     assert "ask them" in str(error)
 

@@ -38,7 +38,7 @@ SAME = {"a": TYPES, "b": TYPES, "c": TYPES}
 @pytest.mark.parametrize(
     ("offered", "market", "evidence", "order", "why"),
     [
-        (SAME, ON_DEMAND, ZoneEvidence(), "abc", "as good as us-east-1b, and before it by name"),
+        (SAME, ON_DEMAND, ZoneEvidence(), "abc", "as good as us-east-1b, and first by name"),
         (
             {"a": TYPES[1:], "b": TYPES[:1], "c": TYPES},
             ON_DEMAND,
@@ -67,9 +67,9 @@ SAME = {"a": TYPES, "b": TYPES, "c": TYPES}
             ON_DEMAND,
             ZoneEvidence((failed_in(A),)),
             "ba",
-            "no launch has failed here lately; "
-            "us-east-1a has refused launches lately (InsufficientInstanceCapacity: m6i.xlarge, on "
-            "demand)",
+            "no launch has failed here recently; "
+            "us-east-1a has refused launches recently (InsufficientInstanceCapacity: m6i.xlarge, "
+            "on demand)",
         ),
         (
             SAME,
@@ -147,7 +147,7 @@ def test_a_zone_in_which_everything_fails_is_taken_with_a_word() -> None:
     offers = rank_zones(
         offering(a=TYPES, b=()), [in_order(TYPES)], evidence=ZoneEvidence((failed_in(A),))
     )
-    assert "launches failed here lately as well (InsufficientInstanceCapacity" in why_best(
+    assert "launches failed here recently as well (InsufficientInstanceCapacity" in why_best(
         offers, A
     )
 

@@ -60,7 +60,7 @@ def _resolve(
 def test_another_zone_is_taken_by_a_new_plan_alone(known: dict[str, Any]) -> None:
     lock = _resolve()
     assert (lock.zone, lock.worker_zones) == (A, {})
-    assert lock.reasons["zone"] == "us-east-1a: as good as us-east-1b, and before it by name"
+    assert lock.reasons["zone"] == "us-east-1a: as good as us-east-1b, and first by name"
     assert known["asked"] == [("default", [])]
     known["evidence"] = ZoneEvidence((failed_in(A),))
     assert _resolve(lock) is lock
@@ -69,7 +69,7 @@ def test_another_zone_is_taken_by_a_new_plan_alone(known: dict[str, Any]) -> Non
     assert len(known["asked"]) == 1
     anew = _resolve(lock, refresh=True)
     assert anew.zone == B
-    assert "us-east-1a has refused launches lately" in anew.reasons["zone"]
+    assert "us-east-1a has refused launches recently" in anew.reasons["zone"]
     assert _resolve(None).zone == B
 
 
@@ -132,7 +132,7 @@ def test_progress_tells_the_zone_and_what_was_left_out(known: dict[str, Any]) ->
     texts = [one.text for one in told if isinstance(one, Message)]
     assert texts == [
         "spot prices aren't considered: no",
-        "zone: us-east-1a: as good as us-east-1b, and before it by name",
+        "zone: us-east-1a: as good as us-east-1b, and first by name",
     ]
 
 

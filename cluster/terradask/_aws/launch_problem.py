@@ -1,4 +1,4 @@
-"""Why AWS launches nothing, told from the texts of scaling activities. Pure.
+"""Why AWS launches nothing, read from the texts of scaling activities. Pure.
 
 The texts are those of https://docs.aws.amazon.com/autoscaling/ec2/userguide/ts-as-capacity.html and
 ts-as-instancelaunchfailure.html, and as people report them: ``Could not launch Spot Instances.

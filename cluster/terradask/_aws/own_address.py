@@ -16,7 +16,7 @@ _MOST_BYTES = 200
 _INSTEAD = (
     "name your address yourself, allow_ingress_from='203.0.113.7/32', or reach the scheduler with "
     "no inbound rule: connect='ssm'; "
-    "workspace.own_address_url says who is asked"
+    "workspace.own_address_url names the service"
 )
 
 
@@ -32,7 +32,7 @@ def own_cidr(url: str) -> str:
         if isinstance(error, HTTPError):
             error.close()
         raise EndpointUnreachable(
-            "Your own address can't be found: who was asked doesn't answer.",
+            "Your own address can't be found: the service that returns it doesn't answer.",
             given=f"{url}: {getattr(error, 'reason', error)}",
             advice=_INSTEAD,
         ) from error

@@ -170,9 +170,9 @@ def _refused(error: ClientError, region: str) -> AwsError | None:
     clocks = _clocks(error.response)
     if SKEWED.search(f"{code} {message}") or (clocks and code in EXPIRED | _INVALID):
         return ClockSkewed(
-            "AWS doesn't take what this machine signs: its clock is wrong",
+            "AWS rejects this machine's requests: its clock is wrong",
             given=clocks or message or code,
-            allowed="15 minutes from AWS's at most",
+            allowed="at most 15 minutes from AWS's clock",
             advice=CLOCK_ADVICE,
         )
     if code in EXPIRED:

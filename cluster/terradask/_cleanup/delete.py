@@ -122,13 +122,13 @@ def _delete_when_unused(
             return False
         return True
 
-    def tell_once() -> None:
+    def report_once() -> None:
         if len(refusals) == 1:
             progress(Message(f"waiting for what still uses {what}"))
 
     progress(Message(f"removing {what}, which Terraform's state doesn't know"))
     if not wait_until(
-        is_deleted, limit_seconds=LIMIT_SECONDS, pause_seconds=PAUSE_SECONDS, on_wait=tell_once
+        is_deleted, limit_seconds=LIMIT_SECONDS, pause_seconds=PAUSE_SECONDS, on_wait=report_once
     ):
         raise _in_use(what, refusals[-1].response["Error"]["Message"], cluster) from refusals[-1]
 

@@ -1,4 +1,4 @@
-"""What the library tells about a long operation: events to a callback. It never prints."""
+"""What the library reports about a long operation: events to a callback. It never prints."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ def silent(event: ProgressEvent, /) -> None:
 
 @contextmanager
 def phase(progress: Progress, name: str, subject: str) -> Iterator[None]:
-    """Tell about the start and the end of a phase."""
+    """Report the start and the end of a phase."""
     started = time.monotonic()
     progress(PhaseStarted(name, subject))
     failed = True

@@ -207,7 +207,7 @@ def adaptive_options(
     return {"Adaptive": counting, "minimum": minimum, "maximum": maximum, **kwargs}
 
 
-def asked_bounds(n_workers: NWorkers, deployment: Deployment) -> tuple[int, int] | None:
+def requested_bounds(n_workers: NWorkers, deployment: Deployment) -> tuple[int, int] | None:
     """Return the given bounds; the usual ones if `n_workers` is None; None if it is a number."""
     bounds = USUAL_BOUNDS if n_workers is None else bounds_of(n_workers)
     if bounds is None:

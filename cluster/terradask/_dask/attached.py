@@ -11,7 +11,7 @@ from typing import Any
 
 from terradask._aws.credentials import lend
 from terradask._common.progress import Message, Progress
-from terradask._dask.adaptive import asked_bounds
+from terradask._dask.adaptive import requested_bounds
 from terradask._dask.connection import SchedulerConnection
 from terradask._dask.dashboard import DashboardForward
 from terradask._dask.dial import Dialer
@@ -23,7 +23,7 @@ from terradask._dask.provision import Provisioned, addresses_let_in
 from terradask._dask.request import Request
 from terradask._dask.scaling import workers_to_wait_for
 from terradask._dask.secrets import SecretRelay
-from terradask._dask.shared_dashboard import SharedDashboard, ask_for_shared_dashboard
+from terradask._dask.shared_dashboard import SharedDashboard, request_shared_dashboard
 from terradask._dask.threads import Call
 from terradask._dask.waiting import WorkerWaiter
 from terradask._dask.workers import Workers
@@ -128,7 +128,7 @@ class Attached:
         await self.waiter.wait(
             n, settings["worker_timeout_seconds"], takes_fewer=True, progress=show
         )
-        bounds = asked_bounds(settings.get("n_workers"), self.deployment)
+        bounds = requested_bounds(settings.get("n_workers"), self.deployment)
         if bounds is not None:
             adapt(minimum=bounds[0], maximum=bounds[1])
 
@@ -153,7 +153,7 @@ class Attached:
             if not self.provisioned.settings.get("use_dashboard_https"):
                 return None
             public = self.dialer.route == "public"
-            return await ask_for_shared_dashboard(
+            return await request_shared_dashboard(
                 self.connection.scheduler, self.connection.attachment, public=public
             )
 

@@ -179,13 +179,13 @@ class SchedulerConnection:
         VersionMismatch
             When its hosts run a terradask without keepalive.
         """
-        await self.ask(
+        await self.request(
             "terradask_keepalive",
             "keepalive",
             seconds=parse_duration("keepalive", keepalive) or None,
         )
 
-    async def ask(self, operation: str, what: str, **arguments: Any) -> Any:
+    async def request(self, operation: str, what: str, **arguments: Any) -> Any:
         """Return the scheduler's answer to one of terradask's RPC operations.
 
         Raises

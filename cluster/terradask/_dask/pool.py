@@ -346,9 +346,9 @@ class WorkerPool:
             if not self._health.is_running:
                 return
             try:
-                if pending_launches.asks:
+                if pending_launches.must_read_failures:
                     async with self._deployment.limiter.async_slot():
-                        await pending_launches.ask()
+                        await pending_launches.read_failures()
                 async with self._deployment.limiter.async_slot():
                     await self.refresh()
                 if self._workers.run_is_over:

@@ -281,7 +281,7 @@ class Provisioner:
                 life=self._life(settings, workspace),
                 # Those of a cluster that was made here were checked before that.
                 check_quotas=self._origin != "created",
-                tell=lambda text: self._progress(Message(text)),
+                warn=lambda text: self._progress(Message(text)),
             )
         if self._origin == "started" and run.run_id != deployment.started_run_id:
             # Another client was faster: the run is its own, and not ours to stop.

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
 from terradask._deployments.launch import deployed_launch
-from terradask._quotas.check import look_up_allowance, not_looked_at
+from terradask._quotas.check import look_up_allowance, not_checked
 from terradask._quotas.launch_needs import Allowance, describe, more_command, shortages
 
 if TYPE_CHECKING:
@@ -68,7 +68,7 @@ class ScaleQuotas:
                         cluster=self._descriptor.cluster,
                     )
                 except Exception as error:  # noqa: BLE001  AWS itself enforces its quotas at the launch
-                    self._warn(not_looked_at(error))
+                    self._warn(not_checked(error))
             allowance = self._allowance
         if allowance is None:
             return

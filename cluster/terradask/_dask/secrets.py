@@ -255,7 +255,7 @@ class SecretRelay:
 
     async def _send(self, given: Mapping[str, Any]) -> Sequence[str]:
         """Send secrets, keep them, and return the names of the workers that didn't get them."""
-        answer = await self._connection.ask(
+        answer = await self._connection.request(
             "terradask_confide", "private variables and credentials", sealed=_sealed(given)
         )
         self.sent.add(given)

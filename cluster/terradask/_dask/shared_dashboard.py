@@ -28,7 +28,7 @@ class SharedDashboard:
     fingerprint: str
 
 
-async def ask_for_shared_dashboard(
+async def request_shared_dashboard(
     scheduler: Any, attachment: Attachment, *, public: bool
 ) -> SharedDashboard:
     """Return the dashboard of a cluster with `use_dashboard_https`.

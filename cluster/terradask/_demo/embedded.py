@@ -18,7 +18,7 @@ from terradask_modules.errors import InvalidInput
 
 
 def run_demo(story: Story) -> None:
-    """Tell the main job.
+    """Show the main job.
 
     Raises `DemoFailed`, `InvalidInput`.
     """
@@ -36,11 +36,11 @@ def _embedded_aws(story: Story) -> Iterator[Calls]:
 
     endpoint = os.environ.get("AWS_ENDPOINT_URL")
     if endpoint:
-        story.tell(f"using the embedded AWS at {endpoint}, which the environment names")
+        story.show(f"using the embedded AWS at {endpoint}, which the environment names")
         yield _calls_of(endpoint)
         return
     with Simulator.start() as simulator, simulator.applied():
-        story.tell(
+        story.show(
             f"an embedded AWS of {simulator.info.region} answers at {simulator.endpoint_url}"
         )
         yield lambda: simulator.calls(by="resource")
@@ -51,7 +51,7 @@ def _calls_of(endpoint: str) -> Calls:
     above all.
     """
 
-    def ask(path: str) -> dict[str, dict[str, dict[str, int]]]:
+    def fetch(path: str) -> dict[str, dict[str, dict[str, int]]]:
         parts = urlsplit(endpoint)
         with contextlib.closing(
             http.client.HTTPConnection(parts.hostname or "", parts.port, timeout=10)
@@ -69,7 +69,7 @@ def _calls_of(endpoint: str) -> Calls:
     if not is_loopback_endpoint(os.environ):
         raise refusal
     try:
-        ask("info")
+        fetch("info")
     except (OSError, ValueError, http.client.HTTPException) as error:
         raise refusal from error
-    return lambda: ask("calls?by=resource")
+    return lambda: fetch("calls?by=resource")

@@ -44,7 +44,7 @@ Calls = Callable[[], dict[str, dict[str, dict[str, int]]]]
 class MainJob:
     """The main job in a workspace that is empty."""
 
-    #: Where it is told.
+    #: Where it is shown.
     story: Story
     #: For ``terradask.toml``.
     folder: Path
@@ -87,7 +87,7 @@ class MainJob:
         try:
             what()
         except TerradaskError as error:
-            self.story.tell(f"while taking everything back: {error}")
+            self.story.show(f"while taking everything back: {error}")
 
     def workspace(self) -> Any:
         """Return the workspace, as the settings say."""
@@ -101,13 +101,13 @@ class MainJob:
         with self.story.step("Deploy the network: the baseline that clusters share"):
             workspace = self.workspace()
             plan = workspace.plan_network()
-            self.story.tell(
+            self.story.show(
                 f"the plan: {plan.plan_file.add} resources to create, none to change or to destroy"
             )
             undo.callback(self._take_back, workspace.destroy_network)
             workspace.apply(plan)
             baseline = workspace.baseline()
-            self.story.tell(
+            self.story.show(
                 f"{baseline.vpc_id} ({baseline.vpc_cidr}) in {len(baseline.zones)} zones of "
                 f"{baseline.region}"
             )
@@ -117,7 +117,7 @@ class MainJob:
 
         with self.story.step(f"Plan the cluster {CLUSTER!r}, and look at the plan"):
             plan = self.workspace().plan_cluster(CLUSTER)
-            self.story.tell(to_text(plan.summary, details=False))
+            self.story.show(to_text(plan.summary, details=False))
             self.story.check(
                 "nothing is there before it is applied", self.workspace().deployments() == []
             )
@@ -149,14 +149,14 @@ class MainJob:
                 progress=self.story.progress,
             )
             undo.callback(self._take_back, cluster.close)
-            self.story.tell(f"scheduler {cluster.scheduler_address}")
-            self.story.tell(f"dashboard {cluster.dashboard_link}")
+            self.story.show(f"scheduler {cluster.scheduler_address}")
+            self.story.show(f"dashboard {cluster.dashboard_link}")
             self.story.check(
                 "the scheduler speaks TLS alone", cluster.scheduler_address.startswith("tls://")
             )
             hosts = self.workspace().deployment(CLUSTER).status().hosts
             for host in hosts:
-                self.story.tell(
+                self.story.show(
                     f"{host.instance_id}  {host.role:<9}  {host.state:<8}  {host.private_address}"
                 )
             return cluster
@@ -171,7 +171,7 @@ class MainJob:
             undo.callback(self._take_back, self._delete_bucket)
             frame = data.weather(SEED)
             size = data.write(frame, self.bucket)
-            self.story.tell(
+            self.story.show(
                 f"wrote {len(frame):,} rows as {data.FILES} files, {size / 1e6:.1f} MB, to "
                 f"s3://{self.bucket}"
             )
@@ -181,7 +181,7 @@ class MainJob:
             found = client.compute(lazy).result().sort_index()
             after = self._reads()
             self._compare(found, data.answer(frame).sort_index())
-            self._tell_reads(before, planned, after)
+            self._show_reads(before, planned, after)
 
     def _compare(self, found: Any, expected: Any) -> None:
         from pandas.testing import assert_frame_equal
@@ -194,7 +194,7 @@ class MainJob:
             )
         except AssertionError as error:
             difference = str(error)
-        self.story.tell(found.head(3).to_string())
+        self.story.show(found.head(3).to_string())
         self.story.check(
             f"pandas finds the same for all {len(expected)} stations",
             difference is None,
@@ -210,7 +210,7 @@ class MainJob:
                     reads[role] = reads.get(role, 0) + actions.get("s3:GetObject", 0)
         return reads
 
-    def _tell_reads(
+    def _show_reads(
         self, before: dict[str, int], planned: dict[str, int], after: dict[str, int]
     ) -> None:
         by_hosts = {
@@ -221,8 +221,8 @@ class MainJob:
         mine_for_schema = planned.get("", 0) - before.get("", 0)
         mine_meanwhile = after.get("", 0) - planned.get("", 0)
         for role, count in by_hosts.items():
-            self.story.tell(f"{count} reads by the hosts, as the role {role}")
-        self.story.tell(f"{mine_for_schema} reads by this process, of the files' schema alone")
+            self.story.show(f"{count} reads by the hosts, as the role {role}")
+        self.story.show(f"{mine_for_schema} reads by this process, of the files' schema alone")
         self.story.check(
             "the workers read the data as their hosts' role",
             sum(by_hosts.values()) >= data.FILES,
@@ -240,7 +240,7 @@ class MainJob:
             began = time.monotonic()
             cluster.scale(MANY)
             cluster.wait_for_workers(MANY)
-            self.story.tell(f"{FEW} -> {MANY} in {time.monotonic() - began:.1f} s")
+            self.story.show(f"{FEW} -> {MANY} in {time.monotonic() - began:.1f} s")
             workers = sorted(client.scheduler_info(n_workers=-1)["workers"])
             self.story.check(f"{MANY} workers came", len(workers) == MANY, workers)
             self._keep(client, workers)
@@ -253,7 +253,7 @@ class MainJob:
             began = time.monotonic()
             cluster.scale(FEW)
             left = self._wait_until_left(client)
-            self.story.tell(f"{MANY} -> {FEW} in {time.monotonic() - began:.1f} s")
+            self.story.show(f"{MANY} -> {FEW} in {time.monotonic() - began:.1f} s")
             self.story.check(f"{FEW} workers are left", len(left) == FEW, left)
             self._check_kept(client)
             client.publish_dataset(fingerprint=client.submit(pieces.fingerprint, self._kept[0]))
@@ -311,7 +311,7 @@ class MainJob:
                 "the other process did its work", done.returncode == 0, done.stderr[-2000:]
             )
             report = json.loads(done.stdout)
-            self.story.tell(
+            self.story.show(
                 f"process {report['process']} (this is {os.getpid()}) computed "
                 f"{report['sum']} on "
                 "the same workers"

@@ -1,4 +1,4 @@
-"""Telling a story in steps, with times, and failing when a promise isn't kept."""
+"""Show a demo in steps, with times, and fail when a promise isn't kept."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class DemoFailed(TerradaskError):
 
 
 class Story:
-    """Tells the demo."""
+    """Shows the demo."""
 
     def __init__(
         self,
@@ -54,7 +54,7 @@ class Story:
 
     @contextlib.contextmanager
     def step(self, title: str) -> Iterator[None]:
-        """Tell one step."""
+        """Show one step."""
         self._number += 1
         self._title = title
         self._write("")
@@ -67,18 +67,18 @@ class Story:
             )
         )
 
-    def tell(self, text: str) -> None:
-        """Tell something."""
+    def show(self, text: str) -> None:
+        """Show a text."""
         for line in text.splitlines():
             self._write(f"   {line}".rstrip())
 
     def end(self, text: str) -> None:
-        """Tell the end."""
+        """Show the end."""
         self._write("")
         self._write(self._style(text, "title"))
 
     def check(self, promise: str, kept: bool, found: Any = None) -> None:
-        """Tell that a promise is kept.
+        """Show that a promise is kept.
 
         Raises `DemoFailed`.
         """
@@ -87,7 +87,7 @@ class Story:
         self._write(f"   {self._style('ok', 'good')} {promise}")
 
     def progress(self, event: ProgressEvent) -> None:
-        """Tell the progress of a long operation: its finished phases, and in the moving line what
+        """Show the progress of a long operation: its finished phases, and in the moving line what
         happens at the moment.
         """
         match event:

@@ -71,9 +71,9 @@ def _without_secrets(node: Any) -> Any:
 
 
 def _is_secret(value: Any) -> bool:
-    from terradask._policy.patterns import secret_looks
+    from terradask._policy.patterns import secrets_in
 
-    return isinstance(value, str) and bool(secret_looks(value))
+    return isinstance(value, str) and bool(secrets_in(value))
 
 
 def _is_json(value: Any) -> bool:

@@ -21,7 +21,7 @@ from terradask._deployments.documents import (
     Run,
     closing_document,
 )
-from terradask._deployments.events.gather import cluster_events, write_event_log
+from terradask._deployments.events.gather import cluster_events
 from terradask._deployments.record import ClusterRecord
 from terradask._deployments.start import Starter
 from terradask._deployments.status import DeploymentStatus, read_status
@@ -123,7 +123,7 @@ class Deployment:
         group_workers: Mapping[str, int] | None = None,
         life: LifetimePolicy | None = None,
         check_quotas: bool = True,
-        tell: Callable[[str], None] | None = None,
+        warn: Callable[[str], None] | None = None,
     ) -> Run:
         """Start the cluster: write the run's description and keys, raise the groups.
 
@@ -153,7 +153,7 @@ class Deployment:
             end with its client.
         check_quotas
             Whether to check AWS's vCPU quotas first. By default True.
-        tell
+        warn
             Called with warnings about quotas that don't prevent the start. By default they are
             dropped.
 
@@ -189,7 +189,7 @@ class Deployment:
                 group_workers=group_workers,
                 life=life,
                 check_quotas=check_quotas,
-                warn=tell,
+                warn=warn,
             )
         finally:
             self.started_run_id = self._starter.started_run_id
@@ -349,8 +349,3 @@ class Deployment:
     def goes_on(self, run: Run) -> bool:
         """Return whether a run was just begun, or has hosts, and has not ended by itself."""
         return self._record.goes_on(run)
-
-    def write_journal(self, run: Run | None) -> None:
-        """Write the event log of a run whose documents are about to be deleted."""
-        if run is not None:
-            write_event_log(self._record, run)

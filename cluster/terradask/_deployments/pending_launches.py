@@ -70,7 +70,7 @@ class PendingLaunches:
         self._pending_groups = PendingGroups()
         self._memory = CapacityMemory()
         self._asked: list[str] = []
-        self._may_ask = True
+        self._may_read = True
         #: The current capacity shortfall; None while AWS reports no reason.
         self.shortfall: Shortfall | None = None
 
@@ -96,17 +96,17 @@ class PendingLaunches:
         )
 
     @property
-    def asks(self) -> bool:
-        """Whether to ask AWS for the reasons of missing instances."""
-        return self.pending and self._may_ask
+    def must_read_failures(self) -> bool:
+        """Whether to read why instances are missing."""
+        return self.pending and self._may_read
 
     def update(self, chains: Collection[Sequence[Group]]) -> None:
         """Note which groups lack instances now."""
         self._pending_groups.update(itertools.chain(*chains), time.monotonic())
         self.shortfall = self._shortfall(chains)
 
-    async def ask(self) -> None:
-        """Ask AWS, in one call, why a group lacks instances: the group that was asked about the
+    async def read_failures(self) -> None:
+        """Read, in one call, why a group lacks instances: the group whose reasons were read the
         longest time ago.
         """
         name = self._next()
@@ -116,7 +116,7 @@ class PendingLaunches:
             # An older policy of the caller may not allow this call; then instances are missing
             # without a reason.
             logger.debug("can't read the scaling activities of %s", name, exc_info=True)
-            self._may_ask = is_transient(error)
+            self._may_read = is_transient(error)
             return
         now, here = time.monotonic(), datetime.datetime.now(datetime.UTC)
         for at, problem in failures:

@@ -7,7 +7,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from terradask._policy.patterns import is_secret_name, points_to_secret, secret_looks
+from terradask._policy.patterns import is_secret_name, points_to_secret, secrets_in
 from terradask.errors import InvalidInput
 
 logger = logging.getLogger("terradask")
@@ -47,7 +47,7 @@ def secrets_in_environ(environ: Mapping[str, str]) -> list[str]:
         for name, value in environ.items()
         if value
         and not points_to_secret(value)
-        and (is_secret_name(name) or secret_looks(value) or secret_looks(f"{name}={value}"))
+        and (is_secret_name(name) or secrets_in(value) or secrets_in(f"{name}={value}"))
     )
 
 

@@ -78,7 +78,7 @@ def check_kms_key(aws: Aws, key_arn: str) -> KeyCheck:
         return KeyCheck(False, f"there is no key {key_arn}")
     except AccessDenied as error:
         return KeyCheck(
-            None, f"can't be seen by this caller, who lacks {error.action}", statements_for(role)
+            None, f"can't be seen by this caller: it lacks {error.action}", statements_for(role)
         )
     if missing:
         return KeyCheck(

@@ -71,7 +71,7 @@ def no_match(request: HardwareRequest, supply: Supply, nothing: Selection) -> No
     constraints = nothing.attempt.constraints
     problem = f"no instance type in {supply.where} has {_sizes(request, constraints, supply)}"
     if any(why in TO_BE_NAMED for why in nothing.rejections):
-        problem += ", but for those that have to be named"
+        problem += ", except types that must be named"
     if "spot" in supply.markets:
         problem += f", for sale {supply.how}"
     alternatives = [one.as_dict() for one in nearest(request, supply)]

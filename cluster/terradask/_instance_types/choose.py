@@ -79,9 +79,8 @@ def choose_scheduler(
             notes=(
                 *choice.notes,
                 (
-                    "the workers have GPUs, and no type with one is as asked for here: the "
-                    "scheduler "
-                    "has none"
+                    "the workers have GPUs, but no type with a GPU meets this request: the "
+                    "scheduler has none"
                 ),
             ),
         )
@@ -106,8 +105,7 @@ def _selected(request: HardwareRequest, supply: Supply) -> Choice:
     elif unpriced:
         notes.append(
             f"{unpriced} of {len(selection.types)} types have no known price: they come last, "
-            "the "
-            "smaller first"
+            "the smaller first"
         )
     return Choice(
         request=request,

@@ -47,13 +47,13 @@ class Rejection(StrEnum):
     MEMORY = "with less or more memory"
     ZONE = "not offered there"
     MARKET = "not for sale that way"
-    ACCELERATOR = "with an accelerator that wasn't asked for"
+    ACCELERATOR = "with an accelerator that wasn't requested"
     GPU_SHARE = "with a share of a GPU"
     SERIES = "of other families"
     SHARED_CORES = "with shared cores (burstable, flex)"
     OLD = "of an old generation"
     BARE_METAL = "bare metal"
-    PRICE = "more than twice as dear as the cheapest, or as large without a price"
+    PRICE = "more than twice as expensive as the cheapest, or as large if no price is known"
     BEYOND = "beyond the first 40"
 
 
@@ -220,10 +220,10 @@ def known_gpu(option: str, model: str, catalog: Catalog) -> str:
     near = [known[match] for match in difflib.get_close_matches(key, known, 3, 0.5)]
     raise InvalidHardware(
         option,
-        f"is no GPU that {catalog.region} has",
+        f"is not a GPU that {catalog.region} has",
         given=repr(model),
         allowed=", ".join(sorted(known.values())) or "none: no instance type there has GPUs",
-        advice=f"perhaps {' or '.join(near)} is meant" if near else "choose one of these",
+        advice=f"did you mean {' or '.join(near)}?" if near else "choose one of these",
     )
 
 

@@ -1,4 +1,4 @@
-"""The types of who asks for nothing: named, so that neither catalog nor prices are
+"""The types where no hardware is requested: named, so that neither catalog nor prices are
 needed for them.
 """
 
@@ -33,7 +33,7 @@ def choose_default(
         request=request,
         where=supply.where,
         architecture=types[0].architecture,
-        rule="the default, since nothing is asked: 4 cores and 16 GiB",
+        rule="the default, since no hardware is requested: 4 cores and 16 GiB",
         types=tuple(
             Chosen(one, supply.prices.get(one.name), f"default, number {place}")
             for place, one in enumerate(types, 1)

@@ -113,12 +113,12 @@ def _span(option: str, given: Any, read: Callable[[Any], int], allowed: str) -> 
         return Span(read(ends), read(ends))
     if len(ends) != 2:
         raise InvalidHardware(
-            option, "is no range: it has two ends", given=repr(given), allowed=allowed
+            option, "is not a range: a range has two ends", given=repr(given), allowed=allowed
         )
     low, high = (read(one) for one in ends)
     if low > high:
         raise InvalidHardware(
-            option, "is a range that ends before it begins", given=repr(given), allowed=allowed
+            option, "is a range whose end is below its start", given=repr(given), allowed=allowed
         )
     return Span(low, high)
 
@@ -139,6 +139,6 @@ def _count(given: Any) -> int:
     number = _number(given)
     if isinstance(number, bool) or not hasattr(number, "__index__") or int(number) < 0:
         raise InvalidHardware(
-            "gpu", "is no number of GPUs", given=repr(given), allowed=f"True for any, {_NUMBERS}"
+            "gpu", "is not a number of GPUs", given=repr(given), allowed=f"True for any, {_NUMBERS}"
         )
     return int(number)

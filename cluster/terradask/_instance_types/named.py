@@ -59,7 +59,7 @@ def _check_market(
     missing = [one.name for one in types if not supply.sells(one)]
     if missing:
         raise NoMatchingType(
-            f"{', '.join(missing)} can't be had {supply.how}",
+            f"AWS doesn't sell {', '.join(missing)} {supply.how}",
             given=request.given(),
             allowed=f"types for sale {supply.how}",
         )
@@ -88,7 +88,7 @@ def _check_architecture(request: HardwareRequest, types: tuple[InstanceType, ...
             ),
             given=request.given(),
             allowed=f"types for {'ARM' if request.arm else 'x86-64'}",
-            advice="leave arm out: named types say it",
+            advice="leave arm out: the named types determine it",
         )
 
 

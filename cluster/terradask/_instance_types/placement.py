@@ -22,7 +22,7 @@ def placeable(catalog: Catalog, requests: Mapping[str, HardwareRequest]) -> Cata
             option = request.option("vm_types")
             raise ArgumentCombination(
                 ("placement_group", option),
-                "AWS takes these instance types into no cluster placement group",
+                "AWS doesn't allow these instance types in a cluster placement group",
                 given=f"placement_group = true, {option} = {', '.join(wrong)}",
                 allowed="types that aren't burstable, such as m6i.xlarge",
                 advice=f"name other types in {option}, or leave placement_group out",

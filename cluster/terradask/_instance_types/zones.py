@@ -94,12 +94,12 @@ def why_best(offers: Sequence[ZoneOffer], zone: str) -> str:
     else:
         first = _difference(best, others[0])
     avoided = [
-        f"{offer.zone} has refused launches lately ({'; '.join(map(str, offer.failures))})"
+        f"{offer.zone} has refused launches recently ({'; '.join(map(str, offer.failures))})"
         for offer in sorted(usable, key=lambda offer: offer.zone)
         if len(offer.failures) > len(best.failures)
     ]
     own = (
-        [f"launches failed here lately as well ({'; '.join(map(str, best.failures))})"]
+        [f"launches failed here recently as well ({'; '.join(map(str, best.failures))})"]
         if best.failures
         else []
     )
@@ -110,9 +110,9 @@ def _difference(best: ZoneOffer, next_best: ZoneOffer) -> str:
     """Return what puts a zone before the next."""
     if len(best.failures) != len(next_best.failures):
         return (
-            "launches failed here least, lately"
+            "the fewest launches failed here recently"
             if best.failures
-            else "no launch has failed here lately"
+            else "no launch has failed here recently"
         )
     if best.firsts != next_best.firsts:
         return "it has the first type of more groups"
@@ -132,7 +132,7 @@ def _difference(best: ZoneOffer, next_best: ZoneOffer) -> str:
     return (
         "it has more of the types"
         if counts[0] != counts[1]
-        else f"as good as {next_best.zone}, and before it by name"
+        else f"as good as {next_best.zone}, and first by name"
     )
 
 

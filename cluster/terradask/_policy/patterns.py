@@ -44,7 +44,7 @@ _NOT_IN_USER_DATA: dict[str, re.Pattern[str]] = {
 _POINTERS = ("arn:", "resolve:", "ssm:", "secretsmanager:")
 
 
-def secret_looks(text: str) -> list[str]:
+def secrets_in(text: str) -> list[str]:
     """Return the kinds of secrets that a text seems to contain, never the secrets."""
     return [
         what
@@ -55,7 +55,7 @@ def secret_looks(text: str) -> list[str]:
 
 def forbidden_in_user_data(text: str) -> list[str]:
     """Return what user data must not contain, by kind."""
-    kinds = [what for what, look in _NOT_IN_USER_DATA.items() if look.search(text)] + secret_looks(
+    kinds = [what for what, look in _NOT_IN_USER_DATA.items() if look.search(text)] + secrets_in(
         text
     )
     return [what for what in kinds if what != "a PEM block" or "a private key" not in kinds]

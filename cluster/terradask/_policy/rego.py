@@ -144,7 +144,7 @@ class _Rules:
 
     def names(self, package: str) -> list[str]:
         """Return the names of a package's rules that have results for this plan."""
-        keys = self._ask(f"[base64.encode(key) | data.{package}[key]]")
+        keys = self._evaluate(f"[base64.encode(key) | data.{package}[key]]")
         return sorted(name for name in set(map(_decoded, keys)) if _RULE.match(name))
 
     def entries(self, package: str, rule: str) -> list[dict[str, str]]:
@@ -165,12 +165,12 @@ class _Rules:
             f"[data.{_EXPORT_PACKAGE}.shape({where}) | is_string({where})]",
             f'[data.{_EXPORT_PACKAGE}.shape("{rule} holds") | {where} == true]',
         ):
-            found = self._ask(query)
+            found = self._evaluate(query)
             if found:
                 return [{part: _decoded(text) for part, text in entry.items()} for entry in found]
         return []
 
-    def _ask(self, query: str) -> list[Any]:
+    def _evaluate(self, query: str) -> list[Any]:
         output = self._guarded(lambda: self._interpreter.query(query))
         if not output.ok():
             raise RuleError(

@@ -10,7 +10,7 @@ from typing import Any
 from terradask._policy.decoding import Undecodable, from_base64, layers
 from terradask._policy.document import PlanDocument, Resource, Unknown
 from terradask._policy.findings import PolicyFinding
-from terradask._policy.patterns import is_secret_name, points_to_secret, secret_looks
+from terradask._policy.patterns import is_secret_name, points_to_secret, secrets_in
 from terradask._policy.values import decoded
 
 #: Attributes whose value is always a secret; those that end in ``_wo`` are in neither plan nor
@@ -150,7 +150,7 @@ def _limiter(text: str, path: str) -> Iterator[str]:
         texts = list(layers(raw or text.encode()))
     except Undecodable:
         texts = [text]
-    yield from dict.fromkeys(what for each in texts for what in secret_looks(each))
+    yield from dict.fromkeys(what for each in texts for what in secrets_in(each))
 
 
 def _below(path: str, key: str) -> str:

@@ -61,7 +61,7 @@ class AwsPriceList:
             for key, price in kept.items()
             if is_fresh(price.time, now, spot=key.market == "spot")
         }
-        answers, refusals = self._ask(
+        answers, refusals = self._request(
             [key for key in wanted if key not in prices and key not in problems], now
         )
         for key, reading in answers.items():
@@ -78,7 +78,7 @@ class AwsPriceList:
         source = describe_source(endpoint, f"AWS Price List API{', EC2 for spot' if spot else ''}")
         return Quotes(source, found, problems, _stale_notes(stale, refusals))
 
-    def _ask(
+    def _request(
         self, keys: list[PriceKey], now: datetime.datetime
     ) -> tuple[dict[PriceKey, Reading], dict[PriceKey, str]]:
         """Return what AWS answers, and for every key that it refuses to answer for, why."""

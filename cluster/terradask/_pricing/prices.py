@@ -42,7 +42,7 @@ class PriceKey:
 
 @dataclass(frozen=True)
 class Price:
-    """A price, as AWS tells it."""
+    """A price, as AWS lists it."""
 
     #: The price of one unit, in US dollars.
     usd: Decimal

@@ -71,7 +71,7 @@ class RegionPrices:
             and not refresh
         ):
             return kept
-        prices, problem = self._ask(market, now)
+        prices, problem = self._request(market, now)
         if problem is not None:
             return PriceSheet(
                 market, kept.usd if kept else {}, source, kept.as_of if kept else None, problem
@@ -87,7 +87,7 @@ class RegionPrices:
         whose = (self._aws.account_id,) if market == "spot" else ()
         return (*whose, f"{self._aws.region} {market}")
 
-    def _ask(
+    def _request(
         self, market: Market, now: datetime.datetime
     ) -> tuple[dict[str, dict[str, Decimal]], str | None]:
         """Return what AWS answers, or why it doesn't."""

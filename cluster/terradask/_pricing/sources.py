@@ -27,7 +27,7 @@ _NEAREST = {
 #: Regions whose prices can't be had, by the beginning of their names.
 _UNAVAILABLE = {
     "cn-": (
-        "AWS in China tells its prices in yuan, by a Price List API of its own; terradask "
+        "AWS in China lists its prices in yuan, by a Price List API of its own; terradask "
         "counts in US dollars"
     ),
     "us-gov-": "AWS GovCloud (US) has no Price List API",
@@ -47,7 +47,7 @@ def pricing_region(region: str) -> str:
 def unavailable(region: str, market: Market | None) -> str | None:
     """Return why AWS can't be asked for a region's prices, or None where it can."""
     for prefix, reason in _UNAVAILABLE.items():
-        # EC2 tells spot prices in every partition: outside of China, in US dollars.
+        # EC2 lists spot prices in every partition: outside of China, in US dollars.
         if region.startswith(prefix) and (market != "spot" or prefix == "cn-"):
             return reason
     return None

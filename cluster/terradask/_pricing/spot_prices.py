@@ -1,4 +1,4 @@
-"""Spot prices, which no price list has: EC2 tells them by zone."""
+"""Spot prices, which no price list has: EC2 lists them by zone."""
 
 from __future__ import annotations
 

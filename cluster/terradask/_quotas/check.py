@@ -50,21 +50,21 @@ class LaunchCheck:
         self._patience_seconds = patience_seconds
         self._answer: Future[Allowance] = Future()
 
-        def look() -> None:
+        def read() -> None:
             try:
                 self._answer.set_result(
                     look_up_allowance(
                         aws, launch.at_most, workspace=workspace, cluster=launch.cluster
                     )
                 )
-            except Exception as error:  # noqa: BLE001  whatever it is: `_allowance` tells, and nothing fails for it
+            except Exception as error:  # noqa: BLE001  whatever it is: `_allowance` warns, and nothing fails for it
                 self._answer.set_exception(error)
 
         # The end of the process doesn't wait for it.
-        threading.Thread(target=look, name="terradask-quotas", daemon=True).start()
+        threading.Thread(target=read, name="terradask-quotas", daemon=True).start()
 
     def before_plan(self, warn: Callable[[str], None]) -> None:
-        """Refuse a cluster that could never start, whatever else runs; tell of one that couldn't
+        """Refuse a cluster that could never start, whatever else runs; warn of one that couldn't
         now.
 
         Raises `QuotaExceeded`.
@@ -75,8 +75,7 @@ class LaunchCheck:
         self._refuse(allowance.alone())
         for short in shortages(self._launch.at_start, allowance):
             warn(
-                f"{self._launch.cluster}: starting it now would find no room in AWS's quotas "
-                "for "
+                f"{self._launch.cluster}: starting it now would exceed AWS's quotas, for "
                 f"{describe(short, allowance)}"
             )
         self._warn_of_most(allowance, warn)
@@ -101,25 +100,25 @@ class LaunchCheck:
         for short in shortages(self._launch.at_most, alone):
             warn(
                 f"{self._launch.cluster}: max_workers is more than AWS's quotas let this account "
-                f"run, {short.fits} of "
-                f"{describe(short, alone)}; `terradask quotas --request` asks for more"
+                f"run, which is {short.fits} of {describe(short, alone)}; "
+                "`terradask quotas --request` requests more"
             )
 
     def _allowance(self, warn: Callable[[str], None]) -> Allowance | None:
         try:
             return self._answer.result(self._patience_seconds)
         except Exception as error:  # noqa: BLE001  AWS has the last word about a launch anyway
-            warn(f"{self._launch.cluster}: {not_looked_at(error)}")
+            warn(f"{self._launch.cluster}: {not_checked(error)}")
             return None
 
 
-def not_looked_at(error: Exception) -> str:
-    """Return why quotas weren't looked at, for people."""
+def not_checked(error: Exception) -> str:
+    """Return why quotas weren't checked, for people."""
     if isinstance(error, AccessDenied):
-        return f"AWS's quotas of vCPUs are not looked at: this caller lacks {error.action}"
+        return f"AWS's vCPU quotas are not checked: this caller lacks {error.action}"
     if isinstance(error, TimeoutError):
-        return "AWS's quotas of vCPUs are not looked at: AWS doesn't answer"
-    return f"AWS's quotas of vCPUs are not looked at: {error}"
+        return "AWS's vCPU quotas are not checked: AWS doesn't answer"
+    return f"AWS's vCPU quotas are not checked: {error}"
 
 
 def look_up_allowance(

@@ -166,7 +166,7 @@ def refusal(cluster: str, short: Collection[Shortage], allowance: Allowance) -> 
     }
     return QuotaExceeded(
         (
-            f"cluster {cluster!r} takes more vCPUs than AWS lets this account run in "
+            f"cluster {cluster!r} needs more vCPUs than AWS lets this account run in "
             f"{allowance.region}"
         ),
         cluster=cluster,
@@ -174,7 +174,7 @@ def refusal(cluster: str, short: Collection[Shortage], allowance: Allowance) -> 
         largest={one.hosts.group: one.fits for one in short},
         quotas=list(quotas.values()),
         advice=(
-            "ask for fewer, for smaller instances, or AWS for more: "
+            "request fewer or smaller instances, or a higher quota: "
             f"{more_command(short, allowance)}"
         ),
     )
@@ -185,10 +185,10 @@ def describe(short: Shortage, allowance: Allowance) -> str:
     reasons = []
     for quota, (name, vcpus) in short.each.items():
         used = allowance.in_use.get(quota, 0)
-        beside = f", {used} of them in use beside this cluster" if used else ""
+        beside = f", of which {used} are in use outside this cluster" if used else ""
         reasons.append(
-            f"{quota.name}, {quota.code}, is {allowance.limits[quota]}{beside}; needed are "
-            f"{short.needed(quota)}, {vcpus} for each {name}"
+            f"{quota.name}, {quota.code}, is {allowance.limits[quota]}{beside}; "
+            f"{short.needed(quota)} are needed, {vcpus} for each {name}"
         )
     return f"{short.hosts}: {' and '.join(reasons)}"
 

@@ -229,11 +229,6 @@ def clusters_of(settings: Settings) -> dict[str, ClusterSettings]:
     return dict(settings.clusters) or {"a cluster": settings.cluster}
 
 
-def unknown_families(types: Iterable[str]) -> list[str]:
-    """Return the instance types whose quota is not known here."""
-    return sorted({name for name in types if vcpu_quota(name) is None})
-
-
 def _largest(types: Iterable[str], vcpus: Mapping[str, int], market: str) -> dict[Quota, str]:
     """Return the largest type for each quota of a market; types that AWS doesn't offer are left
     out.

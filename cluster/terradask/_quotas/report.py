@@ -65,7 +65,7 @@ class QuotaCheck:
 
     def describe(self) -> str:
         """Return it as a sentence's part."""
-        return f"{self.name} ({self.code}) is {_number(self.limit)}, needed are {self.needed}"
+        return f"{self.name} ({self.code}) is {_number(self.limit)}, {self.needed} are needed"
 
     def as_dict(self) -> dict[str, Any]:
         """Return the fields for ``--json`` output."""

@@ -14,7 +14,7 @@ from terradask._quotas.needs import GroupTypes, named_or_default
 from terradask._stacks.explanation import HardwareExplanation
 from terradask._stacks.resolve_cluster import (
     Place,
-    asked_of,
+    requested_hardware,
     resolve_cluster,
     still_holds,
     types_in,
@@ -332,7 +332,7 @@ def group_types(
     found: dict[str, Mapping[str, Sequence[str]]] = {}
     for name, cluster in clusters.items():
         lock = locked.get(name)
-        if lock is not None and lock.asked == asked_of(cluster):
+        if lock is not None and lock.asked == requested_hardware(cluster):
             found[name] = types_in(lock)
         elif all(request.is_by_name for request in cluster.hardware_requests.values()):
             found[name] = named_or_default(cluster)

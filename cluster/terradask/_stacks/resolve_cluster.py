@@ -111,7 +111,7 @@ def resolve_cluster(
         scheduler_instance_types=types[SCHEDULER_GROUP],
         worker_instance_types=types[WORKER_GROUP],
         group_instance_types={name: types[name] for name in sorted(cluster.worker_groups)},
-        asked=asked_of(cluster),
+        asked=requested_hardware(cluster),
         reasons=reasons,
         creator=creator,
     )
@@ -180,8 +180,8 @@ def still_holds(lock: ClusterLock, cluster: ClusterSettings, place: Place) -> bo
     ):
         return False
     if lock.asked is not None:
-        return lock.asked == asked_of(cluster)
-    return asked_of(cluster) == {
+        return lock.asked == requested_hardware(cluster)
+    return requested_hardware(cluster) == {
         group: {}
         if requests[group].is_silent and types == _EARLIER_DEFAULT
         else {requests[group].option("vm_types"): types}
@@ -189,7 +189,7 @@ def still_holds(lock: ClusterLock, cluster: ClusterSettings, place: Place) -> bo
     }
 
 
-def asked_of(cluster: ClusterSettings) -> dict[str, dict[str, Any]]:
+def requested_hardware(cluster: ClusterSettings) -> dict[str, dict[str, Any]]:
     """Return the settings' request for each group's instances, as locked."""
     asked = {group: request.parameters() for group, request in cluster.hardware_requests.items()}
     # Not every type is for sale on every market.

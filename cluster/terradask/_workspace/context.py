@@ -92,7 +92,7 @@ class WorkspaceContext:
         return self.stacks / stack
 
     def message(self, text: str) -> None:
-        """Tell the caller something, as a progress event."""
+        """Report a text to the caller, as a progress event."""
         self.progress(Message(text))
 
 

@@ -207,7 +207,7 @@ class WorkspacePlans:
         self._parts.planner.accept_older_state(stack)
 
     def explain(self, name: str, **cluster_overrides: Any) -> HardwareExplanation:
-        """Tell which instance types a cluster gets, in which order, and why. Nothing changes.
+        """Return which instance types a cluster gets, in which order, and why. Nothing changes.
 
         Parameters
         ----------

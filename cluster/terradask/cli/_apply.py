@@ -128,7 +128,7 @@ def _rounds(
     before the clusters are planned on it.
     """
     if folder is not None:
-        with story.telling():
+        with story.live():
             plans = _open(workspace, folder)
             reports = [workspace.report(plan) for plan in plans]
         yield plans, reports
@@ -136,7 +136,7 @@ def _rounds(
     names = list(dict.fromkeys(stacks or (NETWORK, *workspace.settings.clusters)))
     for group in ([n for n in names if n == NETWORK], [n for n in names if n != NETWORK]):
         if group:
-            with story.telling():
+            with story.live():
                 planned = workspace.plan(group)
             if planned.errors:
                 raise planned.errors[0]
@@ -185,7 +185,7 @@ def _apply(
             f"terradask apply {plan.stack} continues what was begun, terradask destroy "
             f"{plan.stack} removes it"
         )
-        with story.telling(), interruption(left):
+        with story.live(), interruption(left):
             workspace.apply(plan)
         say(f"{plan.stack}: {'destroyed' if plan.destroy else 'deployed'}")
 
@@ -209,7 +209,7 @@ def _start(workspace: Workspace, names: Sequence[str]) -> dict[str, dict[str, An
     started: dict[str, dict[str, Any]] = {}
     for name in names:
         with interruption(f"terradask stop {name} ends what was started"):
-            run = workspace.deployment(name).start(tell=say)
+            run = workspace.deployment(name).start(warn=say)
         say(f"{name}: started as {run.run_id} with {run.n_workers} workers")
         started[name] = {"run_id": run.run_id, "n_workers": run.n_workers}
     for name in names:

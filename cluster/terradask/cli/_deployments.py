@@ -42,7 +42,7 @@ def list_deployments(all_workspaces: bool, as_json: bool) -> None:
     found = workspace.overview(all_workspaces=all_workspaces)
     mine = {one.name for one in found if one.workspace == workspace.settings.workspace.name}
     declared = sorted(workspace.settings.clusters.keys() - mine)
-    _tell_what_to_do(found)
+    _show_next_steps(found)
     for one in found:
         if one.status is not None and one.status.why_ended is not None:
             say(f"{one.name}: ended by itself: {_ending(one.status)}")
@@ -81,7 +81,7 @@ def list_deployments(all_workspaces: bool, as_json: bool) -> None:
         result(table(heads[first:], [row[first:] for row in rows]))
 
 
-def _tell_what_to_do(found: list[ClusterOverview]) -> None:
+def _show_next_steps(found: list[ClusterOverview]) -> None:
     for one in found:
         if one.state == "unfinished":
             say(
@@ -227,7 +227,7 @@ def start(name: str, workers: int | None, no_wait: bool, as_json: bool) -> None:
 
     deployment = Workspace.load().deployment(name)
     with interruption(f"terradask stop {name} ends what was started"):
-        run = deployment.start(n_workers=workers, tell=say)
+        run = deployment.start(n_workers=workers, warn=say)
         say(f"{name}: started as {run.run_id} with {run.n_workers} workers")
         document: dict[str, Any] = {"name": name, "run_id": run.run_id, "n_workers": run.n_workers}
         if not no_wait:

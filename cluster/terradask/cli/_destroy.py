@@ -34,7 +34,7 @@ def destroy(stack: str, yes: bool, as_json: bool) -> None:
     )
     if not yes and not click.confirm(f"Destroy {stack} ({where}) with everything in it?", err=True):
         raise declined()
-    with story.telling(), interruption(f"terradask destroy {stack} finishes it"):
+    with story.live(), interruption(f"terradask destroy {stack} finishes it"):
         if stack == NETWORK:
             workspace.destroy_network()
         else:

@@ -37,7 +37,7 @@ def drift(stacks: tuple[str, ...], form: str, as_json: bool) -> int:
 
     story = Story()
     try:
-        with story.telling():
+        with story.live():
             summaries = list(Workspace.load(progress=story).drift(stacks or None).values())
     except TerradaskError as error:
         # 2 has a meaning of its own here.

@@ -25,7 +25,7 @@ def explain(name: str, as_json: bool) -> None:
     from terradask._workspace.workspace import Workspace
 
     story = Story()
-    with story.telling():
+    with story.live():
         workspace = Workspace.load(progress=story)
         found = workspace.explain(name)
     if name not in workspace.settings.clusters:

@@ -86,7 +86,7 @@ def plan(
         # What is in the way is said before the work.
         PlanFolder(out).check_own()
     story = Story()
-    with story.telling():
+    with story.live():
         workspace = Workspace.load(progress=story)
         for stack in stacks if accept_older_state else ():
             workspace.accept_older_state(stack)

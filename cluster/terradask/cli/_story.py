@@ -25,14 +25,14 @@ _HEARTBEAT_SECONDS = 10.0
 
 
 class Story:
-    """Tells progress events, with a moving line while `telling`."""
+    """Shows progress events, with a moving line while `live`."""
 
     def __init__(self) -> None:
         self._status: Status | None = None
         self._spoke_at = time.monotonic()
 
     def __call__(self, event: ProgressEvent) -> None:
-        """Tell one event."""
+        """Show one event."""
         from terradask._common.progress import Message, PhaseFinished, PhaseStarted, ResourceChanged
 
         match event:
@@ -66,7 +66,7 @@ class Story:
             self._line(f"{text} ...")
 
     @contextlib.contextmanager
-    def telling(self) -> Iterator[None]:
+    def live(self) -> Iterator[None]:
         """Show the moving line for as long as the block runs: not while a question is asked."""
         if not sys.stderr.isatty():
             yield

@@ -42,28 +42,28 @@ def sweep(*, grace: int | None, dry_run: bool, yes: bool, as_json: bool) -> None
 
     story = Story()
     workspace = Workspace.load(progress=story)
-    with story.telling():
+    with story.live():
         found = workspace.strays(grace_seconds=grace)
-    _tell(found, as_json=as_json)
+    _show(found, as_json=as_json)
     swept = None
     if found.strays and not dry_run:
         if not yes and not click.confirm(
             f"Remove {_count(found)} in workspace {found.workspace}, {found.region}?", err=True
         ):
             raise declined()
-        with story.telling(), interruption("terradask sweep continues"):
+        with story.live(), interruption("terradask sweep continues"):
             swept = workspace.sweep(found)
     if as_json:
         result_json({**found.as_dict(), **({} if swept is None else swept.as_dict())})
     elif swept is not None:
-        _tell_end(swept)
+        _show_end(swept)
     if swept is not None and swept.failed:
         raise SweepIncomplete(
             {f"{stray.kind} {stray.id}": why for stray, why in swept.failed.items()}
         )
 
 
-def _tell(found: Sweep, *, as_json: bool) -> None:
+def _show(found: Sweep, *, as_json: bool) -> None:
     for one in found.unseen:
         say(f"not checked: {one.what}, because {one.action} is missing")
     if as_json:
@@ -96,7 +96,7 @@ def _why(found: Sweep, stray: Stray) -> str:
     return stray.reason
 
 
-def _tell_end(swept: Swept) -> None:
+def _show_end(swept: Swept) -> None:
     for stray, why in [*swept.kept.items(), *swept.failed.items()]:
         say(f"{stray.kind} {stray.id}: not removed: {why}")
     say(

@@ -31,7 +31,7 @@ def synth(stacks: tuple[str, ...], out: Path | None, as_json: bool) -> None:
     from terradask._workspace.workspace import Workspace
 
     story = Story()
-    with story.telling():
+    with story.live():
         folders = Workspace.load(progress=story).synth(stacks or None, out)
     if as_json:
         result_json({name: str(folder) for name, folder in folders.items()})

@@ -52,7 +52,7 @@ def main() -> int:
         log.info(str(error))
         return 1
     except StopRequested as request:
-        log.info(f"{request.stop.reason}, before this host knew who it is")
+        log.info(f"{request.stop.reason}, before this host had read its tags")
         return 0
 
 
@@ -68,12 +68,12 @@ class Agent:
         self._aws = Aws(config.region)
 
     def run(self) -> int:
-        """Find out who this host is and be that until it leaves.
+        """Read what this host is to be from its tags, and run that until it leaves.
 
         Raises
         ------
         MetadataUnavailable
-            When it never learns who it is: there is no place for a report then.
+            When it can't read its tags: there is no place for a report then.
         """
         identity = self._identity()
         self._log.info(f"version {__version__}; {describe(identity)}")
@@ -176,18 +176,18 @@ class Agent:
         return understand(ClusterDocument.read, document, "cluster.json")
 
     def _wait_run(self, objects: ClusterObjects) -> Run:
-        told = "no tag terradask:run:id"
+        found = "no tag terradask:run:id"
 
-        def ask(waited_seconds: float) -> dict[str, Any] | None:
-            nonlocal told
+        def read(waited_seconds: float) -> dict[str, Any] | None:
+            nonlocal found
             run = objects.read_document("run.json")
             try:
                 tag = self._metadata.run_id()
             except MetadataUnavailable as error:
-                told = str(error)
+                found = str(error)
                 return None
             there = f"run.json is of {run.get('run_id')}" if run else "no run.json"
-            told = f"the instance's run is {tag or 'not told by a tag'}, {there}"
+            found = f"the instance's run is {tag or 'not named by a tag'}, {there}"
             return (
                 run
                 if run and is_own_run(tag, run.get("run_id"), waited_seconds, self._timing)
@@ -196,24 +196,24 @@ class Agent:
 
         try:
             document = wait_for(
-                ask,
+                read,
                 what="run.json of this instance's run",
                 advice="Start the cluster: start writes run.json before it raises the groups.",
                 deadline_seconds=self._timing.run_deadline_seconds,
                 events=self._events,
             )
         except RunMissing as error:
-            error.given = told
+            error.given = found
             raise
         return understand(Run.read, document, "run.json")
 
     def _wait_secret(self, objects: ClusterObjects, secret_id: str, run: Run) -> dict[str, Any]:
-        def ask(_: float) -> dict[str, Any] | None:
+        def read(_: float) -> dict[str, Any] | None:
             secret = objects.read_secret(secret_id, run.secret_version_id)
             return secret if secret is not None and secret.get("run_id") == run.run_id else None
 
         return wait_for(
-            ask,
+            read,
             what=f"keys of run {run.run_id} in the secret {secret_id}",
             advice=(
                 "Start the cluster again: start writes the keys. Check the host role's rights "

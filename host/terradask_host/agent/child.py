@@ -18,7 +18,7 @@ from terradask_host.rules.policy import Exit
 
 LAUNCHER = Path(__file__).parent.parent / "preload" / "launch.py"
 
-#: As much of a line as tells why a process ended.
+#: As much of a line as is needed to say why a process ended.
 REASON_CHARACTERS = 300
 
 #: What would lead the cluster's Python to the host program's own packages.
@@ -43,8 +43,8 @@ def child_environ(
 class DaskChild:
     """One Dask process, in a session of its own: signals to the host program don't reach it.
 
-    It hears from us on standard input (one JSON document a line; the end of it means that the host
-    program is gone, and the process with all its children goes too), and speaks on a pipe of its
+    It reads documents on standard input (one JSON document a line; its end means that the host
+    program is gone, and the process with all its children goes too), and reports on a pipe of its
     own. Its output goes to the log.
     """
 
@@ -93,7 +93,7 @@ class DaskChild:
             thread.start()
 
     def send(self, document: Mapping[str, Any]) -> None:
-        """Tell it something. A process that is already gone is heard of through its end."""
+        """Send it a document. A process that is already gone is noticed by its end."""
         assert self._process.stdin is not None
         with contextlib.suppress(OSError, ValueError):
             self._process.stdin.write(json.dumps(document).encode() + b"\n")
@@ -123,7 +123,7 @@ class DaskChild:
             for line in lines:
                 self._take(line)
         code = self._process.wait()
-        # The last lines usually tell why; a grandchild may hold the pipe open, so not for ever.
+        # The last lines usually say why; a grandchild may hold the pipe open, so not for ever.
         self._threads[0].join(1.0)
         self._events.put(
             ChildEnded(self.number, Exit(code, self._reason, self._ran, self._last_line))

@@ -7,7 +7,7 @@ import time
 from terradask_host import states
 from terradask_host.agent.child import DaskChild
 from terradask_host.agent.event_queue import Stop
-from terradask_host.agent.host import Host, hear
+from terradask_host.agent.host import Host, next_event
 from terradask_host.errors import DaskFailed
 from terradask_host.rules.policy import Exit
 
@@ -62,6 +62,6 @@ def close_in_order(host: Host, child: DaskChild, seconds: float) -> None:
     child.send({"do": "leave", "seconds": seconds})
     end = time.monotonic() + seconds
     while (left := end - time.monotonic()) > 0:
-        if hear(host.events, child, left).ended:
+        if next_event(host.events, child, left).ended:
             return
     host.log.info("the Dask process did not close in time and is ended")

@@ -63,7 +63,7 @@ def check_lock(text: str) -> list[str]:
 
 
 def has_hashes(lock: Sequence[str]) -> bool:
-    """Tell whether a lock names the archives that may be installed, rather than versions alone."""
+    """Return whether a lock names the archives that may be installed, not versions alone."""
     return any(_HASH in line for line in lock)
 
 

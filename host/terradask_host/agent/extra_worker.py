@@ -7,7 +7,7 @@ from __future__ import annotations
 import threading
 
 from terradask_host.agent.event_queue import EventQueue, Stop, StopRequested
-from terradask_host.agent.host import Host, hear
+from terradask_host.agent.host import Host, next_event
 from terradask_host.agent.launch_documents import extra_worker_document
 from terradask_host.rules.policy import Exit
 
@@ -55,10 +55,10 @@ class ExtraWorker:
         try:
             child.send(self._document)
             while True:
-                heard = hear(self._events, child, 60.0)
-                if heard.stop:
+                received = next_event(self._events, child, 60.0)
+                if received.stop:
                     return None
-                if heard.ended:
-                    return heard.ended
+                if received.ended:
+                    return received.ended
         finally:
             child.kill()

@@ -1,4 +1,6 @@
-"""A host's narrow rights on its cluster's groups: leave, end the cluster, the dead man's switch."""
+"""A host's narrow rights on its cluster's groups: leave, end the cluster, postpone the watchdog
+schedule.
+"""
 
 from __future__ import annotations
 
@@ -122,9 +124,9 @@ class ClusterGroups:
                     StartTime=at,
                     DesiredCapacity=0,
                 )
-            except Exception as error:  # noqa: BLE001 - the other groups still need their switch
+            except Exception as error:  # noqa: BLE001 - the other groups still need theirs
                 self._log(
-                    f"{name}: the dead man's switch did not move: {error_code(error)}: {error}"
+                    f"{name}: the watchdog schedule was not postponed: {error_code(error)}: {error}"
                 )
                 done = False
         return done

@@ -25,7 +25,7 @@ from terradask_host.rules.policy import LEAST_DISTRIBUTED, Exit, is_too_old
 
 @dataclass(frozen=True)
 class Host:
-    """A host that knows who it is and what it runs.
+    """A host that knows its cluster, its group and its run.
 
     Parameters
     ----------
@@ -61,7 +61,7 @@ class Host:
         return self.run.run_id
 
     def spawn(self, role: str | None = None, events: EventQueue | None = None) -> DaskChild:
-        """Start a Dask process; it imports distributed at once and then waits to be told where.
+        """Start a Dask process; it imports distributed at once and then waits for the start.
 
         Raises
         ------
@@ -116,8 +116,8 @@ def check_distributed(imported: Mapping[str, Any]) -> None:
 
 
 @dataclass(frozen=True)
-class Heard:
-    """What :func:`hear` waited for: an event of the process, its end, a request to stop, AWS's
+class Received:
+    """What :func:`next_event` returns: an event of the process, its end, a request to stop, AWS's
     recommendation, or nothing in time.
     """
 
@@ -127,17 +127,17 @@ class Heard:
     stop: Stop | None = None
 
 
-def hear(events: EventQueue, child: DaskChild, timeout_seconds: float) -> Heard:
-    """Wait for the next thing that concerns this Dask process; what earlier ones left behind is
+def next_event(events: EventQueue, child: DaskChild, timeout_seconds: float) -> Received:
+    """Wait for the next event that concerns this Dask process; those of earlier processes are
     dropped.
     """
     event = events.next(timeout_seconds)
     if isinstance(event, Stop):
-        return Heard(stop=event)
+        return Received(stop=event)
     if isinstance(event, Recommended):
-        return Heard(recommended=True)
+        return Received(recommended=True)
     if isinstance(event, ChildSaid) and event.child == child.number:
-        return Heard(said=event)
+        return Received(said=event)
     if isinstance(event, ChildEnded) and event.child == child.number:
-        return Heard(ended=event.end)
-    return Heard()
+        return Received(ended=event.end)
+    return Received()

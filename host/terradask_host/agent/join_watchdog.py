@@ -21,21 +21,21 @@ class JoinWatchdog:
     def __init__(self, host: Host) -> None:
         self._host = host
         self._memory: Mapping[str, GroupMemory] = {}
-        #: Who was at the scheduler since the last look that AWS answered.
+        #: The instances whose workers joined since the last check that AWS answered.
         self._joined: set[str] = set()
         self._trouble: str | None = None
 
     def check(self, worker_names: Iterable[str]) -> frozenset[str] | None:
-        """Take who was at the scheduler since the last call: look, decide, act. What AWS refuses is
-        tried again at the next call.
+        """Take the workers that joined since the last call: compare, decide, act. What AWS refuses
+        is tried again at the next call.
 
         Return the instances that the groups of workers have, as :meth:`instance_ids`.
         """
         self._joined |= {join_watchdog.instance_of(name) for name in worker_names}
-        members = self._look()
+        members = self._read_members()
         if members is None:
             return None
-        self._memory, actions = join_watchdog.look(
+        self._memory, actions = join_watchdog.check(
             self._memory, members, self._joined, time.monotonic(), self._host.config.timing
         )
         self._joined = set()
@@ -51,10 +51,10 @@ class JoinWatchdog:
         """Return the instances that the groups of workers have, those that end included; None where
         AWS doesn't answer.
         """
-        members = self._look()
+        members = self._read_members()
         return None if members is None else _all_of(members)
 
-    def _look(self) -> list[Members] | None:
+    def _read_members(self) -> list[Members] | None:
         try:
             return self._host.groups.worker_members()
         except Exception as error:  # noqa: BLE001 - a scheduler goes on without it
@@ -68,7 +68,7 @@ class JoinWatchdog:
         self._trouble = trouble
 
     def _act(self, action: Action) -> None:
-        groups, tell = self._host.groups, self._host.reporter.note
+        groups, note = self._host.groups, self._host.reporter.note
         if isinstance(action, GiveUp):
             for instance_id in action.instance_ids:
                 groups.end(instance_id, replaced=False)
@@ -84,7 +84,7 @@ class JoinWatchdog:
                 "is ended, and replaced"
             )
         self._host.log.info(f"{action.group}: {text}")
-        tell(action.group, "given up" if isinstance(action, GiveUp) else "removed", text)
+        note(action.group, "given up" if isinstance(action, GiveUp) else "removed", text)
 
 
 def _all_of(members: Iterable[Members]) -> frozenset[str]:

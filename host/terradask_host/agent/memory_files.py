@@ -33,7 +33,7 @@ def check_in_memory(folder: Path) -> None:
 
 def filesystem_of(path: Path, mounts: Path = MOUNTS) -> str | None:
     """Return the type of the file system that a path lies in, be it there yet or not; None where
-    that can't be told.
+    that is unknown.
 
     Links are followed. The kernel lists what is mounted:
     https://docs.kernel.org/filesystems/proc.html#proc-pid-mountinfo-information-about-mounts

@@ -134,7 +134,7 @@ def understand(read: Callable[[dict[str, Any]], T], document: dict[str, Any], na
 
 
 def wait_for(
-    ask: Callable[[float], T | None],
+    read: Callable[[float], T | None],
     *,
     what: str,
     advice: str,
@@ -144,7 +144,7 @@ def wait_for(
 ) -> T:
     """Ask until there is an answer; AWS's errors count as none.
 
-    `ask` gets the seconds waited so far. `what` and `advice` are for the error; a request to stop
+    `read` gets the seconds waited so far. `what` and `advice` are for the error; a request to stop
     among the `events` ends the wait.
 
     Right after launch the instance profile's credentials, or its rights, may not be there yet, and
@@ -163,7 +163,7 @@ def wait_for(
     for pause in backoff(first_pause_seconds, factor=1.5, ceiling_seconds=5.0):
         waited = time.monotonic() - started
         try:
-            answer = ask(waited)
+            answer = read(waited)
         except Exception as error:
             if not is_aws_error(error):
                 raise

@@ -1,4 +1,4 @@
-"""What a host tells about itself: ``hosts/<instance id>.json``."""
+"""What a host reports about itself: ``hosts/<instance id>.json``."""
 
 from __future__ import annotations
 

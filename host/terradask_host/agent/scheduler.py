@@ -1,5 +1,5 @@
-"""The scheduler's host: run it, say where it is, hold the dead man's switch, end the cluster when
-its life is over.
+"""The scheduler's host: run it, publish its address, postpone the watchdog schedule, end the
+cluster when its lifetime is over.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from terradask_host.agent.child import DaskChild
 from terradask_host.agent.endings import Crashes, close_in_order, leave_on_stop
 from terradask_host.agent.event_queue import ChildSaid, StopRequested
 from terradask_host.agent.extra_worker import ExtraWorker
-from terradask_host.agent.host import Host, check_distributed, hear
+from terradask_host.agent.host import Host, check_distributed, next_event
 from terradask_host.agent.join_watchdog import JoinWatchdog
 from terradask_host.agent.launch_documents import scheduler_document
 from terradask_host.agent.objects import wait_for
@@ -36,11 +36,10 @@ from terradask_host.rules.policy import Exit, Next
 
 T = TypeVar("T")
 
-#: What strangers' workers are told under, in the host's report: they have no group.
+#: Where the host's report lists refused workers, which have no group.
 WORKERS = "workers"
 
-#: Pauses after each try to bring the groups to zero; what then still stands, the dead man's switch
-#: ends.
+#: Pauses after each try to bring the groups to zero; the watchdog schedule ends what is left then.
 _ZERO_PAUSES_SECONDS = (1.0, 2.0, 4.0, 8.0, 0.0)
 
 
@@ -144,17 +143,17 @@ class SchedulerHost:
             self._check_age()
             # One that never comes up keeps nothing alive.
             pause = self._watchdog.tick() if host.reporter.state == states.RUNNING else 5.0
-            heard = hear(host.events, child, min(pause, 5.0))
-            if heard.stop:
-                raise StopRequested(heard.stop)
-            if heard.ended:
-                return heard.ended
-            if heard.said:
+            received = next_event(host.events, child, min(pause, 5.0))
+            if received.stop:
+                raise StopRequested(received.stop)
+            if received.ended:
+                return received.ended
+            if received.said:
                 self._watchdog.note_alive()
-                if heard.said.event == "imported":
-                    check_distributed(heard.said.facts)
+                if received.said.event == "imported":
+                    check_distributed(received.said.facts)
                     child.send(document)
-                self._take(heard.said, child)
+                self._take(received.said, child)
             late = time.monotonic() - started > self._timing.dask_start_seconds
             if host.reporter.state == states.STARTING and late:
                 return Exit(
@@ -173,13 +172,13 @@ class SchedulerHost:
         if said.event == "running":
             self._announce(said.facts)
             # So that those who were launched with the scheduler don't wait for an answer.
-            self._tell_members(child, self._join_watchdog.instance_ids())
+            self._send_members(child, self._join_watchdog.instance_ids())
         elif said.event == "keepalive":
             self._said_life["no_client_timeout_seconds"] = said.facts["seconds"]
         elif said.event == "workers":
-            self._tell_members(child, self._join_watchdog.check(said.facts["names"]))
+            self._send_members(child, self._join_watchdog.check(said.facts["names"]))
         elif said.event == "who":
-            self._tell_members(child, self._join_watchdog.instance_ids())
+            self._send_members(child, self._join_watchdog.instance_ids())
         elif said.event == "refused":
             text = (
                 f"a worker named {said.facts['name']}, at {said.facts['address']}, is on no "
@@ -190,7 +189,7 @@ class SchedulerHost:
             raise _Over(said.facts["reason"])
 
     @staticmethod
-    def _tell_members(child: DaskChild, instance_ids: frozenset[str] | None) -> None:
+    def _send_members(child: DaskChild, instance_ids: frozenset[str] | None) -> None:
         child.send(
             {
                 "do": "members",

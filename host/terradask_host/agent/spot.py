@@ -93,11 +93,11 @@ class SpotWatch:
                 # It answers again, or the instance is gone.
                 notice = None
             if notice is not None:
-                self._tell(notice)
+                self._put_stop(notice)
                 return
             self._closing.wait(self._timing.spot_poll_seconds)
 
-    def _tell(self, notice: dict[str, Any]) -> None:
+    def _put_stop(self, notice: dict[str, Any]) -> None:
         stop = stop_of_notice(
             notice,
             now=datetime.datetime.now(datetime.UTC),

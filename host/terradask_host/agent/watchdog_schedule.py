@@ -1,5 +1,5 @@
-"""The watchdog schedule, a dead man's switch: AWS's own action "desired 0" on each group, which the
-scheduler's host keeps ahead.
+"""The watchdog schedule: the scheduled action "desired 0" on each group, which the scheduler's host
+postpones.
 """
 
 from __future__ import annotations
@@ -37,19 +37,19 @@ class WatchdogSchedule:
         now = time.monotonic()
         if now < self._due:
             return self._due - now
-        if now - self._alive_at > self._timing.dead_man_ahead_seconds:
+        if now - self._alive_at > self._timing.watchdog_ahead_seconds:
             self._host.log.info(
-                "the scheduler gives no sign of life: the dead man's switch stays where it is"
+                "the scheduler gives no sign of life: the watchdog schedule is not postponed"
             )
             moved = True
         else:
             at = fires_at(
                 datetime.datetime.now(datetime.UTC),
-                self._timing.dead_man_ahead_seconds,
+                self._timing.watchdog_ahead_seconds,
                 self._ends_at,
             )
             moved = self._host.groups.move_watchdog(at)
-        pause = self._timing.dead_man_move_seconds
+        pause = self._timing.watchdog_move_seconds
         self._due = now + (pause if moved else min(pause, 60.0))
         return self._due - now
 

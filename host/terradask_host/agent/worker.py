@@ -10,7 +10,7 @@ from terradask_host import states
 from terradask_host.agent.child import DaskChild
 from terradask_host.agent.endings import Crashes, leave_on_stop
 from terradask_host.agent.event_queue import Stop, StopRequested
-from terradask_host.agent.host import Heard, Host, check_distributed, hear
+from terradask_host.agent.host import Host, Received, check_distributed, next_event
 from terradask_host.agent.launch_documents import worker_document
 from terradask_host.agent.probe import answers
 from terradask_host.documents import SchedulerAddress
@@ -75,7 +75,7 @@ class WorkerHost:
         spawned, started = time.monotonic(), 0.0
         while True:
             if scheduler is None:
-                scheduler = self._look()
+                scheduler = self._seek()
                 self._scheduler = scheduler or self._scheduler
             if scheduler is not None and imported is not None and not started:
                 self._check_versions(imported, scheduler)
@@ -90,16 +90,16 @@ class WorkerHost:
                 child.send(document)
                 started = time.monotonic()
                 self._host.reporter.enter(states.STARTING)
-            heard = hear(self._host.events, child, self._pause(scheduler is None, started))
-            if heard.stop:
-                raise StopRequested(heard.stop)
-            if heard.ended:
-                return heard.ended
-            self._heed(heard, child)
-            if heard.said and heard.said.event == "imported":
-                imported = heard.said.facts
+            received = next_event(self._host.events, child, self._pause(scheduler is None, started))
+            if received.stop:
+                raise StopRequested(received.stop)
+            if received.ended:
+                return received.ended
+            self._heed(received, child)
+            if received.said and received.said.event == "imported":
+                imported = received.said.facts
                 check_distributed(imported)
-            elif heard.said and heard.said.event == "running":
+            elif received.said and received.said.event == "running":
                 self._lost, self._silent_since = None, None
                 self._host.reporter.enter(states.RUNNING)
             elif self._host.reporter.state == states.STARTING and self._too_slow(started):
@@ -115,17 +115,18 @@ class WorkerHost:
                     ),
                 )
 
-    def _heed(self, heard: Heard, child: DaskChild) -> None:
+    def _heed(self, received: Received, child: DaskChild) -> None:
         """Have the workers drained when AWS recommends to replace this instance; leave, to be
         replaced, when they are.
         """
-        self._recommended = self._recommended or heard.recommended
-        said = heard.said.event if heard.said else ""
+        self._recommended = self._recommended or received.recommended
+        said = received.said.event if received.said else ""
         if said == "drained":
             reason = "AWS recommends to replace this instance, and its workers are empty"
             raise StopRequested(Stop(reason, until=time.monotonic() + self._timing.leave_seconds))
         if self._recommended and (
-            said == "running" or (heard.recommended and self._host.reporter.state == states.RUNNING)
+            said == "running"
+            or (received.recommended and self._host.reporter.state == states.RUNNING)
         ):
             child.send({"do": "drain"})
 
@@ -138,7 +139,7 @@ class WorkerHost:
     def _too_slow(self, started: float) -> bool:
         return started > 0 and time.monotonic() - started > self._timing.dask_start_seconds
 
-    def _look(self) -> SchedulerAddress | None:
+    def _seek(self) -> SchedulerAddress | None:
         """Read ``scheduler.json`` once and return it when it is one to join."""
         now = time.monotonic()
         if self._silent_since is None:
@@ -227,7 +228,7 @@ class WorkerHost:
         return follows
 
     def _leave_retired(self, end: Exit) -> None:
-        """Give the client, who retired this worker, time to end the instance; then leave by
+        """Give the client, which retired this worker, time to end the instance; then leave by
         ourselves.
         """
         reason = f"retired: {end.reason or 'the worker closed in order'}"

@@ -54,7 +54,7 @@ def allow_draining(scheduler: Any) -> None:
     scheduler.handlers[DRAIN_OPERATION] = drain
 
 
-async def ask_to_drain(workers: list[Any], address: str, security: Any) -> bool:
+async def request_drain(workers: list[Any], address: str, security: Any) -> bool:
     """Ask the scheduler to drain a host's workers; return afterwards whether they were drained."""
     from distributed.core import rpc
 

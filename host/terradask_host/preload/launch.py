@@ -26,7 +26,7 @@ class Events:
         os.set_inheritable(descriptor, False)
         self._file = os.fdopen(descriptor, "w", encoding="utf-8")
 
-    def tell(self, event: str, **facts: object) -> None:
+    def report(self, event: str, **facts: object) -> None:
         """Send an event with its facts."""
         self._file.write(json.dumps({"event": event, **facts}) + "\n")
         self._file.flush()
@@ -71,10 +71,10 @@ def main() -> int:
     try:
         from terradask_host.preload.serve import run  # needs the package that was just loaded
 
-        return run(read_document, events.tell)
+        return run(read_document, events.report)
     except Exception as error:  # noqa: BLE001 - the host's report must contain any error
         traceback.print_exc()
-        events.tell("failed", reason=_chain(error))
+        events.report("failed", reason=_chain(error))
         return 1
 
 

@@ -35,13 +35,15 @@ class LifetimeWatch:
     The host program acts: it scales the groups to zero even if this process no longer can.
     """
 
-    def __init__(self, scheduler: Any, life: Mapping[str, Any], tell: Callable[..., None]) -> None:
+    def __init__(
+        self, scheduler: Any, life: Mapping[str, Any], report: Callable[..., None]
+    ) -> None:
         more = {name: life[name] for name in ("first_client_seconds",) if name in life}
         self._limits = Limits.of_policy(LifetimePolicy.read(life), **more).beside(
             getattr(scheduler, "idle_timeout", None)
         )
         self._look_seconds = float(life.get("look_seconds", 1.0))
-        self._tell = tell
+        self._report = report
         self._observer = Observer(scheduler)
         self._activity = Activity.begin(time.monotonic())
         self._trouble: str | None = None
@@ -53,7 +55,7 @@ class LifetimeWatch:
         """
         self._limits = replace(self._limits, no_client_seconds=seconds)
         # So that it applies to the scheduler's next process too.
-        self._tell("keepalive", seconds=seconds)
+        self._report("keepalive", seconds=seconds)
         return True
 
     async def run(self) -> None:
@@ -69,7 +71,7 @@ class LifetimeWatch:
                 self._log_once(traceback.format_exc())
                 continue
             if reason:
-                return self._tell("over", reason=reason)
+                return self._report("over", reason=reason)
 
     def _log_once(self, trouble: str) -> None:
         if trouble != self._trouble:
@@ -101,7 +103,7 @@ class Observer:
             idle_seconds=None if idle_since is None else max(dask_time() - idle_since, 0.0),
             # Thousands of workers have as many connections: they aren't checked while there is work
             # anyway.
-            uploading=idle_since is not None and self._uploads.look(list(scheduler._comms), now),
+            uploading=idle_since is not None and self._uploads.check(list(scheduler._comms), now),
             # Others hold published data, or are being released.
             present=frozenset(
                 filter(_is_somebodys, scheduler.client_comms.keys() & scheduler.clients.keys())

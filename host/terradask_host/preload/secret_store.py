@@ -46,13 +46,13 @@ class SecretStore:
             self._environ |= given.get("environ") or {}
             self._credentials = given.get("credentials") or self._credentials
             process_secrets.take(self._environ, self._credentials)
-            return {"missed": await self._tell_workers()}
+            return {"missed": await self._notify_workers()}
 
     def fetch(self) -> dict[str, Any]:
         """Return all secrets, for a worker."""
         return {"environ": self._environ, "credentials": self._credentials}
 
-    async def _tell_workers(self) -> list[str]:
+    async def _notify_workers(self) -> list[str]:
         from distributed.protocol.pickle import dumps
 
         # needs distributed, which had to be configured first

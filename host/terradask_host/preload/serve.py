@@ -14,7 +14,7 @@ from functools import partial
 from typing import Any
 
 from terradask_host.preload.downscaling import keep_extra_worker
-from terradask_host.preload.drain import allow_draining, ask_to_drain
+from terradask_host.preload.drain import allow_draining, request_drain
 from terradask_host.preload.forward import Forward, server_context
 from terradask_host.preload.lifetime_watch import LifetimeWatch
 from terradask_host.preload.secret_store import SecretStore
@@ -25,7 +25,7 @@ from terradask_host.preload.worker_report import report_workers
 from terradask_host.rules.membership import Rules
 
 Read = Callable[[], dict[str, Any]]
-Tell = Callable[..., None]
+Report = Callable[..., None]
 Serve = Callable[[dict[str, Any], Callable[[], None], "Leave"], Coroutine[Any, Any, str | None]]
 
 #: Heartbeats of the event loop.
@@ -40,23 +40,23 @@ class Leave:
 
     def __init__(self) -> None:
         self.drain = asyncio.Event()
-        self._said = asyncio.Event()
+        self._given = asyncio.Event()
         self.seconds = 0.0
         self.others: dict[str, Callable[[dict[str, Any]], None]] = {
             "drain": lambda _: self.drain.set()
         }
 
-    def say(self, seconds: float) -> None:
+    def give(self, seconds: float) -> None:
         """Give the command."""
         self.seconds = seconds
-        self._said.set()
+        self._given.set()
 
     async def wait(self) -> None:
         """Return once the command is given."""
-        await self._said.wait()
+        await self._given.wait()
 
 
-def run(read: Read, tell: Tell) -> int:
+def run(read: Read, report: Report) -> int:
     """Configure, import, wait for the start, and serve until the server has closed.
 
     `read` returns the host program's next document; if the host program is gone, it ends this
@@ -71,12 +71,12 @@ def run(read: Read, tell: Tell) -> int:
         "python": ".".join(platform.python_version_tuple()[:2]),
         "packages": {"dask": dask.__version__, "distributed": distributed.__version__},
     }
-    tell("imported", **versions)
+    report("imported", **versions)
     start = read()
     serve: Serve = partial(
-        serve_scheduler if prepared["role"] == "scheduler" else serve_worker, tell
+        serve_scheduler if prepared["role"] == "scheduler" else serve_worker, report
     )
-    asyncio.run(_until_closed(serve, start, read, tell, versions))
+    asyncio.run(_until_closed(serve, start, read, report, versions))
     return 0
 
 
@@ -119,7 +119,7 @@ def remember_reason(cls: type) -> type:
 
 
 async def serve_scheduler(
-    tell: Tell, start: dict[str, Any], running: Callable[[], None], leave: Leave
+    report: Report, start: dict[str, Any], running: Callable[[], None], leave: Leave
 ) -> str | None:
     """Run a scheduler with the forward for its dashboard, and report the end of its cluster's
     lifetime; return why it closed.
@@ -135,7 +135,7 @@ async def serve_scheduler(
             "reaches "
             "the dashboard"
         )
-    admission = WorkerAdmission(scheduler, Rules.read(start["members"]), tell)
+    admission = WorkerAdmission(scheduler, Rules.read(start["members"]), report)
     leave.others["members"] = lambda word: admission.update(word["instance_ids"])
     async with scheduler:
         allow_several(scheduler)
@@ -152,8 +152,8 @@ async def serve_scheduler(
         await shared.start()
         inner = await _on_loopback(start["loopback"])
         watching = [
-            asyncio.create_task(LifetimeWatch(scheduler, start["life"], tell).run()),
-            asyncio.create_task(report_workers(scheduler, start["worker_report_seconds"], tell)),
+            asyncio.create_task(LifetimeWatch(scheduler, start["life"], report).run()),
+            asyncio.create_task(report_workers(scheduler, start["worker_report_seconds"], report)),
         ]
         running()
         try:
@@ -192,7 +192,7 @@ async def _on_loopback(loopback: dict[str, Any]) -> list[Forward]:
 
 
 async def serve_worker(
-    tell: Tell, start: dict[str, Any], running: Callable[[], None], leave: Leave
+    report: Report, start: dict[str, Any], running: Callable[[], None], leave: Leave
 ) -> str | None:
     """Run this host's nannies or workers, and report a requested drain's end; return why the last
     of them closed.
@@ -211,14 +211,14 @@ async def serve_worker(
         await worker.finished()
         closed.append(worker)
 
-    async def drain_when_asked() -> None:
+    async def drain_on_request() -> None:
         await leave.drain.wait()
-        if await ask_to_drain(workers, start["scheduler"], security):
-            tell("drained")
+        if await request_drain(workers, start["scheduler"], security):
+            report("drained")
 
     await asyncio.gather(*workers)
     running()
-    draining = asyncio.create_task(drain_when_asked())
+    draining = asyncio.create_task(drain_on_request())
     try:
         if await _first(leave.wait(), _all(follow(worker) for worker in workers)) == 0:
             await _retire(
@@ -260,7 +260,7 @@ async def _retire(workers: list[Any], address: str, security: Any, seconds: floa
 
 
 async def _until_closed(
-    serve: Serve, start: dict[str, Any], read: Read, tell: Tell, versions: dict[str, Any]
+    serve: Serve, start: dict[str, Any], read: Read, report: Report, versions: dict[str, Any]
 ) -> None:
     leave = Leave()
     loop = asyncio.get_running_loop()
@@ -271,22 +271,22 @@ async def _until_closed(
             take = leave.others.get(str(word.get("do")))
             if take is not None:
                 loop.call_soon_threadsafe(take, word)
-        loop.call_soon_threadsafe(leave.say, word["seconds"])
+        loop.call_soon_threadsafe(leave.give, word["seconds"])
         read()
 
     threading.Thread(target=listen, name="host-program", daemon=True).start()
-    alive = asyncio.create_task(_signs_of_life(tell))
+    alive = asyncio.create_task(_signs_of_life(report))
     try:
-        reason = await serve(start, lambda: tell("running", **versions), leave)
+        reason = await serve(start, lambda: report("running", **versions), leave)
     finally:
         alive.cancel()
-    tell("closing", reason=reason)
+    report("closing", reason=reason)
 
 
-async def _signs_of_life(tell: Tell) -> None:
+async def _signs_of_life(report: Report) -> None:
     while True:
         await asyncio.sleep(ALIVE_SECONDS)
-        tell("alive")
+        report("alive")
 
 
 async def _all(waits: Iterable[Awaitable[Any]]) -> None:

@@ -32,7 +32,7 @@ class SharedDashboard:
         # Under any name: a load balancer's, or that of a DNS record, is unknown here.
         self._admission = Admission(secure=True, hosts=None)
         self._proxy = ProxyServer(self._admission, self._dial)
-        scheduler.handlers[SHARED_DASHBOARD_OPERATION] = self.tell
+        scheduler.handlers[SHARED_DASHBOARD_OPERATION] = self.link
 
     async def start(self) -> None:
         """Listen, if it is wanted; raise ``OSError`` if the port is taken."""
@@ -47,7 +47,7 @@ class SharedDashboard:
         """Stop listening and end every connection."""
         await self._proxy.close()
 
-    def tell(self) -> dict[str, Any]:
+    def link(self) -> dict[str, Any]:
         """Return the port, and the path that opens the dashboard; neither if there is no proxy."""
         if self._proxy.port is None:
             return {}

@@ -26,7 +26,7 @@ class Uploads:
         self._before: dict[Any, int] = {}
         self._at: float | None = None
 
-    def look(self, comms: Iterable[Any], now: float) -> bool:
+    def check(self, comms: Iterable[Any], now: float) -> bool:
         """Return whether one of these connections has received much data since the last call."""
         received = {comm: number for comm in comms if (number := received_bytes(comm)) is not None}
         seconds = None if self._at is None else now - self._at

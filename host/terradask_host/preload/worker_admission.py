@@ -32,10 +32,10 @@ class WorkerAdmission:
     reports a refused worker.
     """
 
-    def __init__(self, scheduler: Any, rules: Rules, tell: Callable[..., None]) -> None:
+    def __init__(self, scheduler: Any, rules: Rules, report: Callable[..., None]) -> None:
         self._scheduler = scheduler
         self._rules = rules
-        self._tell = tell
+        self._report = report
         self._membership = Membership()
         self._answered = asyncio.Event()
         self._asked_at = -math.inf
@@ -52,7 +52,7 @@ class WorkerAdmission:
             if not comm.closed():
                 await self._register(comm, name=name, address=address, **facts)
             return
-        self._say_refused(str(name), address)
+        self._report_refused(str(name), address)
         message = (
             f"{_short(str(name))} is no instance of this cluster, which accepts workers "
             "only on its own instances"
@@ -75,7 +75,7 @@ class WorkerAdmission:
         while (verdict := judge(name, since, self._membership, self._rules)) is Verdict.UNKNOWN:
             if not self._asking and time.monotonic() - self._asked_at >= self._rules.ask_seconds:
                 self._asking, self._asked_at = True, time.monotonic()
-                self._tell("who")
+                self._report("who")
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(self._answered.wait(), self._rules.ask_seconds)
         return verdict is Verdict.OURS
@@ -87,12 +87,12 @@ class WorkerAdmission:
                 judge(str(worker.name), -math.inf, self._membership, self._rules)
                 is Verdict.STRANGER
             ):
-                self._say_refused(str(worker.name), address)
+                self._report_refused(str(worker.name), address)
                 await self._scheduler.remove_worker(
                     address, stimulus_id=f"terradask-stranger-{time.time()}"
                 )
 
-    def _say_refused(self, name: str, address: str) -> None:
+    def _report_refused(self, name: str, address: str) -> None:
         if name in self._refused or len(self._refused) >= MOST_TOLD:
             return
         self._refused.add(name)
@@ -104,7 +104,7 @@ class WorkerAdmission:
             ),
             file=sys.stderr,
         )
-        self._tell("refused", name=_short(name), address=_short(address))
+        self._report("refused", name=_short(name), address=_short(address))
 
 
 def _short(text: str) -> str:

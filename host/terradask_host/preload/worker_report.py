@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import Any
 
 
-async def report_workers(scheduler: Any, seconds: float, tell: Callable[..., None]) -> None:
+async def report_workers(scheduler: Any, seconds: float, report: Callable[..., None]) -> None:
     """Report the names of a scheduler's workers while it runs, including those that came and left
     in between.
     """
@@ -25,5 +25,5 @@ async def report_workers(scheduler: Any, seconds: float, tell: Callable[..., Non
     while True:
         await asyncio.sleep(seconds)
         came.update(str(worker.name) for worker in scheduler.workers.values())
-        tell("workers", names=sorted(came))
+        report("workers", names=sorted(came))
         came.clear()

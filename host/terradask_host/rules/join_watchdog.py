@@ -97,29 +97,29 @@ def instance_of(worker_name: str) -> str:
     return match[1] if match else worker_name
 
 
-def look(
+def check(
     memory: Mapping[str, GroupMemory],
     groups: Iterable[Members],
     joined: Set[str],
     now: float,
     timing: Timing,
 ) -> tuple[dict[str, GroupMemory], list[Action]]:
-    """Compare what AWS shows with who is at the scheduler, and return what to remember and what to
-    do.
+    """Compare the groups' members with the workers that joined, and return what to remember and
+    what to do.
 
-    `joined`: instance ids of the workers that were there since the last look, for however short a
-    time. `now` is a monotonic clock's.
+    `joined`: instance ids of the workers that were connected since the last check, for however
+    short a time. `now` is a monotonic clock's.
     """
     remembered, actions = {}, []
     for group in groups:
-        remembered[group.name], found = _look_at(
+        remembered[group.name], found = _check_group(
             memory.get(group.name, GroupMemory()), group, joined, now, timing
         )
         actions += found
     return remembered, actions
 
 
-def _look_at(
+def _check_group(
     before: GroupMemory, group: Members, joined: Set[str], now: float, timing: Timing
 ) -> tuple[GroupMemory, list[Action]]:
     seen = {each: before.seen.get(each, Seen(now)) for each in group.instance_ids}

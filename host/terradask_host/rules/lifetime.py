@@ -11,7 +11,7 @@ from terradask_host.documents import MOST_LIFETIME_SECONDS, LifetimePolicy
 
 @dataclass(frozen=True)
 class Limits:
-    """How long a run may live, as the key ``life`` of ``run.json`` tells; None means for ever.
+    """How long a run may live, from the key ``life`` of ``run.json``; None means for ever.
 
     Parameters
     ----------
@@ -69,9 +69,9 @@ class Observation:
     uploading
         Whether a client sends it more than signs of life.
     present
-        Who is connected, each by a name of its own: clients, and cluster managers that watch.
+        What is connected, each by a name of its own: clients, and cluster managers that watch.
     came
-        Who connected since the last observation, be it that they are gone again.
+        What connected since the last observation, also if it has disconnected since.
     left_work
         Whether there is work that no client need wait for (``fire_and_forget``).
     """
@@ -91,7 +91,7 @@ BLOCKED_SECONDS = 10.0
 
 @dataclass(frozen=True)
 class Activity:
-    """What observations have told so far; all times on the monotonic clock.
+    """What observations have shown so far; all times on the monotonic clock.
 
     Parameters
     ----------
@@ -104,7 +104,7 @@ class Activity:
     left_at
         When the last of those who were connected had gone. None: none ever came, or one is there.
     present
-        Who was connected at the last observation.
+        What was connected at the last observation.
     """
 
     seen_at: float
@@ -162,7 +162,7 @@ def end_reason(activity: Activity, limits: Limits, now: datetime.datetime) -> st
         )
     patience = limits.no_client_seconds
     if patience is not None and activity.left_at is None:
-        # Who starts a cluster has yet to learn that its scheduler is up, and to reach it.
+        # A client that starts a cluster has yet to learn that its scheduler is up, and to reach it.
         patience = max(patience, limits.first_client_seconds)
     if patience is not None and activity.seen_at - activity.attended_at >= patience:
         return f"no client for {duration(patience)}, since {clock(activity.attended_at)}: {who}"

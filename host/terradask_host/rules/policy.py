@@ -82,7 +82,7 @@ class Exit:
     def describe(self) -> str:
         """Return one line for the report."""
         how = f"signal {-self.code}" if self.code < 0 else f"exit code {self.code}"
-        # What ran has written of other things; what never did has told, at best, why.
+        # A process that ran has logged other things; one that never did has logged, at best, why.
         why = self.reason or (None if self.ran else self.last_line)
         return f"{how}: {why}" if why else how
 
@@ -90,7 +90,7 @@ class Exit:
 def is_own_run(
     tag_run_id: str | None, run_id: str | None, waited_seconds: float, timing: Timing
 ) -> bool:
-    """Return whether the run that ``run.json`` tells is this instance's; if not yet, the host goes
+    """Return whether the run in ``run.json`` is this instance's; if not yet, the host goes
     on asking.
 
     The instance's tag ``terradask:run:id`` may lag behind its launch: None while it is not there,

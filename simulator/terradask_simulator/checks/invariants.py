@@ -62,9 +62,9 @@ class Witness:
     went: dict[str, float] = field(default_factory=dict)
     retired: set[str] = field(default_factory=set)
 
-    def hear(self, events: Iterable[tuple[float, Any]]) -> None:
-        """Take note of a scheduler's log of events, ``client.get_events("all")``; hearing the same
-        twice changes nothing.
+    def record(self, events: Iterable[tuple[float, Any]]) -> None:
+        """Take note of a scheduler's log of events, ``client.get_events("all")``; the same events
+        twice change nothing.
         """
         for at, event in events:
             match event:
@@ -82,7 +82,7 @@ class Witness:
             if came <= at:
                 self.went[host] = max(at, self.went.get(host, 0.0))
 
-    def tell(self, host: str) -> str:
+    def describe(self, host: str) -> str:
         """Return when a host's workers came and went for the last time."""
         came, went = self.came.get(host), self.went.get(host)
         return f"last came at {came and round(came, 1)}, went at {went and round(went, 1)}"
@@ -99,7 +99,7 @@ class Witness:
 
 
 def left_behind(simulator: Simulator, cluster: str) -> list[str]:
-    """I1: of a cluster that was closed nothing is left, as `leftovers` tells it."""
+    """I1: of a cluster that was closed nothing is left, by `leftovers`."""
     with simulator.applied():
         return leftovers("default", cluster=cluster)
 
@@ -185,7 +185,7 @@ def removed_unretired(
     return [
         (
             f"{one} ended at {told['ended']:.1f}, and had not been retired; "
-            f"{witness.tell(told['private_address'])}"
+            f"{witness.describe(told['private_address'])}"
         )
         for one, told in _instances(simulator, cluster)
         if _is_worker(told, cluster)

@@ -175,7 +175,7 @@ def _span(option: str, given: Any, read: Callable[[Any], int], allowed: str) -> 
         if low > high:
             raise InvalidHardware(
                 option,
-                "is a range that ends before it begins",
+                "is a range whose end is below its start",
                 given=repr(given),
                 allowed=allowed,
                 advice=f"write [{given[1]!r}, {given[0]!r}]",

@@ -109,7 +109,7 @@ def test_a_task_can_open_a_client_of_its_own(cluster: Cluster) -> None:
         assert client.submit(nested, pure=False).result(HANG_SECONDS) == 4
 
 
-def test_the_dead_mans_switch_lies_half_an_hour_ahead_on_each_group(cluster: Cluster) -> None:
+def test_the_watchdog_schedule_is_half_an_hour_ahead_on_each_group(cluster: Cluster) -> None:
     actions = {}
     for group in cluster.groups.values():
         found = cluster.account.autoscaling.describe_scheduled_actions(AutoScalingGroupName=group)

@@ -160,7 +160,7 @@ class PortForwarding:
 
     def _start(self, request: dict[str, Any]) -> subprocess.Popen[str]:
         client = self._aws.client("ssm")
-        answer = self._ask(client, request)
+        answer = self._request(client, request)
         response = json.dumps(
             {name: answer[name] for name in ("SessionId", "TokenValue", "StreamUrl")}
         )
@@ -199,7 +199,7 @@ class PortForwarding:
         with contextlib.suppress(Exception):
             self._aws.client("ssm").terminate_session(SessionId=session_id)
 
-    def _ask(self, client: Any, request: dict[str, Any]) -> Any:
+    def _request(self, client: Any, request: dict[str, Any]) -> Any:
         from botocore.exceptions import ClientError
 
         try:

@@ -56,7 +56,7 @@ def make_state_bucket(
     if not made:
         check_state_bucket(aws, bucket, own_name=own_name, warn=warn)
         if not own_name and TAG not in _tags(aws, bucket):
-            warn(f"bucket {bucket} exists and is not terradask's: its settings stay as they are")
+            warn(f"bucket {bucket} exists and is not terradask's: its settings are not changed")
             return False
     client = aws.client("s3")
     # The mark first: by it the next call knows that the rest is terradask's to do.
@@ -112,7 +112,7 @@ def check_state_bucket(
     region = _region(aws, bucket, own_name=own_name)
     if region and region != aws.region:
         raise InvalidInput(
-            "the state's bucket lies in another region than the workspace",
+            "the state's bucket is in another region than the workspace",
             given=f"{bucket} in {region}, workspace.region {aws.region}",
             allowed=f"a bucket in {aws.region}",
             advice="one bucket for each region: set state.bucket to another one, or leave it out",
@@ -211,8 +211,8 @@ def _taken(bucket: str) -> BucketTaken:
         "a bucket of this name belongs to another AWS account",
         given=bucket,
         advice=(
-            "choose another name: bucket under [state] in terradask.toml; names of buckets are "
-            "shared by all of AWS"
+            "choose another name: bucket under [state] in terradask.toml; bucket names are "
+            "unique across all of AWS"
         ),
     )
 

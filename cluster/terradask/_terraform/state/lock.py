@@ -27,7 +27,7 @@ def locked_error(lock: LockInfo | str, common: Mapping[str, Any]) -> StateLocked
     """Return the error that names a lock's holder."""
     if isinstance(lock, str):
         lock = LockInfo.from_text(lock)
-    whom = "that is this machine" if is_this_user(lock.holder) else "ask them"
+    whom = "it was taken on this machine" if is_this_user(lock.holder) else "ask them"
     unlock = f"terradask unlock {Path(str(common['folder'])).name}"
     error = StateLocked(
         f"the state is {lock.describe()}",
@@ -35,7 +35,7 @@ def locked_error(lock: LockInfo | str, common: Mapping[str, Any]) -> StateLocked
         given=lock.path,
         advice=(
             f"{whom}: wait until the other command has ended. If it was killed, its lock "
-            f"({lock.id or 'without an id'}) stays: {unlock}"
+            f"({lock.id or 'without an id'}) stays; to remove it: {unlock}"
         ),
     )
     error.holder, error.since, error.lock_id, error.operation = (

@@ -64,7 +64,7 @@ def proof_of_end(lock: LockInfo, note: Mapping[str, Any] | None) -> str | None:
         return None
     command, pid = note.get("command") or "the command", note.get("child")
     if note.get("boot_id", this_machine()["boot_id"]) != this_machine()["boot_id"]:
-        return f"this machine was started anew since {command} took it"
+        return f"this machine was restarted since {command} took it"
     # Where it wasn't noted when the process was started, any process of the number may be it.
     if pid and is_alive(pid) and note.get("child_started") in (None, process_started(pid)):
         return None
@@ -96,7 +96,10 @@ def proof_of_loss(lock: LockInfo, ended: Mapping[str, Any] | None) -> str | None
     # or was killed.
     if may_hold(lock.path, earliest=locked_at - _LOCKING_SECONDS, latest=locked_at + 1):
         return None
-    return f"{ended['command']} (process {ended['child']}) took it, never heard so, and has ended"
+    return (
+        f"{ended['command']} (process {ended['child']}) took it without getting the answer, and "
+        "has ended"
+    )
 
 
 def _took(lock: LockInfo, note: Mapping[str, Any], locked_at: float) -> bool:

@@ -113,9 +113,9 @@ class NetworkState:
             found = source.read()
             if found is not None and found.info.ids:
                 raise StateNotMoved(
-                    f"the network's state lies in {source.name}, and the settings say {place.name}",
+                    f"the network's state is in {source.name}, but the settings name {place.name}",
                     given=f"{len(found.info.ids)} resources, serial {found.info.serial}",
-                    advice="move it first: terradask plan network; or set [state] back",
+                    advice="move it first: terradask plan network; or restore the former [state]",
                 )
         self._remember(place, lambda: account)
 
@@ -188,7 +188,7 @@ class NetworkState:
                 _check_copy(found, target)
             aside = source.set_aside()
             self._message(
-                f"the network's state lies in {target.name}; what was in {source.name} is "
+                f"the network's state is now in {target.name}; what was in {source.name} is "
                 "kept as "
                 f"{aside}"
             )
@@ -263,9 +263,9 @@ def next_step(
     if old.lineage != new.lineage and not new.ids:
         return "copy"
     if old.lineage != new.lineage:
-        problem = "two states of different lineages stand for this network"
+        problem = "this network has two states of different lineages"
     elif old.serial == new.serial:
-        problem = "two states of the same serial stand for this network, and they differ"
+        problem = "this network has two states of the same serial, and they differ"
     else:
         problem = "the network's state at its new place is newer than the one at its old place"
     raise StateConflict(
@@ -273,7 +273,7 @@ def next_step(
         given=f"{source}: serial {old.serial}, lineage {old.lineage}, {len(old.ids)} resources; "
         f"{target}: serial {new.serial}, lineage {new.lineage}, {len(new.ids)} resources",
         advice=(
-            "nothing was changed. See which one is right and take the other away: rename "
+            "nothing was changed. Find out which one is right and set the other aside: rename "
             f"{source} to keep {target}, or the reverse"
         ),
     )
@@ -301,11 +301,7 @@ def _check_copy(found: FoundState, target: StateBackend) -> None:
     written = target.read()
     if written is None or written.content != found.content:
         raise TerraformError(
-            (
-                "the state was copied, and reads back as something else; the one at its old place "
-                "is "
-                "untouched"
-            ),
+            ("the state was copied, but the copy differs; the state at its old place is unchanged"),
             verb="state",
             given=target.name,
             advice="run the command again",

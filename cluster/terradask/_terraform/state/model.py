@@ -58,9 +58,9 @@ class StateInfo:
             return cls(int(document["serial"]), str(document["lineage"]), ids)
         except (AttributeError, LookupError, TypeError, ValueError, OverflowError):
             raise TerraformError(
-                "the state isn't as Terraform writes it",
+                "the state isn't in Terraform's format",
                 verb="state",
-                advice="bring back an earlier version of it",
+                advice="restore an earlier version of it",
             ) from None
 
 
@@ -94,13 +94,13 @@ def state_of(content: bytes, name: str) -> Any:
     except ValueError as error:
         if name.startswith("s3://"):
             advice = (
-                "bring back an earlier version of the object: aws s3api list-object-versions "
+                "restore an earlier version of the object: aws s3api list-object-versions "
                 "shows them"
             )
         else:
             advice = (
-                f"put it aside (mv {name} {name}.broken) and run terradask plan network: it "
-                "takes what exists into a new state"
+                f"rename it (mv {name} {name}.broken) and run terradask plan network: it "
+                "imports what exists into a new state"
             )
         raise TerraformError(
             "the state can't be read: it was cut off while it was written",

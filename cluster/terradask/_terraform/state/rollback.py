@@ -25,7 +25,7 @@ def check_not_rolled_back(
         return
     raise StateRolledBack(
         (
-            f"the state of {stack} is older than the one that was applied last: an earlier version "
+            f"the state of {stack} is older than after the last apply: an earlier version "
             "was restored"
         ),
         verb="state",
@@ -35,7 +35,7 @@ def check_not_rolled_back(
             f"{noted.lineage})"
         ),
         allowed=f"serial {noted.serial} or more",
-        advice="put the newest version back (aws s3api list-object-versions, or your backup); to "
-        "go on from the older one and see what "
+        advice="restore the newest version (aws s3api list-object-versions, or your backup); to "
+        "continue with the older one and see what "
         f"that changes: terradask plan {stack} --accept-older-state",
     )

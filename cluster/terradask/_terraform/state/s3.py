@@ -189,7 +189,7 @@ def missing_bucket(bucket: str, made_by: str = MAKE_BUCKET) -> BackendMissing:
         "the bucket for the state doesn't exist",
         given=bucket,
         advice=(
-            f"make it with: {made_by}; or correct the settings ([state], [workspace]) or the "
+            f"create it with: {made_by}; or correct the settings ([state], [workspace]) or the "
             "AWS account"
         ),
     )

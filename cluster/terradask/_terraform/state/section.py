@@ -24,7 +24,9 @@ def with_s3_state(path: Path) -> str | None:
         before = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
         raise InvalidInput(
-            f"{path.name} is no TOML: {error}", given=path.absolute(), advice="correct the file"
+            f"{path.name} isn't valid TOML: {error}",
+            given=path.absolute(),
+            advice="correct the file",
         ) from error
     section = before.get("state", {})
     if section.get("backend") == "s3":

@@ -116,7 +116,7 @@ def write_down(
         holder=lock.holder,
         since=lock.since,
         operation=lock.operation,
-        reason=proof or "forced: nothing proved that its owner was gone",
+        reason=proof or "forced: without proof that its owner had ended",
         forced=proof is None,
         broken_by=this_user(),
         caller_arn=caller.caller_arn,
@@ -128,7 +128,7 @@ def write_down(
     except AccessDenied as denied:
         if unless_denied is None:
             raise
-        unless_denied(f"the broken lock is written down in {path} alone: {denied.problem}")
+        unless_denied(f"the broken lock is recorded only in {path}: {denied.problem}")
     path.parent.mkdir(parents=True, exist_ok=True)
     with path.open("a", encoding="utf-8") as stream:
         stream.write(json.dumps(document) + "\n")
@@ -150,7 +150,6 @@ def _unproven(lock: LockInfo, folder: Path) -> StateLocked:
 def _alive(lock: LockInfo, folder: Path) -> StateLocked:
     error = locked_error(lock, {"verb": "unlock", "folder": str(folder)})
     error.advice = (
-        "a process of this machine holds the file, or the lock would be gone: wait, or "
-        "end it with one Ctrl-C"
+        "a running process on this machine holds the lock: wait for it, or stop it with one Ctrl-C"
     )
     return error

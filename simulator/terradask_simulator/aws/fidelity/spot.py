@@ -24,7 +24,7 @@ _REASON = "Server.SpotInstanceTermination"
 
 @dataclass
 class _Notices:
-    """What the metadata service tells a spot instance of its future."""
+    """What the metadata service shows a spot instance of its future."""
 
     rebalance_at: datetime.datetime | None = None
     ends_at: datetime.datetime | None = None
@@ -49,7 +49,7 @@ def install() -> None:
 
 
 def mark(instance: Any) -> None:
-    """Give a spot instance what DescribeInstances tells of it."""
+    """Give a spot instance what DescribeInstances shows of it."""
     from moto.ec2.utils import random_spot_request_id
 
     if instance.lifecycle == "spot":
@@ -91,7 +91,7 @@ def end_interrupted() -> None:
 
 
 def notices_of(instance_id: str) -> dict[str, str]:
-    """Return what the metadata service tells of notices, by path below ``meta-data/``; nothing
+    """Return what the metadata service shows of notices, by path below ``meta-data/``; nothing
     before the first one.
     """
     told: dict[str, str] = {}

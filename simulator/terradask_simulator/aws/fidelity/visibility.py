@@ -39,7 +39,7 @@ class _State:
     lag = Lag()
     draws = random.Random(0)  # noqa: S311  (nothing secret)
     #: Whether a call that looks is being served: nothing is hidden from the simulator itself.
-    looking = False
+    describing = False
 
 
 def current_lag() -> Lag:
@@ -87,7 +87,7 @@ def install() -> None:
 
     def describe_auto_scaling_groups(backend: Any, *args: Any, **kwargs: Any) -> list[Any]:
         groups = describe_groups(backend, *args, **kwargs)
-        return [_shown_group(group) for group in groups] if _State.looking else groups
+        return [_shown_group(group) for group in groups] if _State.describing else groups
 
     def describe_instances(backend: Any, *args: Any, **kwargs: Any) -> list[Any]:
         return [
@@ -110,20 +110,20 @@ def install() -> None:
     EC2Backend.describe_instances = describe_instances
     EC2Backend.get_reservations_by_instance_ids = get_reservations_by_instance_ids
     InstanceResponse.terminate_instances = terminate_instances
-    AutoScalingResponse.describe_auto_scaling_groups = _looking(
+    AutoScalingResponse.describe_auto_scaling_groups = _describing(
         AutoScalingResponse.describe_auto_scaling_groups
     )
 
 
-def _looking(answer: Any) -> Any:
-    def looked(response: Any) -> Any:
-        _State.looking = True
+def _describing(answer: Any) -> Any:
+    def described(response: Any) -> Any:
+        _State.describing = True
         try:
             return answer(response)
         finally:
-            _State.looking = False
+            _State.describing = False
 
-    return looked
+    return described
 
 
 def _shown_group(group: Any) -> Any:

@@ -64,7 +64,7 @@ class Gate:
 
 
 def _not_by_session(operation: Operation) -> bool:
-    """Tell whether a user's session, made without a code of a device, may not ask for this.
+    """Return whether a user's session, made without a code of a device, may not call this.
 
     `GetSessionToken
     <https://docs.aws.amazon.com/STS/latest/APIReference/API_GetSessionToken.html>`_.

@@ -41,10 +41,10 @@ class Run:
         objects = ClusterObjects(aws, config.bucket, cluster_name)
         events = EventQueue()
 
-        def need(what: str, ask: Callable[[], T | None]) -> T:
+        def need(what: str, read: Callable[[], T | None]) -> T:
             deadline = config.timing.run_deadline_seconds
             return wait_for(
-                lambda _: ask(),
+                lambda _: read(),
                 what=what,
                 advice="Start the cluster.",
                 deadline_seconds=deadline,

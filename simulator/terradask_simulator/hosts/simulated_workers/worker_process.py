@@ -53,7 +53,7 @@ class WorkerProcess:
         self._endings: set[asyncio.Task[None]] = set()
 
     async def work(self, messages: AsyncIterator[dict[str, Any]]) -> None:
-        """Begin and end hosts as told, until nothing more is told."""
+        """Begin and end hosts as requested, until there are no more requests."""
         async for message in messages:
             match message:
                 case {"begin": facts, "broken": broken}:

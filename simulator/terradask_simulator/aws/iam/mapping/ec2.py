@@ -68,7 +68,7 @@ def ec2_needs(operation: Operation, world: World) -> Iterator[Need]:
     if operation.name in ("CreateTags", "DeleteTags"):
         yield from _tagging(action, parameters, world)
         return
-    asked = _asked_tags(parameters)
+    asked = _requested_tags(parameters)
     needs = [*_created(action, parameters, world, asked), *_existing(action, parameters, world)]
     yield from needs or [Need(action)]
     for kind, tags in asked.items():
@@ -163,7 +163,7 @@ def _type_of(resource_id: str) -> str:
     return _TYPES.get(resource_id.rpartition("-")[0], resource_id.rpartition("-")[0])
 
 
-def _asked_tags(parameters: Parameters) -> dict[str, dict[str, str]]:
+def _requested_tags(parameters: Parameters) -> dict[str, dict[str, str]]:
     return {
         named(row, "ResourceType"): {
             named(tag, "Key"): named(tag, "Value") for tag in rows(row, "Tag")
@@ -219,5 +219,5 @@ def _launch(parameters: Parameters) -> Launch:
         instance_type=named(parameters, "InstanceType"),
         profile=named(profile, "Arn", "Name"),
         key_name=named(parameters, "KeyName"),
-        tags=_asked_tags(parameters),
+        tags=_requested_tags(parameters),
     )

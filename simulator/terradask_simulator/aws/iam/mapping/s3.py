@@ -122,7 +122,7 @@ def _on_object(operation: Operation, world: World, bucket: str, key: str) -> Ite
         if "attributes" in query:
             yield _object(world, bucket, key, f"GetObject{version}Attributes")
         if not world.has_object(bucket, key):
-            # A caller who may not list is not told that an object isn't there.
+            # A caller who may not list doesn't learn that an object isn't there.
             yield _bucket(world, bucket, "ListBucket", None)
     elif method == "DELETE":
         yield _object(world, bucket, key, f"DeleteObject{version}")
