@@ -48,7 +48,7 @@ def memory_limit_bytes(root: Path, group: str) -> int | None:
     any.
 
     `root` is where control groups are mounted, `group` the path below it, as ``/proc/self/cgroup``
-    tells it.
+    has it.
     """
     limits = [int(words[0]) for words in _settings(root, group, "memory.max") if words[0].isdigit()]
     return min((limit for limit in limits if limit > 0), default=None)

@@ -15,9 +15,9 @@ from terradask_modules.security_groups import SecurityGroups
 class ClusterFirewall(SecurityGroups):
     """Security groups of a cluster's own schedulers and workers.
 
-    They say who of the cluster reaches whom. What hosts reach outside is said by a group of the
-    network's that its hosts are in besides, ``hosts`` of
-    :class:`terradask_modules.firewall.Firewall`. So is who reaches the scheduler from outside, by
+    They say which of the cluster's hosts reach which. What hosts reach outside is said by a group
+    of the network's that its hosts are in besides, ``hosts`` of
+    :class:`terradask_modules.firewall.Firewall`. So is what reaches the scheduler from outside, by
     ``clients``, unless the cluster has rules of its own.
 
     Resources created: two security groups, six rules, and one for each range of ports of `ingress`.

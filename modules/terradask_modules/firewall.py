@@ -1,4 +1,4 @@
-"""The firewall: who talks to whom. Closed unless a rule here opens it, and every rule says why it
+"""The firewall: which connections are open. Closed unless a rule here opens it; each says why it
 is there.
 """
 
@@ -23,7 +23,7 @@ class Firewall(SecurityGroups):
     other things in it, out to the network itself means to each other.
 
     Where clusters are isolated, two more say what concerns the outside for their hosts too:
-    ``clients``, who reaches schedulers, and ``hosts``, what hosts reach. No rule names either as
+    ``clients``, what reaches schedulers, and ``hosts``, what hosts reach. No rule names either as
     the way to another host.
 
     Resources created: two to five security groups and their rules, one resource each. They cost

@@ -24,7 +24,7 @@ def render_user_data(
 ) -> str:
     """Return the user data of every instance of a workspace, as plain text.
 
-    It is the same for all clusters and both roles: an instance learns who it is from its tags. It
+    It is the same for all clusters and both roles: an instance reads its role from its tags. It
     is readable to callers who may describe instances or launch templates, and plans print it, so
     it carries names and one checksum only.
 

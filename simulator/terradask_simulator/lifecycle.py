@@ -250,7 +250,7 @@ def _run(command: list[str], environ: dict[str, str]) -> int:
             ) from error
         while process.poll() is None:
             # Looking in turns rather than blocking: a signal that arrives on the way into a
-            # blocking call would be heard only at the command's end.
+            # blocking call would be noticed only at the command's end.
             while received:
                 process.send_signal(received.popleft())
             with contextlib.suppress(subprocess.TimeoutExpired):

@@ -232,7 +232,9 @@ def check(
 def test_only_what_nobody_asked_for_is_asked_for() -> None:
     aws = FakeAws(limits={})
     asked = request_more(aws, [check(5.0, 804), check(0.0, 8, requested=4.0, code=GPU)])  # type: ignore[arg-type]
-    assert [(one.code, one.requested, one.asked_for) for one in asked] == [(STANDARD, 804.0, True)]
+    assert [(one.code, one.requested, one.request_suffices) for one in asked] == [
+        (STANDARD, 804.0, True)
+    ]
     assert aws.quotas.requests == [
         {"ServiceCode": "ec2", "QuotaCode": STANDARD, "DesiredValue": 804.0}
     ]

@@ -96,7 +96,7 @@ class Groups:
         ]
 
     def activities(self, group: str, since: datetime.datetime) -> list[dict[str, Any]]:
-        """Return what a group has done since a time, the newest first, as AWS tells it; a call for
+        """Return what a group has done since a time, the newest first, as AWS lists it; a call for
         each hundred.
 
         Notes
@@ -136,8 +136,8 @@ class Groups:
         """Return when AWS has chosen what it ends, or another client has set the number, or after a
         minute.
 
-        AWS takes a smaller number at once and chooses later; from whom, nothing says but the
-        protection at that moment.
+        AWS takes a smaller number at once and chooses the instances later, by their protection at
+        that moment alone.
         """
         started = time.monotonic()
         while (waited := time.monotonic() - started) < LOWERED_SECONDS:

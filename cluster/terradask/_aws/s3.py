@@ -34,7 +34,7 @@ class StoredObject(NamedTuple):
 
 
 class ObjectStore:
-    """The objects of a bucket under a prefix; keys are told without it.
+    """The objects of a bucket under a prefix; keys are given without it.
 
     Parameters
     ----------

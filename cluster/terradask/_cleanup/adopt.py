@@ -169,9 +169,9 @@ class _Adoption:
         rules = (
             rule for rule in of_type(self._found, kind) if rule.description["GroupId"] == group
         )
-        return next((rule.id for rule in rules if self._says(rule.description, block)), None)
+        return next((rule.id for rule in rules if self._matches(rule.description, block)), None)
 
-    def _says(self, about: Mapping[str, Any], block: Mapping[str, Any]) -> bool:
+    def _matches(self, about: Mapping[str, Any], block: Mapping[str, Any]) -> bool:
         ports = (about.get("FromPort", -1), about.get("ToPort", -1))
         if about["IpProtocol"] != block["ip_protocol"] or ports != (
             block.get("from_port", -1),

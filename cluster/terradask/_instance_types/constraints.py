@@ -251,5 +251,5 @@ def _shares_cores(one: InstanceType) -> bool:
 
 
 def _shares_a_gpu(one: InstanceType) -> bool:
-    """g6f, gr6f: a fraction of a GPU, which DescribeInstanceTypes tells by a count of 0."""
+    """g6f, gr6f: a fraction of a GPU, which DescribeInstanceTypes shows by a count of 0."""
     return one.series.startswith("g") and "f" in one.attributes

@@ -45,7 +45,7 @@ def estimate(
 def _items(component: Component, quotes: Quotes) -> Iterator[CostItem]:
     missing = [key for key in component.keys if key not in quotes.prices]
     if component.problem or missing or not component.keys:
-        # The dearest of several can't be told while one of them has no price.
+        # The dearest of several is unknown while one of them has no price.
         yield _item(component, note=component.problem or _why(missing, quotes) or component.note)
         return
     cheapest = min(component.keys, key=lambda key: quotes.prices[key].usd)

@@ -52,7 +52,7 @@ class _Sizes:
 
 
 def template_of(group: PlannedResource) -> TemplateVersion | None:
-    """Return the launch template that a planned group uses; None where the plan doesn't tell."""
+    """Return the launch template that a planned group uses; None where the plan doesn't say."""
     policy = _first(group.values.get("mixed_instances_policy"))
     specification = _first(
         _first(policy.get("launch_template")).get("launch_template_specification")
@@ -86,7 +86,7 @@ def _instances(
     zones: tuple[str, ...],
 ) -> Iterator[Component]:
     if not types:
-        problem = "neither the group nor its launch template tells its instance types"
+        problem = "neither the group nor its launch template names its instance types"
         yield Component(
             address=group.address,
             what="instances",
@@ -115,7 +115,7 @@ def _instances(
             note=(_CROSS_ZONE if len(zones) > 1 else None)
             if counted
             else "to compare; not in the totals",
-            problem="the plan doesn't tell the zone of the spot price"
+            problem="the plan doesn't name the zone of the spot price"
             if market == "spot" and not zones
             else None,
             while_stopped=False,

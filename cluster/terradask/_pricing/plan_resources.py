@@ -25,7 +25,7 @@ class PlannedResource:
 
     def number_of(self, attribute: str) -> int | None:
         """Return the length of a list; None where neither the values nor the
-        configuration tell it.
+        configuration give it.
         """
         known = self.values.get(attribute)
         if isinstance(known, list):

@@ -21,11 +21,11 @@ def planned_launch(group: PlannedResource, stack: PlannedStack) -> HostLaunch | 
     for resource in stack.resources:
         # As Terraform lists references: the address itself, beside those of its attributes.
         if resource.type == "aws_launch_template" and f'"{resource.address}"' in named:
-            return launch_of(_as_ec2_says(resource.values))
+            return launch_of(_as_ec2_describes(resource.values))
     return None
 
 
-def _as_ec2_says(values: Mapping[str, Any]) -> dict[str, Any]:
+def _as_ec2_describes(values: Mapping[str, Any]) -> dict[str, Any]:
     volumes = [
         ebs
         for mapping in values.get("block_device_mappings") or []

@@ -59,7 +59,7 @@ class QuotaCheck:
         return "enough" if self.needed <= self.limit else "short"
 
     @property
-    def asked_for(self) -> bool:
+    def request_suffices(self) -> bool:
         """Whether an open request would make it suffice."""
         return self.requested is not None and self.requested >= self.needed
 

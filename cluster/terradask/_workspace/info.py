@@ -120,7 +120,7 @@ class WorkspaceInfo:
         return self._parts.context.network.baseline()
 
     def deployments(self) -> list[Deployment]:
-        """Return the clusters that are deployed, sorted by name; `Deployment.status` tells how each
+        """Return the clusters that are deployed, sorted by name; `Deployment.status` says how each
         one is.
 
         A cluster whose deployment was interrupted is left out; `unfinished` names those.
@@ -145,7 +145,7 @@ class WorkspaceInfo:
             The only cluster to look at. Unset: every one.
         all_workspaces
             Look for the clusters of other workspaces in this account and region, too, as far as
-            tags tell.
+            tags show.
 
         Returns
         -------

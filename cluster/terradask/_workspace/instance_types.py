@@ -66,7 +66,7 @@ def list_instance_types(
     Returns
     -------
     list of PricedInstanceType
-        The types. A price that AWS doesn't tell is None, never a guess.
+        The types. A price that AWS doesn't list is None, never a guess.
 
     Raises
     ------

@@ -192,7 +192,7 @@ class Planner:
 
     def unchanged(self, stacks: Sequence[str]) -> tuple[str, ...]:
         """Return the stacks that are as their last apply left them, as far as configurations and
-        states tell.
+        states show.
         """
         applied = self._stacks.states.applied
         return applied.unchanged(self.every(stacks))

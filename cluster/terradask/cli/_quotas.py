@@ -47,7 +47,7 @@ def quotas(request: bool, yes: bool, as_json: bool) -> None:
     short = [
         check.describe()
         for check in checks
-        if check.verdict == "short" and not (request and check.asked_for)
+        if check.verdict == "short" and not (request and check.request_suffices)
     ]
     if short:
         raise QuotaTooSmall(short)

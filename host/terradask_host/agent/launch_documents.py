@@ -92,7 +92,7 @@ def scheduler_document(
     """Return how to start the scheduler: on the private address, its dashboard on loopback behind
     the forward.
 
-    `life` is what it goes by to find that the cluster is over, ``members`` whom it takes for a
+    `life` is what it goes by to find that the cluster is over, ``members`` what it takes for a
     worker. On `loopback` both ports are there as well, for Session Manager.
     """
     wanted = cluster.scheduler

@@ -171,7 +171,7 @@ class SchedulerHost:
     def _take(self, said: ChildSaid, child: DaskChild) -> None:
         if said.event == "running":
             self._announce(said.facts)
-            # So that those who were launched with the scheduler don't wait for an answer.
+            # So that workers launched with the scheduler don't wait for an answer.
             self._send_members(child, self._join_watchdog.instance_ids())
         elif said.event == "keepalive":
             self._said_life["no_client_timeout_seconds"] = said.facts["seconds"]
@@ -283,7 +283,7 @@ class SchedulerHost:
                 self._host.objects.write_document("scheduler.json", document, over=self._announced)
         except Exception as error:  # noqa: BLE001 - the groups still need their zero
             self._host.log.info(
-                "scheduler.json can't tell that the cluster has ended: "
+                "the end of the cluster can't be written to scheduler.json: "
                 f"{type(error).__name__}: "
                 f"{error}"
             )

@@ -31,7 +31,7 @@ def stop_of_notice(
 ) -> Stop:
     """Return what a notice means for the host: the reason, and by when it must be gone.
 
-    It has ``action`` and ``time``, as the metadata service tells them; a time that can't be read,
+    It has ``action`` and ``time``, as the metadata service has them; a time that can't be read,
     or makes no sense, counts as two minutes from now. The host is gone `margin_seconds` before AWS
     acts.
     """

@@ -102,7 +102,7 @@ class Activity:
     attended_at
         When a client was connected, or had left work behind.
     left_at
-        When the last of those who were connected had gone. None: none ever came, or one is there.
+        When the last connection had ended. None: there was none yet, or there is one.
     present
         What was connected at the last observation.
     """

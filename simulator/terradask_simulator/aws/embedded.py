@@ -68,7 +68,7 @@ class EmbeddedAws:
         return f"http://127.0.0.1:{self.port}"
 
     def start(self, follow: Callable[[list[InstanceView]], None] | None) -> None:
-        """Start to answer; ``follow`` is told of the running instances several times a second."""
+        """Start to answer; ``follow`` gets the running instances several times a second."""
         self._loop = ReconcileLoop(self._history, follow)
         self.network.start()
         self._endpoint.start()

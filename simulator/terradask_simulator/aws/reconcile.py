@@ -22,7 +22,7 @@ class ReconcileLoop:
     """A thread that looks at groups and instances several times a second, or as soon as the bell
     rings.
 
-    ``follow`` is told of the running instances after each pass; None where nothing stands for them.
+    ``follow`` gets the running instances after each pass; None where nothing stands for them.
     """
 
     def __init__(

@@ -1,4 +1,4 @@
-"""What must hold after whatever went wrong: told from the embedded AWS's own records, and from what
+"""What must hold after every failure: read from the embedded AWS's own records, and from what
 the scheduler said of its workers.
 
 Each function returns what is against it, one readable line each; an empty list is what is wanted.
@@ -53,7 +53,7 @@ class Witness:
     came, went
         When each joined, and left or was lost, for the last time.
     retired
-        The workers that the scheduler was told to retire. What they held was moved, unless no
+        The workers that the scheduler had to retire. What they held was moved, unless no
         worker was left to take it.
     """
 

@@ -186,8 +186,8 @@ def _identities(client: Any, workspace: str, cluster: str | None) -> Iterator[st
                     or one["Path"].endswith(f"/terradask/{workspace}/")
                 ):
                     continue
-                # The tag tells workspace `a` from `a-b`, and which cluster it belongs to; lists
-                # don't carry tags.
+                # The tag separates workspace `a` from `a-b`, and names the cluster; lists carry
+                # no tags.
                 known = {tag["Key"]: tag["Value"] for tag in read(one).get("Tags", [])}
                 if known.get(_WORKSPACE, workspace) == workspace and cluster in (
                     None,

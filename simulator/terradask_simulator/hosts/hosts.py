@@ -92,7 +92,7 @@ class Hosts:
         folder = self._folder / instance.instance_id
         folder.mkdir(parents=True)
         machine = Machine(instance, folder, self._endpoint_url, self.faults)
-        machine.say(f"{instance.instance_type} at {instance.private_address}")
+        machine.log(f"{instance.instance_type} at {instance.private_address}")
         self._machines[instance.instance_id] = machine
         self._boots[instance.instance_id] = self._booting.submit(self._boot, machine)
 
@@ -112,7 +112,7 @@ class Hosts:
             self._boot_failed(machine, repr(error))
 
     def _boot_failed(self, machine: Machine, reason: str) -> None:
-        machine.say(f"boot failed: {reason}")
+        machine.log(f"boot failed: {reason}")
         if machine.fail():
             credentials = self._keys.of(machine.instance.instance_id)
             try:
@@ -120,11 +120,11 @@ class Hosts:
                     machine.instance, machine.root, credentials, f"boot.sh failed: {reason}"
                 )
             except BootFailed as error:
-                machine.say(str(error))
+                machine.log(str(error))
             self._power_off(machine, "boot failed")
 
     def _power_off(self, machine: Machine, reason: str) -> None:
-        machine.say(f"power off: {reason}")
+        machine.log(f"power off: {reason}")
         end_instance(machine.instance.instance_id)
         self._end(machine)
 

@@ -68,7 +68,7 @@ class Machine:
         """What every process of this host carries in its environment."""
         return str(self.root)
 
-    def say(self, text: str) -> None:
+    def log(self, text: str) -> None:
         """Write a line of the simulator's own into the host's log."""
         with self.log_path.open("a") as log:
             log.write(f"[simulator {time.strftime('%H:%M:%S')}] {text}\n")
@@ -132,7 +132,7 @@ class Machine:
                     umask=self.unit.umask,
                 )
             self.state = "running"
-        self.say(f"started process {self._process.pid}")
+        self.log(f"started process {self._process.pid}")
 
     def check(self) -> str | None:
         """Restart the process as systemd would; return why the machine powers off now, or None to
@@ -150,7 +150,7 @@ class Machine:
             return None if code is None else self._ended(code)
 
     def _ended(self, code: int) -> str | None:
-        self.say(f"the host program ended with {_ending(code)}")
+        self.log(f"the host program ended with {_ending(code)}")
         if not self.unit.restarts(code):
             self.state = "ended"
             well = self.unit.ends_well(code)
@@ -168,7 +168,7 @@ class Machine:
         reason = (
             f"the host program failed {len(self._starts)} times, the last time with {_ending(code)}"
         )
-        self.say(reason)
+        self.log(reason)
         return reason if self.unit.powers_off_on_failure else None
 
     def end(self, *, grace_seconds: float = GRACE_SECONDS) -> None:
@@ -180,7 +180,7 @@ class Machine:
             process = self._process
         if process is not None:
             if grace_seconds > 0:
-                self.say("ending")
+                self.log("ending")
                 everyone = [process.pid, *marked_processes([self.mark])]
                 signal_all(
                     [process.pid] if self.unit.kill_mode != "control-group" else everyone,

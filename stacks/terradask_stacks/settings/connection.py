@@ -1,4 +1,4 @@
-"""How clients reach the scheduler, and whom it lets in from outside: the part of ``[cluster]`` that
+"""How clients reach the scheduler, and what it lets in from outside: the part of ``[cluster]`` that
 is about connections.
 """
 

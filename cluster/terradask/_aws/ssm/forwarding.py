@@ -62,7 +62,7 @@ class PortForwarding:
         self.local_port: int | None = None
 
     def open(self) -> None:
-        """Begin; `wait` tells how it went."""
+        """Begin; `wait` returns the port, or raises."""
         self._keeper.start()
 
     def wait(self, seconds: float) -> int:
@@ -117,7 +117,7 @@ class PortForwarding:
             pause_seconds = min(pause_seconds * 2, _LONGEST_PAUSE_SECONDS)
 
     def _gave_up(self, error: Exception) -> bool:
-        """Return whether it never opened, which `wait` tells; a session that opened once is opened
+        """Return whether it never opened, which `wait` raises; a session that opened once is opened
         again.
         """
         if self._closing.is_set() or self.local_port is not None:

@@ -1,7 +1,7 @@
 """The process between a client and a plugin of Session Manager: it ends the plugin when the client
 is gone, however that went.
 
-Runs by itself, with the standard library alone. Its standard input tells what to start, in a line
+Runs by itself, with the standard library alone. Its standard input says what to start, in a line
 of JSON (so that no token is an argument of any process), and stays open as long as the client
 lives.
 """

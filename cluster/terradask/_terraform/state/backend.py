@@ -27,7 +27,7 @@ class FoundState:
     content: bytes
     #: What they say.
     info: StateInfo
-    #: What tells it from another one at the same place, where the place has that: an ETag.
+    #: What distinguishes it from another one at the same place, where there is that: an ETag.
     version: str | None = None
 
 

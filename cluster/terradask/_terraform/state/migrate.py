@@ -40,7 +40,7 @@ class NetworkState:
     Notes
     -----
     A machine remembers an S3 place in ``state/network.place.json`` of its state folder; without
-    that, nothing tells where a state lay before the settings changed to another one.
+    that, nothing shows where a state was before the settings changed to another one.
     """
 
     def __init__(self, loaded: LoadedSettings, aws: Aws, *, progress: Progress) -> None:

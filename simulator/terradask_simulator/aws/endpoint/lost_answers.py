@@ -1,7 +1,7 @@
 """Answers that get lost on demand: the call is served, and then its connection is cut.
 
-An SDK that asks again meets what its first attempt has done, as it would on AWS, where few calls
-have a token that tells.
+An SDK that tries again meets what its first attempt has done, as it would on AWS, where few calls
+have an idempotency token.
 """
 
 from __future__ import annotations

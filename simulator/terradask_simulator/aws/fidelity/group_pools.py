@@ -68,7 +68,7 @@ def shares_of(group: Any, pools: list[Pool], count: int) -> Iterator[tuple[list[
         bool(pools) and pools[0].market == "spot" and _strategy(group, "spot") == "lowest-price"
     )
     # https://docs.aws.amazon.com/autoscaling/ec2/APIReference/API_InstancesDistribution.html: two
-    # unless told otherwise.
+    # by default.
     width = (
         min(int(distribution_of(group).get("SpotInstancePools") or 2), len(pools), count)
         if spreads

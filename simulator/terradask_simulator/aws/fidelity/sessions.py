@@ -80,7 +80,7 @@ def install(sessions: Sessions) -> None:
 
 
 def _named_after(access_key: str) -> str:
-    """Return what a caller's sessions are named after, so that policies can tell one's own.
+    """Return what a caller's sessions are named after, so that policies can match one's own.
 
     https://docs.aws.amazon.com/systems-manager/latest/userguide/getting-started-restrict-access-quickstart.html
     """

@@ -1,6 +1,6 @@
 """Spot instances carry the id of their request, and can be taken back with notice.
 
-moto marks spot instances and nothing else: AWS tells a request's id, announces the end in the
+moto marks spot instances and nothing else: AWS shows a request's id, announces the end in the
 instance's metadata, and ends it. Paths and documents:
 https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/spot-instance-termination-notices.html,
 https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/rebalance-recommendations.html

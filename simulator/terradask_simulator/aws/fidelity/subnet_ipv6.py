@@ -1,4 +1,4 @@
-"""A subnet's IPv6 block is told as AWS tells it, and subnets are found by it.
+"""A subnet's IPv6 block is described as by AWS, and subnets are found by it.
 
 moto nests the state of the association twice, and knows no filter by the association: the Terraform
 provider then waits for a subnet of a dual-stack network without end.

@@ -2,7 +2,7 @@
 consistent.
 
 For a while after its launch DescribeInstances and DescribeAutoScalingGroups leave an instance out,
-and a call that names it is told ``InvalidInstanceID.NotFound``, TerminateInstances too, which "does
+and a call that names it gets ``InvalidInstanceID.NotFound``, TerminateInstances too, which "does
 not mean that the instance is or will be terminated":
 https://docs.aws.amazon.com/ec2/latest/devguide/eventual-consistency.html
 """

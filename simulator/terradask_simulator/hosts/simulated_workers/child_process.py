@@ -1,4 +1,4 @@
-"""The daemon's side of one worker process: starts it, tells it which instances begin
+"""The daemon's side of one worker process: starts it, sends it which instances begin
 and which end.
 """
 
