@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from typing import Literal
 
+from terradask._deployments.snapshot import Found
 from terradask.errors import ArgumentCombination, ClusterExists, ClusterNotFound, ClusterStopped
-
-#: State of a cluster's name.
-Found = Literal["nothing", "stopped", "running"]
 
 Decision = Literal["deploy", "start", "attach"]
 

@@ -18,7 +18,7 @@ from terradask._common.progress import Message, Progress, phase
 from terradask._common.sigterm import terminated_in_order
 from terradask._dask.concurrent_deploy import wait_for_deployment, wait_for_start
 from terradask._dask.connectivity import check_route, decided_here, names_me, with_own_address
-from terradask._dask.decision import Decision, Found, closing_error, decide
+from terradask._dask.decision import Decision, closing_error, decide
 from terradask._dask.request import Request
 from terradask._dask.rollback import Origin, note_left_behind, note_rolled_back, roll_back
 from terradask._dask.structure import check_same_structure, structure_given
@@ -201,17 +201,9 @@ class Provisioner:
         return overrides
 
     def _decision(self, deployment: Deployment, snapshot: Snapshot) -> Decision:
-        found: Found = "nothing"
-        if snapshot.exists:
-            found = (
-                "running"
-                if snapshot.run is not None and deployment.goes_on(snapshot.run)
-                else "stopped"
-            )
+        create, attach = self._request.create, self._request.attach
         try:
-            return decide(
-                deployment.name, found, create=self._request.create, attach=self._request.attach
-            )
+            return decide(deployment.name, snapshot.found, create=create, attach=attach)
         except ClusterStopped as stopped:
             # It may have ended by itself, with a reason.
             raise deployment.why_stopped() from stopped

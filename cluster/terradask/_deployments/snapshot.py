@@ -6,9 +6,13 @@ import contextlib
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from typing import Literal
 
 from terradask._deployments.deployment import Deployment
 from terradask._deployments.documents import Run
+
+#: State of a cluster's name.
+Found = Literal["nothing", "stopped", "running"]
 
 
 @dataclass(frozen=True)
@@ -17,8 +21,8 @@ class Snapshot:
 
     #: Whether the deployment is marked for destruction.
     closing: bool
-    #: Whether it is deployed.
-    exists: bool
+    #: Whether it is deployed, and whether its run goes on.
+    found: Found
     #: The run that was started last, even if it has ended by itself; None if the cluster was
     #: stopped.
     run: Run | None
@@ -36,6 +40,14 @@ def take_snapshot(deployment: Deployment, also: Callable[[], object]) -> Snapsho
         exists = pool.submit(lambda: deployment.exists)
         run = pool.submit(deployment.run)
         other = pool.submit(run_also)
-        snapshot = Snapshot(closing.result(), exists.result(), run.result())
+        snapshot = Snapshot(
+            closing.result(), _found(deployment, run.result(), exists=exists.result()), run.result()
+        )
         other.result()
     return snapshot
+
+
+def _found(deployment: Deployment, run: Run | None, *, exists: bool) -> Found:
+    if not exists:
+        return "nothing"
+    return "running" if run is not None and deployment.goes_on(run) else "stopped"
