@@ -13,7 +13,7 @@ from terradask_simulator import Simulator
 
 from ..waiting import PROCESS_SECONDS
 
-pytestmark = [pytest.mark.simulator, pytest.mark.slow, pytest.mark.usefixtures("direct_provider")]
+pytestmark = [pytest.mark.simulator, pytest.mark.slow]
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 
