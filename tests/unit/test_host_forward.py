@@ -14,6 +14,8 @@ from ..waiting import HANG_SECONDS
 
 KEYS = make_keys("etl", "20261120T051500Z-abc123")
 PAGE = b"the dashboard"
+#: More than the head of a TLS record: what is no handshake is refused at once.
+REQUEST = b"GET / HTTP/1.1\r\n\r\n"
 
 
 def _files(folder, keys, role):
@@ -41,7 +43,7 @@ async def door(folder):
     reached = []
 
     async def serve(reader, writer):
-        reached.append(await reader.read(1))
+        reached.append(await reader.read(len(REQUEST)))
         writer.write(PAGE)
         writer.close()
 
@@ -65,7 +67,7 @@ async def ask(port, context):
     try:
         async with asyncio.timeout(HANG_SECONDS):
             reader, writer = await asyncio.open_connection("127.0.0.1", port, ssl=context)
-            writer.write(b"x")
+            writer.write(REQUEST)
             return await reader.read()
     except OSError:
         return b""
@@ -79,7 +81,7 @@ async def ask(port, context):
 async def test_a_client_sees_the_dashboard(tmp_path):
     async with door(tmp_path) as (port, reached):
         assert await ask(port, _context(tmp_path, KEYS, "client")) == PAGE
-        assert reached == [b"x"]
+        assert reached == [REQUEST]
 
 
 @pytest.mark.parametrize("role", ["worker", "scheduler"])
