@@ -50,6 +50,7 @@ def picky(tmp_path, monkeypatch):
         "Requires-Dist: click ; platform_machine == 'x86_64'\nRequires-Dist: only-for-arm ; "
         "platform_machine == 'aarch64'\n"
     )
+    (folder / "RECORD").write_text("")
     monkeypatch.syspath_prepend(tmp_path)
 
 

@@ -227,6 +227,9 @@ class ClusterArguments(KindedArguments):
     SoftwareLockInvalid, SoftwareNotLocked
         When `software_lock` can't be read, or lacks a package, the version installed here, or its
         hashes; before anything is made.
+    SoftwareNotFromIndex
+        When a package for the hosts was installed here from a folder, a file, a repository or a
+        conda channel; before anything is made.
     ArgumentCombination
         When two different regions or zones are given, or both ``firewall`` and ``ingress``.
     RegionUnknown, UnknownZone

@@ -176,6 +176,8 @@ class Deployment:
         SoftwareLockInvalid, SoftwareNotLocked
             When `software_lock` can't be read here, or lacks a package, the version installed here,
             or its hashes.
+        SoftwareNotFromIndex
+            When a package for the hosts was installed here from elsewhere than a package index.
         QuotaExceeded
             When the start needs more vCPUs than AWS's quotas leave beside what already runs.
         """

@@ -12,7 +12,8 @@ from packaging.requirements import InvalidRequirement, Requirement
 from packaging.utils import canonicalize_name
 
 from terradask._deployments.archive_hashes import archive_hashes
-from terradask.errors import SoftwareNotInstalled
+from terradask._deployments.package_origin import conda_origin, direct_origin
+from terradask.errors import SoftwareNotFromIndex, SoftwareNotInstalled
 from terradask_modules.errors import InvalidInput
 
 #: What every host needs: Dask, distributed in a version without known vulnerabilities
@@ -72,30 +73,61 @@ def lock_software(
 ) -> SoftwareLock:
     """Lock the hosts' environment to the versions that are installed here.
 
-    Raises `SoftwareNotInstalled`, `SoftwareLockInvalid`, `SoftwareNotLocked`, `InvalidInput`.
+    Raises `SoftwareNotInstalled`, `SoftwareNotFromIndex`, `SoftwareLockInvalid`,
+    `SoftwareNotLocked`, `InvalidInput`.
     """
     base = [name for name in BASE if name not in OPTIONAL or _installed(name) is not None]
     markers = {**HOST_MARKERS, "platform_machine": MACHINES[architecture]}
-    waiting = [*map(Requirement, base), *map(_parse, software)]
-    for requirement in waiting:
-        _check(requirement)
-    packages: dict[str, str] = {}
-    seen: set[tuple[str, frozenset[str]]] = set()
-    while waiting:
-        requirement = waiting.pop()
-        name = canonicalize_name(requirement.name)
-        if (name, frozenset(requirement.extras)) in seen:
-            continue
-        seen.add((name, frozenset(requirement.extras)))
-        distribution = _check(requirement)
-        packages[name] = distribution.version
-        needed = map(Requirement, distribution.requires or ())
-        waiting.extend(r for r in needed if _applies(r, requirement.extras, markers))
+    found = _with_needs([*map(Requirement, base), *map(_parse, software)], markers)
+    _check_origins(found, hashed=lock_file is not None)
+    packages = {name: distribution.version for name, (distribution, _) in found.items()}
     return SoftwareLock(
         python_version(),
         packages,
         archive_hashes(lock_file, packages) if lock_file is not None else {},
     )
+
+
+def _with_needs(
+    requirements: Sequence[Requirement], markers: Mapping[str, str]
+) -> dict[str, tuple[importlib.metadata.Distribution, str | None]]:
+    """Return the packages with all of their dependencies by name, each with the name of one that
+    needs it, or None.
+    """
+    for requirement in requirements:
+        _check(requirement)
+    waiting: list[tuple[Requirement, str | None]] = [(each, None) for each in requirements]
+    found: dict[str, tuple[importlib.metadata.Distribution, str | None]] = {}
+    seen: set[tuple[str, frozenset[str]]] = set()
+    while waiting:
+        requirement, needed_by = waiting.pop()
+        name = canonicalize_name(requirement.name)
+        if (name, frozenset(requirement.extras)) in seen:
+            continue
+        seen.add((name, frozenset(requirement.extras)))
+        distribution = _check(requirement)
+        found.setdefault(name, (distribution, needed_by))
+        needed = map(Requirement, distribution.requires or ())
+        waiting.extend((r, name) for r in needed if _applies(r, requirement.extras, markers))
+    return found
+
+
+def _check_origins(
+    found: Mapping[str, tuple[importlib.metadata.Distribution, str | None]], *, hashed: bool
+) -> None:
+    """Check that the index that hosts use has these packages: under the name of one that came from
+    elsewhere it may have another author's.
+    """
+    origins = {}
+    for name, (distribution, needed_by) in sorted(found.items()):
+        # Hashes name the archives of a package from conda. What came from a folder or a repository
+        # would still be other code at the two ends.
+        origin = direct_origin(distribution) or (None if hashed else conda_origin(distribution))
+        if origin is not None:
+            needed = "" if needed_by is None else f", needed by {needed_by}"
+            origins[name] = f"{distribution.version}, {origin}{needed}"
+    if origins:
+        raise SoftwareNotFromIndex(origins)
 
 
 def _parse(text: str) -> Requirement:

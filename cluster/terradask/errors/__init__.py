@@ -15,6 +15,7 @@
     │   ├── NoMatchingType                  no instance type fits the request; names the nearest
     │   ├── CidrError                       the subnets don't fit into the network's block
     │   ├── SoftwareNotInstalled            a hosts' package isn't installed here as asked
+    │   ├── SoftwareNotFromIndex            it came from a folder, a repository, a conda channel
     │   ├── SoftwareLockInvalid             the file that software_lock names can't be used
     │   ├── SoftwareNotLocked               that file lacks a package, its version, or its hashes
     │   └── NoIngress                       no rule lets clients in to the cluster
@@ -121,6 +122,7 @@ from terradask.errors._cluster import (
 from terradask.errors._given import (
     NoIngress,
     SoftwareLockInvalid,
+    SoftwareNotFromIndex,
     SoftwareNotInstalled,
     SoftwareNotLocked,
     UnknownImage,
@@ -219,6 +221,7 @@ __all__ = [
     "SettingsError",
     "SetupError",
     "SoftwareLockInvalid",
+    "SoftwareNotFromIndex",
     "SoftwareNotInstalled",
     "SoftwareNotLocked",
     "StalePlan",

@@ -140,3 +140,31 @@ class SoftwareNotLocked(InvalidInput):
 
 class SoftwareNotInstalled(InvalidInput):
     """A package for the hosts is not installed where the cluster is made, or in another version."""
+
+
+class SoftwareNotFromIndex(InvalidInput):
+    """Packages for the hosts were installed here from a folder, a file, a repository or a conda
+    channel. Hosts install from a package index, which may have another author's package under the
+    same name.
+
+    Parameters
+    ----------
+    origins
+        Package -> its version and where it came from.
+    """
+
+    def __init__(self, origins: Mapping[str, str]) -> None:
+        super().__init__(
+            (
+                "Hosts would install packages from the package index that were not installed from "
+                "one here: the index may have another author's package under the same name."
+            ),
+            given="; ".join(f"{name} {origin}" for name, origin in origins.items()),
+            allowed="packages that were installed here from a package index",
+            advice=(
+                "publish them to the index that hosts use and install them from there, or leave "
+                "them out of `software` and send modules with Client.upload_file; what conda "
+                "installed may stay if `software_lock` names its hashes"
+            ),
+        )
+        self.origins = dict(origins)

@@ -1,0 +1,110 @@
+"""Where an installed package came from, if it isn't a package index that hosts could install the
+same package from.
+
+A host asks the index for a name and a version. A package that came from elsewhere may not be there
+under its name, or be another author's.
+"""
+
+from __future__ import annotations
+
+import importlib.metadata
+import json
+import re
+from collections.abc import Mapping
+from functools import cache
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+from packaging.utils import canonicalize_name
+
+#: Channels whose packages are those of the index, built again. Mirrors end in the same path.
+_PUBLIC_CHANNELS = ("/conda-forge", "/pkgs/main")
+
+_METADATA = re.compile(r"([^/]+)-[^-/]+\.dist-info/METADATA$")
+#: A channel's access token, as conda writes it into URLs.
+_TOKEN = re.compile(r"/t/[^/]+")
+
+
+def direct_origin(distribution: importlib.metadata.Distribution) -> str | None:
+    """Return the folder, file, repository or URL that a package was installed from; None if it has
+    come from an index, or from conda.
+
+    Installers record it (PEP 610: https://peps.python.org/pep-0610/). A source folder that is only
+    on the path has no record of an installation.
+    """
+    if _is_of_conda(distribution):
+        # Many of conda's packages contain the folder that they were built in:
+        # https://github.com/conda/conda/issues/11580
+        return None
+    text = distribution.read_text("direct_url.json")
+    if text is not None:
+        return _described(text)
+    if any(distribution.read_text(name) is not None for name in ("RECORD", "installed-files.txt")):
+        return None
+    return f"found, not installed, in {distribution.locate_file('')}"
+
+
+def conda_origin(distribution: importlib.metadata.Distribution) -> str | None:
+    """Return the conda channel of a package; None if it isn't from conda, or from a channel that
+    builds the packages of the index.
+    """
+    if not _is_of_conda(distribution):
+        return None
+    found = _channels(Path(str(distribution.locate_file("")))).get(
+        canonicalize_name(distribution.metadata["Name"])
+    )
+    if found is None:
+        return "installed by conda, from an unknown channel"
+    if urlsplit(found).path.endswith(_PUBLIC_CHANNELS):
+        return None
+    return f"installed by conda, from {found}"
+
+
+def _is_of_conda(distribution: importlib.metadata.Distribution) -> bool:
+    return (distribution.read_text("INSTALLER") or "").strip() == "conda"
+
+
+def _described(text: str) -> str:
+    try:
+        document = json.loads(text)
+        url = _without_secrets(document["url"])
+    except (LookupError, TypeError, ValueError, AttributeError):
+        return "its direct_url.json can't be read"
+    if _part(document, "dir_info").get("editable"):
+        return f"editable, from {url}"
+    vcs = _part(document, "vcs_info")
+    return f"from {vcs['vcs']}+{url}" if "vcs" in vcs else f"from {url}"
+
+
+def _part(document: Mapping[str, Any], name: str) -> Mapping[str, Any]:
+    found = document.get(name)
+    return found if isinstance(found, dict) else {}
+
+
+def _without_secrets(url: str) -> str:
+    parts = urlsplit(url)
+    return parts._replace(
+        netloc=parts.netloc.rpartition("@")[2],
+        path=_TOKEN.sub("", parts.path),
+        query="",
+        fragment="",
+    ).geturl()
+
+
+@cache
+def _channels(site: Path) -> Mapping[str, str]:
+    """Return the channel's URL by name of each Python package that conda installed, from its
+    records (https://conda.github.io/rattler/py-rattler/repo_data_record).
+    """
+    records = next((p / "conda-meta" for p in site.parents if (p / "conda-meta").is_dir()), None)
+    channels: dict[str, str] = {}
+    for path in [] if records is None else records.glob("*.json"):
+        try:
+            record = json.loads(path.read_text(encoding="utf-8"))
+            channel = _without_secrets(record["url"].rsplit("/", 2)[0])
+            names = [found[1] for each in record["files"] if (found := _METADATA.search(each))]
+        except (OSError, LookupError, TypeError, ValueError, AttributeError):
+            continue
+        channels |= {canonicalize_name(name): channel for name in names}
+    return channels

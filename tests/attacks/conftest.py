@@ -1,0 +1,20 @@
+"""Fixtures of the attacks: the embedded AWS, and an environment with packages of its own."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from ..simulator.conftest import policies, sim, sim_environ
+
+__all__ = ["policies", "sim", "sim_environ"]
+
+
+@pytest.fixture
+def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder for packages, at the front of this process's path."""
+    folder = tmp_path / "site-packages"
+    folder.mkdir()
+    monkeypatch.syspath_prepend(folder)
+    return folder
