@@ -10,7 +10,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from terradask_modules.iam import Statement, allow, deny_without_tls, policy_text, statement
+from terradask_modules.iam import (
+    Condition,
+    Statement,
+    allow,
+    both,
+    deny_without_tls,
+    policy_text,
+    statement,
+)
 from terradask_modules.names import (
     TAG_CLUSTER,
     TAG_WORKSPACE,
@@ -143,27 +151,42 @@ def host_statements(scope: PolicyScope, role: str) -> list[Statement]:
     """Return what a role's hosts do for the cluster's sake: read, report, log, leave; and a
     scheduler's to move its cluster's numbers.
     """
-    statements = _common(scope)
-    if role == "scheduler":
-        moves = ["autoscaling:PutScheduledUpdateGroupAction", "autoscaling:SetDesiredCapacity"]
-        statements += [
-            # Where the scheduler is or why the cluster has ended; and that its deployment shall go
-            # too.
-            allow(
-                "TellOfCluster",
-                "s3:PutObject",
-                [f"{scope.objects_arn}/{name}" for name in ("closing.json", "scheduler.json")],
-            ),
-            allow("MoveOwnGroups", moves, _one_or_many(scope.group_arns), scope.own),
-            # AWS knows no narrower right to look at groups.
-            allow(
-                "SeeGroups",
-                "autoscaling:DescribeAutoScalingGroups",
-                "*",
-                {"StringEquals": {"aws:RequestedRegion": scope.region}},
-            ),
-        ]
-    return statements
+    groups = _one_or_many(scope.group_arns)
+    leave = "autoscaling:TerminateInstanceInAutoScalingGroup"
+    if role != "scheduler":
+        return [*_common(scope), allow("LeaveForGood", leave, groups, scope.own)]
+    return [
+        *_common(scope),
+        # Where the scheduler is or why the cluster has ended; and that its deployment shall go
+        # too.
+        allow(
+            "TellOfCluster",
+            "s3:PutObject",
+            [f"{scope.objects_arn}/{name}" for name in ("closing.json", "scheduler.json")],
+        ),
+        # With leaving: a cluster's groups are listed once less, and a role's policies are limited.
+        allow("MoveOwnGroups", ["autoscaling:SetDesiredCapacity", leave], groups, scope.own),
+        move_watchdog(groups, scope.own),
+        # AWS knows no narrower right to look at groups.
+        allow(
+            "SeeGroups",
+            "autoscaling:DescribeAutoScalingGroups",
+            "*",
+            {"StringEquals": {"aws:RequestedRegion": scope.region}},
+        ),
+    ]
+
+
+def move_watchdog(groups: str | list[str], own: Condition) -> Statement:
+    """Return the right to schedule a group's numbers, as the watchdog does, but no limits of the
+    group: a minimum above 0 would make every stop fail.
+    """
+    limits = {
+        "NumericEqualsIfExists": {"autoscaling:MinSize": "0"},
+        "Null": {"autoscaling:MaxSize": "true"},
+    }
+    action = "autoscaling:PutScheduledUpdateGroupAction"
+    return allow("MoveWatchdog", action, groups, both(own, limits))
 
 
 def flow_logs_trust_policy(scope: PolicyScope) -> str:
@@ -215,12 +238,6 @@ def _common(scope: PolicyScope) -> list[Statement]:
         allow("ReportState", "s3:PutObject", f"{scope.objects_arn}/hosts/*"),
         allow("ReadKeys", "secretsmanager:GetSecretValue", scope.secrets_arn),
         *_log_statements(scope),
-        allow(
-            "LeaveForGood",
-            "autoscaling:TerminateInstanceInAutoScalingGroup",
-            _one_or_many(scope.group_arns),
-            scope.own,
-        ),
     ]
 
 

@@ -229,6 +229,37 @@ def test_scheduled_actions_run_and_belong_to_their_group(network, template):
     assert network.autoscaling.describe_scheduled_actions()["ScheduledUpdateGroupActions"] == []
 
 
+def test_limits_bound_what_is_scheduled(network, template):
+    group = network.group("limited", template)
+    put = network.autoscaling.put_scheduled_update_group_action
+
+    def runs(name, **numbers):
+        soon = datetime.datetime.now(datetime.UTC) + datetime.timedelta(seconds=1)
+        common = {"AutoScalingGroupName": group, "ScheduledActionName": name, "StartTime": soon}
+        put(**common, **numbers)
+
+        def gone():
+            found = network.autoscaling.describe_scheduled_actions(AutoScalingGroupName=group)
+            return not found["ScheduledUpdateGroupActions"]
+
+        eventually(gone)
+        (found,) = network.autoscaling.describe_auto_scaling_groups(AutoScalingGroupNames=[group])[
+            "AutoScalingGroups"
+        ]
+        return found["MinSize"], found["DesiredCapacity"]
+
+    assert runs("raise", MinSize=1) == (1, 1)
+    # Without a minimum of its own, the group's counts.
+    assert runs("desired-alone", DesiredCapacity=0) == (1, 1)
+    assert runs("both", MinSize=0, DesiredCapacity=0) == (0, 0)
+    again = {"AutoScalingGroupName": group, "ScheduledActionName": "again"}
+    assert refused(put, **again, MinSize=2, DesiredCapacity=0) == (
+        "ValidationError",
+        "Desired capacity must be greater than or equal to min size",
+    )
+    network.delete_group(group)
+
+
 def test_a_group_with_instances_is_deleted_by_force_only(network, template):
     group = network.group("force", template)
     network.want(group, 2)

@@ -192,8 +192,14 @@ def statements(document: Document, role: str) -> dict[str, Any]:
 def test_only_schedulers_move_numbers(network: Document) -> None:
     scheduler, worker = statements(network, "scheduler"), statements(network, "worker")
 
-    assert set(scheduler) - set(worker) == {"TellOfCluster", "MoveOwnGroups", "SeeGroups"}
-    assert set(worker) <= set(scheduler)
+    assert set(scheduler) - set(worker) == {
+        "TellOfCluster",
+        "MoveOwnGroups",
+        "MoveWatchdog",
+        "SeeGroups",
+    }
+    assert set(worker) - set(scheduler) == {"LeaveForGood"}
+    assert worker["LeaveForGood"]["Action"] in scheduler["MoveOwnGroups"]["Action"]
 
 
 def test_no_host_reads_terraforms_state(network: Document) -> None:

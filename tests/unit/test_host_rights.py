@@ -196,7 +196,22 @@ ACTS = {
     "changes numbers of a group with another's tag": sisters(
         MOVE, group("default-etl-workers"), SCHEDULER, SISTER
     ),
-    "postpones its watchdog schedule": within(AHEAD, group("default-etl-workers"), SCHEDULER, OWN),
+    "postpones its watchdog schedule": within(
+        AHEAD, group("default-etl-workers"), SCHEDULER, {**OWN, "autoscaling:MinSize": "0"}
+    ),
+    "schedules a minimum: no stop would succeed": never(
+        AHEAD, group("default-etl-workers"), {**OWN, "autoscaling:MinSize": "1"}
+    ),
+    "schedules a larger maximum": never(
+        AHEAD, group("default-etl-workers"), {**OWN, "autoscaling:MaxSize": "9"}
+    ),
+    # AWS evaluates no limits for it.
+    "schedules several numbers in one call": never(
+        "autoscaling:BatchPutScheduledUpdateGroupAction", group("default-etl-workers"), OWN
+    ),
+    "changes numbers of another cluster by schedule": sisters(
+        AHEAD, group("default-ml-workers"), SCHEDULER, SISTER
+    ),
     "deletes the watchdog schedule": never(
         "autoscaling:DeleteScheduledAction", group("default-etl-workers"), OWN
     ),

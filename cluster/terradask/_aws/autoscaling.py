@@ -7,8 +7,15 @@ from __future__ import annotations
 import datetime
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from terradask._aws.group_limits import (
+    despite_minimum,
+    scheduled_actions,
+    set_desired,
+    unschedule,
+)
 from terradask._aws.groups import PROTECTION_BATCH, Group, Member, ProtectAndLower, Removal
 from terradask._aws.launch_problem import LaunchProblem, read_problem
 from terradask._aws.tags import tags_of
@@ -43,8 +50,9 @@ class Groups:
 
     Permissions needed: ``autoscaling:DescribeAutoScalingGroups``, ``SetDesiredCapacity``,
     ``SetInstanceProtection``, ``TerminateInstanceInAutoScalingGroup``, ``CreateOrUpdateTags``,
-    ``PutScheduledUpdateGroupAction``, ``BatchDeleteScheduledAction``; ``DescribeScalingActivities``
-    while instances are missing.
+    ``PutScheduledUpdateGroupAction``, ``DescribeScheduledActions``, ``BatchDeleteScheduledAction``;
+    ``DescribeScalingActivities`` while instances are missing, ``UpdateAutoScalingGroup`` where the
+    minimum was raised.
     """
 
     def __init__(self, aws: Aws, autoscaling_groups: Mapping[str, str]) -> None:
@@ -115,9 +123,7 @@ class Groups:
 
     def set_desired(self, group: str, n: int) -> None:
         """Ask for `n` instances. Returns when AWS has taken the number, not when they are there."""
-        self._client.set_desired_capacity(
-            AutoScalingGroupName=self._names[group], DesiredCapacity=n, HonorCooldown=False
-        )
+        set_desired(self._client, self._names[group], n)
 
     def remove(self, group: str, how: Removal, pause: Callable[[], None]) -> None:
         """Remove exactly those instances that `how` names."""
@@ -130,7 +136,7 @@ class Groups:
                 self._protect(group, how.survivors, protected=False)
             return
         for instance_id in how.instance_ids:
-            self._terminate(instance_id)
+            self._terminate(group, instance_id)
 
     def _await_lowered(self, group: str, how: ProtectAndLower, pause: Callable[[], None]) -> None:
         """Return when AWS has chosen what it ends, or another client has set the number, or after a
@@ -150,7 +156,7 @@ class Groups:
 
     def zero(self, state: Mapping[str, Group] | None = None) -> None:
         """Ask for no instance in any group, after taking back protection that an interrupted
-        removal left.
+        removal left. A minimum that was raised becomes 0.
         """
         for name, group in (state if state is not None else self.describe()).items():
             self._protect(
@@ -171,16 +177,29 @@ class Groups:
                 AutoScalingGroupName=autoscaling_group,
                 ScheduledActionName=_watchdog_action(autoscaling_group),
                 StartTime=start,
+                # Whatever the minimum is by then.
+                MinSize=0,
                 DesiredCapacity=0,
             )
 
     def remove_watchdog(self) -> None:
         """Take the watchdog schedule away, so that it can't hit a later run."""
         for autoscaling_group in self._names.values():
-            self._client.batch_delete_scheduled_action(
-                AutoScalingGroupName=autoscaling_group,
-                ScheduledActionNames=[_watchdog_action(autoscaling_group)],
-            )
+            unschedule(self._client, autoscaling_group, [_watchdog_action(autoscaling_group)])
+
+    def clear_schedules(self) -> None:
+        """Remove what others have scheduled for the groups, which would raise them again, and bring
+        them to zero once more where there was something. The watchdog schedule stays.
+        """
+        found = False
+        for autoscaling_group in self._names.values():
+            foreign = {*scheduled_actions(self._client, autoscaling_group)} - {
+                _watchdog_action(autoscaling_group)
+            }
+            unschedule(self._client, autoscaling_group, sorted(foreign))
+            found = found or bool(foreign)
+        if found:
+            self.zero()
 
     def tag(self, tags: Mapping[str, str]) -> None:
         """Set volatile tags on every group, propagated to instances launched from now on."""
@@ -223,13 +242,16 @@ class Groups:
             raise
         return True
 
-    def _terminate(self, instance_id: str) -> None:
+    def _terminate(self, group: str, instance_id: str) -> None:
         from botocore.exceptions import ClientError
 
+        end = partial(
+            self._client.terminate_instance_in_auto_scaling_group,
+            InstanceId=instance_id,
+            ShouldDecrementDesiredCapacity=True,
+        )
         try:
-            self._client.terminate_instance_in_auto_scaling_group(
-                InstanceId=instance_id, ShouldDecrementDesiredCapacity=True
-            )
+            despite_minimum(self._client, self._names[group], end)
         except ClientError as error:
             # A host that was retired may have left by itself in the meantime, with decrement.
             if not _has_left(error):

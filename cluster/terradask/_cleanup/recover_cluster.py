@@ -16,6 +16,7 @@ from terradask._cleanup.resources import OF_CLUSTERS, Resource, of_type, unknown
 from terradask._cleanup.search import find_cluster
 from terradask._common.progress import Message, Progress, phase
 from terradask._deployments.store import EVENTS, STATE, holds_nothing
+from terradask.errors import AccessDenied
 
 if TYPE_CHECKING:
     from terradask._aws.session import Aws
@@ -52,6 +53,9 @@ class ClusterRecovery:
         """
         groups, state = Groups.tagged(self._aws, workspace=self._workspace, cluster=self._name)
         groups.zero(state)
+        # Deleting the groups takes their schedules along; this is for a destroy that fails before.
+        with suppress(AccessDenied):
+            groups.clear_schedules()
 
     def remove_all(self) -> bool:
         """Remove everything of a cluster without a state, running instances included; return

@@ -54,8 +54,9 @@ class Deployment:
     -----
     Starting and stopping needs, for the cluster's own groups, secret and objects:
     ``autoscaling:SetDesiredCapacity``, ``CreateOrUpdateTags``, ``DescribeAutoScalingGroups``,
-    ``SetInstanceProtection``, ``PutScheduledUpdateGroupAction``, ``BatchDeleteScheduledAction``;
-    ``secretsmanager:PutSecretValue``, ``GetSecretValue``; ``s3:GetObject``, ``PutObject``,
+    ``SetInstanceProtection``, ``PutScheduledUpdateGroupAction``, ``DescribeScheduledActions``,
+    ``BatchDeleteScheduledAction``, and ``UpdateAutoScalingGroup`` where a group's minimum was
+    raised; ``secretsmanager:PutSecretValue``, ``GetSecretValue``; ``s3:GetObject``, ``PutObject``,
     ``DeleteObject``, ``ListBucket``. To raise a group, AWS also requires ``ec2:RunInstances`` and
     ``ec2:CreateTags`` on what its launch template creates, and ``iam:PassRole`` on its roles.
     """

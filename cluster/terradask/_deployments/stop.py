@@ -32,3 +32,5 @@ def stop_cluster(record: ClusterRecord, *, wait_seconds: float = 0) -> None:
     if run is not None:
         write_event_log(record, run)
     record.objects.delete_run()
+    # Last: a caller whose policy is older than this right has stopped the cluster all the same.
+    groups.clear_schedules()

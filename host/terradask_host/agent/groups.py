@@ -111,7 +111,7 @@ class ClusterGroups:
         return done
 
     def move_watchdog(self, at: datetime.datetime) -> bool:
-        """Put each group's scheduled action "desired 0" to a time; minimum and maximum stay.
+        """Put each group's scheduled action "minimum 0, desired 0" to a time; the maximum stays.
 
         Return whether all groups took it.
         """
@@ -122,6 +122,7 @@ class ClusterGroups:
                     AutoScalingGroupName=name,
                     ScheduledActionName=watchdog_action_name(name),
                     StartTime=at,
+                    MinSize=0,
                     DesiredCapacity=0,
                 )
             except Exception as error:  # noqa: BLE001 - the other groups still need theirs

@@ -10,6 +10,7 @@ from terradask_modules.caller_policies._placement import keep_placement_groups
 from terradask_modules.caller_policies._scope import CallerScope
 from terradask_modules.caller_policies._state import record_unlocks
 from terradask_modules.iam import Statement, allow, both
+from terradask_modules.policies import move_watchdog
 
 #: What an instance is born with, tagged by its launch template.
 _BORN_WITH_AN_INSTANCE = ("instance", "network-interface", "volume")
@@ -69,19 +70,19 @@ def change_clusters(scope: CallerScope) -> list[Statement]:
     them.
     """
     return [
-        # A group is born with the tag, and never of a launch configuration, which could be
-        # any user's.
+        # A group is born with the tag, never of a launch configuration, which could be any user's,
+        # and never with a minimum, which would keep it from zero.
         allow(
             "MakeGroups",
             "autoscaling:CreateAutoScalingGroup",
             scope.groups,
-            both(scope.tagged, _NO_LAUNCH_CONFIGURATION),
+            both(scope.tagged, _OF_OWN_SHAPE),
         ),
         allow(
             "ChangeGroups",
             "autoscaling:UpdateAutoScalingGroup",
             scope.groups,
-            both(scope.owned, _NO_LAUNCH_CONFIGURATION),
+            both(scope.owned, _OF_OWN_SHAPE),
         ),
         # Names of a workspace whose name is longer begin alike: what counts is the tag.
         allow(
@@ -89,7 +90,6 @@ def change_clusters(scope: CallerScope) -> list[Statement]:
             [
                 "autoscaling:BatchDeleteScheduledAction",
                 "autoscaling:DeleteAutoScalingGroup",
-                "autoscaling:PutScheduledUpdateGroupAction",
                 "autoscaling:SetDesiredCapacity",
                 "autoscaling:SetInstanceProtection",
                 "autoscaling:SuspendProcesses",
@@ -98,6 +98,9 @@ def change_clusters(scope: CallerScope) -> list[Statement]:
             scope.groups,
             scope.owned,
         ),
+        move_watchdog(scope.groups, scope.owned),
+        # What others have scheduled would raise a stopped cluster again.
+        allow("SeeSchedules", "autoscaling:DescribeScheduledActions", "*", scope.in_region),
         # The workspace's own tag never changes, so that no group moves between workspaces.
         allow(
             "TagGroups",
@@ -183,7 +186,10 @@ def read_keys(scope: CallerScope) -> Statement:
 
 
 #: https://docs.aws.amazon.com/autoscaling/ec2/userguide/ec2-auto-scaling-launch-template-permissions.html
-_NO_LAUNCH_CONFIGURATION = {"Null": {"autoscaling:LaunchConfigurationName": "true"}}
+_OF_OWN_SHAPE = {
+    "Null": {"autoscaling:LaunchConfigurationName": "true"},
+    "NumericEqualsIfExists": {"autoscaling:MinSize": "0"},
+}
 
 
 def _launch(scope: CallerScope) -> list[Statement]:

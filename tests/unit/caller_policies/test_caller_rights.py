@@ -114,6 +114,23 @@ def test_groups_and_machines_are_made_with_the_tag_and_changed_by_it(
         )
 
 
+@pytest.mark.parametrize("caller", ["ongoing", "user"])
+def test_no_group_gets_a_minimum_that_keeps_it_from_zero(caller: Caller) -> None:
+    group = f"{AUTOSCALING}team-etl-workers"
+    made, own = gets(OF_WORKSPACE), carries(OF_WORKSPACE)
+    for name, facts in (
+        ("CreateAutoScalingGroup", made),
+        ("UpdateAutoScalingGroup", own),
+        ("PutScheduledUpdateGroupAction", own),
+    ):
+        action = f"autoscaling:{name}"
+        assert may(caller, action, group, scope(), **facts)
+        assert may(caller, action, group, scope(), **facts, **{"autoscaling:MinSize": "0"})
+        assert not may(caller, action, group, scope(), **facts, **{"autoscaling:MinSize": "1"})
+    later = {**own, "autoscaling:MaxSize": "9"}
+    assert not may(caller, "autoscaling:PutScheduledUpdateGroupAction", group, scope(), **later)
+
+
 @EVERY_CALLER
 def test_nobody_reaches_a_workspace_whose_name_begins_alike(caller: Caller) -> None:
     bucket = f"arn:aws:s3:::terradask-team-b-{ACCOUNT}-eu-west-1"

@@ -71,6 +71,10 @@ def _put(
         raise error(
             "Valid requests must contain at least one of DesiredCapacity, MinSize or MaxSize"
         )
+    desired, _, low = numbers
+    if desired is not None and low is not None and desired < low:
+        # https://github.com/buildkite/terraform-buildkite-elastic-ci-stack-for-aws/issues/139
+        raise error("Desired capacity must be greater than or equal to min size")
     start, now = parse_time(start_time), datetime.datetime.now(datetime.UTC)
     if start is not None and start < now - datetime.timedelta(seconds=1):
         raise error("Given start time is in the past")
@@ -135,15 +139,23 @@ def run_due_actions(backend: Any) -> None:
         group = backend.autoscaling_groups.get(key[0])
         if group is None or "ScheduledActions" in group._suspended_processes:
             continue
-        group.min_size = group.min_size if action.min_size is None else action.min_size
-        group.max_size = group.max_size if action.max_size is None else action.max_size
-        desired = (
-            group.desired_capacity if action.desired_capacity is None else action.desired_capacity
-        )
-        desired = min(max(desired, group.min_size), group.max_size)
-        change_desired(
-            group,
-            desired,
-            f"the scheduled action {key[1]} executed (due {action.start_time})",
-        )
-        BELL.set()
+        _run(group, action)
+
+
+def _run(group: Any, action: Any) -> None:
+    """Set a group's numbers. Limits that an action doesn't name stay, and bound what it names:
+    https://docs.aws.amazon.com/autoscaling/ec2/userguide/asg-capacity-limits.html
+    """
+    low, high, desired = (
+        getattr(group if getattr(action, name) is None else action, name)
+        for name in ("min_size", "max_size", "desired_capacity")
+    )
+    if low > high:
+        return
+    group.min_size, group.max_size = low, high
+    change_desired(
+        group,
+        min(max(desired, low), high),
+        f"the scheduled action {action.scheduled_action_name} executed (due {action.start_time})",
+    )
+    BELL.set()

@@ -71,7 +71,7 @@ def _arn(world: World, name: str) -> str:
 def _facts(parameters: Parameters) -> Facts:
     facts: Facts = {
         f"autoscaling:{name}": (named(parameters, name),)
-        for name in ("MinSize", "MaxSize")
+        for name in ("LaunchConfigurationName", "MaxSize", "MinSize")
         if named(parameters, name) != ""
     }
     subnets = named(parameters, "VPCZoneIdentifier")

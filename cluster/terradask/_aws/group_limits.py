@@ -1,0 +1,110 @@
+"""What changes a group beside its desired capacity: its limits, and what is scheduled for it.
+
+Groups have the minimum 0, and no schedule but the watchdog's. Callers beside terradask may have
+raised the minimum, or scheduled something; then AWS refuses to bring a group to zero, or raises it
+again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection
+from typing import TYPE_CHECKING, Any
+
+from terradask.errors import ClusterError
+
+if TYPE_CHECKING:
+    from botocore.exceptions import ClientError
+
+#: Most names that one BatchDeleteScheduledAction takes.
+#: https://docs.aws.amazon.com/autoscaling/ec2/APIReference/API_BatchDeleteScheduledAction.html
+_BATCH = 50
+
+
+def set_desired(client: Any, autoscaling_group: str, n: int) -> None:
+    """Set a group's desired capacity, also below a minimum, which becomes 0 again.
+
+    Raises `ClusterError` where the group's maximum is smaller.
+
+    Notes
+    -----
+    Permissions needed: ``autoscaling:SetDesiredCapacity``; ``UpdateAutoScalingGroup`` where the
+    minimum was raised.
+    """
+    from botocore.exceptions import ClientError
+
+    try:
+        client.set_desired_capacity(
+            AutoScalingGroupName=autoscaling_group, DesiredCapacity=n, HonorCooldown=False
+        )
+    except ClientError as error:
+        if _says(error, "below min value"):
+            client.update_auto_scaling_group(
+                AutoScalingGroupName=autoscaling_group, MinSize=0, DesiredCapacity=n
+            )
+        elif _says(error, "above max value"):
+            raise ClusterError(
+                f"AWS refuses {n} instances of group {autoscaling_group}: its maximum is smaller",
+                given=error.response["Error"]["Message"],
+                advice=(
+                    "the group was changed after the cluster was applied: terradask drift shows "
+                    "how, terradask apply restores it"
+                ),
+            ) from error
+        else:
+            raise
+
+
+def despite_minimum(client: Any, autoscaling_group: str, lower: Callable[[], object]) -> None:
+    """Do what lowers a group by one, also at a minimum, which becomes 0 again.
+
+    Notes
+    -----
+    Permission needed where the minimum was raised: ``autoscaling:UpdateAutoScalingGroup``.
+    """
+    from botocore.exceptions import ClientError
+
+    try:
+        lower()
+    except ClientError as error:
+        if not _says(error, "min size constraint"):
+            raise
+        client.update_auto_scaling_group(AutoScalingGroupName=autoscaling_group, MinSize=0)
+        lower()
+
+
+def scheduled_actions(client: Any, autoscaling_group: str) -> list[str]:
+    """Return the names of what is scheduled for a group.
+
+    Notes
+    -----
+    Permission needed: ``autoscaling:DescribeScheduledActions``.
+    """
+    pages = client.get_paginator("describe_scheduled_actions").paginate(
+        AutoScalingGroupName=autoscaling_group
+    )
+    return [
+        action["ScheduledActionName"]
+        for page in pages
+        for action in page["ScheduledUpdateGroupActions"]
+    ]
+
+
+def unschedule(client: Any, autoscaling_group: str, names: Collection[str]) -> None:
+    """Delete scheduled actions of a group; names that it doesn't have change nothing.
+
+    Notes
+    -----
+    Permission needed: ``autoscaling:BatchDeleteScheduledAction``.
+    """
+    ordered = list(names)
+    for start in range(0, len(ordered), _BATCH):
+        client.batch_delete_scheduled_action(
+            AutoScalingGroupName=autoscaling_group,
+            ScheduledActionNames=ordered[start : start + _BATCH],
+        )
+
+
+def _says(error: ClientError, text: str) -> bool:
+    """Return whether AWS refuses a number with this text; a code of its own it has not."""
+    found = error.response["Error"]
+    return found.get("Code") == "ValidationError" and text in found.get("Message", "")
