@@ -267,7 +267,7 @@ def test_github_is_trusted_for_one_repository_and_environment() -> None:
     ["github:acme", "github:acme/*", "gitlab:acme/x", "github:acme/x:ref", "acme/x", "github:*/x"],
 )
 def test_trust_in_many_is_refused(text: str) -> None:
-    with pytest.raises(InvalidInput, match="trusted"):
+    with pytest.raises(InvalidInput, match="a role can trust"):
         parse_trust(text)
 
 
