@@ -8,6 +8,7 @@ from terradask._policy.document import RoleRules
 from terradask._policy.evaluate import blocking, evaluate
 from terradask._policy.findings import PolicyFinding, Severity, Waived
 from terradask._policy.sarif import to_sarif
+from terradask._policy.scope import WorkspaceRules
 from terradask._policy.secrets import secrets_in_state
 from terradask._policy.writers import summary, to_json, to_text
 
@@ -16,6 +17,7 @@ __all__ = [
     "RoleRules",
     "Severity",
     "Waived",
+    "WorkspaceRules",
     "blocking",
     "cost_findings",
     "evaluate",

@@ -8,8 +8,11 @@ from collections.abc import Callable
 from datetime import date
 from typing import Any
 
-from terradask.policy import PolicyFinding, evaluate
-from terradask_stacks.settings import PolicySettings
+from terradask._plans.policy_gate import workspace_rules
+from terradask.policy import PolicyFinding, WorkspaceRules, evaluate
+from terradask_stacks.settings import PolicySettings, Settings
+
+from .conftest import lock_file
 
 Document = dict[str, Any]
 TODAY = date(2026, 11, 20)
@@ -115,5 +118,21 @@ FORMS: dict[str, Callable[[Document], Document]] = {
 }
 
 
+def rules_of(
+    *, zones: Any = None, locked: dict[str, Any] | None = None, **sections: Any
+) -> WorkspaceRules:
+    """Return what the gate takes from these settings and the answers that the tests lock; called
+    like `synth`.
+    """
+    settings = Settings.model_validate(sections)
+    answers = lock_file(zones, settings.cluster, settings.network.architectures or ("x86_64",))
+    return workspace_rules(settings, answers.network)
+
+
+#: What the settings of the stacks here give.
+RULES = WorkspaceRules(data_buckets=("lake/raw", "results"))
+
+
 def found(document: Document, **more: Any) -> list[PolicyFinding]:
-    return list(evaluate(document, settings=PolicySettings(), today=TODAY, **more))
+    given = {"workspace_rules": RULES, **more}
+    return list(evaluate(document, settings=PolicySettings(), today=TODAY, **given))

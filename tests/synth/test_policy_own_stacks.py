@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from .planted_defects import SEEDS
-from .policy_forms import FORMS, Document, found
+from .policy_forms import FORMS, Document, found, rules_of
 
 NETWORKS: dict[str, dict[str, Any]] = {
     "defaults": {},
@@ -50,7 +50,8 @@ NETWORKS: dict[str, dict[str, Any]] = {
 def test_our_own_network_has_no_findings(
     synth: Callable[..., Document], variant: str, form: str
 ) -> None:
-    assert found(FORMS[form](synth("network", network=NETWORKS[variant]))) == []
+    given = {"network": NETWORKS[variant]}
+    assert found(FORMS[form](synth("network", **given)), workspace_rules=rules_of(**given)) == []
 
 
 @pytest.mark.parametrize("form", FORMS)

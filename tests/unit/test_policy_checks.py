@@ -10,7 +10,7 @@ import pytest
 from terradask._policy.document import Unknown, read
 from terradask._policy.patterns import forbidden_in_user_data, secrets_in
 from terradask.errors import InvalidInput
-from terradask.policy import evaluate
+from terradask.policy import WorkspaceRules, evaluate
 from terradask_stacks.settings import PolicySettings
 
 from .policy_plans import OPEN, RULE, TODAY, found, plan, resource
@@ -89,18 +89,9 @@ def test_resources_of_modules_and_of_for_each_are_checked_with_their_references(
 
 
 def test_a_policy_with_unknown_parts_is_read_from_the_configuration() -> None:
-    text = json.dumps(
-        {
-            "Statement": [
-                {
-                    "Effect": "Allow",
-                    "Action": "s3:PutObject",
-                    "Resource": "${aws_s3_bucket.b.arn}/*",
-                }
-            ]
-        }
-    )
-    wide = text.replace("${aws_s3_bucket.b.arn}/*", "*")
+    taken = "${jsondecode(data.aws_s3_object.baseline.body).isolated.access}"
+    text = f'${{jsonencode({{"Statement" = concat([], {taken[2:-1]})}})}}'
+    wide = text.replace("isolated.access", "zones")
     for policy, expected in ((text, []), (wide, [("P6", "aws_iam_role_policy.w")])):
         entry = {
             "address": "aws_iam_role_policy.w",
@@ -139,9 +130,9 @@ def test_rules_that_a_group_repeats_are_one_finding_and_those_by_hand_another() 
     written = {
         "resources": [{"address": "aws_security_group.scheduler", "expressions": {"ingress": {}}}]
     }
-    (finding,) = evaluate(
+    finding = evaluate(
         plan(group("0.0.0.0/0"), configuration=written), settings=PolicySettings(), today=TODAY
-    )
+    )[0]
     assert "name the addresses" in str(finding.advice)
 
 
@@ -226,37 +217,91 @@ def test_a_block_that_somebody_owns_may_come_in(block: str) -> None:
     assert found(plan(resource(f"{RULE}.in", {**OPEN, "cidr_ipv4": None, name: block}))) == []
 
 
+BUCKET = "terradask-blue-123456789012-us-east-1"
+OWN_GROUPS = (
+    "arn:aws:autoscaling:us-east-1:123456789012:autoScalingGroup:*:autoScalingGroupName/"
+    "terradask-blue-*"
+)
+OWN_TAG = {"aws:ResourceTag/terradask:workspace": "blue"}
+
+
+def _rights(statement: dict[str, Any], role: str = "worker", **more: Any) -> list[tuple[str, str]]:
+    policy = json.dumps({"Version": "2012-10-17", "Statement": {"Effect": "Allow", **statement}})
+    document = plan(
+        resource("aws_s3_bucket.workspace", {"bucket": BUCKET}),
+        resource(f"aws_iam_role_policy.{role}", {"policy": policy}),
+    )
+    told = evaluate(document, settings=PolicySettings(), today=TODAY, **more)
+    return [(finding.check, finding.severity) for finding in told]
+
+
 @pytest.mark.parametrize(
     "statement",
     [
+        {"Action": "s3:GetObject", "Resource": f"arn:aws:s3:::{BUCKET}/host/*"},
+        {"Action": "s3:PutObject", "Resource": f"arn:aws:s3:::{BUCKET}/clusters/*/hosts/*"},
+        {"Action": "s3:PutObject", "Resource": f"arn:aws:s3:::{BUCKET}/clusters/a/hosts/i-*"},
         {
-            "Action": "iam:PassRole",
-            "Resource": "arn:aws:iam::1:role/x",
-            "Condition": {"StringEquals": {"iam:PassedToService": "ec2.amazonaws.com"}},
-        },
-        {"Action": "s3:GetObject", "Resource": "arn:aws:s3:::lake/raw/*"},
-        {"Action": "kms:Decrypt", "Resource": "arn:aws:kms:us-east-1:1:key/0123"},
-        {
-            "Action": "ec2:CreateTags",
-            "Resource": "arn:aws:ec2:*:*:volume/*",
-            "Condition": {"StringEquals": {"ec2:CreateAction": "RunInstances"}},
+            "Action": ["autoscaling:TerminateInstanceInAutoScalingGroup"],
+            "Resource": OWN_GROUPS,
+            "Condition": {
+                "StringEquals": OWN_TAG,
+                "Null": {"aws:ResourceTag/terradask:cluster": "false"},
+            },
         },
         {
             "Action": "logs:PutLogEvents",
-            "Resource": "arn:aws:logs:us-east-1:1:log-group:/terradask/default:*",
-        },
-        {
-            "Action": "ec2:Describe*",
-            "Resource": "*",
-            "Condition": {"StringEquals": {"aws:RequestedRegion": "us-east-1"}},
+            "Resource": "arn:aws:logs:us-east-1:123456789012:log-group:/terradask/blue:*",
         },
         {"Effect": "Deny", "Action": "*", "Resource": "*"},
     ],
 )
-def test_rights_of_the_workspace_alone_are_fine(statement: dict[str, Any]) -> None:
-    policy = json.dumps({"Version": "2012-10-17", "Statement": {"Effect": "Allow", **statement}})
+def test_what_hosts_need_is_fine(statement: dict[str, Any]) -> None:
+    assert _rights(statement) == []
 
-    assert found(plan(resource("aws_iam_role_policy.worker", {"policy": policy}))) == []
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        {"Action": "s3:GetObject", "Resource": f"arn:aws:s3:::{BUCKET}/*"},
+        {"Action": "s3:GetObject", "Resource": f"arn:aws:s3:::{BUCKET}/clusters/?luster.json"},
+        {"Action": "s3:Get*", "Resource": f"arn:aws:s3:::{BUCKET}/host/*"},
+        {"Action": "s3:PutObject", "Resource": f"arn:aws:s3:::{BUCKET}/host/*"},
+        {"Action": "s3:PutObject", "Resource": "arn:aws:s3:::terradask-red-1/clusters/*/hosts/*"},
+        {
+            "Action": "autoscaling:TerminateInstanceInAutoScalingGroup",
+            "Resource": OWN_GROUPS,
+            "Condition": {"StringEquals": {**OWN_TAG, next(iter(OWN_TAG)): ["blue", "red"]}},
+        },
+        {"Action": "autoscaling:SetDesiredCapacity", "Resource": OWN_GROUPS},
+    ],
+)
+def test_what_lies_only_partly_within_a_grant_is_found(statement: dict[str, Any]) -> None:
+    assert _rights(statement) == [("P6", "error")]
+
+
+def test_a_schedulers_rights_are_not_a_workers() -> None:
+    moving = {
+        "Action": "autoscaling:SetDesiredCapacity",
+        "Resource": OWN_GROUPS,
+        "Condition": {"StringEquals": OWN_TAG},
+    }
+
+    assert _rights(moving, "scheduler") == []
+    assert _rights(moving, "worker") == [("P6", "error")]
+    assert _rights(moving, "team") == [("P6", "error")]
+
+
+def test_buckets_of_data_are_those_of_the_settings() -> None:
+    using = {"Action": "s3:GetObject", "Resource": "arn:aws:s3:::lake/raw/*"}
+
+    def told(*buckets: str) -> list[tuple[str, str]]:
+        return _rights(using, workspace_rules=WorkspaceRules(data_buckets=buckets))
+
+    assert told("lake/raw") == told("lake") == []
+    assert told() == told("lake/r") == told("lake/raw/deep") == [("P6", "error")]
+    # Without the settings it may be one of them.
+    assert _rights(using) == [("P6", "warning")]
 
 
 def test_write_only_arguments_and_pointers_to_secrets_are_fine() -> None:

@@ -13,16 +13,19 @@ from typing import TYPE_CHECKING, Any
 
 from terradask._policy.document import RoleRules
 from terradask._policy.evaluate import blocking, evaluate
+from terradask._policy.scope import WorkspaceRules
 from terradask._pricing.plan_resources import PlannedStack
 from terradask._terraform.terraform import CONFIGURATION
 from terradask.errors import PolicyViolation
 from terradask_modules.names import NETWORK_STACK
+from terradask_stacks.lock import read_lock
 
 if TYPE_CHECKING:
     from terradask._aws.session import Aws
     from terradask._plans.saved import Plan
     from terradask._policy.findings import PolicyFinding
     from terradask._pricing.estimate import CostEstimate
+    from terradask_stacks.lock import NetworkLock
     from terradask_stacks.settings import Settings
 
 
@@ -45,6 +48,7 @@ class PolicyGate:
     settings: Settings
     aws: Aws
     root: Path
+    lock_path: Path
 
     def judge(self, plan: Plan) -> Judgement:
         """Return a plan's policy findings, its cost, and why hosts have their types."""
@@ -86,6 +90,7 @@ class PolicyGate:
             estimate=estimate,
             role_rules=RoleRules(network.permissions_boundary, network.role_name_prefix),
             open_to_anywhere=network.allow_ingress_from_anywhere,
+            workspace_rules=workspace_rules(self.settings, read_lock(self.lock_path).network),
         )
 
     def refuse_forbidden(self, plan: Plan) -> None:
@@ -130,3 +135,32 @@ class PolicyGate:
             else None
         )
         return self.findings_on(plan.stack, plan.document, estimate)
+
+
+def workspace_rules(settings: Settings, lock: NetworkLock | None) -> WorkspaceRules:
+    """Return what the settings, and the network's locked answers, say of a workspace."""
+    network, state = settings.network, settings.state
+    if lock is None:
+        return WorkspaceRules(
+            settings.workspace.name,
+            settings.workspace.region,
+            data_buckets=tuple(network.data_buckets),
+        )
+    hosts = (network.security_groups, network.instance_profiles, *network.subnets.values())
+    given = {
+        network.vpc_id,
+        network.kms_key_arn,
+        network.permissions_boundary,
+        state.kms_key_arn,
+        state.bucket_for(lock.account, settings.workspace.region),
+        *(each for one in hosts if one is not None for each in (one.scheduler, one.worker)),
+        *network.images.values(),
+        *lock.image_ids.values(),
+    }
+    return WorkspaceRules(
+        settings.workspace.name,
+        settings.workspace.region,
+        lock.account,
+        given=frozenset(each for each in given if each is not None),
+        data_buckets=tuple(network.data_buckets),
+    )

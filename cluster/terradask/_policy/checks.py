@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
+from terradask._policy.allow_list import beyond_findings
 from terradask._policy.document import PlanDocument
 from terradask._policy.findings import PolicyFinding
 from terradask._policy.iam import iam_findings
@@ -79,5 +80,11 @@ CHECKS = (
         "Images are looked up only among named owners' images",
         f"{_AWS}/AWSEC2/latest/UserGuide/finding-an-ami.html",
         image_findings,
+    ),
+    Check(
+        "P8",
+        "The plan has only what terradask's stacks make: known resources, set as they set them",
+        "https://csrc.nist.gov/glossary/term/allowlist",
+        beyond_findings,
     ),
 )

@@ -7,13 +7,21 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any
 
+from terradask._policy.scope import Scope, WorkspaceRules, scope_of
 from terradask_modules.errors import InvalidInput
 from terradask_modules.iam import listed
 
 _REFERENCE = re.compile(r"\b((?:data\.[a-z][a-z0-9_]*|[a-z][a-z0-9]*_[a-z0-9_]+)\.[A-Za-z_][\w-]*)")
 _INDEX = re.compile(r"\[[^\]]*\]")
+#: Where the plan's JSON has meta-arguments that change what a resource is or does.
+_META = {
+    "provisioners": "provisioner",
+    "count_expression": "count",
+    "for_each_expression": "for_each",
+}
 
 
 @dataclass(frozen=True)
@@ -42,6 +50,8 @@ class Resource:
     marks: Any = None
     #: The attributes that the configuration sets; others in `values` come from the provider.
     written: frozenset[str] = frozenset()
+    #: Its configuration, expressions being `Unknown`; None if the document has none of it.
+    configured: Mapping[str, Any] | None = None
 
     @property
     def configured_as(self) -> str:
@@ -78,6 +88,15 @@ class PlanDocument:
     role_rules: RoleRules = RoleRules()
     #: Whether the settings allow rules to open ports to the whole internet.
     open_to_anywhere: bool = False
+    #: What else the settings say of the workspace.
+    rules: WorkspaceRules = field(default_factory=WorkspaceRules)
+    #: The document itself.
+    source: Mapping[str, Any] = field(default_factory=dict)
+
+    @cached_property
+    def scope(self) -> Scope:
+        """The workspace that it belongs to."""
+        return scope_of(self.resources, self.data, self.rules)
 
     def of(self, *types: str) -> Iterator[Resource]:
         """Yield the resources of these types."""
@@ -99,29 +118,35 @@ def read(
     *,
     role_rules: RoleRules | None = None,
     open_to_anywhere: bool = False,
+    rules: WorkspaceRules | None = None,
 ) -> PlanDocument:
     """Read a plan's JSON, or a stack's ``cdk.tf.json``.
 
     Raises `InvalidInput`.
     """
-    if "format_version" in document and (
+    if is_plan(document):
+        found = _read_plan(document)
+    elif "terraform" in document or "resource" in document:
+        found = _read_stack(document)
+    else:
+        raise InvalidInput(
+            "no policy can be checked: this is no plan",
+            given=", ".join(sorted(map(str, document))[:6]) or "an empty document",
+            allowed="the JSON of terraform show -json PLAN, or a synthesised cdk.tf.json",
+        )
+    return replace(
+        found,
+        role_rules=role_rules or RoleRules(),
+        open_to_anywhere=open_to_anywhere,
+        rules=rules or WorkspaceRules(),
+        source=document,
+    )
+
+
+def is_plan(document: Mapping[str, Any]) -> bool:
+    """Return whether a document is a plan's JSON, as ``terraform show`` writes it."""
+    return "format_version" in document and (
         "planned_values" in document or "resource_changes" in document
-    ):
-        return replace(
-            _read_plan(document),
-            role_rules=role_rules or RoleRules(),
-            open_to_anywhere=open_to_anywhere,
-        )
-    if "terraform" in document or "resource" in document:
-        return replace(
-            _read_stack(document),
-            role_rules=role_rules or RoleRules(),
-            open_to_anywhere=open_to_anywhere,
-        )
-    raise InvalidInput(
-        "no policy can be checked: this is no plan",
-        given=", ".join(sorted(map(str, document))[:6]) or "an empty document",
-        allowed="the JSON of terraform show -json PLAN, or a synthesised cdk.tf.json",
     )
 
 
@@ -166,7 +191,8 @@ def _read_plan(document: Mapping[str, Any]) -> PlanDocument:
         ):
             continue
         address = str(entry["address"])
-        expressions, module = configured.get(_INDEX.sub("", address), ({}, ""))
+        known = configured.get(_INDEX.sub("", address))
+        expressions, module, meta = known or ({}, "", {})
         values = _merged(change["after"], change.get("after_unknown"), expressions, module)
         resources.append(
             Resource(
@@ -176,11 +202,12 @@ def _read_plan(document: Mapping[str, Any]) -> PlanDocument:
                 values,
                 change.get("after_sensitive"),
                 frozenset(expressions),
+                {**_expression(expressions, module), **meta} if known else None,
             )
         )
     data = tuple(
-        _source(address, expressions, module)
-        for address, (expressions, module) in configured.items()
+        _source(address, expressions, module, meta)
+        for address, (expressions, module, meta) in configured.items()
         if address.removeprefix(module).startswith("data.")
     )
     outputs = (document.get("planned_values") or {}).get("outputs") or {}
@@ -200,17 +227,21 @@ def _read_plan(document: Mapping[str, Any]) -> PlanDocument:
     )
 
 
-def _source(address: str, expressions: Mapping[str, Any], module: str) -> Resource:
+def _source(
+    address: str, expressions: Mapping[str, Any], module: str, meta: Mapping[str, Any]
+) -> Resource:
     kind, _, name = address.removeprefix(module).removeprefix("data.").partition(".")
-    return Resource(address, kind, name, _expression(expressions, module))
+    values = _expression(expressions, module)
+    return Resource(address, kind, name, values, configured={**values, **meta})
 
 
 def _configured(
     module: Mapping[str, Any], prefix: str
-) -> Iterator[tuple[str, tuple[Mapping[str, Any], str]]]:
-    """Yield, by address, a resource's configuration and its module."""
+) -> Iterator[tuple[str, tuple[Mapping[str, Any], str, Mapping[str, Any]]]]:
+    """Yield, by address, a resource's configuration, its module, and its meta-arguments."""
     for entry in module.get("resources") or []:
-        yield prefix + entry["address"], (entry.get("expressions") or {}, prefix)
+        meta = {name: True for key, name in _META.items() if entry.get(key)}
+        yield prefix + entry["address"], (entry.get("expressions") or {}, prefix, meta)
     for name, call in (module.get("module_calls") or {}).items():
         yield from _configured(call.get("module") or {}, f"{prefix}module.{name}.")
 
@@ -311,8 +342,14 @@ def _synthesised(types: Mapping[str, Any], prefix: str) -> Iterator[Resource]:
     for kind, by_name in types.items():
         for name, values in by_name.items():
             own = {key: value for key, value in values.items() if key != "//"}
+            held = _from_text(own, "")
             yield Resource(
-                f"{prefix}{kind}.{name}", kind, name, _from_text(own, ""), written=frozenset(own)
+                f"{prefix}{kind}.{name}",
+                kind,
+                name,
+                held,
+                written=frozenset(own),
+                configured=held,
             )
 
 

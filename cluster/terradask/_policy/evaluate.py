@@ -13,6 +13,7 @@ from terradask._policy.document import RoleRules, read
 from terradask._policy.findings import PolicyFinding
 from terradask._policy.malformed import UNREADABLE, unreadable_plan
 from terradask._policy.rego import rego_findings
+from terradask._policy.scope import WorkspaceRules
 from terradask._policy.scrubbing import Scrubber
 from terradask._policy.waivers import waive
 
@@ -33,12 +34,15 @@ def evaluate(
     estimate: CostEstimate | None = None,
     role_rules: RoleRules | None = None,
     open_to_anywhere: bool = False,
+    workspace_rules: WorkspaceRules | None = None,
 ) -> tuple[PolicyFinding, ...]:
     """Check a plan.
 
     Raises `InvalidInput`, `RegoMissing`, `RuleError`.
     """
-    found = _built_in(document, role_rules, open_to_anywhere=open_to_anywhere)
+    found = _built_in(
+        document, role_rules, open_to_anywhere=open_to_anywhere, rules=workspace_rules
+    )
     if settings.rego_folder is not None:
         found += rego_findings(document, (root or Path()) / settings.rego_folder)
     if estimate is not None:
@@ -51,10 +55,14 @@ def evaluate(
 
 
 def _built_in(
-    document: Mapping[str, Any], role_rules: RoleRules | None, *, open_to_anywhere: bool
+    document: Mapping[str, Any],
+    role_rules: RoleRules | None,
+    *,
+    open_to_anywhere: bool,
+    rules: WorkspaceRules | None,
 ) -> list[PolicyFinding]:
     try:
-        plan = read(document, role_rules=role_rules, open_to_anywhere=open_to_anywhere)
+        plan = read(document, role_rules=role_rules, open_to_anywhere=open_to_anywhere, rules=rules)
         return [finding for check in CHECKS for finding in check.find(plan)]
     except UNREADABLE as error:
         raise unreadable_plan(error) from error

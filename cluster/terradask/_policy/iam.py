@@ -1,233 +1,251 @@
-"""P6: permissions are limited to the workspace, and can't be widened or passed on."""
+"""P6: roles have the permissions that hosts need and no others, and only AWS's services assume
+them.
+"""
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterator
-from fnmatch import fnmatchcase
+import json
+from collections.abc import Iterator, Mapping
+from typing import Any
 
 from terradask._policy.document import PlanDocument, Resource, Unknown
 from terradask._policy.findings import PolicyFinding
+from terradask._policy.grants import (
+    FLOW_LOGS,
+    SCHEDULER,
+    WORKER,
+    Grant,
+    Within,
+    grants_of,
+    unproven_grants,
+)
+from terradask._policy.hcl import NotLiteral, encoded
+from terradask._policy.policy_shapes import BUCKET_POLICY, SECRET_POLICY, TRUST
+from terradask._policy.shapes import Place, Shape, of_shape
 from terradask._policy.statements import (
+    IDENTITY_POLICIES,
+    RESOURCE_POLICIES,
     Statement,
-    Unread,
-    identity_statements,
-    resource_statements,
-    trust_statements,
+    read_policy,
 )
 from terradask_modules.iam import listed
 
-#: Verbs of actions that change nothing (IAM User Guide, "Access level summaries": List and Read).
-_READS = re.compile(
-    r"^(describe|get|list|head|batchget|batchdescribe|lookup|search|query|scan|select|view)",
-    re.IGNORECASE,
+_ATTACHMENTS = (
+    "aws_iam_role_policy_attachment",
+    "aws_iam_policy_attachment",
+    "aws_iam_user_policy_attachment",
+    "aws_iam_group_policy_attachment",
+    "aws_iam_role_policy_attachments_exclusive",
 )
-#: Reads that return secrets or data: on all resources they are as bad as writes.
-_DATA_READS = (
-    "secretsmanager:getsecretvalue",
-    "secretsmanager:batchgetsecretvalue",
-    "ssm:getparameter",
-    "ssm:getparameters",
-    "ssm:getparametersbypath",
-    "ssm:getparameterhistory",
-    "s3:getobject",
-    "s3:getobjectversion",
-    "ec2:getpassworddata",
-    "sts:getfederationtoken",
+_NEEDED = "write it as terradask does; hosts need nothing else"
+#: Statements that a cluster's roles take from the network's document, where they are checked.
+_OF_THE_NETWORK = (
+    "${jsondecode(data.aws_s3_object.baseline.body).isolated.access}",
+    "${try(jsondecode(data.aws_s3_object.baseline.body).isolated.scheduler_access, [])}",
 )
-#: What Session Manager's agent reports of its own host: AWS documents no narrower resource for it
-#: (https://docs.aws.amazon.com/systems-manager/latest/userguide/getting-started-create-iam-instance-profile.html).
-_OF_ITSELF = frozenset(
-    {
-        "ssm:updateinstanceinformation",
-        "ssmmessages:createcontrolchannel",
-        "ssmmessages:createdatachannel",
-        "ssmmessages:opencontrolchannel",
-        "ssmmessages:opendatachannel",
-    }
-)
-#: Operators that don't match if the key is absent; ``…IfExists`` and ``ForAllValues:…`` do, and so
-#: limit nothing.
-_STRICT = (
-    "StringEquals",
-    "StringLike",
-    "ArnEquals",
-    "ArnLike",
-    "ForAnyValue:StringEquals",
-    "ForAnyValue:StringLike",
-)
-_EXISTING_TAG = re.compile(
-    r"^(aws|ec2|autoscaling|secretsmanager|ssm):resourcetag/terradask:", re.IGNORECASE
-)
-_GIVEN_TAG = re.compile(r"^aws:requesttag/terradask:", re.IGNORECASE)
-#: Verbs of actions that add and remove tags (service authorization reference, access level
-#: "Tagging").
-_TAGGING = re.compile(
-    r"^[a-z0-9-]+:(createtags|deletetags|createorupdatetags|tag|untag|addtags|removetags|put\w*tagging)",
-    re.IGNORECASE,
-)
-_PASSED_TO = "ec2.amazonaws.com"
-_LENDING = "iam:passrole"
-#: AWS managed policies that allow everything (IAM User Guide, "AWS managed policies for job
-#: functions").
-_BROAD = ("AdministratorAccess", "PowerUserAccess", "IAMFullAccess")
-
-_SCOPE = "name the workspace's own resources, or require their tag terradask:workspace"
 
 
 def iam_findings(document: PlanDocument) -> Iterator[PolicyFinding]:
-    """Yield permissions that reach beyond the workspace."""
-    for statement in identity_statements(document):
-        yield from _unread(statement) if isinstance(statement, Unread) else _rights(statement)
-    for statement in (*trust_statements(document), *resource_statements(document)):
-        yield from _unread(statement) if isinstance(statement, Unread) else _principals(statement)
+    """Yield permissions that hosts don't need, and principals that don't need hosts' roles."""
+    rights = _Rights(document)
+    for resource in document.of(*IDENTITY_POLICIES):
+        yield from rights.of_text(resource, "policy", resource.values.get("policy"))
+    for role in document.of("aws_iam_role"):
+        for inline in listed(role.values.get("inline_policy")):
+            if isinstance(inline, Mapping) and inline.get("policy"):
+                yield from rights.of_text(role, "inline_policy", inline["policy"])
+        shape = TRUST.get(role.name, TRUST[WORKER])
+        yield from _shaped(document, role, "assume_role_policy", shape)
+    yield from _passed_on(document, rights)
+    yield from _resource_policies(document)
     yield from _managed(document)
     yield from _roles(document)
 
 
-def _rights(statement: Statement) -> Iterator[PolicyFinding]:
-    for element in statement.inverted:
-        yield _error(
-            statement,
-            f"allows everything except what {element} lists",
-            "list what is allowed instead",
-        )
-    everything = [action for action in statement.actions if action == "*" or action.endswith(":*")]
-    if everything:
-        yield _error(
-            statement,
-            f"allows every action: {', '.join(everything)}",
-            "list the actions that are needed",
-        )
-    for action in statement.actions:
-        if action in everything:
-            continue
-        if fnmatchcase(_LENDING, action.lower()):
-            yield from _pass_role(statement, action)
-        elif action.lower().startswith("iam:") and not _reads(action):
+class _Rights:
+    """Judges what identity-based policies allow."""
+
+    def __init__(self, document: PlanDocument) -> None:
+        self._within = Within(document.scope)
+        self._grants = tuple(grants_of(document.rules))
+        self._unproven = tuple(unproven_grants(document.rules))
+
+    def of_text(self, resource: Resource, attribute: str, value: Any) -> Iterator[PolicyFinding]:
+        """Yield what a policy allows beyond the role that has it."""
+        held = read_policy(value)
+        if isinstance(held, str):
+            yield _unread(resource, attribute, held)
+            return
+        # A boundary bounds both roles.
+        roles = (SCHEDULER, WORKER) if resource.type == "aws_iam_policy" else (resource.name,)
+        for entry in held:
+            if isinstance(entry, Statement):
+                yield from self.of_statement(resource.address, roles, entry)
+            elif entry not in _OF_THE_NETWORK:
+                yield _error(resource.address, f"takes statements from {entry}", _NEEDED)
+
+    def of_statement(
+        self, address: str, roles: tuple[str, ...], statement: Statement
+    ) -> Iterator[PolicyFinding]:
+        """Yield what a statement allows beyond these roles' grants."""
+        if statement.effect != "Allow":
+            return
+        for element in statement.inverted:
             yield _error(
-                statement,
-                f"allows {action}, which can widen permissions",
-                "leave it to the role that deploys",
+                address,
+                f"{statement.sid} allows everything except what {element} lists",
+                "list what is allowed instead",
             )
-        elif action.lower() in _OF_ITSELF and _in_region(statement):
-            continue
-        elif not _reads(action) and not _scoped(statement, action):
-            yield _error(statement, f"allows {action} beyond the workspace", _SCOPE)
-        elif _reads(action) and "*" in statement.resources and not _in_region(statement):
-            yield PolicyFinding(
-                "P6",
-                "warning",
-                statement.address,
-                f"{statement.sid} allows {action} in every region",
-                "add aws:RequestedRegion",
-            )
-
-
-def _reads(action: str) -> bool:
-    lowered = action.lower()
-    return _READS.match(lowered.partition(":")[2]) is not None and not any(
-        fnmatchcase(read, lowered) for read in _DATA_READS
-    )
-
-
-def _pass_role(statement: Statement, action: str) -> Iterator[PolicyFinding]:
-    if any("*" in arn or "?" in arn for arn in statement.resources):
-        yield _error(
-            statement,
-            f"allows {action} for any role that fits a pattern",
-            "list the ARNs of the roles",
-        )
-    if statement.condition("StringEquals").get("iam:PassedToService") != [_PASSED_TO]:
-        yield _error(
-            statement,
-            f"allows {action} to any service",
-            f'require iam:PassedToService = "{_PASSED_TO}"',
-        )
-
-
-def _scoped(statement: Statement, action: str) -> bool:
-    keys = statement.condition(*_STRICT)
-    values_end = {
-        key: not any(value.startswith("*") for value in values) for key, values in keys.items()
-    }
-    if any(_EXISTING_TAG.match(key) and ends for key, ends in values_end.items()):
-        return True
-    named = bool(statement.resources) and all(map(_named, statement.resources))
-    if _TAGGING.match(action):
-        # A role that may put the workspace's tag on any resource gets all permissions that the tag
-        # grants.
-        return named or "ec2:CreateAction" in keys
-    return named or any(_GIVEN_TAG.match(key) and ends for key, ends in values_end.items())
-
-
-def _named(arn: str) -> bool:
-    """Return whether an ARN names one resource, or resources of a workspace by their prefix."""
-    parts = arn.split(":", 5)
-    if len(parts) < 6:
-        # ${aws_iam_role.worker.arn}: an exact ARN.
-        return re.fullmatch(r"\$\{[^}]*\}(/[^*?]*\*?)?", arn) is not None
-    service, resource = parts[2], parts[5]
-    if service == "s3":
-        return re.search(r"[*?]", resource.partition("/")[0]) is None
-    return not re.search(r"[*?]", resource) or "terradask" in resource
-
-
-def _in_region(statement: Statement) -> bool:
-    return "aws:RequestedRegion" in statement.condition(
-        "StringEquals", "StringLike", "ForAnyValue:StringEquals"
-    )
-
-
-def _principals(statement: Statement) -> Iterator[PolicyFinding]:
-    if "NotPrincipal" in statement.inverted:
-        yield _error(
-            statement,
-            "allows every principal except those in NotPrincipal",
-            "list the allowed principals instead",
-        )
-    if "*" in statement.principals and not statement.conditions:
-        yield _error(statement, "allows everybody", "name the principals, or add a condition")
-    web = any(action.lower() == "sts:assumerolewithwebidentity" for action in statement.actions)
-    subjects = [
-        value
-        for key, values in statement.condition("StringEquals", "StringLike").items()
-        if key.endswith(":sub")
-        for value in values
-    ]
-    if web and (not subjects or any(value.startswith("*") for value in subjects)):
-        yield _error(
-            statement,
-            "lets every identity of its provider assume the role",
-            "require the allowed subject (…:sub)",
-        )
-
-
-def _managed(document: PlanDocument) -> Iterator[PolicyFinding]:
-    attached = [
-        (attachment.address, attachment.values.get("policy_arn"))
-        for attachment in document.of("aws_iam_role_policy_attachment")
-    ]
-    attached += [
-        (role.address, arn)
-        for role in document.of("aws_iam_role")
-        for arn in listed(role.values.get("managed_policy_arns"))
-        if arn != Unknown()
-    ]
-    for address, arn in attached:
-        if isinstance(arn, str) and ":iam::aws:policy/" in arn:
-            name = arn.rpartition("/")[2]
-            if name in _BROAD:
-                yield PolicyFinding(
-                    "P6", "error", address, f"attaches {name}", "write a policy of what is needed"
+        for action in statement.actions:
+            beyond = [
+                each
+                for each in statement.resources
+                if not self._allowed(roles, statement, action, each)
+            ]
+            unproven = [each for each in beyond if self._may_be(statement, action, each)]
+            if foreign := [each for each in beyond if each not in unproven]:
+                yield _error(
+                    address,
+                    f"{statement.sid} allows {action} on {_first(foreign)}, which "
+                    f"{' and '.join(roles)} hosts don't need, or not without a condition",
+                    _NEEDED,
                 )
-            else:
+            elif unproven:
                 yield PolicyFinding(
                     "P6",
                     "warning",
                     address,
-                    f"attaches {name}, which AWS manages and may widen",
-                    "write a policy of what is needed",
+                    f"{statement.sid} allows {action} on {_first(unproven)}: whether the settings "
+                    "give it can't be checked",
+                    "check it by hand, or pass workspace_rules to evaluate",
+                )
+
+    def _allowed(
+        self, roles: tuple[str, ...], statement: Statement, action: str, resource: str
+    ) -> bool:
+        return any(
+            set(roles) & set(grant.roles) and self._grants_it(grant, statement, action, resource)
+            for grant in self._grants
+        )
+
+    def _may_be(self, statement: Statement, action: str, resource: str) -> bool:
+        return any(self._grants_it(grant, statement, action, resource) for grant in self._unproven)
+
+    def _grants_it(self, grant: Grant, statement: Statement, action: str, resource: str) -> bool:
+        return (
+            action in grant.actions
+            and any(self._within.holds(pattern, resource) for pattern in grant.resources)
+            and all(
+                self._demanded(statement, operator, key, allowed)
+                for operator, keys in grant.conditions.items()
+                for key, allowed in keys.items()
+            )
+        )
+
+    def _demanded(
+        self, statement: Statement, operator: str, key: str, allowed: tuple[str, ...]
+    ) -> bool:
+        values = statement.condition(operator).get(key)
+        return bool(values) and all(
+            any(self._within.holds(pattern, value) for pattern in allowed) for value in values or ()
+        )
+
+
+def _passed_on(document: PlanDocument, rights: _Rights) -> Iterator[PolicyFinding]:
+    """Yield what the network's document grants beyond hosts' needs to clusters' own roles."""
+    for item in document.of("aws_s3_object"):
+        content = item.values.get("content")
+        text = content.template if isinstance(content, Unknown) else content
+        try:
+            held = encoded(text) if isinstance(text, str) else None
+        except NotLiteral:
+            continue
+        isolated = held.get("isolated") if isinstance(held, Mapping) else None
+        if not isinstance(isolated, Mapping):
+            continue
+        for name, roles in (("access", (WORKER,)), ("scheduler_access", (SCHEDULER,))):
+            policy = json.dumps({"Statement": isolated.get(name) or []})
+            for entry in read_policy(policy):
+                if isinstance(entry, Statement):
+                    yield from rights.of_statement(item.address, roles, entry)
+
+
+def _resource_policies(document: PlanDocument) -> Iterator[PolicyFinding]:
+    for resource in document.of(*RESOURCE_POLICIES):
+        value = resource.values.get("policy")
+        # AWS gives keys a default policy if none is set.
+        if not value or value == Unknown():
+            continue
+        held = read_policy(value)
+        if isinstance(held, str):
+            yield _unread(resource, "policy", held)
+            continue
+        for entry in held:
+            if isinstance(entry, Statement) and entry.effect == "Allow":
+                yield _error(
+                    resource.address,
+                    f"{entry.sid} allows principals of its own to use it",
+                    "leave it to the roles' own policies",
+                )
+        shape = {"aws_s3_bucket_policy": BUCKET_POLICY, "aws_secretsmanager_secret": SECRET_POLICY}
+        if resource.type in shape:
+            yield from _shaped(document, resource, "policy", shape[resource.type])
+    yield from _kept_private(document)
+
+
+def _kept_private(document: PlanDocument) -> Iterator[PolicyFinding]:
+    """Yield the secret of a private cluster that has no policy against others."""
+    for item in document.of("aws_s3_object"):
+        content = item.values.get("content")
+        try:
+            held = encoded(content) if isinstance(content, str) else None
+        except NotLiteral:
+            continue
+        settings = held.get("settings") if isinstance(held, Mapping) else None
+        if isinstance(settings, Mapping) and settings.get("private_to_creator") is True:
+            for secret in document.of("aws_secretsmanager_secret"):
+                if not secret.values.get("policy"):
+                    yield _error(
+                        secret.address,
+                        "has no policy that keeps others out, though its cluster is private",
+                        _NEEDED,
+                    )
+
+
+def _shaped(
+    document: PlanDocument, resource: Resource, attribute: str, shape: Shape
+) -> Iterator[PolicyFinding]:
+    """Yield where a policy isn't written as the stacks write it."""
+    value = resource.values.get(attribute)
+    text = value.template if isinstance(value, Unknown) else value
+    try:
+        policy = json.loads(text) if isinstance(text, str) else None
+    except ValueError:
+        policy = None
+    if not isinstance(policy, Mapping):
+        yield _unread(resource, attribute, "is known only after the apply, or is no JSON")
+        return
+    place = Place.of(resource, document.scope, document.rules)
+    for path, _ in dict(of_shape(shape, policy, "", place)).items():
+        yield _error(
+            resource.address, f"{attribute} has another {path} than terradask writes", _NEEDED
+        )
+
+
+def _managed(document: PlanDocument) -> Iterator[PolicyFinding]:
+    for attachment in document.of(*_ATTACHMENTS):
+        yield _error(
+            attachment.address,
+            f"attaches {_shown(attachment.values.get('policy_arn'))}",
+            "write what is needed into the role's own policy",
+        )
+    for role in document.of("aws_iam_role"):
+        for arn in listed(role.values.get("managed_policy_arns")):
+            if arn != Unknown():
+                yield _error(
+                    role.address,
+                    f"attaches {_shown(arn)}",
+                    "write what is needed into the role's own policy",
                 )
 
 
@@ -238,38 +256,46 @@ def _roles(document: PlanDocument) -> Iterator[PolicyFinding]:
     for role in roles:
         boundary, name = role.values.get("permissions_boundary"), role.values.get("name")
         if isinstance(boundary, str | None) and rules.permissions_boundary not in (None, boundary):
-            yield _on_role(
-                role,
+            yield _error(
+                role.address,
                 f"doesn't carry the permissions boundary {rules.permissions_boundary}",
                 "set permissions_boundary",
             )
         elif bounded and not boundary:
-            yield _on_role(
-                role,
+            yield _error(
+                role.address,
                 "carries no permissions boundary, which other roles do",
                 "set permissions_boundary",
             )
         if isinstance(name, str) and not name.startswith(rules.name_prefix):
-            yield _on_role(
-                role,
+            yield _error(
+                role.address,
                 f"is named {name}, without the prefix {rules.name_prefix}",
                 "use the prefix of roles' names",
             )
 
 
-def _on_role(role: Resource, message: str, advice: str) -> PolicyFinding:
-    return PolicyFinding("P6", "error", role.address, message, advice)
+def _first(resources: list[str]) -> str:
+    more = f" and {len(resources) - 1} more" if len(resources) > 1 else ""
+    return f"{resources[0]}{more}"
 
 
-def _unread(policy: Unread) -> Iterator[PolicyFinding]:
-    yield PolicyFinding(
+def _shown(arn: Any) -> str:
+    return arn if isinstance(arn, str) else "a policy that is known only after the apply"
+
+
+def _unread(resource: Resource, attribute: str, why: str) -> PolicyFinding:
+    return PolicyFinding(
         "P6",
         "warning",
-        policy.address,
-        f"{policy.attribute} {policy.why}, and can't be checked",
+        resource.address,
+        f"{attribute} {why}, and can't be checked",
         "check it by hand",
     )
 
 
-def _error(statement: Statement, message: str, advice: str) -> PolicyFinding:
-    return PolicyFinding("P6", "error", statement.address, f"{statement.sid} {message}", advice)
+def _error(address: str, message: str, advice: str) -> PolicyFinding:
+    return PolicyFinding("P6", "error", address, message, advice)
+
+
+__all__ = ["FLOW_LOGS", "iam_findings"]

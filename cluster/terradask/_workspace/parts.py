@@ -65,4 +65,5 @@ class WorkspaceParts:
     def _gate(self) -> PolicyGate:
         from terradask._plans.policy_gate import PolicyGate
 
-        return PolicyGate(self.context.settings, self.context.aws, self.context.loaded.root)
+        loaded = self.context.loaded
+        return PolicyGate(self.context.settings, self.context.aws, loaded.root, loaded.lock_path)

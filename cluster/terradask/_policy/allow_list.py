@@ -1,0 +1,126 @@
+"""P8: a plan has what terradask's stacks make, and nothing else."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from terradask._policy.document import PlanDocument, Resource, is_plan
+from terradask._policy.document_shapes import ANY, may
+from terradask._policy.findings import PolicyFinding
+from terradask._policy.shapes import Place, of_shape
+from terradask._policy.stack_shapes import (
+    BACKENDS,
+    COMPANIONS,
+    DATA,
+    PROVIDER,
+    PROVIDER_SOURCE,
+    RESOURCES,
+)
+from terradask_modules.iam import listed
+
+#: The parts of a stack's configuration.
+_SECTIONS = frozenset({"//", "terraform", "provider", "resource", "data"})
+_PLAN_SECTIONS = frozenset({"resources"})
+_PREFIX = "registry.terraform.io/"
+_WAIVE = "remove it; for a resource of your own, waive P8 for its address"
+_AS_MADE = "write it as terradask synthesises it, or waive P8 for this address"
+
+
+def beyond_findings(document: PlanDocument) -> Iterator[PolicyFinding]:
+    """Yield what a plan has that no stack of terradask's has, and what it lacks of theirs."""
+    for resource in document.resources:
+        yield from _resource(document, resource, RESOURCES)
+    for source in document.data:
+        yield from _resource(document, source, DATA)
+    yield from _companions(document)
+    if is_plan(document.source):
+        yield from _of_plan(document)
+    else:
+        yield from _of_stack(document)
+
+
+def _resource(
+    document: PlanDocument, resource: Resource, known: Mapping[str, Any]
+) -> Iterator[PolicyFinding]:
+    what = "data source" if known is DATA else "resource"
+    if resource.address.startswith("module."):
+        yield _finding(resource.address, "is in a module, which terradask's stacks don't use")
+    shape = known.get(resource.type)
+    if shape is None:
+        yield _finding(
+            resource.address, f"is a {what} of type {resource.type}, which terradask never makes"
+        )
+    elif resource.configured is not None:
+        place = Place.of(resource, document.scope, document.rules)
+        values = {name: value for name, value in resource.configured.items() if name != "//"}
+        if is_plan(document.source):
+            # Plans don't show it.
+            shape = {**shape, "lifecycle": may(ANY)} if "lifecycle" in shape else shape
+        yield from _complaints(resource.address, shape, values, place)
+
+
+def _complaints(
+    address: str, shape: Mapping[str, Any], values: Mapping[str, Any], place: Place
+) -> Iterator[PolicyFinding]:
+    for path, what in dict(of_shape(shape, values, "", place)).items():
+        if what == "leaves out":
+            yield _finding(address, f"leaves out {path}, which terradask sets", _AS_MADE)
+        elif what == "sets":
+            yield _finding(address, f"sets {path}, which terradask never does", _AS_MADE)
+        else:
+            yield _finding(address, f"sets {path} to what terradask never does", _AS_MADE)
+
+
+def _companions(document: PlanDocument) -> Iterator[PolicyFinding]:
+    for kind, companions in COMPANIONS.items():
+        for resource in document.of(kind):
+            for companion in companions:
+                if not any(document.of(companion)) and resource.configured is not None:
+                    yield _finding(
+                        resource.address, f"stands without its {companion}", "add it again"
+                    )
+
+
+def _of_plan(document: PlanDocument) -> Iterator[PolicyFinding]:
+    configuration = document.source.get("configuration") or {}
+    for name in sorted(set(configuration.get("root_module") or {}) - _PLAN_SECTIONS):
+        yield _finding("", f"the configuration has {name}, which terradask's stacks have not")
+    for name, entry in (configuration.get("provider_config") or {}).items():
+        source = str(entry.get("full_name", _PREFIX + PROVIDER_SOURCE)).removeprefix(_PREFIX)
+        yield from _provider(document, name, source)
+
+
+def _of_stack(document: PlanDocument) -> Iterator[PolicyFinding]:
+    for name in sorted(set(document.source) - _SECTIONS):
+        yield _finding("", f"the stack has {name}, which terradask's stacks have not")
+    terraform = document.source.get("terraform") or {}
+    sources = {
+        name: str(entry.get("source"))
+        for name, entry in (terraform.get("required_providers") or {}).items()
+    }
+    for name in {**sources, **document.providers}:
+        yield from _provider(document, name, sources.get(name, PROVIDER_SOURCE))
+    for name, values in (terraform.get("backend") or {}).items():
+        shape = BACKENDS.get(name)
+        if shape is None:
+            yield _finding("", f"the state's backend is {name}, which terradask doesn't use")
+        else:
+            yield from _complaints("terraform.backend", shape, values, _nowhere(document))
+
+
+def _provider(document: PlanDocument, name: str, source: str) -> Iterator[PolicyFinding]:
+    address = f"provider.{name}"
+    if name != "aws" or source != PROVIDER_SOURCE:
+        yield _finding(address, f"is a provider that terradask doesn't use: {source}")
+        return
+    for values in listed(document.providers.get(name)):
+        yield from _complaints(address, PROVIDER, values, _nowhere(document))
+
+
+def _nowhere(document: PlanDocument) -> Place:
+    return Place.of(Resource("", "", "", {}), document.scope, document.rules)
+
+
+def _finding(address: str, message: str, advice: str = _WAIVE) -> PolicyFinding:
+    return PolicyFinding("P8", "error", address, message, advice)

@@ -1,0 +1,192 @@
+"""Shapes of what terradask's stacks write into tags and into the workspace's bucket."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from terradask._policy.shapes import Allowed, Anything, Given, Keyed, Shape
+
+
+def must(*values: Any) -> Allowed:
+    """Return what an attribute has to be set to."""
+    return Allowed(values)
+
+
+def may(*values: Any) -> Allowed:
+    """Return what an attribute is set to where it is set."""
+    return Allowed(values, optional=True)
+
+
+def to(*expressions: str) -> tuple[str, ...]:
+    """Return expressions of Terraform's."""
+    return tuple(f"${{{each}}}" for each in expressions)
+
+
+#: Text for readers, sizes, types of machines: no access depends on them.
+ANY = Anything()
+
+#: ARN of a key that the settings give.
+KEY_ARN = "arn:{partition}:kms:*:*:*"
+
+#: Tags of a resource: the team's own, and those by which terradask finds it.
+TAGS = must(
+    Keyed(
+        "",
+        must(ANY),
+        {"terradask:workspace": must("{workspace}"), "terradask:cluster": may("{cluster}")},
+    )
+)
+#: Tags of a group and its hosts.
+GROUP_TAGS = Keyed(
+    "",
+    must(ANY),
+    {
+        "terradask:workspace": must("{workspace}"),
+        "terradask:cluster": must("{cluster}"),
+        "terradask:role": must("{role}"),
+        "terradask:group": must("{name}"),
+    },
+)
+
+_SUBNETS = must(*to("aws_subnet.public-*.id", "aws_subnet.private-*.id"), Given("subnet-*"))
+
+
+def _by_role(**by_role: Allowed) -> Allowed:
+    return must(by_role)
+
+
+def _templates(role: str) -> Allowed:
+    template = f"aws_launch_template.{role}-*"
+    return must(
+        Keyed(
+            "{architectures}",
+            must(
+                {
+                    "id": must(*to(f"{template}.id")),
+                    "version": must(*to(f"tostring({template}.latest_version)")),
+                }
+            ),
+            {},
+        )
+    )
+
+
+_PROFILE = must("*terradask-{workspace}*", Given("*"))
+
+#: ``workspace.json``, which clusters' stacks and hosts read.
+WORKSPACE_DOCUMENT: Shape = {
+    "format": must(1),
+    "terradask_version": must(ANY),
+    "workspace": must("{workspace}"),
+    "region": must("{region}"),
+    "account": must("{account}"),
+    "bucket": must("{bucket}"),
+    "vpc_id": must(*to("aws_vpc.this.id"), Given("vpc-*")),
+    "vpc_cidr": must(ANY),
+    "zones": must(
+        Keyed(
+            "{region}*",
+            must(
+                {
+                    "public_subnet_id": _SUBNETS,
+                    "private_subnet_id": _SUBNETS,
+                    "scheduler_subnet_id": _SUBNETS,
+                    "worker_subnet_id": _SUBNETS,
+                    "public_cidr": must(ANY),
+                    "private_cidr": must(ANY),
+                }
+            ),
+            {},
+        )
+    ),
+    "templates": _by_role(scheduler=_templates("scheduler"), worker=_templates("worker")),
+    "security_groups": _by_role(
+        scheduler=must(*to("aws_security_group.scheduler.id"), Given("sg-*")),
+        worker=must(*to("aws_security_group.worker.id"), Given("sg-*")),
+    ),
+    "instance_profiles": _by_role(scheduler=_PROFILE, worker=_PROFILE),
+    "roles": _by_role(
+        scheduler=must(
+            *to("aws_iam_role.scheduler.arn", "data.aws_iam_instance_profile.scheduler.role_arn")
+        ),
+        worker=must(
+            *to("aws_iam_role.worker.arn", "data.aws_iam_instance_profile.worker.role_arn")
+        ),
+    ),
+    "secrets_prefix": must("terradask/{workspace}/"),
+    "log_group": must("/terradask/{workspace}"),
+    "nat": must("single", "per_zone", "none", "given"),
+    "interface_endpoints": must(ANY),
+    "public_workers": must(True, False),
+    "public_schedulers": must(True, False),
+    "session_manager": must(True, False),
+    "allow_ingress_from_anywhere": must(True, False),
+    "given": must(ANY),
+    "kms_key_arn": may(Given(KEY_ARN)),
+    "ingress": must(ANY),
+    "host": must({"wheel_key": must("host/{sha256}/*.whl"), "wheel_sha256": must("{sha256}")}),
+    "launch": must(
+        {
+            # P1 judges it.
+            "user_data_base64": must(ANY),
+            "image_ids": must(Keyed("{architectures}", must(Given("ami-*")), {})),
+            "instance_type": must(ANY),
+            "instance_types": must(ANY),
+            "disk_size_gib": must(ANY),
+            "public_address": _by_role(scheduler=must(True, False), worker=must(True, False)),
+        }
+    ),
+    "cluster_launch_templates": must(True, False),
+    "isolation": must("workspace", "cluster"),
+    "isolated": may(
+        {
+            "security_groups": must(
+                {
+                    "clients": must(*to("aws_security_group.clients.id")),
+                    "hosts": must(*to("aws_security_group.hosts.id")),
+                }
+            ),
+            "role_path": must("/*terradask/{workspace}/"),
+            "role_name_prefix": must("*"),
+            "permissions_boundary": must(
+                *to("aws_iam_policy.boundary.arn"), Given("arn:{partition}:iam::*:policy/*")
+            ),
+            # P6 judges these.
+            "access": must(ANY),
+            "scheduler_access": may(ANY),
+        }
+    ),
+}
+
+#: A cluster's ``cluster.json``, which the library and hosts read. P5 looks for secrets in it.
+CLUSTER_DOCUMENT: Shape = {
+    "format": must(1),
+    "terradask_version": must(ANY),
+    "workspace": must("{workspace}"),
+    "cluster": must("{cluster}"),
+    "region": must("{region}"),
+    "zone": must(ANY),
+    "bucket": must("{bucket}"),
+    "secret_id": must("terradask/{workspace}/{cluster}"),
+    "groups": must(
+        Keyed(
+            "*",
+            must(
+                {
+                    "autoscaling_group": must("terradask-{workspace}-{cluster}-*"),
+                    "market": must("on-demand", "spot"),
+                    "max_size": must(ANY),
+                    "resources": may(ANY),
+                    "role": must("scheduler", "worker"),
+                    "worker_group": may("*"),
+                    "zones": must(ANY),
+                }
+            ),
+            {},
+        )
+    ),
+    "lock": must(ANY),
+    "settings": must(ANY),
+    "scheduler": must(ANY),
+    "worker": must(ANY),
+}

@@ -1,0 +1,190 @@
+"""What hosts' roles may do: the allow list of check P6.
+
+A statement is reasoned over as a set: each of its actions, on each of its resources, has to lie
+within a grant, and the grant's conditions have to hold there. Conditions beyond those only narrow.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+
+from terradask._policy.scope import Scope, WorkspaceRules
+
+_Conditions = Mapping[str, Mapping[str, tuple[str, ...]]]
+
+SCHEDULER, WORKER, FLOW_LOGS = "scheduler", "worker", "flow-logs"
+_HOSTS = (SCHEDULER, WORKER)
+
+
+@dataclass(frozen=True)
+class Grant:
+    """Actions on resources; in resources ``*`` is IAM's."""
+
+    actions: tuple[str, ...]
+    resources: tuple[str, ...]
+    #: Conditions that a statement has to have; its values are among these.
+    conditions: _Conditions = field(default_factory=dict)
+    roles: tuple[str, ...] = _HOSTS
+
+
+_BUCKET = "arn:{partition}:s3:::{bucket}"
+_CLUSTERS = f"{_BUCKET}/clusters/{{clusters}}"
+_LOGS = "arn:{partition}:logs:{region}:{account}:log-group:/terradask/{workspace}"
+_GROUPS = (
+    "arn:{partition}:autoscaling:{region}:{account}:autoScalingGroup:*:autoScalingGroupName/"
+    "terradask-{workspace}-{groups}",
+)
+_TAGGED = {"StringEquals": {"aws:ResourceTag/terradask:workspace": ("{workspace}",)}}
+_IN_REGION = {"StringEquals": {"aws:RequestedRegion": ("{region}",)}}
+
+_OF_THE_WORKSPACE = (
+    Grant(
+        ("s3:GetObject",),
+        (
+            f"{_BUCKET}/host/*",
+            f"{_CLUSTERS}/cluster.json",
+            f"{_CLUSTERS}/run.json",
+            f"{_CLUSTERS}/software.lock",
+            f"{_CLUSTERS}/scheduler.json",
+        ),
+    ),
+    Grant(("s3:ListBucket",), (_BUCKET,)),
+    Grant(("s3:PutObject",), (f"{_CLUSTERS}/hosts/*",)),
+    Grant(
+        ("s3:PutObject",),
+        (f"{_CLUSTERS}/closing.json", f"{_CLUSTERS}/scheduler.json"),
+        roles=(SCHEDULER,),
+    ),
+    Grant(
+        ("secretsmanager:GetSecretValue",),
+        (
+            "arn:{partition}:secretsmanager:{region}:{account}:secret:terradask/{workspace}/{secrets}",
+        ),
+    ),
+    Grant(("logs:CreateLogStream",), (f"{_LOGS}:*",)),
+    Grant(("logs:PutLogEvents",), (f"{_LOGS}:{{streams}}",)),
+    Grant(("autoscaling:TerminateInstanceInAutoScalingGroup",), _GROUPS, _TAGGED),
+    Grant(
+        ("autoscaling:PutScheduledUpdateGroupAction", "autoscaling:SetDesiredCapacity"),
+        _GROUPS,
+        _TAGGED,
+        roles=(SCHEDULER,),
+    ),
+    Grant(("autoscaling:DescribeAutoScalingGroups",), ("*",), _IN_REGION, roles=(SCHEDULER,)),
+    # What Session Manager's agent reports of its own host: AWS documents no narrower resource
+    # (https://docs.aws.amazon.com/systems-manager/latest/userguide/getting-started-create-iam-instance-profile.html).
+    Grant(
+        (
+            "ssm:UpdateInstanceInformation",
+            "ssmmessages:CreateControlChannel",
+            "ssmmessages:CreateDataChannel",
+            "ssmmessages:OpenControlChannel",
+            "ssmmessages:OpenDataChannel",
+        ),
+        ("*",),
+        _IN_REGION,
+        roles=(SCHEDULER,),
+    ),
+    Grant(
+        (
+            "logs:CreateLogStream",
+            "logs:DescribeLogGroups",
+            "logs:DescribeLogStreams",
+            "logs:PutLogEvents",
+        ),
+        (f"{_LOGS}/flow-logs", f"{_LOGS}/flow-logs:*"),
+        roles=(FLOW_LOGS,),
+    ),
+)
+
+_KEY_ACTIONS = ("kms:Decrypt", "kms:GenerateDataKey")
+_THROUGH = ("s3.{region}.amazonaws.com*", "secretsmanager.{region}.amazonaws.com*")
+_DATA_ACTIONS = (
+    "s3:AbortMultipartUpload",
+    "s3:DeleteObject",
+    "s3:GetObject",
+    "s3:ListMultipartUploadParts",
+    "s3:PutObject",
+)
+
+
+def grants_of(rules: WorkspaceRules) -> Iterator[Grant]:
+    """Yield what the hosts of a workspace may do, with what its settings allow."""
+    yield from _OF_THE_WORKSPACE
+    keys = [each for each in rules.given or () if ":kms:" in each]
+    through = {"StringEquals": {"kms:ViaService": _THROUGH}}
+    yield Grant(_KEY_ACTIONS, tuple(keys), through)
+    for entry in rules.data_buckets or ():
+        bucket, _, prefix = entry.partition("/")
+        arn = f"arn:{{partition}}:s3:::{bucket}"
+        under = {"StringLike": {"s3:prefix": (prefix, f"{prefix}/*")}} if prefix else {}
+        yield Grant(("s3:ListBucket",), (arn,), under)
+        yield Grant(("s3:GetBucketLocation",), (arn,))
+        yield Grant(_DATA_ACTIONS, (f"{arn}/{prefix}/*" if prefix else f"{arn}/*",))
+
+
+#: What could be a bucket of data or a key: without the settings it can't be told.
+_UNPROVEN = (
+    Grant(
+        (*_DATA_ACTIONS, "s3:ListBucket", "s3:GetBucketLocation"), ("arn:{partition}:s3:::{data}",)
+    ),
+    Grant(
+        _KEY_ACTIONS,
+        ("arn:{partition}:kms:{region}:{account}:key/{key}",),
+        {"StringEquals": {"kms:ViaService": _THROUGH}},
+    ),
+)
+
+
+def unproven_grants(rules: WorkspaceRules) -> Iterator[Grant]:
+    """Yield what the settings may allow, if they aren't known."""
+    data, key = _UNPROVEN
+    if rules.data_buckets is None:
+        yield data
+    if rules.given is None:
+        yield key
+
+
+@dataclass(frozen=True)
+class Within:
+    """Whether texts lie within a grant's patterns, in one workspace."""
+
+    scope: Scope
+
+    def holds(self, pattern: str, text: str) -> bool:
+        """Return whether all that a text stands for, wildcards included, is within a pattern.
+
+        The pattern's ``*`` takes in any wildcard of the text; every other letter has to be the
+        same, so that a wildcard of the text is never wider.
+        """
+        return self._compiled(pattern).fullmatch(text) is not None
+
+    def _compiled(self, pattern: str) -> re.Pattern[str]:
+        words = {**self.scope.patterns(), **self._of_cluster()}
+        parts = re.split(r"(\{[a-z]+\}|\*)", pattern)
+        return re.compile(
+            "".join(
+                ".*"
+                if part == "*"
+                else f"(?:{words[part[1:-1]]})"
+                if part.startswith("{")
+                else re.escape(part)
+                for part in parts
+            ),
+            re.DOTALL,
+        )
+
+    def _of_cluster(self) -> dict[str, str]:
+        """Return the parts that a cluster's own roles narrow to the cluster."""
+        cluster = self.scope.cluster and re.escape(self.scope.cluster)
+        return {
+            "clusters": cluster or ".*",
+            "secrets": rf"{cluster}-\?{{6}}" if cluster else ".*",
+            "groups": f"{cluster}-.*" if cluster else ".*",
+            "streams": f"log-stream:{cluster}/.*" if cluster else ".*",
+            # A bucket by its name, none of terradask's; a key by its id.
+            "data": r"(?!terradask-)[a-z0-9.-]+(?:/[^?]*)?",
+            "key": "[0-9a-f-]+",
+        }

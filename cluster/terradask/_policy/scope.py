@@ -1,0 +1,103 @@
+"""The workspace that a plan belongs to, and what its settings give: against these the checks hold
+names, ARNs, and ids.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, fields
+from typing import Any
+
+from terradask_modules.names import role_name
+
+_BUCKET = re.compile(
+    r"terradask-(?P<workspace>[a-z][a-z0-9-]*)-(?P<account>\d{12})-(?P<region>[a-z]{2}-[a-z0-9-]+)"
+)
+_PARTITIONS = {"cn-": "aws-cn", "us-gov-": "aws-us-gov"}
+#: What a part of a name may be if the plan doesn't say it.
+_ANY = {
+    "workspace": "[a-z][a-z0-9-]{0,19}",
+    "account": r"\d{12}",
+    "region": "[a-z]{2}-[a-z0-9-]+",
+    "partition": "aws(?:-[a-z]+)*",
+    "cluster": "[a-z][a-z0-9-]{0,31}",
+    "sha256": "[0-9a-f]{64}",
+}
+
+
+@dataclass(frozen=True)
+class WorkspaceRules:
+    """What a workspace's settings say that its plan alone can't prove; what is None isn't known."""
+
+    #: Its name.
+    workspace: str | None = None
+    #: The region.
+    region: str | None = None
+    #: The AWS account.
+    account: str | None = None
+    #: Everything that the settings give by its id, name or ARN: a VPC, subnets, security groups,
+    #: instance profiles, images, a key, the bucket of the state.
+    given: frozenset[str] | None = None
+    #: `network.data_buckets`: a bucket, or a bucket and a prefix.
+    data_buckets: tuple[str, ...] | None = None
+
+
+@dataclass(frozen=True)
+class Scope:
+    """The workspace of one plan."""
+
+    workspace: str | None = None
+    account: str | None = None
+    region: str | None = None
+    cluster: str | None = None
+    #: SHA-256 of the host program's wheel, if the plan uploads it.
+    sha256: str | None = None
+
+    @property
+    def partition(self) -> str | None:
+        """Its AWS partition."""
+        if self.region is None:
+            return None
+        return next(
+            (name for start, name in _PARTITIONS.items() if self.region.startswith(start)), "aws"
+        )
+
+    def patterns(self) -> dict[str, str]:
+        """Return regular expressions of its parts by name."""
+        known = {each.name: getattr(self, each.name) for each in fields(self)}
+        known["partition"] = self.partition
+        found = {name: re.escape(value) if value else _ANY[name] for name, value in known.items()}
+        found["bucket"] = "terradask-{workspace}-{account}-{region}".format(**found)
+        return found
+
+    def role_pattern(self, role: str) -> str:
+        """Return the regular expression of the name that a role's hosts have in IAM, whatever
+        prefix stands before it.
+        """
+        if self.workspace is None:
+            return r"terradask-[a-z0-9.-]+"
+        return re.escape(role_name(self.workspace, role, cluster=self.cluster))
+
+
+def scope_of(resources: Sequence[Any], data: Sequence[Any], rules: WorkspaceRules) -> Scope:
+    """Return the workspace of a plan: of the settings, or of the bucket that it makes or reads."""
+    buckets = [each for each in resources if each.type == "aws_s3_bucket"]
+    objects = [each for each in resources if each.type == "aws_s3_object"]
+    sources = [each for each in data if each.type == "aws_s3_object"]
+    names = (each.values.get("bucket") for each in (*buckets, *sources, *objects))
+    named = next(filter(None, map(_bucket, names)), {})
+    keys = [str(each.values.get("key")) for each in objects if not buckets]
+    hashes = [each.values.get("source_hash") for each in objects]
+    return Scope(
+        workspace=rules.workspace or named.get("workspace"),
+        account=rules.account or named.get("account"),
+        region=rules.region or named.get("region"),
+        cluster=next((key.split("/")[1] for key in keys if key.startswith("clusters/")), None),
+        sha256=next((each for each in hashes if isinstance(each, str)), None),
+    )
+
+
+def _bucket(name: Any) -> dict[str, str] | None:
+    found = _BUCKET.fullmatch(name) if isinstance(name, str) else None
+    return found.groupdict() if found else None

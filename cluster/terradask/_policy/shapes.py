@@ -1,0 +1,259 @@
+"""Shapes of resources: which attributes they set, and to what. Whatever is beyond a shape is a
+finding.
+
+A pattern is text with placeholders, such as ``{workspace}``, in which ``*`` stands for a part of a
+name. ``${…}`` is an expression of Terraform's and has to be written exactly so: what a resource
+points to is part of its shape.
+"""
+
+from __future__ import annotations
+
+import functools
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from terradask._policy.document import Resource, Unknown
+from terradask._policy.hcl import NotLiteral, encoded
+from terradask._policy.scope import Scope, WorkspaceRules
+from terradask_modules.iam import listed
+
+_PLACEHOLDER = re.compile(r"(?<!\$)\{([a-z0-9_]+)\}|(\*)")
+_WORD = r"[\w+=,.@:/-]*"
+_ZONE = re.compile(r"^(?:private|public|nat|scheduler|worker)-(.+?)(?:-ipv6)?$")
+
+
+@dataclass(frozen=True)
+class Allowed:
+    """What an attribute may be set to: patterns, numbers, flags, shapes of blocks, or an object
+    with `accepts`.
+    """
+
+    values: tuple[Any, ...]
+    optional: bool = False
+
+
+Shape = Mapping[str, Allowed]
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where a value stands: what placeholders stand for there."""
+
+    name: str
+    words: Mapping[str, str]
+    rules: WorkspaceRules
+
+    @classmethod
+    def of(cls, resource: Resource, scope: Scope, rules: WorkspaceRules) -> Place:
+        """Return the place of one resource: its name says its role, its zone, its architecture."""
+        name = resource.name
+        role = "scheduler" if name.startswith("scheduler") else "worker"
+        owner = name if name == "flow-logs" else role
+        zone = _ZONE.match(name)
+        words = {
+            **scope.patterns(),
+            "role": role,
+            "role_name": scope.role_pattern(owner),
+            "name": re.escape(name),
+            "head": re.escape(name.partition("-")[0]),
+            "tail": re.escape(name.rpartition("-")[2]),
+            "zone": re.escape(zone[1]) if zone else "[a-z0-9-]+",
+            "clients": "clients" if role == "scheduler" else "hosts",
+            "architectures": "x86_64|arm64",
+            # In policies, where a star is a star.
+            "star": re.escape("*"),
+        }
+        return cls(name, words, rules)
+
+    def matches(self, pattern: str, text: str) -> bool:
+        """Return whether a text fits a pattern."""
+        return _compiled(pattern, tuple(self.words.items())).fullmatch(text) is not None
+
+
+@dataclass(frozen=True)
+class Anything:
+    """Any value: it does no harm, or another check judges it."""
+
+    def accepts(self, value: Any, place: Place) -> bool:
+        """Accept every value."""
+        return True
+
+
+@dataclass(frozen=True)
+class Number:
+    """A whole number."""
+
+    first: int
+    last: int
+
+    def accepts(self, value: Any, place: Place) -> bool:
+        """Return whether a value is in the range."""
+        return (
+            isinstance(value, int)
+            and not isinstance(value, bool)
+            and self.first <= value <= self.last
+        )
+
+
+@dataclass(frozen=True)
+class Given:
+    """An id, name or ARN that the settings give."""
+
+    pattern: str
+
+    def accepts(self, value: Any, place: Place) -> bool:
+        """Return whether the settings give it; if they aren't known, whether it has the form."""
+        given = place.rules.given
+        return (
+            isinstance(value, str)
+            and place.matches(self.pattern, value)
+            and (given is None or value in given)
+        )
+
+
+@dataclass(frozen=True)
+class Keyed:
+    """A map whose keys have a pattern, any if it is empty, and whose values are all alike."""
+
+    keys: str
+    value: Allowed
+    #: Keys with values of their own.
+    known: Shape
+
+
+class All:
+    """A list that has an item for each pattern, and no other items."""
+
+    def __init__(self, *patterns: str) -> None:
+        self.patterns = patterns
+
+
+@dataclass(frozen=True)
+class TagBlocks:
+    """Tags that are written as blocks of key and value, each for the hosts as well."""
+
+    tags: Keyed
+
+
+@dataclass(frozen=True)
+class Documents:
+    """A document in JSON, or in ``jsonencode``: its shape by the resource's name."""
+
+    shapes: Mapping[str, Shape]
+
+
+Complaint = tuple[str, str]
+
+
+def complaints(allowed: Allowed, value: Any, path: str, place: Place) -> Iterator[Complaint]:
+    """Yield the path of each part of a value that isn't allowed, and why."""
+    items = listed(value)
+    if not items and not isinstance(value, list | tuple):
+        if not allowed.optional:
+            yield path, "leaves out"
+        return
+    for each in allowed.values:
+        if isinstance(each, TagBlocks):
+            yield from _of_tags(each, items, path, place)
+            return
+        if isinstance(each, All):
+            one_for_each = len(items) == len(each.patterns) and all(
+                any(_accepts(pattern, item, place) for item in items) for pattern in each.patterns
+            )
+            if not one_for_each:
+                yield path, "sets otherwise"
+            return
+    for item in items:
+        yield from _of_item(allowed, item, path, place)
+
+
+def of_shape(
+    shape: Shape, values: Mapping[str, Any], path: str, place: Place
+) -> Iterator[Complaint]:
+    """Yield what a block has beyond its shape, and what it lacks."""
+    for name in values:
+        if name not in shape and values[name] is not None:
+            yield _below(path, name), "sets"
+    for name, allowed in shape.items():
+        yield from complaints(allowed, values.get(name), _below(path, name), place)
+
+
+def _of_item(allowed: Allowed, item: Any, path: str, place: Place) -> Iterator[Complaint]:
+    if any(_accepts(each, item, place) for each in allowed.values):
+        return
+    for each in allowed.values:
+        if isinstance(each, Mapping) and isinstance(item, Mapping):
+            yield from of_shape(each, item, path, place)
+            return
+        if isinstance(each, Keyed) and isinstance(item, Mapping):
+            yield from _of_map(each, item, path, place)
+            return
+        if isinstance(each, Documents):
+            yield from _of_document(each, item, path, place)
+            return
+    yield path, "sets otherwise"
+
+
+def _of_map(keyed: Keyed, item: Mapping[str, Any], path: str, place: Place) -> Iterator[Complaint]:
+    for name, inner in item.items():
+        if name in keyed.known:
+            continue
+        if keyed.keys and not place.matches(keyed.keys, name):
+            yield _below(path, name), "sets"
+        else:
+            yield from complaints(keyed.value, inner, _below(path, name), place)
+    for name, allowed in keyed.known.items():
+        yield from complaints(allowed, item.get(name), _below(path, name), place)
+
+
+def _of_tags(
+    blocks: TagBlocks, items: Sequence[Any], path: str, place: Place
+) -> Iterator[Complaint]:
+    named = {str(each.get("key")): each for each in items if isinstance(each, Mapping)}
+    if len(named) != len(items) or any(
+        each.keys() != {"key", "value", "propagate_at_launch"}
+        or each["propagate_at_launch"] is not True
+        for each in named.values()
+    ):
+        yield path, "sets otherwise"
+    values = {key: each.get("value") for key, each in named.items()}
+    yield from _of_map(blocks.tags, values, path, place)
+
+
+def _of_document(documents: Documents, item: Any, path: str, place: Place) -> Iterator[Complaint]:
+    text = item.template if isinstance(item, Unknown) else item
+    try:
+        held = encoded(text) if isinstance(text, str) else None
+    except NotLiteral:
+        held = None
+    shape = documents.shapes.get(place.name)
+    if isinstance(held, Mapping) and shape is not None:
+        yield from of_shape(shape, held, path, place)
+    else:
+        yield path, "sets otherwise"
+
+
+def _accepts(each: Any, item: Any, place: Place) -> bool:
+    if isinstance(each, str):
+        text = item.template if isinstance(item, Unknown) else item
+        return isinstance(text, str) and place.matches(each, text)
+    if isinstance(each, bool | int):
+        return type(item) is type(each) and item == each
+    accepts = getattr(each, "accepts", None)
+    return bool(accepts is not None and accepts(item, place))
+
+
+@functools.lru_cache(maxsize=4096)
+def _compiled(pattern: str, words: Sequence[tuple[str, str]]) -> re.Pattern[str]:
+    known, text, last = dict(words), "", 0
+    for found in _PLACEHOLDER.finditer(pattern):
+        text += re.escape(pattern[last : found.start()])
+        text += _WORD if found[2] else f"(?:{known[found[1]]})"
+        last = found.end()
+    return re.compile(text + re.escape(pattern[last:]))
+
+
+def _below(path: str, name: str) -> str:
+    return f"{path}.{name}" if path else name

@@ -1,0 +1,400 @@
+"""The resources that terradask's stacks make, and their shapes: the allow list of check P8.
+
+Held against every golden stack by a test, both ways: each stack fits, and nothing stands here that
+no stack has.
+"""
+
+from __future__ import annotations
+
+from terradask._policy.document_shapes import (
+    ANY,
+    CLUSTER_DOCUMENT,
+    GROUP_TAGS,
+    KEY_ARN,
+    TAGS,
+    WORKSPACE_DOCUMENT,
+    may,
+    must,
+    to,
+)
+from terradask._policy.shapes import Documents, Given, Number, Shape, TagBlocks
+
+_BASELINE = "jsondecode(data.aws_s3_object.baseline.body)"
+
+
+def _baseline(*paths: str) -> tuple[str, ...]:
+    return to(*(f"{_BASELINE}.{path}" for path in paths))
+
+
+_VPC = must(*to("aws_vpc.this.id"))
+_BASELINE_KEY = to(f"try({_BASELINE}.kms_key_arn, null)")
+_BUCKET = must(*to("aws_s3_bucket.workspace.id"))
+_NAME = "terradask-{workspace}"
+_CLUSTERS_NAME = "terradask-{workspace}.{cluster}"
+_HOSTS_ROLE = "*{role_name}"
+_BASELINE_ROLE = f"${{{_BASELINE}.isolated.role_name_prefix}}{{role_name}}"
+_BASELINE_PATH = _baseline("isolated.role_path")
+_META = {"depends_on": may(ANY)}
+
+#: The other checks judge these.
+_P1 = _P3 = _P6 = must(ANY)
+_P2_OR_NONE = _P6_OR_NONE = may(ANY)
+
+_NETWORK: dict[str, Shape] = {
+    "aws_vpc": {
+        "cidr_block": must(ANY),
+        "enable_dns_hostnames": must(True),
+        "enable_dns_support": must(True),
+        "assign_generated_ipv6_cidr_block": may(True),
+        "tags": TAGS,
+    },
+    "aws_default_security_group": {"vpc_id": _VPC, "tags": TAGS},
+    "aws_internet_gateway": {"vpc_id": _VPC, "tags": TAGS},
+    "aws_egress_only_internet_gateway": {"vpc_id": _VPC, "tags": TAGS},
+    "aws_eip": {"domain": must("vpc"), "tags": TAGS},
+    "aws_nat_gateway": {
+        "allocation_id": must(*to("aws_eip.{name}.id")),
+        "subnet_id": must(*to("aws_subnet.public-{zone}.id")),
+        "tags": TAGS,
+        **_META,
+    },
+    "aws_subnet": {
+        "vpc_id": _VPC,
+        "availability_zone": must("{zone}"),
+        "cidr_block": must(ANY),
+        "map_public_ip_on_launch": must(False),
+        "assign_ipv6_address_on_creation": may(True),
+        "ipv6_cidr_block": may("${cidrsubnet(aws_vpc.this.ipv6_cidr_block, 8, *)}"),
+        "tags": TAGS,
+    },
+    "aws_route_table": {"vpc_id": _VPC, "tags": TAGS},
+    "aws_route": {
+        "route_table_id": must(
+            *to("aws_route_table.public.id", "aws_route_table.private-{zone}.id")
+        ),
+        "destination_cidr_block": may("0.0.0.0/0"),
+        "destination_ipv6_cidr_block": may("::/0"),
+        "gateway_id": may(*to("aws_internet_gateway.this.id")),
+        "nat_gateway_id": may(*to("aws_nat_gateway.nat-*.id")),
+        "egress_only_gateway_id": may(*to("aws_egress_only_internet_gateway.this.id")),
+    },
+    "aws_route_table_association": {
+        "route_table_id": must(
+            *to("aws_route_table.{head}.id", "aws_route_table.{head}-{zone}.id")
+        ),
+        "subnet_id": must(*to("aws_subnet.{name}.id")),
+    },
+    "aws_vpc_endpoint": {
+        "vpc_id": _VPC,
+        "service_name": must("com.amazonaws.{region}.{name}"),
+        "vpc_endpoint_type": must("Gateway", "Interface"),
+        "private_dns_enabled": may(True),
+        "route_table_ids": may(*to("aws_route_table.public.id", "aws_route_table.private-*.id")),
+        "security_group_ids": may(*to("aws_security_group.endpoints.id")),
+        "subnet_ids": may(*to("aws_subnet.private-*.id")),
+        "tags": TAGS,
+    },
+    "aws_flow_log": {
+        "vpc_id": _VPC,
+        "traffic_type": must("ALL"),
+        "iam_role_arn": must(*to("aws_iam_role.flow-logs.arn")),
+        "log_destination": must(*to("aws_cloudwatch_log_group.flow-logs.arn")),
+        "tags": TAGS,
+        **_META,
+    },
+    "aws_cloudwatch_log_group": {
+        "name": must("/terradask/{workspace}", "/terradask/{workspace}/{name}"),
+        "retention_in_days": must(Number(1, 3653)),
+        "kms_key_id": may(Given(KEY_ARN)),
+        "tags": TAGS,
+    },
+}
+
+_FIREWALL: dict[str, Shape] = {
+    "aws_security_group": {
+        "name": must(f"{_NAME}-{{name}}", f"{_CLUSTERS_NAME}-{{name}}"),
+        "description": must(ANY),
+        "vpc_id": must(*to("aws_vpc.this.id"), *_baseline("vpc_id"), Given("vpc-*")),
+        "tags": TAGS,
+    },
+    "aws_vpc_security_group_ingress_rule": {
+        "security_group_id": must(*to("aws_security_group.{head}.id")),
+        "referenced_security_group_id": may(*to("aws_security_group.{tail}.id")),
+        "description": must(ANY),
+        "cidr_ipv4": _P2_OR_NONE,
+        "cidr_ipv6": _P2_OR_NONE,
+        "ip_protocol": must("tcp"),
+        "from_port": must(Number(1, 65535)),
+        "to_port": must(Number(1, 65535)),
+        "tags": TAGS,
+    },
+    "aws_vpc_security_group_egress_rule": {
+        "security_group_id": must(*to("aws_security_group.{head}.id")),
+        "referenced_security_group_id": may(*to("aws_security_group.{tail}.id")),
+        "description": must(ANY),
+        "cidr_ipv4": _P2_OR_NONE,
+        "cidr_ipv6": _P2_OR_NONE,
+        "prefix_list_id": may(*to("aws_vpc_endpoint.s3.prefix_list_id")),
+        "ip_protocol": must("tcp", "-1"),
+        "from_port": may(Number(1, 65535)),
+        "to_port": may(Number(1, 65535)),
+        "tags": TAGS,
+    },
+}
+
+_IDENTITY: dict[str, Shape] = {
+    "aws_iam_role": {
+        "name": must(_HOSTS_ROLE, _BASELINE_ROLE),
+        "description": must(ANY),
+        "path": may("/*", *_BASELINE_PATH),
+        "assume_role_policy": _P6,
+        "permissions_boundary": may(
+            Given("arn:{partition}:iam::*:policy/*"), *_baseline("isolated.permissions_boundary")
+        ),
+        "tags": TAGS,
+    },
+    "aws_iam_role_policy": {
+        "name": must(_HOSTS_ROLE, _BASELINE_ROLE),
+        "role": must(*to("aws_iam_role.{name}.name")),
+        "policy": _P6,
+    },
+    "aws_iam_policy": {
+        "name": must("*terradask-{workspace}-hosts"),
+        "description": must(ANY),
+        "path": must("/*terradask/{workspace}/"),
+        "policy": _P6,
+        "tags": TAGS,
+    },
+    "aws_iam_instance_profile": {
+        "name": must(_HOSTS_ROLE, _BASELINE_ROLE),
+        "path": may("/*", *_BASELINE_PATH),
+        "role": must(*to("aws_iam_role.{name}.name")),
+        "tags": TAGS,
+    },
+}
+
+_STORAGE: dict[str, Shape] = {
+    "aws_s3_bucket": {
+        "bucket": must("{bucket}"),
+        "force_destroy": must(True),
+        "lifecycle_rule": must(
+            {
+                "id": must("old-versions"),
+                "enabled": must(True),
+                "abort_incomplete_multipart_upload_days": must(7),
+                "noncurrent_version_expiration": must({"days": must(30)}),
+            }
+        ),
+        "tags": TAGS,
+    },
+    "aws_s3_bucket_public_access_block": {
+        "bucket": _BUCKET,
+        "block_public_acls": must(True),
+        "block_public_policy": must(True),
+        "ignore_public_acls": must(True),
+        "restrict_public_buckets": must(True),
+    },
+    "aws_s3_bucket_ownership_controls": {
+        "bucket": _BUCKET,
+        "rule": must({"object_ownership": must("BucketOwnerEnforced")}),
+    },
+    "aws_s3_bucket_policy": {"bucket": _BUCKET, "policy": _P6, **_META},
+    "aws_s3_bucket_server_side_encryption_configuration": {
+        "bucket": _BUCKET,
+        "rule": must(
+            {
+                "apply_server_side_encryption_by_default": must(
+                    {
+                        "sse_algorithm": must("AES256", "aws:kms"),
+                        "kms_master_key_id": may(Given(KEY_ARN)),
+                    }
+                ),
+                "bucket_key_enabled": may(True),
+            }
+        ),
+    },
+    "aws_s3_bucket_versioning": {
+        "bucket": _BUCKET,
+        "versioning_configuration": must({"status": must("Enabled")}),
+    },
+    "aws_s3_object": {
+        "bucket": must(*_BUCKET.values, "{bucket}"),
+        "key": must("workspace.json", "clusters/{cluster}/cluster.json", "host/{sha256}/*.whl"),
+        "content": may(
+            Documents({"workspace": WORKSPACE_DOCUMENT, "descriptor": CLUSTER_DOCUMENT})
+        ),
+        "content_type": must("application/json", "application/zip"),
+        "source": may("host/terradask_host-*.whl"),
+        "source_hash": may("{sha256}"),
+        "tags": TAGS,
+        **_META,
+    },
+    "aws_secretsmanager_secret": {
+        "name": must("terradask/{workspace}/{cluster}"),
+        "description": must(ANY),
+        "kms_key_id": must(*_BASELINE_KEY),
+        "policy": _P6_OR_NONE,
+        "recovery_window_in_days": must(0),
+        "tags": TAGS,
+    },
+}
+
+_HOSTS: dict[str, Shape] = {
+    "aws_launch_template": {
+        "name": must(f"{_NAME}-{{role}}*", f"{_CLUSTERS_NAME}-{{role}}*"),
+        "description": must(ANY),
+        "image_id": must(Given("ami-*"), *_baseline("launch.image_ids.*")),
+        "instance_type": must(ANY),
+        "user_data": _P1,
+        "iam_instance_profile": must(
+            {
+                "arn": may(
+                    *to(
+                        "aws_iam_instance_profile.{role}.arn",
+                        "data.aws_iam_instance_profile.{role}.arn",
+                    )
+                ),
+                "name": may(*_baseline("instance_profiles.{role}")),
+            }
+        ),
+        "instance_initiated_shutdown_behavior": _P3,
+        "update_default_version": must(True),
+        "block_device_mappings": must(
+            {
+                "device_name": must("/dev/xvda"),
+                "ebs": must(
+                    {
+                        "delete_on_termination": must("true"),
+                        "encrypted": _P3,
+                        "kms_key_id": may(Given(KEY_ARN), *_BASELINE_KEY),
+                        "volume_size": must(ANY),
+                        "volume_type": must("gp3"),
+                        "iops": may(Number(1, 1_000_000)),
+                        "throughput": may(Number(1, 1_000_000)),
+                    }
+                ),
+            }
+        ),
+        "metadata_options": must(
+            {
+                "http_endpoint": must("enabled"),
+                "http_put_response_hop_limit": _P3,
+                "http_tokens": _P3,
+                "instance_metadata_tags": must("enabled"),
+            }
+        ),
+        "network_interfaces": must(
+            {
+                "associate_public_ip_address": _P3,
+                "delete_on_termination": must("true"),
+                "device_index": must(0),
+                "security_groups": must(
+                    *to("aws_security_group.{role}.id"),
+                    *_baseline(
+                        "security_groups.{role}",
+                        "isolated.security_groups.hosts",
+                        "isolated.security_groups.{clients}",
+                    ),
+                    Given("sg-*"),
+                ),
+            }
+        ),
+        "tag_specifications": must(
+            {
+                "resource_type": must("instance", "volume", "network-interface"),
+                "tags": TAGS,
+            }
+        ),
+        "tags": TAGS,
+    },
+    "aws_autoscaling_group": {
+        "name": must("terradask-{workspace}-{cluster}-{name}"),
+        "min_size": must(0),
+        "max_size": must(Number(0, 10_000)),
+        "placement_group": may(*to("aws_placement_group.hosts.name")),
+        "vpc_zone_identifier": must(*_baseline('zones["*"].{role}_subnet_id')),
+        "mixed_instances_policy": must(
+            {
+                "instances_distribution": must(
+                    {
+                        "on_demand_base_capacity": must(0),
+                        "on_demand_percentage_above_base_capacity": must(0, 100),
+                        "on_demand_allocation_strategy": may("prioritized"),
+                        "spot_allocation_strategy": may("price-capacity-optimized"),
+                    }
+                ),
+                "launch_template": must(
+                    {
+                        "launch_template_specification": must(
+                            {
+                                "launch_template_id": must(
+                                    *to("aws_launch_template.{role}-*.id"),
+                                    *_baseline("templates.{role}.*.id"),
+                                ),
+                                "version": must(
+                                    *to("aws_launch_template.{role}-*.latest_version"),
+                                    *_baseline("templates.{role}.*.version"),
+                                ),
+                            }
+                        ),
+                        "override": must({"instance_type": must(ANY)}),
+                    }
+                ),
+            }
+        ),
+        "suspended_processes": must("AZRebalance"),
+        "force_delete": must(True),
+        "wait_for_capacity_timeout": must("0"),
+        "lifecycle": may({"ignore_changes": must("desired_capacity")}),
+        "tag": must(TagBlocks(GROUP_TAGS)),
+    },
+    "aws_placement_group": {
+        "name": must(_CLUSTERS_NAME),
+        "strategy": must("cluster"),
+        "tags": TAGS,
+    },
+}
+
+#: Shapes of managed resources, by type.
+RESOURCES: dict[str, Shape] = {**_NETWORK, **_FIREWALL, **_IDENTITY, **_STORAGE, **_HOSTS}
+
+_CHECKED = {"lifecycle": may({"postcondition": must(ANY)})}
+#: Shapes of data sources.
+DATA: dict[str, Shape] = {
+    "aws_vpc": {"id": must(Given("vpc-*"))},
+    "aws_subnet": {"id": must(Given("subnet-*")), **_CHECKED},
+    "aws_iam_instance_profile": {"name": must(Given("*"))},
+    "aws_s3_object": {"bucket": must("{bucket}"), "key": must("workspace.json"), **_CHECKED},
+}
+
+#: Type -> the types that a stack with it has as well: each closes what AWS leaves open.
+COMPANIONS: dict[str, tuple[str, ...]] = {
+    "aws_vpc": ("aws_default_security_group",),
+    "aws_s3_bucket": (
+        "aws_s3_bucket_public_access_block",
+        "aws_s3_bucket_ownership_controls",
+        "aws_s3_bucket_policy",
+        "aws_s3_bucket_server_side_encryption_configuration",
+        "aws_s3_bucket_versioning",
+    ),
+}
+
+#: The provider, and its settings.
+PROVIDER: Shape = {
+    "region": must("{region}"),
+    "ignore_tags": must({"key_prefixes": must("terradask:run:")}),
+}
+PROVIDER_SOURCE = "hashicorp/aws"
+
+#: Settings of the backends that hold states.
+BACKENDS: dict[str, Shape] = {
+    "local": {"path": must("*")},
+    "s3": {
+        "bucket": must("{bucket}", Given("*")),
+        "key": must("*workspaces/{workspace}/network.tfstate", "*{cluster}/terraform.tfstate"),
+        "region": must("{region}"),
+        "encrypt": may(True),
+        "use_lockfile": must(True),
+        "kms_key_id": may(Given(KEY_ARN)),
+    },
+}
