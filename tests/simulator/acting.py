@@ -58,3 +58,12 @@ def refused(call: Any, **parameters: Any) -> str:
         found = error.response["Error"]
         return found["Message"] if found["Code"] in REFUSALS else ""
     return ""
+
+
+def code_of(call: Any, **parameters: Any) -> str:
+    """Return the code of a call's error, or nothing where it succeeds."""
+    try:
+        call(**parameters)
+    except ClientError as error:
+        return str(error.response["Error"]["Code"])
+    return ""

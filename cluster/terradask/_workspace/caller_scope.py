@@ -63,6 +63,7 @@ def caller_scope(settings: Settings, aws: Aws, *, account: str | None = None) ->
         session_manager=network.session_manager,
         isolated=settings.workspace.isolation == "cluster",
         own_templates=network.cluster_launch_templates,
+        private_clusters=_private_clusters(settings),
         network_state="/".join(
             (state.bucket_for(account, region), network_state_key(settings.workspace.name))
         )
@@ -91,6 +92,14 @@ def _given_identity(network: NetworkSettings, aws: Aws) -> tuple[tuple[str, ...]
     ]
     roles = _distinct(role["Arn"] for profile in found for role in profile["Roles"])
     return _distinct(profile["Arn"] for profile in found), roles
+
+
+def _private_clusters(settings: Settings) -> tuple[str, ...]:
+    """Return the declared clusters that are private; ``*`` where those without a table are."""
+    if settings.cluster.private_to_creator:
+        return ("*",)
+    clusters = settings.clusters.items()
+    return tuple(sorted(name for name, cluster in clusters if cluster.private_to_creator))
 
 
 def _distinct(values: Iterable[str]) -> tuple[str, ...]:

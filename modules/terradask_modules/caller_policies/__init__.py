@@ -26,7 +26,9 @@ from typing import Any, Literal, get_args
 from terradask_modules.caller_policies._clusters import (
     change_clusters,
     lock_states,
+    make_private,
     read_keys,
+    read_no_keys,
     see_clusters,
     sweep_strays,
     use_key,
@@ -95,6 +97,8 @@ def caller_statements(scope: CallerScope, caller: Caller) -> list[Statement]:
             *change_clusters(scope),
             *sweep_strays(scope),
             *see_roles_of_gone_clusters(scope),
+            read_no_keys(scope),
+            *make_private(scope.private_secrets),
             *use_key(scope),
             *see_quotas(scope),
         ]
@@ -112,6 +116,8 @@ def caller_statements(scope: CallerScope, caller: Caller) -> list[Statement]:
         *change_clusters(scope),
         *sweep_strays(scope),
         read_keys(scope),
+        # Of any cluster: an argument can make one private, whatever the settings say.
+        *make_private(scope.secrets),
         *open_sessions(scope),
         *use_key(scope),
         see_zones(scope),

@@ -4,12 +4,14 @@ attach.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from terradask_modules.caller_policies._network_reading import see_prices
 from terradask_modules.caller_policies._own_things import change_own_things, see_own_things
 from terradask_modules.caller_policies._placement import keep_placement_groups
 from terradask_modules.caller_policies._scope import CallerScope
 from terradask_modules.caller_policies._state import record_unlocks
-from terradask_modules.iam import Statement, allow, both
+from terradask_modules.iam import Statement, allow, both, statement
 from terradask_modules.policies import move_watchdog
 
 #: What an instance is born with, tagged by its launch template.
@@ -115,7 +117,6 @@ def change_clusters(scope: CallerScope) -> list[Statement]:
                 "secretsmanager:CreateSecret",
                 "secretsmanager:DeleteResourcePolicy",
                 "secretsmanager:DeleteSecret",
-                "secretsmanager:PutResourcePolicy",
                 "secretsmanager:PutSecretValue",
                 "secretsmanager:TagResource",
                 "secretsmanager:UntagResource",
@@ -183,6 +184,26 @@ def use_key(scope: CallerScope) -> list[Statement]:
 def read_keys(scope: CallerScope) -> Statement:
     """Return the right to attach: a caller who reads a cluster's keys may run code on it."""
     return allow("AttachToClusters", "secretsmanager:GetSecretValue", scope.secrets)
+
+
+def read_no_keys(scope: CallerScope) -> Statement:
+    """Return that keys stay unread whatever else allows it, such as a policy on the secret.
+
+    `BatchGetSecretValue` needs this action on each secret, too:
+    https://docs.aws.amazon.com/secretsmanager/latest/apireference/API_BatchGetSecretValue.html
+    """
+    action = "secretsmanager:GetSecretValue"
+    return statement("Deny", action, sid="ReadNoKeys", resource=scope.secrets)
+
+
+def make_private(secrets: str | Sequence[str]) -> list[Statement]:
+    """Return the right to put the policy of a private cluster on its secret, which is the right to
+    decide who reads the keys: IAM knows no condition about what a policy says.
+    """
+    if not secrets:
+        return []
+    resources = secrets if isinstance(secrets, str) else list(secrets)
+    return [allow("MakePrivate", "secretsmanager:PutResourcePolicy", resources)]
 
 
 #: https://docs.aws.amazon.com/autoscaling/ec2/userguide/ec2-auto-scaling-launch-template-permissions.html

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from terradask_modules.iam import Condition, both, present
 from terradask_modules.names import (
@@ -26,6 +26,9 @@ SERVICE_ROLES = {
     "autoscaling.amazonaws.com": "AWSServiceRoleForAutoScaling",
     "spot.amazonaws.com": "AWSServiceRoleForEC2Spot",
 }
+
+#: So many names of clusters fit into a policy.
+_MOST_NAMED = 25
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -50,6 +53,8 @@ class CallerScope:
         a VPC is given then.
     own_templates
         Whether clusters may make launch templates of their own, isolated or not.
+    private_clusters
+        Names of the clusters that the settings make private to their creator; ``*``: any.
     network_state
         Where the network's state lies, as ``bucket/key``. None: on a disk.
     state_key_arn
@@ -71,6 +76,7 @@ class CallerScope:
     session_manager: bool = False
     isolated: bool = False
     own_templates: bool = False
+    private_clusters: tuple[str, ...] = ()
     network_state: str | None = None
     state_key_arn: str | None = None
 
@@ -196,6 +202,13 @@ class CallerScope:
     def secrets(self) -> str:
         """ARN pattern of the clusters' secrets."""
         return self.place.arn("secretsmanager", f"secret:{secrets_prefix(self.workspace)}*")
+
+    @property
+    def private_secrets(self) -> list[str]:
+        """ARN patterns of the secrets of clusters that the settings make private."""
+        if "*" in self.private_clusters or len(self.private_clusters) > _MOST_NAMED:
+            return [self.secrets]
+        return [replace(self.place, cluster=name).secrets_arn for name in self.private_clusters]
 
     @property
     def log_groups(self) -> list[str]:

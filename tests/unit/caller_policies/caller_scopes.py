@@ -164,6 +164,7 @@ FULL = scope(
     flow_logs=True,
     dual_stack=True,
     session_manager=True,
+    private_clusters=("etl", "ml"),
     network_state="states/workspaces/team/network.tfstate",
     state_key_arn=KEY.replace("key/", "alias/"),
 )
@@ -209,7 +210,12 @@ def listed(value: str | list[str]) -> list[str]:
 
 
 def allowed(statements: list[Statement]) -> set[str]:
-    return {action for statement in statements for action in listed(statement["Action"])}
+    return {
+        action
+        for statement in statements
+        if statement["Effect"] == "Allow"
+        for action in listed(statement["Action"])
+    }
 
 
 def keys(statement: Statement) -> Iterator[str]:

@@ -16,6 +16,7 @@ from .caller_scopes import (
     ACCOUNT,
     EC2,
     EVERY_CALLER,
+    FULL,
     ISOLATED,
     OF_WORKSPACE,
     allowed,
@@ -159,6 +160,48 @@ def test_nobody_reaches_a_workspace_whose_name_begins_alike(caller: Caller) -> N
                 scope(),
                 **{"iam:PassedToService": "ec2.amazonaws.com"},
             )
+
+
+SECRETS = f"arn:aws:secretsmanager:eu-west-1:{ACCOUNT}:secret:terradask/team/"
+
+
+@EVERY_CALLER
+@pytest.mark.parametrize("given", [scope(), FULL, ISOLATED], ids=["plain", "full", "isolated"])
+def test_what_a_secret_allows_opens_it_to_nobody_but_users(
+    caller: Caller, given: CallerScope
+) -> None:
+    """A policy on a secret can name a caller, who may have put it there."""
+    me = f"arn:aws:iam::{ACCOUNT}:role/{caller}"
+    opened = {"Effect": "Allow", "Principal": {"AWS": me}, "Action": "*", "Resource": "*"}
+    own = {"Version": "2012-10-17", "Statement": caller_statements(given, caller)}
+    held = Policies((Policy.parse(own),), resource=Policy.parse({"Statement": opened}))
+    context = {"aws:PrincipalArn": (me,), "aws:PrincipalAccount": (ACCOUNT,)}
+    read = Request("secretsmanager:GetSecretValue", f"{SECRETS}etl-AbCdEf", context, me)
+    # `setup` and `ci` can put no such policy.
+    assert evaluate(read, held).allowed is (caller != "ongoing")
+    put = "secretsmanager:PutResourcePolicy"
+    if caller in ("setup", "ci"):
+        assert not may(caller, put, f"{SECRETS}etl-AbCdEf", given)
+
+
+@pytest.mark.parametrize(
+    ("names", "putting"),
+    [
+        ((), set()),
+        (("etl",), {"etl"}),
+        (("*",), {"etl", "etl-2", "ml"}),
+        (tuple(f"c{n}" for n in range(40)), {"etl", "etl-2", "ml"}),
+    ],
+)
+def test_the_pipeline_puts_policies_on_secrets_of_declared_private_clusters_alone(
+    names: tuple[str, ...], putting: set[str]
+) -> None:
+    given, action = scope(private_clusters=names), "secretsmanager:PutResourcePolicy"
+    clusters = ("etl", "etl-2", "ml")
+    for caller, expected in (("ongoing", putting), ("user", set(clusters))):
+        assert {
+            name for name in clusters if may(caller, action, f"{SECRETS}{name}-AbCdEf", given)
+        } == expected
 
 
 @EVERY_CALLER

@@ -13,7 +13,7 @@ from terradask_modules.caller_policies import (
     caller_policies,
 )
 
-from .caller_scopes import ACCOUNT, BOUNDARY, ISOLATED
+from .caller_scopes import ACCOUNT, BOUNDARY, ISOLATED, listed
 
 
 @pytest.fixture
@@ -50,6 +50,28 @@ role_name_prefix = "acme-"
     assert f"arn:aws-cn:iam::{ACCOUNT}:role/platform/acme-terradask-team-scheduler" in text
     assert f"arn:aws-cn:s3:::terradask-state-{ACCOUNT}-cn-north-1/workspaces/team/*" in text
     assert BOUNDARY in text
+
+
+def test_command_follows_which_clusters_are_private(
+    nowhere: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    workspace = '[workspace]\nname = "team"\nregion = "eu-west-1"\n'
+
+    def secrets(settings: str) -> list[str]:
+        (nowhere / "terradask.toml").write_text(workspace + settings)
+        assert run(["iam", "ongoing", "--account", ACCOUNT]) == 0
+        return [
+            arn.rpartition("/")[2]
+            for document in json.loads(capsys.readouterr().out).values()
+            for statement in document["Statement"]
+            if statement["Sid"] == "MakePrivate"
+            for arn in listed(statement["Resource"])
+        ]
+
+    assert secrets("[clusters.etl]\n") == []
+    private = "private_to_creator = true\n"
+    assert secrets(f"[clusters.ml]\n{private}[clusters.etl]\n") == ["ml-??????"]
+    assert secrets(f"[cluster]\n{private}[clusters.etl]\n") == ["*"]
 
 
 def test_command_follows_the_isolation_of_clusters(
