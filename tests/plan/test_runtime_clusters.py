@@ -174,7 +174,7 @@ def test_saved_plan_is_applied_on_another_machine(
     # Otherwise a sweep finishes, on any machine.
     workspace.deployment("saved").mark_closing()
     assert [stray.id for stray in workspace.sweep(grace_seconds=OLD).removed] == ["saved"]
-    assert (groups(), keys("clusters/saved/"), keys("applied/saved")) == ([], [], [])
+    assert (groups(), keys("clusters/saved/"), keys("applied/clusters/saved")) == ([], [], [])
 
 
 @pytest.mark.usefixtures("direct_provider")

@@ -102,7 +102,7 @@ def test_what_was_applied_is_unchanged_until_something_changes(s3: Any, folders:
 
 @pytest.mark.parametrize("text", [b"", b"{", b"[]", b"null", b'{"format": 2}'])
 def test_a_note_that_says_nothing_means_planning(s3: Any, folders: dict[str, Path], text: bytes):
-    s3.objects["applied/etl.json"] = text
+    s3.objects["applied/clusters/etl.json"] = text
     assert AppliedNotes(s3, BUCKET).unchanged(folders) == ()
 
 

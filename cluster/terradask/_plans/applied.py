@@ -47,8 +47,9 @@ class AppliedNotes:
 
     Notes
     -----
-    Permissions needed: ``s3:GetObject``, ``PutObject`` and ``DeleteObject`` on ``applied/*``,
-    ``GetObject`` on ``workspace.json`` and on the states.
+    Permissions needed: ``s3:GetObject``, ``PutObject`` and ``DeleteObject`` on
+    ``applied/network.json`` or ``applied/clusters/*``, ``GetObject`` on ``workspace.json`` and on
+    the states.
     """
 
     def __init__(self, aws: Aws, bucket: str) -> None:
@@ -112,4 +113,5 @@ class AppliedNotes:
 
 
 def _key(stack: str) -> str:
-    return f"applied/{stack}.json"
+    # Those of clusters in a folder of their own: the network's is written by fewer callers.
+    return f"applied/{stack}.json" if stack == NETWORK_STACK else f"applied/clusters/{stack}.json"

@@ -124,7 +124,9 @@ def change_clusters(scope: CallerScope) -> list[Statement]:
             scope.secrets,
         ),
         allow(
-            "NoteWhatWasApplied", ["s3:DeleteObject", "s3:PutObject"], f"{scope.bucket}/applied/*"
+            "NoteWhatWasApplied",
+            ["s3:DeleteObject", "s3:PutObject"],
+            f"{scope.bucket}/applied/clusters/*",
         ),
         record_unlocks("RecordUnlocks", scope.bucket),
         allow("ListVersions", "s3:ListBucketVersions", scope.bucket),
