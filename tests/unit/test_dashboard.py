@@ -120,7 +120,12 @@ async def standing(contexts):
     web.add_sockets(sockets)
     far = Forward("127.0.0.1", 0, target_port=sockets[0].getsockname()[1], context=host_tls)
     await far.start()
-    forward = DashboardForward("127.0.0.1", far._server.sockets[0].getsockname()[1], client_tls)
+    far_port = far._server.sockets[0].getsockname()[1]
+
+    async def find():
+        return "127.0.0.1", far_port
+
+    forward = DashboardForward(find, client_tls)
     await forward.start()
     try:
         yield Route(forward, client_tls, far, web, sockets[0].getsockname()[1])

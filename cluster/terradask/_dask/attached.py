@@ -79,7 +79,6 @@ class Attached:
             )
             workers = workers_of(deployment, attachment, call)
             pool = WorkerPool(deployment, workers, scheduler, joined=joined, health=health, run=run)
-            host, port = await dialer.dashboard(attachment)
             cleanup.pop_all()
         return cls(
             provisioned,
@@ -93,7 +92,9 @@ class Attached:
                 call,
                 partial(lend, deployment.aws, request.credentials_duration_seconds),
             ),
-            DashboardForward(host, port, dialer.connection_args["ssl_context"]),
+            DashboardForward(
+                partial(dialer.dashboard, attachment), dialer.connection_args["ssl_context"]
+            ),
         )
 
     @property
@@ -154,7 +155,7 @@ class Attached:
                 return None
             public = self.dialer.route == "public"
             return await request_shared_dashboard(
-                self.connection.scheduler, self.connection.attachment, public=public
+                self.dashboard, self.connection.attachment, public=public
             )
 
     async def stop(self) -> None:

@@ -337,6 +337,14 @@ class Cluster(ClusterFacts, SpecCluster):  # type: ignore[misc]
         self._health.check()
         return super().get_client()
 
+    @documented_by(SchedulerConnection.show_task_output)
+    def show_task_output(self, client: Any) -> Any:
+        """Have a client show what tasks print and warn with `distributed.print` and
+        `distributed.warn`, from now on.
+        """
+        self._health.check()
+        return self.sync(self._running.connection.show_task_output, client)
+
     @property
     @documented_by(DashboardForward.link)
     def dashboard_link(self) -> str:

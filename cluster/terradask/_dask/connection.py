@@ -8,7 +8,7 @@ import asyncio
 import logging
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from distributed.comm import Comm
 from distributed.core import rpc
@@ -25,6 +25,9 @@ from terradask.errors import (
     SchedulerUnreachable,
     VersionMismatch,
 )
+
+if TYPE_CHECKING:
+    from distributed import Client
 
 logger = logging.getLogger("terradask")
 
@@ -184,6 +187,29 @@ class SchedulerConnection:
             "keepalive",
             seconds=parse_duration("keepalive", keepalive) or None,
         )
+
+    async def show_task_output(self, client: Client) -> None:
+        """Have a client show what tasks print and warn with `distributed.print` and
+        `distributed.warn`, from now on.
+
+        By default they reach no client: Dask's client unpickles the warnings, so that any task can
+        run code in the client's process. Show them only if you trust the tasks of all of the
+        cluster's users. Hosts' logs have them in any case.
+
+        Parameters
+        ----------
+        client
+            A connected client of this cluster. ``client.unsubscribe_topic("print")`` and
+            ``client.unsubscribe_topic("warn")`` end it.
+
+        Raises
+        ------
+        ClusterEnded, ClusterStopped
+            When the cluster doesn't run any more.
+        VersionMismatch
+            When its hosts run an older terradask.
+        """
+        await self.request("terradask_task_output", "this choice", client=client.id)
 
     async def request(self, operation: str, what: str, **arguments: Any) -> Any:
         """Return the scheduler's answer to one of terradask's RPC operations.

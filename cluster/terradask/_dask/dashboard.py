@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import ssl
+from collections.abc import Awaitable, Callable
 from urllib.parse import urlsplit
 
 from distributed.utils import format_dashboard_link
@@ -23,15 +24,19 @@ _ADDRESS = "127.0.0.1"
 #: Longest wait for the scheduler's host, before the browser gets an error.
 _DIAL_SECONDS = 20.0
 
+_MAX_PAGE_BYTES = 65_536
+
+#: Finds host and port of the dashboard's endpoint, which takes TLS with a client's certificate.
+FindEndpoint = Callable[[], Awaitable[tuple[str, int]]]
+
 
 class DashboardForward:
     """A proxy on 127.0.0.1 that carries what shows its token to the scheduler's host, over mutual
     TLS.
     """
 
-    def __init__(self, host: str, port: int, context: ssl.SSLContext) -> None:
-        self._host = host
-        self._port = port
+    def __init__(self, find: FindEndpoint, context: ssl.SSLContext) -> None:
+        self._find = find
         self._context = context
         self._proxy: ProxyServer | None = None
 
@@ -65,9 +70,38 @@ class DashboardForward:
         if self._proxy is not None:
             await self._proxy.close()
 
+    async def fetch(self, path: str) -> tuple[int, bytes]:
+        """Return status and content of a small page of the scheduler's host; raises ``OSError`` if
+        it doesn't answer.
+        """
+        reader, writer = await self._dial()
+        try:
+            async with asyncio.timeout(_DIAL_SECONDS):
+                writer.write(f"GET {path} HTTP/1.0\r\n\r\n".encode())
+                head = (await reader.readuntil(b"\r\n\r\n")).split(maxsplit=2)
+                content = b""
+                while len(content) < _MAX_PAGE_BYTES and (more := await reader.read(4096)):
+                    content += more
+            return int(head[1]), content
+        except (
+            asyncio.IncompleteReadError,
+            asyncio.LimitOverrunError,
+            IndexError,
+            ValueError,
+        ) as e:
+            raise ConnectionAbortedError("the dashboard's answer can't be read") from e
+        finally:
+            writer.close()
+
+    async def check(self) -> None:
+        """Connect once; raises ``OSError`` if the scheduler's host doesn't answer."""
+        _, writer = await self._dial()
+        writer.close()
+
     async def _dial(self) -> Streams:
         async with asyncio.timeout(_DIAL_SECONDS):
-            return await asyncio.open_connection(self._host, self._port, ssl=self._context)
+            host, port = await self._find()
+            return await asyncio.open_connection(host, port, ssl=self._context)
 
 
 def _names_of_this_machine() -> frozenset[str] | None:

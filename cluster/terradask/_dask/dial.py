@@ -95,8 +95,10 @@ class Dialer:
         return self.scheduler_at(await self._call(self._endpoint.scheduler, attachment))
 
     def scheduler_at(self, address: str) -> rpc:
-        """Return a new connection to a scheduler."""
-        return rpc(address, connection_args=self.connection_args)
+        """Return a new connection to a scheduler. What workers sent to it stays packed: unpacking
+        it could run code here.
+        """
+        return rpc(address, deserialize=False, connection_args=self.connection_args)
 
     async def dashboard(self, attachment: Attachment) -> tuple[str, int]:
         """Return the dashboard's host and port to dial."""
@@ -118,7 +120,7 @@ async def _connect(address: str, **arguments: Any) -> Comm:
     another error.
     """
     try:
-        return await connect(address, **arguments)
+        return await connect(address, deserialize=False, **arguments)
     except ValueError as error:
         # Tornado raises ValueError for a connection that is closed before TLS begins.
         raise ConnectionAbortedError(f"{address} ended the connection at once: {error}") from error

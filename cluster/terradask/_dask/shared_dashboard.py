@@ -3,12 +3,20 @@
 from __future__ import annotations
 
 import hashlib
+import json
+import re
 import ssl
 from dataclasses import dataclass, field
-from typing import Any
+from http import HTTPStatus
 
+from terradask._dask.dashboard import DashboardForward
 from terradask._deployments.attach import Attachment
 from terradask.errors import VersionMismatch
+
+#: The page of the scheduler's host that has port and path of the link.
+LINK_PAGE = "/terradask/shared-dashboard"
+
+_PATH = re.compile(r"/status\?terradask-token=[\w-]{1,200}", re.ASCII)
 
 
 @dataclass(frozen=True)
@@ -29,15 +37,15 @@ class SharedDashboard:
 
 
 async def request_shared_dashboard(
-    scheduler: Any, attachment: Attachment, *, public: bool
+    dashboard: DashboardForward, attachment: Attachment, *, public: bool
 ) -> SharedDashboard:
     """Return the dashboard of a cluster with `use_dashboard_https`.
 
-    Raises `VersionMismatch`.
+    Raises `VersionMismatch`, ``OSError``.
     """
-    answer = await scheduler.terradask_shared_dashboard()
-    if not answer:
-        # A scheduler answers None to what it doesn't know.
+    status, content = await dashboard.fetch(LINK_PAGE)
+    port, path = _read(content) if status == HTTPStatus.OK else (None, "")
+    if port is None:
         cluster = attachment.descriptor.cluster
         raise VersionMismatch(
             f"The hosts of cluster {cluster!r} serve no dashboard over HTTPS: they run an older "
@@ -48,6 +56,17 @@ async def request_shared_dashboard(
         )
     host = attachment.address(public=public).partition("://")[2].rpartition(":")[0]
     certificate = ssl.PEM_cert_to_DER_cert(attachment.keys.scheduler.cert)
-    return SharedDashboard(
-        f"https://{host}:{answer['port']}{answer['path']}", hashlib.sha256(certificate).hexdigest()
-    )
+    return SharedDashboard(f"https://{host}:{port}{path}", hashlib.sha256(certificate).hexdigest())
+
+
+def _read(content: bytes) -> tuple[int | None, str]:
+    """Return port and path; no port if the page has none, or anything but what a host writes: tasks
+    can reach the scheduler's process.
+    """
+    try:
+        answer = json.loads(content)
+        port, path = answer["port"], answer["path"]
+    except (LookupError, TypeError, ValueError, RecursionError):
+        return None, ""
+    valid = isinstance(port, int) and isinstance(path, str) and _PATH.fullmatch(path)
+    return (port, path) if valid else (None, "")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import time
+import asyncio
 from typing import TYPE_CHECKING
 
 import click
@@ -11,9 +11,7 @@ from terradask.cli._completion import complete_cluster
 from terradask.cli._output import result, say
 
 if TYPE_CHECKING:
-    from terradask._dask.cluster import Cluster
-
-_LOOK_SECONDS = 1.0
+    from terradask._dask.provision import Provisioned
 
 
 @click.command(short_help="Serve a cluster's dashboard here, or print a shared link")
@@ -24,55 +22,51 @@ _LOOK_SECONDS = 1.0
     help="Only print the link for people without terradask; needs cluster.use_dashboard_https.",
 )
 def dashboard(*, name: str, shared: bool) -> None:
-    """Attach to the cluster NAME, and print and serve a link to its dashboard on this machine,
-    until Ctrl-C.
+    """Print and serve a link to the dashboard of the cluster NAME on this machine, until Ctrl-C.
 
     The link leads to a loopback port of this machine, which is forwarded to the cluster over mutual
-    TLS; its token belongs to this command. While the command runs, it counts as a client: a cluster
-    that ends without clients keeps running.
+    TLS; its token belongs to this command. The command is no client of the cluster: code that runs
+    there can't reach it, and a cluster that ends without clients ends while it runs.
     """
-    from terradask import Cluster
-    from terradask.errors import InvalidInput
+    from terradask._common.progress import silent
+    from terradask._dask.lone_dashboard import running_cluster
 
-    with Cluster.from_name(name) as cluster:
-        if shared:
-            found = cluster.shared_dashboard
-            if found is None:
-                raise InvalidInput(
-                    f"Cluster {name!r} serves its dashboard only to clients with its certificates.",
-                    given="use_dashboard_https = false",
-                    allowed="use_dashboard_https = true",
-                    advice=(
-                        f"terradask dashboard {name} opens it on this machine; or set "
-                        "use_dashboard_https, see docs/dashboard.md"
-                    ),
-                )
-            say(
-                "the browser asks whether to trust the certificate with the SHA-256 "
-                "fingerprint "
-                f"{found.fingerprint}"
-            )
-            result(found.link)
-            return
-        result(cluster.dashboard_link)
-        say("Ctrl-C ends it")
-        _wait(cluster)
-
-
-def _wait(cluster: Cluster) -> None:
-    from terradask.errors import SchedulerUnreachable
-
-    lost = False
+    running = running_cluster(name, silent)
     try:
-        while True:
-            time.sleep(_LOOK_SECONDS)
-            try:
-                cluster._health.check()
-                lost = False
-            except SchedulerUnreachable as error:
-                # It is looked for on and on, as after a laptop has slept.
-                if not lost:
-                    say(f"{error.problem} Trying again")
-                lost = True
+        asyncio.run(_shared(name, running) if shared else _serve(running))
     except KeyboardInterrupt:
         say("closed; the cluster keeps running")
+
+
+async def _shared(name: str, running: Provisioned) -> None:
+    from terradask._dask.lone_dashboard import LoneDashboard
+    from terradask.errors import InvalidInput
+
+    async with LoneDashboard(running) as lone:
+        found = await lone.shared()
+    if found is None:
+        raise InvalidInput(
+            f"Cluster {name!r} serves its dashboard only to clients with its certificates.",
+            given="use_dashboard_https = false",
+            allowed="use_dashboard_https = true",
+            advice=(
+                f"terradask dashboard {name} opens it on this machine; or set "
+                "use_dashboard_https, see docs/dashboard.md"
+            ),
+        )
+    say(
+        "the browser asks whether to trust the certificate with the SHA-256 "
+        "fingerprint "
+        f"{found.fingerprint}"
+    )
+    result(found.link)
+
+
+async def _serve(running: Provisioned) -> None:
+    from terradask._dask.lone_dashboard import LoneDashboard
+
+    async with LoneDashboard(running) as lone:
+        await lone.serve()
+        result(lone.link)
+        say("Ctrl-C ends it")
+        await lone.watch(say)

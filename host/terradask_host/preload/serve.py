@@ -19,6 +19,7 @@ from terradask_host.preload.forward import Forward, server_context
 from terradask_host.preload.lifetime_watch import LifetimeWatch
 from terradask_host.preload.secret_store import SecretStore
 from terradask_host.preload.shared_dashboard import SharedDashboard
+from terradask_host.preload.task_output import withhold_task_output
 from terradask_host.preload.watchers import allow_several
 from terradask_host.preload.worker_admission import WorkerAdmission
 from terradask_host.preload.worker_report import report_workers
@@ -141,6 +142,7 @@ async def serve_scheduler(
         allow_several(scheduler)
         keep_extra_worker(scheduler)
         allow_draining(scheduler)
+        withhold_task_output(scheduler)
         SecretStore(scheduler)
         wanted = start["forward"]
         context = server_context(ca=wanted["ca"], cert=wanted["cert"], key=wanted["key"])

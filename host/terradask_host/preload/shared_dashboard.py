@@ -13,17 +13,16 @@ from terradask_host.http_proxy.admission import Admission
 from terradask_host.http_proxy.pipes import Streams
 from terradask_host.http_proxy.server import ProxyServer
 
-#: The operation that returns the token to a client, whose connection is mutual TLS; part of what
-#: clients rely on.
-SHARED_DASHBOARD_OPERATION = "terradask_shared_dashboard"
+#: The page beside the dashboard's that has the link: clients read it over mutual TLS, and without
+#: Dask's protocol. Part of what they rely on.
+LINK_PAGE = "/terradask/shared-dashboard"
 
 
 class SharedDashboard:
     """A proxy with TLS in front of a scheduler's dashboard. Its token is created with it, and is
     only in this process's memory.
 
-    `wanted` has ``host``, ``port``, and the paths ``cert`` and ``key``; None: there is no proxy,
-    and clients get that answer.
+    `wanted` has ``host``, ``port``, and the paths ``cert`` and ``key``; None: there is no proxy.
     """
 
     def __init__(self, scheduler: Any, wanted: Mapping[str, Any] | None) -> None:
@@ -32,7 +31,7 @@ class SharedDashboard:
         # Under any name: a load balancer's, or that of a DNS record, is unknown here.
         self._admission = Admission(secure=True, hosts=None)
         self._proxy = ProxyServer(self._admission, self._dial)
-        scheduler.handlers[SHARED_DASHBOARD_OPERATION] = self.link
+        _add_page(scheduler.http_application, self)
 
     async def start(self) -> None:
         """Listen, if it is wanted; raise ``OSError`` if the port is taken."""
@@ -55,3 +54,13 @@ class SharedDashboard:
 
     async def _dial(self) -> Streams:
         return await asyncio.open_connection("127.0.0.1", self._target_port)
+
+
+def _add_page(application: Any, shared: SharedDashboard) -> None:
+    from tornado.web import RequestHandler  # comes with Dask alone
+
+    class LinkPage(RequestHandler):
+        def get(self) -> None:
+            self.write(shared.link())
+
+    application.add_handlers(".*$", [(LINK_PAGE, LinkPage)])

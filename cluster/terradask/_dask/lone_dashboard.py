@@ -1,0 +1,135 @@
+"""A running cluster's dashboard without a connection of Dask's: its protocol unpickles, so that
+tasks could run code in this process.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from functools import partial
+from typing import Self
+
+from terradask._common.progress import Progress
+from terradask._dask.arguments import ClusterArguments
+from terradask._dask.dashboard import DashboardForward
+from terradask._dask.dial import REACH_SECONDS, newest, unreachable
+from terradask._dask.provision import Provisioned, Provisioner, addresses_let_in
+from terradask._dask.request import request_of
+from terradask._dask.shared_dashboard import SharedDashboard, request_shared_dashboard
+from terradask._dask.threads import Threads
+from terradask._deployments.endpoint import endpoint_for, route_of
+from terradask.errors import EndpointUnreachable
+
+
+def running_cluster(name: str, progress: Progress) -> Provisioned:
+    """Return a running cluster, with the keys to it.
+
+    Raises `ClusterNotFound`, `ClusterStopped`, `ClusterPrivate`, `HostFailed`.
+    """
+    return Provisioner(request_of(ClusterArguments(name, attach=True)), progress).run()
+
+
+class LoneDashboard:
+    """The dashboard of a running cluster, as long as this context lasts."""
+
+    def __init__(
+        self,
+        running: Provisioned,
+        *,
+        reach_seconds: float = REACH_SECONDS,
+        pause_seconds: float = 2.0,
+        look_seconds: float = 5.0,
+    ) -> None:
+        self._reach_seconds = reach_seconds
+        self._pause_seconds = pause_seconds
+        self._look_seconds = look_seconds
+        self._running = running
+        self._attachment = running.attachment
+        self._threads = Threads()
+        self._endpoint = endpoint_for(route_of(running.settings), running.workspace.aws)
+        security = running.attachment.keys.client_security()
+        self._forward = DashboardForward(
+            self._find, security.get_connection_args("client")["ssl_context"]
+        )
+
+    @property
+    def link(self) -> str:
+        """The link, once it is served."""
+        return self._forward.link
+
+    async def __aenter__(self) -> Self:
+        try:
+            await self._reach()
+        except BaseException:
+            await self.__aexit__()
+            raise
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self._forward.close()
+        await self._threads.call(self._endpoint.close)
+        self._threads.shutdown()
+
+    async def shared(self) -> SharedDashboard | None:
+        """Return the dashboard over HTTPS; None for a cluster without `use_dashboard_https`.
+
+        Raises `VersionMismatch`.
+        """
+        if not self._running.settings.get("use_dashboard_https"):
+            return None
+        return await request_shared_dashboard(
+            self._forward, self._attachment, public=self._endpoint.route == "public"
+        )
+
+    async def serve(self) -> None:
+        """Serve the link. A scheduler that replaces another one is found by `watch`."""
+        await self._forward.start()
+
+    async def watch(self, tell: Callable[[str], None]) -> None:
+        """Follow the cluster until it is over.
+
+        Raises `ClusterStopped`.
+        """
+        is_cut_off = False
+        while True:
+            await asyncio.sleep(self._look_seconds)
+            try:
+                await self._look()
+                is_cut_off = False
+            except EndpointUnreachable as error:
+                # As after a laptop has slept.
+                if not is_cut_off:
+                    tell(f"{error.problem} Trying again")
+                is_cut_off = True
+
+    async def _find(self) -> tuple[str, int]:
+        found: tuple[str, int] = await self._threads.call(
+            self._endpoint.dashboard, self._attachment
+        )
+        return found
+
+    async def _reach(self) -> None:
+        loop = asyncio.get_running_loop()
+        deadline = loop.time() + self._reach_seconds
+        while True:
+            try:
+                return await self._forward.check()
+            except OSError as error:
+                if loop.time() >= deadline:
+                    host, port = await self._find()
+                    let_in = await self._threads.call(
+                        partial(addresses_let_in, self._running.workspace)
+                    )
+                    raise unreachable(
+                        self._attachment,
+                        f"{host}:{port}",
+                        route=self._endpoint.route,
+                        let_in=let_in,
+                    ) from error
+            await asyncio.sleep(self._pause_seconds)
+            await self._look()
+
+    async def _look(self) -> None:
+        self._attachment = await self._threads.call(
+            newest, self._attachment, self._running.deployment
+        )
