@@ -13,12 +13,10 @@ import threading
 import time
 
 import pytest
-from click.testing import CliRunner
 from distributed import Client
 from playwright.sync_api import Error, sync_playwright
 
 from terradask import Cluster, Workspace
-from terradask.cli import command as terradask_command
 
 from ..waiting import HANG_SECONDS
 
@@ -218,12 +216,12 @@ def test_people_without_terradask_open_it_over_https(browser, page, cluster, cli
 
 
 def test_the_command_opens_it_until_ctrl_c(page, cluster, sim):
-    shared = CliRunner().invoke(
-        terradask_command, ["dashboard", "seen", "--shared"], catch_exceptions=False
+    command = [sys.executable, "-m", "terradask", "dashboard", "seen"]
+    shared = subprocess.run(
+        [*command, "--shared"], env=sim.environ, capture_output=True, text=True, check=True
     )
     assert shared.stdout.strip() == cluster.shared_dashboard.link
     assert cluster.shared_dashboard.fingerprint in shared.stderr
-    command = [sys.executable, "-m", "terradask", "dashboard", "seen"]
     with subprocess.Popen(
         command, env=sim.environ, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     ) as running:
