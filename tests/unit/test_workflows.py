@@ -14,6 +14,7 @@ import yaml
 EXAMPLES = Path(__file__).parents[2] / "examples"
 GITHUB = EXAMPLES / "github-actions"
 GITLAB = EXAMPLES / "gitlab"
+OWN = EXAMPLES.parent / ".github/workflows/ci.yml"
 WORKFLOWS = sorted((GITHUB / ".github/workflows").glob("*.yml"))
 
 #: Workflow -> job -> the rights of its token.
@@ -121,6 +122,35 @@ def test_actions_are_pinned_by_commit_with_their_version(path: Path) -> None:
         for action, comment in re.findall(r"uses: (\S+)(.*)$", each.read_text(), re.MULTILINE)
     }
     assert len({action.partition("@")[0] for action in versions}) == len(versions)
+
+
+def test_our_own_workflow_is_pinned_and_keeps_no_token() -> None:
+    workflow = _load(OWN)
+    assert workflow["permissions"] == {"contents": "read"}
+    used = re.findall(r"uses: (\S+)(.*)$", OWN.read_text(), flags=re.MULTILINE)
+    assert len(used) == 4
+    for action, comment in used:
+        assert re.fullmatch(r"(actions|hashicorp)/[a-z-]+@[0-9a-f]{40}", action), action
+        assert re.fullmatch(r" # v\d+\.\d+\.\d+", comment), action
+    (checkout,) = [step for step in _steps(workflow) if "checkout@" in step.get("uses", "")]
+    assert checkout["with"] == {"persist-credentials": False}
+    assert "${{" not in "\n".join(step.get("run", "") for step in _steps(workflow))
+
+
+def test_packages_are_installed_by_hash_alone() -> None:
+    pipeline = _load(GITLAB / ".gitlab-ci.yml")
+    commands = [
+        *(step["run"] for path in WORKFLOWS for step in _steps(_load(path)) if "run" in step),
+        *pipeline[".aws"]["before_script"],
+        *(line for job in pipeline.values() if "script" in job for line in job["script"]),
+    ]
+    installs = [command for command in commands if "pip" in command]
+    assert len(installs) == 4
+    assert {*installs} == {
+        "pip install --require-hashes --no-build-isolation --requirement requirements.txt"
+    }
+    for scripts in (GITHUB / "ci", GITLAB / "ci"):
+        assert not [path for path in scripts.iterdir() if "pip install" in path.read_text()]
 
 
 @pytest.mark.parametrize("path", WORKFLOWS, ids=lambda path: path.stem)

@@ -3,7 +3,7 @@
 set -euo pipefail
 trap 'rm -rf plan plan.sealed' EXIT
 
-openssl enc -d -aes-256-cbc -pbkdf2 -iter 600000 -pass env:PLAN_KEY -in plan.sealed |
+python3 ci/seal.py open <plan.sealed |
 	tar --extract --gzip plan terradask.lock.json
 
 code=0
