@@ -9,9 +9,18 @@ know are left out, those that an older writer didn't know have defaults; ``read`
 from __future__ import annotations
 
 import datetime
+import hashlib
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Self
+
+from terradask_host.structure import (
+    GroupEntry,
+    SchedulerEntry,
+    Structure,
+    WorkerEntry,
+    known_fields,
+)
 
 #: The format of all of them.
 FORMAT = 1
@@ -19,80 +28,8 @@ FORMAT = 1
 #: What reading a document that isn't as its format says may raise.
 UNREADABLE = (AttributeError, LookupError, TypeError, ValueError, OverflowError)
 
-#: The group of workers that every cluster has.
-WORKER_GROUP = "workers"
-
 #: No cluster lives longer than its certificates can, whatever its run says.
 MOST_LIFETIME_SECONDS = 30 * 86_400.0
-
-
-def known_fields(cls: type, document: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what a document has of the fields of a dataclass."""
-    return {name: value for name, value in document.items() if name in cls.__dataclass_fields__}  # type: ignore[attr-defined]
-
-
-@dataclass(frozen=True, kw_only=True)
-class GroupEntry:
-    """One Auto Scaling group of a cluster."""
-
-    autoscaling_group: str
-    role: str
-    max_size: int
-    market: str = "on-demand"
-    worker_group: str = WORKER_GROUP
-    #: Where its hosts may be. Empty, as an older terradask wrote it: in the cluster's zone.
-    zones: tuple[str, ...] = ()
-    #: Dask's resources of each worker.
-    resources: Mapping[str, float] = field(default_factory=dict)
-
-    @classmethod
-    def read(cls, document: Mapping[str, Any]) -> Self:
-        """Read the entry."""
-        known = known_fields(cls, document)
-        return cls(
-            **{
-                **known,
-                "zones": tuple(known.get("zones", ())),
-                "resources": known.get("resources") or {},
-            }
-        )
-
-
-@dataclass(frozen=True, kw_only=True)
-class SchedulerEntry:
-    """What the scheduler's host runs, and where it listens."""
-
-    class_name: str = "distributed.Scheduler"
-    options: Mapping[str, Any] = field(default_factory=dict)
-    port: int = 8786
-    dashboard_port: int = 8787
-    #: Where browsers find the dashboard over HTTPS; None: nowhere.
-    dashboard_https_port: int | None = None
-    #: Whether a worker runs beside the scheduler.
-    extra_worker: bool = False
-
-    @classmethod
-    def read(cls, document: Mapping[str, Any]) -> Self:
-        """Read the entry."""
-        return cls(
-            **known_fields(cls, {**document, "class_name": document.get("class", cls.class_name)})
-        )
-
-
-@dataclass(frozen=True, kw_only=True)
-class WorkerEntry:
-    """What hosts of workers run."""
-
-    class_name: str = "distributed.Nanny"
-    options: Mapping[str, Any] = field(default_factory=dict)
-    workers_per_host: int = 1
-
-    @classmethod
-    def read(cls, document: Mapping[str, Any]) -> Self:
-        """Read the entry."""
-        return cls(
-            **known_fields(cls, {**document, "class_name": document.get("class", cls.class_name)})
-        )
 
 
 @dataclass(frozen=True)
@@ -120,13 +57,16 @@ class ClusterDocument:
             region=document["region"],
             bucket=document["bucket"],
             zone=document["zone"],
-            groups={key: GroupEntry.read(entry) for key, entry in document["groups"].items()},
             secret_id=document["secret_id"],
             settings=document["settings"],
             lock=document["lock"],
-            worker=WorkerEntry.read(document["worker"]),
-            scheduler=SchedulerEntry.read(document.get("scheduler") or {}),
+            **vars(Structure.read(document)),
         )
+
+    @property
+    def structure(self) -> Structure:
+        """What the cluster's hosts need of it."""
+        return Structure(groups=self.groups, worker=self.worker, scheduler=self.scheduler)
 
 
 @dataclass(frozen=True)
@@ -180,17 +120,27 @@ class Run:
     life: LifetimePolicy | None = None
     #: Whether hosts install archives by hash. An older terradask says nothing of it, and had none.
     hashed: bool = False
+    #: The cluster's structure when the run was started. An older terradask left it to
+    #: ``cluster.json``.
+    structure: Structure | None = None
 
     @classmethod
     def read(cls, document: Mapping[str, Any]) -> Self:
         """Read ``run.json``."""
         known = known_fields(cls, document)
-        life = known.get("life")
-        return cls(**{**known, "life": None if life is None else LifetimePolicy.read(life)})
+        life, structure = known.get("life"), known.get("structure")
+        return cls(
+            **{
+                **known,
+                "life": None if life is None else LifetimePolicy.read(life),
+                "structure": None if structure is None else Structure.read(structure),
+            }
+        )
 
     def to_document(self) -> dict[str, Any]:
         """Return what ``run.json`` holds."""
-        return {"format": FORMAT, **asdict(self)}
+        structure = None if self.structure is None else self.structure.to_document()
+        return {"format": FORMAT, **asdict(self), "structure": structure}
 
 
 @dataclass(frozen=True)
@@ -344,6 +294,11 @@ def closing_document(at: str, reason: str | None = None) -> dict[str, Any]:
     has decided that.
     """
     return {"format": FORMAT, "at": at, **({} if reason is None else {"reason": reason})}
+
+
+def sha256_of(content: bytes) -> str:
+    """Return the digest by which the cluster's secret names a document of a run."""
+    return hashlib.sha256(content).hexdigest()
 
 
 def now_text() -> str:

@@ -5,6 +5,7 @@ HostError
 ├── ConfigInvalid          host.json, an environment variable or an object is not what it should be
 ├── MetadataUnavailable    the instance metadata service does not answer, or lacks a tag
 ├── RunMissing             no run.json (or secret) of this instance's run appeared in time
+├── DocumentChanged        a document of the run is not the one that it was started with
 ├── EnvironmentFailed      the software environment could not be built
 ├── VersionsDiffer         Python, dask or distributed differ between worker and scheduler
 ├── DistributedTooOld      distributed has holes that a later version closed
@@ -59,6 +60,10 @@ class MetadataUnavailable(HostError):
 
 class RunMissing(HostError, TimeoutError):
     """No ``run.json`` or secret of this instance's run appeared in time."""
+
+
+class DocumentChanged(HostError):
+    """A document of the run is not the one whose SHA-256 is in the cluster's secret."""
 
 
 class EnvironmentFailed(HostError):

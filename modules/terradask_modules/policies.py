@@ -32,7 +32,7 @@ from terradask_modules.names import (
 )
 
 #: What a host reads of a cluster. Terraform's state is not among it.
-_READABLE = ("cluster.json", "run.json", "software.lock", "scheduler.json")
+_READABLE = ("run.json", "software.lock", "scheduler.json")
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -1,5 +1,5 @@
-"""Who may read a cluster's secret, beside the IAM policies that say who may read any: the secret's
-own policy.
+"""The policy of a private cluster's secret: it narrows what IAM policies allow for any secret of
+the workspace.
 """
 
 from __future__ import annotations
@@ -14,12 +14,21 @@ from terradask_modules.iam import policy_document, statement
 #: An IAM user, an IAM role or an account's root user.
 PRINCIPAL_PATTERN = r"^arn:aws(-[a-z]+)*:iam::[0-9]{12}:((user|role)/[A-Za-z0-9+=,.@_/-]+|root)$"
 
-#: Reading, and taking this policy away. A caller who stops or destroys the cluster writes over the
-#: keys or deletes them, and reads none.
+#: Reading, and what would let others read: a changed policy, or a deleted secret, which could be
+#: made again under its name without one. A caller who writes it decides what hosts run, since it
+#: binds their documents.
 _DENIED = (
     "secretsmanager:DeleteResourcePolicy",
+    "secretsmanager:DeleteSecret",
     "secretsmanager:GetSecretValue",
     "secretsmanager:PutResourcePolicy",
+    "secretsmanager:PutSecretValue",
+    "secretsmanager:ReplicateSecretToRegions",
+    "secretsmanager:RotateSecret",
+    "secretsmanager:TagResource",
+    "secretsmanager:UntagResource",
+    "secretsmanager:UpdateSecret",
+    "secretsmanager:UpdateSecretVersionStage",
 )
 
 _SESSION = re.compile(
@@ -45,11 +54,11 @@ def principal_of(caller_arn: str) -> str:
 def private_policy(
     principals: Sequence[str], host_roles: Iterable[str], *, account: str, partition: str
 ) -> str:
-    """Return the policy of a secret that only its hosts and some principals read, whatever IAM
-    allows others.
+    """Return the policy of a secret that only its hosts and some principals read, change or delete,
+    whatever IAM allows others. No policy of hosts allows more than reading.
 
-    The account's root user may take the policy away: otherwise no principal could, once those
-    that are named are gone.
+    The account's root user may do both: otherwise the secret would stay forever once the named
+    principals are gone.
 
     Parameters
     ----------
@@ -79,16 +88,36 @@ def private_policy(
             advice="name a role of this account that they may assume",
         )
     named = [pattern for arn in principals for pattern in _patterns(arn)]
-    readers = sorted({*named, f"arn:{partition}:iam::{account}:root"}) + list(host_roles)
+    allowed = sorted({*named, f"arn:{partition}:iam::{account}:root"}) + list(host_roles)
     deny = statement(
         "Deny",
         list(_DENIED),
         sid="KeepOthersOut",
         principal="*",
         resource="*",
-        condition={"ArnNotLike": {"aws:PrincipalArn": readers}},
+        condition={"ArnNotLike": {"aws:PrincipalArn": allowed}},
     )
     return json.dumps(policy_document([deny]))
+
+
+def is_named(caller_arn: str, principals: Iterable[str]) -> bool:
+    """Return whether `private_policy` for these principals lets a caller change the secret.
+
+    Parameters
+    ----------
+    caller_arn
+        What ``sts:GetCallerIdentity`` says.
+    principals
+        ARNs of users and roles.
+    """
+    caller = principal_of(caller_arn)
+    return caller.endswith(":root") or caller in {_without_path(arn) for arn in principals}
+
+
+def _without_path(arn: str) -> str:
+    """Return a role's ARN as that of its sessions leads to it; other ARNs as they are."""
+    head, _, name = arn.partition(":role/")
+    return f"{head}:role/{name.rpartition('/')[2]}" if name else arn
 
 
 def _patterns(arn: str) -> list[str]:

@@ -1,4 +1,4 @@
-"""Fixtures of the attacks: the embedded AWS, and an environment with packages of its own."""
+"""Fixtures of the attacks: the embedded AWS, hosts alone, an environment with packages of its own."""
 
 from __future__ import annotations
 
@@ -7,8 +7,9 @@ from pathlib import Path
 import pytest
 
 from ..simulator.conftest import policies, sim, sim_environ
+from ..simulator.hosts.conftest import account, lonely
 
-__all__ = ["policies", "sim", "sim_environ"]
+__all__ = ["account", "lonely", "policies", "sim", "sim_environ"]
 
 
 @pytest.fixture

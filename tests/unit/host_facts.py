@@ -6,8 +6,9 @@ import json
 from pathlib import Path
 from typing import Any
 
-from terradask_host.documents import ClusterDocument, Run
+from terradask_host.documents import Run
 from terradask_host.metadata import Identity
+from terradask_host.structure import Structure
 
 IDENTITY = Identity(
     instance_id="i-1",
@@ -43,7 +44,7 @@ SECRET = {
 
 def cluster_document(
     scheduler: dict[str, Any], worker: dict[str, Any], **workers: Any
-) -> ClusterDocument:
+) -> Structure:
     """Return a cluster whose hosts run this; `workers` is said of the group of workers."""
     group = {
         "autoscaling_group": "terradask-default-etl-workers",
@@ -51,24 +52,7 @@ def cluster_document(
         "max_size": 4,
         **workers,
     }
-    facts = {
-        "workspace": "default",
-        "cluster": "etl",
-        "region": "us-east-1",
-        "bucket": "b",
-        "zone": "us-east-1a",
-        "secret_id": "s",
-    }
-    return ClusterDocument.read(
-        {
-            **facts,
-            "settings": {},
-            "lock": {},
-            "groups": {"workers": group},
-            "scheduler": scheduler,
-            "worker": worker,
-        }
-    )
+    return Structure.read({"groups": {"workers": group}, "scheduler": scheduler, "worker": worker})
 
 
 def run_document(**facts: Any) -> Run:

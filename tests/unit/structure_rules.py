@@ -56,7 +56,13 @@ COMMON = {
 }
 # What stands at both ends, and is the same: the HTTP proxy of the dashboard, and the documents in
 # the bucket.
-SHARED = {"terradask": ("terradask_host.http_proxy.", "terradask_host.documents.")}
+SHARED = {
+    "terradask": (
+        "terradask_host.http_proxy.",
+        "terradask_host.documents.",
+        "terradask_host.structure.",
+    )
+}
 # The commands that start the simulator are the one place where the runtime knows it.
 BEHIND_THE_COMMAND = ("cluster/terradask/cli/_sim.py", "cluster/terradask/_demo")
 FRAMEWORK = {"cdktf", "cdktf_cdktf_provider_aws", "constructs", "jsii"}

@@ -11,12 +11,21 @@ from botocore.exceptions import ClientError
 from terradask._aws.groups import Group, Member
 from terradask._aws.launch_problem import read_problem
 from terradask._aws.rate_limit import RateLimiter
+from terradask._aws.s3 import as_json
 from terradask._aws.translation import typed_error
 from terradask._deployments import attach as attachment
 from terradask._deployments.attach import attach
 from terradask._deployments.documents import Descriptor, GroupEntry, Run
 from terradask._deployments.keys import Bundle, KeySet
-from terradask.errors import AccessDenied, HostFailed, NoCapacity, SchedulerMissing
+from terradask.errors import (
+    AccessDenied,
+    ClusterStopped,
+    DocumentChanged,
+    HostFailed,
+    NoCapacity,
+    SchedulerMissing,
+)
+from terradask_host.documents import sha256_of
 
 DESCRIPTOR = Descriptor("default", "etl", "us-east-1", "bucket", "us-east-1a", {}, "secret", {}, {})
 RUN = Run("r1", "2026-11-20T05:15:00Z", "arn", "v1", "3.11", {}, 2)
@@ -44,8 +53,9 @@ NO_QUOTA = (
 class Secrets:
     """A secret whose version appears after some reads."""
 
-    def __init__(self, missing_reads=0, code="ResourceNotFoundException"):
+    def __init__(self, missing_reads=0, code="ResourceNotFoundException", keys=KEYS):
         self.missing_reads = missing_reads
+        self.keys = keys
         self.code = code
 
     def client(self, name):
@@ -57,14 +67,15 @@ class Secrets:
         if self.missing_reads >= 0:
             error = ClientError({"Error": {"Code": self.code}}, "GetSecretValue")
             raise typed_error(error, "us-east-1") or error
-        return {"SecretString": json.dumps(KEYS.to_document())}
+        return {"SecretString": json.dumps(self.keys.to_document())}
 
 
 class Objects:
     """The cluster's objects: a scheduler's address, hosts' reports."""
 
-    def __init__(self, scheduler=None, hosts=()):
+    def __init__(self, scheduler=None, hosts=(), run=None):
         self._scheduler = scheduler
+        self._run = run
         self._hosts = {host["instance_id"]: host for host in hosts}
         self.reads = []
 
@@ -73,6 +84,10 @@ class Objects:
         if name == "scheduler.json":
             return self._scheduler
         return self._hosts.get(name.removeprefix("hosts/").removesuffix(".json"))
+
+    def read_bytes(self, name):
+        assert name == "run.json"
+        return self._run
 
     def hosts(self):
         return list(self._hosts.values())
@@ -123,6 +138,20 @@ def host(instance_id, state, at, run_id="r1"):
 
 def test_keys_may_be_written_after_the_run_was_announced():
     assert attached(Secrets(missing_reads=1), Objects(SCHEDULER)).keys == KEYS
+
+
+def test_run_json_is_the_one_that_the_keys_bind():
+    genuine = as_json(RUN.to_document())
+    bound = Secrets(keys=replace(KEYS, sha256={"run.json": sha256_of(genuine)}))
+    assert attached(bound, Objects(SCHEDULER, run=genuine)).run == RUN
+    planted = as_json(replace(RUN, owner="mallory").to_document())
+    with pytest.raises(DocumentChanged, match=r"run\.json of cluster 'etl'") as caught:
+        attached(bound, Objects(SCHEDULER, run=planted))
+    assert (caught.value.name, caught.value.cluster) == ("run.json", "etl")
+    # Stopped, or started again, meanwhile.
+    for other in (None, as_json(replace(RUN, run_id="r2").to_document())):
+        with pytest.raises(ClusterStopped):
+            attached(bound, Objects(SCHEDULER, run=other))
 
 
 def test_who_may_not_read_the_keys_learns_it_at_once():

@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from terradask_host import documents
+from terradask_host import documents, structure
 from terradask_host.documents import (
     Ended,
     HostReport,
@@ -113,4 +113,4 @@ def test_what_a_document_leaves_out_is_as_settings_have_it() -> None:
         IDLE_TIMEOUT_SECONDS,
         MOST_LIFETIME_SECONDS,
     )
-    assert documents.WORKER_GROUP == WORKER_GROUP
+    assert structure.WORKER_GROUP == WORKER_GROUP

@@ -18,9 +18,9 @@ from terradask_host.agent.launch_documents import (
     worker_document,
 )
 from terradask_host.config import HostConfig, load_config
-from terradask_host.documents import ClusterDocument
 from terradask_host.errors import ConfigInvalid
 from terradask_host.rules.membership import Rules
+from terradask_host.structure import Structure
 from terradask_host.timing import Timing
 
 from .host_facts import (
@@ -66,7 +66,7 @@ def cluster(
     worker: dict[str, Any] | None = None,
     group: dict[str, Any] | None = None,
     **options: Any,
-) -> ClusterDocument:
+) -> Structure:
     at = {
         "class": "distributed.Scheduler",
         "options": options,

@@ -3,13 +3,14 @@ told.
 """
 
 import json
+from dataclasses import replace
 from types import SimpleNamespace
 
 import pytest
 from botocore.exceptions import ClientError
 
 from terradask._deployments.documents import Descriptor
-from terradask._deployments.key_access import check_key_access
+from terradask._deployments.key_access import check_key_access, check_may_change
 from terradask.errors import AccessDenied, ClusterPrivate, InvalidInput
 from terradask_modules.secret_policy import principal_of, private_policy
 from terradask_simulator.aws.iam.documents import Policy
@@ -74,11 +75,54 @@ def allowed(principal_arn, *principals, action="GetSecretValue"):
 def test_the_named_the_hosts_and_root_read_and_no_administrator_does(who, reads):
     named = (f"{IAM}:user/ada", f"{IAM}:role/data-science")
     assert allowed(who, *named) is reads
-    # Whoever may not read may not take the policy away either, but stop and destroy the cluster.
-    assert allowed(who, *named, action="DeleteResourcePolicy") is reads
-    assert allowed(who, *named, action="PutResourcePolicy") is reads
-    assert allowed(who, *named, action="PutSecretValue")
-    assert allowed(who, *named, action="DeleteSecret")
+    assert allowed(who, *named, action="DescribeSecret")
+
+
+@pytest.mark.parametrize(
+    "action",
+    [
+        "DeleteResourcePolicy",
+        "DeleteSecret",
+        "PutResourcePolicy",
+        "PutSecretValue",
+        "ReplicateSecretToRegions",
+        "RotateSecret",
+        "TagResource",
+        "UntagResource",
+        "UpdateSecret",
+        "UpdateSecretVersionStage",
+    ],
+)
+def test_the_named_and_root_change_and_delete_the_secret(action):
+    ada = f"{IAM}:user/ada"
+    assert allowed(ada, ada, action=action)
+    assert allowed(f"{IAM}:root", ada, action=action)
+    assert not allowed(f"{IAM}:user/bob", ada, action=action)
+
+
+@pytest.mark.parametrize(
+    ("caller", "named"),
+    [
+        (f"{IAM}:user/team/ada", True),
+        (f"{STS}:assumed-role/data-science/ada", True),
+        (f"{IAM}:root", True),
+        (f"{IAM}:user/ada", False),
+        (f"{STS}:assumed-role/ada/data-science", False),
+    ],
+)
+def test_only_the_named_start_and_destroy_it(caller, named):
+    account = SimpleNamespace(caller_arn=caller)
+    private = replace(
+        descriptor(),
+        settings={"private_to_creator": True, "secret_principals": [f"{IAM}:role/a/data-science"]},
+        lock={"creator": f"{IAM}:user/team/ada"},
+    )
+    if named:
+        check_may_change(account, private, "start it")
+    else:
+        with pytest.raises(ClusterPrivate, match="refuses to let you start it"):
+            check_may_change(account, private, "start it")
+    check_may_change(account, descriptor(private=False), "start it")
 
 
 def test_principals_of_another_account_are_refused():

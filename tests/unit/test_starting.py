@@ -5,6 +5,7 @@ others have read before.
 from __future__ import annotations
 
 import datetime
+import json
 import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -16,6 +17,7 @@ from moto import mock_aws
 
 from terradask._aws.groups import Group
 from terradask._aws.session import Aws
+from terradask._deployments import start as start_module
 from terradask._deployments.deployment import Deployment
 from terradask._deployments.documents import Run
 from terradask._deployments.record import ClusterRecord
@@ -23,10 +25,17 @@ from terradask._deployments.software import lock_software
 from terradask._deployments.start import RunPlan, Starter, claim
 from terradask._deployments.store import CLOSING, RUN, SCHEDULER
 from terradask.errors import ClusterError, ClusterStopped, QuotaExceeded, SoftwareLockInvalid
+from terradask_host.documents import sha256_of
+from terradask_host.structure import GroupEntry, SchedulerEntry, Structure, WorkerEntry
 
 #: Of the environment in which the tests run.
 DEV_LOCK = Path(__file__).parents[2] / "requirements/dev.lock"
 BUCKET = "terradask-default-123456789012-us-east-1"
+STRUCTURE = Structure(
+    groups={"workers": GroupEntry(autoscaling_group="a", role="worker", max_size=9)},
+    worker=WorkerEntry(class_name="acme.Worker", options={"nthreads": 2}),
+    scheduler=SchedulerEntry(class_name="acme.Scheduler", dashboard_https_port=8788),
+)
 
 
 def run(name: str, *, age_seconds: float = 0) -> Run:
@@ -55,6 +64,8 @@ class Record(ClusterRecord):
             architecture="x86_64",
             workspace="default",
             max_workers=9,
+            structure=STRUCTURE,
+            secret_id="terradask/default/etl",
         )
 
     @property
@@ -66,6 +77,8 @@ class Record(ClusterRecord):
             describe=lambda: {name: Group(name, n, 9) for name, n in self.desired.items()},
             zero=zero,
             set_desired=self.desired.__setitem__,
+            tag=lambda tags: None,
+            set_watchdog=lambda minutes: None,
         )
 
     @property
@@ -171,7 +184,12 @@ def test_whoever_was_overtaken_while_preparing_raises_nothing(
         with pytest.raises(ClusterStopped, match="while it was starting"):
             starter.start(n_workers=1, check_quotas=False)
     else:
-        started = starter.start(n_workers=1, check_quotas=False)
+        warned: list[str] = []
+        started = starter.start(n_workers=1, check_quotas=False, warn=warned.append)
+        # What it has written meanwhile may not be the other run's.
+        assert [f"terradask stop {record.name}" in text for text in warned] == (
+            [True] if successor == "other" else []
+        )
         assert (started.run_id == starter.started_run_id) == (successor == "mine")
         assert (started.run_id == "other") == (successor == "other")
     assert record.desired["scheduler"] == raised
@@ -211,6 +229,58 @@ def test_the_hosts_lock_has_the_hashes_of_the_file_that_the_settings_name(
     noted = other.run()
     assert noted is not None
     assert not noted.hashed
+
+
+def test_the_secret_binds_what_hosts_act_on(aws: Aws) -> None:
+    record, secrets = Record(aws), aws.client("secretsmanager")
+    secrets.create_secret(Name="terradask/default/etl")
+    started = Starter(record, stop=lambda: None).start(n_workers=1, check_quotas=False)
+    secret = json.loads(secrets.get_secret_value(SecretId="terradask/default/etl")["SecretString"])
+    assert secret["run_id"] == started.run_id
+    assert secret["sha256"].keys() == {"run.json", "software.lock"}
+    for name, digest in secret["sha256"].items():
+        assert sha256_of(record.objects.read_bytes(name) or b"") == digest
+    noted = record.run()
+    assert noted is not None
+    assert noted.structure == STRUCTURE
+
+
+@pytest.mark.parametrize("missing", ["run.json", "software.lock", "tags", "keys"])
+def test_a_start_that_breaks_off_raises_no_group_and_the_next_one_is_whole(
+    aws: Aws, missing: str
+) -> None:
+    """A host that is launched all the same finds no keys of this run, or documents that they don't
+    bind.
+    """
+    record, secrets = Record(aws), aws.client("secretsmanager")
+    secrets.create_secret(Name="terradask/default/etl", SecretString=json.dumps({"format": 1}))
+
+    def fail(*_: object, **__: object) -> None:
+        raise ConnectionError(missing)
+
+    with pytest.MonkeyPatch.context() as patch:
+        if missing == "run.json":
+            patch.setattr(record.objects, "claim", fail)
+        elif missing == "software.lock":
+            patch.setattr(record.objects, "write_text", fail)
+        elif missing == "tags":
+            patch.setattr(Record, "groups", SimpleNamespace(tag=fail, set_watchdog=fail))
+        else:
+            patch.setattr(start_module, "write_secret", fail)
+        with pytest.raises(ConnectionError, match=missing):
+            Starter(record, stop=lambda: None).start(n_workers=1, check_quotas=False)
+    assert record.desired == {"scheduler": 0, "workers": 0}
+    left = record.run()
+    if left is not None:
+        record.objects.write(
+            RUN, {**left.to_document(), "started_at": run("old", age_seconds=61).started_at}
+        )
+    started = Starter(record, stop=lambda: None).start(n_workers=1, check_quotas=False)
+    secret = json.loads(secrets.get_secret_value(SecretId="terradask/default/etl")["SecretString"])
+    assert (secret["run_id"], record.noted) == (started.run_id, started.run_id)
+    for name, digest in secret["sha256"].items():
+        assert sha256_of(record.objects.read_bytes(name) or b"") == digest
+    assert record.desired["scheduler"] == 1
 
 
 class NoRoom:

@@ -47,7 +47,11 @@ class Aws:
         # boto3 sessions are not safe while a client is being made; clients are.
         with self._lock:
             if name not in self._clients:
-                self._clients[name] = self._make_client(name)
+                client = self._make_client(name)
+                # botocore makes the classes of a client's errors when they are first used: two
+                # threads would make two of each, and catch the other's.
+                _ = client.exceptions
+                self._clients[name] = client
             return self._clients[name]
 
     def credentials(self) -> Credentials:

@@ -256,6 +256,7 @@ class Provisioner:
         check_route(workspace, settings)
         if self._origin != "created":
             if settings.get("private_to_creator"):
+                # Before the origin says that there is something to roll back.
                 check_key_access(workspace.aws, deployment.descriptor)
             self._origin = "started"
         with phase(self._progress, "start", deployment.name):

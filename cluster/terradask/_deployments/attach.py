@@ -15,14 +15,16 @@ from terradask._deployments.documents import (
     Run,
     SchedulerAddress,
     read_host_reports,
+    read_run,
 )
 from terradask._deployments.ended import over
 from terradask._deployments.key_access import translated_key_errors
 from terradask._deployments.keys import KeySet
 from terradask._deployments.pending_launches import check_scheduler_launches
 from terradask._deployments.record import read_reports, read_scheduler
-from terradask._deployments.store import HOSTS, ClusterObjects, read_secret
-from terradask.errors import HostFailed, InvalidInput, SchedulerMissing
+from terradask._deployments.store import HOSTS, RUN, ClusterObjects, parse_object, read_secret
+from terradask.errors import DocumentChanged, HostFailed, InvalidInput, SchedulerMissing
+from terradask_host.documents import sha256_of
 from terradask_modules.names import SCHEDULER_GROUP
 
 if TYPE_CHECKING:
@@ -84,7 +86,8 @@ def attach(
 
     Raises
     ------
-    ClusterEnded, ClusterPrivate, HostFailed, NoCapacity, SchedulerMissing, InterruptedError
+    ClusterEnded, ClusterPrivate, DocumentChanged, HostFailed, NoCapacity, SchedulerMissing,
+    InterruptedError
         As described at `Deployment.attach`.
     """
     # Read before the wait, so that a caller without permission gets the error at once.
@@ -93,7 +96,8 @@ def attach(
     scheduler = _wait_for_scheduler(
         objects, hosts, timeout_seconds=timeout_seconds, on_wait=on_wait, cancelled=cancelled
     )
-    return Attachment(descriptor, run, scheduler, keys or _read_keys(aws, descriptor, run))
+    keys = keys or _read_keys(aws, descriptor, run)
+    return Attachment(descriptor, _checked_run(objects, descriptor, run, keys), scheduler, keys)
 
 
 class _SchedulerHosts:
@@ -208,6 +212,24 @@ def _scheduler_missing(
         given=came,
         advice=f"terradask status {cluster} shows every host; or pass a longer `timeout`",
     )
+
+
+def _checked_run(objects: ClusterObjects, descriptor: Descriptor, run: Run, keys: KeySet) -> Run:
+    """Return the run as ``run.json`` describes it, if that is the document it was started with.
+
+    What others say of the scheduler needs no such check: only a scheduler with this run's
+    certificate is connected to.
+    """
+    if not keys.sha256:
+        # An older terradask started it.
+        return run
+    content = objects.read_bytes(RUN)
+    current = None if content is None else read_run(parse_object(content, RUN))
+    if content is None or current is None or current.run_id != run.run_id:
+        raise over(descriptor.cluster, run.run_id, current, None)
+    if sha256_of(content) != keys.sha256.get(RUN):
+        raise DocumentChanged(RUN, cluster=descriptor.cluster)
+    return current
 
 
 def _read_keys(aws: Aws, descriptor: Descriptor, run: Run) -> KeySet:

@@ -72,7 +72,13 @@ def make_keys(
             .sign(authority_key, hashes.SHA256())
         )
         bundles[role] = Bundle(cert=_pem(certificate), key=_key_pem(key))
-    return KeySet(run_id=run_id, ca=_pem(authority), **bundles)
+    return KeySet(
+        run_id,
+        _pem(authority),
+        bundles["scheduler"],
+        bundles["worker"],
+        bundles["client"],
+    )
 
 
 def _name(common_name: str, unit: str) -> x509.Name:

@@ -169,6 +169,8 @@ class Deployment:
             When the cluster isn't deployed.
         ClusterError
             When it is destroyed in part: some of its groups are gone.
+        ClusterPrivate
+            When it is private to its creator, and its settings don't name the caller.
         ClusterStopped
             When it is stopped while it starts.
         InvalidInput
@@ -197,7 +199,7 @@ class Deployment:
         finally:
             self.started_run_id = self._starter.started_run_id
 
-    def stop(self, *, wait_seconds: float = 0) -> None:
+    def stop(self, *, wait_seconds: float = 0) -> bool:
         """Stop the cluster: bring all groups to zero and remove the keys, but keep the deployment.
 
         A stopped cluster costs only its secret. Stopping a stopped cluster changes nothing.
@@ -207,8 +209,14 @@ class Deployment:
         wait_seconds
             Longest wait for the groups to be empty, in seconds. By default it doesn't wait: AWS
             ends the instances.
+
+        Returns
+        -------
+        bool
+            Whether the keys were removed. Those of a private cluster are removed only by its
+            creator and the principals that its settings name; nobody else can read them.
         """
-        stop_cluster(self._record, wait_seconds=wait_seconds)
+        return stop_cluster(self._record, wait_seconds=wait_seconds)
 
     def mark_closing(self) -> None:
         """Bring the groups to zero and mark the deployment for destruction: fast enough for a
@@ -299,6 +307,8 @@ class Deployment:
             When the cluster is stopped, or has ended by itself.
         ClusterPrivate
             When it is private to its creator, and its settings don't name the caller.
+        DocumentChanged
+            When ``run.json`` isn't the document that the run was started with.
         HostFailed
             When the scheduler's host reports a failure, with its reason and the tail of its log.
         NoCapacity

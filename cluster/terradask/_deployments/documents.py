@@ -16,13 +16,13 @@ from terradask_host.documents import (
     UNREADABLE,
     ClusterDocument,
     Ended,
-    GroupEntry,
     HostReport,
     LifetimePolicy,
     Run,
     SchedulerAddress,
     closing_document,
 )
+from terradask_host.structure import GroupEntry
 from terradask_modules.names import WORKER_GROUP
 from terradask_stacks.numbers import first_of
 

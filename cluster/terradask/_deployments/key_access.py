@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from terradask._deployments.documents import Descriptor
 from terradask.errors import AccessDenied, ClusterPrivate
+from terradask_modules.secret_policy import is_named
 
 if TYPE_CHECKING:
     from terradask._aws.session import Aws
@@ -27,12 +28,8 @@ def translated_key_errors(aws: Aws, descriptor: Descriptor) -> Iterator[None]:
     except AccessDenied as error:
         if not descriptor.settings.get("private_to_creator"):
             raise
-        principals = [
-            str(descriptor.lock["creator"]),
-            *descriptor.settings.get("secret_principals", ()),
-        ]
         raise ClusterPrivate(
-            descriptor.cluster, caller=aws.caller_arn, principals=principals
+            descriptor.cluster, caller=aws.caller_arn, principals=_principals(descriptor)
         ) from error
 
 
@@ -54,3 +51,25 @@ def check_key_access(aws: Aws, descriptor: Descriptor) -> None:
             # A cluster that was never started has no keys.
             if error.response["Error"]["Code"] != _NO_VALUE:
                 raise
+
+
+def check_may_change(aws: Aws, descriptor: Descriptor, doing: str) -> None:
+    """Check that a private cluster's secret has this caller among its principals, before anything
+    else of the cluster is changed. `doing` is what the caller is about to do.
+
+    Raises `ClusterPrivate`.
+    """
+    if not descriptor.settings.get("private_to_creator"):
+        return
+    principals = _principals(descriptor)
+    if not is_named(aws.caller_arn, principals):
+        raise ClusterPrivate(
+            descriptor.cluster,
+            caller=aws.caller_arn,
+            principals=principals,
+            doing=doing,
+        )
+
+
+def _principals(descriptor: Descriptor) -> list[str]:
+    return [str(descriptor.lock["creator"]), *descriptor.settings.get("secret_principals", ())]

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
 from terradask._deployments.documents import reading
@@ -25,7 +26,8 @@ class Bundle:
 
 @dataclass(frozen=True, repr=False)
 class KeySet:
-    """The keys of one run: the authority's certificate and a bundle for each role.
+    """The keys of one run: the authority's certificate and a bundle for each role; and the SHA-256
+    of each document that hosts act on, by its name.
 
     Its repr shows no key material.
     """
@@ -35,13 +37,20 @@ class KeySet:
     scheduler: Bundle
     worker: Bundle
     client: Bundle
+    #: Empty if an older terradask started the run.
+    sha256: Mapping[str, str] = field(default_factory=dict)
 
     def __repr__(self) -> str:
         return f"KeySet(run_id={self.run_id!r})"
 
     def to_document(self) -> dict[str, Any]:
         """Return the document that the cluster's secret holds."""
-        document: dict[str, Any] = {"format": 1, "run_id": self.run_id, "ca": self.ca}
+        document: dict[str, Any] = {
+            "format": 1,
+            "run_id": self.run_id,
+            "sha256": dict(self.sha256),
+            "ca": self.ca,
+        }
         for role in ROLES:
             bundle: Bundle = getattr(self, role)
             document[role] = {"cert": bundle.cert, "key": bundle.key}
@@ -61,7 +70,8 @@ class KeySet:
                 role: Bundle(cert=_text(document[role]["cert"]), key=_text(document[role]["key"]))
                 for role in ROLES
             }
-            return cls(run_id=_text(document["run_id"]), ca=_text(document["ca"]), **bundles)
+            sha256 = {name: _text(each) for name, each in document.get("sha256", {}).items()}
+            return cls(_text(document["run_id"]), _text(document["ca"]), **bundles, sha256=sha256)
 
     def client_security(self) -> Security:
         """Return a Dask client's security for this cluster: mutual TLS, at least version 1.3."""

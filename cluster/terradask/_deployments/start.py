@@ -9,15 +9,17 @@ import secrets
 import uuid
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from terradask._aws.autoscaling import WATCHDOG_MINUTES
+from terradask._aws.s3 import as_json
 from terradask._common.clock import utc_text
 from terradask._deployments.archive_hashes import lock_file_of
 from terradask._deployments.dask_config import portable_config
 from terradask._deployments.documents import LifetimePolicy, Run, read_run
 from terradask._deployments.events.gather import write_event_log
+from terradask._deployments.key_access import check_may_change
 from terradask._deployments.launch import deployed_launch
 from terradask._deployments.lifetime import lifetime_policy
 from terradask._deployments.private_envs import warn_of_secrets
@@ -27,6 +29,7 @@ from terradask._deployments.store import CLOSING, HOSTS, RUN, SCHEDULER, SOFTWAR
 from terradask._deployments.worker_counts import numbers_at_start
 from terradask._quotas.check import LaunchCheck
 from terradask.errors import ClusterError, ClusterStopped, QuotaExceeded
+from terradask_host.documents import sha256_of
 from terradask_modules.names import SCHEDULER_GROUP
 
 
@@ -55,6 +58,14 @@ class RunPlan:
     software: SoftwareLock
     #: The check of AWS's quotas, already running; None if they aren't checked.
     check: LaunchCheck | None = None
+
+    @property
+    def sha256(self) -> dict[str, str]:
+        """The digest of each document that hosts act on, by its name."""
+        return {
+            RUN: sha256_of(as_json(self.run.to_document())),
+            SOFTWARE: sha256_of(self.software.to_requirements().encode()),
+        }
 
 
 class Starter:
@@ -94,8 +105,11 @@ class Starter:
     ) -> Run:
         """Start a run unless one is active, and return the active one. Arguments left out are as in
         the cluster's settings.
+
+        Raises `ClusterPrivate`, and as `start_planned` does.
         """
         descriptor, settings = self._record.descriptor, self._record.descriptor.settings
+        check_may_change(self._record.aws, descriptor, "start it")
         environ = settings["environ"] if environ is None else environ
         warn_of_secrets(self._record.name, environ)
         request = RunRequest(
@@ -148,6 +162,10 @@ class Starter:
         if current.run_id != run.run_id:
             # Preparing took so long (the machine slept) that another start took over.
             self.started_run_id = None
+            warn(
+                f"another start of {record.name} took over while this one was delayed; if new "
+                f"hosts fail: terradask stop {record.name}, then start"
+            )
             return current
         self._raise_groups(plan.numbers)
         return run
@@ -188,6 +206,7 @@ def plan_run(record: ClusterRecord, request: RunRequest) -> RunPlan:
         dask_config=portable_config() if request.send_dask_config else {},
         life=request.life,
         hashed=bool(lock.hashes),
+        structure=descriptor.structure,
     )
     return RunPlan(run, numbers, lock, check)
 
@@ -235,7 +254,7 @@ def claim(record: ClusterRecord, run: Run) -> bool:
 
 def prepare_run(record: ClusterRecord, plan: RunPlan) -> None:
     """Write the software lock, tags, watchdog schedule and keys, which must exist before a host
-    boots.
+    boots. With the keys, the secret binds the documents that hosts act on.
     """
     from terradask._deployments.certificates import make_keys
 
@@ -253,12 +272,13 @@ def prepare_run(record: ClusterRecord, plan: RunPlan) -> None:
             pool.submit(groups.set_watchdog, min(WATCHDOG_MINUTES, lifetime_seconds / 60)),
         ]
         # Generate the keys while the calls run.
-        keys = make_keys(
-            record.name, run.run_id, lifetime_days=lifetime_seconds / 86_400
-        ).to_document()
+        keys = make_keys(record.name, run.run_id, lifetime_days=lifetime_seconds / 86_400)
+        document = replace(keys, sha256=plan.sha256).to_document()
         secret_id = record.descriptor.secret_id
         waits.append(
-            pool.submit(write_secret, record.aws, secret_id, keys, version_id=run.secret_version_id)
+            pool.submit(
+                write_secret, record.aws, secret_id, document, version_id=run.secret_version_id
+            )
         )
         for wait in waits:
             wait.result()

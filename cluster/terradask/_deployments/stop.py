@@ -8,13 +8,16 @@ from typing import TYPE_CHECKING
 
 from terradask._deployments.events.gather import write_event_log
 from terradask._deployments.store import write_secret
+from terradask.errors import AccessDenied
 
 if TYPE_CHECKING:
     from terradask._deployments.record import ClusterRecord
 
 
-def stop_cluster(record: ClusterRecord, *, wait_seconds: float = 0) -> None:
-    """Stop a cluster, and wait at most `wait_seconds` for its groups to be empty."""
+def stop_cluster(record: ClusterRecord, *, wait_seconds: float = 0) -> bool:
+    """Stop a cluster, and wait at most `wait_seconds` for its groups to be empty. Return whether
+    its keys were removed: those of a private cluster stay if AWS denies it.
+    """
     groups = record.groups
     groups.zero()
     deadline = time.monotonic() + wait_seconds
@@ -24,13 +27,23 @@ def stop_cluster(record: ClusterRecord, *, wait_seconds: float = 0) -> None:
         if not any(group.members for group in described.values()):
             break
     groups.remove_watchdog()
-    # Overwrite the keys: hosts that boot now find none.
-    write_secret(
-        record.aws, record.descriptor.secret_id, {"format": 1}, version_id=str(uuid.uuid4())
-    )
+    removed = _remove_keys(record)
     run = record.run()
     if run is not None:
         write_event_log(record, run)
     record.objects.delete_run()
     # Last: a caller whose policy is older than this right has stopped the cluster all the same.
     groups.clear_schedules()
+    return removed
+
+
+def _remove_keys(record: ClusterRecord) -> bool:
+    """Overwrite the keys: hosts that boot now find none."""
+    descriptor = record.descriptor
+    try:
+        write_secret(record.aws, descriptor.secret_id, {"format": 1}, version_id=str(uuid.uuid4()))
+    except AccessDenied:
+        if not descriptor.settings.get("private_to_creator"):
+            raise
+        return False
+    return True

@@ -46,6 +46,11 @@ class ClusterObjects:
         found = self.read_version(name)
         return None if found is None else found[0]
 
+    def read_bytes(self, name: str) -> bytes | None:
+        """Return an object's content, or None if it doesn't exist."""
+        found = self._store.read(name)
+        return None if found is None else found.content
+
     def read_version(self, name: str) -> tuple[dict[str, Any], str] | None:
         """Return a JSON object with its ETag, for `replace`, or None if it doesn't exist."""
         found = self._store.read(name)

@@ -65,8 +65,16 @@ SECRET_POLICY = _policy(
     Action=must(
         All(
             "secretsmanager:DeleteResourcePolicy",
+            "secretsmanager:DeleteSecret",
             "secretsmanager:GetSecretValue",
             "secretsmanager:PutResourcePolicy",
+            "secretsmanager:PutSecretValue",
+            "secretsmanager:ReplicateSecretToRegions",
+            "secretsmanager:RotateSecret",
+            "secretsmanager:TagResource",
+            "secretsmanager:UntagResource",
+            "secretsmanager:UpdateSecret",
+            "secretsmanager:UpdateSecretVersionStage",
         )
     ),
     Resource=must("{star}"),

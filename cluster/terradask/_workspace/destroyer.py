@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from terradask._cleanup.remove_orphans import ClusterActions
 from terradask._cleanup.scan import ScanScope
 from terradask._cleanup.sweep import Sweeper
+from terradask._deployments.key_access import check_may_change
 from terradask._workspace.context import configuration_of
 from terradask.errors import ClusterNotFound, NoBaseline
 from terradask_modules.names import NETWORK_STACK
@@ -49,7 +50,11 @@ class Destroyer:
                 given=f"nothing under clusters/{name}/ in s3://{self._context.bucket}",
                 advice="terradask list shows those there are",
             )
-        self._clusters.one(name).note_closing()
+        deployment = self._clusters.one(name)
+        if deployment.exists:
+            doing = f"destroy it (`terradask stop {name}` ends its hosts)"
+            check_may_change(self._context.aws, deployment.descriptor, doing)
+        deployment.note_closing()
         # The groups first: from here on no host costs anything, whatever happens to this process.
         with ThreadPoolExecutor(1) as pool, self._stacks.locked(name) as stack:
             recovery = self._cleanup.cluster(name)

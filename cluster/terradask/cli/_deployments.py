@@ -264,8 +264,13 @@ def stop(name: str, no_wait: bool, as_json: bool) -> None:
 
     deployment = Workspace.load().deployment(name)
     with interruption(f"terradask stop {name} finishes it"):
-        deployment.stop(wait_seconds=0 if no_wait else _STOP_SECONDS)
+        keyless = deployment.stop(wait_seconds=0 if no_wait else _STOP_SECONDS)
     if as_json:
         result_json(deployment.status().as_dict())
     else:
         say(f"{name}: stopped")
+    if not keyless:
+        say(
+            f"{name} is private: its keys stay in its secret, which AWS denies you, until its "
+            "creator stops, starts or destroys it"
+        )

@@ -61,6 +61,7 @@
         ├── ClusterNotFound                 6
         ├── ClusterExists                 6 a name that must be new, or must not run
         ├── ClusterPrivate                3 only its creator and named principals may read its keys
+        ├── DocumentChanged                 a run's document isn't the one it was started with
         ├── ClusterStopped                  6
         │   └── ClusterEnded                by itself: idle, without a client, too old
         ├── ClusterClosed                   this object was closed
@@ -107,6 +108,7 @@ from terradask.errors._cluster import (
     ClusterNotFound,
     ClusterPrivate,
     ClusterStopped,
+    DocumentChanged,
     DocumentFormat,
     HostFailed,
     NoCapacity,
@@ -187,6 +189,7 @@ __all__ = [
     "ClusterNotFound",
     "ClusterPrivate",
     "ClusterStopped",
+    "DocumentChanged",
     "DocumentFormat",
     "EndpointUnreachable",
     "ExpiredCredentials",

@@ -52,21 +52,30 @@ class ClusterClosed(ClusterError):
 
 
 class ClusterPrivate(ClusterError):
-    """The cluster is private to its creator, and this caller may not read its keys.
+    """The cluster is private to its creator, and this caller may not read or change its keys.
 
     Parameters
     ----------
     caller
         ARN of the caller.
     principals
-        ARNs that may read them: its creator's first.
+        ARNs that may do that: its creator's first.
+    doing
+        What AWS refuses.
     """
 
     exit_code = 3
 
-    def __init__(self, cluster: str, *, caller: str, principals: Sequence[str]) -> None:
+    def __init__(
+        self,
+        cluster: str,
+        *,
+        caller: str,
+        principals: Sequence[str],
+        doing: str = "read its keys",
+    ) -> None:
         super().__init__(
-            f"Cluster {cluster!r} is private to its creator: AWS refuses to let you read its keys.",
+            f"Cluster {cluster!r} is private to its creator: AWS refuses to let you {doing}.",
             cluster=cluster,
             given=caller,
             allowed=", ".join(principals),
@@ -316,6 +325,28 @@ class VersionMismatch(ClusterError):
             for n in different
         ]
         return "\n".join([super().__str__(), *lines])
+
+
+class DocumentChanged(ClusterError):
+    """A document of a run is not the one that the run was started with.
+
+    Parameters
+    ----------
+    name
+        The document's name, such as ``run.json``.
+    """
+
+    def __init__(self, name: str, *, cluster: str) -> None:
+        super().__init__(
+            f"{name} of cluster {cluster!r} is not the document that it was started with.",
+            cluster=cluster,
+            given="another SHA-256 than the cluster's secret holds",
+            advice=(
+                "find out who wrote it (CloudTrail records that where data events of S3 are on), "
+                f"then: terradask stop {cluster}, and start it again"
+            ),
+        )
+        self.name = name
 
 
 class DocumentFormat(TerradaskError):

@@ -1,4 +1,4 @@
-"""The order of things on a host: identity, descriptor, run, software, keys, Dask, leaving."""
+"""The order of things on a host: identity, run, software, keys, Dask, leaving."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ import time
 import traceback
 from pathlib import Path
 from types import FrameType
-from typing import Any
 
 from terradask_host import __version__, states
 from terradask_host.agent.aws import Aws
+from terradask_host.agent.bound_run import RUN, SOFTWARE, BoundRun, secret_id
 from terradask_host.agent.environment import build_environment
 from terradask_host.agent.event_queue import EventQueue, Stop, StopRequested
 from terradask_host.agent.groups import ClusterGroups
@@ -19,14 +19,13 @@ from terradask_host.agent.host import Host
 from terradask_host.agent.keys import write_keys
 from terradask_host.agent.logs import HostLog, LogShipper
 from terradask_host.agent.memory_files import check_in_memory
-from terradask_host.agent.objects import ClusterObjects, OwnReport, understand, wait_for
+from terradask_host.agent.objects import ClusterObjects, OwnReport, wait_for
 from terradask_host.agent.report import Reporter
 from terradask_host.agent.retry import backoff
 from terradask_host.agent.scheduler import SchedulerHost
 from terradask_host.agent.spot import SpotWatch
 from terradask_host.agent.worker import WorkerHost
-from terradask_host.config import HostConfig, load_config
-from terradask_host.documents import ClusterDocument, Run
+from terradask_host.config import HostConfig, load_config, parse_document
 from terradask_host.errors import HostError, MetadataUnavailable, RunMissing
 from terradask_host.metadata import Identity, InstanceMetadata, describe
 from terradask_host.rules.policy import is_own_run
@@ -140,104 +139,84 @@ class Agent:
         raise AssertionError("backoff never ends")
 
     def _boot(self, identity: Identity, objects: ClusterObjects, reporter: Reporter) -> Host:
-        """Gather what the host runs: descriptor, run, software, keys."""
-        cluster = self._wait_cluster(objects)
-        run = self._wait_run(objects)
-        reporter.run_id = run.run_id
+        """Gather what the host runs: run, software, keys."""
+        secret = secret_id(self._config.workspace, identity.cluster)
+        bound = self._wait_run(objects, secret, reporter)
         reporter.enter(states.ENVIRONMENT)
-        python = self._config.python or self._build(objects, cluster, run)
+        python = self._config.python or self._build(objects, bound)
         check_in_memory(self._config.paths.keys)
-        secret = self._wait_secret(objects, cluster.secret_id, run)
         return Host(
-            config=self._config.of_run(run),
+            config=self._config.of_run(bound.run),
             identity=identity,
-            cluster=cluster,
-            run=run,
-            keys=write_keys(secret, identity.role, self._config.paths.keys),
+            bound=bound,
+            keys=write_keys(bound.secret, identity.role, self._config.paths.keys),
             python=python,
             objects=objects,
-            groups=ClusterGroups(self._aws, cluster, self._log.info),
+            groups=ClusterGroups(self._aws, bound.structure, self._log.info),
             reporter=reporter,
             log=self._log,
             events=self._events,
         )
 
-    def _wait_cluster(self, objects: ClusterObjects) -> ClusterDocument:
-        document = wait_for(
-            lambda _: objects.read_document("cluster.json"),
-            what="cluster.json",
-            advice=(
-                "Terraform writes it with the cluster's stack; check the host role's rights on "
-                "the bucket."
-            ),
-            deadline_seconds=self._timing.run_deadline_seconds,
-            events=self._events,
-        )
-        return understand(ClusterDocument.read, document, "cluster.json")
+    def _wait_run(self, objects: ClusterObjects, secret: str, reporter: Reporter) -> BoundRun:
+        """Wait until ``run.json``, the secret and this instance's tag are of one run.
 
-    def _wait_run(self, objects: ClusterObjects) -> Run:
+        While a start replaces another's run they may differ for a moment.
+        """
         found = "no tag terradask:run:id"
 
-        def read(waited_seconds: float) -> dict[str, Any] | None:
+        def read(waited_seconds: float) -> BoundRun | None:
             nonlocal found
-            run = objects.read_document("run.json")
+            content = objects.read(RUN)
+            run_id = None if content is None else parse_document(content, RUN).get("run_id")
             try:
                 tag = self._metadata.run_id()
             except MetadataUnavailable as error:
                 found = str(error)
                 return None
-            there = f"run.json is of {run.get('run_id')}" if run else "no run.json"
+            there = f"run.json is of {run_id}" if run_id else "no run.json"
             found = f"the instance's run is {tag or 'not named by a tag'}, {there}"
-            return (
-                run
-                if run and is_own_run(tag, run.get("run_id"), waited_seconds, self._timing)
-                else None
-            )
+            if content is None or not is_own_run(tag, run_id, waited_seconds, self._timing):
+                return None
+            keys = objects.read_secret(secret)
+            if keys is None or keys.get("run_id") != run_id:
+                whose = None if keys is None else keys.get("run_id")
+                found += f", the keys in the secret {secret} are of {whose or 'no run'}"
+                return None
+            # Clients that wait for this run are to see it, should its documents be refused.
+            reporter.run_id = run_id
+            return BoundRun.read(content, keys)
 
         try:
-            document = wait_for(
+            return wait_for(
                 read,
-                what="run.json of this instance's run",
-                advice="Start the cluster: start writes run.json before it raises the groups.",
+                what="run.json and keys of this instance's run",
+                advice=(
+                    "Start the cluster: start writes them before it raises the groups. Check the "
+                    "host role's rights on the bucket and the secret."
+                ),
                 deadline_seconds=self._timing.run_deadline_seconds,
                 events=self._events,
             )
         except RunMissing as error:
             error.given = found
             raise
-        return understand(Run.read, document, "run.json")
 
-    def _wait_secret(self, objects: ClusterObjects, secret_id: str, run: Run) -> dict[str, Any]:
-        def read(_: float) -> dict[str, Any] | None:
-            secret = objects.read_secret(secret_id, run.secret_version_id)
-            return secret if secret is not None and secret.get("run_id") == run.run_id else None
-
-        return wait_for(
-            read,
-            what=f"keys of run {run.run_id} in the secret {secret_id}",
-            advice=(
-                "Start the cluster again: start writes the keys. Check the host role's rights "
-                "on the secret."
-            ),
-            deadline_seconds=self._timing.run_deadline_seconds,
-            events=self._events,
-        )
-
-    def _build(self, objects: ClusterObjects, cluster: ClusterDocument, run: Run) -> Path:
+    def _build(self, objects: ClusterObjects, bound: BoundRun) -> Path:
         lock = wait_for(
-            lambda _: objects.read("software.lock"),
-            what="software.lock",
+            lambda _: objects.read(SOFTWARE),
+            what=SOFTWARE,
             advice="Start the cluster again: start writes it.",
             deadline_seconds=self._timing.run_deadline_seconds,
             events=self._events,
         )
+        bound.check(SOFTWARE, lock)
         return build_environment(
             self._config.paths,
-            str(run.python),
+            str(bound.run.python),
             lock.decode(),
             events=self._events,
             log=self._log.info,
             deadline_seconds=self._timing.environment_deadline_seconds,
-            # A start by a terradask that doesn't know the setting sends no hashes.
-            require_hashes=(cluster.settings or {}).get("software_lock") is not None,
+            require_hashes=bound.run.hashed,
         )

@@ -9,8 +9,8 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from terradask_host.agent.aws import Aws, error_code
-from terradask_host.documents import ClusterDocument
 from terradask_host.rules.join_watchdog import Members
+from terradask_host.structure import Structure
 
 
 def watchdog_action_name(autoscaling_group: str) -> str:
@@ -26,7 +26,7 @@ class ClusterGroups:
     on them, and ``DescribeAutoScalingGroups``.
     """
 
-    def __init__(self, aws: Aws, cluster: ClusterDocument, log: Callable[[str], None]) -> None:
+    def __init__(self, aws: Aws, cluster: Structure, log: Callable[[str], None]) -> None:
         self._aws = aws
         self._log = log
         groups = cluster.groups

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from terradask_host.agent.bound_run import BoundRun
 from terradask_host.agent.child import DaskChild, child_environ
 from terradask_host.agent.event_queue import ChildEnded, ChildSaid, EventQueue, Recommended, Stop
 from terradask_host.agent.groups import ClusterGroups
@@ -17,10 +18,11 @@ from terradask_host.agent.logs import HostLog
 from terradask_host.agent.objects import ClusterObjects
 from terradask_host.agent.report import Reporter
 from terradask_host.config import HostConfig
-from terradask_host.documents import ClusterDocument, Run
+from terradask_host.documents import Run
 from terradask_host.errors import DaskFailed, DistributedTooOld
 from terradask_host.metadata import Identity
 from terradask_host.rules.policy import LEAST_DISTRIBUTED, Exit, is_too_old
+from terradask_host.structure import Structure
 
 
 @dataclass(frozen=True)
@@ -31,8 +33,8 @@ class Host:
     ----------
     config, identity
         What the machine says.
-    cluster, run
-        The documents ``cluster.json`` and ``run.json``.
+    bound
+        The run, checked against the cluster's secret.
     keys
         The host's key files.
     python
@@ -45,8 +47,7 @@ class Host:
 
     config: HostConfig
     identity: Identity
-    cluster: ClusterDocument
-    run: Run
+    bound: BoundRun
     keys: KeyFiles
     python: Path
     objects: ClusterObjects
@@ -54,6 +55,16 @@ class Host:
     reporter: Reporter
     log: HostLog
     events: EventQueue
+
+    @property
+    def run(self) -> Run:
+        """What ``run.json`` says."""
+        return self.bound.run
+
+    @property
+    def cluster(self) -> Structure:
+        """The cluster's structure, as the run has it."""
+        return self.bound.structure
 
     @property
     def run_id(self) -> str:

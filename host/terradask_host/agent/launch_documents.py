@@ -10,11 +10,12 @@ from typing import Any
 
 from terradask_host.agent.keys import KeyFiles
 from terradask_host.config import LOOPBACK, HostConfig
-from terradask_host.documents import ClusterDocument, Run, SchedulerEntry, WorkerEntry
+from terradask_host.documents import Run
 from terradask_host.errors import ConfigInvalid
 from terradask_host.metadata import Identity
 from terradask_host.rules.membership import EXTRA_WORKER_PREFIX
 from terradask_host.rules.policy import worker_memory_limit_bytes
+from terradask_host.structure import SchedulerEntry, Structure, WorkerEntry
 from terradask_host.timing import Timing
 
 #: TLS versions below this are refused, though Dask would take 1.2.
@@ -82,7 +83,7 @@ def security_arguments(role: str, keys: KeyFiles) -> dict[str, Any]:
 
 def scheduler_document(
     identity: Identity,
-    cluster: ClusterDocument,
+    cluster: Structure,
     keys: KeyFiles,
     life: Mapping[str, Any],
     timing: Timing,
@@ -149,7 +150,7 @@ def _shared_dashboard(
 def worker_document(
     config: HostConfig,
     identity: Identity,
-    cluster: ClusterDocument,
+    cluster: Structure,
     scheduler: str,
     keys: KeyFiles,
 ) -> dict[str, Any]:
@@ -174,7 +175,7 @@ def worker_document(
 def extra_worker_document(
     config: HostConfig,
     identity: Identity,
-    cluster: ClusterDocument,
+    cluster: Structure,
     scheduler: str,
     keys: KeyFiles,
 ) -> dict[str, Any]:

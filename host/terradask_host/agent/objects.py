@@ -102,16 +102,10 @@ class ClusterObjects:
         etag: str = answer["ETag"]
         return etag
 
-    def read_secret(self, secret_id: str, version_id: str | None) -> dict[str, Any] | None:
-        """Return the secret's document, or None while it has no value.
-
-        The version is that which ``run.json`` names; None for the current one.
-        """
-        which = {"VersionId": version_id} if version_id else {}
+    def read_secret(self, secret_id: str) -> dict[str, Any] | None:
+        """Return the secret's current document, or None while it has no value."""
         try:
-            answer = self._aws.client("secretsmanager").get_secret_value(
-                SecretId=secret_id, **which
-            )
+            answer = self._aws.client("secretsmanager").get_secret_value(SecretId=secret_id)
         except Exception as error:
             if is_aws_error(error) and error_code(error) == "ResourceNotFoundException":
                 return None

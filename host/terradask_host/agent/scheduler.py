@@ -25,7 +25,6 @@ from terradask_host.documents import (
     Ended,
     LifetimePolicy,
     SchedulerAddress,
-    SchedulerEntry,
     closing_document,
     now_text,
 )
@@ -33,6 +32,7 @@ from terradask_host.metadata import Identity
 from terradask_host.rules import policy
 from terradask_host.rules.lifetime import Limits, lifetime_end_reason
 from terradask_host.rules.policy import Exit, Next
+from terradask_host.structure import SchedulerEntry
 
 T = TypeVar("T")
 
@@ -299,7 +299,7 @@ class SchedulerHost:
             return
         objects = self._host.objects
         try:
-            if (objects.read_document("run.json") or {}).get("run_id") == self._host.run_id:
+            if self._host.bound.is_current(objects):
                 objects.write_document("closing.json", closing_document(now_text(), reason))
         except Exception as error:  # noqa: BLE001 - the groups still need their zero
             self._host.log.info(f"closing.json can't be written: {type(error).__name__}: {error}")

@@ -149,16 +149,14 @@ class ClusterSettings(
     private_to_creator: bool = Field(
         default=False,
         description="Only its hosts, the caller who planned it first, and "
-        "cluster.secret_principals can read the cluster's keys, "
-        "whatever IAM allows others. Others may still stop it and destroy it. Hosts of other "
-        "clusters with the same roles "
-        "(workspace.isolation) can "
-        "read them too.",
+        "cluster.secret_principals can read the cluster's keys, and only these callers can start "
+        "or destroy it, whatever IAM allows others. Others may still stop it. Hosts of other "
+        "clusters with the same roles (workspace.isolation) can read the keys too.",
     )
     secret_principals: Annotated[list[str], AfterValidator(check_principals)] = Field(
         default=[],
-        description="IAM users and roles, by ARN, that may read the cluster's keys, and so "
-        "connect, in addition to its creator, if "
+        description="IAM users and roles, by ARN, that may read and write the cluster's keys, and "
+        "so connect, start and destroy it, in addition to its creator, if "
         "private_to_creator is true.",
     )
     tags: Tags = Field(

@@ -16,7 +16,7 @@ from typing import Any
 
 from distributed import Client
 
-from terradask_host.documents import SchedulerAddress, now_text
+from terradask_host.documents import SchedulerAddress, now_text, sha256_of
 from terradask_simulator.hosts.memory import forget_run, make_run
 
 from ...waiting import HANG_SECONDS, eventually
@@ -48,7 +48,7 @@ class Cluster:
     _subnets = itertools.count(random.randrange(250))
 
     def __init__(
-        self, account: Account, folder: Path, name: str, *, workers: int = 2, **descriptor: Any
+        self, account: Account, folder: Path, name: str, *, workers: int = 2, **changes: Any
     ) -> None:
         self.account, self.folder, self.name = account, folder, name
         self.subnet = f"{self._network}.{next(self._subnets) % 250}"
@@ -58,18 +58,8 @@ class Cluster:
         self.scheduler_id = account.group(self.groups["scheduler"], 1)[0]
         self.worker_ids = account.group(self.groups["workers"], workers)
         self.hosts: list[HostProcess] = []
-        version = account.secrets.create_secret(
-            Name=f"terradask/hosts/{name}", SecretString=json.dumps(self.secret)
-        )["VersionId"]
-        self.descriptor = {
-            "format": 1,
-            "workspace": "hosts",
-            "cluster": name,
-            "region": REGION,
-            "bucket": BUCKET,
-            "zone": "us-east-1a",
-            "settings": {},
-            "lock": {},
+        account.secrets.create_secret(Name=self.secret_id)
+        structure = {
             "groups": {
                 "scheduler": {
                     "autoscaling_group": self.groups["scheduler"],
@@ -82,7 +72,6 @@ class Cluster:
                     "max_size": 10,
                 },
             },
-            "secret_id": f"terradask/hosts/{name}",
             "scheduler": {
                 "class": "distributed.Scheduler",
                 "options": {},
@@ -90,21 +79,47 @@ class Cluster:
                 "dashboard_port": DASHBOARD_PORT,
             },
             "worker": {"class": "distributed.Nanny", "options": {}},
-        } | descriptor
+        } | changes
         self.run = {
             "format": 1,
             "run_id": RUN_ID,
             "started_at": now_text(),
             "owner": "arn:aws:iam::123456789012:user/ada",
             "n_workers": workers,
-            "secret_version_id": version,
+            "secret_version_id": "v1",
             "python": f"{sys.version_info.major}.{sys.version_info.minor}",
             "packages": {},
             "environ": {"FLAVOUR": "vanilla"},
             "dask_config": {"distributed": {"worker": {"memory": {"target": 0.55}}}},
+            "structure": structure,
         }
-        self.put("cluster.json", self.descriptor)
-        self.put("run.json", self.run)
+        self.start()
+
+    @property
+    def secret_id(self) -> str:
+        return f"terradask/hosts/{self.name}"
+
+    def start(self, lock: str = "", **changes: Any) -> None:
+        """Write the documents of the run, with changes of ``run.json``, and the secret that binds
+        them.
+        """
+        documents = {
+            "run.json": json.dumps(self.run | changes).encode(),
+            "software.lock": lock.encode(),
+        }
+        for name, content in documents.items():
+            self.plant(name, content)
+        digests = {name: sha256_of(content) for name, content in documents.items()}
+        self.account.secrets.put_secret_value(
+            SecretId=self.secret_id,
+            SecretString=json.dumps(
+                {**self.secret, "run_id": changes.get("run_id", RUN_ID), "sha256": digests}
+            ),
+        )
+
+    def plant(self, name: str, content: bytes) -> None:
+        """Write an object as it is."""
+        self.account.s3.put_object(Bucket=BUCKET, Key=f"clusters/{self.name}/{name}", Body=content)
 
     def put(self, name: str, document: dict[str, Any]) -> None:
         self.account.put(f"clusters/{self.name}/{name}", document)

@@ -12,7 +12,6 @@ import pytest
 
 from ...package_index import publish, serving
 from ...waiting import HANG_SECONDS
-from .account import BUCKET
 from .authority import RUN_ID
 from .cluster import DASHBOARD_PORT, PORT, Cluster
 from .processes import alive, children
@@ -122,17 +121,14 @@ def test_a_scheduler_option_that_dask_refuses_ends_in_a_report_that_says_so(
 def test_packages_without_hashes_or_with_other_ones_end_in_a_report_that_says_so(
     lonely: Callable[..., Cluster], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    cluster = lonely(settings={"software_lock": "uv.lock"})
+    cluster = lonely()
     monkeypatch.setenv("UV_PYTHON_PREFERENCE", "only-system")
     with serving(tmp_path / "index") as url:
         monkeypatch.setenv("UV_DEFAULT_INDEX", url)
         digest = publish(tmp_path / "index", "probe", "1.0")
         told = []
         for number, hashes in enumerate(["", f" --hash=sha256:{'0' * 64}"]):
-            lock = f"probe==1.0{hashes}\n".encode()
-            cluster.account.s3.put_object(
-                Bucket=BUCKET, Key=f"clusters/{cluster.name}/software.lock", Body=lock
-            )
+            cluster.start(f"probe==1.0{hashes}\n", hashed=True)
             host = cluster.worker(number, python="")
             assert host.wait_exit() == 1
             assert host.states() == ["booting", "environment", "failed"]
@@ -178,7 +174,7 @@ def test_a_host_without_a_name_says_what_it_lacks(lonely: Callable[..., Cluster]
 
 def test_a_run_of_another_format_is_named_as_such(lonely: Callable[..., Cluster]) -> None:
     cluster = lonely()
-    cluster.put("run.json", cluster.run | {"format": 9})
+    cluster.start(format=9)
     host = cluster.worker(0)
     assert host.wait_exit() == 1
     assert "run.json has a format" in host.report()["reason"]

@@ -20,7 +20,7 @@ pytestmark = pytest.mark.simulator
 
 def living(cluster: Cluster, **life: object) -> Cluster:
     """Let the cluster's run say how long it may live."""
-    cluster.put("run.json", cluster.run | {"started_at": now().isoformat(), "life": life})
+    cluster.start(started_at=now().isoformat(), life=life)
     return cluster
 
 

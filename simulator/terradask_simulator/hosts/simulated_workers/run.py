@@ -8,13 +8,14 @@ from typing import Any, TypeVar
 
 from terradask_host import documents
 from terradask_host.agent.aws import Aws
+from terradask_host.agent.bound_run import RUN, BoundRun, secret_id
 from terradask_host.agent.event_queue import EventQueue
 from terradask_host.agent.groups import ClusterGroups
 from terradask_host.agent.keys import KeyFiles, write_keys
 from terradask_host.agent.memory_files import check_in_memory
 from terradask_host.agent.objects import ClusterObjects, wait_for
 from terradask_host.config import HostConfig
-from terradask_host.documents import ClusterDocument
+from terradask_host.structure import Structure
 
 __all__ = ["Run", "of_run"]
 
@@ -23,12 +24,10 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class Run:
-    """What all hosts of a run share: the user data, the documents ``cluster.json`` and
-    ``run.json``, key files, clients of AWS.
-    """
+    """What all hosts of a run share: the user data, ``run.json``, key files, clients of AWS."""
 
     config: HostConfig
-    cluster: ClusterDocument
+    cluster: Structure
     run: documents.Run
     keys: KeyFiles
     objects: ClusterObjects
@@ -36,7 +35,7 @@ class Run:
 
     @classmethod
     def gather(cls, config: HostConfig, cluster_name: str, run_id: str) -> Run:
-        """Wait for what a host waits for: descriptor, run, keys."""
+        """Wait for what a host waits for: keys, run."""
         aws = Aws(config.region)
         objects = ClusterObjects(aws, config.bucket, cluster_name)
         events = EventQueue()
@@ -51,26 +50,17 @@ class Run:
                 events=events,
             )
 
-        cluster = ClusterDocument.read(
-            need("cluster.json", lambda: objects.read_document("cluster.json"))
-        )
-        run = documents.Run.read(
-            need("run.json of this run", lambda: of_run(objects.read_document("run.json"), run_id))
-        )
-        secret = need(
-            "keys of this run",
-            lambda: of_run(
-                objects.read_secret(cluster.secret_id, run.secret_version_id), run.run_id
-            ),
-        )
+        secret_name = secret_id(config.workspace, cluster_name)
+        secret = need("keys of this run", lambda: of_run(objects.read_secret(secret_name), run_id))
+        bound = BoundRun.read(need(RUN, lambda: objects.read(RUN)), secret)
         check_in_memory(config.paths.keys)
         return cls(
             config,
-            cluster,
-            run,
+            bound.structure,
+            bound.run,
             write_keys(secret, "worker", config.paths.keys),
             objects,
-            ClusterGroups(aws, cluster, print),
+            ClusterGroups(aws, bound.structure, print),
         )
 
     @property

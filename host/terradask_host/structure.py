@@ -1,0 +1,114 @@
+"""A cluster's structure, as far as its hosts need it: groups, and what each role runs.
+
+Terraform writes it to ``cluster.json``. A start takes it into ``run.json``, and hosts read it there
+alone: what is applied while a run goes on holds from the next start.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from typing import Any, Self
+
+#: The group of workers that every cluster has.
+WORKER_GROUP = "workers"
+
+
+def known_fields(cls: type, document: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what a document has of the fields of a dataclass."""
+    return {name: value for name, value in document.items() if name in cls.__dataclass_fields__}  # type: ignore[attr-defined]
+
+
+@dataclass(frozen=True, kw_only=True)
+class GroupEntry:
+    """One Auto Scaling group of a cluster."""
+
+    autoscaling_group: str
+    role: str
+    max_size: int
+    market: str = "on-demand"
+    worker_group: str = WORKER_GROUP
+    #: Where its hosts may be. Empty, as an older terradask wrote it: in the cluster's zone.
+    zones: tuple[str, ...] = ()
+    #: Dask's resources of each worker.
+    resources: Mapping[str, float] = field(default_factory=dict)
+
+    @classmethod
+    def read(cls, document: Mapping[str, Any]) -> Self:
+        """Read the entry."""
+        known = known_fields(cls, document)
+        return cls(
+            **{
+                **known,
+                "zones": tuple(known.get("zones", ())),
+                "resources": known.get("resources") or {},
+            }
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class SchedulerEntry:
+    """What the scheduler's host runs, and where it listens."""
+
+    class_name: str = "distributed.Scheduler"
+    options: Mapping[str, Any] = field(default_factory=dict)
+    port: int = 8786
+    dashboard_port: int = 8787
+    #: Where browsers find the dashboard over HTTPS; None: nowhere.
+    dashboard_https_port: int | None = None
+    #: Whether a worker runs beside the scheduler.
+    extra_worker: bool = False
+
+    @classmethod
+    def read(cls, document: Mapping[str, Any]) -> Self:
+        """Read the entry."""
+        return cls(
+            **known_fields(cls, {**document, "class_name": document.get("class", cls.class_name)})
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class WorkerEntry:
+    """What hosts of workers run."""
+
+    class_name: str = "distributed.Nanny"
+    options: Mapping[str, Any] = field(default_factory=dict)
+    workers_per_host: int = 1
+
+    @classmethod
+    def read(cls, document: Mapping[str, Any]) -> Self:
+        """Read the entry."""
+        return cls(
+            **known_fields(cls, {**document, "class_name": document.get("class", cls.class_name)})
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Structure:
+    """The groups of a cluster, and what its hosts run."""
+
+    groups: Mapping[str, GroupEntry]
+    worker: WorkerEntry = field(default_factory=WorkerEntry)
+    scheduler: SchedulerEntry = field(default_factory=SchedulerEntry)
+
+    @classmethod
+    def read(cls, document: Mapping[str, Any]) -> Self:
+        """Read it from ``cluster.json``, or from ``structure`` of ``run.json``."""
+        return cls(
+            groups={key: GroupEntry.read(entry) for key, entry in document["groups"].items()},
+            worker=WorkerEntry.read(document["worker"]),
+            scheduler=SchedulerEntry.read(document.get("scheduler") or {}),
+        )
+
+    def to_document(self) -> dict[str, Any]:
+        """Return what `read` reads."""
+        return {
+            "groups": {key: asdict(entry) for key, entry in self.groups.items()},
+            "worker": _runs(self.worker),
+            "scheduler": _runs(self.scheduler),
+        }
+
+
+def _runs(entry: SchedulerEntry | WorkerEntry) -> dict[str, Any]:
+    document = asdict(entry)
+    return {"class": document.pop("class_name"), **document}
