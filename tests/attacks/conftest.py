@@ -1,4 +1,4 @@
-"""Fixtures of the attacks: the embedded AWS, hosts alone, an environment with packages of its own."""
+"""Fixtures of the attacks: the embedded AWS, hosts alone, and packages of one's own."""
 
 from __future__ import annotations
 

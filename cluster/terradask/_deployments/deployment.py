@@ -214,7 +214,7 @@ class Deployment:
         -------
         bool
             Whether the keys were removed. Those of a private cluster are removed only by its
-            creator and the principals that its settings name; nobody else can read them.
+            creator and the principals that its settings name, who alone can read them.
         """
         return stop_cluster(self._record, wait_seconds=wait_seconds)
 
