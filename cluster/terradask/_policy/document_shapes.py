@@ -158,7 +158,7 @@ WORKSPACE_DOCUMENT: Shape = {
     ),
 }
 
-#: A cluster's ``cluster.json``, which the library and hosts read. P5 looks for secrets in it.
+#: A cluster's ``cluster.json``, which the library reads. P5 looks for secrets in it.
 CLUSTER_DOCUMENT: Shape = {
     "format": must(1),
     "terradask_version": must(ANY),

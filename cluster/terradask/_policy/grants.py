@@ -44,7 +44,6 @@ _OF_THE_WORKSPACE = (
         ("s3:GetObject",),
         (
             f"{_BUCKET}/host/*",
-            f"{_CLUSTERS}/cluster.json",
             f"{_CLUSTERS}/run.json",
             f"{_CLUSTERS}/software.lock",
             f"{_CLUSTERS}/scheduler.json",

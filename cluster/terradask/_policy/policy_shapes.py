@@ -85,6 +85,9 @@ SECRET_POLICY = _policy(
                     "aws:PrincipalArn": must(
                         "arn:{partition}:iam::{account}:root",
                         "arn:{partition}:iam::{account}:user/*",
+                        # Federated users; and as moto names callers that are no user of IAM's.
+                        "arn:{partition}:sts::{account}:federated-user/*",
+                        "arn:{partition}:sts::{account}:user/*",
                         f"{_ROLE}/*",
                         f"{_ROLE}/{{star}}/*",
                         f"${{{_BASELINE}.roles.scheduler}}",
