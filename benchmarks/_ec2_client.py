@@ -12,6 +12,9 @@ import time
 import urllib.request
 from typing import Any
 
+import botocore.session
+from botocore.auth import SigV4Auth
+from botocore.awsrequest import AWSRequest
 from dask_cloudprovider.aws import EC2Cluster
 from dask_cloudprovider.aws.ec2 import EC2Scheduler
 from distributed import Scheduler
@@ -35,7 +38,12 @@ class StandIn(EC2Scheduler):
 
 
 def _counted() -> int:
-    with urllib.request.urlopen(os.environ["AWS_ENDPOINT_URL"] + "/terradask-sim/calls") as answer:
+    # The embedded AWS answers only to its owner's signature.
+    request = AWSRequest("GET", os.environ["AWS_ENDPOINT_URL"] + "/terradask-sim/calls")
+    credentials = botocore.session.Session().get_credentials()
+    SigV4Auth(credentials, "terradask-sim", os.environ["AWS_REGION"]).add_auth(request)
+    signed = urllib.request.Request(request.url, headers=dict(request.headers.items()))
+    with urllib.request.urlopen(signed) as answer:
         return sum(json.load(answer).values())
 
 

@@ -8,10 +8,8 @@ from __future__ import annotations
 
 import contextlib
 import json
-import os
 import sys
 import time
-import urllib.request
 from collections import Counter
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -20,6 +18,8 @@ import psutil
 
 from terradask import Cluster
 from terradask_simulator.checks.call_counts import most_within
+from terradask_simulator.lifecycle import of_this_environment
+from terradask_simulator.process import request_control
 
 NAME, MOST = "wide", 1000
 
@@ -58,10 +58,14 @@ class Calls:
 
 def _now() -> Counter[str]:
     # Hosts call with their roles' credentials; calls without a role are this client's.
-    with urllib.request.urlopen(
-        os.environ["AWS_ENDPOINT_URL"] + "/terradask-sim/calls?by=role"
-    ) as answer:
-        return Counter(json.load(answer).get("", {}))
+    return Counter(_asked("calls?by=role").get("", {}))
+
+
+def _asked(path: str) -> Any:
+    info = of_this_environment()
+    if info is None:
+        raise SystemExit("the environment names no embedded AWS")
+    return request_control(info, "GET", path)
 
 
 @contextlib.contextmanager
@@ -80,11 +84,8 @@ class Log:
 
     @staticmethod
     def _read() -> list[dict[str, Any]]:
-        with urllib.request.urlopen(
-            os.environ["AWS_ENDPOINT_URL"] + "/terradask-sim/calls/log"
-        ) as answer:
-            log: list[dict[str, Any]] = json.load(answer)
-            return log
+        log: list[dict[str, Any]] = _asked("calls/log")
+        return log
 
     def polling(self) -> list[float]:
         """Return when the client polled, after it had first set a desired capacity."""

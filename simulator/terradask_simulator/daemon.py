@@ -20,11 +20,13 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from terradask_simulator.aws.access_keys import make_owner_key, write_owner_key
 from terradask_simulator.aws.account import ACCOUNT
 from terradask_simulator.aws.embedded import EmbeddedAws
 from terradask_simulator.aws.errors import EmbeddedAwsError
 from terradask_simulator.aws.session_manager.plugin_program import write_plugin
 from terradask_simulator.aws.switchboard import Switchboard
+from terradask_simulator.environment import credentials_path
 from terradask_simulator.errors import SimulatorError
 from terradask_simulator.hosts.hosts import Hosts
 from terradask_simulator.hosts.switches import HostSwitches
@@ -58,8 +60,10 @@ class Daemon:
             enforce_iam,
         )
         self.stopped = threading.Event()
+        key = make_owner_key()
+        write_owner_key(credentials_path(state_dir), key)
         self._aws = EmbeddedAws(
-            server, self._control, public_cidr=slot.public_cidr, enforce_iam=enforce_iam
+            server, key, self._control, public_cidr=slot.public_cidr, enforce_iam=enforce_iam
         )
         self._hosts = (
             Hosts(state_dir / "hosts", self._aws.url, self._aws.keys, self._aws.network)

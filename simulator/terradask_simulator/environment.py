@@ -8,14 +8,14 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
-from terradask_simulator.aws.account import ACCESS_KEY, SECRET_KEY
 from terradask_simulator.aws.endpoint.paths import OWN_ADDRESS_PATH
 from terradask_simulator.aws.session_manager.plugin_program import plugin_folder
 
-__all__ = ["complete", "laid_over", "overlay", "without_aws"]
+__all__ = ["complete", "credentials_path", "laid_over", "overlay", "without_aws"]
 
 #: Variables that would lead an AWS client elsewhere.
 _REMOVED = (
+    "AWS_ACCESS_KEY_ID",
     "AWS_CA_BUNDLE",
     "AWS_CONTAINER_AUTHORIZATION_TOKEN",
     "AWS_CONTAINER_CREDENTIALS_FULL_URI",
@@ -25,12 +25,20 @@ _REMOVED = (
     "AWS_IGNORE_CONFIGURED_ENDPOINT_URLS",
     "AWS_PROFILE",
     "AWS_ROLE_ARN",
+    "AWS_SECRET_ACCESS_KEY",
     "AWS_SECURITY_TOKEN",
     "AWS_SESSION_TOKEN",
     "AWS_USE_DUALSTACK_ENDPOINT",
     "AWS_USE_FIPS_ENDPOINT",
     "AWS_WEB_IDENTITY_TOKEN_FILE",
 )
+
+
+def credentials_path(state_dir: Path) -> Path:
+    """Return the shared credentials file with the key of an embedded AWS's owner, which only its
+    user can read.
+    """
+    return state_dir / "credentials"
 
 
 def without_aws(environ: Mapping[str, str]) -> dict[str, str]:
@@ -57,13 +65,11 @@ def overlay(
     ingress = [{"ports": ["8786-8788"], "cidr": "127.0.0.0/8", "description": "loopback"}]
     changes.update(
         AWS_ENDPOINT_URL=endpoint_url,
-        AWS_ACCESS_KEY_ID=ACCESS_KEY,
-        AWS_SECRET_ACCESS_KEY=SECRET_KEY,
         AWS_REGION=region,
         AWS_DEFAULT_REGION=region,
         AWS_EC2_METADATA_DISABLED="true",
         AWS_CONFIG_FILE=str(empty),
-        AWS_SHARED_CREDENTIALS_FILE=str(empty),
+        AWS_SHARED_CREDENTIALS_FILE=str(credentials_path(state_dir)),
         TERRADASK_STATE_DIR=str(state_dir),
         TERRADASK_WORKSPACE__REGION=region,
         TERRADASK_WORKSPACE__OWN_ADDRESS_URL=endpoint_url + OWN_ADDRESS_PATH,

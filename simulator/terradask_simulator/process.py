@@ -21,8 +21,9 @@ from typing import Any
 import psutil  # type: ignore[import-untyped]  # psutil carries no types
 
 from terradask_simulator import errors
-from terradask_simulator.aws.endpoint.paths import CONTROL_PREFIX
-from terradask_simulator.environment import without_aws
+from terradask_simulator.aws.access_keys import read_owner_key
+from terradask_simulator.aws.endpoint.paths import CONTROL_PREFIX, CONTROL_SERVICE
+from terradask_simulator.environment import credentials_path, without_aws
 from terradask_simulator.errors import SimulatorError, SimulatorGone
 
 __all__ = [
@@ -139,6 +140,7 @@ def launch(
             stdout=subprocess.PIPE,
             stderr=log,
             start_new_session=True,
+            umask=0o077,
         )
     try:
         answer = first_line(process)
@@ -190,7 +192,9 @@ def request_control(
     connection = http.client.HTTPConnection("127.0.0.1", info.port, timeout=timeout)
     try:
         content = None if body is None else json.dumps(body)
-        connection.request(method, f"{CONTROL_PREFIX}{path}", content, {"Connection": "close"})
+        connection.request(
+            method, f"{CONTROL_PREFIX}{path}", content, _signed(info, method, path, content)
+        )
         response = connection.getresponse()
         text = response.read()
         if response.status != http.HTTPStatus.OK:
@@ -206,6 +210,20 @@ def request_control(
         ) from error
     finally:
         connection.close()
+
+
+def _signed(info: SimulatorInfo, method: str, path: str, content: str | None) -> dict[str, str]:
+    """Return the headers of a request that is signed with the owner's key."""
+    from botocore.auth import SigV4Auth
+    from botocore.awsrequest import AWSRequest
+    from botocore.credentials import Credentials
+
+    key = read_owner_key(credentials_path(Path(info.state_dir)))
+    request = AWSRequest(method, f"{info.endpoint_url}{CONTROL_PREFIX}{path}", data=content)
+    request.headers["Connection"] = "close"
+    credentials = Credentials(key.access_key_id, key.secret)
+    SigV4Auth(credentials, CONTROL_SERVICE, info.region).add_auth(request)
+    return dict(request.headers.items())
 
 
 def left_running(info: SimulatorInfo) -> list[str]:

@@ -12,8 +12,9 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal, overload
 
+from terradask_simulator.aws.access_keys import read_owner_key
 from terradask_simulator.baseline import deploy_baseline
-from terradask_simulator.environment import complete, laid_over, overlay
+from terradask_simulator.environment import complete, credentials_path, laid_over, overlay
 from terradask_simulator.errors import SimulatorError, translated
 from terradask_simulator.process import (
     SimulatorInfo,
@@ -235,11 +236,11 @@ class Simulator(Switches):
         """
         import boto3
 
-        environ = self.environ
+        key = read_owner_key(credentials_path(self.state_dir))
         with self.applied():
             return boto3.Session(
-                aws_access_key_id=environ["AWS_ACCESS_KEY_ID"],
-                aws_secret_access_key=environ["AWS_SECRET_ACCESS_KEY"],
+                aws_access_key_id=key.access_key_id,
+                aws_secret_access_key=key.secret,
                 region_name=self.info.region,
             )
 

@@ -10,18 +10,26 @@ import boto3
 from botocore.exceptions import ClientError
 
 from terradask_simulator import Simulator
+from terradask_simulator.aws.access_keys import read_owner_key
+from terradask_simulator.environment import credentials_path
 
 ACCOUNT, REGION = "123456789012", "us-east-1"
 REFUSALS = {"AccessDenied", "AccessDeniedException", "UnauthorizedOperation", "403"}
 
 
 class Account:
-    """Clients of whoever holds some credentials, closed together."""
+    """Clients with the credentials of an environment, by default the owner's, closed together."""
 
     def __init__(
         self, simulator: Simulator, environ: Mapping[str, str], clients: contextlib.ExitStack
     ) -> None:
         self._endpoint_url, self._clients = simulator.endpoint_url, clients
+        if "AWS_ACCESS_KEY_ID" not in environ:
+            owner = read_owner_key(credentials_path(simulator.state_dir))
+            environ = {
+                "AWS_ACCESS_KEY_ID": owner.access_key_id,
+                "AWS_SECRET_ACCESS_KEY": owner.secret,
+            }
         self._session = boto3.Session(
             aws_access_key_id=environ["AWS_ACCESS_KEY_ID"],
             aws_secret_access_key=environ["AWS_SECRET_ACCESS_KEY"],

@@ -22,7 +22,8 @@ pytestmark = [pytest.mark.simulator]
 PROGRAM = """
 import os, socket, threading, time
 from pathlib import Path
-address = os.environ["AWS_EC2_METADATA_SERVICE_ENDPOINT"].removeprefix("http://").rpartition(":")[0]
+from urllib.parse import urlsplit
+address = urlsplit(os.environ["AWS_EC2_METADATA_SERVICE_ENDPOINT"]).hostname
 server = socket.create_server((address, 8786))
 
 def echo():

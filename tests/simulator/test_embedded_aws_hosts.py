@@ -7,17 +7,18 @@ import json
 import os
 import signal
 import socket
-import urllib.error
-import urllib.request
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import psutil
 import pytest
 
 from terradask_simulator import SimulatorError
+from terradask_simulator.process import request_control
 
 from ..waiting import HANG_SECONDS, eventually
+from .host_metadata import metadata_of
 
 pytestmark = pytest.mark.simulator
 
@@ -85,15 +86,16 @@ time.sleep(600)
 class Imds:
     """Asks an instance's metadata service."""
 
-    def __init__(self, address: str) -> None:
-        self.address = address
+    def __init__(self, endpoint: str) -> None:
+        parts = urlsplit(endpoint)
+        self.address, self.prefix = str(parts.hostname), parts.path
 
     def ask(self, path: str, method: str = "GET", **headers: str) -> tuple[int, str]:
         connection = http.client.HTTPConnection(self.address, 1338, timeout=HANG_SECONDS)
         try:
             connection.request(
                 method,
-                path,
+                self.prefix + path,
                 headers={name.replace("_", "-"): value for name, value in headers.items()},
             )
             response = connection.getresponse()
@@ -167,7 +169,8 @@ def test_the_program_runs_from_its_wheel_in_a_clean_environment(network, booted)
     environ = facts["environ"]
     assert environ["TERRADASK_HOST_ROOT"] == str(root)
     assert environ["AWS_ENDPOINT_URL"] == network.sim.endpoint_url
-    assert environ["AWS_EC2_METADATA_SERVICE_ENDPOINT"] == f"http://{host.private_address}:1338"
+    endpoint = environ["AWS_EC2_METADATA_SERVICE_ENDPOINT"]
+    assert endpoint.startswith(f"http://{host.private_address}:1338/")
     assert environ["TERRADASK_HOST_CPU_COUNT"] == "4"
     assert environ["TERRADASK_HOST_MEMORY_BYTES"] == str(16 * 1024**3)
     assert "AWS_ACCESS_KEY_ID" not in environ
@@ -186,7 +189,7 @@ def test_ending_the_instance_ends_every_process_and_its_listeners(network, boote
     eventually(lambda: not processes_of(host))
     eventually(lambda: not [one for one in network.sim.hosts() if one.cluster == group])
     with pytest.raises(OSError, match="refused"):
-        Imds(host.private_address).token()
+        Imds(f"http://{host.private_address}:1338").token()
 
 
 def test_a_program_that_ends_well_powers_its_instance_off_and_the_group_replaces_it(
@@ -259,7 +262,7 @@ def test_a_machine_that_vanishes_is_replaced(network, booted):
 
 def test_metadata_wants_a_session_and_serves_tags_role_and_user_data(network, booted):
     group, (host,) = booted(HOST_THAT_STAYS_UP)
-    imds = Imds(host.private_address)
+    imds = Imds(metadata_of(host))
     assert imds.ask("/latest/meta-data/instance-id")[0] == 401
     assert imds.ask("/latest/meta-data/instance-id", X_aws_ec2_metadata_token="made-up")[0] == 401
     assert imds.ask("/latest/api/token", "PUT")[0] == 400
@@ -297,7 +300,7 @@ def test_metadata_wants_a_session_and_serves_tags_role_and_user_data(network, bo
 
 def test_metadata_hides_tags_unless_the_template_shows_them(network, booted):
     _, (host,) = booted(HOST_THAT_STAYS_UP, MetadataOptions={"HttpTokens": "optional"})
-    imds = Imds(host.private_address)
+    imds = Imds(metadata_of(host))
     assert imds.ask("/latest/meta-data/instance-id") == (200, host.instance_id)
     assert imds.get("meta-data/tags/instance/terradask:cluster")[0] == 404
 
@@ -376,10 +379,9 @@ def test_boto3_s3fs_and_pandas_find_the_roles_credentials(network, booted):
 
 
 def test_the_reports_of_a_missing_path_are_json(network):
-    with pytest.raises(urllib.error.HTTPError) as caught:
-        urllib.request.urlopen(f"{network.sim.endpoint_url}/terradask-sim/nothing")
-    with caught.value as answer:
-        assert json.loads(answer.read()) == {"error": "no such path: nothing"}
+    with pytest.raises(SimulatorError) as caught:
+        request_control(network.sim.info, "GET", "nothing")
+    assert json.loads(str(caught.value.given)) == {"error": "no such path: nothing"}
 
 
 def test_hosts_logs_stay_in_the_state_folder(network, booted):

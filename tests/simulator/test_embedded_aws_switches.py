@@ -19,6 +19,7 @@ import pytest
 from terradask_simulator import SimulatorError, Switches
 
 from ..waiting import eventually
+from .host_metadata import metadata_of
 from .own_groups import own_groups, reaches
 
 pytestmark = pytest.mark.simulator
@@ -39,8 +40,8 @@ def make(network: Any, template: str, request: pytest.FixtureRequest):
 class Imds:
     """What a host sees of its metadata."""
 
-    def __init__(self, address: str) -> None:
-        self.base = f"http://{address}:1338/latest"
+    def __init__(self, endpoint: str) -> None:
+        self.base = f"{endpoint}/latest"
         seconds = {"X-aws-ec2-metadata-token-ttl-seconds": "60"}
         with urllib.request.urlopen(
             urllib.request.Request(f"{self.base}/api/token", method="PUT", headers=seconds)
@@ -88,7 +89,8 @@ def test_a_spot_instance_hears_of_its_end_and_is_replaced(network):
             if host.instance_id == lost and host.state == "running"
         ]
     )
-    imds = Imds(instance["PrivateIpAddress"])
+    (host,) = (host for host in network.sim.hosts() if host.instance_id == lost)
+    imds = Imds(metadata_of(host))
     assert imds.get("instance-life-cycle") == "spot"
     assert (imds.get("spot/instance-action"), imds.get("events/recommendations/rebalance")) == (
         None,

@@ -33,25 +33,27 @@ def user(sim: Simulator, policies: dict[str, list[dict[str, Any]]]) -> Iterator[
 @pytest.mark.parametrize(
     ("variables", "error"),
     [
-        ({"AWS_ACCESS_KEY_ID": None, "AWS_SECRET_ACCESS_KEY": None}, NoCredentials),
+        ({"AWS_SHARED_CREDENTIALS_FILE": os.devnull}, NoCredentials),
         (
-            {"AWS_SESSION_TOKEN": "x", "AWS_CREDENTIAL_EXPIRATION": "2020-01-01T00:00:00Z"},
+            {
+                "AWS_ACCESS_KEY_ID": "ASIAOLD",
+                "AWS_SECRET_ACCESS_KEY": "x",
+                "AWS_SESSION_TOKEN": "x",
+                "AWS_CREDENTIAL_EXPIRATION": "2020-01-01T00:00:00Z",
+            },
             ExpiredCredentials,
         ),
     ],
 )
 def test_who_has_none_to_lend_learns_it_before_anything_is_made(
     sim: Simulator,
-    variables: dict[str, str | None],
+    variables: dict[str, str],
     error: type[Exception],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     with sim.applied():
         for name, value in variables.items():
-            if value is None:
-                monkeypatch.delenv(name)
-            else:
-                monkeypatch.setenv(name, value)
+            monkeypatch.setenv(name, value)
         sim.reset_calls()
         with pytest.raises(error, match="credentials") as caught:
             Cluster("poor", credentials="local", show_widget=False)

@@ -87,6 +87,8 @@ def test_the_environment_leads_to_the_simulator_and_nowhere_else(tmp_path):
     around = {
         "PATH": "/bin",
         "AWS_PROFILE": "production",
+        "AWS_ACCESS_KEY_ID": "x",
+        "AWS_SECRET_ACCESS_KEY": "x",
         "AWS_SESSION_TOKEN": "x",
         "AWS_CA_BUNDLE": "/x",
         "AWS_ENDPOINT_URL_S3": "https://elsewhere",
@@ -121,10 +123,9 @@ def test_the_environment_leads_to_the_simulator_and_nowhere_else(tmp_path):
     assert whole["AWS_CONFIG_FILE"].startswith(str(tmp_path))
     assert whole["NO_PROXY"] == "example.org,127.0.0.1,localhost,127.0.0.0/8"
     assert (whole["PATH"], whole["TERRADASK_CLUSTER__N_WORKERS"]) == (f"{tmp_path}/bin:/bin", "3")
-    assert (
-        not {"AWS_PROFILE", "AWS_SESSION_TOKEN", "AWS_CA_BUNDLE", "AWS_ENDPOINT_URL_S3"}
-        & whole.keys()
-    )
+    assert whole["AWS_SHARED_CREDENTIALS_FILE"] == f"{tmp_path}/credentials"
+    gone = {"AWS_PROFILE", "AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN"}
+    assert not (gone | {"AWS_CA_BUNDLE", "AWS_ENDPOINT_URL_S3"}) & whole.keys()
 
 
 def test_the_daemon_itself_knows_nothing_of_aws():

@@ -3,15 +3,11 @@
 from __future__ import annotations
 
 import contextlib
-import http.client
-import json
 import os
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
-from urllib.parse import urlsplit
 
-from terradask._aws.endpoints import is_loopback_endpoint
 from terradask._demo.main_job import Calls, MainJob
 from terradask._demo.story import Story
 from terradask_modules.errors import InvalidInput
@@ -47,29 +43,25 @@ def _embedded_aws(story: Story) -> Iterator[Calls]:
 
 
 def _calls_of(endpoint: str) -> Calls:
-    """Return what asks a running embedded AWS for its calls; refuse everything else, the real AWS
-    above all.
+    """Return what reads the calls of the embedded AWS that the environment names; refuse everything
+    else, the real AWS above all.
     """
+    from terradask_simulator.lifecycle import of_this_environment
+    from terradask_simulator.process import request_control
 
-    def fetch(path: str) -> dict[str, dict[str, dict[str, int]]]:
-        parts = urlsplit(endpoint)
-        with contextlib.closing(
-            http.client.HTTPConnection(parts.hostname or "", parts.port, timeout=10)
-        ) as connection:
-            connection.request("GET", f"/terradask-sim/{path}")
-            found: dict[str, dict[str, dict[str, int]]] = json.load(connection.getresponse())
+    info = of_this_environment()
+    if info is None or info.endpoint_url != endpoint:
+        raise InvalidInput(
+            "the demo runs on an embedded AWS alone",
+            given=f"AWS_ENDPOINT_URL={endpoint}",
+            allowed="an embedded AWS that runs, or none: the demo then starts one of its own",
+            advice="unset AWS_ENDPOINT_URL",
+        )
+
+    def calls() -> dict[str, dict[str, dict[str, int]]]:
+        found: dict[str, dict[str, dict[str, int]]] = request_control(
+            info, "GET", "calls?by=resource"
+        )
         return found
 
-    refusal = InvalidInput(
-        "the demo runs on an embedded AWS alone",
-        given=f"AWS_ENDPOINT_URL={endpoint}",
-        allowed="an embedded AWS that runs, or none: the demo then starts one of its own",
-        advice="unset AWS_ENDPOINT_URL",
-    )
-    if not is_loopback_endpoint(os.environ):
-        raise refusal
-    try:
-        fetch("info")
-    except (OSError, ValueError, http.client.HTTPException) as error:
-        raise refusal from error
-    return lambda: fetch("calls?by=resource")
+    return calls

@@ -6,11 +6,13 @@ import os
 import socket
 from collections.abc import Callable
 
+from terradask_simulator.aws.access_keys import AccessKey, KeyRing
 from terradask_simulator.aws.control import AwsControl
 from terradask_simulator.aws.credentials import RoleKeys
 from terradask_simulator.aws.endpoint.admission import Admission
 from terradask_simulator.aws.endpoint.application import Application, Control
 from terradask_simulator.aws.endpoint.calls import CallRecorder
+from terradask_simulator.aws.endpoint.door import Door
 from terradask_simulator.aws.endpoint.lost_answers import LostAnswers
 from terradask_simulator.aws.endpoint.server import Endpoint
 from terradask_simulator.aws.endpoint.signatures import Signatures
@@ -31,16 +33,23 @@ __all__ = ["EmbeddedAws"]
 class EmbeddedAws:
     """AWS at one port of this machine; one in a process, since moto's state is the process's.
 
-    ``control`` answers questions below `CONTROL_PREFIX`, and may pass them on to this AWS's own
-    `control`.
+    ``key`` may do everything. ``control`` answers questions below `CONTROL_PREFIX`, and may pass
+    them on to this AWS's own `control`.
     """
 
     def __init__(
-        self, server: socket.socket, control: Control, *, public_cidr: str, enforce_iam: bool
+        self,
+        server: socket.socket,
+        key: AccessKey,
+        control: Control,
+        *,
+        public_cidr: str,
+        enforce_iam: bool,
     ) -> None:
         self.port: int = server.getsockname()[1]
         os.environ.update(
             MOTO_PORT=str(self.port),
+            MOTO_DISABLE_GLOBAL_CORS="true",
             MOTO_IAM_LOAD_MANAGED_POLICIES="true",
             MOTO_EC2_ENABLE_INSTANCE_TYPE_VALIDATION="true",
         )
@@ -49,16 +58,16 @@ class EmbeddedAws:
             CallRecorder(),
             Throttle(),
             LostAnswers(),
-            Signatures(),
+            Signatures(KeyRing(key)),
         )
-        gate = Gate() if enforce_iam else None
+        gate = Gate(key.access_key_id) if enforce_iam else None
         self.keys = RoleKeys(recorder)
         self.network = LoopbackNetwork(self.keys)
         session_api.install(Sessions(self.network))
         self._history = History()
         self.control = AwsControl(recorder, self._history, gate)
         self.switches = AwsSwitches(throttle, lost_answers, signatures, self.network)
-        admission = Admission(signatures, throttle, gate)
+        admission = Admission(Door(self.port), signatures, throttle, gate)
         self._endpoint = Endpoint(server, Application(recorder, control, admission, lost_answers))
         self._loop: ReconcileLoop | None = None
 

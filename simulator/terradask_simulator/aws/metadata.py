@@ -6,6 +6,7 @@ knows only its own tokens. Tags are served where the options enable them, and re
 
 from __future__ import annotations
 
+import hmac
 import json
 import secrets
 import time
@@ -45,9 +46,14 @@ class Answer:
 
 
 class MetadataService:
-    """Answers one instance's requests."""
+    """Answers one instance's requests.
+
+    Every process of this machine can connect, also other users': all paths begin with `prefix`,
+    which only the instance's host gets to know.
+    """
 
     def __init__(self, instance_id: str, keys: RoleKeys) -> None:
+        self.prefix = f"/{secrets.token_urlsafe(24)}"
         self._instance_id = instance_id
         self._keys = keys
         self._tokens: dict[str, float] = {}
@@ -55,6 +61,11 @@ class MetadataService:
     def answer(self, method: str, path: str, headers: Mapping[str, str]) -> Answer:
         """Answer a request."""
         path = unquote(path.partition("?")[0])
+        prefix, path = path[: len(self.prefix)], path[len(self.prefix) :]
+        knows = hmac.compare_digest(prefix.encode(), self.prefix.encode())
+        return self._answer(method, path, headers) if knows else Answer(404)
+
+    def _answer(self, method: str, path: str, headers: Mapping[str, str]) -> Answer:
         with STATE_LOCK:
             instance = find_instance(self._instance_id)
             if instance is None:

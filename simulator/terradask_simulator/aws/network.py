@@ -71,13 +71,13 @@ class LoopbackNetwork:
         self._thread.join(5)
         self._loop.close()
 
-    def open_metadata(self, instance: InstanceView) -> None:
-        """Serve an instance's metadata at its private address."""
+    def open_metadata(self, instance: InstanceView) -> str:
+        """Serve an instance's metadata at its private address; return the endpoint, of which no
+        other host may know.
+        """
+        service = MetadataService(instance.instance_id, self._keys)
 
         async def serve() -> None:
-            if instance.instance_id in self._metadata:
-                return
-            service = MetadataService(instance.instance_id, self._keys)
             self._metadata[instance.instance_id] = await asyncio.start_server(
                 lambda reader, writer: _serve_http(service, reader, writer),
                 instance.private_address,
@@ -86,6 +86,7 @@ class LoopbackNetwork:
             )
 
         self._do(serve())
+        return f"http://{instance.private_address}:{METADATA_PORT}{service.prefix}"
 
     def forward(self, instance: InstanceView) -> None:
         """Make an instance's public address forward the ports that its security groups mention, and

@@ -101,9 +101,9 @@ class Hosts:
         try:
             if not machine.begin_boot():
                 return
-            self._network.open_metadata(machine.instance)
+            metadata_endpoint = self._network.open_metadata(machine.instance)
             self._network.forward(machine.instance)
-            machine.prepare(self._wheels, self._keys.of(instance_id))
+            machine.prepare(self._wheels, self._keys.of(instance_id), metadata_endpoint)
             machine.start()
         except BootFailed as error:
             self._boot_failed(machine, str(error))

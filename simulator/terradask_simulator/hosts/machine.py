@@ -16,7 +16,7 @@ from collections import deque
 from pathlib import Path
 from typing import Any
 
-from terradask_simulator.aws.addresses import METADATA_PORT, loopback_of
+from terradask_simulator.aws.addresses import loopback_of
 from terradask_simulator.aws.instances import InstanceView
 from terradask_simulator.hosts.cloud_config import parse_cloud_config, write_files
 from terradask_simulator.hosts.faults import HostFaults
@@ -46,7 +46,7 @@ class Machine:
         self.log_path = folder / "host.log"
         self.state = "waiting"
         self.unit = Unit()
-        self._endpoint_url = endpoint_url
+        self._endpoint_url, self._metadata_endpoint = endpoint_url, ""
         self._faults = faults
         self._wheel: Path | None = None
         self._process: subprocess.Popen[bytes] | None = None
@@ -98,10 +98,11 @@ class Machine:
         with self._lock:
             self.state = "ending"
 
-    def prepare(self, wheels: WheelStore, credentials: Any) -> None:
+    def prepare(self, wheels: WheelStore, credentials: Any, metadata_endpoint: str) -> None:
         """Do what cloud-init and ``boot.sh`` do: write the files, fetch and check the wheel, read
         the unit.
         """
+        self._metadata_endpoint = metadata_endpoint
         self.root.mkdir(parents=True, exist_ok=True)
         for folder in ("etc", "opt", "var/log", "tmp"):
             (self.root / folder).mkdir(parents=True, exist_ok=True)
@@ -225,7 +226,7 @@ class Machine:
             "AWS_ENDPOINT_URL": self._endpoint_url,
             "AWS_REGION": self.instance.region,
             "AWS_DEFAULT_REGION": self.instance.region,
-            "AWS_EC2_METADATA_SERVICE_ENDPOINT": f"http://{self.instance.private_address}:{METADATA_PORT}",
+            "AWS_EC2_METADATA_SERVICE_ENDPOINT": self._metadata_endpoint,
             MARK: self.mark,
             "TERRADASK_HOST_PYTHON": sys.executable,
             "TERRADASK_HOST_LOOPBACK": loopback_of(self.instance.private_address),

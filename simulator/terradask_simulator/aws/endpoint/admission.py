@@ -1,34 +1,57 @@
-"""Whether a call is let in: by its signature, by the throttle, by IAM."""
+"""Whether a request is let in: by where it comes from, its signature, the throttle, IAM."""
 
 from __future__ import annotations
 
+import logging
+from collections.abc import Mapping
 from typing import Any
 
+from terradask_simulator.aws.endpoint.door import Door
 from terradask_simulator.aws.endpoint.signatures import Signatures
 from terradask_simulator.aws.fidelity.throttling import Throttle
 from terradask_simulator.aws.iam.gate import Gate
-from terradask_simulator.aws.iam.operation import read_operation
+from terradask_simulator.aws.iam.operation import Operation
 from terradask_simulator.aws.iam.refusals import Refusal
 
 __all__ = ["Admission"]
 
+_log = logging.getLogger(__name__)
+
 
 class Admission:
-    """What a call passes before it reaches moto; without a gate, policies are not asked."""
+    """What a request passes before it is answered; without a gate, policies are not asked."""
 
-    def __init__(self, signatures: Signatures, throttle: Throttle, gate: Gate | None) -> None:
+    def __init__(
+        self, door: Door, signatures: Signatures, throttle: Throttle, gate: Gate | None
+    ) -> None:
+        self._door = door
         self._signatures = signatures
         self._throttle = throttle
         self._gate = gate
 
-    def refusal(self, environ: dict[str, Any], body: bytes) -> Refusal | None:
+    def foreign(self, environ: Mapping[str, Any]) -> str:
+        """Return why a request isn't one of a program of this machine, or nothing."""
+        problem = self._door.problem(environ)
+        if problem:
+            _log.warning("refused: %s", problem)
+        return problem
+
+    def unsigned(
+        self, operation: Operation, environ: Mapping[str, Any], body: bytes
+    ) -> Refusal | None:
+        """Return the refusal of a request that isn't signed with a valid key, or None."""
+        refusal = self._signatures.check(operation, environ, body)
+        if refusal is not None:
+            _log.warning("refused: %s %r: %s", operation.method, operation.path, refusal.code)
+        return refusal
+
+    def is_owner(self, operation: Operation) -> bool:
+        """Return whether a request that isn't `unsigned` is signed with the owner's key."""
+        return self._signatures.is_owner(operation)
+
+    def refusal(self, operation: Operation) -> Refusal | None:
         """Return why a call is refused, or None; call it with the state's lock held."""
-        if self._signatures.expired or self._signatures.ahead_seconds:
-            refusal = self._signatures.check(read_operation(environ, body))
-            if refusal is not None:
-                return refusal
-        if self._throttle.factor:
-            refusal = self._throttle.check(read_operation(environ, body))
-            if refusal is not None:
-                return refusal
-        return None if self._gate is None else self._gate.check(environ, body)
+        refusal = self._throttle.check(operation) if self._throttle.factor else None
+        if refusal is None and self._gate is not None:
+            refusal = self._gate.check(operation)
+        return refusal

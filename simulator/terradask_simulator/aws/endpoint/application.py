@@ -13,10 +13,12 @@ from urllib.parse import parse_qs
 
 from terradask_simulator.aws.backend import STATE_LOCK
 from terradask_simulator.aws.endpoint.admission import Admission
-from terradask_simulator.aws.endpoint.calls import CallRecorder, identify
+from terradask_simulator.aws.endpoint.calls import Call, CallRecorder, identify
 from terradask_simulator.aws.endpoint.lost_answers import LostAnswers, cut_connection
-from terradask_simulator.aws.endpoint.paths import CONTROL_PREFIX, OWN_ADDRESS_PATH
+from terradask_simulator.aws.endpoint.paths import CONTROL_PREFIX, CONTROL_SERVICE, OWN_ADDRESS_PATH
 from terradask_simulator.aws.endpoint.replays import Answer, Replays
+from terradask_simulator.aws.iam.operation import Operation, read_operation
+from terradask_simulator.aws.iam.refusals import Refusal
 
 __all__ = ["Application", "Control"]
 
@@ -53,76 +55,92 @@ class Application:
         """Answer one request."""
         # The body is read before the lock is taken: a slow client must not hold up the others.
         body = _body(environ)
-        path = environ.get("PATH_INFO", "/")
-        if path.startswith(CONTROL_PREFIX) and "HTTP_AUTHORIZATION" not in environ:
-            return self._answer(environ, path[len(CONTROL_PREFIX) :], body, start_response)
-        # moto reads keys with escapes from here.
-        environ.setdefault("RAW_URI", environ.get("REQUEST_URI", path))
-        call = identify(environ, body)
-        if call is not None:
-            self._recorder.record(call)
-        with STATE_LOCK:
-            missed = self._replays.missed(environ)
-            if missed is not None:
-                start_response(missed.status, list(missed.headers))
-                return [missed.body]
-            refusal = None if call is None else self._admission.refusal(environ, body)
-            if refusal is not None:
-                length = ("Content-Length", str(len(refusal.body)))
-                start_response(
-                    refusal.status,
-                    [("Content-Type", refusal.content_type), length, *refusal.headers],
-                )
-                return [refusal.body]
-            said: list[tuple[str, Any]] = []
-            result = self._moto(environ, _noting(call, start_response, said))
-            try:
-                content = b"".join(result)
-                if call is not None and self._lost_answers.loss.takes(call.action):
-                    _log.info("the answer gets lost: %s", call.action)
-                    cut_connection()
-                    return [content]
-                status, headers = said[-1]
-                self._replays.note(environ, Answer(status, tuple(headers), content))
-                return [content]
-            finally:
-                close = getattr(result, "close", None)
-                if close is not None:
-                    close()
+        operation = read_operation(environ, body)
+        answer = self._own(environ, operation, body) or self._aws(environ, operation, body)
+        start_response(answer.status, list(answer.headers))
+        return [answer.body]
 
-    def _answer(
-        self, environ: dict[str, Any], path: str, body: bytes, start_response: Any
-    ) -> Iterable[bytes]:
-        if environ["PATH_INFO"] == OWN_ADDRESS_PATH:
-            text = f"{environ['REMOTE_ADDR']}\n".encode()
-            start_response(
-                "200 OK", [("Content-Type", "text/plain"), ("Content-Length", str(len(text)))]
-            )
-            return [text]
+    def _own(self, environ: dict[str, Any], operation: Operation, body: bytes) -> Answer | None:
+        """Answer what doesn't get to AWS, or return None."""
+        path = environ.get("PATH_INFO", "/")
+        problem = self._admission.foreign(environ)
+        if problem:
+            return _text("403 Forbidden", problem)
+        if path == OWN_ADDRESS_PATH:
+            return _text("200 OK", environ["REMOTE_ADDR"])
+        refusal = self._admission.unsigned(operation, environ, body)
+        if refusal is not None:
+            return _refused(refusal)
+        controls = operation.service == CONTROL_SERVICE
+        if not controls and not path.startswith(CONTROL_PREFIX):
+            return None
+        if not controls or not self._admission.is_owner(operation):
+            return _text("403 Forbidden", "only the key of the embedded AWS's owner is taken here")
+        return self._controlled(environ, path[len(CONTROL_PREFIX) :], body)
+
+    def _controlled(self, environ: dict[str, Any], path: str, body: bytes) -> Answer:
         query = {
             name: values[0] for name, values in parse_qs(environ.get("QUERY_STRING", "")).items()
         }
         answer = self._control(
             environ["REQUEST_METHOD"], path, query, json.loads(body) if body else None
         )
-        content = json.dumps(
-            {"error": f"no such path: {path}"} if answer is None else answer
-        ).encode()
+        content = json.dumps({"error": f"no such path: {path}"} if answer is None else answer)
         status = "404 Not Found" if answer is None else "200 OK"
-        start_response(
-            status, [("Content-Type", "application/json"), ("Content-Length", str(len(content)))]
-        )
-        return [content]
+        return _answer(status, "application/json", content.encode())
+
+    def _aws(self, environ: dict[str, Any], operation: Operation, body: bytes) -> Answer:
+        # moto reads keys with escapes from here.
+        environ.setdefault("RAW_URI", environ.get("REQUEST_URI", environ.get("PATH_INFO", "/")))
+        call = identify(environ, body)
+        if call is None:
+            return _text("404 Not Found", "AWS has no such path")
+        self._recorder.record(call)
+        with STATE_LOCK:
+            missed = self._replays.missed(environ)
+            if missed is not None:
+                return missed
+            refusal = self._admission.refusal(operation)
+            if refusal is not None:
+                return _refused(refusal)
+            answer = self._by_moto(environ, call)
+            if self._lost_answers.loss.takes(call.action):
+                _log.info("the answer gets lost: %s", call.action)
+                cut_connection()
+            else:
+                self._replays.note(environ, answer)
+            return answer
+
+    def _by_moto(self, environ: dict[str, Any], call: Call) -> Answer:
+        said: list[tuple[str, Any]] = []
+
+        def start(status: str, headers: Any, _exc_info: Any = None) -> None:
+            said.append((status, headers))
+            if status >= "500":
+                _log.error("%s: %s", call, status)
+
+        result = self._moto(environ, start)
+        try:
+            content = b"".join(result)
+        finally:
+            close = getattr(result, "close", None)
+            if close is not None:
+                close()
+        status, headers = said[-1]
+        return Answer(status, tuple(headers), content)
 
 
-def _noting(call: Any, start_response: Any, said: list[tuple[str, Any]]) -> Any:
-    def start(status: str, headers: Any, exc_info: Any = None) -> Any:
-        said.append((status, headers))
-        if status >= "500":
-            _log.error("%s: %s", call, status)
-        return start_response(status, headers, exc_info)
+def _answer(status: str, kind: str, body: bytes, *more: tuple[str, str]) -> Answer:
+    headers = (("Content-Type", kind), ("Content-Length", str(len(body))), *more)
+    return Answer(status, headers, body)
 
-    return start
+
+def _text(status: str, text: str) -> Answer:
+    return _answer(status, "text/plain", f"{text}\n".encode())
+
+
+def _refused(refusal: Refusal) -> Answer:
+    return _answer(refusal.status, refusal.content_type, refusal.body, *refusal.headers)
 
 
 def _body(environ: dict[str, Any]) -> bytes:

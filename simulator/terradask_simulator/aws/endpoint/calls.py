@@ -17,6 +17,9 @@ __all__ = ["Call", "CallRecorder", "identify"]
 #: So many of the newest calls are remembered one by one.
 _LOGGED = 100_000
 
+#: What moto answers besides AWS's calls: its dashboard, and a metadata service.
+_MOTOS_OWN = ("/moto-api", "/favicon.ico", "/latest/meta-data/", "/latest/api/")
+
 _S3_OBJECT = {
     "GET": "GetObject",
     "PUT": "PutObject",
@@ -70,7 +73,7 @@ class Call:
 def identify(environ: Mapping[str, Any], body: bytes) -> Call | None:
     """Return which call a request is, or None where it is none of AWS's."""
     path = environ.get("PATH_INFO", "/")
-    if path.startswith(("/moto-api", CONTROL_PREFIX, "/favicon.ico")):
+    if path.startswith((*_MOTOS_OWN, CONTROL_PREFIX)):
         return None
     access_key, service = _signer(environ)
     target = environ.get("HTTP_X_AMZ_TARGET")

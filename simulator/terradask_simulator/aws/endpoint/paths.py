@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-__all__ = ["CONTROL_PREFIX", "OWN_ADDRESS_PATH"]
+__all__ = ["CONTROL_PREFIX", "CONTROL_SERVICE", "OWN_ADDRESS_PATH"]
 
-#: Below it the simulator is asked and told, without a signature.
+#: Below it are requests to the simulator itself, signed with the owner's key.
 CONTROL_PREFIX = "/terradask-sim/"
 
-#: Where the endpoint says from which address a client is seen, as plain text.
+#: The service that signatures of such requests name.
+CONTROL_SERVICE = "terradask-sim"
+
+#: Where the endpoint says from which address a client is seen, as plain text; without a signature.
 OWN_ADDRESS_PATH = f"{CONTROL_PREFIX}address"

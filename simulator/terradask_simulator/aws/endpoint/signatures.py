@@ -1,15 +1,25 @@
-"""Signatures that AWS no longer takes: of temporary credentials that have expired, and of machines
-whose clock is wrong.
-"""
+"""Signatures of requests: who made them, and whether AWS would take them."""
 
 from __future__ import annotations
 
 import datetime
+import hashlib
+import hmac
+from collections.abc import Mapping
 from dataclasses import replace
 from email.utils import format_datetime
+from typing import Any
 
+from terradask_simulator.aws.access_keys import AccessKey, KeyRing
+from terradask_simulator.aws.endpoint.paths import CONTROL_SERVICE
+from terradask_simulator.aws.endpoint.sigv4 import (
+    Signature,
+    expected_signature,
+    headers_of,
+    read_signature,
+)
 from terradask_simulator.aws.iam.operation import Operation
-from terradask_simulator.aws.iam.refusals import Refusal, worded
+from terradask_simulator.aws.iam.refusals import Refusal, bad_signature, unknown_key, worded
 
 __all__ = ["Signatures"]
 
@@ -18,41 +28,111 @@ __all__ = ["Signatures"]
 _TAKEN = datetime.timedelta(minutes=15)
 _STAMP = "%Y%m%dT%H%M%SZ"
 
+#: What S3 takes in place of the body's SHA-256:
+#: https://docs.aws.amazon.com/AmazonS3/latest/API/sig-v4-header-based-auth.html
+_UNSIGNED_BODIES = {"UNSIGNED-PAYLOAD", "STREAMING-UNSIGNED-PAYLOAD-TRAILER"}
+
 
 class Signatures:
-    """What is refused for its signature; nothing at first. Not for several threads at once."""
+    """What is refused for its signature; two switches refuse more."""
 
-    def __init__(self) -> None:
+    def __init__(self, keys: KeyRing) -> None:
+        self._keys = keys
         self.expired: set[str] = set()
         self.ahead_seconds = 0.0
 
-    def check(self, operation: Operation) -> Refusal | None:
-        """Return the refusal of a call that is signed too early, too late, or with credentials that
-        have expired.
-        """
-        if self.ahead_seconds and operation.access_key:
-            refusal = self._check_time(
-                operation,
-                datetime.datetime.now(datetime.UTC)
-                + datetime.timedelta(seconds=self.ahead_seconds),
-            )
-            if refusal is not None:
-                return refusal
-        return _expired(operation) if operation.access_key in self.expired else None
+    def is_owner(self, operation: Operation) -> bool:
+        """Return whether a call that was let in is signed with the owner's key."""
+        return operation.access_key == self._keys.owner.access_key_id
 
-    def _check_time(self, operation: Operation, now: datetime.datetime) -> Refusal | None:
-        try:
-            signed_at = datetime.datetime.strptime(operation.headers["x-amz-date"], _STAMP).replace(
-                tzinfo=datetime.UTC
-            )
-        except (KeyError, ValueError):
-            return None
-        if abs(now - signed_at) <= _TAKEN:
-            return None
-        refusal = _skewed(operation, signed_at, now)
-        return replace(
-            refusal, headers=(*refusal.headers, ("Date", format_datetime(now, usegmt=True)))
+    def check(
+        self, operation: Operation, environ: Mapping[str, Any], body: bytes
+    ) -> Refusal | None:
+        """Return the refusal of a call whose signature isn't valid."""
+        signature = read_signature(environ)
+        key = None if signature is None else self._keys.find(signature.access_key_id)
+        if signature is None or key is None or not _same(signature.token, key.token):
+            return unknown_key(operation)
+        # Switches act on AWS, not on the requests that turn them off again.
+        switched = signature.service != CONTROL_SERVICE
+        now = datetime.datetime.now(datetime.UTC) + datetime.timedelta(
+            seconds=self.ahead_seconds if switched else 0
         )
+        refusal = _check_time(operation, signature, now)
+        if refusal is None:
+            refusal = _check_value(operation, signature, environ, body, key)
+        over = key.expires is not None and key.expires < now
+        if refusal is None and (over or (switched and key.access_key_id in self.expired)):
+            refusal = _expired(operation)
+        return refusal
+
+
+def _same(given: str, right: str) -> bool:
+    return hmac.compare_digest(given.encode(), right.encode())
+
+
+def _check_value(
+    operation: Operation,
+    signature: Signature,
+    environ: Mapping[str, Any],
+    body: bytes,
+    key: AccessKey,
+) -> Refusal | None:
+    headers = headers_of(environ)
+    must = {"host", *(name for name in headers if name.startswith("x-amz-"))}
+    right = expected_signature(signature, environ, body, key.secret)
+    if not must <= set(signature.signed_headers) or not _same(signature.value, right):
+        return bad_signature(operation)
+    return _check_body(operation, signature, headers.get("x-amz-content-sha256", ""), body)
+
+
+def _check_body(
+    operation: Operation, signature: Signature, said: str, body: bytes
+) -> Refusal | None:
+    """Return the refusal of a body that isn't the one that was signed; without a header, the
+    signature itself covers it.
+    """
+    if not said or said == hashlib.sha256(body).hexdigest():
+        return None
+    if signature.service != "s3":
+        return bad_signature(operation)
+    if said in _UNSIGNED_BODIES:
+        return None
+    if said.startswith("STREAMING-"):
+        return worded(
+            operation,
+            "NotImplemented",
+            "A header you provided implies functionality that is not implemented",
+            "501 Not Implemented",
+        )
+    return worded(
+        operation,
+        "XAmzContentSHA256Mismatch",
+        "The provided 'x-amz-content-sha256' header does not match what was computed.",
+        "400 Bad Request",
+    )
+
+
+def _check_time(
+    operation: Operation, signature: Signature, now: datetime.datetime
+) -> Refusal | None:
+    try:
+        signed_at = datetime.datetime.strptime(signature.timestamp, _STAMP).replace(
+            tzinfo=datetime.UTC
+        )
+    except ValueError:
+        return bad_signature(operation)
+    if signature.scope_date != signature.timestamp[:8]:
+        return bad_signature(operation)
+    valid = (
+        _TAKEN
+        if signature.valid_seconds is None
+        else datetime.timedelta(seconds=signature.valid_seconds)
+    )
+    if signed_at - _TAKEN <= now <= signed_at + valid:
+        return None
+    refusal = _skewed(operation, signature, signed_at, now)
+    return replace(refusal, headers=(*refusal.headers, ("Date", format_datetime(now, usegmt=True))))
 
 
 def _expired(operation: Operation) -> Refusal:
@@ -67,8 +147,15 @@ def _expired(operation: Operation) -> Refusal:
     return worded(operation, code, "The security token included in the request is expired")
 
 
-def _skewed(operation: Operation, signed_at: datetime.datetime, now: datetime.datetime) -> Refusal:
+def _skewed(
+    operation: Operation,
+    signature: Signature,
+    signed_at: datetime.datetime,
+    now: datetime.datetime,
+) -> Refusal:
     if operation.service == "s3":
+        if signature.valid_seconds is not None and signed_at < now:
+            return worded(operation, "AccessDenied", "Request has expired")
         return worded(
             operation,
             "RequestTimeTooSkewed",
@@ -86,5 +173,4 @@ def _skewed(operation: Operation, signed_at: datetime.datetime, now: datetime.da
     when = (
         f"{said.format(f'{signed_at:{_STAMP}}')} {bound:{_STAMP}} ({now:{_STAMP}} {sign} 15 min.)"
     )
-    code = "InvalidSignatureException" if operation.protocol == "json" else "SignatureDoesNotMatch"
-    return worded(operation, code, f"Signature {when}")
+    return bad_signature(operation, f"Signature {when}")

@@ -8,24 +8,43 @@ temporary credentials.
 from __future__ import annotations
 
 import datetime
+from dataclasses import dataclass, field
 from typing import Any
 
-__all__ = ["install", "key_behind"]
+__all__ = ["Session", "install", "session_of"]
 
 #: https://docs.aws.amazon.com/STS/latest/APIReference/API_GetSessionToken.html
 _SECONDS = range(900, 129_600 + 1)
 _DEFAULT_SECONDS = 43_200
 
 
-def key_behind(access_key: str) -> str | None:
-    """Return the long-lived access key by which a session's was asked for, or None where it is no
-    session's.
+@dataclass(frozen=True)
+class Session:
+    """A session of a user's.
+
+    Parameters
+    ----------
+    caller
+        The long-lived access key that requested it.
+    secret, token
+        Its secret key and session token.
+    expires
+        When it ends.
     """
+
+    caller: str
+    secret: str = field(repr=False)
+    token: str = field(repr=False)
+    expires: datetime.datetime
+
+
+def session_of(access_key: str) -> Session | None:
+    """Return the session that a temporary access key belongs to, or None where it is no user's."""
     from moto.sts.models import sts_backends
 
     from terradask_simulator.aws.account import ACCOUNT
 
-    return _keys_behind(sts_backends[ACCOUNT]["aws"]).get(access_key)
+    return _sessions(sts_backends[ACCOUNT]["aws"]).get(access_key)
 
 
 def install() -> None:
@@ -40,7 +59,7 @@ def install() -> None:
 
     def get_session_token(response: Any) -> Any:
         backend, caller = response.backend, response.get_access_key()
-        if caller in _keys_behind(backend) or backend.get_assumed_role_from_access_key(caller):
+        if caller in _sessions(backend) or backend.get_assumed_role_from_access_key(caller):
             raise STSClientError(
                 "AccessDenied", "Cannot call GetSessionToken with session credentials"
             )
@@ -53,18 +72,20 @@ def install() -> None:
             )
         key = _temporary_key(backend)
         expires = datetime.datetime.now(datetime.UTC) + datetime.timedelta(seconds=seconds)
-        _keys_behind(backend)[key.access_key_id] = caller
+        session = Session(caller, key.secret_access_key, random_session_token(), expires)
+        _sessions(backend)[key.access_key_id] = session
         credentials = {
             "AccessKeyId": key.access_key_id,
-            "SecretAccessKey": key.secret_access_key,
-            "SessionToken": random_session_token(),
+            "SecretAccessKey": session.secret,
+            "SessionToken": session.token,
             "Expiration": expires,
         }
         return ActionResult({"Credentials": credentials})
 
     def get_caller_identity(backend: Any, access_key_id: str, region: str) -> tuple[str, str, str]:
+        session = _sessions(backend).get(access_key_id)
         found: tuple[str, str, str] = identity(
-            backend, _keys_behind(backend).get(access_key_id, access_key_id), region
+            backend, access_key_id if session is None else session.caller, region
         )
         return found
 
@@ -72,11 +93,11 @@ def install() -> None:
     STSBackend.get_caller_identity = get_caller_identity
 
 
-def _keys_behind(backend: Any) -> dict[str, str]:
+def _sessions(backend: Any) -> dict[str, Session]:
     if not hasattr(backend, "_embedded_sessions"):
         backend._embedded_sessions = {}
-    keys: dict[str, str] = backend._embedded_sessions
-    return keys
+    sessions: dict[str, Session] = backend._embedded_sessions
+    return sessions
 
 
 def _temporary_key(backend: Any) -> Any:

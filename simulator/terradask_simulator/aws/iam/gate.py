@@ -6,8 +6,6 @@ from __future__ import annotations
 
 import datetime
 import logging
-from collections.abc import Mapping
-from typing import Any
 
 from terradask_simulator.aws.iam import reference
 from terradask_simulator.aws.iam.documents import Policy
@@ -15,7 +13,7 @@ from terradask_simulator.aws.iam.evaluation import Decision, Policies, Request, 
 from terradask_simulator.aws.iam.log import RequestLog
 from terradask_simulator.aws.iam.mapping import context_of, needs_of
 from terradask_simulator.aws.iam.moto_world import MotoWorld
-from terradask_simulator.aws.iam.operation import Operation, read_operation
+from terradask_simulator.aws.iam.operation import Operation
 from terradask_simulator.aws.iam.principals import Principal, find_principal
 from terradask_simulator.aws.iam.refusals import Refusal, access_denied, unknown_key
 
@@ -27,31 +25,28 @@ _log = logging.getLogger(__name__)
 class Gate:
     """Judges requests, except those of the simulator's own credentials, which are only logged."""
 
-    def __init__(self, log: RequestLog | None = None) -> None:
-        self.log = RequestLog() if log is None else log
+    def __init__(self, owner: str) -> None:
+        self._owner = owner
+        self.log = RequestLog()
 
-    def check(self, environ: Mapping[str, Any], body: bytes) -> Refusal | None:
+    def check(self, operation: Operation) -> Refusal | None:
         """Return the refusal of a request, or None where it may pass. Call it with the state's lock
         held.
         """
-        operation = read_operation(environ, body)
-        principal = find_principal(operation.access_key) if operation.access_key else None
-        if principal is None and (operation.access_key or operation.service != "s3"):
-            return unknown_key(operation)
-        if principal is not None and principal.is_session and _not_by_session(operation):
+        principal = find_principal(operation.access_key, self._owner)
+        if principal is None or (principal.is_session and _not_by_session(operation)):
             return unknown_key(operation)
         world = MotoWorld(operation.region)
         common = _common(operation, principal)
         for need in needs_of(operation, world):
-            caller = principal.arn if principal else ""
-            request = Request(need.action, need.resource, context_of(need, common), caller)
+            request = Request(need.action, need.resource, context_of(need, common), principal.arn)
             if not reference.is_known(need.action):
                 _log.error(
                     "%s is no action that AWS's service authorization reference knows", need.action
                 )
             decision = _decide(request, principal, world)
             self.log.record(
-                principal.entity if principal else "anonymous",
+                principal.entity,
                 _name(operation, need.action),
                 request,
                 allowed=decision.allowed,
@@ -76,10 +71,10 @@ def _not_by_session(operation: Operation) -> bool:
     )
 
 
-def _decide(request: Request, principal: Principal | None, world: MotoWorld) -> Decision:
-    if principal is not None and not principal.entity:
+def _decide(request: Request, principal: Principal, world: MotoWorld) -> Decision:
+    if not principal.entity:
         return Decision(True, "the simulator's own credentials")
-    held = principal.policies if principal else Policies()
+    held = principal.policies
     document = world.resource_policy(request.action, request.resource)
     resource = None if document is None else Policy.parse(document, "the resource's own policy")
     return evaluate(request, Policies(held.identity, held.boundary, held.session, resource))
@@ -89,7 +84,7 @@ def _name(operation: Operation, action: str) -> str:
     return f"{operation.service}:{operation.name}" if operation.name else action
 
 
-def _common(operation: Operation, principal: Principal | None) -> dict[str, tuple[str, ...]]:
+def _common(operation: Operation, principal: Principal) -> dict[str, tuple[str, ...]]:
     now = datetime.datetime.now(datetime.UTC)
     return {
         "aws:CurrentTime": (f"{now:%Y-%m-%dT%H:%M:%SZ}",),
@@ -100,5 +95,5 @@ def _common(operation: Operation, principal: Principal | None) -> dict[str, tupl
         "aws:SourceIp": (operation.source_address,),
         "aws:UserAgent": (operation.headers.get("user-agent", ""),),
         "aws:ViaAWSService": ("false",),
-        **(principal.context if principal else {}),
+        **principal.context,
     }

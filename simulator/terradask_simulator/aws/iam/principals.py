@@ -10,8 +10,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from terradask_simulator.aws.account import ACCESS_KEY, ACCOUNT
-from terradask_simulator.aws.fidelity.session_tokens import key_behind
+from terradask_simulator.aws.account import ACCOUNT
+from terradask_simulator.aws.fidelity.session_tokens import session_of
 from terradask_simulator.aws.iam.documents import MalformedPolicy, Policy
 from terradask_simulator.aws.iam.evaluation import Policies
 from terradask_simulator.aws.iam.moto_world import iam_backend, table
@@ -46,14 +46,16 @@ class Principal:
     is_session: bool = False
 
 
-def find_principal(access_key: str) -> Principal | None:
-    """Return the principal that an access key belongs to, or None."""
+def find_principal(access_key: str, owner: str = "") -> Principal | None:
+    """Return the principal that an access key belongs to, or None; `owner` is the access key that
+    may do everything.
+    """
     from moto.sts.models import sts_backends
 
-    if access_key == ACCESS_KEY:
+    if owner and access_key == owner:
         return Principal("", "")
-    if (key := key_behind(access_key)) is not None:
-        caller = find_principal(key)
+    if (session := session_of(access_key)) is not None:
+        caller = find_principal(session.caller, owner)
         return None if caller is None else replace(caller, is_session=True)
     for assumed in reversed(sts_backends[ACCOUNT]["aws"].assumed_roles):
         if assumed.access_key_id == access_key:

@@ -10,7 +10,7 @@ from html import escape
 from terradask_simulator.aws.iam.evaluation import Decision, Request
 from terradask_simulator.aws.iam.operation import Operation
 
-__all__ = ["Refusal", "access_denied", "unknown_key", "worded"]
+__all__ = ["Refusal", "access_denied", "bad_signature", "unknown_key", "worded"]
 
 
 @dataclass(frozen=True)
@@ -44,9 +44,8 @@ def access_denied(
     where = (
         "" if request.resource == "*" else f" on resource: {_quoted(operation, request.resource)}"
     )
-    caller = request.principal or "anonymous"
     sentence = (
-        f"User: {caller} is not authorized to perform: {request.action}{where} "
+        f"User: {request.principal} is not authorized to perform: {request.action}{where} "
         f"{decision.why(request.action)}"
     )
     if operation.protocol == "ec2":
@@ -57,6 +56,22 @@ def access_denied(
         )
     code = "AccessDeniedException" if operation.protocol == "json" else "AccessDenied"
     return worded(operation, code, refusal or sentence)
+
+
+def bad_signature(operation: Operation, message: str = "") -> Refusal:
+    """Return the refusal of a request whose signature is another than its key's owner would have
+    made.
+    """
+    if operation.protocol == "ec2":
+        return unknown_key(operation)
+    # https://docs.aws.amazon.com/IAM/latest/UserGuide/signature-v4-troubleshooting.html
+    message = message or (
+        "The request signature we calculated does not match the signature you provided. Check "
+        "your AWS Secret Access Key and signing method. Consult the service documentation for "
+        "details."
+    )
+    code = "InvalidSignatureException" if operation.protocol == "json" else "SignatureDoesNotMatch"
+    return worded(operation, code, message)
 
 
 def unknown_key(operation: Operation) -> Refusal:

@@ -1,0 +1,111 @@
+"""Access keys that are valid: the owner's, and those that STS and IAM of this AWS issued."""
+
+from __future__ import annotations
+
+import configparser
+import datetime
+import secrets
+import string
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from terradask_simulator.aws.account import ACCOUNT
+from terradask_simulator.aws.backend import STATE_LOCK
+from terradask_simulator.aws.fidelity.session_tokens import session_of
+
+__all__ = ["AccessKey", "KeyRing", "make_owner_key", "read_owner_key", "write_owner_key"]
+
+_ID_CHARACTERS = string.ascii_uppercase + "234567"
+_PROFILE = "default"
+
+
+@dataclass(frozen=True)
+class AccessKey:
+    """An access key, long-lived or temporary.
+
+    Parameters
+    ----------
+    access_key_id, secret
+        The pair.
+    token
+        The session token of a temporary one, else empty.
+    expires
+        When a temporary one ends.
+    """
+
+    access_key_id: str
+    secret: str = field(repr=False)
+    token: str = field(default="", repr=False)
+    expires: datetime.datetime | None = None
+
+
+def make_owner_key() -> AccessKey:
+    """Return a random access key."""
+    name = "".join(secrets.choice(_ID_CHARACTERS) for _ in range(16))
+    return AccessKey(f"AKIA{name}", secrets.token_urlsafe(30))
+
+
+def write_owner_key(path: Path, key: AccessKey) -> None:
+    """Write a shared credentials file that only its user can read."""
+    path.unlink(missing_ok=True)
+    text = (
+        f"[{_PROFILE}]\naws_access_key_id = {key.access_key_id}\n"
+        f"aws_secret_access_key = {key.secret}\n"
+    )
+    path.touch(mode=0o600, exist_ok=False)
+    path.write_text(text)
+
+
+def read_owner_key(path: Path) -> AccessKey:
+    """Read the file that `write_owner_key` wrote.
+
+    Raises `OSError`, `KeyError`.
+    """
+    parser = configparser.ConfigParser(interpolation=None)
+    with path.open() as file:
+        parser.read_file(file)
+    section = parser[_PROFILE]
+    return AccessKey(section["aws_access_key_id"], section["aws_secret_access_key"])
+
+
+class KeyRing:
+    """Finds access keys by their ids."""
+
+    def __init__(self, owner: AccessKey) -> None:
+        self.owner = owner
+
+    def find(self, access_key_id: str) -> AccessKey | None:
+        """Return a valid access key, or None."""
+        if access_key_id == self.owner.access_key_id:
+            return self.owner
+        with STATE_LOCK:
+            return _session(access_key_id) or _role(access_key_id) or _user(access_key_id)
+
+
+def _session(access_key_id: str) -> AccessKey | None:
+    session = session_of(access_key_id)
+    if session is None:
+        return None
+    return AccessKey(access_key_id, session.secret, session.token, session.expires)
+
+
+def _role(access_key_id: str) -> AccessKey | None:
+    from moto.sts.models import sts_backends
+
+    for assumed in reversed(sts_backends[ACCOUNT]["aws"].assumed_roles):
+        if assumed.access_key_id == access_key_id:
+            expires = assumed.expiration.replace(tzinfo=datetime.UTC)
+            return AccessKey(
+                access_key_id, assumed.secret_access_key, assumed.session_token, expires
+            )
+    return None
+
+
+def _user(access_key_id: str) -> AccessKey | None:
+    from moto.iam.models import iam_backends
+
+    for user in iam_backends[ACCOUNT]["aws"].users.values():
+        for key in user.access_keys:
+            if key.access_key_id == access_key_id and key.status == "Active":
+                return AccessKey(access_key_id, key.secret_access_key)
+    return None
