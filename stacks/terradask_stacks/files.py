@@ -1,4 +1,4 @@
-"""Write files atomically."""
+"""Write files atomically; and which files another user of this machine controls."""
 
 from __future__ import annotations
 
@@ -24,3 +24,19 @@ def write_whole(path: Path, content: bytes | str, *, mode: int = 0o600, sync: bo
     except BaseException:
         Path(temporary).unlink(missing_ok=True)
         raise
+
+
+def foreign_owner(*paths: Path) -> int | None:
+    """Return the id of a user who owns one of some files or folders and is neither root nor the
+    one who runs this; None where there is none.
+
+    Raises `OSError`.
+    """
+    trusted = _trusted_users()
+    owners = (found.st_uid for path in paths for found in (path.lstat(), path.stat()))
+    return next((owner for owner in owners if trusted and owner not in trusted), None)
+
+
+def _trusted_users() -> frozenset[int]:
+    """Return root and the one who runs this; nothing where users have no numbers."""
+    return frozenset({0, os.getuid()}) if hasattr(os, "getuid") else frozenset()

@@ -20,6 +20,7 @@ from pydantic import ValidationError
 
 from terradask_stacks.backend_options import read_backend_options
 from terradask_stacks.errors import Finding, SettingsError
+from terradask_stacks.files import foreign_owner
 from terradask_stacks.findings import findings_of
 from terradask_stacks.layers import Layers, with_underscores
 from terradask_stacks.lock import LOCK_NAME
@@ -163,10 +164,30 @@ def existing_file(path: Path | None = None) -> Path:
 
 
 def find_file(start: Path) -> Path | None:
-    """Return the nearest ``terradask.toml`` from a folder upwards, if there is one."""
+    """Return the nearest ``terradask.toml`` from a folder upwards, if there is one.
+
+    Raises `SettingsError` where it lies above the folder and another user controls it.
+    """
     folder = start.absolute()
     candidates = (parent / FILE_NAME for parent in (folder, *folder.parents))
-    return next((candidate for candidate in candidates if candidate.is_file()), None)
+    found = next((candidate for candidate in candidates if candidate.is_file()), None)
+    if found is None or found.parent == folder:
+        return found
+    owner = foreign_owner(found, found.parent)
+    if owner is None:
+        return found
+    raise SettingsError(
+        [
+            Finding(
+                where=str(found),
+                problem="another user controls this file, which lies above the working directory",
+                given=f"user {owner}",
+                allowed="a file and folder of your own, or of root",
+                advice=f"if you trust it, name its folder: terradask -C {found.parent} ..., or "
+                "Workspace.load(folder); if not, write your own here: terradask init",
+            )
+        ]
+    )
 
 
 def _existing(path: Path) -> Path:

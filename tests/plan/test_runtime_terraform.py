@@ -90,6 +90,9 @@ def test_plan_show_apply_and_state(folder: Path, tmp_path: Path):
     state = terraform.state()
     assert state is not None
     assert (state.serial, state.addresses) == (1, ("terraform_data.a",))
+    assert {oct(file.stat().st_mode)[-3:] for file in (folder.parent / "state").iterdir()} == {
+        "600"
+    }
     again = terraform.plan(tmp_path / "plans/b.tfplan")
     assert not again.changed
     with pytest.raises(StalePlan):

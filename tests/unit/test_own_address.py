@@ -12,15 +12,19 @@ import pytest
 
 from terradask._aws.own_address import own_cidr
 from terradask._dask.connectivity import names_me, with_own_address
-from terradask.errors import EndpointUnreachable
+from terradask.errors import EndpointUnreachable, SettingsError
+from terradask_stacks.loading import load_settings
 
 
 class Answer(BaseHTTPRequestHandler):
     text = b""
     status = 200
+    location = ""
 
     def do_GET(self) -> None:
         self.send_response(self.status)
+        if self.location and self.path == "/":
+            self.send_header("Location", self.location)
         self.end_headers()
         self.wfile.write(self.text)
 
@@ -76,6 +80,44 @@ def test_answers_that_are_no_address(
         own_cidr(url)
     assert "allow_ingress_from='203.0.113.7/32'" in str(caught.value)
     assert "connect='ssm'" in str(caught.value)
+
+
+def test_a_redirect_is_not_followed(asked: tuple[str, type[Answer]]) -> None:
+    url, answer = asked
+    answer.text, answer.status, answer.location = b"203.0.113.7", 302, f"{url}/elsewhere"
+    with pytest.raises(EndpointUnreachable, match="doesn't answer"):
+        own_cidr(url)
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "file:///etc/hostname",
+        "http://checkip.amazonaws.com",
+        "http://10.0.0.1/",
+        "http://127.0.0.1.example.org",
+        "ftp://127.0.0.1/",
+        "data:,203.0.113.7",
+        "https://me:password@example.org",
+        "https:///path",
+        "https://[::1",
+        "https://example.org/a b",
+        "",
+    ],
+)
+def test_another_url_than_one_of_https_is_refused(url: str) -> None:
+    with pytest.raises(SettingsError, match="own_address_url") as caught:
+        load_settings(environ={}, overrides={"workspace": {"own_address_url": url}})
+    assert "an https URL without credentials" in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "url",
+    ["https://example.org/me", "http://127.64.0.9:80/x", "http://localhost:5", "http://[::1]:5/"],
+)
+def test_https_or_loopback_is_taken(url: str) -> None:
+    loaded = load_settings(environ={}, overrides={"workspace": {"own_address_url": url}})
+    assert loaded.settings.workspace.own_address_url == url
 
 
 def test_nobody_answers() -> None:

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from ipaddress import IPv4Address, ip_address
 from urllib.error import HTTPError
-from urllib.request import build_opener
+from urllib.request import HTTPRedirectHandler, build_opener
 
 from terradask.errors import EndpointUnreachable
 
@@ -20,13 +20,20 @@ _INSTEAD = (
 )
 
 
+class _NoRedirect(HTTPRedirectHandler):
+    """Takes no answer from elsewhere: a redirect is an error."""
+
+    def redirect_request(self, *_: object) -> None:
+        return None
+
+
 def own_cidr(url: str) -> str:
     """Return this machine's public address as a block of its own, such as ``203.0.113.7/32``.
 
     Raises `EndpointUnreachable`.
     """
     try:
-        with build_opener().open(url, timeout=_SECONDS) as answer:
+        with build_opener(_NoRedirect).open(url, timeout=_SECONDS) as answer:
             text = answer.read(_MOST_BYTES).decode("ascii", "replace").strip()
     except (OSError, ValueError) as error:
         if isinstance(error, HTTPError):

@@ -148,6 +148,8 @@ def _start(
         stderr=stderr,
         start_new_session=True,
         pass_fds=tuple(pass_fds),
+        # States and plans show the structure to those who can read them.
+        umask=0o077,
     )
 
 

@@ -14,7 +14,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from terradask_stacks.files import write_whole
+from terradask_stacks.files import foreign_owner, write_whole
 
 #: Terraform's own variable: the file with its settings.
 CLI_CONFIG_VARIABLE = "TF_CLI_CONFIG_FILE"
@@ -86,7 +86,7 @@ def this_platform() -> str:
 
 def holds_provider(mirror: Path, version: str = PROVIDER_VERSION) -> bool:
     """Return whether a folder is a filesystem mirror with the provider for this
-    platform, unpacked.
+    platform, unpacked, and no other user's.
     """
     folder = mirror / _HOST / _PROVIDER / version / this_platform()
     try:
@@ -95,6 +95,7 @@ def holds_provider(mirror: Path, version: str = PROVIDER_VERSION) -> bool:
                 entry.name.startswith("terraform-provider-aws")
                 and entry.is_file()
                 and os.access(entry.path, os.X_OK)
+                and foreign_owner(mirror, folder, Path(entry.path)) is None
                 for entry in entries
             )
     except OSError:

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import re
+from ipaddress import ip_address
 from typing import Annotated, Literal
+from urllib.parse import urlsplit
 
 from pydantic import AfterValidator, Field
 
@@ -25,6 +28,29 @@ def _workspace_name(name: str) -> str:
         ) from error
 
 
+def _address_service(url: str) -> str:
+    try:
+        parts = urlsplit(url)
+        host = parts.hostname or ""
+        usable = parts.scheme == "https" or (parts.scheme == "http" and _is_loopback(host))
+        usable = usable and bool(host) and "@" not in parts.netloc and not re.search(r"\s", url)
+    except ValueError:
+        usable = False
+    if not usable:
+        raise refuse(
+            "it can't be used as a service that returns this machine's address",
+            allowed="an https URL without credentials; http on this machine's loopback alone",
+        )
+    return url
+
+
+def _is_loopback(host: str) -> bool:
+    try:
+        return host == "localhost" or ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
 class WorkspaceSettings(Section):
     """Section ``[workspace]``: name, region and tags of all resources."""
 
@@ -45,12 +71,11 @@ class WorkspaceSettings(Section):
         "its hosts can't reach the machines, keys or objects of others; making a cluster takes "
         "ten seconds longer.",
     )
-    own_address_url: str = Field(
+    own_address_url: Annotated[str, AfterValidator(_address_service)] = Field(
         default="https://checkip.amazonaws.com",
-        pattern=r"^https?://[^\s@]+$",
-        description="Service that returns this machine's public address, for "
+        description="Service that returns this machine's public address over https, for "
         "Cluster(allow_ingress_from='me'): it answers with "
-        "the address that a request came from.",
+        "the address that a request came from, and redirects nowhere.",
     )
     tags: Tags = Field(
         default={}, description="Tags on every resource, such as a team's name or a cost centre."

@@ -62,6 +62,7 @@ class LocalBackend:
     def held(self, waiting: LockWait) -> Iterator[None]:
         """Hold the lock on the file."""
         self.path.parent.mkdir(parents=True, exist_ok=True)
+        self.path.touch(mode=0o600)
         with self.path.open("ab+") as stream:
             until_free(lambda: self._take(stream), lambda: self._holder() or LockInfo(), waiting)
             self._stream = stream
