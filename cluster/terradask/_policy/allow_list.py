@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from terradask._policy.agreement import disagreements
 from terradask._policy.document import PlanDocument, Resource, is_plan
 from terradask._policy.document_shapes import ANY, may
 from terradask._policy.findings import PolicyFinding
@@ -13,15 +14,20 @@ from terradask._policy.stack_shapes import (
     BACKENDS,
     COMPANIONS,
     DATA,
+    NAMES,
     PROVIDER,
-    PROVIDER_SOURCE,
+    REQUIRED_PROVIDERS,
     RESOURCES,
 )
+from terradask._policy.written import written_document
 from terradask_modules.iam import listed
 
 #: The parts of a stack's configuration.
 _SECTIONS = frozenset({"//", "terraform", "provider", "resource", "data"})
 _PLAN_SECTIONS = frozenset({"resources"})
+#: The settings of Terraform's own.
+_SETTINGS = frozenset({"backend", "required_providers", "required_version"})
+_SOURCE = "hashicorp/aws"
 _PREFIX = "registry.terraform.io/"
 _WAIVE = "remove it; for a resource of your own, waive P8 for its address"
 _AS_MADE = "write it as terradask synthesises it, or waive P8 for this address"
@@ -34,6 +40,8 @@ def beyond_findings(document: PlanDocument) -> Iterator[PolicyFinding]:
     for source in document.data:
         yield from _resource(document, source, DATA)
     yield from _companions(document)
+    for address, what in disagreements(document):
+        yield _finding(address, what, _AS_MADE)
     if is_plan(document.source):
         yield from _of_plan(document)
     else:
@@ -52,7 +60,10 @@ def _resource(
             resource.address, f"is a {what} of type {resource.type}, which terradask never makes"
         )
     elif resource.configured is not None:
-        place = Place.of(resource, document.scope, document.rules)
+        place = Place.of(resource.name, document.scope, document.rules, keyed=_has_key(document))
+        names = NAMES[resource.type] if known is RESOURCES else ("*",)
+        if not any(place.matches(pattern, resource.name) for pattern in names):
+            yield _finding(resource.address, "is one more than terradask makes of its type")
         values = {name: value for name, value in resource.configured.items() if name != "//"}
         if is_plan(document.source):
             # Plans don't show it.
@@ -72,6 +83,10 @@ def _complaints(
             yield _finding(address, f"sets {path} to what terradask never does", _AS_MADE)
 
 
+def _has_key(document: PlanDocument) -> bool:
+    return any(written_document(item).get("kms_key_arn") for item in document.of("aws_s3_object"))
+
+
 def _companions(document: PlanDocument) -> Iterator[PolicyFinding]:
     for kind, companions in COMPANIONS.items():
         for resource in document.of(kind):
@@ -87,31 +102,42 @@ def _of_plan(document: PlanDocument) -> Iterator[PolicyFinding]:
     for name in sorted(set(configuration.get("root_module") or {}) - _PLAN_SECTIONS):
         yield _finding("", f"the configuration has {name}, which terradask's stacks have not")
     for name, entry in (configuration.get("provider_config") or {}).items():
-        source = str(entry.get("full_name", _PREFIX + PROVIDER_SOURCE)).removeprefix(_PREFIX)
+        source = str(entry.get("full_name", _PREFIX + _SOURCE)).removeprefix(_PREFIX)
         yield from _provider(document, name, source)
+    if (configuration.get("root_module") or {}).get("resources"):
+        yield from _without_provider(document)
 
 
 def _of_stack(document: PlanDocument) -> Iterator[PolicyFinding]:
     for name in sorted(set(document.source) - _SECTIONS):
         yield _finding("", f"the stack has {name}, which terradask's stacks have not")
     terraform = document.source.get("terraform") or {}
-    sources = {
-        name: str(entry.get("source"))
-        for name, entry in (terraform.get("required_providers") or {}).items()
-    }
-    for name in {**sources, **document.providers}:
-        yield from _provider(document, name, sources.get(name, PROVIDER_SOURCE))
-    for name, values in (terraform.get("backend") or {}).items():
+    required = terraform.get("required_providers") or {}
+    for name in sorted(set(terraform) - _SETTINGS):
+        yield _finding("terraform", f"sets {name}, which terradask never does")
+    yield from _complaints("terraform", REQUIRED_PROVIDERS, required, _nowhere(document))
+    for name in document.providers:
+        yield from _provider(document, name.partition(".")[0], _SOURCE)
+    yield from _without_provider(document)
+    backends = terraform.get("backend") or {}
+    if not backends:
+        yield _finding("terraform.backend", "is missing: nothing says where the state is")
+    for name, values in backends.items():
         shape = BACKENDS.get(name)
         if shape is None:
-            yield _finding("", f"the state's backend is {name}, which terradask doesn't use")
+            yield _finding("terraform.backend", f"is {name}, which terradask doesn't use")
         else:
             yield from _complaints("terraform.backend", shape, values, _nowhere(document))
 
 
+def _without_provider(document: PlanDocument) -> Iterator[PolicyFinding]:
+    if "aws" not in document.providers:
+        yield _finding("provider.aws", "is missing: the environment would choose the region")
+
+
 def _provider(document: PlanDocument, name: str, source: str) -> Iterator[PolicyFinding]:
     address = f"provider.{name}"
-    if name != "aws" or source != PROVIDER_SOURCE:
+    if name != "aws" or source != _SOURCE:
         yield _finding(address, f"is a provider that terradask doesn't use: {source}")
         return
     for values in listed(document.providers.get(name)):
@@ -119,7 +145,7 @@ def _provider(document: PlanDocument, name: str, source: str) -> Iterator[Policy
 
 
 def _nowhere(document: PlanDocument) -> Place:
-    return Place.of(Resource("", "", "", {}), document.scope, document.rules)
+    return Place.of("", document.scope, document.rules)
 
 
 def _finding(address: str, message: str, advice: str = _WAIVE) -> PolicyFinding:

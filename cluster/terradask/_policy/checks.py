@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from terradask._policy.allow_list import beyond_findings
 from terradask._policy.document import PlanDocument
+from terradask._policy.egress import egress_findings
 from terradask._policy.findings import PolicyFinding
 from terradask._policy.iam import iam_findings
 from terradask._policy.images import image_findings
@@ -41,9 +43,12 @@ CHECKS = (
     ),
     Check(
         "P2",
-        "No rule, and no rules together, allow ingress from the whole internet",
+        (
+            "No rule, and no rules together, allow ingress from a large part of the internet; "
+            "hosts reach HTTPS and their network"
+        ),
         f"{_AWS}/securityhub/latest/userguide/ec2-controls.html#ec2-18",
-        ingress_findings,
+        lambda document: itertools.chain(ingress_findings(document), egress_findings(document)),
     ),
     Check(
         "P3",

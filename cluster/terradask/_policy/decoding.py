@@ -13,6 +13,12 @@ _GZIP = b"\x1f\x8b"
 #: Groups of four, with whitespace between them as MIME and YAML wrap lines; shorter ones can't hold
 #: a secret.
 _BASE64 = re.compile(r"(?:[A-Za-z0-9+/]{4}\s*){4,}(?:[A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=)?")
+#: A private key in DER: a sequence that begins with its version (RFC 5208, RFC 8017, RFC 5915).
+_DER_KEY = re.compile(
+    rb"\x30(?:\x82..|\x81.|[\x10-\x7f])\x02\x01[\x00\x01][\x02\x04\x30]", re.DOTALL
+)
+#: What it begins with in PEM: one search finds both.
+_PEM = "-----BEGIN " + "PRIVATE KEY-----"
 _LEAST_LETTERS = 16
 _MAX_LAYERS = 5
 _MAX_BYTES = 4_000_000
@@ -38,7 +44,7 @@ def layers(raw: bytes, depth: int = _MAX_LAYERS) -> Iterator[str]:
     if raw.startswith(_GZIP):
         raw = _inflated(raw)
     text = raw.decode("utf-8", errors="replace")
-    yield text
+    yield f"{_PEM}\n{text}" if _DER_KEY.match(raw) else text
     if depth > 0:
         for part in _parts(raw, text):
             try:
@@ -81,7 +87,7 @@ def _candidates(run: str) -> list[str]:
 
 def _readable(decoded: bytes) -> bool:
     """Return whether decoded bytes are text."""
-    if decoded.startswith(_GZIP):
+    if decoded.startswith(_GZIP) or _DER_KEY.match(decoded):
         return True
     printable = sum(byte in b"\t\n\r" or 32 <= byte < 127 for byte in decoded)
     return printable >= 0.8 * len(decoded)

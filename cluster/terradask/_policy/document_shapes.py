@@ -17,6 +17,11 @@ def may(*values: Any) -> Allowed:
     return Allowed(values, optional=True)
 
 
+def with_key(*values: Any) -> Allowed:
+    """Return what an attribute is set to where the workspace has a key of its own."""
+    return Allowed(values, optional=True, with_key=True)
+
+
 def to(*expressions: str) -> tuple[str, ...]:
     """Return expressions of Terraform's."""
     return tuple(f"${{{each}}}" for each in expressions)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from terradask._policy.scope import Scope, WorkspaceRules
 
@@ -37,6 +37,12 @@ _GROUPS = (
     "terradask-{workspace}-{groups}",
 )
 _TAGGED = {"StringEquals": {"aws:ResourceTag/terradask:workspace": ("{workspace}",)}}
+_TAGGED_TWICE = {
+    "StringEquals": {
+        "aws:ResourceTag/terradask:workspace": ("{workspace}",),
+        "aws:ResourceTag/terradask:cluster": ("{cluster}",),
+    }
+}
 _IN_REGION = {"StringEquals": {"aws:RequestedRegion": ("{region}",)}}
 
 _OF_THE_WORKSPACE = (
@@ -109,9 +115,12 @@ _DATA_ACTIONS = (
 )
 
 
-def grants_of(rules: WorkspaceRules) -> Iterator[Grant]:
+def grants_of(rules: WorkspaceRules, scope: Scope) -> Iterator[Grant]:
     """Yield what the hosts of a workspace may do, with what its settings allow."""
-    yield from _OF_THE_WORKSPACE
+    for grant in _OF_THE_WORKSPACE:
+        # A cluster's own roles are held to the cluster's groups.
+        narrower = scope.cluster is not None and grant.conditions is _TAGGED
+        yield replace(grant, conditions=_TAGGED_TWICE) if narrower else grant
     keys = [each for each in rules.given or () if ":kms:" in each]
     through = {"StringEquals": {"kms:ViaService": _THROUGH}}
     yield Grant(_KEY_ACTIONS, tuple(keys), through)

@@ -11,7 +11,6 @@ from typing import Any
 from terradask._policy.document import PlanDocument, Resource, Unknown
 from terradask._policy.findings import PolicyFinding
 from terradask._policy.grants import (
-    FLOW_LOGS,
     SCHEDULER,
     WORKER,
     Grant,
@@ -19,7 +18,6 @@ from terradask._policy.grants import (
     grants_of,
     unproven_grants,
 )
-from terradask._policy.hcl import NotLiteral, encoded
 from terradask._policy.policy_shapes import BUCKET_POLICY, SECRET_POLICY, TRUST
 from terradask._policy.shapes import Place, Shape, of_shape
 from terradask._policy.statements import (
@@ -28,6 +26,7 @@ from terradask._policy.statements import (
     Statement,
     read_policy,
 )
+from terradask._policy.written import written_document
 from terradask_modules.iam import listed
 
 _ATTACHMENTS = (
@@ -67,7 +66,7 @@ class _Rights:
 
     def __init__(self, document: PlanDocument) -> None:
         self._within = Within(document.scope)
-        self._grants = tuple(grants_of(document.rules))
+        self._grants = tuple(grants_of(document.rules, document.scope))
         self._unproven = tuple(unproven_grants(document.rules))
 
     def of_text(self, resource: Resource, attribute: str, value: Any) -> Iterator[PolicyFinding]:
@@ -154,13 +153,7 @@ class _Rights:
 def _passed_on(document: PlanDocument, rights: _Rights) -> Iterator[PolicyFinding]:
     """Yield what the network's document grants beyond hosts' needs to clusters' own roles."""
     for item in document.of("aws_s3_object"):
-        content = item.values.get("content")
-        text = content.template if isinstance(content, Unknown) else content
-        try:
-            held = encoded(text) if isinstance(text, str) else None
-        except NotLiteral:
-            continue
-        isolated = held.get("isolated") if isinstance(held, Mapping) else None
+        isolated = written_document(item).get("isolated")
         if not isinstance(isolated, Mapping):
             continue
         for name, roles in (("access", (WORKER,)), ("scheduler_access", (SCHEDULER,))):
@@ -196,12 +189,7 @@ def _resource_policies(document: PlanDocument) -> Iterator[PolicyFinding]:
 def _kept_private(document: PlanDocument) -> Iterator[PolicyFinding]:
     """Yield the secret of a private cluster that has no policy against others."""
     for item in document.of("aws_s3_object"):
-        content = item.values.get("content")
-        try:
-            held = encoded(content) if isinstance(content, str) else None
-        except NotLiteral:
-            continue
-        settings = held.get("settings") if isinstance(held, Mapping) else None
+        settings = written_document(item).get("settings")
         if isinstance(settings, Mapping) and settings.get("private_to_creator") is True:
             for secret in document.of("aws_secretsmanager_secret"):
                 if not secret.values.get("policy"):
@@ -225,7 +213,7 @@ def _shaped(
     if not isinstance(policy, Mapping):
         yield _unread(resource, attribute, "is known only after the apply, or is no JSON")
         return
-    place = Place.of(resource, document.scope, document.rules)
+    place = Place.of(resource.name, document.scope, document.rules)
     for path, _ in dict(of_shape(shape, policy, "", place)).items():
         yield _error(
             resource.address, f"{attribute} has another {path} than terradask writes", _NEEDED
@@ -296,6 +284,3 @@ def _unread(resource: Resource, attribute: str, why: str) -> PolicyFinding:
 
 def _error(address: str, message: str, advice: str) -> PolicyFinding:
     return PolicyFinding("P6", "error", address, message, advice)
-
-
-__all__ = ["FLOW_LOGS", "iam_findings"]

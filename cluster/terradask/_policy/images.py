@@ -4,10 +4,11 @@ name.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from terradask._policy.document import PlanDocument, Resource, Unknown
 from terradask._policy.findings import PolicyFinding
+from terradask._policy.written import written_document
 from terradask_modules.iam import listed
 
 _LOOKUPS = ("aws_ami", "aws_ami_ids")
@@ -31,6 +32,7 @@ def image_findings(document: PlanDocument) -> Iterator[PolicyFinding]:
             yield PolicyFinding(
                 "P7", "error", source.address, "looks up an image of any owner", _ADVICE
             )
+    yield from _unnamed(document)
     for resource in document.of("aws_launch_template", "aws_instance", "aws_launch_configuration"):
         attribute = "ami" if resource.type == "aws_instance" else "image_id"
         value = resource.values.get(attribute)
@@ -48,6 +50,26 @@ def image_findings(document: PlanDocument) -> Iterator[PolicyFinding]:
                     f"takes its image from {name}, which could name any",
                     _ADVICE,
                 )
+
+
+def _unnamed(document: PlanDocument) -> Iterator[PolicyFinding]:
+    """Yield images that the network's document, made of the same answers, doesn't name."""
+    launches = [written_document(item).get("launch") for item in document.of("aws_s3_object")]
+    named = [
+        set(images.values())
+        for launch in launches
+        if isinstance(launch, Mapping) and isinstance(images := launch.get("image_ids"), Mapping)
+    ]
+    for template in document.of("aws_launch_template"):
+        image = template.values.get("image_id")
+        if named and isinstance(image, str) and image not in named[0]:
+            yield PolicyFinding(
+                "P7",
+                "error",
+                template.address,
+                f"starts {image}, which isn't the network's image",
+                "plan the network again: its images are locked",
+            )
 
 
 def _trusted(reference: str) -> bool:

@@ -3,25 +3,18 @@
 from __future__ import annotations
 
 import ipaddress
-from collections import defaultdict
+import itertools
 from collections.abc import Iterator, Sequence
 from typing import Any
 
 from terradask._policy.document import PlanDocument, Unknown
 from terradask._policy.findings import PolicyFinding
-from terradask._policy.openings import Opening, network_of, openings
+from terradask._policy.openings import Opening, PrefixLists, network_of, openings
 from terradask._policy.roles import Groups
-from terradask_modules.iam import listed
 from terradask_modules.ingress import Network
 
 #: The widest blocks ever allocated: /8 of IPv4 (IANA IPv4 Address Space Registry), /16 of IPv6.
 _WIDEST = {4: 8, 6: 16}
-#: The blocks with public addresses: all of IPv4; of IPv6 the part in use (RFC 4291, "Global
-#: Unicast").
-_INTERNET: dict[int, Network] = {
-    4: ipaddress.ip_network("0.0.0.0/0"),
-    6: ipaddress.ip_network("2000::/3"),
-}
 _SSH_PORT = 22
 _NAMED = (
     "name the addresses that your clients come from, such as 203.0.113.7/32: Dask runs "
@@ -41,8 +34,8 @@ _WORKERS = "let only the security groups of schedulers and workers reach workers
 
 def ingress_findings(document: PlanDocument) -> Iterator[PolicyFinding]:
     """Yield rules that allow ingress from the internet, in one block or in several (P2)."""
-    by_group: dict[tuple[str, int], list[tuple[Opening, Network]]] = defaultdict(list)
-    groups = Groups(document)
+    members: list[tuple[Opening, Network]] = []
+    listings = PrefixLists(document)
     for opening in openings(document):
         for network in opening.networks:
             if network.prefixlen == 0 and document.open_to_anywhere and not opening.by_hand:
@@ -58,23 +51,15 @@ def ingress_findings(document: PlanDocument) -> Iterator[PolicyFinding]:
                     "P2", opening, f"lets {network} in at {opening.ports}: {_part(network)}", _NAMED
                 )
             else:
-                by_group[groups.key(opening.group) or opening.address, network.version].append(
-                    (opening, network)
-                )
+                members.append((opening, network))
+        members += [(opening, network) for network in listings.of(opening)]
         yield from _undecided(document, opening)
-    for (_, version), members in sorted(by_group.items()):
-        yield from _together(version, members)
-    for prefix_list in document.of(
-        "aws_ec2_managed_prefix_list", "aws_ec2_managed_prefix_list_entry"
-    ):
-        entries = [each.get("cidr") for each in listed(prefix_list.values.get("entry"))] + listed(
-            prefix_list.values.get("cidr")
-        )
-        for entry in map(network_of, entries):
-            if entry is not None and entry.prefixlen < _WIDEST[entry.version]:
-                yield PolicyFinding(
-                    "P2", "error", prefix_list.address, f"lists {entry}: {_part(entry)}", _NAMED
-                )
+    yield from _together(document, members)
+    for address, network in listings.entries:
+        if network.prefixlen < _WIDEST[network.version]:
+            yield PolicyFinding(
+                "P2", "error", address, f"lists {network}: {_part(network)}", _NAMED
+            )
 
 
 def worker_findings(document: PlanDocument) -> Iterator[PolicyFinding]:
@@ -119,32 +104,50 @@ def _undecided(document: PlanDocument, opening: Opening) -> Iterator[PolicyFindi
             )
 
 
-def _together(version: int, members: Sequence[tuple[Opening, Network]]) -> Iterator[PolicyFinding]:
-    """Yield rules that together let half of the internet or more into a port."""
-    internet = _INTERNET[version]
+def _together(
+    document: PlanDocument, members: Sequence[tuple[Opening, Network]]
+) -> Iterator[PolicyFinding]:
+    """Yield rules that together let more into a port of a host than any one owner has: those of all
+    groups that a host is in.
+    """
+    groups = Groups(document)
+    keyed = [
+        (groups.key(opening.group) or opening.address, opening, network)
+        for opening, network in members
+        if not network.is_private
+    ]
     told: set[str] = set()
-    for port in sorted({opening.span[0] for opening, _ in members}):
-        here = [
+    carried = [*groups.carried, *({key} for key in dict.fromkeys(key for key, _, _ in keyed))]
+    for keys, version in itertools.product(carried, _WIDEST):
+        of_host = [
             (opening, network)
-            for opening, network in members
-            if opening.span[0] <= port <= opening.span[1]
+            for key, opening, network in keyed
+            if key in keys and network.version == version
         ]
-        if 2 * _size_within(internet, [network for _, network in here]) < internet.num_addresses:
-            continue
-        for opening, _ in here:
-            if opening.address not in told:
-                told.add(opening.address)
-                yield _error(
-                    "P2",
-                    opening,
-                    f"lets in, with other rules, half of the internet or more at {opening.ports}",
-                    _NAMED,
-                )
+        for port in sorted({opening.span[0] for opening, _ in of_host}):
+            here = [
+                (opening, network)
+                for opening, network in of_host
+                if opening.span[0] <= port <= opening.span[1]
+            ]
+            if not _more_than_one_owners([network for _, network in here]):
+                continue
+            for opening, _ in here:
+                if opening.address not in told:
+                    told.add(opening.address)
+                    yield _error(
+                        "P2",
+                        opening,
+                        f"lets in, with other rules, a large part of the internet at "
+                        f"{opening.ports}",
+                        _NAMED,
+                    )
 
 
-def _size_within(internet: Network, networks: Sequence[Any]) -> int:
-    collapsed = ipaddress.collapse_addresses(networks)
-    return sum(network.num_addresses for network in collapsed if network.subnet_of(internet))
+def _more_than_one_owners(networks: Sequence[Any]) -> bool:
+    union = list(ipaddress.collapse_addresses(networks))
+    widest = 2 ** (union[0].max_prefixlen - _WIDEST[union[0].version])
+    return bool(sum(network.num_addresses for network in union) > widest)
 
 
 def _part(network: Network) -> str:

@@ -12,6 +12,7 @@ from terradask_modules.iam import listed
 from terradask_modules.ingress import EVERY_PORT, Network, Ports, ports_text
 
 #: Rules that are resources of their own.
+_LIST = "aws_ec2_managed_prefix_list"
 _RULES = ("aws_vpc_security_group_ingress_rule", "aws_security_group_rule")
 
 
@@ -101,6 +102,39 @@ def openings(document: PlanDocument) -> list[Opening]:
         ),
     ]
     return found + [rest for opening in inline if (rest := _beyond(opening, declared)) is not None]
+
+
+class PrefixLists:
+    """The prefix lists of a plan, and their entries, which may be resources of their own."""
+
+    def __init__(self, document: PlanDocument) -> None:
+        self._document = document
+        self._by_list: dict[str, list[Network]] = {}
+        #: The address of the resource with each entry, and the entry.
+        self.entries: list[tuple[str, Network]] = []
+        for resource in document.of(_LIST, f"{_LIST}_entry"):
+            values = resource.values
+            written = [
+                each.get("cidr")
+                for each in listed(values.get("entry"))
+                if isinstance(each, Mapping)
+            ]
+            owner = document.find(values.get("prefix_list_id"), _LIST) or resource
+            for value in (*written, *listed(values.get("cidr"))):
+                network = network_of(value)
+                if network is not None:
+                    self.entries.append((resource.address, network))
+                    self._by_list.setdefault(owner.address, []).append(network)
+
+    def of(self, opening: Opening) -> list[Network]:
+        """Return the addresses that a rule lets in by lists of this plan."""
+        found = (self._document.find(each, _LIST) for each in opening.prefix_lists)
+        return [
+            network
+            for each in found
+            if each is not None
+            for network in self._by_list.get(each.address, ())
+        ]
 
 
 def openings_of(resource: Resource) -> list[Opening]:

@@ -22,6 +22,18 @@ _LOOKS: dict[str, re.Pattern[str]] = {
     "an AWS access key": re.compile(r"\b(?:AKIA|ASIA)[A-Z0-9]{16}\b"),
     # The prefixes of tokens: GitHub, "About authentication to GitHub", token formats.
     "a GitHub token": re.compile(r"\b(?:gh[pousr]_[A-Za-z0-9]{36,}|github_pat_[A-Za-z0-9_]{40,})"),
+    # The prefixes that services give their tokens, so that scanners find them.
+    "a token": re.compile(
+        r"\b(?:glpat-[\w-]{20,}|xox[abeprs]-[\w-]{10,}|AIza[\w-]{35}|npm_[A-Za-z0-9]{36}"
+        r"|pypi-[\w-]{16,}|hf_[A-Za-z0-9]{30,}|sk_live_[A-Za-z0-9]{16,}|AGE-SECRET-KEY-1\w{20,})"
+    ),
+    # RFC 7519: a header and claims, both JSON objects in base64url.
+    "a JSON web token": re.compile(r"\beyJ[\w-]{8,}\.eyJ[\w-]{8,}\.[\w-]*"),
+    "credentials for HTTP": re.compile(
+        r"\bAuthorization[\"']?\s*[:=]\s*[\"']?(?:Basic|Bearer|token)\s+[A-Za-z0-9+/._~=-]{8,}"
+        r"|(?:^|\s)(?:-u|--user|--proxy-user)[ =]?[\"']?(?!\d+:\d+\b)[^\s:\"'$=]+:[^\s\"'$]{3,}",
+        re.IGNORECASE,
+    ),
     "a password in an address": re.compile(
         r"\b[a-z][a-z0-9+.-]*://[^\s/:@\"'$]+:[^\s/@\"'$]{3,}@", re.IGNORECASE
     ),

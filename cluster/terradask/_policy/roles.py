@@ -37,6 +37,8 @@ class Groups:
     def __init__(self, document: PlanDocument) -> None:
         self._document = document
         self._roles: dict[str, set[Role]] = {}
+        #: The groups that hosts of each launch template are in.
+        self.carried: list[set[str]] = []
         for group in document.of("aws_security_group"):
             self._add(group.address, role_of(group))
         for template in document.of("aws_launch_template"):
@@ -45,7 +47,9 @@ class Groups:
                 for card in listed(template.values.get("network_interfaces"))
                 for each in listed(card.get("security_groups"))
             ]
-            for group_id in [*carried, *listed(template.values.get("vpc_security_group_ids"))]:
+            carried += listed(template.values.get("vpc_security_group_ids"))
+            self.carried.append({self.key(group_id) for group_id in carried})
+            for group_id in carried:
                 self._add(self.key(group_id), role_of(template))
 
     def key(self, group_id: Any) -> str:

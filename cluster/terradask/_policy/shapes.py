@@ -9,12 +9,13 @@ points to is part of its shape.
 from __future__ import annotations
 
 import functools
+import ipaddress
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from terradask._policy.document import Resource, Unknown
+from terradask._policy.document import Unknown
 from terradask._policy.hcl import NotLiteral, encoded
 from terradask._policy.scope import Scope, WorkspaceRules
 from terradask_modules.iam import listed
@@ -32,6 +33,8 @@ class Allowed:
 
     values: tuple[Any, ...]
     optional: bool = False
+    #: Whether it is demanded where the workspace has a key of its own.
+    with_key: bool = False
 
 
 Shape = Mapping[str, Allowed]
@@ -44,11 +47,12 @@ class Place:
     name: str
     words: Mapping[str, str]
     rules: WorkspaceRules
+    #: Whether the workspace has a key of its own.
+    keyed: bool = False
 
     @classmethod
-    def of(cls, resource: Resource, scope: Scope, rules: WorkspaceRules) -> Place:
+    def of(cls, name: str, scope: Scope, rules: WorkspaceRules, *, keyed: bool = False) -> Place:
         """Return the place of one resource: its name says its role, its zone, its architecture."""
-        name = resource.name
         role = "scheduler" if name.startswith("scheduler") else "worker"
         owner = name if name == "flow-logs" else role
         zone = _ZONE.match(name)
@@ -64,8 +68,9 @@ class Place:
             "architectures": "x86_64|arm64",
             # In policies, where a star is a star.
             "star": re.escape("*"),
+            "version": r"\d+\.\d+\.\d+",
         }
-        return cls(name, words, rules)
+        return cls(name, words, rules, keyed)
 
     def matches(self, pattern: str, text: str) -> bool:
         """Return whether a text fits a pattern."""
@@ -95,6 +100,18 @@ class Number:
             and not isinstance(value, bool)
             and self.first <= value <= self.last
         )
+
+
+@dataclass(frozen=True)
+class Block:
+    """A block of IPv4 addresses for a VPC or a subnet: AWS takes /16 to /28."""
+
+    def accepts(self, value: Any, place: Place) -> bool:
+        """Return whether a value is one."""
+        try:
+            return isinstance(value, str) and 16 <= ipaddress.IPv4Network(value).prefixlen <= 28
+        except ValueError:
+            return False
 
 
 @dataclass(frozen=True)
@@ -150,8 +167,10 @@ Complaint = tuple[str, str]
 def complaints(allowed: Allowed, value: Any, path: str, place: Place) -> Iterator[Complaint]:
     """Yield the path of each part of a value that isn't allowed, and why."""
     items = listed(value)
-    if not items and not isinstance(value, list | tuple):
-        if not allowed.optional:
+    if not items:
+        whatever = any(isinstance(each, Anything) for each in allowed.values)
+        demanded = not allowed.optional or (allowed.with_key and place.keyed)
+        if demanded and not (whatever and value is not None):
             yield path, "leaves out"
         return
     for each in allowed.values:

@@ -16,8 +16,9 @@ from terradask._policy.document_shapes import (
     may,
     must,
     to,
+    with_key,
 )
-from terradask._policy.shapes import Documents, Given, Number, Shape, TagBlocks
+from terradask._policy.shapes import Block, Documents, Given, Number, Shape, TagBlocks
 
 _BASELINE = "jsondecode(data.aws_s3_object.baseline.body)"
 
@@ -42,7 +43,7 @@ _P2_OR_NONE = _P6_OR_NONE = may(ANY)
 
 _NETWORK: dict[str, Shape] = {
     "aws_vpc": {
-        "cidr_block": must(ANY),
+        "cidr_block": must(Block()),
         "enable_dns_hostnames": must(True),
         "enable_dns_support": must(True),
         "assign_generated_ipv6_cidr_block": may(True),
@@ -61,7 +62,7 @@ _NETWORK: dict[str, Shape] = {
     "aws_subnet": {
         "vpc_id": _VPC,
         "availability_zone": must("{zone}"),
-        "cidr_block": must(ANY),
+        "cidr_block": must(Block()),
         "map_public_ip_on_launch": must(False),
         "assign_ipv6_address_on_creation": may(True),
         "ipv6_cidr_block": may("${cidrsubnet(aws_vpc.this.ipv6_cidr_block, 8, *)}"),
@@ -105,7 +106,7 @@ _NETWORK: dict[str, Shape] = {
     "aws_cloudwatch_log_group": {
         "name": must("/terradask/{workspace}", "/terradask/{workspace}/{name}"),
         "retention_in_days": must(Number(1, 3653)),
-        "kms_key_id": may(Given(KEY_ARN)),
+        "kms_key_id": with_key(Given(KEY_ARN)),
         "tags": TAGS,
     },
 }
@@ -206,10 +207,10 @@ _STORAGE: dict[str, Shape] = {
                 "apply_server_side_encryption_by_default": must(
                     {
                         "sse_algorithm": must("AES256", "aws:kms"),
-                        "kms_master_key_id": may(Given(KEY_ARN)),
+                        "kms_master_key_id": with_key(Given(KEY_ARN)),
                     }
                 ),
-                "bucket_key_enabled": may(True),
+                "bucket_key_enabled": with_key(True),
             }
         ),
     },
@@ -266,7 +267,7 @@ _HOSTS: dict[str, Shape] = {
                     {
                         "delete_on_termination": must("true"),
                         "encrypted": _P3,
-                        "kms_key_id": may(Given(KEY_ARN), *_BASELINE_KEY),
+                        "kms_key_id": with_key(Given(KEY_ARN), *_BASELINE_KEY),
                         "volume_size": must(ANY),
                         "volume_type": must("gp3"),
                         "iops": may(Number(1, 1_000_000)),
@@ -379,16 +380,49 @@ COMPANIONS: dict[str, tuple[str, ...]] = {
     ),
 }
 
+#: Type -> what its resources are called in Terraform.
+NAMES: dict[str, tuple[str, ...]] = {
+    "aws_vpc": ("this",),
+    "aws_default_security_group": ("this",),
+    "aws_internet_gateway": ("this",),
+    "aws_egress_only_internet_gateway": ("this",),
+    "aws_flow_log": ("this",),
+    "aws_eip": ("nat-{region}*",),
+    "aws_nat_gateway": ("nat-{region}*",),
+    "aws_subnet": ("public-{region}*", "private-{region}*"),
+    "aws_route_table": ("public", "private-{region}*"),
+    "aws_route": ("public", "public-ipv6", "private-{region}*"),
+    "aws_route_table_association": ("public-{region}*", "private-{region}*"),
+    "aws_vpc_endpoint": ("*",),
+    "aws_cloudwatch_log_group": ("hosts", "flow-logs"),
+    "aws_security_group": ("scheduler", "worker", "clients", "hosts", "endpoints"),
+    "aws_vpc_security_group_ingress_rule": ("*-from-*",),
+    "aws_vpc_security_group_egress_rule": ("*-to-*",),
+    "aws_iam_role": ("scheduler", "worker", "flow-logs"),
+    "aws_iam_role_policy": ("scheduler", "worker", "flow-logs"),
+    "aws_iam_policy": ("boundary",),
+    "aws_iam_instance_profile": ("scheduler", "worker"),
+    "aws_s3_object": ("workspace", "host-wheel", "descriptor", "baseline"),
+    "aws_secretsmanager_secret": ("keys",),
+    "aws_launch_template": ("scheduler-*", "worker-*"),
+    "aws_autoscaling_group": ("*",),
+    "aws_placement_group": ("hosts",),
+    **{kind: ("workspace",) for kind in _STORAGE if kind.startswith("aws_s3_bucket")},
+}
+
 #: The provider, and its settings.
 PROVIDER: Shape = {
     "region": must("{region}"),
     "ignore_tags": must({"key_prefixes": must("terradask:run:")}),
 }
-PROVIDER_SOURCE = "hashicorp/aws"
+#: The providers, by source and exact version.
+REQUIRED_PROVIDERS: Shape = {
+    "aws": must({"source": must("hashicorp/aws"), "version": must("{version}")})
+}
 
 #: Settings of the backends that hold states.
 BACKENDS: dict[str, Shape] = {
-    "local": {"path": must("*")},
+    "local": {"path": must("*/network.tfstate", "*/{cluster}.tfstate")},
     "s3": {
         "bucket": must("{bucket}", Given("*")),
         "key": must("*workspaces/{workspace}/network.tfstate", "*{cluster}/terraform.tfstate"),

@@ -4,12 +4,19 @@ keys, and fits.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import functools
+import json
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any
 
 from terradask._policy.decoding import Undecodable, from_base64, layers
 from terradask._policy.document import PlanDocument, Resource, Unknown
 from terradask._policy.findings import PolicyFinding
+from terradask._policy.malformed import UNREADABLE
 from terradask._policy.patterns import forbidden_in_user_data
+from terradask._policy.written import written_document
+from terradask_modules.errors import TerradaskError
 
 #: EC2's limit on user data before base64 (EC2 User Guide, "Work with instance user data").
 MAX_USER_DATA_BYTES = 16_384
@@ -20,6 +27,9 @@ _ATTRIBUTES = {
     "aws_spot_instance_request": ("user_data", "user_data_base64"),
     "aws_launch_configuration": ("user_data", "user_data_base64"),
 }
+_BASELINE = "${jsondecode(data.aws_s3_object.baseline.body).launch.user_data_base64}"
+#: The names in a host's configuration, as the template of user data has them.
+_HOST_JSON = re.compile(r"^ +(\{\"format\": 1, \"workspace\": .*\})$", re.MULTILINE)
 _ADVICE = "keep keys in Secrets Manager; hosts read them with their role when they start"
 
 
@@ -29,6 +39,8 @@ def user_data_findings(document: PlanDocument) -> Iterator[PolicyFinding]:
         for attribute in _ATTRIBUTES[resource.type]:
             value = resource.values.get(attribute)
             if isinstance(value, Unknown):
+                if _of_the_network(value):
+                    continue
                 if value.references or value.template:
                     yield _finding(
                         resource,
@@ -37,13 +49,69 @@ def user_data_findings(document: PlanDocument) -> Iterator[PolicyFinding]:
                     )
             elif isinstance(value, str) and value:
                 encoded = attribute == "user_data_base64" or resource.type == "aws_launch_template"
-                yield from _of_text(resource, attribute, value, encoded)
+                yield from _of_text(resource, attribute, value, encoded, document)
+    yield from _handed_on(document)
+
+
+def _of_the_network(value: Any) -> bool:
+    """Return whether user data is what the network's document has, which its own plan checks."""
+    return isinstance(value, Unknown) and value.template == _BASELINE
+
+
+def _handed_on(document: PlanDocument) -> Iterator[PolicyFinding]:
+    """Yield other user data than the templates' in the document that clusters take theirs from."""
+    booted = [template.values.get("user_data") for template in document.of("aws_launch_template")]
+    for item in document.of("aws_s3_object"):
+        launch = written_document(item).get("launch")
+        if isinstance(launch, Mapping) and launch.get("user_data_base64") not in booted:
+            yield _finding(item, "hands clusters user data that no launch template here has")
+
+
+@functools.lru_cache(maxsize=16)
+def _as_rendered(text: str) -> bool:
+    """Return whether a text is what terradask renders, from the names in it."""
+    from terradask_modules.user_data import render_user_data
+
+    found = _HOST_JSON.search(text)
+    try:
+        host = json.loads(found[1]) if found else {}
+        rendered = render_user_data(
+            workspace=host["workspace"],
+            region=host["region"],
+            bucket=host["bucket"],
+            log_group=host["log_group"],
+            wheel_key=host["wheel"]["key"],
+            wheel_sha256=host["wheel"]["sha256"],
+        )
+    except (*UNREADABLE, TerradaskError):
+        return False
+    return rendered == text
+
+
+def _of_this_workspace(text: str, document: PlanDocument) -> bool:
+    found = _HOST_JSON.search(text)
+    host = json.loads(found[1]) if found else {}
+    words, wheel = document.scope.patterns(), host["wheel"]
+    return all(
+        re.fullmatch(pattern.format(**words), str(value))
+        for pattern, value in (
+            ("{workspace}", host["workspace"]),
+            ("{region}", host["region"]),
+            ("{bucket}", host["bucket"]),
+            ("/terradask/{workspace}", host["log_group"]),
+            ("{sha256}", wheel["sha256"]),
+            (r"host/{sha256}/[\w.-]+", wheel["key"]),
+        )
+    )
 
 
 def _of_text(
-    resource: Resource, attribute: str, value: str, encoded: bool
+    resource: Resource, attribute: str, value: str, encoded: bool, document: PlanDocument
 ) -> Iterator[PolicyFinding]:
     raw = (from_base64(value) if encoded else None) or value.encode()
+    text = raw.decode("utf-8", errors="replace")
+    if _as_rendered(text) and _of_this_workspace(text, document):
+        return
     if len(raw) > MAX_USER_DATA_BYTES:
         yield _finding(
             resource,
@@ -61,6 +129,13 @@ def _of_text(
         return
     for kind in kinds:
         yield _finding(resource, f"{attribute} holds {kind}")
+    given = (resource.configured or {}).get(attribute)
+    if not kinds and not _of_the_network(given):
+        yield _finding(
+            resource,
+            f"{attribute} isn't what terradask writes for this workspace",
+            advice="leave it to terradask; what hosts need besides belongs into the image",
+        )
 
 
 def _finding(
