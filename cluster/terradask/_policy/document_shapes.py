@@ -30,6 +30,21 @@ def to(*expressions: str) -> tuple[str, ...]:
 #: Text for readers, sizes, types of machines: no access depends on them.
 ANY = Anything()
 
+#: The network's document, as clusters' stacks read it.
+BASELINE = "jsondecode(data.aws_s3_object.baseline.body)"
+
+
+def baseline(*paths: str) -> tuple[str, ...]:
+    """Return expressions for parts of the network's document."""
+    return to(*(f"{BASELINE}.{path}" for path in paths))
+
+
+#: Order of creation.
+META = {"depends_on": may(ANY)}
+#: Names of a workspace's resources, and of a cluster's own.
+NAME = "terradask-{workspace}"
+CLUSTERS_NAME = "terradask-{workspace}.{cluster}"
+
 #: ARN of a key that the settings give.
 KEY_ARN = "arn:{partition}:kms:*:*:*"
 

@@ -87,6 +87,15 @@ class Anything:
 
 
 @dataclass(frozen=True)
+class Literal:
+    """Text that is written out, as opposed to an expression."""
+
+    def accepts(self, value: Any, place: Place) -> bool:
+        """Return whether a value is such a text."""
+        return isinstance(value, str)
+
+
+@dataclass(frozen=True)
 class Number:
     """A whole number."""
 

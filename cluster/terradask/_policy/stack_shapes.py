@@ -8,140 +8,33 @@ from __future__ import annotations
 
 from terradask._policy.document_shapes import (
     ANY,
+    BASELINE,
     CLUSTER_DOCUMENT,
+    CLUSTERS_NAME,
     GROUP_TAGS,
     KEY_ARN,
+    META,
+    NAME,
     TAGS,
     WORKSPACE_DOCUMENT,
+    baseline,
     may,
     must,
     to,
     with_key,
 )
-from terradask._policy.shapes import Block, Documents, Given, Number, Shape, TagBlocks
+from terradask._policy.network_shapes import FIREWALL, NETWORK
+from terradask._policy.shapes import Documents, Given, Literal, Number, Shape, TagBlocks
 
-_BASELINE = "jsondecode(data.aws_s3_object.baseline.body)"
-
-
-def _baseline(*paths: str) -> tuple[str, ...]:
-    return to(*(f"{_BASELINE}.{path}" for path in paths))
-
-
-_VPC = must(*to("aws_vpc.this.id"))
-_BASELINE_KEY = to(f"try({_BASELINE}.kms_key_arn, null)")
+_BASELINE_KEY = to(f"try({BASELINE}.kms_key_arn, null)")
 _BUCKET = must(*to("aws_s3_bucket.workspace.id"))
-_NAME = "terradask-{workspace}"
-_CLUSTERS_NAME = "terradask-{workspace}.{cluster}"
 _HOSTS_ROLE = "*{role_name}"
-_BASELINE_ROLE = f"${{{_BASELINE}.isolated.role_name_prefix}}{{role_name}}"
-_BASELINE_PATH = _baseline("isolated.role_path")
-_META = {"depends_on": may(ANY)}
+_BASELINE_ROLE = f"${{{BASELINE}.isolated.role_name_prefix}}{{role_name}}"
+_BASELINE_PATH = baseline("isolated.role_path")
 
 #: The other checks judge these.
-_P1 = _P3 = _P6 = must(ANY)
-_P2_OR_NONE = _P6_OR_NONE = may(ANY)
-
-_NETWORK: dict[str, Shape] = {
-    "aws_vpc": {
-        "cidr_block": must(Block()),
-        "enable_dns_hostnames": must(True),
-        "enable_dns_support": must(True),
-        "assign_generated_ipv6_cidr_block": may(True),
-        "tags": TAGS,
-    },
-    "aws_default_security_group": {"vpc_id": _VPC, "tags": TAGS},
-    "aws_internet_gateway": {"vpc_id": _VPC, "tags": TAGS},
-    "aws_egress_only_internet_gateway": {"vpc_id": _VPC, "tags": TAGS},
-    "aws_eip": {"domain": must("vpc"), "tags": TAGS},
-    "aws_nat_gateway": {
-        "allocation_id": must(*to("aws_eip.{name}.id")),
-        "subnet_id": must(*to("aws_subnet.public-{zone}.id")),
-        "tags": TAGS,
-        **_META,
-    },
-    "aws_subnet": {
-        "vpc_id": _VPC,
-        "availability_zone": must("{zone}"),
-        "cidr_block": must(Block()),
-        "map_public_ip_on_launch": must(False),
-        "assign_ipv6_address_on_creation": may(True),
-        "ipv6_cidr_block": may("${cidrsubnet(aws_vpc.this.ipv6_cidr_block, 8, *)}"),
-        "tags": TAGS,
-    },
-    "aws_route_table": {"vpc_id": _VPC, "tags": TAGS},
-    "aws_route": {
-        "route_table_id": must(
-            *to("aws_route_table.public.id", "aws_route_table.private-{zone}.id")
-        ),
-        "destination_cidr_block": may("0.0.0.0/0"),
-        "destination_ipv6_cidr_block": may("::/0"),
-        "gateway_id": may(*to("aws_internet_gateway.this.id")),
-        "nat_gateway_id": may(*to("aws_nat_gateway.nat-*.id")),
-        "egress_only_gateway_id": may(*to("aws_egress_only_internet_gateway.this.id")),
-    },
-    "aws_route_table_association": {
-        "route_table_id": must(
-            *to("aws_route_table.{head}.id", "aws_route_table.{head}-{zone}.id")
-        ),
-        "subnet_id": must(*to("aws_subnet.{name}.id")),
-    },
-    "aws_vpc_endpoint": {
-        "vpc_id": _VPC,
-        "service_name": must("com.amazonaws.{region}.{name}"),
-        "vpc_endpoint_type": must("Gateway", "Interface"),
-        "private_dns_enabled": may(True),
-        "route_table_ids": may(*to("aws_route_table.public.id", "aws_route_table.private-*.id")),
-        "security_group_ids": may(*to("aws_security_group.endpoints.id")),
-        "subnet_ids": may(*to("aws_subnet.private-*.id")),
-        "tags": TAGS,
-    },
-    "aws_flow_log": {
-        "vpc_id": _VPC,
-        "traffic_type": must("ALL"),
-        "iam_role_arn": must(*to("aws_iam_role.flow-logs.arn")),
-        "log_destination": must(*to("aws_cloudwatch_log_group.flow-logs.arn")),
-        "tags": TAGS,
-        **_META,
-    },
-    "aws_cloudwatch_log_group": {
-        "name": must("/terradask/{workspace}", "/terradask/{workspace}/{name}"),
-        "retention_in_days": must(Number(1, 3653)),
-        "kms_key_id": with_key(Given(KEY_ARN)),
-        "tags": TAGS,
-    },
-}
-
-_FIREWALL: dict[str, Shape] = {
-    "aws_security_group": {
-        "name": must(f"{_NAME}-{{name}}", f"{_CLUSTERS_NAME}-{{name}}"),
-        "description": must(ANY),
-        "vpc_id": must(*to("aws_vpc.this.id"), *_baseline("vpc_id"), Given("vpc-*")),
-        "tags": TAGS,
-    },
-    "aws_vpc_security_group_ingress_rule": {
-        "security_group_id": must(*to("aws_security_group.{head}.id")),
-        "referenced_security_group_id": may(*to("aws_security_group.{tail}.id")),
-        "description": must(ANY),
-        "cidr_ipv4": _P2_OR_NONE,
-        "cidr_ipv6": _P2_OR_NONE,
-        "ip_protocol": must("tcp"),
-        "from_port": must(Number(1, 65535)),
-        "to_port": must(Number(1, 65535)),
-        "tags": TAGS,
-    },
-    "aws_vpc_security_group_egress_rule": {
-        "security_group_id": must(*to("aws_security_group.{head}.id")),
-        "referenced_security_group_id": may(*to("aws_security_group.{tail}.id")),
-        "description": must(ANY),
-        "cidr_ipv4": _P2_OR_NONE,
-        "cidr_ipv6": _P2_OR_NONE,
-        "prefix_list_id": may(*to("aws_vpc_endpoint.s3.prefix_list_id")),
-        "ip_protocol": must("tcp", "-1"),
-        "from_port": may(Number(1, 65535)),
-        "to_port": may(Number(1, 65535)),
-        "tags": TAGS,
-    },
-}
+_P3 = _P6 = must(ANY)
+_P6_OR_NONE = may(ANY)
 
 _IDENTITY: dict[str, Shape] = {
     "aws_iam_role": {
@@ -150,7 +43,7 @@ _IDENTITY: dict[str, Shape] = {
         "path": may("/*", *_BASELINE_PATH),
         "assume_role_policy": _P6,
         "permissions_boundary": may(
-            Given("arn:{partition}:iam::*:policy/*"), *_baseline("isolated.permissions_boundary")
+            Given("arn:{partition}:iam::*:policy/*"), *baseline("isolated.permissions_boundary")
         ),
         "tags": TAGS,
     },
@@ -199,7 +92,7 @@ _STORAGE: dict[str, Shape] = {
         "bucket": _BUCKET,
         "rule": must({"object_ownership": must("BucketOwnerEnforced")}),
     },
-    "aws_s3_bucket_policy": {"bucket": _BUCKET, "policy": _P6, **_META},
+    "aws_s3_bucket_policy": {"bucket": _BUCKET, "policy": _P6, **META},
     "aws_s3_bucket_server_side_encryption_configuration": {
         "bucket": _BUCKET,
         "rule": must(
@@ -228,7 +121,7 @@ _STORAGE: dict[str, Shape] = {
         "source": may("host/terradask_host-*.whl"),
         "source_hash": may("{sha256}"),
         "tags": TAGS,
-        **_META,
+        **META,
     },
     "aws_secretsmanager_secret": {
         "name": must("terradask/{workspace}/{cluster}"),
@@ -242,11 +135,12 @@ _STORAGE: dict[str, Shape] = {
 
 _HOSTS: dict[str, Shape] = {
     "aws_launch_template": {
-        "name": must(f"{_NAME}-{{role}}*", f"{_CLUSTERS_NAME}-{{role}}*"),
+        "name": must(f"{NAME}-{{role}}*", f"{CLUSTERS_NAME}-{{role}}*"),
         "description": must(ANY),
-        "image_id": must(Given("ami-*"), *_baseline("launch.image_ids.*")),
+        "image_id": must(Given("ami-*"), *baseline("launch.image_ids.*")),
         "instance_type": must(ANY),
-        "user_data": _P1,
+        # P1 judges what is written out.
+        "user_data": must(Literal(), *baseline("launch.user_data_base64")),
         "iam_instance_profile": must(
             {
                 "arn": may(
@@ -255,7 +149,7 @@ _HOSTS: dict[str, Shape] = {
                         "data.aws_iam_instance_profile.{role}.arn",
                     )
                 ),
-                "name": may(*_baseline("instance_profiles.{role}")),
+                "name": may(*baseline("instance_profiles.{role}")),
             }
         ),
         "instance_initiated_shutdown_behavior": _P3,
@@ -286,12 +180,14 @@ _HOSTS: dict[str, Shape] = {
         ),
         "network_interfaces": must(
             {
-                "associate_public_ip_address": _P3,
+                "associate_public_ip_address": must(
+                    "true", "false", *baseline("launch.public_address.{role}")
+                ),
                 "delete_on_termination": must("true"),
                 "device_index": must(0),
                 "security_groups": must(
                     *to("aws_security_group.{role}.id"),
-                    *_baseline(
+                    *baseline(
                         "security_groups.{role}",
                         "isolated.security_groups.hosts",
                         "isolated.security_groups.{clients}",
@@ -313,7 +209,7 @@ _HOSTS: dict[str, Shape] = {
         "min_size": must(0),
         "max_size": must(Number(0, 10_000)),
         "placement_group": may(*to("aws_placement_group.hosts.name")),
-        "vpc_zone_identifier": must(*_baseline('zones["*"].{role}_subnet_id')),
+        "vpc_zone_identifier": must(*baseline('zones["*"].{role}_subnet_id')),
         "mixed_instances_policy": must(
             {
                 "instances_distribution": must(
@@ -330,11 +226,11 @@ _HOSTS: dict[str, Shape] = {
                             {
                                 "launch_template_id": must(
                                     *to("aws_launch_template.{role}-*.id"),
-                                    *_baseline("templates.{role}.*.id"),
+                                    *baseline("templates.{role}.*.id"),
                                 ),
                                 "version": must(
                                     *to("aws_launch_template.{role}-*.latest_version"),
-                                    *_baseline("templates.{role}.*.version"),
+                                    *baseline("templates.{role}.*.version"),
                                 ),
                             }
                         ),
@@ -350,14 +246,14 @@ _HOSTS: dict[str, Shape] = {
         "tag": must(TagBlocks(GROUP_TAGS)),
     },
     "aws_placement_group": {
-        "name": must(_CLUSTERS_NAME),
+        "name": must(CLUSTERS_NAME),
         "strategy": must("cluster"),
         "tags": TAGS,
     },
 }
 
 #: Shapes of managed resources, by type.
-RESOURCES: dict[str, Shape] = {**_NETWORK, **_FIREWALL, **_IDENTITY, **_STORAGE, **_HOSTS}
+RESOURCES: dict[str, Shape] = {**NETWORK, **FIREWALL, **_IDENTITY, **_STORAGE, **_HOSTS}
 
 _CHECKED = {"lifecycle": may({"postcondition": must(ANY)})}
 #: Shapes of data sources.
