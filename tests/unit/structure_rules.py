@@ -54,12 +54,13 @@ MAY_IMPORT: dict[str, set[str]] = {
 COMMON = {
     "terradask_simulator": {"terradask_modules.errors", "terradask_modules.errors.TerradaskError"}
 }
-# What stands at both ends, and is the same: the HTTP proxy of the dashboard, and the documents in
-# the bucket.
+# What stands at both ends, and is the same: the HTTP proxy of the dashboard, the documents in the
+# bucket, and whose the bucket is.
 SHARED = {
     "terradask": (
-        "terradask_host.http_proxy.",
+        "terradask_host.bucket_owner.",
         "terradask_host.documents.",
+        "terradask_host.http_proxy.",
         "terradask_host.structure.",
     )
 }

@@ -15,6 +15,7 @@ from terradask._aws.translation import (
     unknown_region,
 )
 from terradask.errors import NoCredentials
+from terradask_host.bucket_owner import expect_owner
 
 if TYPE_CHECKING:
     from boto3.session import Session
@@ -117,7 +118,7 @@ class Aws:
             make: Any = session.client
             made = make(name, config=config)
         made.meta.events.register("after-call", self._forget_expired)
-        return made
+        return expect_owner(made) if name == "s3" else made
 
     def _forget_expired(self, parsed: Mapping[str, Any], **_: Any) -> None:
         """Have the next client read the credentials anew: boto3 reads those of a file or of the

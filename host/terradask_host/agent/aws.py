@@ -6,6 +6,7 @@ import threading
 from typing import TYPE_CHECKING, Any
 
 from terradask_host import __version__
+from terradask_host.bucket_owner import expect_owner
 
 if TYPE_CHECKING:
     from botocore.session import Session
@@ -40,7 +41,8 @@ class Aws:
             retries={"mode": "standard", "max_attempts": 4},
             user_agent_extra=f"terradask-host/{__version__}",
         )
-        return self._session.create_client(service, region_name=self.region, config=config)
+        made = self._session.create_client(service, region_name=self.region, config=config)
+        return expect_owner(made) if service == "s3" else made
 
 
 def is_aws_error(error: Exception) -> bool:

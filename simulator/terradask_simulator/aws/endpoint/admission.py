@@ -8,6 +8,7 @@ from typing import Any
 
 from terradask_simulator.aws.endpoint.door import Door
 from terradask_simulator.aws.endpoint.signatures import Signatures
+from terradask_simulator.aws.fidelity.bucket_owners import check_owner
 from terradask_simulator.aws.fidelity.throttling import Throttle
 from terradask_simulator.aws.iam.gate import Gate
 from terradask_simulator.aws.iam.operation import Operation
@@ -52,6 +53,7 @@ class Admission:
     def refusal(self, operation: Operation) -> Refusal | None:
         """Return why a call is refused, or None; call it with the state's lock held."""
         refusal = self._throttle.check(operation) if self._throttle.factor else None
+        refusal = check_owner(operation) if refusal is None else refusal
         if refusal is None and self._gate is not None:
             refusal = self._gate.check(operation)
         return refusal
