@@ -120,7 +120,7 @@ def test_the_watchdog_schedule_is_half_an_hour_ahead_on_each_group(cluster: Clus
     now = datetime.datetime.now(datetime.UTC)
     for action in actions.values():
         assert action["DesiredCapacity"] == 0
-        assert "MinSize" not in action
+        assert action["MinSize"] == 0
         assert "MaxSize" not in action
         ahead = action["StartTime"] - now
         assert datetime.timedelta(minutes=25) < ahead < datetime.timedelta(minutes=31)
