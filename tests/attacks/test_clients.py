@@ -124,6 +124,29 @@ async def asked_by_dask(cluster):
         await scheduler.identity(n_workers=-1)
 
 
+def test_no_report_of_a_worker_is_a_script_in_a_notebook(cluster):
+    script = "<script>alert(1)</script>"
+
+    def plant(*, dask_scheduler):
+        (worker,) = dask_scheduler.workers.values()
+        dask_scheduler.kept = worker.local_directory, dask_scheduler.handlers["get_metadata"]
+        worker.local_directory = script
+        dask_scheduler.handlers["get_metadata"] = lambda **_: {"name": script, "type": script}
+
+    def remove(*, dask_scheduler):
+        (worker,) = dask_scheduler.workers.values()
+        worker.local_directory, dask_scheduler.handlers["get_metadata"] = dask_scheduler.kept
+
+    with Client(cluster) as client:
+        client.run_on_scheduler(plant)
+        with Cluster.from_name("attacked") as attached:
+            page = attached._repr_html_()
+            assert attached.name == "attacked"
+        client.run_on_scheduler(remove)
+    assert "&lt;script&gt;" in page
+    assert script not in page
+
+
 def test_the_dashboard_command_speaks_no_protocol_of_dasks(cluster, folder, sim):
     """The scheduler, which a task has taken over, answers calls with something to unpickle."""
     calls = ["identity", "subscribe_worker_status", "get_metadata", "set_metadata"]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from terradask._dask.display import by_group, repr_row, scaling_table
+from terradask._dask.display import by_group, escaped, repr_row, scaling_table
 from terradask._dask.pool import WorkerGroupState
 
 
@@ -24,3 +24,19 @@ def test_one_group_is_the_cluster() -> None:
     groups = {"workers": group(2, 1)}
     assert (by_group(groups), repr_row(groups)) == ("", None)
     assert "roup" not in scaling_table("Adaptive", group(2, 1), groups)
+
+
+def test_all_text_that_a_scheduler_reported_is_escaped() -> None:
+    hostile = "<script>alert('x')</script>"
+
+    class Packed:
+        def __str__(self) -> str:
+            return hostile
+
+    found = {"workers": {hostile: {"name": hostile, "nthreads": 2, "memory": 1.5, "gpu": None}}}
+    shown = escaped(found | {"more": [hostile, (hostile,)], "packed": Packed()})
+    assert "<" not in str(shown)
+    (worker,) = shown["workers"].values()
+    assert (worker["nthreads"], worker["memory"], worker["gpu"]) == (2, 1.5, None)
+    plain = {"id": "Scheduler-1", "workers": {"tls://10.0.0.7:4321": {"name": "i-0a"}}}
+    assert escaped(plain) == plain

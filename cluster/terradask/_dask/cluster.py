@@ -22,7 +22,7 @@ from terradask._dask.arguments import ClusterArguments
 from terradask._dask.attached import Attached
 from terradask._dask.connection import SchedulerConnection
 from terradask._dask.dashboard import DashboardForward
-from terradask._dask.display import repr_row, scaling_table
+from terradask._dask.display import cluster_page, repr_row, scaling_table
 from terradask._dask.facade import Derived, KeptBy, documented_by, takes
 from terradask._dask.facts import ClusterFacts
 from terradask._dask.health import Health
@@ -43,7 +43,9 @@ from terradask._deployments.lifetime import Duration
 class Cluster(ClusterFacts, SpecCluster):  # type: ignore[misc]
     """A Dask cluster on instances of your own AWS account."""
 
-    # Attributes that Dask reads and writes on the object itself.
+    # Attributes that Dask reads and writes on the object itself. It would take the name from the
+    # scheduler's metadata, which tasks can write.
+    name = Derived(lambda cluster: cluster._request.name)
     status = KeptBy("_health", "status")
     scheduler_info = KeptBy("_joined", "scheduler_info")
     shutdown_on_close = KeptBy("_lifecycle", "shutdown_on_close")
@@ -371,7 +373,13 @@ class Cluster(ClusterFacts, SpecCluster):  # type: ignore[misc]
     def _repr_html_(self, cluster_status: str | None = None) -> str:
         if cluster_status is None and self.status == Status.running:
             cluster_status = repr_row(self.worker_groups)
-        return str(super()._repr_html_(cluster_status))
+        return cluster_page(
+            type(self).__name__,
+            self.name,
+            self.scheduler_info,
+            dashboard_link=self.dashboard_link,
+            status_row=cluster_status,
+        )
 
     def _scaling_status(self) -> str:
         # Dask's own method counts the workers of each host, and also the one on the scheduler's

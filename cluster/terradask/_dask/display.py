@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import html
 from collections.abc import Collection, Mapping
-from typing import Protocol
+from typing import Any, Protocol
 
 
 class Counted(Protocol):
@@ -47,6 +48,43 @@ def scaling_table(mode: str, whole: Counted, groups: Mapping[str, Counted]) -> s
         + "".join(f'<tr><td style="text-align: left;">{line}</td></tr>' for line in lines)
         + "</table>"
     )
+
+
+def cluster_page(
+    kind: str,
+    name: str,
+    scheduler_info: Mapping[str, Any],
+    *,
+    dashboard_link: str,
+    status_row: str | None,
+) -> str:
+    """Return a cluster as Dask shows it in notebooks, with what its scheduler reported escaped."""
+    from dask.widgets import get_template
+    from distributed.objects import SchedulerInfo
+
+    info = SchedulerInfo(escaped(scheduler_info))
+    page = get_template("cluster.html.j2").render(
+        type=kind,
+        name=escaped(name),
+        workers=info["workers"],
+        dashboard_link=escaped(dashboard_link),
+        scheduler_info_repr=info._repr_html_(),
+        cluster_status=status_row,
+    )
+    return str(page)
+
+
+def escaped(found: Any) -> Any:
+    """Return what a scheduler reported with all text escaped for HTML: tasks can write any of it,
+    and notebooks run the scripts that they show.
+    """
+    if found is None or isinstance(found, bool | int | float):
+        return found
+    if isinstance(found, Mapping):
+        return {escaped(name): escaped(value) for name, value in found.items()}
+    if isinstance(found, list | tuple | set):
+        return [escaped(each) for each in found]
+    return html.escape(str(found))
 
 
 def _of(group: Counted) -> str:
