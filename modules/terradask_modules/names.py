@@ -5,6 +5,7 @@ ones.
 from __future__ import annotations
 
 import hashlib
+import re
 
 WORKSPACE_PATTERN = r"^[a-z][a-z0-9-]{0,19}$"
 CLUSTER_PATTERN = r"^[a-z][a-z0-9-]{0,31}$"
@@ -53,6 +54,12 @@ def bucket_name(workspace: str, account: str, region: str) -> str:
     return f"terradask-{workspace}-{account}-{region}"
 
 
+def workspace_of_bucket(bucket: str, region: str) -> str | None:
+    """Return the workspace whose bucket has a name; None if it isn't such a name."""
+    found = re.fullmatch(rf"terradask-([a-z][a-z0-9-]*)-[0-9]{{12}}-{re.escape(region)}", bucket)
+    return found[1] if found else None
+
+
 def resource_name(workspace: str, *parts: str) -> str:
     """Return the name of one of the workspace's resources."""
     return "-".join(("terradask", workspace, *parts))
@@ -87,6 +94,19 @@ def market_group(group: str, market: str) -> str:
     market, ``on-demand`` or ``spot``.
     """
     return f"{group}-spot" if market == "spot" else group
+
+
+def is_group_key(key: str) -> bool:
+    """Return whether a cluster can have an Auto Scaling group of this name of its own."""
+    name = key.removesuffix("-spot")
+    return key == SCHEDULER_GROUP or name == WORKER_GROUP or is_worker_group(name)
+
+
+def is_worker_group(name: str) -> bool:
+    """Return whether a group of workers may have this name in the settings."""
+    return (
+        re.fullmatch(WORKER_GROUP_PATTERN, name) is not None and name not in WORKER_GROUPS_RESERVED
+    )
 
 
 def secrets_prefix(workspace: str) -> str:

@@ -13,6 +13,7 @@ import pytest
 
 from terradask._aws.autoscaling import Groups
 from terradask._aws.groups import ProtectAndLower, TerminateEach
+from terradask_modules.names import group_name
 
 from ..waiting import eventually
 
@@ -22,6 +23,14 @@ pytestmark = pytest.mark.simulator
 @pytest.fixture(scope="module")
 def template(network: Any) -> str:
     return network.template()
+
+
+def of_a_cluster(network: Any, cluster: str, template: str) -> str:
+    """Make a cluster's group of workers as its stack does."""
+    tags = {"terradask:workspace": network.workspace, "terradask:cluster": cluster}
+    tagged = [{"Key": k, "Value": v, "PropagateAtLaunch": True} for k, v in tags.items()]
+    name = group_name(network.workspace, cluster, "workers")
+    return str(network.group(name, template, Tags=tagged))
 
 
 def refused(call: Any, **arguments: Any) -> tuple[str, str]:
@@ -121,7 +130,7 @@ def test_leaving_with_decrement_is_final_and_without_is_replaced(network, templa
 
 
 def test_removing_a_host_that_has_already_left_is_no_error_and_lowers_nothing(network, template):
-    name = network.group("left", template)
+    name = of_a_cluster(network, "left", template)
     network.want(name, 3)
     left, dead, stays = network.reaches(name, 3)
     leave = network.autoscaling.terminate_instance_in_auto_scaling_group
@@ -134,7 +143,7 @@ def test_removing_a_host_that_has_already_left_is_no_error_and_lowers_nothing(ne
         "ValidationError",
         f"Instance Id not found - No managed instance found for instance ID: {left}",
     )
-    Groups(network, {"workers": name}).remove(
+    Groups(network, ("workers",), workspace=network.workspace, cluster="left").remove(
         "workers", TerminateEach((left, dead, "i-0123456789abcdef0")), pytest.fail
     )
     assert network.members(name) == [stays]
@@ -143,14 +152,14 @@ def test_removing_a_host_that_has_already_left_is_no_error_and_lowers_nothing(ne
 
 
 def test_a_survivor_that_has_left_meanwhile_is_no_error(network, template):
-    name = network.group("survive", template)
+    name = of_a_cluster(network, "survive", template)
     network.want(name, 3)
     gone, leaves, stays = network.reaches(name, 3)
     network.autoscaling.terminate_instance_in_auto_scaling_group(
         InstanceId=gone, ShouldDecrementDesiredCapacity=True
     )
     eventually(lambda: set(network.members(name)) == {leaves, stays})
-    Groups(network, {"workers": name}).remove(
+    Groups(network, ("workers",), workspace=network.workspace, cluster="survive").remove(
         "workers", ProtectAndLower(survivors=(gone, stays), desired=1), lambda: time.sleep(0.05)
     )
     eventually(lambda: network.members(name) == [stays])

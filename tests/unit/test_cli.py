@@ -110,7 +110,7 @@ def test_the_promised_commands_exist() -> None:
         "doctor",
         "completion",
     ]
-    promised += ["unlock", "drift", "sweep", "dashboard"]
+    promised += ["repair-state", "unlock", "drift", "sweep", "dashboard"]
     promised += [
         "quotas",
         "types",

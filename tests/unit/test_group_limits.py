@@ -14,6 +14,8 @@ from terradask._aws.autoscaling import Groups
 from terradask._aws.groups import TerminateEach
 from terradask.errors import ClusterError
 
+WORKERS = "terradask-default-etl-workers"
+
 
 class MinimumWasRaised:
     """An AWS at which a group has a minimum, and things that others have scheduled."""
@@ -41,7 +43,12 @@ class MinimumWasRaised:
         return type("Pages", (), {"paginate": lambda *_, **__: [page]})()
 
     def _describe_auto_scaling_groups(self, **_: Any) -> Any:
-        facts = {"AutoScalingGroupName": "etl-workers", "MaxSize": self.maximum}
+        tags = {"terradask:workspace": "default", "terradask:cluster": "etl"}
+        facts = {
+            "AutoScalingGroupName": WORKERS,
+            "MaxSize": self.maximum,
+            "Tags": [{"Key": key, "Value": value} for key, value in tags.items()],
+        }
         return {"AutoScalingGroups": [{**facts, "DesiredCapacity": self.desired, "Instances": []}]}
 
     def _set_desired_capacity(self, DesiredCapacity: int, **_: Any) -> None:  # noqa: N803
@@ -82,7 +89,7 @@ def _refused(message: str, code: str = "ValidationError") -> ClientError:
 
 
 def groups_at(aws: Any) -> Groups:
-    return Groups(aws, {"workers": "etl-workers"})
+    return Groups(aws, ("workers",), workspace="default", cluster="etl")
 
 
 def test_zero_takes_a_raised_minimum_back() -> None:
@@ -127,10 +134,10 @@ def test_other_refusals_pass_unchanged(code: str) -> None:
 
 
 def test_what_others_scheduled_goes_and_the_watchdog_stays() -> None:
-    aws = MinimumWasRaised("raise", "etl-workers-dead-man", *(f"again-{n}" for n in range(60)))
+    aws = MinimumWasRaised("raise", f"{WORKERS}-dead-man", *(f"again-{n}" for n in range(60)))
     groups = groups_at(aws)
     groups.clear_schedules()
-    assert aws.scheduled == ["etl-workers-dead-man"]
+    assert aws.scheduled == [f"{WORKERS}-dead-man"]
     # What was scheduled may have been due meanwhile.
     assert (aws.minimum, aws.desired) == (0, 0)
     assert aws.calls.count("batch_delete_scheduled_action") == 2

@@ -10,6 +10,12 @@ from terradask._aws.autoscaling import Groups
 from terradask._aws.groups import ProtectAndLower, TerminateEach, removal
 from terradask._cleanup import leftovers
 
+ETL = {"workspace": "default", "cluster": "etl"}
+TAGS = [
+    {"Key": "terradask:workspace", "Value": "default"},
+    {"Key": "terradask:cluster", "Value": "etl"},
+]
+
 
 class OneRegion:
     """The part of `Aws` that groups are read through."""
@@ -35,15 +41,16 @@ def groups(monkeypatch):
             LaunchTemplateData={"ImageId": image, "InstanceType": "m5.large"},
         )
         autoscaling = boto3.client("autoscaling", region_name="us-east-1")
-        for name in ("etl-scheduler", "etl-workers"):
+        for name in ("terradask-default-etl-scheduler", "terradask-default-etl-workers"):
             autoscaling.create_auto_scaling_group(
                 AutoScalingGroupName=name,
                 LaunchTemplate={"LaunchTemplateName": "worker", "Version": "1"},
                 MinSize=0,
                 MaxSize=200,
                 VPCZoneIdentifier=subnet,
+                Tags=TAGS,
             )
-        yield Groups(OneRegion(), {"scheduler": "etl-scheduler", "workers": "etl-workers"})
+        yield Groups(OneRegion(), ("scheduler", "workers"), **ETL)
 
 
 def _ids(groups):
@@ -62,7 +69,7 @@ def test_both_groups_in_one_call(groups):
 
 def test_groups_that_are_gone_are_left_out(groups):
     boto3.client("autoscaling", region_name="us-east-1").delete_auto_scaling_group(
-        AutoScalingGroupName="etl-workers", ForceDelete=True
+        AutoScalingGroupName="terradask-default-etl-workers", ForceDelete=True
     )
     assert list(groups.describe()) == ["scheduler"]
 
@@ -75,7 +82,6 @@ def test_groups_without_a_descriptor_are_found_by_their_tags(groups):
     # The names of two clusters, and of two workspaces, may begin alike; and not everything with the
     # tags is ours.
     for workspace, cluster, name in (
-        ("default", "etl", "terradask-default-etl-scheduler"),
         ("default", "etl", "terradask-default-etl-workers-spot"),
         ("default", "etl-2", "terradask-default-etl-2-workers"),
         ("other", "etl", "terradask-other-etl-workers"),
@@ -95,12 +101,14 @@ def test_groups_without_a_descriptor_are_found_by_their_tags(groups):
         )
     found, state = Groups.tagged(OneRegion(), workspace="default", cluster="etl")
     assert {name: group.desired for name, group in state.items()} == {
-        "scheduler": 2,
+        "scheduler": 0,
+        "workers": 0,
         "workers-spot": 2,
     }
     found.zero(state)
     assert {name: group.desired for name, group in found.describe().items()} == {
         "scheduler": 0,
+        "workers": 0,
         "workers-spot": 0,
     }
     assert [
@@ -149,7 +157,7 @@ class ChoosesLate:
 
     def describe_auto_scaling_groups(self, **_):
         self.limiter += 1
-        if self.limiter == 3:
+        if self.limiter == 4:
             chosen = [one for one in self.members if one not in self.protected][
                 : len(self.members) - self.desired
             ]
@@ -160,7 +168,8 @@ class ChoosesLate:
             for one in self.members
         ]
         group = {
-            "AutoScalingGroupName": "etl-workers",
+            "AutoScalingGroupName": "terradask-default-etl-workers",
+            "Tags": TAGS,
             "DesiredCapacity": self.desired,
             "MaxSize": 9,
             "Instances": members,
@@ -171,7 +180,7 @@ class ChoosesLate:
 def test_survivors_are_protected_until_aws_has_chosen():
     aws, pauses = ChoosesLate(), []
     how = ProtectAndLower(survivors=("i-1", "i-2"), desired=2)
-    Groups(aws, {"workers": "etl-workers"}).remove(
+    Groups(aws, ("workers",), **ETL).remove(
         "workers", how, lambda: pauses.append(aws.protected.copy())
     )
     assert (aws.members, aws.protected) == (["i-1", "i-2"], set())
@@ -182,7 +191,7 @@ def test_zero_works_although_a_removal_was_cut_off_after_protecting(groups):
     groups.set_desired("scheduler", 1)
     groups.set_desired("workers", 4)
     boto3.client("autoscaling", region_name="us-east-1").set_instance_protection(
-        AutoScalingGroupName="etl-workers",
+        AutoScalingGroupName="terradask-default-etl-workers",
         InstanceIds=list(_ids(groups)[:3]),
         ProtectedFromScaleIn=True,
     )

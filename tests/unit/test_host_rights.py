@@ -128,6 +128,9 @@ ACTS = {
     "says that its cluster has ended": within(
         "s3:PutObject", f"{BUCKET}/clusters/etl/closing.json", SCHEDULER
     ),
+    "says that another cluster has ended": sisters(
+        "s3:PutObject", f"{BUCKET}/clusters/ml/closing.json", SCHEDULER
+    ),
     "opens the bucket": never("s3:PutBucketPolicy", BUCKET),
     "puts objects into another workspace's bucket": never(
         "s3:PutObject",

@@ -17,10 +17,10 @@ from moto import mock_aws
 
 from terradask._aws.groups import Group
 from terradask._aws.session import Aws
-from terradask._deployments import start as start_module
 from terradask._deployments.deployment import Deployment
 from terradask._deployments.documents import Run
 from terradask._deployments.record import ClusterRecord
+from terradask._deployments.secret import ClusterSecret
 from terradask._deployments.software import lock_software
 from terradask._deployments.start import RunPlan, Starter, claim
 from terradask._deployments.store import CLOSING, RUN, SCHEDULER
@@ -41,6 +41,12 @@ STRUCTURE = Structure(
 def run(name: str, *, age_seconds: float = 0) -> Run:
     at = datetime.datetime.now(datetime.UTC) - datetime.timedelta(seconds=age_seconds)
     return Run(name, at.isoformat(timespec="seconds"), "arn", "v1", "3.11", {}, 1)
+
+
+class UntaggedSecret(ClusterSecret):
+    """A secret without the cluster's tags, which aren't asked for."""
+
+    def check_own(self) -> None: ...
 
 
 class Record(ClusterRecord):
@@ -69,6 +75,10 @@ class Record(ClusterRecord):
         )
 
     @property
+    def secret(self) -> ClusterSecret:
+        return UntaggedSecret(self.aws, self.place)
+
+    @property
     def groups(self) -> Any:
         def zero() -> None:
             self.zeroed += 1
@@ -76,6 +86,7 @@ class Record(ClusterRecord):
         return SimpleNamespace(
             describe=lambda: {name: Group(name, n, 9) for name, n in self.desired.items()},
             zero=zero,
+            check_own=lambda: None,
             set_desired=self.desired.__setitem__,
             tag=lambda tags: None,
             set_watchdog=lambda minutes: None,
@@ -264,9 +275,13 @@ def test_a_start_that_breaks_off_raises_no_group_and_the_next_one_is_whole(
         elif missing == "software.lock":
             patch.setattr(record.objects, "write_text", fail)
         elif missing == "tags":
-            patch.setattr(Record, "groups", SimpleNamespace(tag=fail, set_watchdog=fail))
+            patch.setattr(
+                Record,
+                "groups",
+                SimpleNamespace(tag=fail, set_watchdog=fail, check_own=lambda: None),
+            )
         else:
-            patch.setattr(start_module, "write_secret", fail)
+            patch.setattr(ClusterSecret, "write", fail)
         with pytest.raises(ConnectionError, match=missing):
             Starter(record, stop=lambda: None).start(n_workers=1, check_quotas=False)
     assert record.desired == {"scheduler": 0, "workers": 0}

@@ -18,8 +18,8 @@ from terradask._aws.group_limits import (
 )
 from terradask._aws.groups import PROTECTION_BATCH, Group, Member, ProtectAndLower, Removal
 from terradask._aws.launch_problem import LaunchProblem, read_problem
-from terradask._aws.tags import tags_of
-from terradask.errors import AccessDenied
+from terradask._aws.tags import as_text, tags_of, told_tags
+from terradask.errors import AccessDenied, ForeignResources
 from terradask_modules.names import TAG_CLUSTER, TAG_WORKSPACE, group_name
 
 if TYPE_CHECKING:
@@ -42,7 +42,11 @@ _ACTIVITIES = 20
 
 
 class Groups:
-    """The groups of one cluster.
+    """The groups of one cluster, by their names in it, such as ``workers``.
+
+    AWS's names follow from the cluster's. Those of two workspaces can be the same: of workspace
+    ``a`` with cluster ``b-c``, and of ``a-b`` with ``c``. So nothing is changed before the group
+    was seen with the cluster's tags.
 
     Notes
     -----
@@ -55,16 +59,22 @@ class Groups:
     minimum was raised.
     """
 
-    def __init__(self, aws: Aws, autoscaling_groups: Mapping[str, str]) -> None:
+    def __init__(self, aws: Aws, groups: Iterable[str], *, workspace: str, cluster: str) -> None:
         self._aws = aws
-        self._names = dict(autoscaling_groups)
+        self._cluster = cluster
+        self._tags = {TAG_WORKSPACE: workspace, TAG_CLUSTER: cluster}
+        self._names = {group: group_name(workspace, cluster, group) for group in groups}
+        #: Groups that were seen with the cluster's tags; and others: name -> its tags.
+        self._own: set[str] = set()
+        self._foreign: dict[str, Mapping[str, str]] = {}
 
     @classmethod
     def tagged(cls, aws: Aws, *, workspace: str, cluster: str) -> tuple[Groups, dict[str, Group]]:
         """Find a cluster's groups by their tags, and return them with how they are."""
         found = dict(tagged_groups(aws.client("autoscaling"), workspace=workspace, cluster=cluster))
-        names = {name: group["AutoScalingGroupName"] for name, group in found.items()}
-        return cls(aws, names), {name: _as_group(name, group) for name, group in found.items()}
+        groups = cls(aws, found, workspace=workspace, cluster=cluster)
+        groups._own.update(found)
+        return groups, {name: _as_group(name, group) for name, group in found.items()}
 
     @property
     def _client(self) -> Any:
@@ -76,16 +86,56 @@ class Groups:
         return tuple(self._names)
 
     def describe(self) -> dict[str, Group]:
-        """Read all groups in one call; those that don't exist are left out."""
+        """Read all groups in one call; those that don't exist, or aren't the cluster's by their
+        tags, are left out.
+        """
         by_autoscaling_group = {v: k for k, v in self._names.items()}
         response = self._client.describe_auto_scaling_groups(
             AutoScalingGroupNames=list(by_autoscaling_group)
         )
-        named = [
-            (by_autoscaling_group[found["AutoScalingGroupName"]], found)
+        groups = {
+            by_autoscaling_group[found["AutoScalingGroupName"]]: found
             for found in response["AutoScalingGroups"]
-        ]
-        return {name: _as_group(name, found) for name, found in named}
+        }
+        tags = {name: tags_of(found.get("Tags")) for name, found in groups.items()}
+        own = {name for name in groups if self._tags.items() <= tags[name].items()}
+        self._own, self._foreign = own, {name: tags[name] for name in groups if name not in own}
+        return {name: _as_group(name, groups[name]) for name in groups if name in own}
+
+    def check_own(self, *groups: str) -> list[str]:
+        """Return AWS's names of groups, all by default, unless one of them isn't the cluster's.
+
+        Reads them, unless all were seen before. Raises `ForeignResources`.
+        """
+        asked = groups or tuple(self._names)
+        if not self._own.issuperset(asked):
+            self.describe()
+        self._refuse_foreign(asked)
+        return [self._names[group] for group in asked]
+
+    def _refuse_foreign(self, groups: Iterable[str]) -> None:
+        foreign = {name: self._foreign[name] for name in groups if name in self._foreign}
+        if not foreign:
+            return
+        raise ForeignResources(
+            f"An Auto Scaling group under the name of cluster {self._cluster!r} isn't this "
+            "cluster's; it was left alone.",
+            cluster=self._cluster,
+            resources=[
+                {
+                    "type": "aws_autoscaling_group",
+                    "id": self._names[name],
+                    "why": told_tags(tags, self._tags),
+                }
+                for name, tags in foreign.items()
+            ],
+            allowed=f"the tags {as_text(self._tags)}",
+            advice=(
+                "a group of another workspace: give the cluster another name; this cluster's own: "
+                "put its tags back (aws autoscaling create-or-update-tags), and find out who "
+                "changed them"
+            ),
+        )
 
     def failures(self, group: str) -> list[tuple[datetime.datetime, LaunchProblem]]:
         """Return when and why launches of a group failed lately, in one call.
@@ -123,7 +173,8 @@ class Groups:
 
     def set_desired(self, group: str, n: int) -> None:
         """Ask for `n` instances. Returns when AWS has taken the number, not when they are there."""
-        set_desired(self._client, self._names[group], n)
+        (name,) = self.check_own(group)
+        set_desired(self._client, name, n)
 
     def remove(self, group: str, how: Removal, pause: Callable[[], None]) -> None:
         """Remove exactly those instances that `how` names."""
@@ -157,6 +208,8 @@ class Groups:
     def zero(self, state: Mapping[str, Group] | None = None) -> None:
         """Ask for no instance in any group, after taking back protection that an interrupted
         removal left. A minimum that was raised becomes 0.
+
+        Raises `ForeignResources` after that, if a group of this name isn't the cluster's.
         """
         for name, group in (state if state is not None else self.describe()).items():
             self._protect(
@@ -164,6 +217,8 @@ class Groups:
             )
             if group.desired or group.members:
                 self.set_desired(name, 0)
+        # After the cluster's own: they cost.
+        self._refuse_foreign(self._names)
 
     def set_watchdog(self, minutes: float = WATCHDOG_MINUTES) -> None:
         """Set the watchdog schedule: each group goes to zero in so many minutes, unless the
@@ -172,7 +227,7 @@ class Groups:
         It also ends a cluster whose scheduler never came up, with no process of ours alive.
         """
         start = datetime.datetime.now(datetime.UTC) + datetime.timedelta(minutes=minutes)
-        for autoscaling_group in self._names.values():
+        for autoscaling_group in self.check_own():
             self._client.put_scheduled_update_group_action(
                 AutoScalingGroupName=autoscaling_group,
                 ScheduledActionName=_watchdog_action(autoscaling_group),
@@ -184,7 +239,7 @@ class Groups:
 
     def remove_watchdog(self) -> None:
         """Take the watchdog schedule away, so that it can't hit a later run."""
-        for autoscaling_group in self._names.values():
+        for autoscaling_group in self.check_own():
             unschedule(self._client, autoscaling_group, [_watchdog_action(autoscaling_group)])
 
     def clear_schedules(self) -> None:
@@ -192,7 +247,7 @@ class Groups:
         them to zero once more where there was something. The watchdog schedule stays.
         """
         found = False
-        for autoscaling_group in self._names.values():
+        for autoscaling_group in self.check_own():
             foreign = {*scheduled_actions(self._client, autoscaling_group)} - {
                 _watchdog_action(autoscaling_group)
             }
@@ -212,13 +267,15 @@ class Groups:
                     "Value": value,
                     "PropagateAtLaunch": True,
                 }
-                for autoscaling_group in self._names.values()
+                for autoscaling_group in self.check_own()
                 for key, value in tags.items()
             ]
         )
 
     def _protect(self, group: str, instance_ids: Iterable[str], *, protected: bool) -> None:
         ids = list(instance_ids)
+        if ids:
+            self.check_own(group)
         for start in range(0, len(ids), PROTECTION_BATCH):
             batch = ids[start : start + PROTECTION_BATCH]
             # One that has left the group meanwhile makes AWS refuse its whole batch.

@@ -59,25 +59,17 @@ class BucketScan:
             max(listed.values()),
             is_whole=is_whole,
             has_resources=not is_whole and STATE in listed and self._has_resources(name),
-            closing_at=listed.get(CLOSING) or self._ended_at(name, listed),
+            closing_at=listed[CLOSING] if self._is_closing(name, listed) else None,
             started_at=listed.get(RUN),
         )
         place = S3Backend(self._aws, self._bucket, cluster_key(name, STATE))
         return replace(found, held=self.held(name, place if STATE_LOCK in listed else None))
 
-    def _ended_at(
-        self, name: str, listed: Mapping[str, datetime.datetime]
-    ) -> datetime.datetime | None:
-        """Return since when a deployment without a mark is to be destroyed: its run has ended, and
-        it was made for that run only.
+    def _is_closing(self, name: str, listed: Mapping[str, datetime.datetime]) -> bool:
+        """Return whether a deployment is marked for destruction, and none of its groups is to have
+        an instance.
         """
-        if DESCRIPTOR not in listed or RUN not in listed:
-            return None
-        return (
-            max(listed.values())
-            if Deployment(self._aws, self._bucket, name).marked_closing
-            else None
-        )
+        return CLOSING in listed and Deployment(self._aws, self._bucket, name).marked_closing
 
     def _has_resources(self, name: str) -> bool:
         return has_resources(ClusterObjects(self._aws, self._bucket, name))

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from terradask_modules.names import TAG_CLUSTER, TAG_WORKSPACE
+from terradask_stacks.cluster_resources import kinds
 
 INGRESS_RULE, EGRESS_RULE = (
     "aws_vpc_security_group_ingress_rule",
@@ -16,6 +17,7 @@ INGRESS_RULE, EGRESS_RULE = (
 )
 RULES = (INGRESS_RULE, EGRESS_RULE)
 AUTOSCALING_GROUP, SECRET = "aws_autoscaling_group", "aws_secretsmanager_secret"
+DESCRIPTOR_OBJECT = "aws_s3_object"
 NETWORK_INTERFACE, VOLUME = "aws_network_interface", "aws_ebs_volume"
 
 #: Type that is part of another resource and deleted with it -> that one's type, and its id's key in
@@ -27,17 +29,7 @@ PARENTS: Mapping[str, tuple[str, str]] = {
 }
 
 #: What clusters can have of their own, in addition to their groups and secret.
-OF_CLUSTERS = frozenset(
-    {
-        "aws_iam_role",
-        "aws_iam_role_policy",
-        "aws_iam_instance_profile",
-        "aws_security_group",
-        *RULES,
-        "aws_launch_template",
-        "aws_placement_group",
-    }
-)
+OF_CLUSTERS = kinds() - {AUTOSCALING_GROUP, SECRET, DESCRIPTOR_OBJECT}
 
 
 @dataclass(frozen=True)

@@ -61,11 +61,6 @@ class Descriptor(ClusterDocument):
         return self.worker.workers_per_host
 
     @property
-    def autoscaling_groups(self) -> dict[str, str]:
-        """Name of each Auto Scaling group, by its key in the cluster."""
-        return {key: group.autoscaling_group for key, group in self.groups.items()}
-
-    @property
     def worker_groups(self) -> dict[str, tuple[str, ...]]:
         """Group of workers -> the keys of its Auto Scaling groups, in the order in which they are
         tried.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 from terradask._aws.autoscaling import Groups
@@ -17,6 +18,8 @@ from terradask._deployments.documents import (
     read_run,
 )
 from terradask._deployments.ended import over
+from terradask._deployments.place import ClusterPlace
+from terradask._deployments.secret import ClusterSecret
 from terradask._deployments.state import ended_by_itself, is_raised, is_young
 from terradask._deployments.store import CLOSING, DESCRIPTOR, RUN, SCHEDULER, ClusterObjects
 from terradask.errors import ClusterNotFound, ClusterStopped
@@ -31,6 +34,7 @@ class ClusterRecord:
     def __init__(self, aws: Aws, bucket: str, name: str) -> None:
         self.aws = aws
         self.name = name
+        self.bucket = bucket
         self.objects = ClusterObjects(aws, bucket, name)
         #: Shared by all polling of this cluster.
         self.limiter = RateLimiter()
@@ -46,7 +50,10 @@ class ClusterRecord:
 
     @property
     def descriptor(self) -> Descriptor:
-        """The cluster's structure, read once; raises `ClusterNotFound` if it isn't deployed."""
+        """The cluster's structure, read once.
+
+        Raises `ClusterNotFound`, `ForeignDescriptor`.
+        """
         if self._descriptor is None:
             document = self.objects.read(DESCRIPTOR)
             if document is None:
@@ -58,18 +65,40 @@ class ClusterRecord:
                         f"terradask apply {self.name}, or Cluster(name={self.name!r}) from Python"
                     ),
                 )
-            self._descriptor = read_descriptor(document)
+            descriptor = read_descriptor(document)
+            self.place.check(descriptor)
+            self._descriptor = descriptor
         return self._descriptor
 
-    @property
+    @cached_property
+    def place(self) -> ClusterPlace:
+        """Which cluster it is, whatever its documents say."""
+        return ClusterPlace.of(self.bucket, self.aws.region, self.name)
+
+    @cached_property
     def groups(self) -> Groups:
         """The cluster's Auto Scaling groups."""
-        return Groups(self.aws, self.descriptor.autoscaling_groups)
+        groups, place = self.descriptor.groups, self.place
+        return Groups(self.aws, groups, workspace=place.workspace, cluster=place.cluster)
+
+    @cached_property
+    def secret(self) -> ClusterSecret:
+        """The cluster's secret."""
+        return ClusterSecret(self.aws, self.place)
 
     @property
     def marked_closing(self) -> bool:
-        """Whether the deployment is marked for destruction."""
-        return self.objects.read(CLOSING) is not None
+        """Whether the deployment is marked for destruction.
+
+        A mark counts only when no group is to have an instance: the roles of the workspace's
+        schedulers may write it for any cluster. Groups are found by their tags, whatever
+        ``cluster.json`` says.
+        """
+        if not self.objects.exists(CLOSING):
+            return False
+        place = self.place
+        _, groups = Groups.tagged(self.aws, workspace=place.workspace, cluster=place.cluster)
+        return not is_raised(groups)
 
     def run(self) -> Run | None:
         """Return the run that was started last, even if it has ended by itself; None if the cluster

@@ -25,7 +25,7 @@ from terradask._deployments.lifetime import lifetime_policy
 from terradask._deployments.private_envs import warn_of_secrets
 from terradask._deployments.record import ClusterRecord
 from terradask._deployments.software import SoftwareLock, lock_software
-from terradask._deployments.store import CLOSING, HOSTS, RUN, SCHEDULER, SOFTWARE, write_secret
+from terradask._deployments.store import CLOSING, HOSTS, RUN, SCHEDULER, SOFTWARE
 from terradask._deployments.worker_counts import numbers_at_start
 from terradask._quotas.check import LaunchCheck
 from terradask.errors import ClusterError, ClusterStopped, QuotaExceeded
@@ -124,7 +124,7 @@ class Starter:
             check_quotas=check_quotas,
         )
         with ThreadPoolExecutor(1) as pool:
-            whole = pool.submit(check_whole, self._record)
+            whole = pool.submit(check_startable, self._record)
             plan = plan_run(self._record, request)
             whole.result()
         return self.start_planned(plan, warn or (lambda _: None))
@@ -211,14 +211,17 @@ def plan_run(record: ClusterRecord, request: RunRequest) -> RunPlan:
     return RunPlan(run, numbers, lock, check)
 
 
-def check_whole(record: ClusterRecord) -> None:
-    """Check that the cluster is not destroyed in part.
+def check_startable(record: ClusterRecord) -> None:
+    """Check that the cluster's groups and secret are its own, and that it is not destroyed in part.
 
-    Raises `ClusterError`.
+    Raises `ForeignResources`, `ClusterError`.
     """
-    if not record.marked_closing:
-        return
-    gone = set(record.descriptor.groups) - set(record.groups.describe())
+    with ThreadPoolExecutor(2) as pool:
+        own = pool.submit(record.secret.check_own)
+        marked = pool.submit(lambda: record.marked_closing)
+        record.groups.check_own()
+        is_marked = marked.result()
+    gone = set(record.descriptor.groups) - set(record.groups.describe()) if is_marked else ()
     if gone:
         raise ClusterError(
             f"Cluster {record.name!r} is destroyed in part: its destruction was not finished.",
@@ -229,6 +232,7 @@ def check_whole(record: ClusterRecord) -> None:
                 "restores the cluster"
             ),
         )
+    own.result()
 
 
 def claim(record: ClusterRecord, run: Run) -> bool:
@@ -274,11 +278,6 @@ def prepare_run(record: ClusterRecord, plan: RunPlan) -> None:
         # Generate the keys while the calls run.
         keys = make_keys(record.name, run.run_id, lifetime_days=lifetime_seconds / 86_400)
         document = replace(keys, sha256=plan.sha256).to_document()
-        secret_id = record.descriptor.secret_id
-        waits.append(
-            pool.submit(
-                write_secret, record.aws, secret_id, document, version_id=run.secret_version_id
-            )
-        )
+        waits.append(pool.submit(record.secret.write, document, version_id=run.secret_version_id))
         for wait in waits:
             wait.result()

@@ -7,7 +7,6 @@ import uuid
 from typing import TYPE_CHECKING
 
 from terradask._deployments.events.gather import write_event_log
-from terradask._deployments.store import write_secret
 from terradask.errors import AccessDenied
 
 if TYPE_CHECKING:
@@ -39,11 +38,10 @@ def stop_cluster(record: ClusterRecord, *, wait_seconds: float = 0) -> bool:
 
 def _remove_keys(record: ClusterRecord) -> bool:
     """Overwrite the keys: hosts that boot now find none."""
-    descriptor = record.descriptor
     try:
-        write_secret(record.aws, descriptor.secret_id, {"format": 1}, version_id=str(uuid.uuid4()))
+        record.secret.write({"format": 1}, version_id=str(uuid.uuid4()))
     except AccessDenied:
-        if not descriptor.settings.get("private_to_creator"):
+        if not record.descriptor.settings.get("private_to_creator"):
             raise
         return False
     return True

@@ -41,6 +41,10 @@ class ClusterObjects:
     def __init__(self, aws: Aws, bucket: str, cluster: str) -> None:
         self._store = ObjectStore(aws, bucket, f"clusters/{cluster}/")
 
+    def exists(self, name: str) -> bool:
+        """Return whether an object exists, whatever it holds."""
+        return self._store.read(name) is not None
+
     def read(self, name: str) -> dict[str, Any] | None:
         """Return a JSON object, or None if it doesn't exist."""
         found = self.read_version(name)
@@ -124,18 +128,6 @@ def parse_object(content: bytes | str, name: str) -> dict[str, Any]:
         f"{name} is not a JSON object.",
         allowed="what terradask wrote there",
         advice="stop the cluster and start it again",
-    )
-
-
-def write_secret(aws: Aws, secret_id: str, document: dict[str, Any], *, version_id: str) -> None:
-    """Write the value of a secret that Terraform made.
-
-    Notes
-    -----
-    Permission needed: ``secretsmanager:PutSecretValue`` on the secret.
-    """
-    aws.client("secretsmanager").put_secret_value(
-        SecretId=secret_id, SecretString=json.dumps(document), ClientRequestToken=version_id
     )
 
 

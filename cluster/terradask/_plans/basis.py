@@ -8,8 +8,10 @@ import json
 import re
 import zipfile
 import zlib
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from terradask._terraform.plan_file import sha256_of
 from terradask._terraform.state.model import StateVersion
@@ -128,8 +130,10 @@ class PlanArchive:
 
     #: Terraform's version.
     terraform_version: str
-    #: The state that it starts from.
+    #: The version of the state that it starts from.
     state: StateVersion
+    #: That state.
+    document: Mapping[str, Any] = field(repr=False)
 
     @classmethod
     def read(cls, path: Path) -> PlanArchive:
@@ -143,6 +147,7 @@ class PlanArchive:
             return cls(
                 str(document["terraform_version"]),
                 StateVersion(int(document["serial"]), str(document["lineage"])),
+                document,
             )
         except (
             OSError,

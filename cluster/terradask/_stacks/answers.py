@@ -204,8 +204,10 @@ def answers_to_destroy(
         cluster = ClusterSettings.model_validate(
             {name: value for name, value in document["settings"].items() if name not in _PORTS}
         )
-        lock = ClusterLock.model_validate(document["lock"])
-    except (KeyError, ValueError):
+        # Where the state lies follows from the account: every user can write the document.
+        place = {"account": aws.account_id, "partition": aws.partition}
+        lock = ClusterLock.model_validate({**document["lock"], **place})
+    except (KeyError, ValueError, TypeError):
         # It was interrupted before its descriptor was written, or another version wrote it.
         cluster = ClusterSettings()
         lock = ClusterLock(

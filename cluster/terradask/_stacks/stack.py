@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, replace
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any
+from typing import Any, Protocol
 
 from terradask._common.progress import Message, Progress, phase
 from terradask._plans.basis import (
@@ -37,6 +37,18 @@ from terradask.errors import TerraformError
 _IMPORTS = "imports.tf.json"
 
 
+class StateCheck(Protocol):
+    """Refuses states with anything that isn't the stack's."""
+
+    def stored(self) -> None:
+        """Check the state where it lies."""
+        ...
+
+    def planned(self, path: Path) -> None:
+        """Check the state that a plan's file starts from."""
+        ...
+
+
 class Stack:
     """A synthesised stack in its folder."""
 
@@ -47,6 +59,7 @@ class Stack:
         *,
         plans: Path,
         progress: Progress,
+        check: StateCheck | None = None,
         state_lock_seconds: int = 60,
         on_unlock: OnUnlock | None = None,
         remove_lock: Callable[[str], None] | None = None,
@@ -55,8 +68,10 @@ class Stack:
         self.folder = folder
         self._plans = plans
         self._progress = progress
+        self._check = check
         self.terraform = Terraform(
             folder,
+            before_init=self.check_state,
             on_event=ResourceProgress(progress, name),
             on_wait=lambda text: progress(Message(text)),
             on_unlock=on_unlock,
@@ -65,9 +80,21 @@ class Stack:
         )
 
     def init(self) -> None:
-        """Initialise the folder if necessary."""
+        """Check the state, and initialise the folder if necessary.
+
+        Raises `ForeignResources`.
+        """
         with phase(self._progress, "init", self.name), _without_secrets():
-            self.terraform.init()
+            if not self.terraform.init():
+                self.check_state()
+
+    def check_state(self) -> None:
+        """Refuse a state with anything that isn't the stack's.
+
+        Raises `ForeignResources`.
+        """
+        if self._check is not None:
+            self._check.stored()
 
     def ids(self) -> Mapping[str, str]:
         """Return the ids in the state: address -> id. The folder has to be initialised."""
@@ -86,6 +113,11 @@ class Stack:
         self._forget_old_plans()
         with phase(self._progress, "plan", self.name), self._importing(imports), _without_secrets():
             plan_file = self.terraform.plan(self._new_file(), destroy=destroy)
+            try:
+                self._check_planned(plan_file.path)
+            except BaseException:
+                plan_file.path.unlink(missing_ok=True)
+                raise
         plan = Plan(
             folder=self.folder,
             plan_file=plan_file,
@@ -119,13 +151,31 @@ class Stack:
             phase(self._progress, "destroy" if plan.destroy else "apply", self.name),
             _without_secrets(),
         ):
+            self._check_planned(plan.plan_file.path)
             self.terraform.apply(plan.plan_file)
         plan.remove()
 
     def destroy(self, *, refresh: bool) -> None:
         """Destroy everything in the state."""
         with phase(self._progress, "destroy", self.name), self._importing({}), _without_secrets():
-            self.terraform.destroy(refresh=refresh)
+            if self._check is None:
+                self.terraform.destroy(refresh=refresh)
+            else:
+                self._destroy_checked(refresh=refresh)
+
+    def _destroy_checked(self, *, refresh: bool) -> None:
+        """Destroy exactly what was checked: who may write the state can write it at any moment."""
+        file = self._new_file()
+        try:
+            plan_file = self.terraform.plan(file, destroy=True, refresh=refresh)
+            self._check_planned(plan_file.path)
+            self.terraform.apply(plan_file)
+        finally:
+            file.unlink(missing_ok=True)
+
+    def _check_planned(self, path: Path) -> None:
+        if self._check is not None:
+            self._check.planned(path)
 
     def remove(self) -> None:
         """Remove the folder, and plans that can't be applied any more."""

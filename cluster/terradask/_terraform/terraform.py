@@ -44,6 +44,7 @@ class Terraform(TerraformCommands):
         on_wait: Callable[[str], None] | None = None,
         on_unlock: OnUnlock | None = None,
         remove_lock: Callable[[str], None] | None = None,
+        before_init: Callable[[], None] | None = None,
         folder_limit_seconds: float = 600.0,
         state_lock_seconds: int = 10,
     ) -> None:
@@ -57,6 +58,7 @@ class Terraform(TerraformCommands):
         )
         self._remove_lock = remove_lock or self.force_unlock
         self._on_unlock: OnUnlock = on_unlock or (lambda lock, proof: None)
+        self._before_init = before_init or (lambda: None)
         self._state_lock_seconds = state_lock_seconds
 
     def configuration(self) -> dict[str, Any]:
@@ -64,7 +66,8 @@ class Terraform(TerraformCommands):
         return dict(json.loads((self.folder / CONFIGURATION).read_text(encoding="utf-8")))
 
     def init(self, *, again: bool = False) -> bool:
-        """Initialise the folder: the provider by the lock file, and the backend.
+        """Initialise the folder if necessary: the provider by the lock file, and the backend;
+        return whether it was.
 
         Raises
         ------
@@ -87,6 +90,8 @@ class Terraform(TerraformCommands):
             if not again and stamp.holds:
                 return False
             stamp.remove()
+            # Terraform downloads the providers that a state names, too.
+            self._before_init()
             # Terraform moves no state: where the settings say another place,
             # `terradask._terraform.state.migrate` has moved it already.
             self._stream("init", reconfigure=FLAG, lockfile="readonly")

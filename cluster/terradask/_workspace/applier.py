@@ -62,7 +62,7 @@ class Applier:
         with self._stacks.locked(plan.stack) as stack:
             plan.check()
             # Another machine's folder may not be initialised.
-            stack.terraform.init()
+            stack.init()
             recovery = self._cleanup.network(stack)
             if plan.destroy:
                 self._cleanup.refuse_while_in_use()
@@ -76,10 +76,11 @@ class Applier:
         with self._stacks.locked(plan.stack) as stack:
             plan.check()
             recovery = self._cleanup.cluster(plan.stack)
+            stack.check_state()
             if plan.destroy:
                 self._clusters.one(plan.stack).note_closing()
                 recovery.zero()
-            stack.terraform.init()
+            stack.init()
             if plan.destroy:
                 recovery.make_way(stack.ids)
             else:

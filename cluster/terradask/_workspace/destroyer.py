@@ -54,9 +54,11 @@ class Destroyer:
         if deployment.exists:
             doing = f"destroy it (`terradask stop {name}` ends its hosts)"
             check_may_change(self._context.aws, deployment.descriptor, doing)
-        deployment.note_closing()
-        # The groups first: from here on no host costs anything, whatever happens to this process.
         with ThreadPoolExecutor(1) as pool, self._stacks.locked(name) as stack:
+            stack.check_state()
+            deployment.note_closing()
+            # The groups first: from here on no host costs anything, whatever happens to this
+            # process.
             recovery = self._cleanup.cluster(name)
             zeroed = pool.submit(recovery.zero)
             configuration_of(self._context).cluster_to_destroy(name)

@@ -43,6 +43,7 @@ class StackRunner:
             plans=context.plans,
             progress=context.progress,
             state_lock_seconds=context.settings.state.lock_timeout_seconds,
+            check=None if name == NETWORK_STACK else states.check(name),
             on_unlock=partial(states.note_unlock, name),
             remove_lock=partial(states.remove_lock, name),
         )
@@ -63,7 +64,7 @@ class StackRunner:
                 self._running.discard(stack)
 
     @contextmanager
-    def holding_state(self, cluster: str) -> Iterator[None]:
+    def holding_state(self, cluster: str, command: str = "terradask sweep") -> Iterator[None]:
         """Keep every other process, here and elsewhere, from working on a cluster; without a bucket
         none could.
         """
@@ -73,7 +74,7 @@ class StackRunner:
         with self.locked(cluster) as stack, ExitStack() as held:
             lock = stack.terraform.lock
             waiting = LockWait(stack.folder, lock.killed, 0, self._context.message)
-            held.enter_context(lock.holding("terradask sweep"))
+            held.enter_context(lock.holding(command))
             with suppress(BackendMissing):
                 held.enter_context(place.held(waiting))
             yield

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from terradask._terraform.state.backend import StateBackend
     from terradask._terraform.state.lock_info import LockInfo
     from terradask._workspace.context import WorkspaceContext
+    from terradask._workspace.state_check import ClusterStateCheck
 
 
 class StackStates:
@@ -59,6 +60,12 @@ class StackStates:
         check_not_rolled_back(
             stack, version, noted, place=place.name, folder=str(self._context.folder(stack))
         )
+
+    def check(self, cluster: str) -> ClusterStateCheck:
+        """Return the check of a cluster's states."""
+        from terradask._workspace.state_check import ClusterStateCheck
+
+        return ClusterStateCheck(self._context, cluster)
 
     def forget_applied(self, stack: str) -> None:
         """Forget what a destroyed stack was applied from, if the caller may: the next state has

@@ -9,8 +9,11 @@ from typing import TYPE_CHECKING
 from terradask._workspace.info import WorkspaceInfo
 from terradask._workspace.plans import WorkspacePlans
 from terradask_modules.names import NETWORK_STACK
+from terradask_stacks.settings import validate_cluster_name
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from terradask._cleanup.findings import Sweep, Swept
     from terradask._deployments.deployment import Deployment
     from terradask._network.baseline import Baseline
@@ -160,6 +163,48 @@ class Workspace(WorkspacePlans, WorkspaceInfo):
         if found is None:
             found = self.strays(grace_seconds=grace_seconds)
         return self._parts.destroyer.sweeper().remove(found)
+
+    def foreign_in_state(self, cluster: str) -> tuple[Mapping[str, str], ...]:
+        """Return the entries of a cluster's state that aren't the cluster's.
+
+        Every user of the workspace may write its clusters' states. A state with such entries is
+        refused by every plan, apply and destroy.
+
+        Parameters
+        ----------
+        cluster
+            The cluster's name.
+
+        Returns
+        -------
+        tuple of Mapping
+            Each with ``address``, ``type``, ``id`` and ``why``.
+        """
+        return self._parts.stacks.states.check(validate_cluster_name(cluster)).foreign()
+
+    def repair_state(self, cluster: str) -> tuple[Mapping[str, str], ...]:
+        """Take the entries that aren't the cluster's out of its state. What they name stays.
+
+        Parameters
+        ----------
+        cluster
+            The cluster's name.
+
+        Returns
+        -------
+        tuple of Mapping
+            The entries that were taken out; `foreign_in_state` says what they have.
+
+        Raises
+        ------
+        StateLocked, FolderBusy
+            If a command works on the cluster.
+        StateConflict
+            If the state is written at the same time.
+        """
+        stacks = self._parts.stacks
+        with stacks.holding_state(validate_cluster_name(cluster), "terradask repair-state"):
+            return stacks.states.check(cluster).remove_foreign()
 
     def unlock(self, stack: str = NETWORK_STACK, *, force: str | None = None) -> BrokenLock | None:
         """Break the lock on a stack's state if its owner is provably gone, and write down that it

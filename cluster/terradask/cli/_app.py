@@ -92,6 +92,7 @@ def _go_to(ctx: click.Context, parameter: click.Parameter, folders: tuple[str, .
         "start": "terradask.cli._deployments:start",
         "stop": "terradask.cli._deployments:stop",
         "sweep": "terradask.cli._sweep:sweep",
+        "repair-state": "terradask.cli._repair_state:repair_state",
         "unlock": "terradask.cli._unlock:unlock",
         "iam": "terradask.cli._iam:iam",
         "quotas": "terradask.cli._quotas:quotas",

@@ -21,8 +21,8 @@ _MEANINGS = {
     6: "missing: no network, no such cluster, or a stopped one",
     7: "timeout: hosts or workers that didn't come",
     8: (
-        "refused: by policy, or because AWS's quotas are too small for what the settings can "
-        "reach, or for what a cluster starts with"
+        "refused: by policy, because something isn't the cluster's, or because AWS's quotas are "
+        "too small for what the settings can reach, or for what a cluster starts with"
     ),
     130: "interrupted (Ctrl-C); 128 + n for another signal n",
 }

@@ -48,6 +48,7 @@
     │   └── TerraformCancelled              130
     ├── NodeMissing                         synthesis needs Node.js
     ├── DocumentFormat                      an object in the bucket has another format
+    │   └── ForeignDescriptor             8 cluster.json names what isn't the cluster's
     ├── FolderBusy                        5 another process runs Terraform in this folder
     ├── PlanChanged                       5 a saved plan isn't what was reviewed
     ├── PolicyViolation                   8 a plan has findings that stop its apply
@@ -62,6 +63,7 @@
         ├── ClusterExists                 6 a name that must be new, or must not run
         ├── ClusterPrivate                3 only its creator and named principals may read its keys
         ├── DocumentChanged                 a run's document isn't the one it was started with
+        ├── ForeignResources              8 what a command was to change isn't the cluster's
         ├── ClusterStopped                  6
         │   └── ClusterEnded                by itself: idle, without a client, too old
         ├── ClusterClosed                   this object was closed
@@ -121,6 +123,7 @@ from terradask.errors._cluster import (
     WorkersMissing,
     WorkersUntold,
 )
+from terradask.errors._foreign import ForeignDescriptor, ForeignResources
 from terradask.errors._given import (
     NoIngress,
     SoftwareLockInvalid,
@@ -194,6 +197,8 @@ __all__ = [
     "EndpointUnreachable",
     "ExpiredCredentials",
     "FolderBusy",
+    "ForeignDescriptor",
+    "ForeignResources",
     "HostFailed",
     "InvalidCredentials",
     "InvalidHardware",

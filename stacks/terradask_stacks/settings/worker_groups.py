@@ -13,7 +13,7 @@ from pydantic import AfterValidator, Field, model_validator
 
 from terradask_modules.errors import InvalidInput
 from terradask_modules.markets import SpotPolicy
-from terradask_modules.names import WORKER_GROUP_PATTERN, WORKER_GROUPS_RESERVED
+from terradask_modules.names import WORKER_GROUPS_RESERVED, is_worker_group
 from terradask_stacks.hardware.request import HardwareRequest
 from terradask_stacks.settings.base import DiskSize, InstanceTypes, Section
 from terradask_stacks.settings.disks import Disk, Throughput
@@ -28,7 +28,7 @@ MOST_GROUPS = 8
 
 
 def _group_name(name: str) -> str:
-    if not re.fullmatch(WORKER_GROUP_PATTERN, name) or name in WORKER_GROUPS_RESERVED:
+    if not is_worker_group(name):
         raise refuse(
             f"no group of workers can be named {name!r}",
             allowed="a lower-case letter, then up to 15 lower-case letters and digits; not "

@@ -17,7 +17,6 @@ from botocore.exceptions import ClientError
 from terradask._aws.session import Aws
 from terradask._cleanup import instances
 from terradask._cleanup.findings import Swept
-from terradask._deployments.deployment import Deployment
 from terradask._workspace.context import SettingsSource, WorkspaceContext
 from terradask._workspace.workspace import Workspace
 from terradask.cli import run
@@ -139,14 +138,17 @@ def test_what_somebody_owns_by_now_stays(workspace: Workspace, account: Account)
     assert account.groups() == {group}
 
 
-def test_what_has_ended_and_was_made_for_that_alone_is_to_go(
-    workspace: Workspace, account: Account, monkeypatch: pytest.MonkeyPatch
+def test_a_mark_counts_when_no_group_is_to_have_an_instance(
+    workspace: Workspace, account: Account
 ) -> None:
-    """The deployment itself says so, from its run."""
-    for key in ("kept/cluster.json", "over/cluster.json", "over/run.json"):
+    """Schedulers' roles may write it for any cluster."""
+    for key in ("kept/cluster.json", "over/cluster.json", "over/run.json", "over/closing.json"):
         account.put(f"clusters/{key}")
+    group = account.group("over", "terradask-default-over-workers")
+    want = account.autoscaling.set_desired_capacity
+    want(AutoScalingGroupName=group, DesiredCapacity=1)
     assert workspace.strays(grace_seconds=GRACE).strays == ()
-    monkeypatch.setattr(Deployment, "marked_closing", property(lambda deployment: True))
+    want(AutoScalingGroupName=group, DesiredCapacity=0)
     assert keys(workspace.strays(grace_seconds=GRACE)) == {("deployment", "over")}
     assert (
         not workspace.strays(grace_seconds=900)

@@ -1,0 +1,202 @@
+"""Check a cluster's state before Terraform works from it: whatever isn't the cluster's stops the
+command before anything changes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING, Any
+
+from terradask._aws.tags import as_text, tags_of, told_tags
+from terradask._cleanup.known_state import Entry, read_state
+from terradask._cleanup.named_resources import find_in_iam
+from terradask._cleanup.resources import AUTOSCALING_GROUP, RULES, SECRET, Owner
+from terradask.errors import ForeignResources
+from terradask_stacks.cluster_resources import ClusterNames
+
+if TYPE_CHECKING:
+    from terradask._aws.session import Aws
+
+_ROLE, _PROFILE = "aws_iam_role", "aws_iam_instance_profile"
+_TEMPLATE, _SECURITY_GROUP = "aws_launch_template", "aws_security_group"
+_PLACEMENT = "aws_placement_group"
+
+#: A hyphen and six characters, which Secrets Manager puts behind a name.
+_SECRET_SUFFIX = 7
+
+#: Id of a resource -> its tags; what doesn't exist is left out.
+_Tags = Mapping[str, Mapping[str, str]]
+
+
+class StateGuard:
+    """Checks the states of one cluster.
+
+    An entry is the cluster's if its type, name and provider are those of the cluster's stack, and
+    what it names in AWS carries the cluster's tags, or exists no more.
+
+    Notes
+    -----
+    Permissions needed, for the types that are in the state:
+    ``autoscaling:DescribeAutoScalingGroups``, ``secretsmanager:DescribeSecret``,
+    ``ec2:DescribePlacementGroups``, ``DescribeLaunchTemplates``, ``DescribeSecurityGroups``,
+    ``DescribeSecurityGroupRules``, ``iam:GetRole``, ``iam:GetInstanceProfile``.
+    """
+
+    def __init__(self, aws: Aws, names: ClusterNames) -> None:
+        self._aws = aws
+        self._names = names
+        self._tags = Owner(names.workspace, names.cluster).tags
+        #: Types and ids that were found to be the cluster's.
+        self._checked: set[tuple[str, str]] = set()
+
+    def foreign(self, document: Mapping[str, Any]) -> tuple[Mapping[str, str], ...]:
+        """Return the entries of a state that aren't the cluster's, each with the reason.
+
+        Raises `TerraformError`.
+        """
+        state = read_state(document, self._names)
+        fresh = [entry for entry in state.known if (entry.type, entry.id) not in self._checked]
+        tags = self._tags_in_aws(fresh)
+        foreign: list[Mapping[str, str]] = list(state.foreign)
+        for entry in fresh:
+            found = tags.get(entry.type, {}).get(entry.id)
+            if found is None or self._tags.items() <= found.items():
+                self._checked.add((entry.type, entry.id))
+            else:
+                foreign.append(entry.foreign(told_tags(found, self._tags)))
+        return tuple(foreign)
+
+    def check(self, document: Mapping[str, Any], where: str) -> None:
+        """Refuse a state with anything that isn't the cluster's.
+
+        Raises `ForeignResources`, `TerraformError`.
+        """
+        foreign = self.foreign(document)
+        if not foreign:
+            return
+        name = self._names.cluster
+        raise ForeignResources(
+            f"The state of cluster {name!r} names {len(foreign)} "
+            f"{'thing that isn' if len(foreign) == 1 else 'things that aren'}'t the cluster's; "
+            "nothing was changed.",
+            cluster=name,
+            resources=foreign,
+            allowed=f"what terradask makes for this cluster, with the tags {as_text(self._tags)}",
+            advice=(
+                f"terradask repair-state {name} takes these entries out of the state and leaves "
+                f"alone what they name; find out who wrote {where}: the bucket keeps its versions. "
+                "The rights of terradask iam user suffice to stop and destroy clusters; with an "
+                "administrator's rights a planted state could reach further"
+            ),
+        )
+
+    def _tags_in_aws(self, entries: Sequence[Entry]) -> Mapping[str, _Tags]:
+        """Return the tags of what entries name, by type."""
+        look_up: Mapping[str, Callable[[list[str]], _Tags]] = {
+            AUTOSCALING_GROUP: self._of_groups,
+            SECRET: self._of_secrets,
+            _PLACEMENT: self._of_placement_groups,
+            _TEMPLATE: self._of_templates,
+            _SECURITY_GROUP: self._of_security_groups,
+            **dict.fromkeys(RULES, self._of_rules),
+            _ROLE: lambda ids: self._of_iam(_ROLE, ids),
+            _PROFILE: lambda ids: self._of_iam(_PROFILE, ids),
+            "aws_iam_role_policy": self._of_role_policies,
+        }
+        ids: dict[str, list[str]] = {}
+        for entry in entries:
+            if entry.type in look_up:
+                ids.setdefault(entry.type, []).append(entry.id)
+        # Clients are made here: boto3's sessions are not safe while they make one.
+        for service in ("autoscaling", "ec2", "iam", "secretsmanager") if ids else ():
+            self._aws.client(service)
+        with ThreadPoolExecutor(8) as pool:
+            found = pool.map(lambda kind: look_up[kind](ids[kind]), ids)
+            return dict(zip(ids, found, strict=True))
+
+    def _of_groups(self, names: list[str]) -> _Tags:
+        pages = self._pages("autoscaling", "describe_auto_scaling_groups")
+        found = pages(AutoScalingGroupNames=names)
+        return {
+            group["AutoScalingGroupName"]: tags_of(group.get("Tags"))
+            for page in found
+            for group in page["AutoScalingGroups"]
+            # A group that is being deleted is listed for a while.
+            if not group.get("Status")
+        }
+
+    def _of_secrets(self, arns: list[str]) -> _Tags:
+        client = self._aws.client("secretsmanager")
+        found = {}
+        for arn in arns:
+            try:
+                # By its name: an earlier secret of that name has another ARN, and exists no more.
+                name = arn.partition(":secret:")[2][:-_SECRET_SUFFIX]
+                found[arn] = tags_of(client.describe_secret(SecretId=name).get("Tags"))
+            except client.exceptions.ResourceNotFoundException:
+                continue
+        return found
+
+    def _of_placement_groups(self, names: list[str]) -> _Tags:
+        found = self._aws.client("ec2").describe_placement_groups(
+            Filters=[{"Name": "group-name", "Values": names}]
+        )
+        return {
+            group["GroupName"]: tags_of(group.get("Tags")) for group in found["PlacementGroups"]
+        }
+
+    def _of_templates(self, ids: list[str]) -> _Tags:
+        from botocore.exceptions import ClientError
+
+        found: dict[str, Mapping[str, str]] = {}
+        for identity in ids:
+            try:
+                answer = self._aws.client("ec2").describe_launch_templates(
+                    LaunchTemplateIds=[identity]
+                )
+            except ClientError as error:
+                # AWS knows no filter for it.
+                if not error.response["Error"]["Code"].endswith(".NotFound"):
+                    raise
+                continue
+            found[identity] = tags_of(answer["LaunchTemplates"][0].get("Tags"))
+        return found
+
+    def _of_security_groups(self, ids: list[str]) -> _Tags:
+        pages = self._pages("ec2", "describe_security_groups")
+        return {
+            group["GroupId"]: tags_of(group.get("Tags"))
+            for page in pages(Filters=[{"Name": "group-id", "Values": ids}])
+            for group in page["SecurityGroups"]
+        }
+
+    def _of_rules(self, ids: list[str]) -> _Tags:
+        """Return the tags of the groups that rules are in: a rule is whose its group is."""
+        pages = self._pages("ec2", "describe_security_group_rules")
+        groups = {
+            rule["SecurityGroupRuleId"]: rule["GroupId"]
+            for page in pages(Filters=[{"Name": "security-group-rule-id", "Values": ids}])
+            for rule in page["SecurityGroupRules"]
+        }
+        tags = self._of_security_groups(sorted(set(groups.values()))) if groups else {}
+        return {rule: tags.get(group, {}) for rule, group in groups.items()}
+
+    def _of_iam(self, kind: str, names: list[str]) -> _Tags:
+        client = self._aws.client("iam")
+        return {
+            resource.id: resource.tags
+            for name in names
+            for resource in find_in_iam(client, kind, name)
+        }
+
+    def _of_role_policies(self, ids: list[str]) -> _Tags:
+        roles = {identity: identity.partition(":")[0] for identity in ids}
+        tags = self._of_iam(_ROLE, sorted(set(roles.values())))
+        return {identity: tags[role] for identity, role in roles.items() if role in tags}
+
+    def _pages(self, service: str, method: str) -> Callable[..., Iterator[Mapping[str, Any]]]:
+        paginate: Callable[..., Iterator[Mapping[str, Any]]] = (
+            self._aws.client(service).get_paginator(method).paginate
+        )
+        return paginate

@@ -1,0 +1,83 @@
+"""The check of clusters' states knows exactly what their stacks make."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from terradask._cleanup.known_state import PROVIDER, read_state
+from terradask_modules.aws import PROVIDER_SOURCE
+from terradask_stacks.cluster_resources import DATA, ClusterNames, expected, kinds
+
+from .conftest import ACCOUNT
+from .golden_settings import CLUSTERS
+
+GOLDEN = Path(__file__).with_name("golden")
+
+
+def stack(name: str) -> dict[str, Any]:
+    document: dict[str, Any] = json.loads((GOLDEN / f"cluster-{name}.tf.json").read_text())
+    return document
+
+
+def names_of(document: dict[str, Any], *, isolated: bool = True) -> ClusterNames:
+    bucket = document["terraform"]["backend"]["s3"]["bucket"]
+    workspace = bucket.split("-")[1]
+    return ClusterNames(
+        workspace=workspace,
+        cluster="etl",
+        partition="aws",
+        region="us-east-1",
+        account=ACCOUNT,
+        bucket=bucket,
+        role_path=f"/terradask/{workspace}/" if isolated else None,
+        role_name_prefix="dept-",
+    )
+
+
+@pytest.mark.parametrize("name", sorted(CLUSTERS))
+def test_everything_that_a_stack_makes_may_be_in_its_state(name: str) -> None:
+    document = stack(name)
+    names = names_of(document, isolated=name.startswith("isolation"))
+    for kind, resources in document["resource"].items():
+        for address, block in resources.items():
+            patterns = expected(names, kind, address)
+            assert patterns is not None, f"{kind}.{address}"
+            literal = {
+                key: block[key] for key in patterns.keys() & block.keys() if "${" not in block[key]
+            }
+            assert literal or kind.startswith(("aws_iam_", "aws_vpc_security_group_"))
+            for key, value in literal.items():
+                assert re.fullmatch(patterns[key], value), f"{kind}.{address}: {key} = {value}"
+    assert {kind: list(found) for kind, found in document["data"].items()} == {
+        kind: [address] for kind, address in DATA.items()
+    }
+
+
+def test_no_type_is_known_that_no_stack_makes() -> None:
+    assert kinds() == {kind for name in CLUSTERS for kind in stack(name)["resource"]}
+
+
+def test_the_provider_is_the_one_of_the_stacks() -> None:
+    assert f'provider["registry.terraform.io/{PROVIDER_SOURCE}"]' == PROVIDER
+
+
+def test_types_of_isolated_clusters_are_nobody_elses() -> None:
+    own = {kind for name in CLUSTERS if "isolation" in name for kind in stack(name)["resource"]}
+    others = {
+        kind for name in CLUSTERS if "isolation" not in name for kind in stack(name)["resource"]
+    }
+    shared = names_of(stack("default"), isolated=False)
+    for kind in own - others:
+        entry = {
+            "mode": "managed",
+            "type": kind,
+            "name": "worker-from-worker" if "rule" in kind else "worker",
+            "provider": PROVIDER,
+            "instances": [{"attributes": {"id": "x"}}],
+        }
+        assert read_state({"resources": [entry]}, shared).known == ()
