@@ -39,7 +39,7 @@ SIDE_BY_SIDE = [
     # What a start prepares between claiming the run and asking for hosts, in four threads.
     re.compile(
         r"clusters/\w+/software\.lock$|:CreateOrUpdateTags |:PutScheduledUpdateGroupAction "
-        r"|:PutSecretValue .*scheduler, worker\}"
+        r"|:PutSecretValue .*scheduler, .*worker\}"
     ),
     # Groups are brought to zero in the order in which AWS lists them.
     re.compile(r":SetDesiredCapacity .*DesiredCapacity=0 "),
