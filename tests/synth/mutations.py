@@ -109,9 +109,12 @@ def _of_value(
             yield from _of_value(of, start, inner, others, (*path, index))
         return
     for kind, new in _leaf(value, others):
-        yield change(kind, new)
+        if new != value:
+            yield change(kind, new)
     if isinstance(value, str):
         for inside, kind, new in _inside(value):
+            if new == value:
+                continue
             yield Mutation(of, f"{part}: {inside}", kind, where, new)
 
 

@@ -35,10 +35,11 @@ _AS_MADE = "write it as terradask synthesises it, or waive P8 for this address"
 
 def beyond_findings(document: PlanDocument) -> Iterator[PolicyFinding]:
     """Yield what a plan has that no stack of terradask's has, and what it lacks of theirs."""
+    keyed = _has_key(document)
     for resource in document.resources:
-        yield from _resource(document, resource, RESOURCES)
+        yield from _resource(document, resource, RESOURCES, keyed=keyed)
     for source in document.data:
-        yield from _resource(document, source, DATA)
+        yield from _resource(document, source, DATA, keyed=keyed)
     yield from _companions(document)
     for address, what in disagreements(document):
         yield _finding(address, what, _AS_MADE)
@@ -49,7 +50,7 @@ def beyond_findings(document: PlanDocument) -> Iterator[PolicyFinding]:
 
 
 def _resource(
-    document: PlanDocument, resource: Resource, known: Mapping[str, Any]
+    document: PlanDocument, resource: Resource, known: Mapping[str, Any], *, keyed: bool
 ) -> Iterator[PolicyFinding]:
     what = "data source" if known is DATA else "resource"
     if resource.address.startswith("module."):
@@ -60,7 +61,7 @@ def _resource(
             resource.address, f"is a {what} of type {resource.type}, which terradask never makes"
         )
     elif resource.configured is not None:
-        place = Place.of(resource.name, document.scope, document.rules, keyed=_has_key(document))
+        place = Place.of(resource.name, document.scope, document.rules, keyed=keyed)
         names = NAMES[resource.type] if known is RESOURCES else ("*",)
         if not any(place.matches(pattern, resource.name) for pattern in names):
             yield _finding(resource.address, "is one more than terradask makes of its type")
@@ -117,7 +118,7 @@ def _of_stack(document: PlanDocument) -> Iterator[PolicyFinding]:
         yield _finding("terraform", f"sets {name}, which terradask never does")
     yield from _complaints("terraform", REQUIRED_PROVIDERS, required, _nowhere(document))
     for name in document.providers:
-        yield from _provider(document, name.partition(".")[0], _SOURCE)
+        yield from _provider(document, name, _SOURCE)
     yield from _without_provider(document)
     backends = terraform.get("backend") or {}
     if not backends:

@@ -19,7 +19,7 @@ def may(*values: Any) -> Allowed:
 
 def with_key(*values: Any) -> Allowed:
     """Return what an attribute is set to where the workspace has a key of its own."""
-    return Allowed(values, optional=True, with_key=True)
+    return Allowed(values, optional=True, demanded_with="key")
 
 
 def to(*expressions: str) -> tuple[str, ...]:
@@ -53,7 +53,10 @@ TAGS = must(
     Keyed(
         "",
         must(ANY),
-        {"terradask:workspace": must("{workspace}"), "terradask:cluster": may("{cluster}")},
+        {
+            "terradask:workspace": must("{workspace}"),
+            "terradask:cluster": Allowed(("{cluster}",), optional=True, demanded_with="cluster"),
+        },
     )
 )
 #: Tags of a group and its hosts.

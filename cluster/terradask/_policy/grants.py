@@ -27,6 +27,8 @@ class Grant:
     #: Conditions that a statement has to have; its values are among these.
     conditions: _Conditions = field(default_factory=dict)
     roles: tuple[str, ...] = _HOSTS
+    #: Whether the resources have to carry the workspace's tag; of a cluster's own roles its too.
+    tagged: bool = False
 
 
 _BUCKET = "arn:{partition}:s3:::{bucket}"
@@ -36,13 +38,8 @@ _GROUPS = (
     "arn:{partition}:autoscaling:{region}:{account}:autoScalingGroup:*:autoScalingGroupName/"
     "terradask-{workspace}-{groups}",
 )
-_TAGGED = {"StringEquals": {"aws:ResourceTag/terradask:workspace": ("{workspace}",)}}
-_TAGGED_TWICE = {
-    "StringEquals": {
-        "aws:ResourceTag/terradask:workspace": ("{workspace}",),
-        "aws:ResourceTag/terradask:cluster": ("{cluster}",),
-    }
-}
+_WORKSPACE_TAG = {"aws:ResourceTag/terradask:workspace": ("{workspace}",)}
+_CLUSTER_TAG = {"aws:ResourceTag/terradask:cluster": ("{cluster}",)}
 _IN_REGION = {"StringEquals": {"aws:RequestedRegion": ("{region}",)}}
 
 _OF_THE_WORKSPACE = (
@@ -70,12 +67,18 @@ _OF_THE_WORKSPACE = (
     ),
     Grant(("logs:CreateLogStream",), (f"{_LOGS}:*",)),
     Grant(("logs:PutLogEvents",), (f"{_LOGS}:{{streams}}",)),
-    Grant(("autoscaling:TerminateInstanceInAutoScalingGroup",), _GROUPS, _TAGGED),
+    Grant(("autoscaling:TerminateInstanceInAutoScalingGroup",), _GROUPS, tagged=True),
+    Grant(("autoscaling:SetDesiredCapacity",), _GROUPS, roles=(SCHEDULER,), tagged=True),
+    # To zero, and nothing else: a scheduled action could also raise a group's minimum.
     Grant(
-        ("autoscaling:PutScheduledUpdateGroupAction", "autoscaling:SetDesiredCapacity"),
+        ("autoscaling:PutScheduledUpdateGroupAction",),
         _GROUPS,
-        _TAGGED,
+        {
+            "NumericEqualsIfExists": {"autoscaling:MinSize": ("0",)},
+            "Null": {"autoscaling:MaxSize": ("true",)},
+        },
         roles=(SCHEDULER,),
+        tagged=True,
     ),
     Grant(("autoscaling:DescribeAutoScalingGroups",), ("*",), _IN_REGION, roles=(SCHEDULER,)),
     # What Session Manager's agent reports of its own host: AWS documents no narrower resource
@@ -117,10 +120,12 @@ _DATA_ACTIONS = (
 
 def grants_of(rules: WorkspaceRules, scope: Scope) -> Iterator[Grant]:
     """Yield what the hosts of a workspace may do, with what its settings allow."""
+    tags = {**_WORKSPACE_TAG, **(_CLUSTER_TAG if scope.cluster is not None else {})}
     for grant in _OF_THE_WORKSPACE:
-        # A cluster's own roles are held to the cluster's groups.
-        narrower = scope.cluster is not None and grant.conditions is _TAGGED
-        yield replace(grant, conditions=_TAGGED_TWICE) if narrower else grant
+        if grant.tagged:
+            yield replace(grant, conditions={**grant.conditions, "StringEquals": tags})
+        else:
+            yield grant
     keys = [each for each in rules.given or () if ":kms:" in each]
     through = {"StringEquals": {"kms:ViaService": _THROUGH}}
     yield Grant(_KEY_ACTIONS, tuple(keys), through)

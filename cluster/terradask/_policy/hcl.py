@@ -5,6 +5,7 @@ What isn't a literal, such as a reference or a call, stays text: ``${aws_vpc.thi
 
 from __future__ import annotations
 
+import functools
 import json
 import re
 from typing import Any
@@ -20,6 +21,8 @@ class NotLiteral(ValueError):
     """A text that isn't written as ``jsonencode`` of literals is."""
 
 
+# Several checks read the same few documents, and change nothing in them.
+@functools.lru_cache(maxsize=8)
 def encoded(text: str) -> Any:
     """Return the value in ``${jsonencode(…)}``, or in JSON. Lists of ``concat`` are joined; other
     parts of it stand in the list as text.
@@ -93,7 +96,8 @@ class _Reader:
         if found is None:
             raise NotLiteral(self._text[self._at : self._at + 20])
         self._at = found.end()
-        return str(json.loads(found[0], strict=False))
+        quoted = found[0]
+        return str(json.loads(quoted, strict=False)) if "\\" in quoted else quoted[1:-1]
 
     def _expression(self) -> Any:
         """Read to the comma or bracket that ends it."""

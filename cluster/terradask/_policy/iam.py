@@ -95,29 +95,32 @@ class _Rights:
                 f"{statement.sid} allows everything except what {element} lists",
                 "list what is allowed instead",
             )
+        unproven: list[tuple[str, str]] = []
         for action in statement.actions:
             beyond = [
                 each
                 for each in statement.resources
                 if not self._allowed(roles, statement, action, each)
             ]
-            unproven = [each for each in beyond if self._may_be(statement, action, each)]
-            if foreign := [each for each in beyond if each not in unproven]:
+            foreign = [each for each in beyond if not self._may_be(statement, action, each)]
+            if foreign:
                 yield _error(
                     address,
                     f"{statement.sid} allows {action} on {_first(foreign)}, which "
                     f"{' and '.join(roles)} hosts don't need, or not without a condition",
                     _NEEDED,
                 )
-            elif unproven:
-                yield PolicyFinding(
-                    "P6",
-                    "warning",
-                    address,
-                    f"{statement.sid} allows {action} on {_first(unproven)}: whether the settings "
-                    "give it can't be checked",
-                    "check it by hand, or pass workspace_rules to evaluate",
-                )
+            unproven += [(action, each) for each in beyond if each not in foreign]
+        if unproven:
+            action, resource = unproven[0]
+            yield PolicyFinding(
+                "P6",
+                "warning",
+                address,
+                f"{statement.sid} allows {action} on {resource}: whether the settings give it "
+                "can't be checked",
+                "check it by hand, or pass workspace_rules to evaluate",
+            )
 
     def _allowed(
         self, roles: tuple[str, ...], statement: Statement, action: str, resource: str

@@ -33,8 +33,9 @@ class Allowed:
 
     values: tuple[Any, ...]
     optional: bool = False
-    #: Whether it is demanded where the workspace has a key of its own.
-    with_key: bool = False
+    #: Where it is demanded all the same: in a workspace with a ``key`` of its own, in the stack of
+    #: a ``cluster``.
+    demanded_with: str = ""
 
 
 Shape = Mapping[str, Allowed]
@@ -47,8 +48,8 @@ class Place:
     name: str
     words: Mapping[str, str]
     rules: WorkspaceRules
-    #: Whether the workspace has a key of its own.
-    keyed: bool = False
+    #: What the workspace has: a ``key`` of its own, a ``cluster`` whose stack it is.
+    has: frozenset[str] = frozenset()
 
     @classmethod
     def of(cls, name: str, scope: Scope, rules: WorkspaceRules, *, keyed: bool = False) -> Place:
@@ -70,7 +71,8 @@ class Place:
             "star": re.escape("*"),
             "version": r"\d+\.\d+\.\d+",
         }
-        return cls(name, words, rules, keyed)
+        has = {"key": keyed, "cluster": scope.cluster is not None}
+        return cls(name, words, rules, frozenset(each for each, true in has.items() if true))
 
     def matches(self, pattern: str, text: str) -> bool:
         """Return whether a text fits a pattern."""
@@ -178,7 +180,7 @@ def complaints(allowed: Allowed, value: Any, path: str, place: Place) -> Iterato
     items = listed(value)
     if not items:
         whatever = any(isinstance(each, Anything) for each in allowed.values)
-        demanded = not allowed.optional or (allowed.with_key and place.keyed)
+        demanded = not allowed.optional or allowed.demanded_with in place.has
         if demanded and not (whatever and value is not None):
             yield path, "leaves out"
         return
