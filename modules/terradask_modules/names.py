@@ -16,6 +16,8 @@ NETWORK_STACK = "network"
 TAG_PREFIX = "terradask:"
 TAG_WORKSPACE = "terradask:workspace"
 TAG_CLUSTER = "terradask:cluster"
+#: On the secret of a private cluster: the SHA-256 of its ``cluster.json``.
+TAG_DESCRIPTOR = "terradask:descriptor"
 TAG_ROLE = "terradask:role"
 TAG_GROUP = "terradask:group"
 #: Tags under this prefix belong to a run, not to a stack: Terraform ignores them.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections.abc import Mapping
 from typing import Any
@@ -24,6 +25,7 @@ from terradask_modules.group import InstanceGroup
 from terradask_modules.names import (
     ROLES,
     TAG_CLUSTER,
+    TAG_DESCRIPTOR,
     TAG_GROUP,
     TAG_ROLE,
     TAG_WORKSPACE,
@@ -115,6 +117,7 @@ class ClusterStack(TerraformStack):
         self.add_override("terraform.backend.s3.use_lockfile", True)
         configure(self, region=workspace.region)
         baseline = self._baseline()
+        content = json.dumps(self._description(), indent=1, sort_keys=True)
         secret = SecretsmanagerSecret(
             self,
             "keys",
@@ -126,7 +129,7 @@ class ClusterStack(TerraformStack):
             # A separate resource would be destroyed before the secret, which the destroying caller
             # may not do.
             policy=self._secret_policy(baseline),
-            tags=self._tags,
+            tags={**self._tags, **self._binding(content)},
         )
         at("keys", secret)
         templates = self._templates(baseline)
@@ -149,7 +152,7 @@ class ClusterStack(TerraformStack):
             "descriptor",
             bucket=self._bucket,
             key=cluster_key(name, "cluster.json"),
-            content=literal(json.dumps(self._description(), indent=1, sort_keys=True)),
+            content=literal(content),
             content_type="application/json",
             # S3 allows ten tags per object: only those by which terradask finds it.
             tags={TAG_WORKSPACE: workspace.name, TAG_CLUSTER: name},
@@ -242,6 +245,14 @@ class ClusterStack(TerraformStack):
         return private_policy(
             principals, host_roles, account=lock.account, partition=lock.partition
         )
+
+    def _binding(self, content: str) -> dict[str, str]:
+        """Return the tag that binds ``cluster.json`` to a private cluster's secret, whose tags
+        others can't change: starts compare it, since they take from the document what hosts run.
+        """
+        if not self._cluster.private_to_creator:
+            return {}
+        return {TAG_DESCRIPTOR: hashlib.sha256(content.encode()).hexdigest()}
 
     def _host_role(self, role: str, baseline: Baseline) -> str:
         """Return the ARN of the hosts' role; an isolated cluster's future one, so that plans show

@@ -16,7 +16,7 @@ import pytest
 from terradask import Cluster, Deployment, Workspace
 from terradask._aws.session import Aws
 from terradask._workspace.caller_scope import caller_scope
-from terradask.errors import ClusterPrivate
+from terradask.errors import ClusterPrivate, DocumentChanged
 from terradask_modules.caller_policies import caller_policies
 from terradask_modules.names import bucket_name
 from terradask_simulator import Simulator
@@ -210,7 +210,9 @@ def test_nobody_else_reads_changes_or_deletes_the_secret(
         assert refused(secrets.delete_secret, **named, ForceDeleteWithoutRecovery=True)
 
 
-def test_others_stop_it_and_neither_start_nor_destroy_it(vault: Vault, owner: Account) -> None:
+def test_others_stop_it_and_neither_start_nor_destroy_it(
+    vault: Vault, owner: Account, colleague: Account
+) -> None:
     bucket, credentials = vault.bucket, {}
     for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN"):
         credentials[name] = vault.colleague[name]
@@ -228,6 +230,14 @@ def test_others_stop_it_and_neither_start_nor_destroy_it(vault: Vault, owner: Ac
             theirs.start()
         assert theirs.run() is None
     assert members(owner, vault) == set()
+    # They plant a class for the creator's next start.
+    s3 = colleague.client("s3")
+    genuine = s3.get_object(**vault.key("cluster.json"))["Body"].read()
+    planted = {**json.loads(genuine), "worker": {"class": "planted.Class"}}
+    s3.put_object(**vault.key("cluster.json"), Body=json.dumps(planted).encode())
+    with pytest.raises(DocumentChanged, match=r"cluster\.json"):
+        Deployment(Aws(REGION), bucket, CLUSTER).start()
+    s3.put_object(**vault.key("cluster.json"), Body=genuine)
     # The keys are there still, and their creator's.
     secret = json.loads(
         owner.client("secretsmanager").get_secret_value(SecretId=vault.secret_id)["SecretString"]

@@ -70,7 +70,7 @@ EXAMPLES: list[TerradaskError] = [
     errors.StalePlan("a"),
     errors.TerraformCancelled("a"),
     errors.NodeMissing("a", advice="b"),
-    errors.DocumentChanged("run.json", cluster="etl"),
+    errors.DocumentChanged("run.json", cluster="etl", advice="a"),
     errors.DocumentFormat("a", given=9, allowed="format 1"),
     errors.CidrError("a", given={"a": 1}),
     errors.SoftwareNotInstalled("a", given="dask 1"),

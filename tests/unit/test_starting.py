@@ -16,15 +16,22 @@ import pytest
 from moto import mock_aws
 
 from terradask._aws.groups import Group
+from terradask._aws.s3 import as_json
 from terradask._aws.session import Aws
 from terradask._deployments.deployment import Deployment
 from terradask._deployments.documents import Run
 from terradask._deployments.record import ClusterRecord
 from terradask._deployments.secret import ClusterSecret
 from terradask._deployments.software import lock_software
-from terradask._deployments.start import RunPlan, Starter, claim
+from terradask._deployments.start import RunPlan, Starter, check_bound, claim
 from terradask._deployments.store import CLOSING, RUN, SCHEDULER
-from terradask.errors import ClusterError, ClusterStopped, QuotaExceeded, SoftwareLockInvalid
+from terradask.errors import (
+    ClusterError,
+    ClusterStopped,
+    DocumentChanged,
+    QuotaExceeded,
+    SoftwareLockInvalid,
+)
 from terradask_host.documents import sha256_of
 from terradask_host.structure import GroupEntry, SchedulerEntry, Structure, WorkerEntry
 
@@ -119,6 +126,7 @@ def aws(monkeypatch: pytest.MonkeyPatch) -> Iterator[Aws]:
     with mock_aws():
         found = Aws("us-east-1")
         found.client("s3").create_bucket(Bucket=BUCKET)
+        found.client("secretsmanager").create_secret(Name="terradask/default/etl")
         yield found
 
 
@@ -244,7 +252,6 @@ def test_the_hosts_lock_has_the_hashes_of_the_file_that_the_settings_name(
 
 def test_the_secret_binds_what_hosts_act_on(aws: Aws) -> None:
     record, secrets = Record(aws), aws.client("secretsmanager")
-    secrets.create_secret(Name="terradask/default/etl")
     started = Starter(record, stop=lambda: None).start(n_workers=1, check_quotas=False)
     secret = json.loads(secrets.get_secret_value(SecretId="terradask/default/etl")["SecretString"])
     assert secret["run_id"] == started.run_id
@@ -264,7 +271,7 @@ def test_a_start_that_breaks_off_raises_no_group_and_the_next_one_is_whole(
     bind.
     """
     record, secrets = Record(aws), aws.client("secretsmanager")
-    secrets.create_secret(Name="terradask/default/etl", SecretString=json.dumps({"format": 1}))
+    secrets.put_secret_value(SecretId="terradask/default/etl", SecretString='{"format": 1}')
 
     def fail(*_: object, **__: object) -> None:
         raise ConnectionError(missing)
@@ -296,6 +303,42 @@ def test_a_start_that_breaks_off_raises_no_group_and_the_next_one_is_whole(
     for name, digest in secret["sha256"].items():
         assert sha256_of(record.objects.read_bytes(name) or b"") == digest
     assert record.desired["scheduler"] == 1
+
+
+def test_a_private_clusters_descriptor_is_what_was_applied(aws: Aws) -> None:
+    document = {
+        "format": 1,
+        "workspace": "default",
+        "cluster": "etl",
+        "region": "us-east-1",
+        "bucket": BUCKET,
+        "zone": "us-east-1a",
+        "groups": {},
+        "secret_id": "terradask/default/etl",
+        "worker": {"class": "distributed.Nanny"},
+        "settings": {},
+        "lock": {},
+    }
+    applied = as_json(document)
+    planted = {**document, "worker": {"class": "planted.Class"}}
+
+    def check(first: dict[str, Any], then: dict[str, Any]) -> None:
+        record = ClusterRecord(aws, BUCKET, "etl")
+        record.objects.write("cluster.json", first)
+        assert record.descriptor.cluster == "etl"
+        record.objects.write("cluster.json", then)
+        check_bound(record)
+
+    # The secret of a cluster that isn't private binds nothing.
+    check(planted, planted)
+    tag = {"Key": "terradask:descriptor", "Value": sha256_of(applied)}
+    aws.client("secretsmanager").tag_resource(SecretId="terradask/default/etl", Tags=[tag])
+    check(document, document)
+    # Also where it was exchanged only while it was read.
+    for first, then in ((planted, planted), (document, planted), (planted, document)):
+        with pytest.raises(DocumentChanged, match=r"cluster\.json of cluster 'etl'") as caught:
+            check(first, then)
+        assert "terradask apply etl" in str(caught.value)
 
 
 class NoRoom:

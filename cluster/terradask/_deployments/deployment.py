@@ -56,9 +56,10 @@ class Deployment:
     ``autoscaling:SetDesiredCapacity``, ``CreateOrUpdateTags``, ``DescribeAutoScalingGroups``,
     ``SetInstanceProtection``, ``PutScheduledUpdateGroupAction``, ``DescribeScheduledActions``,
     ``BatchDeleteScheduledAction``, and ``UpdateAutoScalingGroup`` where a group's minimum was
-    raised; ``secretsmanager:PutSecretValue``, ``GetSecretValue``; ``s3:GetObject``, ``PutObject``,
-    ``DeleteObject``, ``ListBucket``. To raise a group, AWS also requires ``ec2:RunInstances`` and
-    ``ec2:CreateTags`` on what its launch template creates, and ``iam:PassRole`` on its roles.
+    raised; ``secretsmanager:PutSecretValue``, ``GetSecretValue``, ``DescribeSecret``;
+    ``s3:GetObject``, ``PutObject``, ``DeleteObject``, ``ListBucket``. To raise a group, AWS also
+    requires ``ec2:RunInstances`` and ``ec2:CreateTags`` on what its launch template creates, and
+    ``iam:PassRole`` on its roles.
     """
 
     def __init__(self, aws: Aws, bucket: str, name: str, *, root: Path | None = None) -> None:
@@ -169,8 +170,9 @@ class Deployment:
             When the cluster isn't deployed.
         ClusterError
             When it is destroyed in part: some of its groups are gone.
-        ClusterPrivate
-            When it is private to its creator, and its settings don't name the caller.
+        ClusterPrivate, DocumentChanged
+            When it is private to its creator, and its settings don't name the caller, or its
+            ``cluster.json`` isn't what was applied.
         ClusterStopped
             When it is stopped while it starts.
         InvalidInput

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from terradask._aws.tags import as_text, tags_of, told_tags
@@ -28,6 +29,12 @@ class ClusterSecret:
         self._place = place
         self._is_own = False
 
+    @cached_property
+    def tags(self) -> dict[str, str]:
+        """Its tags, read once."""
+        client = self._aws.client("secretsmanager")
+        return tags_of(client.describe_secret(SecretId=self._place.secret_id).get("Tags"))
+
     def check_own(self) -> None:
         """Refuse a secret of this name that isn't the cluster's by its tags.
 
@@ -37,8 +44,7 @@ class ClusterSecret:
             return
         place = self._place
         expected = {TAG_WORKSPACE: place.workspace, TAG_CLUSTER: place.cluster}
-        client = self._aws.client("secretsmanager")
-        tags = tags_of(client.describe_secret(SecretId=place.secret_id).get("Tags"))
+        tags = self.tags
         if not expected.items() <= tags.items():
             raise ForeignResources(
                 f"The secret under the name of cluster {place.cluster!r} isn't this cluster's; it "

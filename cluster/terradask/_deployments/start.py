@@ -17,7 +17,7 @@ from terradask._aws.s3 import as_json
 from terradask._common.clock import utc_text
 from terradask._deployments.archive_hashes import lock_file_of
 from terradask._deployments.dask_config import portable_config
-from terradask._deployments.documents import LifetimePolicy, Run, read_run
+from terradask._deployments.documents import LifetimePolicy, Run, read_descriptor, read_run
 from terradask._deployments.events.gather import write_event_log
 from terradask._deployments.key_access import check_may_change
 from terradask._deployments.launch import deployed_launch
@@ -25,12 +25,20 @@ from terradask._deployments.lifetime import lifetime_policy
 from terradask._deployments.private_envs import warn_of_secrets
 from terradask._deployments.record import ClusterRecord
 from terradask._deployments.software import SoftwareLock, lock_software
-from terradask._deployments.store import CLOSING, HOSTS, RUN, SCHEDULER, SOFTWARE
+from terradask._deployments.store import (
+    CLOSING,
+    DESCRIPTOR,
+    HOSTS,
+    RUN,
+    SCHEDULER,
+    SOFTWARE,
+    parse_object,
+)
 from terradask._deployments.worker_counts import numbers_at_start
 from terradask._quotas.check import LaunchCheck
-from terradask.errors import ClusterError, ClusterStopped, QuotaExceeded
+from terradask.errors import ClusterError, ClusterStopped, DocumentChanged, QuotaExceeded
 from terradask_host.documents import sha256_of
-from terradask_modules.names import SCHEDULER_GROUP
+from terradask_modules.names import SCHEDULER_GROUP, TAG_DESCRIPTOR
 
 
 @dataclass(frozen=True)
@@ -106,7 +114,7 @@ class Starter:
         """Start a run unless one is active, and return the active one. Arguments left out are as in
         the cluster's settings.
 
-        Raises `ClusterPrivate`, and as `start_planned` does.
+        Raises `ClusterPrivate`, `DocumentChanged`, and as `start_planned` does.
         """
         descriptor, settings = self._record.descriptor, self._record.descriptor.settings
         check_may_change(self._record.aws, descriptor, "start it")
@@ -214,7 +222,7 @@ def plan_run(record: ClusterRecord, request: RunRequest) -> RunPlan:
 def check_startable(record: ClusterRecord) -> None:
     """Check that the cluster's groups and secret are its own, and that it is not destroyed in part.
 
-    Raises `ForeignResources`, `ClusterError`.
+    Raises `ForeignResources`, `ClusterError`, and as `check_bound` does.
     """
     with ThreadPoolExecutor(2) as pool:
         own = pool.submit(record.secret.check_own)
@@ -233,6 +241,25 @@ def check_startable(record: ClusterRecord) -> None:
             ),
         )
     own.result()
+    check_bound(record)
+
+
+def check_bound(record: ClusterRecord) -> None:
+    """Check that ``cluster.json`` is what was applied, if the cluster's secret binds it: hosts run
+    what it says, and others may write it.
+
+    Raises `DocumentChanged`.
+    """
+    bound = record.secret.tags.get(TAG_DESCRIPTOR)
+    if bound is None:
+        return
+    content = record.objects.read_bytes(DESCRIPTOR) or b""
+    if sha256_of(content) != bound or (
+        # What was read before, which the start goes by.
+        read_descriptor(parse_object(content, DESCRIPTOR)) != record.descriptor
+    ):
+        advice = f"delete it and run: terradask apply {record.name}"
+        raise DocumentChanged(DESCRIPTOR, cluster=record.name, advice=advice)
 
 
 def claim(record: ClusterRecord, run: Run) -> bool:

@@ -62,7 +62,7 @@
         ├── ClusterNotFound                 6
         ├── ClusterExists                 6 a name that must be new, or must not run
         ├── ClusterPrivate                3 only its creator and named principals may read its keys
-        ├── DocumentChanged                 a run's document isn't the one it was started with
+        ├── DocumentChanged                 a document isn't the one that the secret binds
         ├── ForeignResources              8 what a command was to change isn't the cluster's
         ├── ClusterStopped                  6
         │   └── ClusterEnded                by itself: idle, without a client, too old

@@ -328,22 +328,23 @@ class VersionMismatch(ClusterError):
 
 
 class DocumentChanged(ClusterError):
-    """A document of a run is not the one that the run was started with.
+    """A document of a cluster is not the one that its secret binds: ``run.json`` of any cluster, or
+    ``cluster.json`` of a private one.
 
     Parameters
     ----------
     name
-        The document's name, such as ``run.json``.
+        The document's name.
     """
 
-    def __init__(self, name: str, *, cluster: str) -> None:
+    def __init__(self, name: str, *, cluster: str, advice: str | None = None) -> None:
         super().__init__(
-            f"{name} of cluster {cluster!r} is not the document that it was started with.",
+            f"{name} of cluster {cluster!r} is not the document that terradask wrote.",
             cluster=cluster,
             given="another SHA-256 than the cluster's secret holds",
             advice=(
                 "find out who wrote it (CloudTrail records that where data events of S3 are on), "
-                f"then: terradask stop {cluster}, and start it again"
+                f"then: {advice or f'terradask stop {cluster}, and start it again'}"
             ),
         )
         self.name = name
