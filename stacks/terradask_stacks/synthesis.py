@@ -187,10 +187,11 @@ class _Job:
 
     def nameless(self) -> _Job:
         """Return the same with the placeholder's name, if its own can replace it: an isolated
-        cluster's roles shorten it.
+        cluster's roles shorten it, and a private one's digest of ``cluster.json`` depends on it.
         """
         if (
             self.cluster is None
+            or self.cluster.private_to_creator
             or self.settings.workspace.isolation == "cluster"
             or _STAND_IN in json.dumps(self.facts())
         ):

@@ -4,6 +4,7 @@ planned.
 
 from __future__ import annotations
 
+import hashlib
 import json
 from pathlib import Path
 from typing import Any
@@ -218,10 +219,14 @@ def test_a_private_clusters_secret_says_who_reads_it(synth: Any, isolation: str,
     on_call = f"arn:aws:iam::{ACCOUNT}:role/team/on-call"
     private = {"private_to_creator": True, "secret_principals": [on_call]}
     found = synth("etl", workspace={"isolation": isolation}, cluster=private)["resource"]
-    (statement,) = json.loads(found["aws_secretsmanager_secret"]["keys"]["policy"])["Statement"]
+    secret = found["aws_secretsmanager_secret"]["keys"]
+    (statement,) = json.loads(secret["policy"])["Statement"]
     readers = statement["Condition"]["ArnNotLike"]["aws:PrincipalArn"]
     assert {CREATOR, on_call} <= set(readers)
     assert [reader for reader in readers if reader.endswith(role)] == readers[-1:]
+    content = found["aws_s3_object"]["descriptor"]["content"]
+    digest = hashlib.sha256(content.encode()).hexdigest()
+    assert secret["tags"]["terradask:descriptor"] == digest
 
 
 def test_a_cluster_that_is_not_private_leaves_its_secret_to_iam(cluster: Document) -> None:
