@@ -313,7 +313,18 @@ def test_a_private_clusters_descriptor_is_what_was_applied(aws: Aws) -> None:
         "region": "us-east-1",
         "bucket": BUCKET,
         "zone": "us-east-1a",
-        "groups": {},
+        "groups": {
+            "scheduler": {
+                "autoscaling_group": "terradask-default-etl-scheduler",
+                "role": "scheduler",
+                "max_size": 1,
+            },
+            "workers": {
+                "autoscaling_group": "terradask-default-etl-workers",
+                "role": "worker",
+                "max_size": 9,
+            },
+        },
         "secret_id": "terradask/default/etl",
         "worker": {"class": "distributed.Nanny"},
         "settings": {},
