@@ -14,6 +14,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Self
 
+from terradask_host.document_fields import typed
 from terradask_host.structure import (
     GroupEntry,
     SchedulerEntry,
@@ -51,17 +52,8 @@ class ClusterDocument:
     @classmethod
     def read(cls, document: Mapping[str, Any]) -> Self:
         """Read ``cluster.json``."""
-        return cls(
-            workspace=document["workspace"],
-            cluster=document["cluster"],
-            region=document["region"],
-            bucket=document["bucket"],
-            zone=document["zone"],
-            secret_id=document["secret_id"],
-            settings=document["settings"],
-            lock=document["lock"],
-            **vars(Structure.read(document)),
-        )
+        whole = {**document, **vars(Structure.read(document))}
+        return cls(**typed(cls, known_fields(cls, whole)))
 
     @property
     def structure(self) -> Structure:
@@ -101,7 +93,7 @@ class LifetimePolicy:
     @classmethod
     def read(cls, document: Mapping[str, Any]) -> Self:
         """Read ``life`` of ``run.json``."""
-        return cls(**known_fields(cls, document))
+        return cls(**typed(cls, known_fields(cls, document)))
 
 
 @dataclass(frozen=True)
@@ -129,13 +121,11 @@ class Run:
         """Read ``run.json``."""
         known = known_fields(cls, document)
         life, structure = known.get("life"), known.get("structure")
-        return cls(
-            **{
-                **known,
-                "life": None if life is None else LifetimePolicy.read(life),
-                "structure": None if structure is None else Structure.read(structure),
-            }
-        )
+        known["life"] = None if life is None else LifetimePolicy.read(life)
+        known["structure"] = None if structure is None else Structure.read(structure)
+        # What hosts give to processes stays as it is, and is shown nowhere.
+        shown = {k: v if k in _AS_GIVEN else plain_lines(v) for k, v in known.items()}
+        return cls(**typed(cls, shown))
 
     def to_document(self) -> dict[str, Any]:
         """Return what ``run.json`` holds."""
@@ -172,16 +162,12 @@ class SchedulerAddress:
     @classmethod
     def read(cls, document: Mapping[str, Any]) -> Self:
         """Read ``scheduler.json``."""
-        known = known_fields(cls, document)
-        ended = known.get("ended")
-        return cls(
-            **{
-                **known,
-                "ended": Ended(plain_text(ended["at"]), plain_text(ended["reason"]))
-                if ended
-                else None,
-            }
+        known = plain_lines(known_fields(cls, document))
+        ended = document.get("ended")
+        known["ended"] = (
+            Ended(plain_text(ended["at"]), plain_text(ended["reason"])) if ended else None
         )
+        return cls(**typed(cls, known))
 
     def to_document(self) -> dict[str, Any]:
         """Return what ``scheduler.json`` holds."""
@@ -286,6 +272,9 @@ class HostReport:
         return [f"  {self.describe()}", *(f"    | {line}" for line in self.log_tail[-lines:])]
 
 
+#: Fields of a run that are only for its hosts.
+_AS_GIVEN = ("environ", "dask_config", "life", "structure")
+
 _LISTS_OF_REPORTS = ("history", "reasons", "notes", "log_tail")
 
 
@@ -316,6 +305,15 @@ def plain_text(text: Any) -> str:
         letter if letter.isprintable() or letter in "\n\t" else "\N{REPLACEMENT CHARACTER}"
         for letter in text
     )
+
+
+def plain_lines(value: Any) -> Any:
+    """Return a value with each text in it, also in mappings, as `plain_text` in a single line."""
+    if isinstance(value, str):
+        return plain_text(value).translate({10: " ", 9: " "})
+    if isinstance(value, Mapping):
+        return {plain_lines(key): plain_lines(each) for key, each in value.items()}
+    return value
 
 
 def moment_text(text: Any) -> str:

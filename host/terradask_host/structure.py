@@ -10,6 +10,8 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any, Self
 
+from terradask_host.document_fields import typed
+
 #: The group of workers that every cluster has.
 WORKER_GROUP = "workers"
 
@@ -37,13 +39,9 @@ class GroupEntry:
     def read(cls, document: Mapping[str, Any]) -> Self:
         """Read the entry."""
         known = known_fields(cls, document)
-        return cls(
-            **{
-                **known,
-                "zones": tuple(known.get("zones", ())),
-                "resources": known.get("resources") or {},
-            }
-        )
+        known["zones"] = tuple(known.get("zones", ()))
+        known["resources"] = known.get("resources") or {}
+        return cls(**typed(cls, known))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -62,9 +60,8 @@ class SchedulerEntry:
     @classmethod
     def read(cls, document: Mapping[str, Any]) -> Self:
         """Read the entry."""
-        return cls(
-            **known_fields(cls, {**document, "class_name": document.get("class", cls.class_name)})
-        )
+        named = {**document, "class_name": document.get("class", cls.class_name)}
+        return cls(**typed(cls, known_fields(cls, named)))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -78,9 +75,8 @@ class WorkerEntry:
     @classmethod
     def read(cls, document: Mapping[str, Any]) -> Self:
         """Read the entry."""
-        return cls(
-            **known_fields(cls, {**document, "class_name": document.get("class", cls.class_name)})
-        )
+        named = {**document, "class_name": document.get("class", cls.class_name)}
+        return cls(**typed(cls, known_fields(cls, named)))
 
 
 @dataclass(frozen=True, kw_only=True)

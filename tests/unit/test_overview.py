@@ -158,10 +158,14 @@ def seen(
     monkeypatch.setattr("terradask._pricing.price_list.AwsPriceList", lambda aws: prices)
     monkeypatch.setattr(module, "_tagged_groups", lambda aws, workspace: groups)
     monkeypatch.setattr(module, "_machines", lambda aws, workspace: machines)
-    deployed: Any = SimpleNamespace(status=lambda: status(instances=2, desired=2))
+    deployed: Any = SimpleNamespace(name="etl", status=lambda: status(instances=2, desired=2))
     aws: Any = SimpleNamespace(region="us-east-1")
     return overviews(
-        aws, workspace="w", deployments=[deployed], unfinished=["half"], all_workspaces=True
+        aws,
+        workspace="w",
+        deployments=[deployed],
+        others={"half": "unfinished"},
+        all_workspaces=True,
     )
 
 

@@ -6,11 +6,16 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from typing import TYPE_CHECKING, Any, NamedTuple
+
+from terradask.errors import DocumentFormat
 
 if TYPE_CHECKING:
     from terradask._aws.session import Aws
+
+#: Largest object that is read, unless a smaller limit is given: a state of many resources.
+MOST_BYTES = 64 * 2**20
 
 JSON = "application/json"
 TEXT = "text/plain; charset=utf-8"
@@ -59,11 +64,23 @@ class ObjectStore:
         self._missing = _MISSING if bucket_required else _MISSING | {_NO_BUCKET}
         self._options = dict(options or {})
 
-    def read(self, key: str) -> StoredObject | None:
-        """Return an object, or None where there is none."""
+    def read(self, key: str, *, most_bytes: int = MOST_BYTES) -> StoredObject | None:
+        """Return an object, or None where there is none.
+
+        Raises `DocumentFormat` where it is larger than `most_bytes`; nothing of it is read then.
+        """
         with _unless(self._missing):
             answer = self._client.get_object(**self._named(key))
-            return StoredObject(answer["Body"].read(), answer["ETag"])
+            with closing(answer["Body"]) as body:
+                if answer["ContentLength"] > most_bytes:
+                    where = f"s3://{self._bucket}/{self._prefix}{key}"
+                    raise DocumentFormat(
+                        "an object in the bucket is too large to be what terradask reads there",
+                        given=f"{where}: {answer['ContentLength']} bytes",
+                        allowed=f"{most_bytes} bytes",
+                        advice=f"find out who wrote {where}, and remove it",
+                    )
+                return StoredObject(body.read(), answer["ETag"])
         return None
 
     def write(self, key: str, content: bytes, *, content_type: str = JSON) -> None:

@@ -15,12 +15,13 @@ from terradask._aws.s3 import ObjectStore
 from terradask._cleanup.inventory import DeadLock, Deployed
 from terradask._deployments.deployment import Deployment
 from terradask._deployments.store import CLOSING, DESCRIPTOR, RUN, STATE, STATE_LOCK, ClusterObjects
+from terradask._network.clusters import cluster_of_key
 from terradask._terraform.folder_lock import FolderLock
 from terradask._terraform.state.lock_owner import proof_of_end
 from terradask._terraform.state.s3 import S3Backend
-from terradask.errors import DocumentFormat, FolderBusy, InvalidInput
+from terradask.errors import DocumentFormat, FolderBusy
+from terradask_host.documents import plain_text
 from terradask_modules.names import cluster_key
-from terradask_stacks.settings import validate_cluster_name
 
 if TYPE_CHECKING:
     from terradask._aws.session import Aws
@@ -36,6 +37,8 @@ class BucketScan:
         self._stacks = stacks
         #: Locks, of those read, whose owners are provably gone.
         self.dead: list[DeadLock] = []
+        #: Keys that no cluster can have.
+        self.strange_keys: list[str] = []
 
     def listed(self) -> tuple[datetime.datetime, dict[str, dict[str, datetime.datetime]]]:
         """Return AWS's time, and each cluster's objects with their dates; none without a bucket."""
@@ -46,9 +49,12 @@ class BucketScan:
             date = page["ResponseMetadata"].get("HTTPHeaders", {}).get("date")
             seen_at = parsedate_to_datetime(date) if date else seen_at
             for entry in page.get("Contents", ()):
-                _, cluster, name = entry["Key"].split("/", 2)
-                if is_cluster_name(cluster):
-                    listed.setdefault(cluster, {})[name] = entry["LastModified"]
+                key = entry["Key"].removeprefix("clusters/")
+                cluster = cluster_of_key(key)
+                if cluster is None:
+                    self.strange_keys.append(plain_text(entry["Key"]))
+                else:
+                    listed.setdefault(cluster, {})[key.partition("/")[2]] = entry["LastModified"]
         return seen_at, listed
 
     def deployed(self, name: str, listed: Mapping[str, datetime.datetime]) -> Deployed:
@@ -109,12 +115,3 @@ def has_resources(objects: ClusterObjects) -> bool:
         # Terraform reports what is wrong with it when the cluster is destroyed.
         return True
     return bool((state or {}).get("resources"))
-
-
-def is_cluster_name(name: str) -> bool:
-    """Return whether a name is valid for a cluster."""
-    try:
-        validate_cluster_name(name)
-    except InvalidInput:
-        return False
-    return True

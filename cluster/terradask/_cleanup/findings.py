@@ -31,6 +31,8 @@ class Sweep:
         may not.
     unseen
         What the caller has no permission to read.
+    strange_keys
+        Keys in the bucket, under ``clusters/``, that no cluster can have. They are left alone.
     quotes
         The prices of the orphans that cost something.
     first_seen
@@ -44,6 +46,7 @@ class Sweep:
     grace_seconds: float
     strays: tuple[Stray, ...]
     unseen: tuple[NotVisible, ...] = ()
+    strange_keys: tuple[str, ...] = ()
     quotes: Quotes = field(default_factory=lambda: Quotes(""))
     first_seen: Mapping[tuple[Kind, str], datetime.datetime] = field(default_factory=dict)
 
@@ -68,6 +71,7 @@ class Sweep:
             "looked_at": self.looked_at.isoformat(),
             "grace_seconds": self.grace_seconds,
             "strays": [self._orphan(orphan) for orphan in self.strays],
+            "strange_keys": list(self.strange_keys),
             "unseen": [{"what": one.what, "action": one.action} for one in self.unseen],
         }
 

@@ -138,3 +138,5 @@ class Inventory:
     old_plans: tuple[OldPlan, ...] = ()
     #: What couldn't be read.
     unseen: tuple[NotVisible, ...] = ()
+    #: Keys in the bucket, under ``clusters/``, that no cluster can have.
+    strange_keys: tuple[str, ...] = ()

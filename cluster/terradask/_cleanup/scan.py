@@ -11,7 +11,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
-from terradask._cleanup.bucket_scan import BucketScan, is_cluster_name
+from terradask._cleanup.bucket_scan import BucketScan
 from terradask._cleanup.inventory import Deployed, Inventory, Item, Kind, NotVisible, OldPlan
 from terradask._cleanup.resources import (
     AUTOSCALING_GROUP,
@@ -31,6 +31,7 @@ from terradask._cleanup.search import (
     find_secrets,
 )
 from terradask._deployments.instances import Instance, find_instances
+from terradask._network.clusters import is_cluster_name
 from terradask._plans.basis import PLAN_LIFETIME
 from terradask._pricing.running import parts_of_host, parts_of_secret, parts_of_volume
 from terradask._terraform.state.s3 import S3Backend
@@ -150,6 +151,7 @@ class _Scan:
             dead_locks=tuple(self._bucket.dead),
             old_plans=tuple(_old_plans(self._scope.plans, seen_at)),
             unseen=tuple(self._unseen),
+            strange_keys=tuple(self._bucket.strange_keys),
         )
 
     def _scan_network_lock(self) -> None:

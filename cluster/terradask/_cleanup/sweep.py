@@ -81,6 +81,7 @@ class Sweeper:
             grace_seconds=grace_seconds,
             strays=tuple(orphans),
             unseen=inventory.unseen,
+            strange_keys=inventory.strange_keys,
             first_seen=undated,
         )
         return found, inventory

@@ -67,6 +67,7 @@ def shown_in_notebook(wanted: bool) -> Iterator[Progress]:
         yield silent
         return
     from rich.console import Console
+    from rich.text import Text
 
     console = Console(stderr=True)
     with console.status("terradask") as status:
@@ -74,7 +75,8 @@ def shown_in_notebook(wanted: bool) -> Iterator[Progress]:
         def show(event: ProgressEvent, /) -> None:
             text = describe(event)
             if text is not None:
-                status.update(text)
+                # Hosts wrote some of it: nothing in it is markup.
+                status.update(Text(text))
 
         yield show
 

@@ -19,7 +19,7 @@ from terradask._deployments.instances import Instance, find_instances
 from terradask._deployments.state import state_by_numbers
 from terradask._deployments.status import DeploymentStatus
 from terradask._pricing.running import Parts, hourly_usd, parts_of_host, price_keys
-from terradask.errors import AccessDenied
+from terradask.errors import AccessDenied, DocumentFormat
 from terradask_modules.names import (
     SCHEDULER_GROUP,
     TAG_CLUSTER,
@@ -47,7 +47,9 @@ class ClusterOverview:
     workspace, name
         Names of the workspace and the cluster.
     state
-        As in `DeploymentStatus`; or ``unfinished``: deployed or destroyed in part; or ``unowned``:
+        As in `DeploymentStatus`; or ``unreadable``: its documents aren't as terradask writes them;
+        or ``strange``: an object under ``clusters/`` that is no cluster's, with its key as the
+        name; or ``unfinished``: deployed or destroyed in part; or ``unowned``:
         instances or groups of a cluster that isn't deployed, which ``terradask sweep`` removes. For
         clusters of another workspace, derived from the numbers of their groups.
     deployed_at, started_at
@@ -123,10 +125,12 @@ def overviews(
     *,
     workspace: str,
     deployments: Sequence[Deployment],
-    unfinished: Iterable[str],
+    others: Mapping[str, str],
     all_workspaces: bool,
+    strict: bool = False,
 ) -> list[ClusterOverview]:
-    """Return the overview of every cluster.
+    """Return the overview of every cluster; `others` are those without a readable deployment: name
+    -> state. One document that can't be read hides no other cluster, unless it is `strict`.
 
     Notes
     -----
@@ -135,17 +139,27 @@ def overviews(
     there is no price.
     """
     with ThreadPoolExecutor(_PARALLEL) as pool:
-        statuses = pool.map(lambda deployment: deployment.status(), deployments)
+        statuses = list(pool.map(lambda one: _status(one, strict=strict), deployments))
         groups_ = pool.submit(_tagged_groups, aws, None if all_workspaces else workspace)
         machines_ = pool.submit(_machines, aws, None if all_workspaces else workspace)
-        known = {(workspace, status.name): status for status in statuses}
+        known = {(workspace, status.name): status for status in statuses if status is not None}
         groups, machines = groups_.result(), machines_.result()
-    named = {(workspace, name): "unfinished" for name in unfinished}
+    unread = {one.name: "unreadable" for one in deployments if (workspace, one.name) not in known}
+    named = {(workspace, name): state for name, state in {**others, **unread}.items()}
     found = [
         overview(whose, known.get(whose), named.get(whose), groups, own=whose[0] == workspace)
         for whose in _whose(known, named, groups, machines)
     ]
     return _priced(aws, found, machines)
+
+
+def _status(deployment: Deployment, *, strict: bool) -> DeploymentStatus | None:
+    try:
+        return deployment.status()
+    except DocumentFormat:
+        if strict:
+            raise
+        return None
 
 
 def overview(

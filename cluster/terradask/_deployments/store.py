@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 
+from terradask._aws.s3 import MOST_BYTES as ANY_BYTES
 from terradask._aws.s3 import TEXT, ObjectStore, as_json
 from terradask.errors import DocumentFormat
 
@@ -28,6 +29,17 @@ OF_A_RUN = (RUN, SCHEDULER, SOFTWARE)
 
 _PARALLEL_READS = 16
 
+#: Largest document that is read, by its name or the folder in it. Hosts write some of them, and
+#: what runs on a host can write anything there.
+MOST_BYTES = {
+    DESCRIPTOR: 2**20,
+    RUN: 2**20,
+    SCHEDULER: 2**18,
+    CLOSING: 2**16,
+    HOSTS: 2**18,
+    EVENTS: 2**24,
+}
+
 
 class ClusterObjects:
     """Objects under ``clusters/<name>/`` in the workspace bucket.
@@ -43,7 +55,10 @@ class ClusterObjects:
 
     def exists(self, name: str) -> bool:
         """Return whether an object exists, whatever it holds."""
-        return self._store.read(name) is not None
+        try:
+            return self._store.read(name, most_bytes=_most_bytes(name)) is not None
+        except DocumentFormat:
+            return True
 
     def read(self, name: str) -> dict[str, Any] | None:
         """Return a JSON object, or None if it doesn't exist."""
@@ -57,7 +72,13 @@ class ClusterObjects:
 
     def read_version(self, name: str) -> tuple[dict[str, Any], str] | None:
         """Return a JSON object with its ETag, for `replace`, or None if it doesn't exist."""
-        found = self._store.read(name)
+        try:
+            found = self._store.read(name, most_bytes=_most_bytes(name))
+        except DocumentFormat:
+            # As one that can't be read: it is left out.
+            if name.startswith(HOSTS):
+                return {}, ""
+            raise
         return None if found is None else (parse_object(found.content, name), found.etag)
 
     def write(self, name: str, document: dict[str, Any]) -> None:
@@ -109,6 +130,11 @@ class ClusterObjects:
             return []
         with ThreadPoolExecutor(min(_PARALLEL_READS, len(names))) as pool:
             return list(pool.map(self.read, names))
+
+
+def _most_bytes(name: str) -> int:
+    folder = f"{name.partition('/')[0]}/" if "/" in name else name
+    return MOST_BYTES.get(folder, ANY_BYTES)
 
 
 def parse_object(content: bytes | str, name: str) -> dict[str, Any]:

@@ -2,12 +2,41 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from terradask._aws.s3 import ObjectStore
+from terradask.errors import InvalidInput
+from terradask_host.documents import plain_text
+from terradask_stacks.settings import validate_cluster_name
 
 if TYPE_CHECKING:
     from terradask._aws.session import Aws
+
+
+@dataclass(frozen=True)
+class ListedClusters:
+    """What is under ``clusters/`` in a workspace's bucket."""
+
+    #: Names of clusters, deployed or half-made, sorted.
+    names: tuple[str, ...] = ()
+    #: Keys that no cluster can have, which terradask neither reads nor removes.
+    strange_keys: tuple[str, ...] = ()
+
+
+def listed_clusters(aws: Aws, bucket: str) -> ListedClusters:
+    """List what is under ``clusters/`` in the bucket; nothing where there is no bucket.
+
+    Notes
+    -----
+    Permission needed: ``s3:ListBucket``.
+    """
+    keys = list(ObjectStore(aws, bucket, "clusters/").names())
+    names = {key: cluster_of_key(key) for key in keys}
+    return ListedClusters(
+        tuple(sorted({name for name in names.values() if name is not None})),
+        tuple(plain_text(f"clusters/{key}") for key in keys if names[key] is None),
+    )
 
 
 def cluster_names(aws: Aws, bucket: str) -> list[str]:
@@ -18,4 +47,21 @@ def cluster_names(aws: Aws, bucket: str) -> list[str]:
     -----
     Permission needed: ``s3:ListBucket``.
     """
-    return sorted({key.split("/")[0] for key in ObjectStore(aws, bucket, "clusters/").names()})
+    return list(listed_clusters(aws, bucket).names)
+
+
+def cluster_of_key(key: str) -> str | None:
+    """Return the cluster that an object under ``clusters/`` belongs to; None if no cluster can have
+    such a key.
+    """
+    name, slash, rest = key.partition("/")
+    return name if slash and rest and is_cluster_name(name) else None
+
+
+def is_cluster_name(name: str) -> bool:
+    """Return whether a name is valid for a cluster."""
+    try:
+        validate_cluster_name(name)
+    except InvalidInput:
+        return False
+    return True

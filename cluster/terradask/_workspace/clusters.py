@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING
 
 from terradask._deployments.deployment import Deployment
 from terradask._deployments.store import holds_nothing
-from terradask._network.clusters import cluster_names
+from terradask._network.clusters import cluster_names, listed_clusters
 from terradask._plans.impact import RunningCluster
+from terradask.errors import DocumentFormat
 from terradask_modules.names import NETWORK_STACK
 from terradask_stacks.settings import validate_cluster_name
 
@@ -52,14 +53,34 @@ class Clusters:
         """Return clusters at a glance; the parameters are those of `Workspace.overview`."""
         from terradask._deployments.overview import overviews
 
-        found = overviews(
-            self._context.aws,
-            workspace=self._context.name,
-            deployments=self.deployed() if name is None else [self.one(name)],
-            unfinished=self.unfinished() if name is None else [],
+        context = self._context
+        if name is not None:
+            found = overviews(
+                context.aws,
+                workspace=context.name,
+                deployments=[self.one(name)],
+                others={},
+                all_workspaces=all_workspaces,
+                strict=True,
+            )
+            return [one for one in found if one.name == name]
+        listed = listed_clusters(context.aws, context.bucket)
+        clusters = [self.one(each) for each in listed.names]
+        with ThreadPoolExecutor(_PARALLEL) as pool:
+            states = list(pool.map(_state_in_bucket, clusters))
+        others = {
+            one.name: state
+            for one, state in zip(clusters, states, strict=True)
+            if state in ("unfinished", "unreadable")
+        }
+        deployed = [one for one, state in zip(clusters, states, strict=True) if state == "deployed"]
+        return overviews(
+            context.aws,
+            workspace=context.name,
+            deployments=deployed,
+            others={**others, **dict.fromkeys(listed.strange_keys, "strange")},
             all_workspaces=all_workspaces,
         )
-        return [one for one in found if name in (None, one.name)]
 
     def running(self, stack: str) -> tuple[RunningCluster, ...]:
         """Return the clusters on a stack that aren't stopped: all for the network, else the cluster
@@ -80,6 +101,16 @@ class Clusters:
                 for one, is_wanted in zip(found, pool.map(wanted, found), strict=True)
                 if is_wanted
             ]
+
+
+def _state_in_bucket(one: Deployment) -> str:
+    """Return ``deployed``, ``unfinished``, ``unreadable`` or, if nothing of it counts, ``gone``."""
+    try:
+        if one.exists:
+            return "deployed"
+        return "gone" if holds_nothing(one.objects) else "unfinished"
+    except DocumentFormat:
+        return "unreadable"
 
 
 def running_among(deployments: Iterable[Deployment]) -> tuple[RunningCluster, ...]:

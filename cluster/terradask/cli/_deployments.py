@@ -88,6 +88,13 @@ def _show_next_steps(found: list[ClusterOverview]) -> None:
                 f"{one.name}: deployed or destroyed in part; terradask apply {one.name} or "
                 f"terradask destroy {one.name} finishes it"
             )
+        elif one.state == "unreadable":
+            say(
+                f"{one.name}: its documents aren't as terradask writes them; terradask status "
+                f"{one.name} says which"
+            )
+        elif one.state == "strange":
+            say(f"{one.name}: no cluster can have such a key; find out who wrote it")
         elif one.state == "unowned":
             say(f"{one.name}: orphaned resources of it are left; terradask sweep removes them")
 

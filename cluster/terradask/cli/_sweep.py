@@ -66,6 +66,8 @@ def sweep(*, grace: int | None, dry_run: bool, yes: bool, as_json: bool) -> None
 def _show(found: Sweep, *, as_json: bool) -> None:
     for one in found.unseen:
         say(f"not checked: {one.what}, because {one.action} is missing")
+    for key in found.strange_keys:
+        say(f"left alone: no cluster can have the key {key}; find out who wrote it")
     if as_json:
         return
     if not found.strays:
