@@ -88,6 +88,17 @@ def _count(values: Any, path: str, blocks: Counter[str], seen: dict[str, Counter
             _count(each, f"{path}.{name}", blocks, seen)
 
 
+def test_an_id_that_is_known_before_the_document_names_it_is_no_finding(synth: Synth) -> None:
+    """As of a security group that exists, while other parts of the network are made again."""
+    plan = FORMS["planned"](synth("network"))
+    for entry in plan["resource_changes"]:
+        if entry["type"] == "aws_launch_template":
+            entry["change"]["after"]["network_interfaces"][0]["security_groups"] = ["sg-0123"]
+            entry["change"]["after_unknown"]["network_interfaces"] = [{}]
+
+    assert found(plan) == []
+
+
 def test_a_shape_without_a_stack_would_be_noticed() -> None:
     blocks = dict(_blocks({"a": Allowed(({"b": Allowed((1,))},))}, ""))
     assert set(blocks) == {"", ".a"}

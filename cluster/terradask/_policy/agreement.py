@@ -47,7 +47,8 @@ def _openings(document: PlanDocument, sources: list[Any], name: str) -> Iterator
 def _security_groups(document: PlanDocument, named: Any) -> Iterator[Disagreement]:
     ids = set(named.values()) if isinstance(named, Mapping) else set()
     for template in document.of("aws_launch_template"):
-        for card in listed(template.values.get("network_interfaces")):
+        # As written: a group's own id may be known before the document that names it.
+        for card in listed((template.configured or {}).get("network_interfaces")):
             for group in listed(card.get("security_groups")):
                 if isinstance(group, str) and group not in ids:
                     yield template.address, f"is in {group}, which workspace.json doesn't name"
