@@ -41,4 +41,11 @@ def test_a_threat_is_held_by_tests_that_exist(row: tuple[str, ...]) -> None:
 
 def test_every_part_of_a_threat_model_is_there() -> None:
     headings = re.findall(r"^## (.+)$", PAGE, re.MULTILINE)
-    assert headings == ["Assets", "Actors", "Threats", "Remaining risks", "Out of scope"]
+    assert headings == [
+        "Assets",
+        "Actors",
+        "Threats",
+        "Documents and messages",
+        "Remaining risks",
+        "Out of scope",
+    ]

@@ -1,0 +1,150 @@
+"""docs/security.md lists every document with its writers, as the generated policies have them, and
+with the check that comes before its effect.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from terradask_modules.caller_policies import CALLERS, CallerScope, caller_statements
+from terradask_modules.policies import PolicyScope, scheduler_policy, worker_policy
+from terradask_simulator.iam import Policies, Policy, Request, evaluate
+
+ROOT = Path(__file__).parents[2]
+PAGE = (ROOT / "docs/security.md").read_text()
+SECTION = PAGE.partition("\n## Documents and messages\n")[2].partition("\n## ")[0]
+ROWS = {
+    cells[0]: cells[1:]
+    for line in SECTION.splitlines()
+    if line.startswith("| `")
+    for cells in [[cell.strip() for cell in line.strip("|").split(" | ")]]
+}
+NAMED = re.compile(r"`([\w/]+\.py)::(\w+)`")
+
+ACCOUNT, REGION = "123456789012", "us-east-1"
+BUCKET = f"arn:aws:s3:::terradask-default-{ACCOUNT}-{REGION}"
+STATE = "states/workspaces/default/network.tfstate"
+SECRET = f"arn:aws:secretsmanager:{REGION}:{ACCOUNT}:secret:terradask/default/etl-AbCdEf"
+GROUP = (
+    f"arn:aws:autoscaling:{REGION}:{ACCOUNT}:"
+    "autoScalingGroup:0f-1:autoScalingGroupName/terradask-default-etl-workers"
+)
+STREAM = f"arn:aws:logs:{REGION}:{ACCOUNT}:log-group:/terradask/default:log-stream:etl/i-1"
+IN_PLACE = {
+    "aws:RequestedRegion": (REGION,),
+    "aws:ResourceAccount": (ACCOUNT,),
+    "aws:ResourceTag/terradask:workspace": ("default",),
+    "aws:ResourceTag/terradask:cluster": ("etl",),
+}
+
+#: First words of a row -> the action that writes it, on which resource, with which more conditions.
+WRITES: dict[str, tuple[str, str, dict[str, tuple[str, ...]]]] = {
+    **{
+        document: ("s3:PutObject", f"{BUCKET}/{key}", {})
+        for document, key in {
+            "`host/<sha256>/<wheel>`": "host/0a/terradask_host.whl",
+            "`workspace.json`": "workspace.json",
+            "`applied/network.json`": "applied/network.json",
+            "`applied/clusters/<cluster>.json`": "applied/clusters/etl.json",
+            "`unlocks/<time>.json`": "unlocks/1.json",
+            "`cluster.json`": "clusters/etl/cluster.json",
+            "`run.json`": "clusters/etl/run.json",
+            "`software.lock`": "clusters/etl/software.lock",
+            "`scheduler.json`": "clusters/etl/scheduler.json",
+            "`closing.json`": "clusters/etl/closing.json",
+            "`hosts/<instance id>.json`": "clusters/etl/hosts/i-1.json",
+            "`events/<run id>.json`": "clusters/etl/events/1.json",
+            "`terraform.tfstate`": "clusters/etl/terraform.tfstate",
+            "`terraform.tfstate.tflock`": "clusters/etl/terraform.tfstate.tflock",
+        }.items()
+    },
+    "`network.tfstate`": ("s3:PutObject", f"arn:aws:s3:::{STATE}", {}),
+    "`network.tfstate.tflock`": ("s3:PutObject", f"arn:aws:s3:::{STATE}.tflock", {}),
+    "`PutSecretValue`": ("secretsmanager:PutSecretValue", SECRET, {}),
+    "`SetDesiredCapacity`": ("autoscaling:SetDesiredCapacity", GROUP, {}),
+    "`CreateOrUpdateTags`": (
+        "autoscaling:CreateOrUpdateTags",
+        GROUP,
+        {"aws:TagKeys": ("terradask:run:id",)},
+    ),
+    "`PutLogEvents`": ("logs:PutLogEvents", STREAM, {}),
+}
+#: As the table says them -> the holders of the generated policies.
+WORDS = {
+    **{f"`{caller}`": caller for caller in CALLERS},
+    "scheduler": "scheduler",
+    "workers": "worker",
+    "*other schedulers*": "scheduler of another cluster",
+    "*other workers*": "worker of another cluster",
+}
+
+
+def _holders(*, isolated: bool) -> Iterator[tuple[str, dict[str, Any]]]:
+    shared = PolicyScope(partition="aws", region=REGION, account=ACCOUNT, workspace="default")
+    scope = CallerScope(place=shared, session_manager=True, isolated=isolated, network_state=STATE)
+    for caller in CALLERS:
+        statements = caller_statements(scope, caller)
+        yield caller, {"Version": "2012-10-17", "Statement": statements}
+    for role, policy in (("scheduler", scheduler_policy), ("worker", worker_policy)):
+        for cluster, name in (("etl", role), ("ml", f"{role} of another cluster")):
+            own = replace(shared, cluster=cluster, groups=("scheduler", "workers"))
+            yield name, policy(own if isolated else shared)
+
+
+def writers(document: str, *, isolated: bool) -> set[str]:
+    action, resource, more = WRITES[document]
+    request = Request(action, resource, {**IN_PLACE, **more})
+    return {
+        name
+        for name, policy in _holders(isolated=isolated)
+        if evaluate(request, Policies((Policy.parse(policy),))).allowed
+    }
+
+
+def _named(document: str) -> str:
+    found = re.match(r"`[^`]+`", document)
+    assert found
+    return found[0]
+
+
+def test_every_document_has_a_row() -> None:
+    assert {_named(row) for row in ROWS} == set(WRITES)
+
+
+@pytest.mark.parametrize("row", ROWS)
+def test_its_writers_are_those_of_the_policies(row: str) -> None:
+    told = {WORDS[word] for word in ROWS[row][0].split(", ")}
+    assert writers(_named(row), isolated=False) == told
+    walled = {name for name in told if not name.endswith("another cluster")}
+    assert writers(_named(row), isolated=True) == walled
+
+
+@pytest.mark.parametrize("row", ROWS)
+def test_it_has_a_check_that_tests_hold(row: str) -> None:
+    _, read_by, check, held = ROWS[row]
+    assert read_by
+    assert check
+    named = NAMED.findall(held)
+    assert named
+    missing = [
+        f"{path}::{name}"
+        for path, name in named
+        if f"def {name}(" not in (ROOT / "tests" / path).read_text()
+    ]
+    assert missing == []
+
+
+def test_a_new_writer_would_be_seen(monkeypatch: pytest.MonkeyPatch) -> None:
+    wider = {"Effect": "Allow", "Action": "s3:PutObject", "Resource": f"{BUCKET}/*"}
+
+    def widened(scope: CallerScope, caller: str) -> list[dict[str, Any]]:
+        return [wider] if caller == "ci" else []
+
+    monkeypatch.setitem(globals(), "caller_statements", widened)
+    assert "ci" in writers("`run.json`", isolated=False)
