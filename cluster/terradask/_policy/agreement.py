@@ -4,6 +4,7 @@ mind.
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -12,6 +13,7 @@ from terradask._policy.openings import network_of, openings
 from terradask._policy.written import written_document
 from terradask_modules.iam import listed
 from terradask_modules.ingress import is_within
+from terradask_modules.names import TAG_DESCRIPTOR
 
 Disagreement = tuple[str, str]
 
@@ -33,6 +35,8 @@ def disagreements(document: PlanDocument) -> Iterator[Disagreement]:
             yield from _openings(document, sources, "cluster.json")
             yield from _groups(document, item.address, written.get("groups"))
             yield from _classes(item.address, written, settings)
+            if settings.get("private_to_creator") is True:
+                yield from _bound(document, str(item.values.get("content")))
 
 
 def _openings(document: PlanDocument, sources: list[Any], name: str) -> Iterator[Disagreement]:
@@ -52,6 +56,14 @@ def _security_groups(document: PlanDocument, named: Any) -> Iterator[Disagreemen
             for group in listed(card.get("security_groups")):
                 if isinstance(group, str) and group not in ids:
                     yield template.address, f"is in {group}, which workspace.json doesn't name"
+
+
+def _bound(document: PlanDocument, content: str) -> Iterator[Disagreement]:
+    """Yield a private cluster's secret that doesn't name the SHA-256 of its cluster.json."""
+    expected = hashlib.sha256(content.encode()).hexdigest()
+    for secret in document.of("aws_secretsmanager_secret"):
+        if (secret.values.get("tags") or {}).get(TAG_DESCRIPTOR) != expected:
+            yield secret.address, f"has another {TAG_DESCRIPTOR} than its cluster.json"
 
 
 def _groups(document: PlanDocument, address: str, groups: Any) -> Iterator[Disagreement]:
