@@ -36,7 +36,8 @@ class FakeS3:
             raise AccessDenied("s3:GetObject", "no")
         if asked["Key"] not in self.objects:
             raise ClientError({"Error": {"Code": "NoSuchKey"}}, "GetObject")
-        return {"Body": io.BytesIO(self.objects[asked["Key"]]), "ETag": '"1"'}
+        content = self.objects[asked["Key"]]
+        return {"Body": io.BytesIO(content), "ContentLength": len(content), "ETag": '"1"'}
 
     def put_object(self, **asked: Any) -> None:
         assert (asked["Bucket"], asked["ContentType"]) == (BUCKET, "application/json")
