@@ -35,6 +35,7 @@ def user_of(sim: Simulator, policies: dict[str, list[dict[str, Any]]]) -> Iterat
             for service in ("iam", "s3")
         )
         iam.create_user(UserName=USER)
+        clients.callback(_remove, iam)
         for number, policy in enumerate([*policies["user"], DATA]):
             made = iam.create_policy(
                 PolicyName=f"{USER}-{number}", PolicyDocument=json.dumps(policy)
@@ -49,3 +50,13 @@ def user_of(sim: Simulator, policies: dict[str, list[dict[str, Any]]]) -> Iterat
         }
         s3.delete_object(Bucket=BUCKET, Key="table")
         s3.delete_bucket(Bucket=BUCKET)
+
+
+def _remove(iam: Any) -> None:
+    """Remove the user: another file of tests may share the embedded AWS."""
+    for key in iam.list_access_keys(UserName=USER)["AccessKeyMetadata"]:
+        iam.delete_access_key(UserName=USER, AccessKeyId=key["AccessKeyId"])
+    for policy in iam.list_attached_user_policies(UserName=USER)["AttachedPolicies"]:
+        iam.detach_user_policy(UserName=USER, PolicyArn=policy["PolicyArn"])
+        iam.delete_policy(PolicyArn=policy["PolicyArn"])
+    iam.delete_user(UserName=USER)

@@ -72,7 +72,12 @@ class MemoryS3:
         objects, key = self._begin("GetObject", request["Bucket"]), request["Key"]
         if key not in objects:
             raise refused("GetObject", "NoSuchKey", 404)
-        return {"Body": io.BytesIO(objects[key]), "ETag": etag_of(objects[key])}
+        content = objects[key]
+        return {
+            "Body": io.BytesIO(content),
+            "ContentLength": len(content),
+            "ETag": etag_of(content),
+        }
 
     def put_object(self, **request: Any) -> None:
         objects, key = self._begin("PutObject", request["Bucket"]), request["Key"]

@@ -110,7 +110,7 @@ def test_a_cluster_with_ports_of_its_own_is_destroyed_whatever_the_settings_say_
     )
     baseline, aws = (
         SimpleNamespace(account="123456789012", zones={}),
-        SimpleNamespace(partition="aws"),
+        SimpleNamespace(partition="aws", account_id="123456789012"),
     )
 
     found = answers_to_destroy(loaded, baseline, aws, {"settings": settings, "lock": lock})  # type: ignore[arg-type]
