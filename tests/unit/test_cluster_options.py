@@ -222,3 +222,11 @@ def test_two_names_of_one_argument_are_one_setting():
     }
     with pytest.raises(ArgumentCombination, match="another name of `workers_per_host`"):
         Cluster(workers_per_host=1, _n_worker_specs_per_host=2)
+
+
+def test_an_unknown_argument_is_the_clusters_own_and_the_nearest_is_named():
+    with pytest.raises(TypeError) as caught:
+        Cluster(name="etl", worker_cpus=4)
+    assert str(caught.value) == (
+        "Cluster() got an unexpected keyword argument 'worker_cpus'; did you mean 'worker_cpu'?"
+    )

@@ -2,6 +2,15 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from IPython.core.displaypub import DisplayPublisher
+from IPython.core.interactiveshell import InteractiveShell
+
+from terradask._common.progress import Message
+from terradask._dask import notebook
 from terradask._dask.display import by_group, escaped, repr_row, scaling_table
 from terradask._dask.pool import WorkerGroupState
 
@@ -40,3 +49,25 @@ def test_all_text_that_a_scheduler_reported_is_escaped() -> None:
     assert (worker["nthreads"], worker["memory"], worker["gpu"]) == (2, 1.5, None)
     plain = {"id": "Scheduler-1", "workers": {"tls://10.0.0.7:4321": {"name": "i-0a"}}}
     assert escaped(plain) == plain
+
+
+def test_jupyter_shows_progress_in_one_line_that_is_empty_afterwards(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Without ipywidgets, which rich would ask for in a warning."""
+    published: list[tuple[str, bool]] = []
+
+    class Publisher(DisplayPublisher):
+        def publish(self, data: Any, metadata: Any = None, **more: Any) -> None:
+            published.append((data["text/plain"], bool(more.get("update"))))
+
+    monkeypatch.setattr(notebook, "_in_ipython", lambda: True)
+    monkeypatch.setattr("rich.console.Console", lambda **_: SimpleNamespace(is_jupyter=True))
+    shell = InteractiveShell.instance()
+    monkeypatch.setattr(shell, "display_pub", Publisher(parent=shell))
+    try:
+        with notebook.shown_in_notebook(True) as show:
+            show(Message("no disk [/x]here"))
+    finally:
+        InteractiveShell.clear_instance()
+    assert published == [("terradask", False), ("no disk [/x]here", True), ("", True)]

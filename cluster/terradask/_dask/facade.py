@@ -5,7 +5,7 @@ docstrings as its own.
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import Any, Concatenate, ParamSpec, TypeVar
 
 _Given = ParamSpec("_Given")
@@ -56,17 +56,27 @@ def takes(
     arguments: Callable[_Given, _Arguments],
 ) -> Callable[[Callable[[Any, _Arguments], None]], Callable[Concatenate[Any, _Given], None]]:
     """Give a constructor the signature of a dataclass; it gets an instance of that."""
+    shown = inspect.signature(arguments)
 
     def decorate(
         constructor: Callable[[Any, _Arguments], None],
     ) -> Callable[Concatenate[Any, _Given], None]:
         def construct(self: Any, /, *args: _Given.args, **kwargs: _Given.kwargs) -> None:
+            for name in kwargs.keys() - shown.parameters.keys():
+                raise _unexpected(type(self).__name__, name, shown.parameters)
             constructor(self, arguments(*args, **kwargs))
 
         own = inspect.Parameter("self", inspect.Parameter.POSITIONAL_OR_KEYWORD)
-        shown = inspect.signature(arguments)
         construct.__signature__ = shown.replace(parameters=[own, *shown.parameters.values()])  # type: ignore[attr-defined]
         construct.__name__, construct.__qualname__ = constructor.__name__, constructor.__qualname__
         return construct
 
     return decorate
+
+
+def _unexpected(owner: str, name: str, known: Collection[str]) -> TypeError:
+    from terradask_stacks.findings import nearest
+
+    near = nearest(name, known)
+    hint = "" if near is None else f"; did you mean {near!r}?"
+    return TypeError(f"{owner}() got an unexpected keyword argument {name!r}{hint}")

@@ -70,6 +70,10 @@ def shown_in_notebook(wanted: bool) -> Iterator[Progress]:
     from rich.text import Text
 
     console = Console(stderr=True)
+    if console.is_jupyter:
+        with _shown_below_the_cell() as progress:
+            yield progress
+        return
     with console.status("terradask") as status:
 
         def show(event: ProgressEvent, /) -> None:
@@ -79,6 +83,29 @@ def shown_in_notebook(wanted: bool) -> Iterator[Progress]:
                 status.update(Text(text))
 
         yield show
+
+
+@contextmanager
+def _shown_below_the_cell() -> Iterator[Progress]:
+    """Show progress events in one line of a cell's output, which is empty afterwards.
+
+    rich would need ipywidgets there, and warns without them.
+    """
+    from IPython.display import display
+
+    shown = display(  # type: ignore[no-untyped-call]
+        {"text/plain": "terradask"}, raw=True, display_id=True
+    )
+
+    def show(event: ProgressEvent, /) -> None:
+        text = describe(event)
+        if text is not None:
+            shown.update({"text/plain": text}, raw=True)
+
+    try:
+        yield show
+    finally:
+        shown.update({"text/plain": ""}, raw=True)
 
 
 def _in_ipython() -> bool:
