@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import re
-from pathlib import Path
 
 import pytest
 
 from terradask_simulator.checks import invariants
 
-ROOT = Path(__file__).parents[2]
+from .named_tests import ROOT, missing_of, named_in
+
 PAGE = (ROOT / "docs/faults.md").read_text()
 ROWS = [
     tuple(cell.strip() for cell in line.strip("|").split(" | "))
@@ -26,14 +26,8 @@ def test_every_fault_of_the_matrix_is_there() -> None:
 def test_it_is_held_by_tests_that_exist_or_needs_aws(row: tuple[str, ...]) -> None:
     _, _, promise, held = row
     assert promise
-    named = re.findall(r"`([\w/]+\.py)::(\w+)`", held)
-    assert named or "needs AWS" in held
-    missing = [
-        f"{path}::{name}"
-        for path, name in named
-        if f"def {name}(" not in (ROOT / "tests" / path).read_text()
-    ]
-    assert missing == []
+    assert named_in(held) or "needs AWS" in held
+    assert missing_of(held) == []
 
 
 def test_every_invariant_is_there() -> None:
@@ -43,8 +37,5 @@ def test_every_invariant_is_there() -> None:
 
 
 def test_whatever_is_named_exists() -> None:
-    named = re.findall(r"`([\w/]+\.py)::(\w+)`", PAGE)
-    assert len(named) > 50
-    assert [
-        name for path, name in named if f"def {name}(" not in (ROOT / "tests" / path).read_text()
-    ] == []
+    assert len(named_in(PAGE)) > 50
+    assert missing_of(PAGE) == []

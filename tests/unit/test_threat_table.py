@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import re
-from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).parents[2]
+from .named_tests import ROOT, missing_of, named_in
+
 PAGE = (ROOT / "docs/security.md").read_text()
 ROWS = [
     tuple(cell.strip() for cell in line.strip("|").split(" | "))
     for line in PAGE.splitlines()
     if re.match(r"\| \d", line)
 ]
-NAMED = re.compile(r"`([\w/]+\.py)::(\w+)`")
 
 
 def test_threats_are_numbered() -> None:
@@ -29,14 +28,8 @@ def test_a_threat_is_held_by_tests_that_exist(row: tuple[str, ...]) -> None:
     _, threat, stands, held = row
     assert threat
     assert stands
-    named = NAMED.findall(held)
-    assert named
-    missing = [
-        f"{path}::{name}"
-        for path, name in named
-        if f"def {name}(" not in (ROOT / "tests" / path).read_text()
-    ]
-    assert missing == []
+    assert named_in(held)
+    assert missing_of(held) == []
 
 
 def test_every_part_of_a_threat_model_is_there() -> None:

@@ -7,7 +7,6 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -16,7 +15,8 @@ from terradask_modules.caller_policies import CALLERS, CallerScope, caller_state
 from terradask_modules.policies import PolicyScope, scheduler_policy, worker_policy
 from terradask_simulator.iam import Policies, Policy, Request, evaluate
 
-ROOT = Path(__file__).parents[2]
+from .named_tests import ROOT, missing_of, named_in
+
 PAGE = (ROOT / "docs/security.md").read_text()
 SECTION = PAGE.partition("\n## Documents and messages\n")[2].partition("\n## ")[0]
 ROWS = {
@@ -25,7 +25,6 @@ ROWS = {
     if line.startswith("| `")
     for cells in [[cell.strip() for cell in line.strip("|").split(" | ")]]
 }
-NAMED = re.compile(r"`([\w/]+\.py)::(\w+)`")
 
 ACCOUNT, REGION = "123456789012", "us-east-1"
 BUCKET = f"arn:aws:s3:::terradask-default-{ACCOUNT}-{REGION}"
@@ -130,14 +129,8 @@ def test_it_has_a_check_that_tests_hold(row: str) -> None:
     _, read_by, check, held = ROWS[row]
     assert read_by
     assert check
-    named = NAMED.findall(held)
-    assert named
-    missing = [
-        f"{path}::{name}"
-        for path, name in named
-        if f"def {name}(" not in (ROOT / "tests" / path).read_text()
-    ]
-    assert missing == []
+    assert named_in(held)
+    assert missing_of(held) == []
 
 
 def test_a_new_writer_would_be_seen(monkeypatch: pytest.MonkeyPatch) -> None:
