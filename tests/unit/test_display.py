@@ -68,6 +68,7 @@ def test_jupyter_shows_progress_in_one_line_that_is_empty_afterwards(
     try:
         with notebook.shown_in_notebook(True) as show:
             show(Message("no disk [/x]here"))
+        show(Message("too late"))
     finally:
         InteractiveShell.clear_instance()
     assert published == [("terradask", False), ("no disk [/x]here", True), ("", True)]

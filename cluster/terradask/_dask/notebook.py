@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import sys
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -99,12 +100,15 @@ def _shown_below_the_cell() -> Iterator[Progress]:
 
     def show(event: ProgressEvent, /) -> None:
         text = describe(event)
-        if text is not None:
+        # Closing a cluster reports here too: the cell is over then.
+        if text is not None and not over.is_set():
             shown.update({"text/plain": text}, raw=True)
 
+    over = threading.Event()
     try:
         yield show
     finally:
+        over.set()
         shown.update({"text/plain": ""}, raw=True)
 
 
