@@ -88,6 +88,10 @@ def test_a_document_without_files_writes_none():
         (cloud_config({"path": "relative", "content": "x"}), "absolute path"),
         (cloud_config({"path": "/a/../../b", "content": "x"}), "upwards"),
         (cloud_config({"path": "/a", "content": "%%%", "encoding": "gz+b64"}), "can't be decoded"),
+        (
+            '#cloud-config\n{"write_files": [{"path": "/a", "content": "\\ud800\\udc00"}]}',
+            "no text",
+        ),
     ],
 )
 def test_user_data_that_cloud_init_would_refuse(user_data, message):

@@ -81,7 +81,10 @@ def _written(entry: Any) -> WrittenFile:
     path = PurePosixPath(str(entry["path"]))
     if ".." in path.parts:
         raise BootFailed("A path in `write_files` leads upwards", given=str(path))
-    content = str(entry.get("content", "")).encode()
+    try:
+        content = str(entry.get("content", "")).encode()
+    except UnicodeEncodeError as error:
+        raise BootFailed("The content of a file is no text", given=str(path)) from error
     encoding = str(entry.get("encoding", "text/plain"))
     try:
         if encoding in ("b64", "base64", "gz+b64", "gz+base64", "gzip+b64", "gzip+base64"):
