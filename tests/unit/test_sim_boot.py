@@ -89,7 +89,7 @@ def test_a_document_without_files_writes_none():
         (cloud_config({"path": "/a/../../b", "content": "x"}), "upwards"),
         (cloud_config({"path": "/a", "content": "%%%", "encoding": "gz+b64"}), "can't be decoded"),
         (
-            '#cloud-config\n{"write_files": [{"path": "/a", "content": "\\ud800\\udc00"}]}',
+            b'#cloud-config\n{"write_files": [{"path": "/a", "content": "\\ud800\\udc00"}]}',
             "no text",
         ),
     ],
