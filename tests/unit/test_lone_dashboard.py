@@ -86,7 +86,7 @@ def lone(bucket, **seconds):
         attachment=attachment,
         settings={"connect": "private"},
     )
-    seconds = {"pause_seconds": 0.01, "look_seconds": 0.01, **seconds}
+    seconds = {"pause_seconds": 0.01, "poll_interval_seconds": 0.01, **seconds}
     return LoneDashboard(running, **seconds)
 
 

@@ -18,7 +18,7 @@ from terradask._aws.group_limits import (
 )
 from terradask._aws.groups import PROTECTION_BATCH, Group, Member, ProtectAndLower, Removal
 from terradask._aws.launch_problem import LaunchProblem, read_problem
-from terradask._aws.tags import as_text, tags_of, told_tags
+from terradask._aws.tags import as_text, found_tags, tags_of
 from terradask.errors import AccessDenied, ForeignResources
 from terradask_modules.names import TAG_CLUSTER, TAG_WORKSPACE, group_name
 
@@ -125,7 +125,7 @@ class Groups:
                 {
                     "type": "aws_autoscaling_group",
                     "id": self._names[name],
-                    "why": told_tags(tags, self._tags),
+                    "why": found_tags(tags, self._tags),
                 }
                 for name, tags in foreign.items()
             ],

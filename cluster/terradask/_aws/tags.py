@@ -17,7 +17,7 @@ def as_text(tags: Mapping[str, str]) -> str:
     return ", ".join(f"{key}={value}" for key, value in sorted(tags.items()))
 
 
-def told_tags(tags: Mapping[str, str], expected: Mapping[str, str]) -> str:
+def found_tags(tags: Mapping[str, str], expected: Mapping[str, str]) -> str:
     """Return which of the expected tags a resource has, as a message says it."""
     found = {key: tags[key] for key in expected if key in tags}
     return f"it carries {as_text(found) or 'none of these tags'}"

@@ -38,8 +38,8 @@ class Entry:
 
     def foreign(self, why: str) -> dict[str, str]:
         """Return it as an error lists it; whatever was written there, a terminal can show it."""
-        told = {"address": self.address, "type": self.type, "id": self.id, "why": why}
-        return {key: plain_text(text)[:_LONGEST] for key, text in told.items()}
+        texts = {"address": self.address, "type": self.type, "id": self.id, "why": why}
+        return {key: plain_text(text)[:_LONGEST] for key, text in texts.items()}
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 
-from terradask._aws.tags import as_text, tags_of, told_tags
+from terradask._aws.tags import as_text, found_tags, tags_of
 from terradask._cleanup.known_state import Entry, read_state
 from terradask._cleanup.named_resources import find_in_iam
 from terradask._cleanup.resources import AUTOSCALING_GROUP, RULES, SECRET, Owner
@@ -64,7 +64,7 @@ class StateGuard:
             if found is None or self._tags.items() <= found.items():
                 self._checked.add((entry.type, entry.id))
             else:
-                foreign.append(entry.foreign(told_tags(found, self._tags)))
+                foreign.append(entry.foreign(found_tags(found, self._tags)))
         return tuple(foreign)
 
     def check(self, document: Mapping[str, Any], where: str) -> None:

@@ -38,11 +38,11 @@ class LoneDashboard:
         *,
         reach_seconds: float = REACH_SECONDS,
         pause_seconds: float = 2.0,
-        look_seconds: float = 5.0,
+        poll_interval_seconds: float = 5.0,
     ) -> None:
         self._reach_seconds = reach_seconds
         self._pause_seconds = pause_seconds
-        self._look_seconds = look_seconds
+        self._poll_interval_seconds = poll_interval_seconds
         self._running = running
         self._attachment = running.attachment
         self._threads = Threads()
@@ -85,21 +85,21 @@ class LoneDashboard:
         """Serve the link. A scheduler that replaces another one is found by `watch`."""
         await self._forward.start()
 
-    async def watch(self, tell: Callable[[str], None]) -> None:
+    async def watch(self, warn: Callable[[str], None]) -> None:
         """Follow the cluster until it is over.
 
         Raises `ClusterStopped`.
         """
         is_cut_off = False
         while True:
-            await asyncio.sleep(self._look_seconds)
+            await asyncio.sleep(self._poll_interval_seconds)
             try:
-                await self._look()
+                await self._refresh()
                 is_cut_off = False
             except EndpointUnreachable as error:
                 # As after a laptop has slept.
                 if not is_cut_off:
-                    tell(f"{error.problem} Trying again")
+                    warn(f"{error.problem} Trying again")
                 is_cut_off = True
 
     async def _find(self) -> tuple[str, int]:
@@ -127,9 +127,9 @@ class LoneDashboard:
                         let_in=let_in,
                     ) from error
             await asyncio.sleep(self._pause_seconds)
-            await self._look()
+            await self._refresh()
 
-    async def _look(self) -> None:
+    async def _refresh(self) -> None:
         self._attachment = await self._threads.call(
             newest, self._attachment, self._running.deployment
         )

@@ -6,7 +6,7 @@ import json
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from terradask._aws.tags import as_text, tags_of, told_tags
+from terradask._aws.tags import as_text, found_tags, tags_of
 from terradask.errors import ForeignResources
 from terradask_modules.names import TAG_CLUSTER, TAG_WORKSPACE
 
@@ -54,7 +54,7 @@ class ClusterSecret:
                     {
                         "type": "aws_secretsmanager_secret",
                         "id": place.secret_id,
-                        "why": told_tags(tags, expected),
+                        "why": found_tags(tags, expected),
                     }
                 ],
                 allowed=f"the tags {as_text(expected)}",

@@ -62,7 +62,13 @@ class ClusterObjects:
 
     def read(self, name: str) -> dict[str, Any] | None:
         """Return a JSON object, or None if it doesn't exist."""
-        found = self.read_version(name)
+        try:
+            found = self.read_version(name)
+        except DocumentFormat:
+            # A host's report that is too large counts as one that can't be read: it is left out.
+            if name.startswith(HOSTS):
+                return {}
+            raise
         return None if found is None else found[0]
 
     def read_bytes(self, name: str) -> bytes | None:
@@ -72,13 +78,7 @@ class ClusterObjects:
 
     def read_version(self, name: str) -> tuple[dict[str, Any], str] | None:
         """Return a JSON object with its ETag, for `replace`, or None if it doesn't exist."""
-        try:
-            found = self._store.read(name, most_bytes=_most_bytes(name))
-        except DocumentFormat:
-            # As one that can't be read: it is left out.
-            if name.startswith(HOSTS):
-                return {}, ""
-            raise
+        found = self._store.read(name, most_bytes=_most_bytes(name))
         return None if found is None else (parse_object(found.content, name), found.etag)
 
     def write(self, name: str, document: dict[str, Any]) -> None:

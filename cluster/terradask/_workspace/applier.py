@@ -76,8 +76,8 @@ class Applier:
         with self._stacks.locked(plan.stack) as stack:
             plan.check()
             recovery = self._cleanup.cluster(plan.stack)
-            stack.check_state()
             if plan.destroy:
+                stack.check_state()
                 self._clusters.one(plan.stack).note_closing()
                 recovery.zero()
             stack.init()

@@ -32,11 +32,13 @@ class ForeignResources(ClusterError):
         advice: str | None = None,
     ) -> None:
         found = tuple(dict(one) for one in resources)
-        told = [f"{one.get('address') or one['type']} ({one['id']}): {one['why']}" for one in found]
-        if len(told) > _SHOWN:
-            told[_SHOWN:] = [f"and {len(told) - _SHOWN} more"]
+        lines = [
+            f"{one.get('address') or one['type']} ({one['id']}): {one['why']}" for one in found
+        ]
+        if len(lines) > _SHOWN:
+            lines[_SHOWN:] = [f"and {len(lines) - _SHOWN} more"]
         super().__init__(
-            problem, cluster=cluster, given="; ".join(told), allowed=allowed, advice=advice
+            problem, cluster=cluster, given="; ".join(lines), allowed=allowed, advice=advice
         )
         self.resources = found
 
