@@ -1,6 +1,4 @@
-"""The Auto Scaling groups of one cluster: the edge to AWS; what to do with them is decided in
-`_scaling`.
-"""
+"""The Auto Scaling groups of one cluster: the edge to AWS. `_scaling` decides what they do."""
 
 from __future__ import annotations
 
@@ -27,8 +25,7 @@ if TYPE_CHECKING:
 
     from terradask._aws.session import Aws
 
-#: How far ahead a start sets the watchdog schedule; the scheduler's host moves it on every ten
-#: minutes.
+#: How far ahead a start sets the watchdog schedule; the scheduler's host then moves it on.
 WATCHDOG_MINUTES = 30
 
 #: How long AWS may take to come after a smaller number before its survivors are left to its choice.
@@ -86,9 +83,7 @@ class Groups:
         return tuple(self._names)
 
     def describe(self) -> dict[str, Group]:
-        """Read all groups in one call; those that don't exist, or aren't the cluster's by their
-        tags, are left out.
-        """
+        """Read all groups in one call; without those that are gone or carry others' tags."""
         by_autoscaling_group = {v: k for k, v in self._names.items()}
         response = self._client.describe_auto_scaling_groups(
             AutoScalingGroupNames=list(by_autoscaling_group)
@@ -314,8 +309,7 @@ class Groups:
             if not _has_left(error):
                 raise
         except AccessDenied:
-            # Where an instance is in no group, AWS may refuse for want of a right on the group as
-            # well.
+            # Of an instance in no group, AWS may also refuse for want of a right on the group.
             if not self._is_in_no_group(instance_id):
                 raise
 
@@ -330,9 +324,7 @@ class Groups:
 def tagged_groups(
     client: Any, *, workspace: str, cluster: str
 ) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Yield a cluster's groups, found by its tags, each with the cluster's own name for it, as AWS
-    describes them.
-    """
+    """Yield a cluster's groups, found by its tags: the cluster's name for it, AWS's description."""
     tags = {TAG_WORKSPACE: workspace, TAG_CLUSTER: cluster}
     filters = [{"Name": f"tag:{key}", "Values": [value]} for key, value in tags.items()]
     begins = group_name(workspace, cluster, "")

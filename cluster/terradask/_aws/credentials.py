@@ -18,8 +18,7 @@ if TYPE_CHECKING:
 SHORTEST_SECONDS = 900
 LONGEST_SECONDS = 129_600
 
-#: What temporary credentials that don't say when they expire are taken to last: they are read again
-#: after half of it.
+#: Taken life of temporary credentials without an expiry: they are read again after half of it.
 _UNTOLD_SECONDS = 3600
 
 _WITHOUT = (
@@ -90,8 +89,7 @@ def lend(aws: Aws, duration_seconds: int | None) -> LentCredentials:
     """
     held = aws.credentials()
     if _expiry(held) is None:
-        # What refreshes itself is left alone: it may have asked for a code once. What doesn't may
-        # lie in a file that has changed.
+        # What refreshes itself may have asked for a code; the rest may be in a file that changed.
         aws = aws.anew()
         held = aws.credentials()
     with translated(aws.region):
@@ -124,7 +122,5 @@ def _session(aws: Aws, duration_seconds: int | None) -> LentCredentials:
 
 
 def _expiry(held: Credentials) -> datetime.datetime | None:
-    """Return when credentials expire that botocore renews by itself; it has no public
-    name for it.
-    """
+    """Return when credentials expire that botocore renews; it has no public name for it."""
     return getattr(held, "_expiry_time", None)

@@ -10,9 +10,7 @@ ENDPOINT_VARIABLE = "AWS_ENDPOINT_URL"
 
 
 def is_loopback_endpoint(environ: Mapping[str, str]) -> bool:
-    """Return whether ``AWS_ENDPOINT_URL`` names an address of this machine alone: an embedded AWS,
-    not the real one.
-    """
+    """Return whether ``AWS_ENDPOINT_URL`` is on this machine: an embedded AWS, not the real one."""
     host = urlsplit(environ.get(ENDPOINT_VARIABLE, "")).hostname
     if not host:
         return False
@@ -32,9 +30,7 @@ def is_aws(endpoint: str) -> bool:
 
 
 def cache_name(endpoint: str | None) -> str | None:
-    """Return the name under which an endpoint's answers are cached; None for one on this machine,
-    whose answers die with it.
-    """
+    """Return the name of an endpoint's cache; None for one on this machine, which keeps nothing."""
     if endpoint is None or is_aws(endpoint):
         return "aws"
     return (

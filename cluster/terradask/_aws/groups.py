@@ -1,6 +1,4 @@
-"""Auto Scaling groups as AWS reports them, and how to remove exactly chosen instances from one.
-Pure.
-"""
+"""Auto Scaling groups as AWS reports them, and the removal of chosen instances. Pure."""
 
 from __future__ import annotations
 
@@ -43,9 +41,7 @@ class Group:
 
     @property
     def booting_ids(self) -> frozenset[str]:
-        """Instance ids of the members that count and are not in service yet: AWS refuses to protect
-        them.
-        """
+        """Ids of the members that count and aren't in service: AWS doesn't protect them yet."""
         return frozenset(
             m.instance_id for m in self.members if m.active and m.lifecycle_state != "InService"
         )
@@ -75,8 +71,7 @@ class ProtectAndLower:
     survivors: tuple[str, ...]
     #: How many stay.
     desired: int
-    #: Whether AWS may have, and end, instances that it doesn't show yet: that it has chosen can't
-    #: be seen then.
+    #: Whether AWS may have instances that it doesn't show yet, and may choose to end those.
     unseen: bool = False
 
     @property
@@ -107,9 +102,7 @@ def removal(
 
 
 def one_by_one(how: Removal) -> Iterator[Removal]:
-    """Yield the parts of a removal between which others can be looked at; protecting and lowering
-    has none.
-    """
+    """Yield the parts of a removal with pauses between them; protecting and lowering has none."""
     if isinstance(how, TerminateEach):
         yield from (TerminateEach((instance_id,)) for instance_id in how.instance_ids)
     else:

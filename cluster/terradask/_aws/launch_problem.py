@@ -85,9 +85,7 @@ class LaunchProblem:
 
     @property
     def kind(self) -> Kind:
-        """What is missing: capacity, a quota, addresses in the subnet, support for the type in the
-        zone; or something else.
-        """
+        """What is missing: capacity, a quota, addresses, support in the zone, or something else."""
         return _KIND_OF_CODE.get(self.code, "other")
 
     def __str__(self) -> str:

@@ -1,6 +1,4 @@
-"""The address from which this machine is seen outside: what "me" means in the rules of who may
-reach a scheduler.
-"""
+"""The address that this machine has outside: what "me" means in rules of ingress."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""How often one client polls AWS about a cluster: two calls a second at most, for all its parts
-together.
-"""
+"""How often one client polls AWS about a cluster: two calls a second, all parts together."""
 
 from __future__ import annotations
 
@@ -75,9 +73,7 @@ class RateLimiter:
         return place
 
     def wait_seconds(self, place: object) -> float:
-        """Return how long to wait before the next try; 0 when it is this place's turn, which it
-        then holds until it leaves.
-        """
+        """Return the wait before the next try; 0 if it is this place's turn, which it holds."""
         with self._lock:
             seconds = max(self._free_at - self._clock(), 0.0)
             if place is self._queue[0]:

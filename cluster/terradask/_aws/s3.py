@@ -1,6 +1,4 @@
-"""Objects of one bucket in S3: read or missing, written on a condition, listed, deleted
-in batches.
-"""
+"""Objects of one bucket in S3: read, written on a condition, listed, deleted in batches."""
 
 from __future__ import annotations
 
@@ -30,9 +28,7 @@ _DELETE_BATCH = 1000
 
 
 class StoredObject(NamedTuple):
-    """An object's content, and its ETag, which `ObjectStore.replace` and
-    `ObjectStore.delete` take.
-    """
+    """An object's content and ETag, as `ObjectStore.replace` and `ObjectStore.delete` take it."""
 
     content: bytes
     etag: str
@@ -149,8 +145,7 @@ class ObjectStore:
         with _unless(lost):
             self._put(key, content, ContentType=JSON, **condition)
             return True
-        # When an answer is lost, boto3 asks again, and S3 refuses because of what the first attempt
-        # wrote.
+        # If an answer is lost, boto3 asks again, and S3 refuses because of the first attempt.
         found = self.read(key)
         return found is not None and found.content == content
 

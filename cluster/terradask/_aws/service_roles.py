@@ -1,6 +1,4 @@
-"""The service-linked roles through which AWS launches instances for groups: there once for the
-whole account, or not at all.
-"""
+"""The service-linked roles through which AWS launches instances: once for a whole account."""
 
 from __future__ import annotations
 
@@ -15,8 +13,7 @@ if TYPE_CHECKING:
 
 AUTOSCALING = "autoscaling.amazonaws.com"
 
-#: What IAM says of a role that is there already, though not by its code, which is that of any wrong
-#: input.
+#: IAM's message about a role that exists; its code is that of any wrong input.
 _TAKEN = "has been taken in this account"
 
 
@@ -88,8 +85,7 @@ def _make(aws: Aws, role: ServiceRole) -> bool:
             raise
         return False
     except AccessDenied as error:
-        # Without the role of spot, groups on demand launch all the same; the first spot group then
-        # says what is missing.
+        # Without the role of spot, groups on demand launch; the first spot group reports it.
         if role.exists is None or role.service != AUTOSCALING:
             return False
         raise ServiceRoleMissing(role.name, command=role.command, denied=error.action) from error

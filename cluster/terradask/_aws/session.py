@@ -49,8 +49,7 @@ class Aws:
         with self._lock:
             if name not in self._clients:
                 client = self._make_client(name)
-                # botocore makes the classes of a client's errors when they are first used: two
-                # threads would make two of each, and catch the other's.
+                # botocore makes error classes at first use: two threads would make two of each.
                 _ = client.exceptions
                 self._clients[name] = client
             return self._clients[name]
@@ -104,8 +103,7 @@ class Aws:
         self.check_region()
         with translated(self.region):
             session = self._boto()
-            # Without this check, a missing login shows at the first call only, in the middle of
-            # something.
+            # Without this check, a missing login shows only at the first call.
             if session.get_credentials() is None:
                 raise NoCredentials("there are no AWS credentials", advice=CREDENTIALS_ADVICE)
             config = Config(
@@ -121,9 +119,7 @@ class Aws:
         return expect_owner(made) if name == "s3" else made
 
     def _forget_expired(self, parsed: Mapping[str, Any], **_: Any) -> None:
-        """Have the next client read the credentials anew: boto3 reads those of a file or of the
-        environment once.
-        """
+        """Have the next client read the credentials again: boto3 reads them once."""
         if parsed.get("Error", {}).get("Code") in EXPIRED:
             with self._lock:
                 self._session = None

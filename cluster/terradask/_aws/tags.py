@@ -6,9 +6,7 @@ from collections.abc import Iterable, Mapping
 
 
 def tags_of(listed: Iterable[Mapping[str, str]] | None) -> dict[str, str]:
-    """Return tags as a mapping, from the list in which AWS describes them; none where it leaves the
-    list out.
-    """
+    """Return tags as a mapping, from AWS's list; none if AWS leaves the list out."""
     return {tag["Key"]: tag.get("Value", "") for tag in listed or ()}
 
 

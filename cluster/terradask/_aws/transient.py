@@ -20,9 +20,7 @@ _BUSY = frozenset(
 
 
 def is_transient(error: BaseException) -> bool:
-    """Return whether a call to AWS or to a scheduler failed for a reason that passes: a network
-    that is cut, an AWS that is busy.
-    """
+    """Return whether a call failed for a reason that passes: a cut network, a busy AWS."""
     from botocore.exceptions import ClientError, HTTPClientError
 
     if isinstance(error, AwsError) and error.__cause__ is not None:

@@ -49,8 +49,7 @@ _INVALID = frozenset(
         "InvalidToken",
     }
 )
-#: In AWS's words, where it doesn't take the time of a signature: "Signature expired: …", "Signature
-#: not yet current: …".
+#: AWS's words for a signature's wrong time: "Signature expired: …", "… not yet current: …".
 SKEWED = re.compile(r"RequestTimeTooSkewed|Signature (?:expired|not yet current)")
 #: More than a slow answer explains.
 _SKEW_SECONDS = 300
@@ -114,8 +113,7 @@ def typed_error(error: Exception, region: str) -> AwsError | None:
         | boto.SSOTokenLoadError
         | boto.UnauthorizedSSOTokenError
     )
-    # A RuntimeError is what botocore raises where it has renewed them, and the newer ones have
-    # expired, too.
+    # botocore raises RuntimeError if it has renewed them and the new ones have expired, too.
     if isinstance(error, expired) or (
         isinstance(error, RuntimeError) and "still expired" in str(error)
     ):
@@ -148,9 +146,7 @@ def unknown_region(region: str) -> RegionUnknown:
 
 @functools.cache
 def known_regions() -> tuple[str, ...]:
-    """Return the regions that the SDK knows, out of the small one of its lists: asking a session
-    takes a quarter of a second.
-    """
+    """Return the regions that the SDK knows, from its small list: a session takes 250 ms."""
     from botocore.loaders import create_loader
 
     partitions = create_loader().load_data("partitions")["partitions"]
@@ -208,9 +204,7 @@ def _unreachable(error: Exception, region: str) -> AwsError:
 
 
 def _clocks(response: Mapping[str, Any]) -> str | None:
-    """Return what this machine's clock and AWS's said at an answer, where they differ by more than
-    the answer took.
-    """
+    """Return this machine's time and AWS's, if they differ by more than the answer took."""
     try:
         there = email.utils.parsedate_to_datetime(
             response["ResponseMetadata"]["HTTPHeaders"]["date"]

@@ -183,8 +183,7 @@ class _Adoption:
             if wanted is None:
                 if has is not None:
                     return False
-            # The prefix list is an attribute of the endpoint that only Terraform knows; a group has
-            # one rule with a prefix list.
+            # The endpoint's prefix list is known to Terraform alone; a group has one such rule.
             elif has is None or (attribute != "prefix_list_id" and has != self._resolve(wanted)):
                 return False
         return True
@@ -203,9 +202,7 @@ class _Adoption:
         return next((r for r in of_type(self._found, "aws_route_table") if r.id == identity), None)
 
     def _resolve(self, value: str) -> str | None:
-        """Return a literal value, or the id of the referenced resource; None if that doesn't exist
-        yet.
-        """
+        """Return a literal value, or the referenced resource's id; None if it doesn't exist yet."""
         reference = _REFERENCE.match(value)
         if reference is not None:
             return self._ids.get(reference[1])

@@ -1,6 +1,4 @@
-"""Scan a workspace's bucket: each cluster's objects, and the process that works on it.
-Read-only.
-"""
+"""Scan a workspace's bucket: the clusters' objects, and who works on them. Read-only."""
 
 from __future__ import annotations
 
@@ -72,18 +70,14 @@ class BucketScan:
         return replace(found, held=self.held(name, place if STATE_LOCK in listed else None))
 
     def _is_closing(self, name: str, listed: Mapping[str, datetime.datetime]) -> bool:
-        """Return whether a deployment is marked for destruction, and none of its groups is to have
-        an instance.
-        """
+        """Return whether a deployment is to be destroyed, and no group is to have instances."""
         return CLOSING in listed and Deployment(self._aws, self._bucket, name).marked_closing
 
     def _has_resources(self, name: str) -> bool:
         return has_resources(ClusterObjects(self._aws, self._bucket, name))
 
     def held(self, stack: str, place: S3Backend | None) -> str | None:
-        """Return which process works on a stack with this state; note a lock whose owner is
-        provably gone.
-        """
+        """Return which process works on a stack; note a lock whose owner is provably gone."""
         folder, killed = self._stacks / stack, None
         if folder.with_name(f".{folder.name}.lock").exists():
             try:

@@ -1,6 +1,4 @@
-"""Delete resources without Terraform: one, or those of a network or a cluster in an order that AWS
-accepts.
-"""
+"""Delete resources without Terraform, one or all of a stack, in an order that AWS accepts."""
 
 from __future__ import annotations
 
@@ -59,9 +57,7 @@ _IN_THE_WAY = frozenset(
 
 
 def delete_resource(aws: Aws, resource: Resource) -> None:
-    """Delete one resource. One that is already gone is no error; AWS refuses to delete
-    one in use.
-    """
+    """Delete one resource; one that is gone is no error. AWS refuses to delete one in use."""
     service, delete = _ORDER[resource.type]
     _unless_gone(partial(delete, aws.client(service), resource))
 
@@ -92,9 +88,7 @@ def delete_resources(
 
 
 def delete_objects(objects: ClusterObjects) -> None:
-    """Delete a cluster's objects, its state last: while it exists, the cluster can be found and
-    destroyed again.
-    """
+    """Delete a cluster's objects, its state last: it leads to the cluster until then."""
     objects.delete(name for name in objects.names() if name not in (STATE, STATE_LOCK))
     objects.delete([STATE])
 

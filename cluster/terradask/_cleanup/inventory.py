@@ -10,8 +10,7 @@ from typing import Literal
 from terradask._cleanup.resources import Resource
 from terradask._pricing.running import Parts
 
-#: Resources of AWS, except the last three: a cluster's objects, the lock on a state, plans on this
-#: machine.
+#: Resources of AWS; and a cluster's objects, the lock on a state, plans on this machine.
 Kind = Literal[
     "deployment",
     "instance",
@@ -75,8 +74,7 @@ class Deployed:
     closing_at: datetime.datetime | None = None
     #: When its run was started; None without a run.
     started_at: datetime.datetime | None = None
-    #: The process that works on it, in words: it holds its state's lock, or its folder on this
-    #: machine. None if there is none, or one that is provably gone.
+    #: The process that holds its state's lock, or its folder here; None if it is provably gone.
     held: str | None = None
 
     @property

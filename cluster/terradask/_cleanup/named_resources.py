@@ -80,6 +80,5 @@ def find_bucket(client: Any, name: str, account: str) -> list[Resource]:
 
 
 def _plain_arn(arn: str) -> str:
-    # CloudWatch Logs returns a group's ARN with ":*" at its end, and lists tags by the ARN without
-    # it.
+    # CloudWatch Logs returns a group's ARN with ":*", and lists tags by the ARN without it.
     return arn.removesuffix(":*")

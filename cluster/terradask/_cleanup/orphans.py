@@ -163,9 +163,7 @@ class _Judge:
             yield self._orphan(item, why, since, held)
 
     def _lost_instances(self, items: list[Item], held: str | None) -> Iterator[Stray]:
-        """Yield the instances of a live deployment whose group is gone: the deployment would never
-        end them.
-        """
+        """Yield a live deployment's instances whose group is gone: it would never end them."""
         if self._inventory.groups is None:
             return
         for item in items:
@@ -206,9 +204,7 @@ class _Judge:
         )
 
     def _youngest(self, items: list[Item], *dates: datetime.datetime) -> datetime.datetime:
-        """Return the date of the youngest item: an apply creates a cluster's items within seconds
-        of each other.
-        """
+        """Return the date of the youngest item: an apply creates all within seconds."""
         return max(
             *dates, *map(self._since, items), datetime.datetime.min.replace(tzinfo=datetime.UTC)
         )

@@ -1,6 +1,4 @@
-"""Remove what Terraform can't when it creates or destroys a cluster: instances, leftovers, objects
-in the bucket.
-"""
+"""Remove what Terraform can't when it creates or destroys a cluster."""
 
 from __future__ import annotations
 
@@ -23,8 +21,7 @@ if TYPE_CHECKING:
     from terradask._deployments.deployment import Deployment
     from terradask._network.deployed import DeployedNetwork
 
-#: Returns the ids in a state: address -> id. A function, since it starts a process and is rarely
-#: needed.
+#: Returns a state's ids: address -> id. A function, since it takes a process.
 _Ids = Callable[[], Mapping[str, str]]
 
 
@@ -48,9 +45,7 @@ class ClusterRecovery:
         self._progress = progress
 
     def zero(self) -> None:
-        """Scale the existing groups to zero; by their tags: a half-made cluster has no
-        descriptor.
-        """
+        """Scale its groups to zero, found by tags: a half-made cluster has no descriptor."""
         groups, state = Groups.tagged(self._aws, workspace=self._workspace, cluster=self._name)
         groups.zero(state)
         # Deleting the groups takes their schedules along; this is for a destroy that fails before.
@@ -58,30 +53,24 @@ class ClusterRecovery:
             groups.clear_schedules()
 
     def remove_all(self) -> bool:
-        """Remove everything of a cluster without a state, running instances included; return
-        whether there was anything.
-        """
+        """Remove all of a cluster without a state; return whether there was anything."""
         had_groups_or_secret = self._remove_groups_and_secret()
         return self.remove_unknown(dict) or had_groups_or_secret
 
     def remove_leftovers(self, creates: Collection[str], ids: _Ids) -> None:
-        """Remove what an interrupted apply created but its state lacks, if a plan is to
-        create it.
-        """
+        """Remove what an interrupted apply made and the state lacks, if a plan creates it."""
         left = leftovers.among(
             leftovers.existing(self._aws, workspace=self._workspace, cluster=self._name), creates
         )
         if left:
-            # Not those that another apply has created since the plan: Terraform then refuses the
-            # plan.
+            # Not those that another apply made since the plan, which Terraform then refuses.
             known = ids()
             left = [leftover for leftover in left if leftover.address not in known]
         if left:
             names = ", ".join(leftover.resource.id for leftover in left)
             self._progress(Message(f"removing what an interrupted deployment left: {names}"))
             leftovers.remove(self._aws, left, cluster=self._name, force=False)
-        # After the groups: groups with instances are an error, and the instances would be in these
-        # security groups.
+        # After the groups: their instances would be in these security groups.
         if not OF_CLUSTERS.isdisjoint(address.partition(".")[0] for address in creates):
             self.remove_unknown(ids)
 
@@ -94,9 +83,7 @@ class ClusterRecovery:
         return self._remove(self._found(), ids)
 
     def make_way(self, ids: _Ids) -> None:
-        """Remove what the state doesn't know, and wait for hosts that must end before AWS deletes
-        something else.
-        """
+        """Remove what the state doesn't know, and wait for hosts that block a deletion."""
         found = self._found()
         self._remove(found, ids)
         # Terraform would try once, and fail.
@@ -123,9 +110,7 @@ class ClusterRecovery:
         return bool(left)
 
     def forget_empty_state(self) -> None:
-        """Remove the empty state that Terraform writes when a first plan is interrupted: it would
-        count as a cluster.
-        """
+        """Remove the empty state of an interrupted first plan: it would count as a cluster."""
         objects = self._deployment.objects
         with suppress(Exception):
             # If another object is beside it, such as its lock, it is in use.

@@ -30,9 +30,7 @@ class NetworkRecovery:
         self._progress = progress
 
     def imports(self) -> dict[str, str]:
-        """Return what is configured and exists but isn't in the state: address -> id. Calls AWS
-        only if the state lacks something.
-        """
+        """Return what is configured and exists, but isn't in the state: address -> id."""
         ids, configuration = self._stack.ids(), self._stack.terraform.configuration()
         if not unknown_addresses(configuration, ids):
             return {}
@@ -49,9 +47,7 @@ class NetworkRecovery:
         return wanted
 
     def remove_unfinished_groups(self, creates: Iterable[str]) -> None:
-        """Remove security groups that an interrupted apply left open to all destinations, if a plan
-        is to create them.
-        """
+        """Remove security groups that an apply left open to all, if a plan creates them."""
         kinds = (address.partition(".") for address in creates)
         names = {
             resource_name(self._workspace, name)
@@ -73,8 +69,7 @@ class NetworkRecovery:
     def remove_unknown(self) -> bool:
         """Remove everything that the state doesn't know: it would block the removal of the rest."""
         owner, found = Owner(self._workspace), self._found()
-        # Also rules that reference groups in the state: such a group can't be deleted while an
-        # unknown rule names it.
+        # Also rules with groups in the state, which can't be deleted before them.
         rules = [rule for rule in find_rules(self._aws, found) if owner.owns(rule)]
         left = unknown([*found, *rules], self._stack.ids())
         if left:

@@ -23,8 +23,7 @@ if TYPE_CHECKING:
     from terradask._aws.session import Aws
     from terradask._deployments.store import ClusterObjects
 
-#: What isolated clusters have of their own: removed together, as security groups reference each
-#: other.
+#: What isolated clusters have: removed together, as security groups reference each other.
 _OWN: tuple[Kind, ...] = ("launch-template", "instance-profile", "role", "security-group")
 
 
@@ -36,8 +35,7 @@ class ClusterActions:
     destroy: Callable[[str], None]
     #: Breaks the lock of a stack whose owner is provably gone, and logs it.
     unlock: Callable[[str], object]
-    #: Prevents every other process, here and elsewhere, from working on a cluster while the
-    #: block runs.
+    #: Keeps every other process, here and elsewhere, from working on a cluster.
     hold: Callable[[str], contextlib.AbstractContextManager[None]]
     #: Returns a cluster's objects.
     objects: Callable[[str], ClusterObjects]
@@ -98,9 +96,7 @@ class OrphanRemoval:
                 self._remove(cluster, orphans)
 
     def _remove(self, cluster: str, orphans: list[Stray]) -> None:
-        """Remove a cluster's orphans; stop at a failed step, since those after it would only wait
-        for it.
-        """
+        """Remove a cluster's orphans; stop at a failed step, since later ones depend on it."""
         hosts = _of(orphans, "instance")
         own = [orphan for orphan in orphans if orphan.kind in _OWN]
         steps: list[tuple[list[Stray], Callable[[], object]]] = [

@@ -1,6 +1,4 @@
-"""Resources with AWS's attributes and Terraform's names: their owner, and which a state doesn't
-know. Pure.
-"""
+"""Resources with AWS's attributes and Terraform's names: whose, and which are unknown. Pure."""
 
 from __future__ import annotations
 
@@ -20,8 +18,7 @@ AUTOSCALING_GROUP, SECRET = "aws_autoscaling_group", "aws_secretsmanager_secret"
 DESCRIPTOR_OBJECT = "aws_s3_object"
 NETWORK_INTERFACE, VOLUME = "aws_network_interface", "aws_ebs_volume"
 
-#: Type that is part of another resource and deleted with it -> that one's type, and its id's key in
-#: the description.
+#: Type that is deleted with another resource -> that one's type, and its id's key.
 PARENTS: Mapping[str, tuple[str, str]] = {
     INGRESS_RULE: ("aws_security_group", "GroupId"),
     EGRESS_RULE: ("aws_security_group", "GroupId"),
@@ -38,8 +35,7 @@ class Resource:
 
     #: Its type in Terraform.
     type: str
-    #: Its id, as Terraform's state and ``terraform import`` have it: AWS's id, or the name of what
-    #: has none.
+    #: Its id in Terraform's state and ``terraform import``: AWS's id, or the name.
     id: str
     #: Its tags.
     tags: Mapping[str, str] = field(default_factory=dict)
@@ -98,9 +94,7 @@ def unknown(found: Iterable[Resource], ids: Mapping[str, str]) -> list[Resource]
 
 
 def outermost(resources: Sequence[Resource]) -> list[Resource]:
-    """Return resources without those that are part of another of them: rules of a group, policies
-    of a role.
-    """
+    """Return resources without parts of others among them: a group's rules, a role's policies."""
     whole = {(resource.type, resource.id) for resource in resources}
     return [resource for resource in resources if _parent(resource) not in whole]
 

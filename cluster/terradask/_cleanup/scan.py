@@ -64,9 +64,7 @@ _KINDS: Mapping[str, tuple[Kind, str | None]] = {
 
 @dataclass(frozen=True)
 class ScanScope:
-    """What to scan: a workspace, the folder with a folder for each stack, and the folder of saved
-    plans.
-    """
+    """What to scan: a workspace, its folder of stacks, and its folder of saved plans."""
 
     aws: Aws
     workspace: str
@@ -258,9 +256,7 @@ class _Scan:
     def _unless_gone(
         self, items: Iterable[Item], deployed: Mapping[str, Deployed]
     ) -> Iterator[Item]:
-        """Leave out deleted secrets: the list of secrets is up to five minutes old. Those of live
-        clusters don't matter.
-        """
+        """Leave out secrets that are deleted: the list of secrets is up to five minutes old."""
         client = self._aws.client("secretsmanager")
         for item in items:
             if item.kind == "secret" and not _lives(deployed.get(item.cluster or "")):
@@ -320,9 +316,7 @@ def _lives(deployed: Deployed | None) -> bool:
 
 
 def _owner(workspace: str | None, cluster: str | None) -> tuple[str | None, str | None]:
-    """Return workspace and cluster of an item; neither if the cluster's name is invalid: those tags
-    aren't ours.
-    """
+    """Return an item's workspace and cluster; neither if the cluster's name is invalid."""
     return (workspace, cluster) if cluster is None or is_cluster_name(cluster) else (None, None)
 
 

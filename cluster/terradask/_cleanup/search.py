@@ -65,8 +65,7 @@ _IN_EC2 = {
     VOLUME: ("describe_volumes", "Volumes", "VolumeId"),
 }
 
-#: Searched only if they are configured: a caller who plans a network without them may lack the
-#: permission.
+#: Searched only if configured: the caller may lack the permission otherwise.
 _OPTIONAL = frozenset(
     {
         "aws_egress_only_internet_gateway",
@@ -123,8 +122,7 @@ def find_network(
         arn = f"arn:{aws.partition}:iam::{aws.account_id}:policy{name}"
         searches.append(partial(find_in_iam, iam, "aws_iam_policy", arn))
     searches.append(partial(find_bucket, s3, bucket, aws.account_id))
-    # Buckets are tagged after their creation. The name contains the account's number, and S3 checks
-    # the owner.
+    # Buckets are tagged after their creation; the name has the account's number.
     return [
         r for r in _answers(searches) if owner.owns(r) or (r.type == "aws_s3_bucket" and not r.tags)
     ]
@@ -273,9 +271,7 @@ def find_rules(aws: Aws, resources: Iterable[Resource]) -> list[Resource]:
 def find_in_ec2(
     client: Any, kind: str, owner: Owner, *filters: Mapping[str, Any]
 ) -> list[Resource]:
-    """Return the EC2 resources of one kind that carry an owner's tags and match further EC2
-    filters.
-    """
+    """Return EC2 resources of one kind with an owner's tags that match further filters."""
     method, listing, key = _IN_EC2[kind]
     # Flow logs spell it differently.
     argument = "Filter" if kind == "aws_flow_log" else "Filters"
@@ -318,9 +314,7 @@ def find_groups(client: Any, *, workspace: str) -> list[Resource]:
 
 
 def find_secrets(client: Any, *, workspace: str, **options: bool) -> list[Resource]:
-    """Return the secrets under a workspace's prefix. The list is up to five minutes old, and
-    includes deleted ones.
-    """
+    """Return a workspace's secrets; the list is up to five minutes old, with deleted ones."""
     filters = [{"Key": "name", "Values": [secrets_prefix(workspace)]}]
     pages = client.get_paginator("list_secrets").paginate(Filters=filters, **options)
     return [
@@ -331,9 +325,7 @@ def find_secrets(client: Any, *, workspace: str, **options: bool) -> list[Resour
 
 
 def find_secret(client: Any, owner: Owner) -> Resource | None:
-    """Return a cluster's secret if it exists, carries the cluster's tags, and isn't scheduled for
-    deletion.
-    """
+    """Return a cluster's secret if it exists with its tags, and isn't to be deleted."""
     name = secret_id(owner.workspace, str(owner.cluster))
     try:
         answer = client.describe_secret(SecretId=name)

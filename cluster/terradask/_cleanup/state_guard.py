@@ -1,6 +1,4 @@
-"""Check a cluster's state before Terraform works from it: whatever isn't the cluster's stops the
-command before anything changes.
-"""
+"""Check a cluster's state before Terraform uses it: foreign entries stop the command."""
 
 from __future__ import annotations
 

@@ -37,9 +37,7 @@ class Sweeper:
         return replace(found, quotes=AwsPriceList(self._scope.aws).look_up(keys)) if keys else found
 
     def remove(self, found: Sweep) -> Swept:
-        """Remove what was found and is still an orphan; after an interruption the next sweep
-        continues.
-        """
+        """Remove what was found and is still an orphan; the next sweep continues a broken one."""
         if not found.strays:
             return Swept((), {}, {})
         self._wait_until_old_enough(found)

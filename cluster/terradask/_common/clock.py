@@ -12,7 +12,5 @@ def utc_text(at: datetime.datetime | None = None) -> str:
 
 
 def is_younger(at: datetime.datetime, max_age: datetime.timedelta, now: datetime.datetime) -> bool:
-    """Return whether something is younger than that, and not of the future: then a clock was wrong,
-    then or now.
-    """
+    """Return whether something is younger than that, and not of the future: a wrong clock."""
     return datetime.timedelta() <= now - at < max_age

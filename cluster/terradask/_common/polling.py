@@ -13,9 +13,7 @@ def wait_until(
     pause_seconds: float,
     on_wait: Callable[[], object] = lambda: None,
 ) -> bool:
-    """Ask until a condition is met, with pauses, and return whether it was within the limit. It is
-    asked once at least.
-    """
+    """Ask, at least once, until a condition is met; return whether that was within the limit."""
     deadline = time.monotonic() + limit_seconds
     while not is_met():
         if time.monotonic() > deadline:

@@ -1,6 +1,4 @@
-"""Processes of this machine: whether one is alive, when it was started, and which
-machine this is.
-"""
+"""Processes of this machine: whether one is alive, since when, and which machine this is."""
 
 from __future__ import annotations
 
@@ -20,9 +18,7 @@ _BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 
 @functools.cache
 def this_machine() -> Mapping[str, str | None]:
-    """Return what distinguishes this user on this machine, since it was started, from others; None
-    where the system doesn't say.
-    """
+    """Return what identifies this user on this machine since its start; None if unknown."""
     try:
         user = getuser()
     except (OSError, KeyError):
@@ -69,9 +65,7 @@ def process_started(pid: int) -> str | None:
 
 
 def own_processes() -> Iterator[psutil.Process]:
-    """Yield this user's processes, each with ``info``: its ``cmdline``, ``cwd`` and
-    ``create_time``; None where that can't be read.
-    """
+    """Yield this user's processes with their ``info``; None in it for what can't be read."""
     for process in psutil.process_iter(["uids", "cmdline", "cwd", "create_time"]):
         uids = process.info["uids"]
         if uids is not None and uids.real == os.getuid():

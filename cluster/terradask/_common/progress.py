@@ -13,8 +13,7 @@ from typing import Protocol
 class PhaseStarted:
     """A phase begins."""
 
-    #: ``resolve``, ``synthesise``, ``init``, ``plan``, ``show``, ``apply``, ``destroy``, ``start``,
-    #: ``attach``, ….
+    #: ``resolve``, ``synthesise``, ``init``, ``plan``, ``apply``, ``start``, ``attach``, ….
     phase: str
     #: What it works on: ``network``, or a cluster's name.
     subject: str

@@ -11,9 +11,7 @@ from types import FrameType
 
 @contextlib.contextmanager
 def terminated_in_order() -> Iterator[None]:
-    """Let SIGTERM, where it isn't handled, unwind the main thread and end the process with its exit
-    code, 143.
-    """
+    """Let SIGTERM unwind the main thread, unless it is handled; the exit code is 143."""
 
     def terminate(number: int, _frame: FrameType | None) -> None:
         raise SystemExit(128 + number)

@@ -1,6 +1,4 @@
-"""Adaptive scaling that counts hosts, where the scheduler counts workers, and that does nothing
-after it is stopped.
-"""
+"""Adaptive scaling that counts hosts, not workers, and does nothing after it is stopped."""
 
 from __future__ import annotations
 
@@ -35,8 +33,7 @@ class StopSafe(Adaptive):  # type: ignore[misc]
     _removes_itself = False
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
-        # Other threads call `stop`; the lock keeps it out between the check of the state and the
-        # order.
+        # Other threads call `stop`; the lock keeps it out between check and order.
         self._ordering = threading.RLock()
         super().__init__(*args, **kwargs)
 
@@ -54,8 +51,7 @@ class StopSafe(Adaptive):  # type: ignore[misc]
 
     async def scale_down(self, workers: Any) -> None:
         """Order the removal of workers."""
-        # Dask's own method retires them first and could be stopped in between; the cluster retires
-        # them as part of the order.
+        # Dask's own method retires them first, and could be stopped in between.
         with self._ordering:
             if self.state == "stopped" or not workers:
                 return
@@ -69,9 +65,7 @@ class StopSafe(Adaptive):  # type: ignore[misc]
 
 
 class HostCounting(Adaptive):  # type: ignore[misc]
-    """An adaptive class that counts hosts; only those of one group of workers if there are several
-    groups.
-    """
+    """An adaptive class that counts hosts; with several groups, those of one group."""
 
     _workers_per_host = 1
     _group: str | None = None
@@ -121,15 +115,12 @@ def adaptive_for(
     extra_worker: bool = False,
     group: str | None = None,
 ) -> type[Adaptive]:
-    """Return a class that decides as `decides` does, stops safely, and counts hosts if they differ
-    from the scheduler's workers.
-    """
+    """Return a class that decides as `decides`, stops safely, and counts hosts if need be."""
     if workers_per_host == 1 and not extra_worker and group is None:
         bases: tuple[type, ...] = (StopSafe, decides)
         members: dict[str, Any] = {"_removes_itself": decides.scale_down is not Adaptive.scale_down}
     else:
-        # All workers of a host have to be retired together, so the class's own `scale_down` isn't
-        # used.
+        # All workers of a host retire together: the class's own `scale_down` isn't used.
         bases = (StopSafe, HostCounting, decides)
         members = {"_workers_per_host": workers_per_host, "_group": group}
     return type(decides.__name__, bases, {"__qualname__": decides.__qualname__, **members})

@@ -1,6 +1,4 @@
-"""What a field of ``ClusterArguments`` is: a setting of the stack, a setting of the run, or not
-supported.
-"""
+"""What a field of ``ClusterArguments`` is: of the stack, of the run, or not supported."""
 
 from __future__ import annotations
 
@@ -15,8 +13,7 @@ Kind = Literal["structure", "run"]
 
 #: Metadata of a field that is a setting of the cluster's stack.
 STRUCTURE = {"kind": "structure"}
-#: Metadata of a field that is a setting of a run or of a client, and doesn't change a deployed
-#: cluster.
+#: Metadata of a setting of a run or of a client, which doesn't change a deployed cluster.
 RUN = {"kind": "run"}
 
 
@@ -26,9 +23,7 @@ def run_setting(setting: str) -> Mapping[str, Any]:
 
 
 def unsupported(instead: str, *nothing: Any) -> Mapping[str, Any]:
-    """Return the metadata of an unsupported field: the advice, and the values besides None that
-    don't ask for it.
-    """
+    """Return the metadata of an unsupported field: advice, and values that don't ask for it."""
     return {"kind": "unsupported", "instead": instead, "nothing": (None, *nothing)}
 
 

@@ -105,9 +105,7 @@ class Attached:
     async def start(
         self, request: Request, progress: Progress, *, adapt: Callable[..., Any]
     ) -> None:
-        """Serve the dashboard and mirror the groups; if asked, send credentials, wait for the first
-        workers and adapt.
-        """
+        """Serve the dashboard and mirror the groups; if asked, send credentials, wait, adapt."""
         settings = self.provisioned.settings
         await self.dashboard.start()
         await self.pool.start()

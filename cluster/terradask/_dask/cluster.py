@@ -144,8 +144,7 @@ class Cluster(ClusterFacts, SpecCluster):  # type: ignore[misc]
             await super()._watch_worker_status(subscription)
 
     def _update_worker_status(self, op: str, msg: Any) -> None:
-        # Not SpecCluster's method: it would end workers that it takes for lost, but the group
-        # replaces them itself.
+        # SpecCluster's own would end workers that it takes for lost; the group replaces them.
         DaskCluster._update_worker_status(self, op, msg)
         self._running.pool.on_workers_changed(left=op == "remove")
 
@@ -382,14 +381,12 @@ class Cluster(ClusterFacts, SpecCluster):  # type: ignore[misc]
         )
 
     def _scaling_status(self) -> str:
-        # Dask's own method counts the workers of each host, and also the one on the scheduler's
-        # host.
+        # Dask's own counts each worker of a host, and the one on the scheduler's host.
         mode = "Adaptive" if self._adaptive and self._adaptive.periodic_callback else "Manual"
         return scaling_table(mode, self, self.worker_groups)
 
 
-# Registered after SpecCluster's own hook, and so called before it: that one would run Terraform
-# within its ten seconds.
+# Called before SpecCluster's own hook, which would run Terraform within ten seconds.
 atexit.register(end_open_clusters)
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=disown_open_clusters)

@@ -10,8 +10,7 @@ from terradask._deployments.store import STATE_LOCK
 
 _POLL_SECONDS = 1.0
 
-#: The state isn't locked between a plan and its apply; after a longer time without a lock no client
-#: works on it.
+#: Between a plan and its apply the state isn't locked; after this time no client works on it.
 _BETWEEN_SECONDS = 15.0
 
 #: The client that has deployed a cluster starts it at once; after this time this client does.
@@ -21,9 +20,7 @@ _START_SECONDS = 15.0
 def wait_for_deployment(
     deployment: Deployment, *, seconds: float, check_cancelled: Callable[[], None]
 ) -> bool:
-    """Wait until another client has deployed the cluster, and return whether it has; stop early if
-    no client works on it any more.
-    """
+    """Wait until another client has deployed the cluster; return whether one has."""
     last_locked = time.monotonic()
 
     def over() -> bool:
@@ -36,9 +33,7 @@ def wait_for_deployment(
 
 
 def wait_for_start(deployment: Deployment, *, check_cancelled: Callable[[], None]) -> None:
-    """Let the client that deployed the cluster also start it, so that it ends with that client and
-    not with this one.
-    """
+    """Let the client that deployed the cluster start it, so that it ends with that client."""
     _until(lambda: deployment.current_run() is not None, _START_SECONDS, check_cancelled)
 
 

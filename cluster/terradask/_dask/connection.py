@@ -1,6 +1,4 @@
-"""The connection to a cluster's scheduler, restored after the laptop slept, the network failed or
-the scheduler died.
-"""
+"""The connection to a cluster's scheduler, restored after a loss."""
 
 from __future__ import annotations
 
@@ -31,8 +29,7 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger("terradask")
 
-#: After this time without an answer, using the cluster raises; the client keeps trying to reach the
-#: scheduler.
+#: After this time without an answer, using the cluster raises; the client keeps trying.
 LOST_SECONDS = 30.0
 
 _STATUS_POLL_SECONDS = 0.2
@@ -104,11 +101,8 @@ class SchedulerConnection:
     async def _subscribe_again(
         self, on_replaced: Callable[[Attachment], Awaitable[None]]
     ) -> Comm | None:
-        """Return a new connection to the same scheduler; None if the scheduler is gone for good, or
-        the cluster is closed.
-        """
-        # A cancellation may get lost in a connection that fails at the same moment: closing waits
-        # for this to end.
+        """Return a new connection to the same scheduler; None if it or the cluster is gone."""
+        # A connection that fails may lose a cancellation: closing waits for this to end.
         while self._health.is_running:
             try:
                 attachment = await self._reach_again()
@@ -135,8 +129,7 @@ class SchedulerConnection:
                     logger.warning("cluster %s: %s", self._health.name, error.problem)
                 self._health.unreachable = error
             except Exception:
-                # The cause may pass, such as a missing network, without which the bucket can't be
-                # read.
+                # The cause may pass, such as a missing network, which has the bucket.
                 logger.debug(
                     "cluster %s: can't find its scheduler", self._health.name, exc_info=True
                 )
@@ -235,9 +228,7 @@ class SchedulerConnection:
 
     @asynccontextmanager
     async def translated_end(self) -> AsyncIterator[None]:
-        """Raise the reason of the cluster's end in place of an ``OSError`` of a call inside, if the
-        cluster is over.
-        """
+        """Raise the reason of the end in place of an ``OSError`` inside, if the cluster is over."""
         self._health.check()
         try:
             yield
@@ -247,9 +238,7 @@ class SchedulerConnection:
             raise
 
     async def scheduler_of(self, attachment: Attachment) -> rpc:
-        """Return a new connection to the scheduler of an attachment, which may have replaced this
-        one.
-        """
+        """Return a new connection to the scheduler of an attachment, maybe a replacement."""
         return await self._dialer.scheduler_of(attachment)
 
 

@@ -1,6 +1,4 @@
-"""The connectivity check: whether this machine could reach a cluster's scheduler; and this
-machine's address for "me".
-"""
+"""Whether this machine can reach a cluster's scheduler; and its address for "me"."""
 
 from __future__ import annotations
 
@@ -45,9 +43,7 @@ def with_own_address(structure: Mapping[str, Any], url: str) -> dict[str, Any]:
 
 
 def decided_here(run: Mapping[str, Any], asked: Mapping[str, Any]) -> set[str]:
-    """Return the names of the settings that this client decides, regardless of the deployed
-    cluster's.
-    """
+    """Return the settings that this client decides, whatever the deployed cluster's are."""
     return {
         *run,
         *(ROUTE_SETTINGS if any(asked[name] is not None for name in ROUTE_SETTINGS) else ()),

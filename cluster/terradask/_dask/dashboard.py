@@ -31,9 +31,7 @@ FindEndpoint = Callable[[], Awaitable[tuple[str, int]]]
 
 
 class DashboardForward:
-    """A proxy on 127.0.0.1 that carries what shows its token to the scheduler's host, over mutual
-    TLS.
-    """
+    """A proxy on 127.0.0.1: carries requests with its token to the scheduler, by mutual TLS."""
 
     def __init__(self, find: FindEndpoint, context: ssl.SSLContext) -> None:
         self._find = find
@@ -71,9 +69,7 @@ class DashboardForward:
             await self._proxy.close()
 
     async def fetch(self, path: str) -> tuple[int, bytes]:
-        """Return status and content of a small page of the scheduler's host; raises ``OSError`` if
-        it doesn't answer.
-        """
+        """Return status and content of a small page of the scheduler's host; raises ``OSError``."""
         reader, writer = await self._dial()
         try:
             async with asyncio.timeout(_DIAL_SECONDS):
@@ -105,7 +101,5 @@ class DashboardForward:
 
 
 def _names_of_this_machine() -> frozenset[str] | None:
-    """Return the host names that browsers may use; None if the link leads to a proxy, whose name
-    they use.
-    """
+    """Return the host names for browsers; None if the link leads to a proxy with its own name."""
     return LOOPBACK if urlsplit(format_dashboard_link(_ADDRESS, 0)).hostname in LOOPBACK else None

@@ -11,10 +11,7 @@ Decision = Literal["deploy", "start", "attach"]
 
 
 def check_exclusive(create: bool | None, attach: bool | None) -> None:
-    """Check that arguments don't exclude each other.
-
-    Raises `ArgumentCombination`.
-    """
+    """Check that arguments don't exclude each other. Raises `ArgumentCombination`."""
     if create and attach:
         raise ArgumentCombination(
             ("create", "attach"),
@@ -29,9 +26,7 @@ def check_exclusive(create: bool | None, attach: bool | None) -> None:
 
 
 def closing_error(name: str) -> ClusterStopped:
-    """Return the error for a cluster that is marked for destruction, when no new one
-    may be made.
-    """
+    """Return the error for a cluster that is marked for destruction, if no new one may be made."""
     return ClusterStopped(
         f"Cluster {name!r} is over, and its deployment is to be destroyed.",
         cluster=name,
@@ -43,10 +38,7 @@ def closing_error(name: str) -> ClusterStopped:
 
 
 def decide(name: str, found: Found, *, create: bool | None, attach: bool | None) -> Decision:
-    """Decide how to use a name.
-
-    Raises `ClusterExists`, `ClusterNotFound`, `ClusterStopped`.
-    """
+    """Decide how to use a name. Raises `ClusterExists`, `ClusterNotFound`, `ClusterStopped`."""
     if found == "nothing":
         if attach or create is False:
             raise ClusterNotFound(

@@ -18,8 +18,7 @@ from terradask._deployments.endpoint import Endpoint, Route
 from terradask._deployments.record import read_scheduler
 from terradask.errors import SchedulerUnreachable, SessionFailed
 
-#: If a scheduler has published its address and doesn't answer for this time, it is unreachable, or
-#: gone with its host.
+#: A scheduler that doesn't answer for this time is unreachable, or gone with its host.
 REACH_SECONDS = 60.0
 
 
@@ -84,9 +83,7 @@ class Dialer:
             attachment = await self._call(newest, attachment, self._deployment)
 
     async def why_lost(self, attachment: Attachment, address: str) -> SchedulerUnreachable:
-        """Return the error for a scheduler that answered a moment ago; raises ``ClusterStopped`` if
-        the run is over.
-        """
+        """Return the error for a lost scheduler; raises ``ClusterStopped`` if the run is over."""
         await self._call(newest, attachment, self._deployment)
         return await self._unreachable(attachment, address)
 
@@ -95,9 +92,7 @@ class Dialer:
         return self.scheduler_at(await self._call(self._endpoint.scheduler, attachment))
 
     def scheduler_at(self, address: str) -> rpc:
-        """Return a new connection to a scheduler. What workers sent to it stays packed: unpacking
-        it could run code here.
-        """
+        """Return a connection to a scheduler that unpacks nothing of workers: it could run code."""
         return rpc(address, deserialize=False, connection_args=self.connection_args)
 
     async def dashboard(self, attachment: Attachment) -> tuple[str, int]:
@@ -116,9 +111,7 @@ class Dialer:
 
 
 async def _connect(address: str, **arguments: Any) -> Comm:
-    """Return a connection; raises ``OSError`` on any failure, also if tornado raises
-    another error.
-    """
+    """Return a connection; raises ``OSError`` on any failure, also for errors of tornado's."""
     try:
         return await connect(address, deserialize=False, **arguments)
     except ValueError as error:
@@ -127,10 +120,7 @@ async def _connect(address: str, **arguments: Any) -> Comm:
 
 
 def newest(attachment: Attachment, deployment: Deployment) -> Attachment:
-    """Return the attachment to the run's current scheduler.
-
-    Raises `ClusterStopped`.
-    """
+    """Return the attachment to the run's current scheduler. Raises `ClusterStopped`."""
     run, scheduler = deployment.run(), read_scheduler(deployment.objects)
     ours = scheduler is not None and scheduler.run_id == attachment.run.run_id
     if (

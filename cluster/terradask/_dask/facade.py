@@ -1,6 +1,4 @@
-"""Helpers for a class that delegates to parts: it exposes their attributes, signatures and
-docstrings as its own.
-"""
+"""Helpers for a class that shows its parts' attributes and docstrings as its own."""
 
 from __future__ import annotations
 
@@ -41,9 +39,7 @@ class Derived:
 
 
 def documented_by(source: Any) -> Callable[[_Documented], _Documented]:
-    """Replace the docstring by that of `source`, for `help` and ``docs/python.md``; the code shows
-    its first line.
-    """
+    """Take the docstring of `source` for `help` and ``docs/python.md``; the code has one line."""
 
     def document(target: _Documented) -> _Documented:
         target.__doc__ = source.__doc__

@@ -15,9 +15,7 @@ logger = logging.getLogger("terradask")
 
 
 class Health:
-    """The health of a cluster object: closed, its cluster ended, its scheduler unreachable, or
-    owned by the parent process.
-    """
+    """A cluster object's health: closed, ended, unreachable, or owned by the parent process."""
 
     def __init__(self, name: str, *, on_lost: Callable[[], None]) -> None:
         self.name = name
@@ -85,9 +83,7 @@ class RunCheck:
         self._call = call
 
     async def note_if_over(self) -> None:
-        """Note whether the run is over, and why: the cluster was stopped, or has ended
-        by itself.
-        """
+        """Note whether the run is over, and why: it was stopped, or has ended by itself."""
         current = await self._call(self._deployment.current_run)
         if self._health.ended is None and (current is None or current.run_id != self._run_id):
             self._health.lose(await self._call(self._deployment.why_stopped, self._run_id))

@@ -1,6 +1,4 @@
-"""Numbers of workers from amounts of cores and memory, by the size of hosts that have
-joined. Pure.
-"""
+"""Numbers of workers from cores and memory, by the size of hosts that have joined. Pure."""
 
 from __future__ import annotations
 
@@ -27,10 +25,7 @@ class HostSize:
 
     @classmethod
     def smallest(cls, workers: Iterable[Mapping[str, Any]], hosts: Collection[str]) -> HostSize:
-        """Return the least cores and memory of these hosts.
-
-        Raises `InvalidInput`.
-        """
+        """Return the least cores and memory of these hosts. Raises `InvalidInput`."""
         cores: dict[str, int] = defaultdict(int)
         memory: dict[str, int] = defaultdict(int)
         for worker in workers:

@@ -9,8 +9,7 @@ from typing import Any
 
 from distributed.protocol.pickle import dumps
 
-#: Prefix of the name of the worker on the scheduler's host, as in the host program. It isn't a host
-#: of the plan.
+#: Prefix of the worker on the scheduler's host, which isn't a host of the plan.
 EXTRA_WORKER_PREFIX = "scheduler-"
 
 #: Key by which the scheduler groups workers: those with the same host address are closed together.
@@ -41,9 +40,7 @@ def is_extra(worker_name: Any) -> bool:
 
 
 async def hosts_to_close(scheduler: Any, workers_per_host: int, n: int | None = None) -> list[str]:
-    """Ask the scheduler which hosts are the cheapest to close; return their instance ids, the
-    cheapest first.
-    """
+    """Return the ids of the hosts that are the cheapest to close, as the scheduler says."""
     number = None if n is None else n * workers_per_host
     names = await scheduler.workers_to_close(n=number, key=_BY_HOST, attribute="name")
     return list(dict.fromkeys(host_of(name) for name in names))

@@ -103,9 +103,7 @@ class Lifecycle:
             self._threads.shutdown()
 
     def give_up(self, error: BaseException) -> None:
-        """Roll back in the caller's thread, which receives a Ctrl-C while the loop's
-        thread waits.
-        """
+        """Roll back in the caller's thread, which gets a Ctrl-C while the loop's thread waits."""
         try:
             if self._provisioned is not None:
                 self._provisioner.roll_back_after(error)
@@ -198,9 +196,7 @@ class Lifecycle:
             end_cluster(provisioned.workspace, provisioned.deployment, provisioned.origin)
 
     def end_at_exit(self) -> None:
-        """Bring the cluster to zero in the last seconds of the process; a later command
-        finishes.
-        """
+        """Bring the cluster to zero as the process ends; a later command finishes."""
         provisioned = self._provisioned
         if provisioned is None or self._health.status == Status.closed:
             return
@@ -215,9 +211,7 @@ class Lifecycle:
             provisioned.deployment.stop()
 
     def disown(self) -> None:
-        """Leave the cluster to the parent process: a child has no running loop to reach it, and
-        must not end it.
-        """
+        """Leave the cluster to the parent process: a forked child must not end it."""
         self._health.disown()
 
 

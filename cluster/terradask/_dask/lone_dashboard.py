@@ -1,6 +1,4 @@
-"""A running cluster's dashboard without a connection of Dask's: its protocol unpickles, so that
-tasks could run code in this process.
-"""
+"""A cluster's dashboard without a connection of Dask's: its protocol could run tasks' code."""
 
 from __future__ import annotations
 
@@ -86,10 +84,7 @@ class LoneDashboard:
         await self._forward.start()
 
     async def watch(self, warn: Callable[[str], None]) -> None:
-        """Follow the cluster until it is over.
-
-        Raises `ClusterStopped`.
-        """
+        """Follow the cluster until it is over. Raises `ClusterStopped`."""
         is_cut_off = False
         while True:
             await asyncio.sleep(self._poll_interval_seconds)

@@ -1,6 +1,4 @@
-"""Reports of missing workers' hosts, read a few at a time: a thousand hosts must not cost a
-thousand calls at each poll.
-"""
+"""Reports of missing workers' hosts, a few at a time, so that a poll takes few calls."""
 
 from __future__ import annotations
 
@@ -20,9 +18,7 @@ class MissingHosts:
         self._read: dict[str, tuple[str, HostReport]] = {}
 
     def list_changed(self, joined: Set[str]) -> list[str]:
-        """List the hosts with new reports, then those with changed ones; one call for each 1,000
-        hosts.
-        """
+        """List the hosts with new reports, then those with changed ones: 1,000 for each call."""
         self._listed = self._objects.host_versions()
         changed = [
             host

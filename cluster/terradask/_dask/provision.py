@@ -87,10 +87,7 @@ class Provisioner:
             self._workspace.cancel()
 
     def run(self) -> Provisioned:
-        """Find or make the cluster and wait for its scheduler.
-
-        Raises `TerradaskError`.
-        """
+        """Find or make the cluster and wait for its scheduler. Raises `TerradaskError`."""
         with terminated_in_order():
             try:
                 return self._run()
@@ -99,9 +96,7 @@ class Provisioner:
                 raise
 
     def roll_back(self) -> None:
-        """Destroy what this request deployed, or stop what it started. A second call
-        does nothing.
-        """
+        """Destroy what this request deployed, or stop what it started; only the first call does."""
         workspace, deployment, origin = self._workspace, self._deployment, self._origin
         self._origin = "attached"
         if workspace is None or deployment is None or origin == "attached":
@@ -158,8 +153,7 @@ class Provisioner:
         rounds = 0
         while (decision := self._decision(deployment, found)) == "deploy":
             rounds += 1
-            # If another client deploys it meanwhile, use that; if that client rolls it back, try
-            # again.
+            # If another client deploys it, use that; if that one rolls it back, try again.
             if self._deploy(
                 workspace,
                 deployment,
@@ -216,9 +210,7 @@ class Provisioner:
         wait_seconds: float,
         is_last: bool = True,
     ) -> bool:
-        """Deploy the cluster, or wait for another client that does; return whether it was deployed
-        here.
-        """
+        """Deploy the cluster, or wait for a client that does; return whether it was done here."""
         # Check what the start would refuse before anything is made.
         cluster = workspace.settings.cluster_named(self._request.name)
         lock_software(
@@ -236,8 +228,7 @@ class Provisioner:
                 workspace.apply(plan)
                 return True
         except (FolderBusy, PlanChanged, StalePlan, StateLocked):
-            # Refused before Terraform made anything: a cluster of this name belongs to another
-            # client and must not be destroyed here.
+            # A cluster of this name is another client's, and must not be destroyed here.
             self._origin = "attached"
             self._progress(Message(f"{deployment.name}: another client is making it; waiting"))
             if not wait_for_deployment(
@@ -313,9 +304,7 @@ class Provisioner:
             )
 
     def _warn_without_hashes(self, run: Run | None, asked: Mapping[str, Any]) -> None:
-        """Log a warning if the cluster installs packages by version only, while the settings ask
-        for hashes.
-        """
+        """Warn if packages are installed by version only, while the settings ask for hashes."""
         if run is not None and asked["software_lock"] is not None and not run.hashed:
             logger.warning(
                 "cluster %s was started without software_lock: its hosts install packages by "

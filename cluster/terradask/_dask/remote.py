@@ -1,6 +1,4 @@
-"""Stand-ins for SpecCluster's scheduler and workers: the real ones run on instances that AWS starts
-and ends.
-"""
+"""Stand-ins for SpecCluster's scheduler and workers: the real ones run on AWS's instances."""
 
 from __future__ import annotations
 
@@ -29,6 +27,4 @@ class RemoteScheduler:
 
 
 class RemoteWorker:
-    """A worker on an instance: SpecCluster's ``worker_spec`` needs a class; the group launches the
-    instances.
-    """
+    """A worker on an instance, for SpecCluster's ``worker_spec``; the group launches it."""

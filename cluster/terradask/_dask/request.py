@@ -27,11 +27,9 @@ class Request:
     path: Path | None = None
     create: bool | None = None
     attach: bool | None = None
-    #: Whether the cluster ends when its `Cluster` object closes; None: if that object made or
-    #: started it.
+    #: Whether the cluster ends with its `Cluster` object; None: if that made or started it.
     shutdown_on_close: bool | None = None
-    #: Whether it gets the caller's temporary credentials, and how long those of an IAM user are
-    #: valid.
+    #: Whether it gets the caller's temporary credentials, and how long a user's are valid.
     credentials: Literal["local"] | None = None
     credentials_duration_seconds: int | None = None
 
@@ -116,10 +114,7 @@ def _location_given(arguments: ClusterArguments) -> tuple[dict[str, Any], dict[s
 
 
 def _under_either_name(name: str, value: Any, other: str, other_value: Any) -> Any:
-    """Return the value of an argument that has two names.
-
-    Raises `ArgumentCombination`.
-    """
+    """Return the value of an argument that has two names. Raises `ArgumentCombination`."""
     if None not in (value, other_value) and value != other_value:
         raise ArgumentCombination(
             (name, other),
@@ -132,10 +127,7 @@ def _under_either_name(name: str, value: Any, other: str, other_value: Any) -> A
 
 
 def _check_credentials(credentials: Any) -> None:
-    """Check that credentials are ``"local"`` or None.
-
-    Raises `InvalidInput`.
-    """
+    """Check that credentials are ``"local"`` or None. Raises `InvalidInput`."""
     if credentials not in (None, "local"):
         # Don't show the value: it may be the credentials themselves.
         raise InvalidInput(
@@ -162,10 +154,7 @@ def _import_path(value: type) -> str:
 
 
 def parse_name(name: str | None) -> str:
-    """Return the cluster's name; a generated one if none is given.
-
-    Raises `InvalidInput`.
-    """
+    """Return the cluster's name; a generated one if none is given. Raises `InvalidInput`."""
     from terradask_stacks.settings import validate_cluster_name
 
     if name is None:

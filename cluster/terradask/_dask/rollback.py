@@ -1,6 +1,4 @@
-"""Rollback of what was made or started, so that an error or an interruption leaves nothing that
-costs.
-"""
+"""Rollback of what was made or started, so that a failure leaves nothing that costs."""
 
 from __future__ import annotations
 
@@ -17,15 +15,12 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger("terradask")
 
-#: ``created``: deployed and started here; ``started``: deployed before, started here; ``attached``:
-#: was running.
+#: ``created``: deployed and started here; ``started``: only started; ``attached``: neither.
 Origin = Literal["created", "started", "attached"]
 
 
 def end_cluster(workspace: Workspace, deployment: Deployment, origin: Origin) -> None:
-    """End a cluster as it began: destroy it if it was made here, stop it if it was
-    deployed before.
-    """
+    """End a cluster as it began: destroy it if it was made here, else stop it."""
     if origin == "created":
         workspace.destroy_cluster(deployment.name)
     else:

@@ -1,6 +1,4 @@
-"""Sending secrets to a cluster's processes: private environment variables, and the caller's
-credentials.
-"""
+"""Send secrets to a cluster's processes: private variables, and the caller's credentials."""
 
 from __future__ import annotations
 
@@ -156,9 +154,7 @@ class SecretRelay:
         self._check_all_have(missed)
 
     async def send_first_credentials(self) -> None:
-        """Send credentials and keep renewing them. A worker that doesn't answer gets the next ones
-        and doesn't block the start.
-        """
+        """Send credentials and keep renewing them; a silent worker doesn't block the start."""
         try:
             await self.send_credentials(automatic_refresh=True)
         except WorkersUntold as error:
@@ -241,9 +237,7 @@ class SecretRelay:
                 due = _now() + self._shortest_pause
 
     async def _sleep_until(self, due: datetime.datetime) -> bool:
-        """Sleep by the wall clock, which runs on while a machine sleeps; return whether the cluster
-        still runs.
-        """
+        """Sleep by the wall clock, also past a suspend; return whether the cluster still runs."""
         while (
             self._health.status in (Status.starting, Status.running) and self._health.ended is None
         ):
@@ -290,7 +284,5 @@ def _now() -> datetime.datetime:
 
 
 def _sealed(given: Mapping[str, Any]) -> Any:
-    """Return secrets as a serialized object: of such an object Dask's DEBUG log shows only the
-    type.
-    """
+    """Return secrets as a serialized object: Dask's DEBUG log shows only its type."""
     return to_serialize(json.dumps(dict(given)).encode())

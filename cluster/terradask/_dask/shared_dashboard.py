@@ -60,9 +60,7 @@ async def request_shared_dashboard(
 
 
 def _read(content: bytes) -> tuple[int | None, str]:
-    """Return port and path; no port if the page has none, or anything but what a host writes: tasks
-    can reach the scheduler's process.
-    """
+    """Return port and path; no port unless the page is a host's: tasks can change it."""
     try:
         answer = json.loads(content)
         port, path = answer["port"], answer["path"]

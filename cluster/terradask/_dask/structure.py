@@ -9,9 +9,7 @@ from terradask.errors import InvalidInput
 
 
 def structure_given(settings: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the cluster's settings that structural arguments set; for groups of workers, the keys
-    of their tables.
-    """
+    """Return the settings that structural arguments set; of worker groups, their tables' keys."""
     found = {name: settings[name] for name in given if name in settings}
     if "worker_groups" in found:
         tables, groups = given["worker_groups"], found["worker_groups"]
@@ -30,10 +28,7 @@ def structure_given(settings: Mapping[str, Any], given: Mapping[str, Any]) -> di
 def check_same_structure(
     cluster: str, wanted: Mapping[str, Any], deployed: Mapping[str, Any]
 ) -> None:
-    """Check that structural arguments match the deployed cluster.
-
-    Raises `InvalidInput`.
-    """
+    """Check that structural arguments match the deployed cluster. Raises `InvalidInput`."""
     other = {k: v for k, v in wanted.items() if k in deployed and deployed[k] != v}
     if other:
         raise InvalidInput(

@@ -8,16 +8,12 @@ from terradask._deployments.attach import Attachment
 from terradask._deployments.software import python_version
 from terradask.errors import VersionMismatch
 
-#: Packages of which both need the same version: functions and results are pickled, and Dask's
-#: protocol has no version.
+#: Packages that need the same version: Dask's protocol has none, and results are pickled.
 SAME_VERSION = ("dask", "distributed")
 
 
 def check_versions(cluster: str, attachment: Attachment) -> None:
-    """Check that client and cluster have the same versions.
-
-    Raises `VersionMismatch`.
-    """
+    """Check that client and cluster have the same versions. Raises `VersionMismatch`."""
     here = {"python": python_version(), **{p: importlib.metadata.version(p) for p in SAME_VERSION}}
     there = {"python": attachment.scheduler.python, **attachment.scheduler.packages}
     there = {

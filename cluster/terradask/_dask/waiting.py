@@ -19,8 +19,7 @@ from terradask.errors import InvalidInput, WorkersMissing
 
 _JOIN_POLL_SECONDS = 0.05
 
-#: How often reports are read while waiting for workers, and how many at a time: this leaves calls
-#: for scaling and polling the groups.
+#: How often, and how many, reports are read while waiting: this leaves calls for scaling.
 REPORT_SECONDS = 5.0
 _READS_PER_POLL = 4
 
@@ -83,9 +82,7 @@ class WorkerWaiter:
         takes_fewer: bool = False,
         progress: Callable[[int, int], None] | None = None,
     ) -> None:
-        """Wait for `n_workers`, or with `takes_fewer` for as many as AWS launches; call `progress`
-        with joined and wanted numbers.
-        """
+        """Wait for `n_workers`, or fewer with `takes_fewer`; call `progress` with both numbers."""
         started = time.monotonic()
         missing = MissingHosts(self._deployment.objects, self._run_id)
         reports = asyncio.create_task(self._watch_reports(missing, n_workers, started))
@@ -118,9 +115,7 @@ class WorkerWaiter:
     async def _watch_reports(
         self, missing: MissingHosts, n_workers: int | None, started: float
     ) -> None:
-        """Read the reports of missing hosts, a few at a time, until they show that waiting is
-        pointless.
-        """
+        """Read missing hosts' reports, a few at a time, until they show that waiting is in vain."""
         limiter, next_at = self._deployment.limiter, started
         while True:
             next_at = max(next_at + self._report_seconds, time.monotonic())

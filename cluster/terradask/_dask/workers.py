@@ -81,8 +81,7 @@ class Workers:
         self.pending_launches = pending_launches
         self.sets = {name: WorkerSet(name, names) for name, names in worker_groups.items()}
         self._names = frozenset(name for names in worker_groups.values() for name in names)
-        #: Group of workers -> the number it was to shrink to, and AWS's desired number at that
-        #: time.
+        #: Group of workers -> the number to shrink to, and AWS's desired number at that time.
         self._unfinished: dict[str, tuple[int, int]] = {}
         #: Whether the scheduler's group is at zero: the run is over.
         self.run_is_over = False
@@ -98,15 +97,11 @@ class Workers:
         return {instance_id for each in self.sets.values() for instance_id in each.members}
 
     async def mirror(self) -> None:
-        """Set the plan to the groups' current state, whatever changed it: a replaced host, another
-        client, a host that left.
-        """
+        """Set the plan to the groups' current state, whatever has changed it."""
         self._mirror(await self._read_now())
 
     async def watch(self) -> None:
-        """As `mirror`, in the caller's slot; and see to pending launches: whether another market is
-        to serve them.
-        """
+        """As `mirror`, in the caller's slot; also let another market serve pending launches."""
         described = await self._read()
         chains = [each.chain(described) for each in self.sets.values()]
         self.pending_launches.update(chains)
@@ -159,8 +154,7 @@ class Workers:
             await self._set(
                 grown(self.sets[name].chain(described), n, avoided=self.pending_launches.exhausted)
             )
-        # What the scheduler knows and AWS doesn't show yet has to be retired before AWS, sent a
-        # smaller number, ends it.
+        # Joined workers are retired before AWS, sent a smaller number, ends them.
         if {host_of(name) for name in joined} <= self.members:
             described = await self._cancel_pending(shrinking, described)
         victims = await self._victims(shrinking, scheduler, set(joined), described)
@@ -198,8 +192,7 @@ class Workers:
                         group.active_ids, chosen, booting=group.booting_ids, missing=missing
                     )
                     for step in one_by_one(how):
-                        # A host that was booting when it was chosen may have joined since:
-                        # throttled calls take seconds.
+                        # A host that was booting may have joined since: calls may take seconds.
                         await retire()
                         await self._call(self._groups.remove, group.name, step, self._pause)
             each.roster.drop(chosen)
@@ -218,17 +211,14 @@ class Workers:
                 )
                 cancelled.append(each)
         if cancelled:
-            # AWS may end a booting host instead of cancelling a launch: read the groups again
-            # before hosts are chosen.
+            # AWS may end a booting host instead of a launch: read again before choosing.
             described = await self._read_now()
             for each in cancelled:
                 each.roster.mirror(each.members, len(each.roster))
         return described
 
     async def _cancel_launches(self, numbers: Mapping[str, int], described: Described) -> None:
-        """Lower groups to their visible members, without AWS ending working hosts instead of those
-        not visible yet.
-        """
+        """Lower groups to their visible members, without ending those not visible yet."""
         for name, number in numbers.items():
             working = tuple(
                 one for one in described[name].active_ids if one not in described[name].booting_ids
@@ -258,9 +248,7 @@ class Workers:
     async def _by_cost(
         self, scheduler: Any, n: int, chain: Sequence[Group], described: Described
     ) -> list[str]:
-        """Return hosts, the cheapest to lose first: by the data to move; without data, by their
-        price.
-        """
+        """Return hosts, the cheapest to lose first: by the data to move, or by their price."""
         busy = [described[name] for name in self._names if described[name].active_ids]
         # The scheduler has no groups: if there are several, ask for all hosts.
         hosts = await hosts_to_close(

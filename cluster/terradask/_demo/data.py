@@ -34,9 +34,7 @@ def weather(seed: int) -> pd.DataFrame:
 
 
 def write(frame: pd.DataFrame, bucket: str) -> int:
-    """Write the rows as files into the bucket, with the caller's own credentials, and return their
-    size in bytes.
-    """
+    """Write the rows as files into the bucket, as the caller; return their size in bytes."""
     import io
 
     import boto3
@@ -58,9 +56,7 @@ def key(number: int) -> str:
 
 
 def answer(frame: Any) -> Any:
-    """Return the question to the data, for a pandas and a Dask DataFrame alike: per station, how
-    warm, how wet, how many hours.
-    """
+    """Return per station how warm, how wet and how many hours, for pandas and Dask alike."""
     return frame.groupby("station").agg(
         {"temperature": ["mean", "max"], "rain": "sum", "time": "count"}
     )

@@ -14,10 +14,7 @@ from terradask_modules.errors import InvalidInput
 
 
 def run_demo(story: Story) -> None:
-    """Show the main job.
-
-    Raises `DemoFailed`, `InvalidInput`.
-    """
+    """Show the main job. Raises `DemoFailed`, `InvalidInput`."""
     with (
         _embedded_aws(story) as calls,
         tempfile.TemporaryDirectory(prefix="terradask-demo-") as folder,
@@ -43,9 +40,7 @@ def _embedded_aws(story: Story) -> Iterator[Calls]:
 
 
 def _calls_of(endpoint: str) -> Calls:
-    """Return what reads the calls of the embedded AWS that the environment names; refuse everything
-    else, the real AWS above all.
-    """
+    """Return what reads the calls of an embedded AWS; refuse anything else, above all real AWS."""
     from terradask_simulator.lifecycle import of_this_environment
     from terradask_simulator.process import request_control
 

@@ -35,8 +35,7 @@ scheduler_vm_types = ["m6i.large"]
 software = ["pandas", "pyarrow", "s3fs"]
 """
 
-#: Says how many calls of which kind each role made: role -> bucket/key -> action -> count. Callers
-#: that are no host are "".
+#: Role -> bucket/key -> action -> count of calls; callers that are no host are "".
 Calls = Callable[[], dict[str, dict[str, dict[str, int]]]]
 
 
@@ -60,10 +59,7 @@ class MainJob:
         return self.folder / "terradask.toml"
 
     def run(self) -> None:
-        """Do everything.
-
-        Raises `DemoFailed`.
-        """
+        """Do everything. Raises `DemoFailed`."""
         # Two zones, as a careful team would begin: every zone costs subnets, routes and time.
         text = _SETTINGS.format(bucket=self.bucket, zones=json.dumps(_zones()[:2]))
         self.settings.write_text(text, encoding="utf-8")
@@ -81,9 +77,7 @@ class MainJob:
         self._destroy()
 
     def _take_back(self, what: Callable[[], object]) -> None:
-        """Undo something after a failure, which is what has to be seen: trouble on the way is only
-        told.
-        """
+        """Undo something after a failure; trouble on the way is only told."""
         try:
             what()
         except TerradaskError as error:

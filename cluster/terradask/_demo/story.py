@@ -78,18 +78,13 @@ class Story:
         self._write(self._style(text, "title"))
 
     def check(self, promise: str, kept: bool, found: Any = None) -> None:
-        """Show that a promise is kept.
-
-        Raises `DemoFailed`.
-        """
+        """Show that a promise is kept. Raises `DemoFailed`."""
         if not kept:
             raise DemoFailed(self._title, promised=promise, found=found)
         self._write(f"   {self._style('ok', 'good')} {promise}")
 
     def progress(self, event: ProgressEvent) -> None:
-        """Show the progress of a long operation: its finished phases, and in the moving line what
-        happens at the moment.
-        """
+        """Show a long operation: its finished phases, and on the moving line the present one."""
         match event:
             case PhaseStarted(phase, subject):
                 self._now(f"{subject}: {phase}")

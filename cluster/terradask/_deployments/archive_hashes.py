@@ -18,8 +18,7 @@ from packaging.version import InvalidVersion, Version
 
 from terradask.errors import SoftwareLockInvalid, SoftwareNotLocked
 
-#: Package -> version -> SHA-256 of each of its archives. A lock file may have several versions of a
-#: package, for different machines.
+#: Package -> version -> SHA-256 of each archive; versions may be for different machines.
 Locked = dict[str, dict[Version | str, set[str]]]
 
 _COMMENT = re.compile(r"(^|\s)#.*$")
@@ -213,9 +212,7 @@ def _add(locked: Locked, name: str, version: str, hashes: Iterable[str]) -> None
 
 
 def _version(text: str) -> Version | str:
-    """Return the parsed version, so that 1.0 equals 1.0.0; the text itself if it isn't
-    a version.
-    """
+    """Return the parsed version, so that 1.0 equals 1.0.0, or the text if it isn't a version."""
     try:
         return Version(text)
     except InvalidVersion:

@@ -51,10 +51,7 @@ class Attachment:
     keys: KeySet
 
     def address(self, *, public: bool) -> str:
-        """Return the scheduler's address to dial, public or private.
-
-        Raises `InvalidInput`.
-        """
+        """Return the scheduler's address to dial, public or private. Raises `InvalidInput`."""
         if not public:
             return self.scheduler.private_address
         if self.scheduler.public_address is None:
@@ -101,9 +98,7 @@ def attach(
 
 
 class _SchedulerHosts:
-    """Reads the reports of a run's scheduler host and of those that replaced it; the cost doesn't
-    depend on the number of workers.
-    """
+    """Reads the reports of a run's scheduler hosts; costs the same for any number of workers."""
 
     def __init__(
         self,
@@ -135,9 +130,7 @@ class _SchedulerHosts:
         return [report for report in reports if report.run_id == self.run_id]
 
     def read_all(self) -> list[HostReport]:
-        """Return the reports of all scheduler hosts, including one that started and ended between
-        two reads.
-        """
+        """Return the reports of all scheduler hosts, also of one that ended between two reads."""
         reports = [
             r
             for r in read_reports(self._objects)

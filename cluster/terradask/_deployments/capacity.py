@@ -22,9 +22,7 @@ class CapacityMemory:
             self._at[group, problem.instance_type] = (at, problem)
 
     def problems(self, group: str, now: float) -> tuple[LaunchProblem, ...]:
-        """Return a group's problems that are still remembered at a time in seconds, the newest
-        first.
-        """
+        """Return a group's problems that are still remembered at a time, the newest first."""
         found = [
             (at, problem)
             for (name, _), (at, problem) in self._at.items()
@@ -33,9 +31,7 @@ class CapacityMemory:
         return tuple(problem for _, problem in sorted(found, key=lambda entry: -entry[0]))
 
     def exhausted(self, now: float) -> frozenset[str]:
-        """Return the groups that AWS can't serve now: a launch tries every type of a group, and one
-        has failed.
-        """
+        """Return the groups that AWS can't serve now: a launch, which tries every type, failed."""
         names = {name for name, _ in self._at}
         return frozenset(
             name

@@ -1,6 +1,4 @@
-"""The documents of a cluster as clients read them, with errors that give advice, and facts derived
-from them.
-"""
+"""A cluster's documents as clients read them, with advice in errors, and derived facts."""
 
 from __future__ import annotations
 
@@ -101,9 +99,7 @@ class Descriptor(ClusterDocument):
         )
 
     def most_workers(self, group: str) -> int:
-        """Return how many workers a group may have: any one of its Auto Scaling groups may have to
-        hold them all.
-        """
+        """Return how many workers a group may have: one Auto Scaling group may hold them all."""
         return max(self.groups[key].max_size for key in self.worker_groups[group])
 
     @property
@@ -112,9 +108,7 @@ class Descriptor(ClusterDocument):
         return sum(map(self.most_workers, self.worker_groups))
 
     def workers_at_start(self, group: str) -> int | None:
-        """Return how many workers of a group the settings ask for at the start; None if
-        they don't.
-        """
+        """Return how many workers of a group the settings start with; None if unset."""
         settings = self.settings if group == WORKER_GROUP else self.settings["worker_groups"][group]
         return first_of(settings.get("n_workers"))
 
@@ -151,9 +145,7 @@ def read_report(document: Mapping[str, Any]) -> HostReport:
 
 
 def read_host_reports(documents: Iterable[Mapping[str, Any]]) -> list[HostReport]:
-    """Read the reports of hosts; one that can't be read is left out with a warning, so that it
-    stops no client.
-    """
+    """Read the reports of hosts, without those that can't be read, which are warned of."""
     reports = []
     for document in documents:
         try:
@@ -180,10 +172,7 @@ def reading(what: str, advice: str) -> Iterator[None]:
 
 
 def check_format(document: Mapping[str, Any], what: str, advice: str) -> None:
-    """Refuse a document of another format.
-
-    Raises `DocumentFormat`.
-    """
+    """Refuse a document of another format. Raises `DocumentFormat`."""
     if document.get("format") != FORMAT:
         raise DocumentFormat(
             f"{what} has a format that this terradask can't read.",

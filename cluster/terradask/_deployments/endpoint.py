@@ -21,22 +21,16 @@ _OPEN_SECONDS = 30.0
 
 
 class Endpoint(Protocol):
-    """The addresses of a scheduler and of its dashboard behind mutual TLS. All methods
-    may block.
-    """
+    """The addresses of a scheduler and its dashboard, behind mutual TLS. All methods may block."""
 
     route: Route
 
     def scheduler(self, attachment: Attachment) -> str:
-        """Return the address to dial, such as ``tls://203.0.113.7:8786``; raises ``OSError`` if
-        there is none.
-        """
+        """Return the address to dial, such as ``tls://203.0.113.7:8786``, or raise ``OSError``."""
         ...
 
     def dashboard(self, attachment: Attachment) -> tuple[str, int]:
-        """Return host and port of the dashboard's endpoint, which takes TLS with a client's
-        certificate.
-        """
+        """Return host and port of the dashboard's endpoint, which takes clients' certificates."""
         ...
 
     def close(self) -> None:
@@ -45,9 +39,7 @@ class Endpoint(Protocol):
 
 
 def route_of(settings: Mapping[str, Any]) -> Route:
-    """Return how clients reach the scheduler of a cluster with these settings, which may be those
-    of an older version.
-    """
+    """Return how clients reach a scheduler by these settings, also an older version's."""
     if settings.get("connect"):
         route: Route = settings["connect"]
         return route
@@ -66,9 +58,7 @@ class AddressEndpoint:
         self.route: Route = route
 
     def scheduler(self, attachment: Attachment) -> str:
-        """Return the address; raises ``InvalidInput`` if the public one is asked for and there is
-        none.
-        """
+        """Return the address; raises ``InvalidInput`` if there is no public one to use."""
         return attachment.address(public=self.route == "public")
 
     def dashboard(self, attachment: Attachment) -> tuple[str, int]:
@@ -106,9 +96,7 @@ class SessionEndpoint:
         return f"{scheme}://{LOOPBACK}:{self._local_port(attachment, int(rest.rpartition(':')[2]))}"
 
     def dashboard(self, attachment: Attachment) -> tuple[str, int]:
-        """Return the local host and port that lead to the dashboard's endpoint; raises as
-        `scheduler` does.
-        """
+        """Return the local host and port of the dashboard's endpoint; raises as `scheduler`."""
         return LOOPBACK, self._local_port(attachment, attachment.scheduler.dashboard_port)
 
     def close(self) -> None:

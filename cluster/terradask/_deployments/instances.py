@@ -1,6 +1,4 @@
-"""The instances of workspaces as EC2 has them, found by their tags, even if their
-groups are gone.
-"""
+"""The instances of workspaces as EC2 has them, found by tags, even without their groups."""
 
 from __future__ import annotations
 

@@ -58,10 +58,7 @@ class KeySet:
 
     @classmethod
     def from_document(cls, document: dict[str, Any]) -> KeySet:
-        """Read the document that the cluster's secret holds.
-
-        Raises `DocumentFormat`.
-        """
+        """Read the document that the cluster's secret holds. Raises `DocumentFormat`."""
         with reading(
             "What the cluster's secret holds",
             "stop the cluster and start it again: start writes keys",

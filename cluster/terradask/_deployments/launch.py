@@ -1,6 +1,4 @@
-"""What a cluster launches at its start, and may launch while it runs: from planned settings, or as
-deployed. Pure.
-"""
+"""What a cluster launches at its start and may launch: as planned, or as deployed. Pure."""
 
 from __future__ import annotations
 

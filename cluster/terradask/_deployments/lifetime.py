@@ -1,6 +1,4 @@
-"""How long a run may live: from settings and arguments to ``run.json``, which the hosts read and
-apply.
-"""
+"""How long a run may live: from settings and arguments to ``run.json``, for the hosts."""
 
 from __future__ import annotations
 

@@ -47,9 +47,7 @@ def without_missing(groups: Sequence[Group], n: int) -> dict[str, int]:
 def moved_on(
     groups: Sequence[Group], stuck: Collection[str]
 ) -> tuple[dict[str, int], dict[str, int]]:
-    """Return the new desired numbers that move a stuck group's missing instances to the next group:
-    those to lower, those to raise.
-    """
+    """Return the new desired numbers, lowered and raised, that move missing instances on."""
     lowered, raised = {}, {}
     for group, following in itertools.pairwise(groups):
         number = min(lacking(group), following.max_size - following.desired)
@@ -62,9 +60,7 @@ def moved_on(
 def dearest_first(
     victims: Sequence[str], idle: Collection[str], groups: Sequence[Group]
 ) -> list[str]:
-    """Order hosts: first those without data and tasks, the most expensive first; then the others,
-    in their order.
-    """
+    """Order hosts: idle ones first, the most expensive of them first; the others as given."""
     rank = {
         instance_id: -number
         for number, group in enumerate(groups)

@@ -1,6 +1,4 @@
-"""An overview of every cluster in an account and region, from its bucket, its groups' tags and its
-instances.
-"""
+"""An overview of every cluster in an account and region: bucket, groups' tags, instances."""
 
 from __future__ import annotations
 
@@ -170,9 +168,7 @@ def overview(
     *,
     own: bool,
 ) -> ClusterOverview:
-    """Return the overview of one cluster from its status and its groups' tags, without a price.
-    Pure.
-    """
+    """Return one cluster's overview from its status and its groups' tags, unpriced. Pure."""
     mine = [group for group in groups if (group.workspace, group.cluster) == whose]
     workers = [group for group in mine if group.is_workers]
     numbers = sum(group.desired for group in mine), sum(group.instances for group in mine)
@@ -209,9 +205,7 @@ def overview(
 def hosts_by_state(
     groups: Mapping[str, Mapping[str, int]], hosts: Iterable[HostReport]
 ) -> dict[str, int]:
-    """Count hosts by reported state; instances without a report are ``launched``, those that AWS
-    has still to launch ``requested``.
-    """
+    """Count hosts by state: as reported, else ``launched``, or ``requested`` if not launched."""
     reported = Counter(host.state for host in hosts if host.state not in _OVER)
     instances, desired = (
         sum(group[what] for group in groups.values()) for what in ("instances", "desired")

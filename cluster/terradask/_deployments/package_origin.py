@@ -46,9 +46,7 @@ def direct_origin(distribution: importlib.metadata.Distribution) -> str | None:
 
 
 def conda_origin(distribution: importlib.metadata.Distribution) -> str | None:
-    """Return the conda channel of a package; None if it isn't from conda, or from a channel that
-    builds the packages of the index.
-    """
+    """Return a package's conda channel; None without one, or if it builds the index's packages."""
     if not _is_of_conda(distribution):
         return None
     found = _channels(Path(str(distribution.locate_file("")))).get(

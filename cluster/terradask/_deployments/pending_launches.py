@@ -1,6 +1,4 @@
-"""Instances of a cluster's groups that AWS has not launched yet, and why; AWS is asked only while
-some are missing.
-"""
+"""Instances that AWS has not launched yet, and why; AWS is asked only if some are missing."""
 
 from __future__ import annotations
 
@@ -86,9 +84,7 @@ class PendingLaunches:
 
     @property
     def stuck(self) -> frozenset[str]:
-        """Names of the groups that get no instances: AWS reported a failure, or no instance has
-        come for a while.
-        """
+        """Names of the groups that get no instances: a launch failed, or none came for a while."""
         now = time.monotonic()
         pending = frozenset(self._pending_groups.names)
         return pending & (
@@ -106,15 +102,12 @@ class PendingLaunches:
         self.shortfall = self._shortfall(chains)
 
     async def read_failures(self) -> None:
-        """Read, in one call, why a group lacks instances: the group whose reasons were read the
-        longest time ago.
-        """
+        """Read why a group lacks instances: the one that was read the longest time ago."""
         name = self._next()
         try:
             failures = await self._call(self._groups.failures, name)
         except Exception as error:
-            # An older policy of the caller may not allow this call; then instances are missing
-            # without a reason.
+            # The caller's policy may not allow this call; then reasons are missing.
             logger.debug("can't read the scaling activities of %s", name, exc_info=True)
             self._may_read = is_transient(error)
             return

@@ -14,8 +14,7 @@ logger = logging.getLogger("terradask")
 
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
-#: Variables that terradask and Dask read when a process starts, and those that `send_credentials`
-#: sets.
+#: Variables that are read when a process starts, and those that `send_credentials` sets.
 _TAKEN = re.compile(
     r"(TERRADASK|DASK)_.*|AWS_CONTAINER_(CREDENTIALS|AUTHORIZATION)_.*", re.IGNORECASE
 )
@@ -52,9 +51,7 @@ def secrets_in_environ(environ: Mapping[str, str]) -> list[str]:
 
 
 def warn_of_secrets(cluster: str, environ: Mapping[str, str]) -> None:
-    """Log a warning with the names of variables that seem to hold secrets: environ is stored in the
-    workspace's bucket.
-    """
+    """Warn of variables that seem to hold secrets: environ is stored in the bucket."""
     found = secrets_in_environ(environ)
     if found:
         logger.warning(

@@ -50,10 +50,7 @@ class ClusterRecord:
 
     @property
     def descriptor(self) -> Descriptor:
-        """The cluster's structure, read once.
-
-        Raises `ClusterNotFound`, `ForeignDescriptor`.
-        """
+        """The cluster's structure, read once. Raises `ClusterNotFound`, `ForeignDescriptor`."""
         if self._descriptor is None:
             document = self.objects.read(DESCRIPTOR)
             if document is None:

@@ -66,10 +66,7 @@ class ClusterSecret:
         self._is_own = True
 
     def write(self, document: dict[str, Any], *, version_id: str) -> None:
-        """Write its value.
-
-        Raises `ForeignResources`.
-        """
+        """Write its value. Raises `ForeignResources`."""
         self.check_own()
         self._aws.client("secretsmanager").put_secret_value(
             SecretId=self._place.secret_id,

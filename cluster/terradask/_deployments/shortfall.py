@@ -49,9 +49,7 @@ class Shortfall:
 
     @property
     def certain(self) -> bool:
-        """Whether AWS reports a known kind of problem; any other may disappear at AWS's
-        next try.
-        """
+        """Whether AWS reports a known kind of problem; another may pass at AWS's next try."""
         return any(
             problem.kind != "other" for problems in self.problems.values() for problem in problems
         )
@@ -129,9 +127,7 @@ def _advice(cluster: str, shortfall: Shortfall, pools: Mapping[str, Pool]) -> st
 
 
 def _other_zones(cluster: str, pools: Iterable[Pool]) -> list[str]:
-    """Return advice for another zone: only a new plan, which knows the failed launches, can choose
-    one.
-    """
+    """Return advice for another zone: a new plan knows the failed launches, and chooses one."""
     short = list(pools)
     if all(len(pool.zones) > 1 for pool in short):
         return []

@@ -23,8 +23,7 @@ class Snapshot:
     closing: bool
     #: Whether it is deployed, and whether its run goes on.
     found: Found
-    #: The run that was started last, even if it has ended by itself; None if the cluster was
-    #: stopped.
+    #: The run that was started last, even if it has ended; None if the cluster was stopped.
     run: Run | None
 
 

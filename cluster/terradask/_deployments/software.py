@@ -47,9 +47,7 @@ class SoftwareLock:
     hashes: Mapping[str, Sequence[str]] = field(default_factory=dict)
 
     def to_requirements(self) -> str:
-        """Return the lock as a requirements file, one ``name==version`` with its ``--hash`` options
-        per line.
-        """
+        """Return the lock as a requirements file: ``name==version`` and its ``--hash`` options."""
         return "".join(
             " ".join(
                 [
@@ -91,9 +89,7 @@ def lock_software(
 def _with_needs(
     requirements: Sequence[Requirement], markers: Mapping[str, str]
 ) -> dict[str, tuple[importlib.metadata.Distribution, str | None]]:
-    """Return the packages with all of their dependencies by name, each with the name of one that
-    needs it, or None.
-    """
+    """Return the packages and their dependencies by name, with what needs each, or None."""
     for requirement in requirements:
         _check(requirement)
     waiting: list[tuple[Requirement, str | None]] = [(each, None) for each in requirements]

@@ -1,6 +1,4 @@
-"""Starting a deployed cluster: plan, claim and prepare a run, then raise the groups. No
-Terraform.
-"""
+"""Starting a deployed cluster: plan, claim, prepare a run, raise the groups. No Terraform."""
 
 from __future__ import annotations
 
@@ -153,8 +151,7 @@ class Starter:
             try:
                 plan.check.before_launch(warn)
             except QuotaExceeded:
-                # Nothing was launched yet. If another start has taken over meanwhile, its run
-                # stays.
+                # Nothing was launched. If another start has taken over, its run stays.
                 current = record.run()
                 if current is not None and current.run_id == run.run_id:
                     self._stop()
@@ -263,9 +260,7 @@ def check_bound(record: ClusterRecord) -> None:
 
 
 def claim(record: ClusterRecord, run: Run) -> bool:
-    """Write ``run.json`` if no run is active, and return whether it was written; S3 decides between
-    several starters.
-    """
+    """Write ``run.json`` if no run is active; return whether it was: S3 decides a race."""
     objects = record.objects
     if objects.claim(RUN, run.to_document()):
         objects.delete([CLOSING])
@@ -273,8 +268,7 @@ def claim(record: ClusterRecord, run: Run) -> bool:
     found = objects.read_version(RUN)
     if found is None or record.goes_on(read_run(found[0])):
         return False
-    # That run is over, or its start was interrupted. The start that replaces exactly this version
-    # removes what is left of it.
+    # That run is over or broken off: the start that replaces this version removes what is left.
     if not objects.replace(RUN, run.to_document(), found[1]):
         return False
     write_event_log(record, read_run(found[0]))

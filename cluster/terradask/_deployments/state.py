@@ -1,6 +1,4 @@
-"""The state of a cluster, derived by one rule from its groups, run, scheduler's address and hosts'
-reports. Pure.
-"""
+"""A cluster's state, by one rule from groups, run, scheduler's address and reports. Pure."""
 
 from __future__ import annotations
 
@@ -13,8 +11,7 @@ from terradask._deployments.documents import Ended, HostReport, Run, SchedulerAd
 
 State = Literal["stopped", "starting", "running", "stopping", "closing", "failed", "ended"]
 
-#: If a start has claimed the cluster but raised no group after this time, it was interrupted, and
-#: another may take over.
+#: A start that raised no group within this time was interrupted: another may take over.
 CLAIM_SECONDS = 60
 
 
@@ -43,9 +40,7 @@ def derive_state(
 
 
 def state_by_numbers(desired: int, instances: int) -> State:
-    """Return a state from the numbers of all groups alone: not every caller may read the hosts'
-    reports.
-    """
+    """Return a state from the groups' numbers alone: not every caller may read reports."""
     if desired:
         return "running" if instances else "starting"
     return "stopping" if instances else "stopped"
@@ -61,9 +56,7 @@ def of_run(scheduler: SchedulerAddress | None, run: Run | None) -> SchedulerAddr
 
 
 def ended_by_itself(run: Run | None, scheduler: SchedulerAddress | None) -> Ended | None:
-    """Return when and why a run has ended by itself; None if its scheduler's host has not reported
-    that.
-    """
+    """Return when and why a run ended by itself; None if its scheduler's host reports none."""
     own = of_run(scheduler, run)
     return None if own is None else own.ended
 

@@ -75,9 +75,7 @@ class DeploymentStatus:
 
 
 def dial_address(scheduler: SchedulerAddress | None, *, public: bool) -> str | None:
-    """Return the address that a client dials: the public one if asked for and available, else the
-    private one.
-    """
+    """Return the address that a client dials: the public one if asked for and there."""
     if scheduler is None:
         return None
     return (scheduler.public_address if public else None) or scheduler.private_address

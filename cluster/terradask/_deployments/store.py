@@ -90,15 +90,11 @@ class ClusterObjects:
         self._store.write(name, text.encode(), content_type=TEXT)
 
     def claim(self, name: str, document: dict[str, Any]) -> bool:
-        """Write a JSON object if it doesn't exist, and return whether it was written: exactly one
-        of several callers succeeds.
-        """
+        """Write a JSON object if it doesn't exist, and return whether it was: one caller wins."""
         return self._store.claim(name, as_json(document))
 
     def replace(self, name: str, document: dict[str, Any], version: str) -> bool:
-        """Replace a JSON object if it still is the version that `read_version` returned, and return
-        whether it was replaced.
-        """
+        """Replace a JSON object if its version is as read; return whether it was replaced."""
         return self._store.replace(name, as_json(document), version)
 
     def delete(self, names: Iterable[str]) -> None:
@@ -138,10 +134,7 @@ def _most_bytes(name: str) -> int:
 
 
 def parse_object(content: bytes | str, name: str) -> dict[str, Any]:
-    """Return a JSON object.
-
-    Raises `DocumentFormat`.
-    """
+    """Return a JSON object. Raises `DocumentFormat`."""
     try:
         document = json.loads(content)
     except (ValueError, RecursionError):
@@ -169,9 +162,7 @@ def read_secret(aws: Aws, secret_id: str, *, version_id: str) -> dict[str, Any]:
 
 
 def holds_nothing(objects: ClusterObjects) -> bool:
-    """Return whether only event logs and a state without resources are left, as after ``cdktf
-    destroy``.
-    """
+    """Return whether only event logs and an empty state are left, as after ``cdktf destroy``."""
     return [name for name in objects.names() if not name.startswith(EVENTS)] == [STATE] and not (
         objects.read(STATE) or {}
     ).get("resources")

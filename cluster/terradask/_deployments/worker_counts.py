@@ -35,10 +35,7 @@ def numbers_at_start(
 
 
 def check_workers(descriptor: Descriptor, n: int, group: str) -> None:
-    """Check that a group may have a number of workers.
-
-    Raises `InvalidInput`.
-    """
+    """Check that a group may have a number of workers. Raises `InvalidInput`."""
     known, cluster = descriptor.worker_groups, descriptor.cluster
     if group not in known:
         raise InvalidInput(

@@ -1,6 +1,4 @@
-"""What `terradask doctor` looks for in the account, beside the network: roles and keys that AWS
-itself acts with.
-"""
+"""What `terradask doctor` looks for in the account: roles and keys that AWS acts with."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""Is everything there that terradask needs? Findings with a fix for each; what they look like is
-decided elsewhere.
-"""
+"""Whether everything is there that terradask needs: findings, with a fix for each."""
 
 from __future__ import annotations
 

@@ -90,9 +90,7 @@ def check_kms_key(aws: Aws, key_arn: str) -> KeyCheck:
 
 
 def statements_for(role: str) -> tuple[dict[str, Any], ...]:
-    """Return the statements by which a key's policy lets a role launch instances with encrypted
-    volumes.
-    """
+    """Return a key policy's statements that let a role launch hosts with encrypted volumes."""
     uses = [
         "kms:Encrypt",
         "kms:Decrypt",

@@ -192,9 +192,7 @@ def _any_family(request: HardwareRequest) -> Iterator[HardwareRequest]:
 def _near_sizes(
     request: HardwareRequest, supply: Supply, constraints: Constraints
 ) -> Iterator[HardwareRequest]:
-    """Yield the same memory with other cores, the same cores with other memory, and what is nearest
-    to both.
-    """
+    """Yield the same memory with other cores, the same cores with other memory, and near both."""
     pool = _meeting(replace(constraints, cores=ANY, memory=ANY), supply)
     if request.cpu is not None:
         for cores in _around(
@@ -271,9 +269,7 @@ def _around(span: Span, numbers: Iterable[int]) -> Iterator[int]:
 
 
 def _distance(constraints: Constraints, one: InstanceType) -> float:
-    """Return how far a type is from meeting constraints: by how many doublings of cores
-    and memory.
-    """
+    """Return how far a type is from constraints, in doublings of cores and memory."""
     return _doublings(constraints.cores, one.vcpus) + _doublings(
         constraints.memory, one.memory_mib << 20
     )

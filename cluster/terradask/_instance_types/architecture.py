@@ -1,6 +1,4 @@
-"""One processor architecture for all hosts of a cluster: they share one environment, and one image
-for each role. Pure.
-"""
+"""One processor architecture for all hosts of a cluster: they share one environment. Pure."""
 
 from __future__ import annotations
 

@@ -126,9 +126,7 @@ def _own_cache(endpoint: str) -> DiskCache | None:
 
 
 def catalog_document(catalog: Catalog) -> dict[str, Any]:
-    """Return a catalog as JSON, for `read_catalog`: a list for each type rather than an object,
-    which would take twice as long to read.
-    """
+    """Return a catalog as JSON for `read_catalog`: types are lists, which are faster to read."""
     return {
         "format": FORMAT,
         "region": catalog.region,
@@ -141,9 +139,7 @@ def catalog_document(catalog: Catalog) -> dict[str, Any]:
 
 
 def read_catalog(document: Any, region: str) -> Catalog | None:
-    """Read a catalog from JSON; None for anything that `catalog_document` didn't write for this
-    region.
-    """
+    """Read a catalog from JSON; None unless `catalog_document` wrote it for this region."""
     try:
         if (document["format"], document["region"]) != (FORMAT, region):
             return None

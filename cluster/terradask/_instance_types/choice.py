@@ -95,9 +95,7 @@ class Choice:
         return f"{self.names[0]}{more}{asked}: {self.rule}"
 
     def explain(self) -> str:
-        """Return the choice for people, as several lines: what was asked, the types in order, what
-        was left out, and why.
-        """
+        """Return the choice for people: what was asked, the types in order, what was left out."""
         request = self.request
         tolerance = (
             f" (within 10 %: {memory_text(request.memory.within_a_tenth())})"

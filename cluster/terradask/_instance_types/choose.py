@@ -1,6 +1,4 @@
-"""Choosing instance types for a request: a catalog and prices in, types in order with their reasons
-out. Pure and deterministic.
-"""
+"""Choose instance types: catalog and prices in, types with reasons out. Pure."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""A request made exact: what a type has to be, and what speaks against one that isn't. Decision 023
-has the rules.
-"""
+"""A request made exact: what a type has to be, and what speaks against one (decision 023)."""
 
 from __future__ import annotations
 
@@ -57,8 +55,7 @@ class Rejection(StrEnum):
     BEYOND = "beyond the first 40"
 
 
-#: Types that are as asked for, and have to be named all the same. In the order in which they are
-#: proposed.
+#: Types that are as asked for, but have to be named; in the order of proposals.
 TO_BE_NAMED = (Rejection.SERIES, Rejection.GPU_SHARE, Rejection.OLD, Rejection.BARE_METAL)
 
 
@@ -82,9 +79,7 @@ class Constraints:
     shared_cores: bool = False
 
     def rejection(self, one: InstanceType, supply: Supply) -> Rejection | None:
-        """Return the first thing that speaks against a type; size comes before the rules, so that
-        the rules count near misses alone.
-        """
+        """Return the first thing that speaks against a type: size first, then the rules."""
         return self._misfit(one) or self._rule(one, supply)
 
     def _misfit(self, one: InstanceType) -> Rejection | None:
@@ -209,10 +204,7 @@ def gpu_model(request: HardwareRequest, catalog: Catalog) -> str:
 
 
 def known_gpu(option: str, model: str, catalog: Catalog) -> str:
-    """Return a GPU's name as AWS writes it.
-
-    Raises `InvalidHardware`.
-    """
+    """Return a GPU's name as AWS writes it. Raises `InvalidHardware`."""
     known = {model_key(name): name for name in gpu_models(catalog.types.values())}
     key = model_key(model)
     if key in known:
@@ -233,9 +225,7 @@ def gpu_models(types: Iterable[InstanceType]) -> set[str]:
 
 
 def model_key(name: str) -> str:
-    """Return a GPU's name as it is compared: ``nvidia-tesla-t4``, ``NVIDIA T4`` and
-    ``t4`` are one.
-    """
+    """Return a GPU's name for comparison: ``nvidia-tesla-t4``, ``NVIDIA T4``, ``t4`` are one."""
     return re.sub(r"nvidia|tesla|[^a-z0-9]", "", name.lower())
 
 
@@ -244,9 +234,7 @@ def _tolerant(memory: Span | None) -> Span:
 
 
 def _shares_cores(one: InstanceType) -> bool:
-    """Of the t series the newest isn't said to be burstable, and isn't made for steady load all the
-    same.
-    """
+    """Return whether a type shares its cores: any of the t series, also the newest."""
     return one.burstable or one.series == "t" or one.variant == "flex"
 
 

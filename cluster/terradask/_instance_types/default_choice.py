@@ -1,6 +1,4 @@
-"""The types where no hardware is requested: named, so that neither catalog nor prices are
-needed for them.
-"""
+"""The types where no hardware is requested: named, so that no catalog or price is needed."""
 
 from __future__ import annotations
 

@@ -54,10 +54,7 @@ class TypeFilter:
         local_disk: bool | None = None,
         current_generation: bool = False,
     ) -> TypeFilter:
-        """Read what was given; None is no filter.
-
-        Raises `InvalidHardware`.
-        """
+        """Read what was given; None is no filter. Raises `InvalidHardware`."""
         return cls(
             names=(names,) if isinstance(names, str) else tuple(names),
             cores=_span(

@@ -38,9 +38,7 @@ class TypeName(NamedTuple):
 
 @functools.cache
 def parse_name(name: str) -> TypeName:
-    """Take an instance type's name apart. A name that follows none of AWS's conventions is its own
-    series.
-    """
+    """Take a type's name apart; one that follows no convention of AWS's is its own series."""
     family, _, size = name.partition(".")
     parts = next(
         (match.groupdict("") for pattern in _FAMILIES if (match := pattern.fullmatch(family))),
@@ -184,17 +182,13 @@ class Catalog:
 
 
 def read_types(described: Iterable[Mapping[str, Any]]) -> dict[str, InstanceType]:
-    """Read the types out of ``DescribeInstanceTypes``' answer, without those that Linux doesn't run
-    on (``mac1.metal``).
-    """
+    """Read the types in ``DescribeInstanceTypes``' answer, without those that run no Linux."""
     found = (_sound(one) for one in described)
     return {one.name: one for one in found if one is not None}
 
 
 def _sound(described: Any) -> InstanceType | None:
-    """Read a type; None for one that AWS describes otherwise than it documents: such a one is not
-    offered.
-    """
+    """Read a type; None for one that AWS doesn't describe as documented: it isn't offered."""
     try:
         found = read_type(described)
     except (AttributeError, LookupError, TypeError, ValueError, OverflowError):
@@ -209,9 +203,7 @@ def _sound(described: Any) -> InstanceType | None:
 
 
 def read_type(described: Mapping[str, Any]) -> InstanceType | None:
-    """Read one of ``InstanceTypes`` in ``DescribeInstanceTypes``' answer; None for one that Linux
-    doesn't run on.
-    """
+    """Read one of ``DescribeInstanceTypes``' types; None for one that doesn't run Linux."""
     supported = described.get("ProcessorInfo", {}).get("SupportedArchitectures", ())
     architecture: Architecture | None = next(
         (known for known in get_args(Architecture) if known in supported), None

@@ -10,8 +10,7 @@ from terradask._instance_types.model import InstanceType
 from terradask._instance_types.supply import Supply
 from terradask_stacks.hardware.request import MAX_TYPES, HardwareRequest
 
-#: A type may cost this much more than the cheapest: a group takes the first that AWS has, and the
-#: last of forty must be no surprise.
+#: A type may cost this much more than the cheapest: a fallback must be no surprise.
 PRICE_LIMIT = 2
 
 

@@ -17,11 +17,9 @@ class Supply:
 
     #: The region's instance types.
     catalog: Catalog
-    #: US dollars by the hour, on demand, by type's name; a type that isn't in it has no known
-    #: price.
+    #: US dollars by the hour, on demand, by type's name; a missing type has no known price.
     prices: Mapping[str, Decimal]
-    #: Zones that come into question: a type has to be offered in one of them. Empty: wherever in
-    #: the region.
+    #: Zones one of which has to offer a type. Empty: any in the region.
     zones: tuple[str, ...]
     #: Where a type has to be for sale.
     markets: frozenset[Market]
@@ -37,10 +35,7 @@ class Supply:
         zones: Iterable[str] | None = None,
         markets: Iterable[Market] = ("on-demand",),
     ) -> Supply:
-        """Put it together.
-
-        Raises `UnknownZone`.
-        """
+        """Put it together. Raises `UnknownZone`."""
         wanted = tuple(zones or ())
         unknown = [zone for zone in wanted if zone not in catalog.zones]
         if unknown:
@@ -77,9 +72,7 @@ class Supply:
         )
 
     def rank(self, one: InstanceType) -> tuple[bool, Decimal, int, int, int, str]:
-        """Return what types are sorted by: price, newer generation, name; those without a price
-        last, the smaller first.
-        """
+        """Return the order of types: price, newer generation, name; at last those unpriced."""
         price = self.prices.get(one.name)
         if price is None:
             return (True, Decimal(), one.vcpus, one.memory_mib, -one.generation, one.name)

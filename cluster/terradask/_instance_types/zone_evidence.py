@@ -1,6 +1,4 @@
-"""What speaks for and against zones beside what they offer: launches that failed there lately, and
-spot prices. Pure.
-"""
+"""What else speaks for and against zones: failed launches, and spot prices. Pure."""
 
 from __future__ import annotations
 
@@ -55,9 +53,7 @@ class ZoneEvidence:
     def against(
         self, zone: str, wanted: Iterable[tuple[Choice, frozenset[Market]]]
     ) -> tuple[ZoneFailure, ...]:
-        """Return the failures in a zone that concern any of what is wanted, each kind
-        of them once.
-        """
+        """Return the failures in a zone that concern what is wanted, each kind of them once."""
         wanted = list(wanted)
         found = (
             one
@@ -71,9 +67,7 @@ class ZoneEvidence:
         )
 
     def spot_price(self, zone: str, offered: Iterable[Iterable[str]]) -> Decimal | None:
-        """Return what an instance of each group costs on spot in a zone, each of its cheapest type;
-        None where that isn't known.
-        """
+        """Return the spot price of one instance of each group in a zone; None if unknown."""
         known = self.spot_usd.get(zone, {})
         cheapest = [
             min((known[name] for name in names if name in known), default=None) for names in offered

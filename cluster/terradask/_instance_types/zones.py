@@ -1,6 +1,4 @@
-"""Which zone is the best for the chosen types: what zones offer, what failed there lately, what
-spot costs there. Pure, deterministic.
-"""
+"""Which zone is best for the chosen types: offers, failed launches, spot prices. Pure."""
 
 from __future__ import annotations
 
@@ -36,8 +34,7 @@ class ZoneOffer:
     failures: tuple[ZoneFailure, ...] = ()
     #: Whether another zone has more than twice as many of the types that are wanted on spot.
     few_on_spot: bool = False
-    #: What an instance of each group on spot costs there by the hour, in US dollars; None where
-    #: that isn't known, or none is wanted.
+    #: What one instance of each group on spot costs there, in US dollars; None if not known.
     spot_usd: Decimal | None = None
 
     @property

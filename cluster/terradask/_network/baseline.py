@@ -88,8 +88,7 @@ class Baseline(_Model):
     #: Schedulers' hosts have the rights that Session Manager's agent needs.
     session_manager: bool = False
     allow_ingress_from_anywhere: bool = False
-    #: What the network only uses and didn't make: ``vpc``, ``security_groups``,
-    #: ``instance_profiles``.
+    #: What the network uses and didn't make: ``vpc``, ``security_groups``, ``instance_profiles``.
     given: list[str] = []
     kms_key_arn: str | None = None
     ingress: list[Ingress] = []
@@ -128,10 +127,7 @@ def read_baseline(aws: Aws, bucket: str) -> Baseline:
 
 
 def parse_baseline(body: bytes | str) -> Baseline:
-    """Read ``workspace.json``.
-
-    Raises `BaselineFormat`.
-    """
+    """Read ``workspace.json``. Raises `BaselineFormat`."""
     try:
         document: Any = json.loads(body)
     except ValueError as error:

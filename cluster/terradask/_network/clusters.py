@@ -51,9 +51,7 @@ def cluster_names(aws: Aws, bucket: str) -> list[str]:
 
 
 def cluster_of_key(key: str) -> str | None:
-    """Return the cluster that an object under ``clusters/`` belongs to; None if no cluster can have
-    such a key.
-    """
+    """Return the cluster of an object under ``clusters/``; None if none can have such a key."""
     name, slash, rest = key.partition("/")
     return name if slash and rest and is_cluster_name(name) else None
 

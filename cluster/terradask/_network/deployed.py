@@ -1,6 +1,4 @@
-"""The network of a workspace as it is deployed: read once; where it isn't there, what the settings
-say.
-"""
+"""A workspace's network as deployed: read once; without one, what the settings say."""
 
 from __future__ import annotations
 
@@ -17,9 +15,7 @@ if TYPE_CHECKING:
 
 
 class DeployedNetwork:
-    """What clusters read of the network. Nothing is asked of AWS before a method or property
-    needs it.
-    """
+    """What clusters read of the network. AWS is asked only when a method or property needs it."""
 
     def __init__(self, aws: Aws, settings: Settings) -> None:
         self._aws = aws
@@ -43,9 +39,7 @@ class DeployedNetwork:
         self._baseline = None
 
     def isolated(self) -> Isolated | None:
-        """Return how the roles of clusters' own are named; None where clusters share the
-        workspace's.
-        """
+        """Return how clusters' own roles are named; None if clusters share the workspace's."""
         workspace, network = self._settings.workspace, self._settings.network
         with suppress(BaselineError):
             return self.baseline().isolated

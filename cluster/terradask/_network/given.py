@@ -1,6 +1,4 @@
-"""Given resources, checked before anything is planned: everything that is wrong with
-them at once.
-"""
+"""Given resources, checked before anything is planned: everything that is wrong at once."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""Whether a deployed network may lose what its clusters stand on, such as its own VPC for a given
-one: not while there are clusters.
-"""
+"""Whether a deployed network may lose what clusters stand on: not while there are clusters."""
 
 from __future__ import annotations
 

@@ -27,9 +27,7 @@ _IDENTIFIED = {
 
 @dataclass(frozen=True, kw_only=True)
 class GivenFacts:
-    """What given resources are, in AWS's own words. A field is None where it wasn't looked at, or
-    may not be.
-    """
+    """What given resources are, as AWS describes them. A field is None if it wasn't read."""
 
     #: Where they were looked for.
     region: str

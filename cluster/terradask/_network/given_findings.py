@@ -17,9 +17,7 @@ class LikelyFinding(Finding):
 def own_tag(
     where: str, given: str, description: Mapping[str, Any], workspace: str
 ) -> Iterator[Finding]:
-    """Find a given resource that carries this workspace's tag: destroying the network removes all
-    that do.
-    """
+    """Find given resources with this workspace's tag: destroying the network removes those."""
     tags = tags_of(description.get("Tags"))
     if tags.get(TAG_WORKSPACE) == workspace:
         yield Finding(

@@ -1,6 +1,4 @@
-"""Whether given security groups let hosts do what they must: reach each other, AWS, and be reached
-by clients. Pure.
-"""
+"""Whether given security groups let hosts do what they must. Pure."""
 
 from __future__ import annotations
 
@@ -21,8 +19,7 @@ if TYPE_CHECKING:
     from terradask_stacks.settings import Settings
 
 HTTPS: Ports = (443, 443)
-#: Dask's workers let the system choose their ports; Linux chooses from these
-#: (net.ipv4.ip_local_port_range).
+#: Dask's workers let the system choose ports: Linux, of these (net.ipv4.ip_local_port_range).
 WORKER_PORTS: Ports = (32768, 60999)
 
 _EVERYWHERE = ip_network("0.0.0.0/0")
@@ -65,9 +62,7 @@ def firewall_findings(settings: Settings, facts: GivenFacts) -> Iterator[Finding
 
 
 def admits(permissions: Iterable[Description], ports: Ports, peer: Peer) -> bool:
-    """Return whether rules of a security group, in one direction, let TCP through between it and a
-    peer on all of some ports.
-    """
+    """Return whether rules, in one direction, let TCP through to or from a peer on some ports."""
     permissions = list(permissions)
     named = [_span(p) for p in permissions if peer.group is not None and peer.group in _groups(p)]
     return all(
@@ -135,8 +130,7 @@ def _call_findings(groups: dict[str, Description], peers: dict[str, Peer]) -> It
             (called, caller, "in from", "IpPermissions"),
             (caller, called, "out to", "IpPermissionsEgress"),
         ):
-            # Without the other's subnets, which another finding names, nothing can be said about
-            # rules that name addresses.
+            # Without the other's subnets, rules with addresses can't be judged.
             if role not in groups or not peers[other].blocks:
                 continue
             permissions = groups[role].get(key, ())
@@ -217,9 +211,7 @@ def _client_findings(settings: Settings, groups: dict[str, Description]) -> Iter
 
 
 def _endpoint_findings(facts: GivenFacts, peers: dict[str, Peer]) -> Iterator[Finding]:
-    """Find endpoints that shut hosts out: with private DNS a service is reached through them or not
-    at all.
-    """
+    """Find endpoints that shut hosts out: private DNS leaves no other way to a service."""
     for service in (*HOST_SERVICES, *SESSION_SERVICES):
         for endpoint in interface_endpoints(facts, service):
             ids = [group["GroupId"] for group in endpoint.get("Groups", ())]

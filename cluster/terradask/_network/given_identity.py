@@ -1,6 +1,4 @@
-"""Whether given instance profiles, a permissions boundary, a KMS key and an image can be used by
-hosts. Pure.
-"""
+"""Whether hosts can use given instance profiles, a boundary, a KMS key and an image. Pure."""
 
 from __future__ import annotations
 
@@ -53,9 +51,7 @@ def trusts_instances(role: Description) -> bool:
 
 
 def key_policy_names(policy: Description, kind: str, ending: str) -> bool:
-    """Return whether a key's policy allows something to a principal, by its name's ending, or to
-    everybody.
-    """
+    """Return whether a key's policy allows something to a principal, or to everybody."""
     return any(
         statement.get("Effect") == "Allow"
         and any(

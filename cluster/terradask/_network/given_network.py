@@ -1,6 +1,4 @@
-"""Whether a given VPC and its subnets can hold clusters: where they lie, how large they are, what
-they reach. Pure.
-"""
+"""Whether a given VPC and its subnets can hold clusters: place, size, reach. Pure."""
 
 from __future__ import annotations
 
@@ -171,9 +169,7 @@ def _address_findings(
 
 
 def _most_hosts(cluster: ClusterSettings, settings: Settings, zone: str) -> int:
-    """Return how many workers of a cluster a zone may have to hold; AWS divides those of several
-    zones evenly.
-    """
+    """Return how many workers a zone may have to hold; AWS spreads several zones' evenly."""
     if cluster.allow_cross_zone:
         return -(-cluster.most_hosts // len(settings.network.subnets))
     return cluster.most_hosts if cluster.zone_name in (None, zone) else 0

@@ -34,8 +34,7 @@ class Applied:
 
     #: Checksum of the configuration.
     configuration_sha256: str
-    #: Checksum of what the configuration reads when it is planned: for a cluster, the network's
-    #: ``workspace.json``; else empty.
+    #: Checksum of what a cluster's plan reads, the network's ``workspace.json``; else empty.
     inputs_sha256: str
     #: `serial`, `lineage`: the state afterwards; another apply or destroy changes them.
     serial: int
@@ -64,9 +63,7 @@ class AppliedNotes:
         )
 
     def version(self, stack: str) -> StateVersion | None:
-        """Return the state's version after the last apply; None if there is no record, or the
-        caller may not read it.
-        """
+        """Return the state's version after the last apply; None if there is no readable record."""
         try:
             noted = json.loads(self._read(_key(stack)) or b"")
             return StateVersion(int(noted["serial"]), str(noted["lineage"]))
@@ -78,9 +75,7 @@ class AppliedNotes:
         self._store.delete(_key(stack))
 
     def unchanged(self, folders: Mapping[str, Path]) -> tuple[str, ...]:
-        """Return the stacks that a plan would find unchanged, unless something was changed outside
-        Terraform.
-        """
+        """Return the stacks that a plan would find unchanged, apart from drift."""
         baseline = self._inputs("")
         with ThreadPoolExecutor(_PARALLEL_READS) as pool:
             same = pool.map(

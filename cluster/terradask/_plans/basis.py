@@ -81,10 +81,7 @@ class PlanBasis:
             self._same(what, planned, here)
 
     def check_expiry(self, now: datetime.datetime | None = None) -> None:
-        """Refuse a plan that is too old.
-
-        Raises `PlanChanged`.
-        """
+        """Refuse a plan that is too old. Raises `PlanChanged`."""
         now = now or datetime.datetime.now(datetime.UTC)
         if now > datetime.datetime.fromisoformat(self.expires_at):
             hours = PLAN_LIFETIME // datetime.timedelta(hours=1)
@@ -95,10 +92,7 @@ class PlanBasis:
             )
 
     def check_configuration(self, folder: Path) -> None:
-        """Refuse a plan whose stack has another configuration now.
-
-        Raises `PlanChanged`.
-        """
+        """Refuse a plan whose stack has another configuration now. Raises `PlanChanged`."""
         self._same("provider version", self.provider_version, provider_version(folder))
         if configuration_sha256(folder) != self.configuration_sha256:
             raise PlanChanged(
@@ -108,10 +102,7 @@ class PlanBasis:
             )
 
     def check_state(self, now: StateVersion) -> None:
-        """Refuse a plan whose stack has another state now.
-
-        Raises `PlanChanged`.
-        """
+        """Refuse a plan whose stack has another state now. Raises `PlanChanged`."""
         self._same("state lineage", self.lineage or "no state", now.lineage or "no state")
         self._same("state serial", str(self.serial), str(now.serial))
 
@@ -137,10 +128,7 @@ class PlanArchive:
 
     @classmethod
     def read(cls, path: Path) -> PlanArchive:
-        """Read a plan's file.
-
-        Raises `PlanChanged`.
-        """
+        """Read a plan's file. Raises `PlanChanged`."""
         try:
             with zipfile.ZipFile(path) as archive:
                 document = json.loads(archive.read("tfstate"))
@@ -180,9 +168,7 @@ def provider_version(folder: Path) -> str:
 
 
 def configuration_sha256(folder: Path) -> str:
-    """Return a checksum of a stack's configuration and its provider's lock; empty if
-    there is none.
-    """
+    """Return a checksum of a stack's configuration and provider lock; empty without one."""
     try:
         return "-".join(sha256_of(folder / name)[:32] for name in (CONFIGURATION, LOCK_FILE))
     except FileNotFoundError:

@@ -10,9 +10,7 @@ _LIMIT_SECONDS = 5
 
 
 def commit_of(folder: Path) -> str | None:
-    """Return the commit, with ``-dirty`` if tracked files differ from it; None without git or a
-    checkout.
-    """
+    """Return the commit, with ``-dirty`` for changed tracked files; None without git."""
     command = [
         "git",
         "-C",

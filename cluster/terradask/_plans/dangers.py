@@ -73,9 +73,7 @@ class AdmittedBlock(NamedTuple):
 
 
 def new_roles(resources: Iterable[Mapping[str, Any]]) -> frozenset[str]:
-    """Return the names of the roles that a plan creates: their permissions widen no
-    existing role.
-    """
+    """Return the names of the roles that a plan creates: they widen no existing role."""
     made = (
         r["change"]
         for r in resources
@@ -85,9 +83,7 @@ def new_roles(resources: Iterable[Mapping[str, Any]]) -> frozenset[str]:
 
 
 def openings_before(resources: Iterable[Mapping[str, Any]]) -> frozenset[AdmittedBlock]:
-    """Return the blocks that rules allow before the plan: a renamed rule that allows no more widens
-    nothing.
-    """
+    """Return the blocks that rules allow before the plan: a renamed rule widens nothing."""
     return frozenset(opening for r in resources for opening in _openings(r, "before"))
 
 
@@ -145,9 +141,7 @@ def _ingress(resource: Mapping[str, Any], open_before: Collection[AdmittedBlock]
 
 
 def _openings(resource: Mapping[str, Any], side: str) -> set[AdmittedBlock]:
-    """Return the blocks that one resource allows; security groups as sources allow none from
-    outside.
-    """
+    """Return the blocks that one resource allows; security groups allow none from outside."""
     address, kind, values = resource["address"], resource["type"], resource["change"].get(side)
     if not values or kind not in _INGRESS_RULES:
         return set()

@@ -1,6 +1,4 @@
-"""Compare documents in a plan's values - policies, user data, descriptors - line by line, with
-secrets masked.
-"""
+"""Compare documents in a plan's values line by line, with secrets masked."""
 
 from __future__ import annotations
 

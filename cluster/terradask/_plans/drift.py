@@ -33,8 +33,7 @@ _OF_BUCKETS = {
     "server_side_encryption_configuration": "aws_s3_bucket_server_side_encryption_configuration",
 }
 
-#: Values on an address that describe its user: with a declared NAT gateway they repeat the
-#: gateway's.
+#: Values on an address about its user: a declared NAT gateway has the same.
 _OF_ADDRESSES = ("association_id", "network_interface", "private_dns", "private_ip", "instance")
 
 _TARGETS = (
@@ -55,9 +54,7 @@ _Values = Mapping[str, Any]
 
 
 def real_drift(document: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """Return the entries of a plan's ``resource_drift`` that are drift, without values
-    that aren't.
-    """
+    """Return the drift among a plan's ``resource_drift``, without values that aren't."""
     entries = document.get("resource_drift") or []
     declared = list(_declared(document)) if entries else []
     found = []
@@ -169,9 +166,7 @@ def _route(destination: Any, values: _Values) -> str:
 
 
 def _meaning(value: Any) -> Any:
-    """Return a value without nulls, empty values, false and zero: the provider converts one into
-    another when it reads.
-    """
+    """Return a value without nulls, empty, false and zero: the provider mixes them up."""
     if isinstance(value, Mapping):
         pairs = {name: _meaning(inner) for name, inner in value.items()}
         return {name: inner for name, inner in pairs.items() if inner}

@@ -1,6 +1,4 @@
-"""Write and read a folder of saved plans and their reports: ``terradask plan --out`` and
-``terradask apply``.
-"""
+"""A folder of saved plans and their reports, for `terradask plan` and `terradask apply`."""
 
 from __future__ import annotations
 
@@ -34,9 +32,7 @@ _FOREIGN_NAMED = 5
 
 
 class PlanFolder:
-    """The folder of one ``terradask plan``: a folder for each stack with plan and report, and the
-    report on all of them.
-    """
+    """The folder of one ``terradask plan``: each stack's plan and report, and one on all."""
 
     def __init__(self, path: Path) -> None:
         self.path = path.absolute()

@@ -1,6 +1,4 @@
-"""Find a plan's impact on running clusters: hosts that end, hosts that get separated, and lost
-resources in use.
-"""
+"""A plan's impact on running clusters: hosts that end or are cut off, lost resources."""
 
 from __future__ import annotations
 
@@ -43,9 +41,7 @@ class RunningCluster:
 
 
 def may_hit(summary: PlanSummary) -> bool:
-    """Return whether a plan can affect a running cluster; if not, there is no need to ask AWS what
-    runs.
-    """
+    """Return whether a plan can affect a running cluster; if not, AWS needn't be asked."""
     return any(
         change.action in _LOST or (change.action == "update" and change.type == _GROUP)
         for change in summary.changes

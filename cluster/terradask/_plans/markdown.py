@@ -40,9 +40,7 @@ class Section:
 
 
 def fitted(sections: Sequence[Section], room: int) -> str:
-    """Return sections in their order, with the least important cut so that they fit into a number
-    of characters.
-    """
+    """Return sections in their order, the least important cut to fit a number of characters."""
     order = sorted(range(len(sections)), key=lambda index: sections[index].rank)
     # A line for every section, in case it is left out.
     notes = {

@@ -1,6 +1,4 @@
-"""Check a plan against policy and price list, and refuse to apply what policy forbids. Connects the
-pure checks to AWS.
-"""
+"""Check a plan against policy and price list, and refuse to apply what policy forbids."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""Render a report as Markdown for a comment on a pull request, within such a comment's length
-limit.
-"""
+"""Render a report as Markdown for a pull request's comment, within its length limit."""
 
 from __future__ import annotations
 
@@ -256,9 +254,7 @@ def _cost_totals(stack: str, cost: CostEstimate) -> Iterator[str]:
 
 
 def _resource(change: Change) -> str:
-    """Return one resource, folded if it is new: its values before and after, and its documents'
-    diffs.
-    """
+    """Return one resource, folded if it is new: its values, and its documents' diffs."""
     word = WORDS.get(change.action, change.action)
     reasons = [
         escaped(change.reason or ""),

@@ -1,6 +1,4 @@
-"""Render a plan for a terminal, as plain text, and as JSON; `render_markdown` is for
-pull requests.
-"""
+"""Render a plan for a terminal, as plain text, and as JSON."""
 
 from __future__ import annotations
 

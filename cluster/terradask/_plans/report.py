@@ -1,6 +1,4 @@
-"""The report for a reviewer: plans of a workspace's stacks, with policy, cost, running clusters,
-and origin.
-"""
+"""The report for a reviewer: plans, with policy, cost, running clusters, and origin."""
 
 from __future__ import annotations
 
@@ -34,8 +32,7 @@ class ReportContext:
     region: str
     #: The version of terradask that made them.
     terradask_version: str
-    #: The git commit of the workspace's folder, with ``-dirty`` if files differ from it; None
-    #: without a git checkout.
+    #: The git commit of the workspace's folder, maybe with ``-dirty``; None without git.
     commit: str | None = None
 
     def as_dict(self) -> dict[str, Any]:

@@ -197,10 +197,7 @@ class PlanSummary:
 
 
 def summarise(document: Mapping[str, Any], *, stack: str, plan_hash: str) -> PlanSummary:
-    """Read a plan's JSON.
-
-    Raises `InvalidInput`.
-    """
+    """Read a plan's JSON. Raises `InvalidInput`."""
     try:
         return _summary(document, stack, plan_hash)
     except UNREADABLE as error:

@@ -1,6 +1,4 @@
-"""P8: what a stack writes into the bucket for clusters and hosts, and what it makes, are of one
-mind.
-"""
+"""P8: what a stack writes into the bucket, and what it makes, are of one mind."""
 
 from __future__ import annotations
 

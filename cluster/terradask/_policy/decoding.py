@@ -10,8 +10,7 @@ import zlib
 from collections.abc import Iterator
 
 _GZIP = b"\x1f\x8b"
-#: Groups of four, with whitespace between them as MIME and YAML wrap lines; shorter ones can't hold
-#: a secret.
+#: Groups of four, wrapped as in MIME and YAML; shorter ones can't hold a secret.
 _BASE64 = re.compile(r"(?:[A-Za-z0-9+/]{4}\s*){4,}(?:[A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=)?")
 #: A private key in DER: a sequence that begins with its version (RFC 5208, RFC 8017, RFC 5915).
 _DER_KEY = re.compile(
@@ -37,10 +36,7 @@ def from_base64(text: str) -> bytes | None:
 
 
 def layers(raw: bytes, depth: int = _MAX_LAYERS) -> Iterator[str]:
-    """Yield a text and every text inside it.
-
-    Raises `Undecodable`.
-    """
+    """Yield a text and every text inside it. Raises `Undecodable`."""
     if raw.startswith(_GZIP):
         raw = _inflated(raw)
     text = raw.decode("utf-8", errors="replace")
@@ -77,9 +73,7 @@ def _parts(raw: bytes, text: str) -> Iterator[bytes]:
 
 
 def _candidates(run: str) -> list[str]:
-    """Return a run of letters, the rest after its first word, which may be a command (``echo``),
-    and each of its long words.
-    """
+    """Return a run of letters, the rest after its first word, such as ``echo``, and long words."""
     words = run.split()
     long = [word for word in words if len(word) >= _LEAST_LETTERS]
     return list(dict.fromkeys([run, "".join(words[1:]), *long]))

@@ -1,6 +1,4 @@
-"""A plan, or a synthesised stack, as the checks read it: planned resources, with unknown values
-marked.
-"""
+"""A plan, or a synthesised stack, as the checks read it, with unknown values marked."""
 
 from __future__ import annotations
 
@@ -30,8 +28,7 @@ class Unknown:
 
     #: The resources that it comes from, such as ``aws_security_group.worker``.
     references: tuple[str, ...] = ()
-    #: Its expression, such as ``${aws_security_group.worker.id}``, if the configuration is
-    #: a single string.
+    #: Its expression, if it is a single string: ``${aws_security_group.worker.id}``.
     template: str | None = None
 
 
@@ -63,8 +60,7 @@ class Resource:
 class RoleRules:
     """The settings' requirements for every role."""
 
-    #: ARN of the required permissions boundary; without one, all roles have the same boundary,
-    #: or none.
+    #: ARN of the required permissions boundary; without one, all roles have the same, or none.
     permissions_boundary: str | None = None
     #: The required prefix of its name.
     name_prefix: str = ""
@@ -120,10 +116,7 @@ def read(
     open_to_anywhere: bool = False,
     rules: WorkspaceRules | None = None,
 ) -> PlanDocument:
-    """Read a plan's JSON, or a stack's ``cdk.tf.json``.
-
-    Raises `InvalidInput`.
-    """
+    """Read a plan's JSON, or a stack's ``cdk.tf.json``. Raises `InvalidInput`."""
     if is_plan(document):
         found = _read_plan(document)
     elif "terraform" in document or "resource" in document:

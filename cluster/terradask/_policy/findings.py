@@ -23,8 +23,7 @@ class Waived:
 class PolicyFinding:
     """One violation of a rule."""
 
-    #: The rule: ``P1`` to ``P8``, ``cost``, ``waiver``, or a Rego package's and its rule's name,
-    #: such as ``main.deny``.
+    #: The rule: ``P1`` to ``P8``, ``cost``, ``waiver``, or of Rego, such as ``main.deny``.
     check: str
     #: How bad it is.
     severity: Severity

@@ -1,6 +1,4 @@
-"""P6: roles have the permissions that hosts need and no others, and only AWS's services assume
-them.
-"""
+"""P6: roles have the permissions that hosts need, and only AWS's services assume them."""
 
 from __future__ import annotations
 

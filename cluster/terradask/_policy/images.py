@@ -1,6 +1,4 @@
-"""P7: images are looked up only among known owners' images: any account may publish one under any
-name.
-"""
+"""P7: images are looked up among known owners' only: any account may publish any name."""
 
 from __future__ import annotations
 

@@ -107,9 +107,7 @@ def _undecided(document: PlanDocument, opening: Opening) -> Iterator[PolicyFindi
 def _together(
     document: PlanDocument, members: Sequence[tuple[Opening, Network]]
 ) -> Iterator[PolicyFinding]:
-    """Yield rules that together let more into a port of a host than any one owner has: those of all
-    groups that a host is in.
-    """
+    """Yield rules that let more into a host's port, over all its groups, than any owner has."""
     groups = Groups(document)
     keyed = [
         (groups.key(opening.group) or opening.address, opening, network)

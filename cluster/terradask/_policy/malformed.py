@@ -1,6 +1,4 @@
-"""A plan, or a stack, whose JSON isn't what Terraform documents: refused, since it can't be
-checked.
-"""
+"""A plan or stack whose JSON isn't as documented: refused, since it can't be checked."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""Our own list of secrets: names and texts that are masked even if Terraform doesn't mark them as
-sensitive.
-"""
+"""Our list of secrets: names and texts that are masked even if Terraform doesn't mark them."""
 
 from __future__ import annotations
 
@@ -49,8 +47,7 @@ _TEXTS = (
         re.I,
     ),
     re.compile(r"(\bBearer\s+)(?=\S*\d)[A-Za-z0-9+/._~=-]{16,}"),
-    # A name, a sign, a value: in a shell, in TOML, YAML, JSON. A reference is no secret; in an ARN
-    # a colon precedes the next part.
+    # A name, a sign, a value, in a shell, TOML, YAML or JSON; not a reference, not an ARN.
     re.compile(
         rf"({_NAMED_TEXT}{_SIGN}\\*\")(?!\(sensitive\)|[$\"\\])[^\"\n]*?(?=\\*\"|\n|\Z)", re.I
     ),
@@ -77,9 +74,7 @@ def secret_name(name: object) -> bool:
 
 
 def in_environment(path: Iterable[object], value: Any) -> bool:
-    """Return whether a value is in a map of environment variables and is neither a number nor a
-    flag.
-    """
+    """Return whether a value is an environment variable's, and neither a number nor a flag."""
     inside = any(
         isinstance(part, str) and part.lower() in _ENVIRONMENTS for part in list(path)[:-1]
     )

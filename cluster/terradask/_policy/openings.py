@@ -184,8 +184,6 @@ def _beyond(opening: Opening, rules: Sequence[Opening]) -> Opening | None:
 
 
 def _given(values: Mapping[str, Any], *names: str) -> tuple[Any, ...]:
-    """Return the configured values of these attributes, without those that only the provider fills
-    in.
-    """
+    """Return the configured values of these attributes, without the provider's own."""
     items = [item for name in names for item in listed(values.get(name))]
     return tuple(item for item in items if item and item != Unknown())

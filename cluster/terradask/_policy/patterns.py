@@ -1,6 +1,4 @@
-"""Patterns of secrets, with their kinds. Narrower than those for masking: a finding
-stops an apply.
-"""
+"""Patterns of secrets by kind; narrower than those for masking: a finding stops an apply."""
 
 from __future__ import annotations
 

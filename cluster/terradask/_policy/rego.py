@@ -1,6 +1,4 @@
-"""Evaluate a team's own rules in Rego: ``deny`` and ``warn`` as in Conftest, over the
-plan's JSON.
-"""
+"""Evaluate a team's own rules in Rego, ``deny`` and ``warn`` as in Conftest, on the plan."""
 
 from __future__ import annotations
 
@@ -55,10 +53,7 @@ class _Module:
 
 
 def rego_findings(document: Mapping[str, Any], folder: Path) -> tuple[PolicyFinding, ...]:
-    """Return the violations of a team's rules.
-
-    Raises `RegoMissing`, `RuleError`.
-    """
+    """Return the violations of a team's rules. Raises `RegoMissing`, `RuleError`."""
     modules = _modules(folder)
     rules = _Rules(modules, document)
     found = []
@@ -135,8 +130,7 @@ class _Rules:
         self._interpreter = regopy.Interpreter()
         # Its output would contain the plan's values.
         self._interpreter.log_level = regopy.LogLevel.NONE
-        # As JSON text: regopy compares strings with quotes correctly only if both sides were parsed
-        # from text.
+        # As JSON text: regopy compares quoted strings only if both sides are parsed.
         self._interpreter.set_input_term(json.dumps(document, ensure_ascii=False))
         self._interpreter.add_module(f"{_EXPORT_PACKAGE}.rego", _EXPORT)
         for module in modules:
@@ -151,8 +145,7 @@ class _Rules:
         """Return a rule's results: the parts of each message."""
         where = f"data.{package}.{rule}"
         for query in (
-            # A set or a list of messages; a map whose keys are the messages, as in older Rego; a
-            # single one.
+            # A set or list of messages; a map of them, as in older Rego; a single one.
             (
                 f"[data.{_EXPORT_PACKAGE}.shape(entry) | some entry in {where}; not "
                 f"is_object({where})]"

@@ -1,6 +1,4 @@
-"""The workspace that a plan belongs to, and what its settings give: against these the checks hold
-names, ARNs, and ids.
-"""
+"""A plan's workspace, and what its settings give: checks hold names, ARNs, ids against it."""
 
 from __future__ import annotations
 
@@ -72,9 +70,7 @@ class Scope:
         return found
 
     def role_pattern(self, role: str) -> str:
-        """Return the regular expression of the name that a role's hosts have in IAM, whatever
-        prefix stands before it.
-        """
+        """Return the pattern of a role's name in IAM, behind whatever prefix."""
         if self.workspace is None:
             return r"terradask-[a-z0-9.-]+"
         return re.escape(role_name(self.workspace, role, cluster=self.cluster))

@@ -1,6 +1,4 @@
-"""Remove a plan's secrets from texts: a team's own rules may put any value of the plan into their
-messages.
-"""
+"""Remove a plan's secrets from texts: a team's rules may put any value into messages."""
 
 from __future__ import annotations
 
@@ -17,8 +15,7 @@ from terradask._policy.masking import SENSITIVE, masked_text
 from terradask._policy.patterns import is_secret_name, points_to_secret, secret_parts
 from terradask._policy.values import attribute_changes, decoded
 
-#: Shorter ones would mask half of every text; those that aren't long are masked only as whole
-#: words.
+#: Shorter ones would mask half of every text; short ones are masked as whole words.
 _SHORT, _LONG = 4, 12
 
 

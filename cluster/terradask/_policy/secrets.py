@@ -13,8 +13,7 @@ from terradask._policy.findings import PolicyFinding
 from terradask._policy.patterns import is_secret_name, points_to_secret, secrets_in
 from terradask._policy.values import decoded
 
-#: Attributes whose value is always a secret; those that end in ``_wo`` are in neither plan nor
-#: state.
+#: Attributes whose value is a secret; those in ``_wo`` are in neither plan nor state.
 _SECRET_ATTRIBUTES = {
     "aws_secretsmanager_secret_version": ("secret_string", "secret_binary"),
     "aws_iam_access_key": ("secret",),
@@ -71,9 +70,7 @@ def secrets_in_state(state: str | bytes, secrets: Iterable[bytes]) -> tuple[Poli
 
 
 def _forms(secret: bytes) -> set[bytes]:
-    """Return a secret in plain text, in base64, in JSON, and, if it has several lines, each long
-    line.
-    """
+    """Return a secret in plain text, in base64, in JSON, and each long line of several."""
     text = secret.strip()
     forms = {text, base64.b64encode(secret), base64.b64encode(text)}
     forms |= {json.dumps(text.decode(errors="surrogateescape"))[1:-1].encode()}

@@ -27,14 +27,11 @@ _ZONE = re.compile(r"^(?:private|public|nat|scheduler|worker)-(.+?)(?:-ipv6)?$")
 
 @dataclass(frozen=True)
 class Allowed:
-    """What an attribute may be set to: patterns, numbers, flags, shapes of blocks, or an object
-    with `accepts`.
-    """
+    """What an attribute may be: patterns, numbers, flags, blocks' shapes, or what `accepts`."""
 
     values: tuple[Any, ...]
     optional: bool = False
-    #: Where it is demanded all the same: in a workspace with a ``key`` of its own, in the stack of
-    #: a ``cluster``.
+    #: Where it is demanded: with a ``key`` of the workspace's, in a ``cluster``'s stack.
     demanded_with: str = ""
 
 

@@ -54,9 +54,7 @@ class Statement:
 
 
 def read_policy(value: Any) -> list[Statement | str] | str:
-    """Return a policy's statements, and the expressions among them as text; or why it can't be
-    read.
-    """
+    """Return a policy's statements, with expressions as text; or why it can't be read."""
     text = value.template if isinstance(value, Unknown) else value
     if not isinstance(text, str):
         return "is known only after the apply"

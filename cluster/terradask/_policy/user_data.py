@@ -1,6 +1,4 @@
-"""P1: user data, readable by every process on the host and many identities in the account, has no
-keys, and fits.
-"""
+"""P1: user data, which many can read, has no keys, and fits."""
 
 from __future__ import annotations
 

@@ -40,9 +40,7 @@ class AttributeChange:
 
 
 def attribute_changes(change: Mapping[str, Any]) -> tuple[AttributeChange, ...]:
-    """Return the values that differ in a ``change`` of Terraform's plan JSON, in the order of their
-    paths.
-    """
+    """Return the values that differ in a ``change`` of Terraform's plan JSON, by path."""
     replacing = {_path_text(path) for path in change.get("replace_paths") or ()}
     found = []
     names = ("before", "after", "after_unknown", "before_sensitive", "after_sensitive")
@@ -66,9 +64,7 @@ def attribute_changes(change: Mapping[str, Any]) -> tuple[AttributeChange, ...]:
 
 
 def without_empty(value: Any) -> Any:
-    """Return a value without nulls and empty strings, lists and maps: the provider converts one
-    into another.
-    """
+    """Return a value without nulls and empty parts: the provider converts one into another."""
     if isinstance(value, Mapping):
         pairs = {name: without_empty(inner) for name, inner in value.items()}
         return {name: inner for name, inner in pairs.items() if not _empty(inner)}
@@ -101,9 +97,7 @@ _Leaf = tuple[tuple[str | int, ...], Any, Any, bool, bool]
 
 
 def _leaves(path: tuple[str | int, ...], *sides_and_marks: Any) -> Iterator[_Leaf]:
-    """Yield path, before, after, whether after is unknown, and whether it is a secret, for each
-    leaf that differs.
-    """
+    """Yield each leaf that differs: path, before, after, whether unknown, whether secret."""
     before, after, unknown, hidden_before, hidden_after = sides_and_marks
     name = path[-1] if path else ""
     # A flag or a number is never a secret, whatever its name.

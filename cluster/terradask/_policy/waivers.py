@@ -29,9 +29,7 @@ class _Covering:
 def waive(
     findings: Sequence[PolicyFinding], waivers: Sequence[Waiver], *, stack: str, today: date
 ) -> list[PolicyFinding]:
-    """Return the findings, with those covered by a waiver marked, and the findings
-    about waivers.
-    """
+    """Return the findings, those that a waiver covers marked, and findings about waivers."""
     covering = [
         _Covering(waiver, expired=today > waiver.expires)
         for waiver in waivers
@@ -73,9 +71,7 @@ def _about(covering: _Covering) -> PolicyFinding:
 
 
 def _fits(pattern: str, text: str) -> bool:
-    """Return whether a text matches a pattern with ``*`` and ``?``; brackets are literal, as part
-    of addresses.
-    """
+    """Return whether a text matches a pattern with ``*`` and ``?``; brackets are literal."""
     parts = (
         ".*" if part == "*" else "." if part == "?" else re.escape(part)
         for part in re.split(r"([*?])", pattern)

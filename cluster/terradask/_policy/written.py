@@ -10,9 +10,7 @@ from terradask._policy.hcl import NotLiteral, encoded
 
 
 def written_document(item: Resource) -> Mapping[str, Any]:
-    """Return the document that an object has, empty if it has none; parts of it that only the apply
-    tells are text.
-    """
+    """Return an object's document, or an empty one; parts that only the apply tells are text."""
     content = item.values.get("content")
     text = content.template if isinstance(content, Unknown) else content
     try:

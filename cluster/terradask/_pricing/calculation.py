@@ -23,9 +23,7 @@ def estimate(
     region: str | None = None,
     hosts: Mapping[TemplateVersion, HostLaunch] | None = None,
 ) -> CostEstimate:
-    """Estimate what a stack costs once its plan is applied: a cluster's stack when it
-    is started.
-    """
+    """Estimate what a stack costs once its plan is applied, or a cluster's once started."""
     stack = PlannedStack.of(document)
     where = stack.region or region
     if where is None:
@@ -100,9 +98,7 @@ def _named(key: PriceKey, which: str) -> str:
 
 
 def _why(missing: list[PriceKey], quotes: Quotes) -> str | None:
-    """Return why these have no price, each reason once: AWS that doesn't answer, doesn't for any of
-    them.
-    """
+    """Return why these have no price, each reason once."""
     reasons: dict[str, list[str]] = {}
     for key in missing:
         reasons.setdefault(quotes.problems.get(key, "not found"), []).append(str(key))

@@ -1,6 +1,4 @@
-"""An estimate: what each resource of a stack costs, at the sizes that it can have. Pure data; no
-price is ever guessed.
-"""
+"""An estimate: what each resource costs at its possible sizes. Pure; no price is guessed."""
 
 from __future__ import annotations
 
@@ -51,9 +49,7 @@ class CostItem:
         return None if self.unit_hourly_usd is None else self.unit_hourly_usd * self.maximum
 
     def as_dict(self) -> dict[str, Any]:
-        """Return the fields for JSON output; prices as text: by the hour exactly, by the month to
-        the cent.
-        """
+        """Return the fields for JSON output; prices as text, by the month to the cent."""
         return {
             "address": self.address,
             "what": self.what,
@@ -101,9 +97,7 @@ class CostEstimate:
 
     @property
     def unpriced(self) -> tuple[CostItem, ...]:
-        """What should be in the totals and has no price: they leave it out, so that the stack costs
-        more.
-        """
+        """What should be in the totals and has no price: the stack costs more than they say."""
         return tuple(item for item in self.items if item.counted and item.unit_hourly_usd is None)
 
     @property
@@ -132,9 +126,7 @@ class CostEstimate:
         return sum((item.maximum_hourly_usd or Decimal() for item in self._counted), Decimal())
 
     def by_resource(self) -> dict[str, CostEstimate]:
-        """Return each resource's part of the estimate, by address: their totals add up to this
-        one's, problem and notes are the whole's.
-        """
+        """Return each resource's part of the estimate, by address; the totals add up."""
         addresses = dict.fromkeys(item.address for item in self.items)
         return {
             address: replace(
@@ -148,9 +140,7 @@ class CostEstimate:
         return tuple(item for item in self.items if item.counted)
 
     def as_dict(self) -> dict[str, Any]:
-        """Return the fields for JSON output; prices as text: by the hour exactly, by the month to
-        the cent.
-        """
+        """Return the fields for JSON output; prices as text, by the month to the cent."""
         return {
             "region": self.region,
             "currency": "USD",

@@ -1,6 +1,4 @@
-"""What an Auto Scaling group costs once it is raised: instances, their volumes and public
-addresses. Pure.
-"""
+"""What an Auto Scaling group costs once it is raised: instances, volumes, addresses. Pure."""
 
 from __future__ import annotations
 
@@ -38,8 +36,7 @@ class HostLaunch:
 
     #: The type, where the group names none.
     instance_type: str | None = None
-    #: Size of its gp3 volumes together, in GiB; None where that isn't known, or they aren't plain
-    #: gp3.
+    #: Size of its gp3 volumes together, in GiB; None if that isn't known.
     volume_gib: int | None = None
     #: Whether an instance gets a public IPv4 address; None where the subnet decides.
     public_address: bool | None = None
@@ -178,9 +175,7 @@ def _types(group: PlannedResource, launch: HostLaunch) -> tuple[str, ...]:
 
 
 def _sizes(group: PlannedResource, stack: PlannedStack) -> _Sizes:
-    """Return the number that starting the cluster raises the group to, and the most that it may
-    have.
-    """
+    """Return the number of instances of a started cluster's group, and the most it may have."""
     maximum = int(group.values.get("max_size") or 0)
     groups = stack.descriptor.get("groups") or {}
     entries = {entry.get("autoscaling_group"): entry for entry in groups.values()}

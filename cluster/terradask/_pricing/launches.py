@@ -1,6 +1,4 @@
-"""What launch templates give to an instance, read from EC2: a cluster's plan names them by id and
-version alone.
-"""
+"""What launch templates give to an instance, read from EC2: plans only name them."""
 
 from __future__ import annotations
 
@@ -69,9 +67,7 @@ def launch_of(data: Mapping[str, Any]) -> HostLaunch:
 
 
 def _volume_gib(volumes: list[Mapping[str, Any]]) -> int | None:
-    """Return the size of all volumes; None where there are none, or one isn't a gp3
-    without extras.
-    """
+    """Return the size of all volumes; None without any, or if one isn't a plain gp3."""
     sizes = [volume.get("VolumeSize") for volume in volumes if _is_plain_gp3(volume)]
     known = [int(size) for size in sizes if size]
     return sum(known) if volumes and len(known) == len(volumes) else None

@@ -1,6 +1,4 @@
-"""What a plan would leave standing: resources with their planned values, and the cluster's own
-description. Pure.
-"""
+"""What a plan would leave: resources with planned values, the cluster's description. Pure."""
 
 from __future__ import annotations
 
@@ -24,9 +22,7 @@ class PlannedResource:
     expressions: Mapping[str, Any] = field(default_factory=dict)
 
     def number_of(self, attribute: str) -> int | None:
-        """Return the length of a list; None where neither the values nor the
-        configuration give it.
-        """
+        """Return the length of a list; None if neither values nor configuration give it."""
         known = self.values.get(attribute)
         if isinstance(known, list):
             return len(known)

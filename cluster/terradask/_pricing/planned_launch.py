@@ -12,9 +12,7 @@ from terradask._pricing.plan_resources import PlannedResource, PlannedStack
 
 
 def planned_launch(group: PlannedResource, stack: PlannedStack) -> HostLaunch | None:
-    """Return what a group's launch template gives, where the same stack makes it; None where it
-    doesn't.
-    """
+    """Return what a group's launch template gives if the same stack makes it, else None."""
     named = json.dumps(
         [group.expressions.get("mixed_instances_policy"), group.expressions.get("launch_template")]
     )

@@ -1,6 +1,4 @@
-"""AWS's prices: from the cache while they are young, else from the Price List API, and from EC2 for
-spot.
-"""
+"""AWS's prices: from the cache while young, else from the Price List API and EC2."""
 
 from __future__ import annotations
 
@@ -103,9 +101,7 @@ class AwsPriceList:
         return answers, refusals
 
     def _batches(self, keys: list[PriceKey]) -> list[tuple[Aws, list[PriceKey]]]:
-        """Group keys by the question that answers them: each of the price list has its own, a
-        zone's spot prices come together.
-        """
+        """Group keys by the query that answers them: one each, but spot prices by zone."""
         zones: dict[str | None, list[PriceKey]] = {}
         for key in keys:
             if key.market == "spot":

@@ -1,6 +1,4 @@
-"""The prices of all instance types of a region at once: from the cache while they are young, else
-from AWS.
-"""
+"""All prices of a region's instance types: from the cache while young, else from AWS."""
 
 from __future__ import annotations
 
@@ -81,9 +79,7 @@ class RegionPrices:
         return sheet
 
     def _names(self, market: Market) -> tuple[str, ...]:
-        """Return what the prices are kept under. A zone's name can mean another zone in another
-        account.
-        """
+        """Return what prices are kept under; accounts name zones differently."""
         whose = (self._aws.account_id,) if market == "spot" else ()
         return (*whose, f"{self._aws.region} {market}")
 

@@ -1,6 +1,4 @@
-"""What is there now, by the hour: machines with volumes and public addresses, volumes without one,
-secrets. Pure.
-"""
+"""What there is now, by the hour: machines, volumes, addresses, secrets. Pure."""
 
 from __future__ import annotations
 
@@ -63,9 +61,7 @@ def price_keys(parts: Iterable[Parts]) -> list[PriceKey]:
 
 
 def hourly_usd(parts: Iterable[Parts], quotes: Quotes) -> Decimal | None:
-    """Return what things cost by the hour, in US dollars; None where a part or a price isn't known,
-    as nothing is guessed.
-    """
+    """Return what things cost by the hour, in US dollars; None if any price isn't known."""
     total = Decimal(0)
     for each in parts:
         if each is None or any(key not in quotes.prices for key, _ in each):

@@ -38,9 +38,7 @@ _UNAVAILABLE = {
 
 
 def pricing_region(region: str) -> str:
-    """Return the region whose Price List API is asked about another region: the nearest of the
-    three.
-    """
+    """Return the region whose Price List API is asked: the nearest of the three."""
     return _NEAREST.get(region.partition("-")[0], "us-east-1")
 
 

@@ -33,9 +33,7 @@ def to_text(estimate: CostEstimate) -> str:
 
 
 def to_markdown(estimate: CostEstimate) -> str:
-    """Return the estimate as a Markdown table with its remarks, to stand below a heading or inside
-    ``<details>``.
-    """
+    """Return the estimate as a Markdown table with its remarks, to stand below a heading."""
     rows = [*(_row(item) for item in estimate.items), *_totals(estimate)]
     aligned = ["---" if column < _NUMBERS_FROM else "---:" for column in range(len(_HEADER))]
     lines = [_HEADER, aligned, *(tuple(map(_cell, row)) for row in rows)]

@@ -1,6 +1,4 @@
-"""AWS's quotas of vCPUs before something is launched: looked up while something else goes on, and
-three calls in all.
-"""
+"""AWS's quotas of vCPUs before a launch: looked up meanwhile, with three calls in all."""
 
 from __future__ import annotations
 
@@ -81,10 +79,7 @@ class LaunchCheck:
         self._warn_of_most(allowance, warn)
 
     def before_launch(self, warn: Callable[[str], None]) -> None:
-        """Refuse a cluster that can't start now.
-
-        Raises `QuotaExceeded`.
-        """
+        """Refuse a cluster that can't start now. Raises `QuotaExceeded`."""
         allowance = self._allowance(warn)
         if allowance is not None:
             self._refuse(allowance)

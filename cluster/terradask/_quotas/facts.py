@@ -14,9 +14,7 @@ _INSTANCES_PER_CALL = 1000
 
 
 def quota_limit(client: Any, quota: Quota) -> float | None:
-    """Return what applies to the account, which is AWS's default where nothing was ever changed;
-    None where AWS doesn't say.
-    """
+    """Return the account's quota, or AWS's default if unchanged; None if AWS doesn't say."""
     missing = client.exceptions.NoSuchResourceException
     for ask in (client.get_service_quota, client.get_aws_default_service_quota):
         try:
@@ -38,9 +36,7 @@ def vcpus_of(ec2: Any, types: Iterable[str]) -> dict[str, int]:
 
 
 def running_beside(ec2: Any, own: Mapping[str, str]) -> Counter[tuple[str, str]]:
-    """Count the running instances that don't carry all of some tags, by type and market: each
-    market has quotas of its own.
-    """
+    """Count running instances that lack some tags, by type and market."""
     states = [{"Name": "instance-state-name", "Values": ["pending", "running"]}]
     found: Counter[tuple[str, str]] = Counter()
     for page in ec2.get_paginator("describe_instances").paginate(

@@ -90,9 +90,7 @@ class Shortage:
     before: Mapping[Quota, int]
 
     def needed(self, quota: Quota) -> int:
-        """Return the vCPUs that the cluster takes of a quota, were all of these hosts counted by
-        it.
-        """
+        """Return the vCPUs that the cluster takes of a quota, if it counted all of its hosts."""
         return self.before.get(quota, 0) + self.hosts.number * self.each[quota][1]
 
 
@@ -108,9 +106,7 @@ def quotas_of(hosts: Iterable[Hosts]) -> set[Quota]:
 
 
 def shortages(hosts: Collection[Hosts], allowance: Allowance) -> list[Shortage]:
-    """Return the hosts for which an account's quotas have no room; nothing where that isn't
-    certain.
-    """
+    """Return the hosts for which the quotas have no room; nothing if that isn't certain."""
     taken: Counter[Quota] = Counter()
     wanted: Counter[Quota] = Counter()
     counted = [
@@ -136,9 +132,7 @@ def shortages(hosts: Collection[Hosts], allowance: Allowance) -> list[Shortage]:
 
 
 def _smallest(hosts: Hosts, allowance: Allowance) -> dict[Quota, tuple[str, int]] | None:
-    """Return the smallest type by quota; None where one of the types is counted by nothing that is
-    known.
-    """
+    """Return the smallest type by quota; None if no known quota counts one of the types."""
     found: dict[Quota, tuple[str, int]] = {}
     for source in hosts.sources:
         for name in source.instance_types:

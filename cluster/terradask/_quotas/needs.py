@@ -93,9 +93,7 @@ _SPOT_P5 = _spot("L-C4BD4855", "P5")
 
 
 def vcpu_quota(instance_type: str, market: str = "on-demand") -> Quota | None:
-    """Return the quota that counts an instance type's vCPUs on a market; None for a family that is
-    not known here.
-    """
+    """Return the quota of a type's vCPUs on a market; None for a family not known here."""
     family = _FAMILY.match(instance_type)
     letters = "" if family is None else family[0]
     if market == "spot" and instance_type.startswith("p5"):
@@ -111,9 +109,7 @@ def vcpu_quota(instance_type: str, market: str = "on-demand") -> Quota | None:
 
 
 def named_or_default(cluster: ClusterSettings) -> dict[str, list[str]]:
-    """Return the types of a cluster's groups, as far as they are named; the default where they
-    aren't.
-    """
+    """Return the types of a cluster's groups, as far as they are named; else the default."""
     from terradask_stacks.settings.hardware import default_types
 
     default = default_types(arm=cluster.expects_arm)
@@ -161,9 +157,7 @@ def cluster_needs(
 
 
 def own_needs(clusters: Iterable[str]) -> list[Need]:
-    """Return what isolated clusters need for hosts of their own, beside the network's two security
-    groups for all of them.
-    """
+    """Return what isolated clusters need of their own, beside the network's security groups."""
     number = len(list(clusters))
     return [
         Need(LAUNCH_TEMPLATES, 2 * number, f"two for each of {number} isolated clusters"),
@@ -230,9 +224,7 @@ def clusters_of(settings: Settings) -> dict[str, ClusterSettings]:
 
 
 def _largest(types: Iterable[str], vcpus: Mapping[str, int], market: str) -> dict[Quota, str]:
-    """Return the largest type for each quota of a market; types that AWS doesn't offer are left
-    out.
-    """
+    """Return the largest type for each quota of a market, of the types that AWS offers."""
     found: dict[Quota, str] = {}
     for name in types:
         quota = vcpu_quota(name, market)

@@ -1,6 +1,4 @@
-"""AWS's quotas against what the settings can reach: what is there, what others use of it, and
-asking for more.
-"""
+"""AWS's quotas against the settings: what is there, what others use, asking for more."""
 
 from __future__ import annotations
 
@@ -36,8 +34,7 @@ class QuotaCheck:
     name: str
     #: What AWS allows; None where it doesn't say.
     limit: float | None
-    #: What the account uses already, this workspace aside; of NAT gateways, in the zone that has
-    #: most.
+    #: What the account uses, this workspace aside; NAT gateways in the zone that has most.
     others: int
     #: What the workspace can come to use.
     reach: int

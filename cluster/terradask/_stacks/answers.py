@@ -1,6 +1,4 @@
-"""Locked answers for a stack: those in the lock file, else those of the deployed stack, else new
-ones.
-"""
+"""Locked answers for a stack: of the lock file, else of the deployed stack, else new ones."""
 
 from __future__ import annotations
 
@@ -161,9 +159,7 @@ def declared_answers(
     network: NetworkLock,
     progress: Progress = silent,
 ) -> ClusterAnswers:
-    """Resolve what a declared cluster's settings leave open, for the network in the same file,
-    deployed or not.
-    """
+    """Resolve a declared cluster's open settings for the same file's network, deployed or not."""
     settings = loaded.settings.for_cluster(name)
     check_egress(settings.network)
     check_reachable(settings.network, settings.cluster)
@@ -230,9 +226,7 @@ def explained_hardware(
     deployed: Mapping[str, Any] | None,
     progress: Progress,
 ) -> HardwareExplanation:
-    """Return which instance types a cluster gets, and why; the parameters are those of
-    `cluster_answers`.
-    """
+    """Return which instance types a cluster gets, and why; parameters as `cluster_answers`."""
     cluster = loaded.settings.cluster_named(name)
     place = _deployed_place(loaded, baseline, aws)
     earlier = _earlier(loaded, name, deployed)
@@ -289,9 +283,7 @@ def _resolved(
     refresh: bool,
     progress: Progress,
 ) -> ClusterLock:
-    """Resolve, and lock a declared cluster's answers, so that a laptop and a CI job
-    plan the same.
-    """
+    """Resolve, and lock a declared cluster's answers, so that all machines plan the same."""
     lock = resolve_cluster(
         loaded.settings.cluster_named(name), place, aws, earlier, refresh=refresh, progress=progress
     )
@@ -303,11 +295,8 @@ def _resolved(
 
 
 def _as_deployed(network: NetworkSettings, baseline: Baseline, zone: str | None) -> NetworkSettings:
-    """Return the network's settings, with those that affect clusters as deployed, not as in today's
-    file.
-    """
-    # Given subnets differ in size: use those of the cluster's zone, or the largest if the zone is
-    # open.
+    """Return the network's settings, with those that affect clusters as they are deployed."""
+    # Given subnets differ in size: the cluster's zone counts, or the largest.
     largest = min(baseline.zones.values(), key=lambda each: ip_network(each.private_cidr).prefixlen)
     subnets = baseline.zones.get(zone or "", largest)
     deployed = {

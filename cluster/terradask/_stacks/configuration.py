@@ -1,6 +1,4 @@
-"""Write a stack's folder with Terraform configuration, from settings, locked answers and what is
-deployed.
-"""
+"""Write a stack's Terraform configuration, from settings, answers and what is deployed."""
 
 from __future__ import annotations
 
@@ -69,9 +67,7 @@ class Configuration:
         return self._synthesise(name, self._on_deployed_network(), answers)
 
     def cluster_to_destroy(self, name: str) -> Path:
-        """Write a configuration that suffices to destroy a cluster, whatever today's
-        settings are.
-        """
+        """Write a configuration that suffices to destroy a cluster, whatever the settings are."""
         with phase(self._progress, "resolve", name):
             answers = answers_to_destroy(
                 self._loaded, self._network.baseline(), self._aws, self._descriptor(name)
@@ -85,9 +81,7 @@ class Configuration:
         return self.cluster_to_destroy(name) if destroy else self.cluster(name, self.answers(name))
 
     def every(self, names: Iterable[str], *, out: Path | None = None) -> dict[str, Path]:
-        """Write several configurations at once. Declared clusters fit the network in the same file,
-        deployed or not.
-        """
+        """Write several configurations; declared clusters fit the network in the same file."""
         names = list(names)
         declared = self._loaded.settings.clusters.keys() & set(names)
         network = self._network_lock(refresh=False) if declared or NETWORK_STACK in names else None

@@ -1,6 +1,4 @@
-"""A catalog of the types that settings name: two calls instead of some twenty for the
-whole region.
-"""
+"""A catalog of the types that settings name: two calls, not twenty for the whole region."""
 
 from __future__ import annotations
 

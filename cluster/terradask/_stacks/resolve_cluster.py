@@ -37,8 +37,7 @@ class Place:
     zones: frozenset[str]
     #: The processor architectures with launch templates.
     architectures: frozenset[str]
-    #: The workspace's name: its groups' failed launches show which zones lack capacity. Unset: not
-    #: considered.
+    #: The workspace's name: its groups' failed launches count. Unset: not considered.
     workspace: str | None = None
     #: Whether the subnets are given by ``network.subnets``.
     given: bool = False
@@ -118,9 +117,7 @@ def resolve_cluster(
 
 
 def _creator(cluster: ClusterSettings, existing_lock: ClusterLock | None, aws: Aws) -> str | None:
-    """Return the caller that owns a private cluster: always the first one, even if other answers
-    are chosen again.
-    """
+    """Return the caller that owns a private cluster: always the first one."""
     if not cluster.private_to_creator:
         return None
     return (existing_lock.creator if existing_lock is not None else None) or principal_of(

@@ -1,6 +1,4 @@
-"""Resolve a cluster's hardware: types for each of its groups, and a zone that offers them all.
-Connects requests, AWS and choice.
-"""
+"""Resolve a cluster's hardware: types for each group, and a zone that offers them all."""
 
 from __future__ import annotations
 
@@ -61,8 +59,7 @@ class ClusterHardware:
     choices: Mapping[str, Choice]
     #: Why this zone was chosen.
     why_zone: str = ""
-    #: Group of workers -> the zones that offer any of its types, if workers may be in several.
-    #: Empty: all are in `zone`.
+    #: Group of workers -> the zones that offer any of its types. Empty: all are in `zone`.
     worker_zones: Mapping[str, Sequence[str]] = field(default_factory=dict)
 
     @property
@@ -75,9 +72,7 @@ class ClusterHardware:
         return {group: list(choice.names) for group, choice in self.choices.items()}
 
     def reasons(self) -> dict[str, str]:
-        """Return why each group has its types, in one line each, and why the cluster is in its
-        zone.
-        """
+        """Return, in a line each, why groups have their types, and the cluster its zone."""
         return {group: choice.reason for group, choice in self.choices.items()} | {
             ZONE: f"{self.zone}: {self.why_zone}"
         }
@@ -162,9 +157,7 @@ def find_hardware(
 def _catalog_of_names(
     requests: Requests, zones: Sequence[str], aws: Aws, where: _Where
 ) -> Catalog | None:
-    """Return the types if names suffice; None if no zone has the default, or workers have GPUs and
-    the scheduler's type is open.
-    """
+    """Return the types if names suffice; None if a choice among the region's types is needed."""
     named = {name for request in requests.values() for name in request.vm_types}
     silent = any(request.is_silent for request in requests.values())
     # The architecture of groups without types follows from the named types.
@@ -280,9 +273,7 @@ class _Chooser:
         raise _in_no_zone(needed, self.catalog)
 
     def _in(self, zone: str, zones: Sequence[str], why: str) -> ClusterHardware:
-        """Choose with the scheduler in a zone, and the workers there or, if allowed, in all zones
-        that offer any of their types.
-        """
+        """Choose with the scheduler in a zone, and the workers there or in all zones allowed."""
         if not self.where.allow_cross_zone:
             return ClusterHardware(zone, self._choices([zone]), why)
         choices = self._choices(zones, scheduler_zones=[zone])
@@ -328,9 +319,7 @@ class _Chooser:
 
 
 def _follows_workers(scheduler: HardwareRequest) -> bool:
-    """Return whether a scheduler without hardware settings gets a GPU because its workers have
-    some.
-    """
+    """Return whether an unset scheduler gets a GPU because its workers have some."""
     return scheduler.is_silent and scheduler.gpu is None
 
 

@@ -149,9 +149,7 @@ def _zones_of_region(aws: Aws) -> list[str]:
 def _architectures(
     network: NetworkSettings, existing: NetworkLock | None, refresh: bool
 ) -> list[Architecture]:
-    """Return the architectures that hosts may have; locked ones stay, unless the settings name
-    them.
-    """
+    """Return the architectures that hosts may have: named ones, or the locked ones."""
     if network.architectures is not None or existing is None:
         return network.wanted_architectures
     return list(

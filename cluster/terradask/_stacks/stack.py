@@ -80,19 +80,13 @@ class Stack:
         )
 
     def init(self) -> None:
-        """Check the state, and initialise the folder if necessary.
-
-        Raises `ForeignResources`.
-        """
+        """Check the state, and initialise the folder if necessary. Raises `ForeignResources`."""
         with phase(self._progress, "init", self.name), _without_secrets():
             if not self.terraform.init():
                 self.check_state()
 
     def check_state(self) -> None:
-        """Refuse a state with anything that isn't the stack's.
-
-        Raises `ForeignResources`.
-        """
+        """Refuse a state with anything that isn't the stack's. Raises `ForeignResources`."""
         if self._check is not None:
             self._check.stored()
 
@@ -129,9 +123,7 @@ class Stack:
         return plan
 
     def drift(self) -> PlanSummary:
-        """Return what was changed outside Terraform, whatever today's configuration is: only
-        ``drift`` is filled.
-        """
+        """Return what was changed outside Terraform: a summary with ``drift`` alone."""
         self._forget_old_plans()
         file = self._new_file()
         try:

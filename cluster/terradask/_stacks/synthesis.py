@@ -26,9 +26,7 @@ def synthesise(
     clusters: Mapping[str, ClusterAnswers] = MappingProxyType({}),
     out: Path | None = None,
 ) -> dict[str, Path]:
-    """Write all stacks together: the framework starts once, and not at all if nothing
-    has changed.
-    """
+    """Write all stacks together: the framework starts once, or not at all without a change."""
     folder = out or loaded.out_dir
     if out is None:
         for own in (loaded.out_dir, loaded.state_dir):
@@ -56,9 +54,7 @@ def _keep_out_of_git(folder: Path) -> None:
 
 
 def _state_dir(loaded: LoadedSettings, out: Path) -> Path | None:
-    """Return None if the state is next to the output: its path is then relative, the same on every
-    machine.
-    """
+    """Return None if the state is next to the output, so that its path is relative."""
     return None if loaded.state_dir == out.parent / _STATE_FOLDER else loaded.state_dir
 
 

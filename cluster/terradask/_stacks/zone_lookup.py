@@ -1,6 +1,4 @@
-"""Look up evidence on zones in addition to their offers: recent failed launches of the workspace's
-groups, and spot prices.
-"""
+"""Look up evidence on zones besides their offers: failed launches, and spot prices."""
 
 from __future__ import annotations
 
@@ -22,8 +20,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-#: How long a failed launch counts. AWS doesn't document how long a lack of capacity lasts; a new
-#: plan mostly follows a failure.
+#: How long a failed launch counts: AWS doesn't say how long a lack of capacity lasts.
 FAILURES_COUNT_FOR = datetime.timedelta(minutes=30)
 
 #: How many pages of 100 activities to read, newest first: a whole account's can't be filtered by

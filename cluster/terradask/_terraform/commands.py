@@ -1,6 +1,4 @@
-"""Runs Terraform in one stack's folder: command lines, environment, processes, and what they say as
-events, documents and errors.
-"""
+"""Run Terraform in one stack's folder: processes, and their events, documents, errors."""
 
 from __future__ import annotations
 
@@ -36,8 +34,7 @@ class _Flag:
 
 FLAG = _Flag()
 
-#: The Go runtime lets the heap grow to five times what lives, not twice, before it collects
-#: garbage.
+#: The Go runtime lets the heap grow to five times what lives before it collects.
 _GOGC = "400"
 
 
@@ -86,8 +83,7 @@ class TerraformCommands:
             k: v for k, v in self._given_environ.items() if not k.startswith(_DROPPED_VARIABLES)
         }
         kept.update(TF_IN_AUTOMATION="1", TF_INPUT="0", CHECKPOINT_DISABLE="1")
-        # Terraform and the provider read the provider's schema and end: collecting garbage later
-        # spares a third of their processor time.
+        # Terraform reads the provider's schema and ends: collecting later spares a third.
         kept.setdefault("GOGC", _GOGC)
         source = self.provider_source
         if source.kind == "mirror":
@@ -113,15 +109,11 @@ class TerraformCommands:
     # ---- commands that change something ----------------------------------------------------------
 
     def cancel(self) -> None:
-        """Ask the running command to stop in order, from any thread; it raises
-        `TerraformCancelled`, unless it finishes first.
-        """
+        """Ask the running command, from any thread, to stop; it raises `TerraformCancelled`."""
         self._cancelled.set()
 
     def _stream(self, verb: str, *arguments: str, **options: Any) -> CommandOutput:
-        """Run a command that prints events, and return what it said. The folder's lock must be
-        held.
-        """
+        """Run a command that prints events, and return its output. Needs the folder's lock."""
         output = CommandOutput(self._request_seconds)
         done = process.follow(
             self.command_line(verb, *arguments, json=FLAG, **options),
@@ -165,9 +157,7 @@ class TerraformCommands:
     # ---- commands that print one text ------------------------------------------------------------
 
     def _read(self, verb: str, *arguments: str, **options: Any) -> Any:
-        """Run a command that prints one JSON document, and return it; empty where it printed
-        nothing.
-        """
+        """Run a command that prints one JSON document, and return it; empty if none is printed."""
         printed = self._capture(verb, *arguments, **options)
         if not printed.strip():
             return {}

@@ -34,8 +34,7 @@ CREDENTIALS_ADVICE = (
     "set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY"
 )
 
-#: Diagnostics after which `init` helps: the folder isn't, or is no longer, initialised for this
-#: configuration.
+#: Diagnostics after which `init` helps: the folder isn't initialised for this.
 _NEEDS_INIT = (
     "Required plugins are not installed",
     "Inconsistent dependency lock file",

@@ -47,8 +47,7 @@ class FolderLock:
         self._depth = 0
         self._file: IO[str] | None = None
         self._noted: Mapping[str, Any] = {}
-        #: The last command here that was killed, or whose end wasn't seen: ``command`` and
-        #: ``started_at``, in seconds since the epoch.
+        #: The last command killed here: ``command``, and ``started_at`` in seconds since the epoch.
         self.killed: Mapping[str, Any] | None = None
         #: The last command here that ended by itself: the same, and ``ended_at``.
         self.ended: Mapping[str, Any] | None = None
@@ -59,9 +58,7 @@ class FolderLock:
         return (self._file.fileno(),) if self._file is not None else ()
 
     def note(self, command: str, pid: int | None = None) -> None:
-        """Write down what is being done, for others who wait, and for those who come
-        after a kill.
-        """
+        """Write down what is being done, for those who wait, and those who come after a kill."""
         started = None if pid is None else process_started(pid)
         self._write(
             {
@@ -89,9 +86,7 @@ class FolderLock:
 
     @contextlib.contextmanager
     def holding(self, what: str) -> Iterator[None]:
-        """Write down that this process itself holds a state's lock, so that the lock can be broken
-        should the process be killed.
-        """
+        """Write down that this process holds a state's lock, to be broken if it is killed."""
         self.note(what, os.getpid())
         try:
             yield
@@ -188,12 +183,9 @@ class FolderLock:
 
 
 def _end_left_behind(note: Mapping[str, Any]) -> bool:
-    """End what a killed Terraform has left: its providers wait for it for ever, and hold the
-    folder's lock, which they inherited.
-    """
+    """End the providers that a killed Terraform left: they wait for ever, and hold the lock."""
     leader = note.get("child")
-    # The number of a group isn't given to a process as long as one is in the group: where there is
-    # such a process, the group is gone.
+    # A group's number isn't reused while a process is in it: a new one proves it gone.
     if (
         not leader
         or is_alive(leader)

@@ -1,6 +1,4 @@
-"""Whether a stack's folder is initialised: for which configuration, provider and Terraform, as a
-stamp in the folder says.
-"""
+"""Whether a stack's folder is initialised, and for what, as a stamp in the folder says."""
 
 from __future__ import annotations
 
@@ -25,15 +23,12 @@ class InitStamp:
 
     @property
     def holds(self) -> bool:
-        """Whether the folder was initialised for the same key, and what ``init`` made is still
-        there.
-        """
+        """Whether the folder was initialised for the same key, and still has what that made."""
         try:
             stamp = json.loads(self._path.read_text(encoding="utf-8"))
         except (OSError, ValueError):
             return False
-        # <host>/<namespace>/<type>/<version>/<platform>: a link into the mirror, which may have
-        # gone.
+        # <host>/<namespace>/<type>/<version>/<platform>: links into the mirror.
         packages = list((self.folder / ".terraform/providers").glob("*/*/*/*/*"))
         present = bool(packages) and all(package.exists() for package in packages)
         return (
@@ -43,9 +38,7 @@ class InitStamp:
         )
 
     def remove(self) -> None:
-        """Note that the folder isn't initialised: for as long as ``init`` runs, and
-        where it fails.
-        """
+        """Note that the folder isn't initialised: while ``init`` runs, and if it fails."""
         self._path.unlink(missing_ok=True)
 
     def write(self) -> None:

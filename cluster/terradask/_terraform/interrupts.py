@@ -26,9 +26,7 @@ class HeldInterrupts:
                     self._handlers[number] = signal.signal(number, self._note)
 
     def let_through(self) -> None:
-        """Handle signals as before, and those that came meanwhile now; a second call
-        does nothing.
-        """
+        """Handle signals as before, and those held now; a second call does nothing."""
         handlers, self._handlers = self._handlers, {}
         for number, handler in handlers.items():
             signal.signal(number, handler)

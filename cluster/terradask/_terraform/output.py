@@ -16,8 +16,7 @@ from terradask.errors.diagnostic import Diagnostic
 class CommandOutput:
     """What a command has said."""
 
-    #: How long after its start the creation of a resource may still wait for AWS to answer the
-    #: request.
+    #: How long after its start a resource's creation may wait for AWS's answer.
     request_seconds: float
     diagnostics: list[Diagnostic] = field(default_factory=list)
     changes: list[PlannedChange] = field(default_factory=list)

@@ -27,8 +27,7 @@ class PlanFile:
     sha256: str
     #: What it changes.
     changes: tuple[PlannedChange, ...] = ()
-    #: `add`, `change`, `remove`: terraform's counts; a replacement counts as one to add and one to
-    #: remove.
+    #: `add`, `change`, `remove`: terraform's counts; a replacement counts as one of each.
     add: int = 0
     change: int = 0
     remove: int = 0

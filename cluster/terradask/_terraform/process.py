@@ -1,6 +1,4 @@
-"""Run one command: in a process group of its own, with stdin closed, followed line by line, and
-stopped in order.
-"""
+"""Run one command in a process group of its own, followed by line, stopped in order."""
 
 from __future__ import annotations
 
@@ -136,9 +134,7 @@ def _start(
     stderr: int,
     pass_fds: Sequence[int] = (),
 ) -> subprocess.Popen[bytes]:
-    """Start a command in a session of its own: a Ctrl-C at the terminal reaches this
-    process alone.
-    """
+    """Start a command in a session of its own: a Ctrl-C reaches this process alone."""
     return subprocess.Popen(
         command,
         cwd=cwd,
@@ -154,9 +150,7 @@ def _start(
 
 
 def _end_group_if_killed(process: subprocess.Popen[bytes]) -> None:
-    """End what a command that was killed has left: Terraform's providers don't end by themselves,
-    and keep what they inherited.
-    """
+    """End what a killed command left: Terraform's providers don't end by themselves."""
     if process.returncode < 0:
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.killpg(process.pid, signal.SIGKILL)
@@ -256,9 +250,7 @@ def _kill_group(process: subprocess.Popen[bytes]) -> None:
 
 @contextlib.contextmanager
 def _output_file() -> Iterator[tuple[int, IO[bytes]]]:
-    """Give a descriptor to write to and a file to read from, with offsets of their own, gone from
-    the disk at once.
-    """
+    """Give a descriptor to write to, and a file to read it from, already gone from the disk."""
     descriptor, name = tempfile.mkstemp(prefix="terradask-")
     try:
         reader = Path(name).open("rb")  # noqa: SIM115  closed below; the name must go first

@@ -58,8 +58,7 @@ _SEARCH_DEPTH = 6
 class ProviderSource:
     """Where Terraform gets the provider from."""
 
-    #: ``registry``, ``mirror`` (one that terradask found) or ``user`` (the user's own configuration
-    #: says).
+    #: ``registry``, ``mirror`` (that terradask found) or ``user`` (the user's configuration).
     kind: str
     #: The configuration file that ``TF_CLI_CONFIG_FILE`` shall name; None: none.
     cli_config: Path | None = None
@@ -85,9 +84,7 @@ def this_platform() -> str:
 
 
 def holds_provider(mirror: Path, version: str = PROVIDER_VERSION) -> bool:
-    """Return whether a folder is a filesystem mirror with the provider for this
-    platform, unpacked, and no other user's.
-    """
+    """Return whether a folder is this user's mirror with the unpacked provider."""
     folder = mirror / _HOST / _PROVIDER / version / this_platform()
     try:
         with os.scandir(folder) as entries:
@@ -124,9 +121,7 @@ def find_mirror(
 
 
 def implied_mirrors(environ: Mapping[str, str]) -> list[Path]:
-    """Return the folders that Terraform itself looks into when it has no configuration, and its
-    plugin cache.
-    """
+    """Return the folders that Terraform itself looks into, and its plugin cache."""
     home = Path(environ.get("HOME") or "~").expanduser()
     data = Path(environ.get("XDG_DATA_HOME") or home / ".local/share")
     data_dirs = [

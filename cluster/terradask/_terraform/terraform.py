@@ -92,8 +92,7 @@ class Terraform(TerraformCommands):
             stamp.remove()
             # Terraform downloads the providers that a state names, too.
             self._before_init()
-            # Terraform moves no state: where the settings say another place,
-            # `terradask._terraform.state.migrate` has moved it already.
+            # Terraform moves no state: `terradask._terraform.state.migrate` has moved it.
             self._stream("init", reconfigure=FLAG, lockfile="readonly")
             stamp.write()
             return True
@@ -101,10 +100,7 @@ class Terraform(TerraformCommands):
     def plan(
         self, out: Path, *, destroy: bool = False, refresh: bool = True, refresh_only: bool = False
     ) -> PlanFile:
-        """Plan, and save the plan.
-
-        Raises `StateLocked`, `TerraformError`.
-        """
+        """Plan, and save the plan. Raises `StateLocked`, `TerraformError`."""
         out = out.absolute()
         out.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         options: dict[str, Any] = {"out": str(out)}
@@ -127,9 +123,7 @@ class Terraform(TerraformCommands):
         )
 
     def show(self, plan: PlanFile | Path) -> dict[str, Any]:
-        """Return a saved plan as Terraform's JSON. It holds secrets in plain text; only values in
-        `PlanSummary` are masked.
-        """
+        """Return a saved plan as Terraform's JSON, with its secrets in plain text."""
         return dict(self._read("show", _path_of(plan), json=FLAG))
 
     def apply(self, plan: PlanFile | Path) -> Mapping[str, Any]:
@@ -168,9 +162,7 @@ class Terraform(TerraformCommands):
         self._capture("force-unlock", lock_id, force=FLAG)
 
     def _lock_state_or_init(self, verb: str, **options: Any) -> CommandOutput:
-        """Run a command that locks the state, once more after initialising where that is what it
-        needs.
-        """
+        """Run a command that locks the state, again after initialising if it needs that."""
         try:
             return self._lock_state(verb, **options)
         except TerraformError as error:

@@ -1,6 +1,4 @@
-"""From settings to where the rights of callers end: the edge between a workspace and
-`terradask_modules.caller_policies`.
-"""
+"""From settings to the limits of callers' rights, for `terradask_modules.caller_policies`."""
 
 from __future__ import annotations
 

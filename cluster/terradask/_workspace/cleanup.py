@@ -46,10 +46,7 @@ class Cleanup:
         )
 
     def refuse_while_in_use(self) -> None:
-        """Refuse to destroy the network while clusters stand on it.
-
-        Raises `BaselineInUse`.
-        """
+        """Refuse to destroy the network while clusters stand on it. Raises `BaselineInUse`."""
         context = self._context
         # Also those of which the bucket, or what was in it, is gone.
         names = self._clusters.with_objects() | leftovers.clusters(

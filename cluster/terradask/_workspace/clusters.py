@@ -83,15 +83,11 @@ class Clusters:
         )
 
     def running(self, stack: str) -> tuple[RunningCluster, ...]:
-        """Return the clusters on a stack that aren't stopped: all for the network, else the cluster
-        itself.
-        """
+        """Return the clusters on a stack that aren't stopped: all for the network, else one."""
         return running_among(self.deployed() if stack == NETWORK_STACK else [self.one(stack)])
 
     def _those(self, wanted: Callable[[Deployment], bool]) -> list[Deployment]:
-        """Return the clusters under ``clusters/`` in the bucket that are as wanted; none where
-        there is no bucket.
-        """
+        """Return the clusters in the bucket that are as wanted; none without a bucket."""
         found = [self.one(name) for name in cluster_names(self._context.aws, self._context.bucket)]
         if not found:
             return []

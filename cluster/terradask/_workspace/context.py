@@ -1,6 +1,4 @@
-"""What the parts of a workspace share: settings, a session of AWS, paths, progress and the deployed
-network.
-"""
+"""What the parts of a workspace share: settings, AWS, paths, progress, the network."""
 
 from __future__ import annotations
 
@@ -99,9 +97,7 @@ class WorkspaceContext:
 def configuration_of(
     context: WorkspaceContext, cluster_overrides: Mapping[str, Any] = MappingProxyType({})
 ) -> Configuration:
-    """Return what writes the stacks' configurations, with settings of section ``[cluster]`` above
-    all others.
-    """
+    """Return what writes configurations, with settings of ``[cluster]`` above all others."""
     from terradask._stacks.configuration import Configuration
 
     loaded = (

@@ -57,8 +57,7 @@ class Destroyer:
         with ThreadPoolExecutor(1) as pool, self._stacks.locked(name) as stack:
             stack.check_state()
             deployment.note_closing()
-            # The groups first: from here on no host costs anything, whatever happens to this
-            # process.
+            # The groups first: from here on no host costs anything.
             recovery = self._cleanup.cluster(name)
             zeroed = pool.submit(recovery.zero)
             configuration_of(self._context).cluster_to_destroy(name)

@@ -1,6 +1,4 @@
-"""What a workspace is, and what is deployed of it: the part of the public face that
-knows no plans.
-"""
+"""What a workspace is, and what is deployed of it: the public face without plans."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""What a workspace is composed of: each part is made, and its code loaded, when it is
-needed first.
-"""
+"""What a workspace is composed of: each part is made and loaded when it is needed first."""
 
 from __future__ import annotations
 

@@ -67,9 +67,7 @@ def in_order(stacks: Iterable[str]) -> list[str]:
 
 
 def _waiting(planner: Planner, names: Sequence[str]) -> tuple[str, ...]:
-    """Return the clusters that wait for the network that is planned beside them: it isn't there
-    yet, or in another form.
-    """
+    """Return the clusters that wait for the network that is planned beside them."""
     clusters = tuple(name for name in names if name != NETWORK_STACK)
     if not clusters or NETWORK_STACK not in names or planner.network_is_usable():
         return ()

@@ -91,9 +91,7 @@ class Planner:
         starts: bool = False,
         out: _Path | None = None,
     ) -> Plan:
-        """Plan a cluster; as `Workspace.plan_cluster` says, or, where it `starts` at once,
-        `Workspace.plan_launch`.
-        """
+        """Plan a cluster, as `Workspace.plan_cluster`, or, if it `starts`, `plan_launch`."""
         validate_cluster_name(name)
         configuration = configuration_of(self._context, overrides)
         check: LaunchCheck | None = None
@@ -116,9 +114,7 @@ class Planner:
                 raise
 
     def accept_older_state(self, stack: str) -> None:
-        """Forget which state the last apply left, so that the next plan starts from an
-        older one.
-        """
+        """Forget the state of the last apply, so that the next plan starts from an older one."""
         self._stacks.states.applied.remove(stack)
 
     def explain(self, name: str, overrides: Mapping[str, Any]) -> HardwareExplanation:
@@ -135,8 +131,7 @@ class Planner:
         version = self._stacks.stack(plan.stack).terraform.binary.version_text
         plan.basis.check_origin(self._place, terraform_version=version)
         plan.basis.check_expiry()
-        # The folder may be of another time, or not there yet: what counts is what the settings say
-        # now.
+        # The folder may be old, or missing: what counts is what the settings say now.
         with self._stacks.locked(plan.stack):
             folder = configuration_of(self._context).stack(plan.stack, destroy=plan.destroy)
         plan.check()
@@ -191,9 +186,7 @@ class Planner:
         return found
 
     def unchanged(self, stacks: Sequence[str]) -> tuple[str, ...]:
-        """Return the stacks that are as their last apply left them, as far as configurations and
-        states show.
-        """
+        """Return the stacks that are as last applied, as far as configurations and states show."""
         applied = self._stacks.states.applied
         return applied.unchanged(self.every(stacks))
 

@@ -1,6 +1,4 @@
-"""The part of the public face that plans: configurations, plans, reports, drift. Nothing in AWS
-changes.
-"""
+"""The public face that plans: configurations, plans, reports, drift. Changes nothing."""
 
 from __future__ import annotations
 

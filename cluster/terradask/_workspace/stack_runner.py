@@ -65,9 +65,7 @@ class StackRunner:
 
     @contextmanager
     def holding_state(self, cluster: str, command: str = "terradask sweep") -> Iterator[None]:
-        """Keep every other process, here and elsewhere, from working on a cluster; without a bucket
-        none could.
-        """
+        """Keep every other process, here and elsewhere, from working on a cluster."""
         from terradask._terraform.state.backend import LockWait
 
         place = self.states.place(cluster)

@@ -43,10 +43,7 @@ class ClusterStateCheck:
             self._guard.check(found[0], self._where)
 
     def planned(self, path: Path) -> None:
-        """Refuse a plan that starts from such a state.
-
-        Raises `ForeignResources`.
-        """
+        """Refuse a plan that starts from such a state. Raises `ForeignResources`."""
         self._guard.check(PlanArchive.read(path).document, self._where)
 
     def foreign(self) -> tuple[Mapping[str, str], ...]:

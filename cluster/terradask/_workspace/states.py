@@ -1,6 +1,4 @@
-"""The Terraform states of a workspace's stacks: where each lies, its lock, and whether it is the
-newest.
-"""
+"""The Terraform states of a workspace's stacks: place, lock, and whether it is the newest."""
 
 from __future__ import annotations
 
@@ -68,9 +66,7 @@ class StackStates:
         return ClusterStateCheck(self._context, cluster)
 
     def forget_applied(self, stack: str) -> None:
-        """Forget what a destroyed stack was applied from, if the caller may: the next state has
-        another lineage.
-        """
+        """Forget what a destroyed stack was applied from, if the caller may."""
         with suppress(AwsError):
             self.applied.remove(stack)
 

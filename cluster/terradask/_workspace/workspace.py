@@ -1,6 +1,4 @@
-"""The Python API under everything: load a workspace, plan the network or a cluster, look at the
-plan, apply exactly that plan.
-"""
+"""The Python API under everything: load a workspace, plan, look at the plan, apply it."""
 
 from __future__ import annotations
 

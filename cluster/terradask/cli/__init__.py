@@ -18,7 +18,6 @@ __all__ = ["command", "main", "run"]
 def main() -> NoReturn:
     """Run the command line with the process's arguments, and leave with its exit code."""
     code = run(sys.argv[1:])
-    # Everything is said: an interrupt of the interpreter's own end would add a traceback and
-    # nothing else.
+    # Everything is said: an interrupt now would only add a traceback.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     sys.exit(code)

@@ -1,6 +1,4 @@
-"""``terradask apply``: exactly the plan that was reviewed, or one that is shown and asked about
-now.
-"""
+"""``terradask apply``: the plan that was reviewed, or one that is shown and asked about."""
 
 from __future__ import annotations
 
@@ -95,9 +93,7 @@ def _meant(what: Sequence[str], saved: Path | None) -> tuple[Path | None, tuple[
 
 
 def _refuse_unheard_of(workspace: Workspace, stacks: Sequence[str]) -> None:
-    """Refuse a mistyped name, or that of a missing folder, in a workspace that declares clusters:
-    no question would be asked about it.
-    """
+    """Refuse a mistyped name if clusters are declared: no question would be asked about it."""
     from terradask.errors import ClusterNotFound
 
     declared = sorted(workspace.settings.clusters)
@@ -124,9 +120,7 @@ def _refuse_unheard_of(workspace: Workspace, stacks: Sequence[str]) -> None:
 def _rounds(
     workspace: Workspace, story: Story, folder: Path | None, stacks: Sequence[str] | None
 ) -> Iterator[_Round]:
-    """Yield the plans that are shown and applied together: saved ones at once; else the network's
-    before the clusters are planned on it.
-    """
+    """Yield plans to apply together: saved ones at once; else the network's before clusters'."""
     if folder is not None:
         with story.live():
             plans = _open(workspace, folder)
@@ -201,9 +195,7 @@ def _refuse_blocked(reports: Sequence[PlanReport]) -> None:
 
 
 def _start(workspace: Workspace, names: Sequence[str]) -> dict[str, dict[str, Any]]:
-    """Start clusters, all before waiting for the first one's scheduler, and return what a script
-    wants to know of each.
-    """
+    """Start clusters, then wait for their schedulers; return what scripts want to know of each."""
     from terradask._deployments.endpoint import route_of
 
     started: dict[str, dict[str, Any]] = {}

@@ -1,6 +1,4 @@
-"""``terradask completion``: the script that makes the shell complete commands, options, clusters
-and stacks.
-"""
+"""``terradask completion``: the script that completes commands, options and stacks."""
 
 from __future__ import annotations
 
@@ -31,9 +29,7 @@ def completion(shell: str) -> None:
 def complete_stack(
     ctx: click.Context, _parameter: click.Parameter, incomplete: str
 ) -> list[CompletionItem]:
-    """Complete the name of a stack from what is declared or was synthesised here: no call of AWS at
-    a key press.
-    """
+    """Complete a stack from what is declared or synthesised here, without a call of AWS."""
     folder: Path = ctx.meta.get(FOLDER) or Path.cwd()
     names = (
         {"network"}

@@ -7,8 +7,7 @@ import click
 from terradask.cli._invocation import json_option
 from terradask.cli._output import result, result_json
 
-#: A network that isn't deployed yet is where every workspace starts, and deploying it makes the
-#: roles: told, but no failure.
+#: Every workspace starts without a network, which makes the roles: told, but no failure.
 _NO_FAILURE = {"baseline", "service-roles"}
 
 _MISSING = 3

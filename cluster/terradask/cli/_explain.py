@@ -1,6 +1,4 @@
-"""``terradask explain``: which instance types a cluster gets, in which order, in which zone, and
-why.
-"""
+"""``terradask explain``: which instance types a cluster gets, in which zone, and why."""
 
 from __future__ import annotations
 

@@ -171,9 +171,7 @@ def _print(
 def _terraform(
     role: str, documents: dict[str, Any], trust: dict[str, Any] | None, scope: CallerScope
 ) -> dict[str, Any]:
-    """Return Terraform's configuration of the policies, and of the role that is trusted
-    with them.
-    """
+    """Return Terraform's configuration of the policies and of the role that has them."""
     from terradask_modules.names import TAG_WORKSPACE
 
     tags = {TAG_WORKSPACE: scope.workspace}

@@ -84,9 +84,7 @@ def _write_starter(path: Path, *, force: bool) -> None:
 
 
 def keep_state_in_s3(path: Path) -> tuple[str, bool]:
-    """Make the bucket, then say in the file that the state lies there: in this order, so that the
-    file never names what isn't there.
-    """
+    """Make the bucket, then name it in the file, which so never names what isn't there."""
     from terradask._aws.session import Aws
     from terradask._terraform.state.bucket import make_state_bucket
     from terradask._terraform.state.section import with_s3_state

@@ -1,6 +1,4 @@
-"""What one call of the command line knows about itself: how to speak, and what an interruption
-leaves behind.
-"""
+"""What one call of the command line knows: how to speak, what an interruption leaves."""
 
 from __future__ import annotations
 

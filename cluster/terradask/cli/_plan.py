@@ -1,6 +1,4 @@
-"""``terradask plan``: what applying stacks would change, for a terminal, a pull request or a
-script.
-"""
+"""``terradask plan``: what applying stacks would change, for people or a script."""
 
 from __future__ import annotations
 

@@ -9,8 +9,7 @@ import click
 
 from terradask.cli._app import command as root
 
-# What the classes of errors mean when a script sees their exit code; 2, 128 + n and 130 are click's
-# and the shell's too.
+# What scripts learn from errors' exit codes; 2, 128 + n and 130 are also the shell's.
 _MEANINGS = {
     0: "done",
     1: "failed",
@@ -71,9 +70,7 @@ def _row(ctx: click.Context, parameter: click.Parameter) -> str | None:
 
 
 def exit_codes() -> dict[int, list[str]]:
-    """Return the names of the error classes by exit code; classes that only inherit their code are
-    left out.
-    """
+    """Return the names of the error classes by exit code, without those that inherit it."""
     from terradask import errors
 
     found: dict[int, list[str]] = {code: [] for code in _MEANINGS}

@@ -1,6 +1,4 @@
-"""One call of the command line: errors become a text and an exit code, never a traceback unless
-asked for.
-"""
+"""One call of the command line: errors become a text and an exit code."""
 
 from __future__ import annotations
 
@@ -24,9 +22,7 @@ INTERRUPTED = 128 + signal.SIGINT
 
 @contextlib.contextmanager
 def _signals(invocation: Invocation) -> Iterator[None]:
-    """Let SIGTERM and SIGHUP unwind the stack as Ctrl-C does, so that Terraform is cancelled and
-    not orphaned.
-    """
+    """Let SIGTERM and SIGHUP unwind the stack as Ctrl-C does: Terraform is then cancelled."""
 
     def terminate(number: int, _frame: FrameType | None) -> None:
         # Kept beside the exception: click makes an exception of its own of it.

@@ -1,6 +1,4 @@
-"""Progress on standard error: a moving line on a terminal, one line per finished phase
-elsewhere.
-"""
+"""Progress on standard error: a moving line on a terminal, else one for each phase."""
 
 from __future__ import annotations
 
@@ -19,8 +17,7 @@ if TYPE_CHECKING:
 
     from terradask._common.progress import ProgressEvent
 
-#: Without a terminal, say at most this often how far an apply is: logs of CI end a job that is
-#: silent for long.
+#: Without a terminal, how often an apply's progress is said: CI ends jobs that are silent.
 _HEARTBEAT_SECONDS = 10.0
 
 

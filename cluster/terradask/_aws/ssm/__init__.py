@@ -1,3 +1,1 @@
-"""Session Manager: a port of a host, forwarded to this machine's loopback by AWS's own plugin, with
-no inbound rule.
-"""
+"""Session Manager: a host's port on this machine's loopback, by AWS's plugin."""

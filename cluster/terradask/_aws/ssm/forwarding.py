@@ -1,6 +1,4 @@
-"""One port of an instance on this machine's loopback, through Session Manager; opened again when
-its session is lost.
-"""
+"""One port of an instance on this machine's loopback; opened again when its session is lost."""
 
 from __future__ import annotations
 
@@ -66,10 +64,7 @@ class PortForwarding:
         self._keeper.start()
 
     def wait(self, seconds: float) -> int:
-        """Return the local port once it is open.
-
-        Raises `SessionFailed`.
-        """
+        """Return the local port once it is open. Raises `SessionFailed`."""
         if not self._first.wait(seconds):
             raise self._failed(f"was not open within {seconds:.0f} s")
         if self._error is not None:
@@ -90,8 +85,7 @@ class PortForwarding:
         if self._keeper.is_alive():
             self._keeper.join(_END_SECONDS)
         if self._session_id is not None:
-            # In order, the plugin has ended it. There is no waiting for an answer that a machine
-            # without a network won't get.
+            # In order, the plugin ends it; without a network its answer never comes.
             threading.Thread(
                 target=self._end_session, name="terradask-session-end", daemon=True
             ).start()
@@ -117,9 +111,7 @@ class PortForwarding:
             pause_seconds = min(pause_seconds * 2, _LONGEST_PAUSE_SECONDS)
 
     def _gave_up(self, error: Exception) -> bool:
-        """Return whether it never opened, which `wait` raises; a session that opened once is opened
-        again.
-        """
+        """Return whether it never opened: only a session that opened once is opened again."""
         if self._closing.is_set() or self.local_port is not None:
             return False
         self._error = error
@@ -153,8 +145,7 @@ class PortForwarding:
             process.stdout.close()
 
     def _parameters(self) -> dict[str, list[str]]:
-        # The plugin takes a free port, and then has to keep it: what is connected to it knows no
-        # other.
+        # The plugin takes a free port, and keeps it: connected clients know no other.
         again = {} if self.local_port is None else {"localPortNumber": [str(self.local_port)]}
         return {"portNumber": [str(self._port)], **again}
 

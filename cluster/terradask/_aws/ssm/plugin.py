@@ -21,8 +21,7 @@ from terradask.errors import SessionManagerPluginMissing
 
 NAME = "session-manager-plugin"
 
-#: By this variable the plugin takes what StartSession answered: there is a token in it, and
-#: arguments are everybody's to read.
+#: The plugin takes StartSession's answer by this variable: arguments are everybody's to read.
 RESPONSE_VARIABLE = "AWS_SSM_START_SESSION_RESPONSE"
 
 #: The last version that knows no such variable: as the AWS CLI says.
@@ -52,9 +51,7 @@ class Plugin:
     def command(
         self, request: Mapping[str, Any], *, region: str, profile: str | None, endpoint_url: str
     ) -> list[str]:
-        """Return the command line that forwards what `request` asked StartSession for; the answer
-        is in `RESPONSE_VARIABLE`.
-        """
+        """Return the plugin's command line for `request`; the answer is in `RESPONSE_VARIABLE`."""
         return [
             self.path,
             RESPONSE_VARIABLE,
@@ -67,10 +64,7 @@ class Plugin:
 
 
 def find_plugin(environ: Mapping[str, str] | None = None) -> Plugin:
-    """Return the plugin of this machine.
-
-    Raises `SessionManagerPluginMissing`.
-    """
+    """Return the plugin of this machine. Raises `SessionManagerPluginMissing`."""
     path = (os.environ if environ is None else environ).get("PATH", "")
     # An empty folder would be the working one: no program is taken from there by accident.
     folders = [folder for folder in (*path.split(os.pathsep), *_USUAL_FOLDERS) if folder]

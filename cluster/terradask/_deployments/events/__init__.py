@@ -1,3 +1,1 @@
-"""Events of a cluster and its hosts, with times and reasons, from AWS's scaling activities and the
-hosts' reports.
-"""
+"""Events of a cluster and its hosts, with times and reasons, from AWS and from the hosts."""

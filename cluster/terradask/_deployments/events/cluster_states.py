@@ -1,6 +1,4 @@
-"""The states of a deployed cluster, and why one follows another. Pure; `derive_state` returns the
-current one.
-"""
+"""The states of a deployed cluster, and why one follows another. Pure."""
 
 from __future__ import annotations
 
@@ -8,8 +6,7 @@ from collections.abc import Mapping
 
 from terradask._deployments.state import State
 
-#: State -> the states that may follow it, each with the reason. The first state is ``stopped``: a
-#: deployed cluster is stopped.
+#: State -> the states that may follow it, with the reason. The first is ``stopped``.
 EDGES: Mapping[State, Mapping[State, str]] = {
     "stopped": {
         "starting": "it is started: keys are written, groups raised",

@@ -1,6 +1,4 @@
-"""The events of a cluster from all sources: AWS, the hosts, the run, and the event logs of earlier
-runs.
-"""
+"""The events of a cluster: from AWS, the hosts, the run, and earlier runs' event logs."""
 
 from __future__ import annotations
 
@@ -27,9 +25,7 @@ _FORMAT = 1
 
 
 def cluster_events(record: ClusterRecord) -> list[Event]:
-    """Return the events of a cluster and its hosts, oldest first: of the last run and of earlier
-    ones.
-    """
+    """Return the events of a cluster and its hosts, oldest first, also of earlier runs."""
     run = record.run() if record.descriptor else None
     return [*read_event_logs(record), *(events_of_run(record, run) if run is not None else ())]
 
@@ -60,9 +56,7 @@ def events_of_run(record: ClusterRecord, run: Run) -> list[Event]:
 
 
 def write_event_log(record: ClusterRecord, run: Run) -> None:
-    """Write the event log of a run that is being stopped, and delete the oldest logs; failures are
-    only logged.
-    """
+    """Write the log of a run that is stopped, and delete the oldest; failures are logged."""
     objects, by = record.objects, record.aws.caller_arn
     try:
         stopped = Event(

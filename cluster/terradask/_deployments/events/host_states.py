@@ -67,7 +67,5 @@ STATE_OF_STEP: Mapping[str, HostState] = {
 
 
 def may_follow(before: HostState | None, after: HostState) -> bool:
-    """Return whether a state may follow another; after None, the host's state being unknown, any
-    may.
-    """
+    """Return whether a state may follow another; any may follow None, an unknown one."""
     return before is None or after in EDGES[before]

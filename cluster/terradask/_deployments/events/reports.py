@@ -11,9 +11,7 @@ from terradask._deployments.events.timeline import Event, Observation
 
 
 def observations_of(reports: Iterable[HostReport]) -> Iterator[Observation]:
-    """Yield each step that hosts have reported. Steps that this version doesn't know
-    are left out.
-    """
+    """Yield each step that hosts have reported, without those that this version doesn't know."""
     for report in reports:
         last = len(report.history) - 1
         for number, (step, at) in enumerate(report.history):

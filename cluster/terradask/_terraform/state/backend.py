@@ -43,8 +43,7 @@ class LockWait:
     limit_seconds: float
     #: Called once, before waiting.
     on_wait: Callable[[str], None]
-    #: Called before the killed command's lock is broken, with the place, the lock and why its owner
-    #: is gone.
+    #: Called with place, lock and proof before the killed command's lock is broken.
     on_unlock: Callable[[StateBackend, LockInfo, str], None] = lambda place, lock, proof: None
 
 
@@ -61,9 +60,7 @@ class StateBackend(Protocol):
         ...
 
     def write(self, content: bytes, *, over: FoundState | None) -> None:
-        """Put a state here, whole or not at all, unless something else than `over` lies here by
-        now.
-        """
+        """Write a state, whole or not at all, unless something else than `over` is here."""
         ...
 
     def set_aside(self) -> str:
@@ -82,10 +79,7 @@ class StateBackend(Protocol):
 def until_free(
     take: Callable[[], bool], holder: Callable[[], LockInfo | None], waiting: LockWait
 ) -> None:
-    """Take a lock, waiting for its holder.
-
-    Raises `StateLocked`.
-    """
+    """Take a lock, waiting for its holder. Raises `StateLocked`."""
     deadline = time.monotonic() + waiting.limit_seconds
     is_told = False
     while not take():

@@ -1,6 +1,4 @@
-"""The bucket of the networks' states: made once, for an account and region, outside of Terraform,
-which needs it first.
-"""
+"""The bucket of the networks' states, made outside of Terraform, which needs it first."""
 
 from __future__ import annotations
 
@@ -192,9 +190,7 @@ def _create(aws: Aws, bucket: str) -> bool:
 
 
 def _is_mine(aws: Aws, bucket: str) -> bool:
-    """Return whether the caller can see the bucket: in us-east-1, S3 says of a second creation that
-    all is well.
-    """
+    """Return whether the caller sees the bucket: in us-east-1 a second creation is no error."""
     from botocore.exceptions import ClientError
 
     try:

@@ -94,8 +94,7 @@ class LocalBackend:
             return None
 
     def _held_text(self) -> bytes:
-        # Through the stream that holds the lock: to close another one on the same file would give
-        # the lock back.
+        # Through the stream that holds the lock: closing another one would release it.
         assert self._stream is not None
         self._stream.seek(0)
         return self._stream.read()

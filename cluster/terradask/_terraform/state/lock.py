@@ -1,6 +1,4 @@
-"""The lock on a state: who holds it, how long to wait, and what becomes of one that a killed
-command left behind.
-"""
+"""The lock on a state: its holder, the wait for it, and the end of a killed command's."""
 
 from __future__ import annotations
 
@@ -103,9 +101,7 @@ def run_past_lock(
 
 
 def left_by_killed(error: StateLocked, killed: Mapping[str, Any] | None) -> str | None:
-    """Return why a state's lock is that of a command that was killed in this folder, and so holds
-    nothing any more; else None.
-    """
+    """Return why a state's lock is that of a command that was killed in this folder; else None."""
     return proof_of_end(_lock_of(error), killed)
 
 

@@ -36,9 +36,7 @@ class LockInfo:
 
     @classmethod
     def from_json(cls, content: bytes) -> LockInfo:
-        """Read a lock's file or object; what another program wrote gets an id made from
-        what it is.
-        """
+        """Read a lock; what another program wrote gets an id made from its content."""
         try:
             info = json.loads(content)
         except ValueError:

@@ -17,8 +17,7 @@ from terradask._common.processes import (
 )
 from terradask._terraform.state.lock_info import LockInfo
 
-#: A Terraform that locks a state says so this long after its start; waiting for another's lock
-#: comes after that.
+#: A Terraform that locks a state says so this long after its start; then it waits.
 _LOCKING_SECONDS = 30
 
 #: A process is noted this long after its start at most.
@@ -26,9 +25,7 @@ _NOTED_SECONDS = 0.5
 
 
 def may_hold(path: str | None, *, earliest: float, latest: float) -> list[int]:
-    """Return this user's running Terraforms that may hold the lock on a state, started between two
-    times.
-    """
+    """Return this user's Terraforms that may hold a state's lock, started between two times."""
     return [
         process.pid
         for process in own_processes()
@@ -88,12 +85,10 @@ def proof_of_loss(lock: LockInfo, ended: Mapping[str, Any] | None) -> str | None
         return None
     if lock.operation != f"OperationType{ended['command'].rpartition(' ')[2].capitalize()}":
         return None
-    # Terraform dates the lock itself, by this machine's clock, and it was noted once it had been
-    # started.
+    # Terraform dates the lock by this machine's clock, after it was noted as started.
     if not ended["started_at"] - _NOTED_SECONDS <= locked_at <= ended["ended_at"]:
         return None
-    # Of those of another checkout that took one meanwhile and have ended, each has given it back,
-    # or was killed.
+    # Those of another checkout that took one and have ended gave it back, or were killed.
     if may_hold(lock.path, earliest=locked_at - _LOCKING_SECONDS, latest=locked_at + 1):
         return None
     return (
@@ -103,9 +98,7 @@ def proof_of_loss(lock: LockInfo, ended: Mapping[str, Any] | None) -> str | None
 
 
 def _took(lock: LockInfo, note: Mapping[str, Any], locked_at: float) -> bool:
-    """Return whether it was the noted command that took a lock: by this user, on this machine, in
-    the seconds after its start.
-    """
+    """Return whether the noted command took a lock, in the seconds after its start."""
     if (
         not lock.id
         or not is_this_user(lock.holder)

@@ -206,9 +206,7 @@ class NetworkState:
             )
 
     def _refuse_foreign(self, place: StateBackend, found: FoundState | None) -> None:
-        """Refuse the state of another network: a shared bucket, or a setting or a login that was
-        changed by mistake.
-        """
+        """Refuse another network's state: a shared bucket, or a setting changed by mistake."""
         if found is None or not found.info.ids:
             return
         mine = {
@@ -247,10 +245,7 @@ def _local_place(loaded: LoadedSettings) -> LocalBackend:
 def next_step(
     found: FoundState | None, present: FoundState | None, *, source: str, target: str
 ) -> Step:
-    """Return what is to be done with a state that lies elsewhere.
-
-    Raises `StateConflict`.
-    """
+    """Return what is to be done with a state that lies elsewhere. Raises `StateConflict`."""
     if found is None:
         return "nothing"
     if present is None:
@@ -280,9 +275,7 @@ def next_step(
 
 
 def owners_of(document: Mapping[str, Any]) -> dict[str, set[str]]:
-    """Return whose network a state is of: the ``account``, ``region`` and ``workspace`` that its
-    resources name.
-    """
+    """Return a state's ``account``, ``region`` and ``workspace``, as its resources name them."""
     owners: dict[str, set[str]] = {"account": set(), "region": set(), "workspace": set()}
     for resource in document.get("resources", ()):
         for instance in resource.get("instances", ()) if resource.get("mode") == "managed" else ():

@@ -13,9 +13,7 @@ from terradask.errors import TerraformError
 
 @dataclass(frozen=True)
 class StateVersion:
-    """Which state it is, and how often it was written, in Terraform's own terms; zero and empty
-    where there is none.
-    """
+    """Which state it is, and how often it was written; zero and empty if there is none."""
 
     serial: int = 0
     lineage: str = ""
@@ -43,10 +41,7 @@ class StateInfo:
 
     @classmethod
     def from_json(cls, document: Mapping[str, Any]) -> StateInfo:
-        """Read a state as Terraform writes it.
-
-        Raises `TerraformError`.
-        """
+        """Read a state as Terraform writes it. Raises `TerraformError`."""
         try:
             ids = {
                 ".".join(
@@ -65,9 +60,7 @@ class StateInfo:
 
 
 def state_file(folder: Path, configuration: Mapping[str, Any]) -> Path | None:
-    """Return the state's file, where the stack's backend is a local one: reading it takes no
-    process.
-    """
+    """Return the state's file if the backend is local: reading it takes no process."""
     backend = configuration.get("terraform", {}).get("backend", {}).get("local")
     return None if backend is None else folder / backend["path"]
 

@@ -1,6 +1,4 @@
-"""A state that is older than what was applied last: an earlier version was restored, and what was
-made since is unknown to it.
-"""
+"""A state older than what was applied last: it doesn't know what was made since."""
 
 from __future__ import annotations
 

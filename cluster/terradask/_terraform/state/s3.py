@@ -59,10 +59,7 @@ class S3Backend:
         self.name = f"s3://{bucket}/{key}"
 
     def read(self) -> FoundState | None:
-        """Return the state; None where there is none.
-
-        Raises `BackendMissing`.
-        """
+        """Return the state; None where there is none. Raises `BackendMissing`."""
         found = self._get(self.key)
         if found is None:
             return None
@@ -130,9 +127,7 @@ class S3Backend:
             self._delete(self.key + _LOCK, etag=found.etag)
 
     def release_killed(self, waiting: LockWait) -> LockInfo | None:
-        """Break the lock of the folder's killed command, and return another one; None where there
-        is none.
-        """
+        """Break the lock of the folder's killed command; return another's, or None."""
         lock = self.lock()
         proof = None if lock is None else proof_of_end(lock, waiting.killed)
         if lock is not None and proof is not None:
