@@ -98,10 +98,7 @@ class Groups:
         return {name: _as_group(name, groups[name]) for name in groups if name in own}
 
     def check_own(self, *groups: str) -> list[str]:
-        """Return AWS's names of groups, all by default, unless one of them isn't the cluster's.
-
-        Reads them, unless all were seen before. Raises `ForeignResources`.
-        """
+        """Return AWS's names of groups, all by default. Raises `ForeignResources`."""
         asked = groups or tuple(self._names)
         if not self._own.issuperset(asked):
             self.describe()
@@ -201,11 +198,7 @@ class Groups:
             pause()
 
     def zero(self, state: Mapping[str, Group] | None = None) -> None:
-        """Ask for no instance in any group, after taking back protection that an interrupted
-        removal left. A minimum that was raised becomes 0.
-
-        Raises `ForeignResources` after that, if a group of this name isn't the cluster's.
-        """
+        """Ask for no instance in any group, also below a minimum. Raises `ForeignResources`."""
         for name, group in (state if state is not None else self.describe()).items():
             self._protect(
                 name, [m.instance_id for m in group.members if m.protected], protected=False
@@ -238,9 +231,7 @@ class Groups:
             unschedule(self._client, autoscaling_group, [_watchdog_action(autoscaling_group)])
 
     def clear_schedules(self) -> None:
-        """Remove what others have scheduled for the groups, which would raise them again, and bring
-        them to zero once more where there was something. The watchdog schedule stays.
-        """
+        """Remove what others have scheduled for the groups, and what that has raised."""
         found = False
         for autoscaling_group in self.check_own():
             foreign = {*scheduled_actions(self._client, autoscaling_group)} - {

@@ -50,10 +50,7 @@ class LentCredentials:
 
 
 def check_duration(seconds: int | None) -> int | None:
-    """Return how long lent credentials shall last, in seconds, if AWS gives such.
-
-    Raises `InvalidInput`.
-    """
+    """Return how long lent credentials last, in seconds. Raises `InvalidInput`."""
     whole = isinstance(seconds, int) and not isinstance(seconds, bool)
     if seconds is not None and not (whole and SHORTEST_SECONDS <= seconds <= LONGEST_SECONDS):
         raise InvalidInput(

@@ -61,11 +61,7 @@ class TerminateEach:
 
 @dataclass(frozen=True)
 class ProtectAndLower:
-    """Protect those that stay, lower desired once, and take the protection back.
-
-    Interrupted in between it is harmless: the next lowering of the group takes leftover protection
-    back first.
-    """
+    """Protect those that stay, lower desired, unprotect; after a break, the next lowering does."""
 
     #: Instance ids.
     survivors: tuple[str, ...]

@@ -26,10 +26,7 @@ class _NoRedirect(HTTPRedirectHandler):
 
 
 def own_cidr(url: str) -> str:
-    """Return this machine's public address as a block of its own, such as ``203.0.113.7/32``.
-
-    Raises `EndpointUnreachable`.
-    """
+    """Return this machine's address, as ``203.0.113.7/32``. Raises `EndpointUnreachable`."""
     try:
         with build_opener(_NoRedirect).open(url, timeout=_SECONDS) as answer:
             text = answer.read(_MOST_BYTES).decode("ascii", "replace").strip()

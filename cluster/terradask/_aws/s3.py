@@ -61,10 +61,7 @@ class ObjectStore:
         self._options = dict(options or {})
 
     def read(self, key: str, *, most_bytes: int = MOST_BYTES) -> StoredObject | None:
-        """Return an object, or None where there is none.
-
-        Raises `DocumentFormat` where it is larger than `most_bytes`; nothing of it is read then.
-        """
+        """Return an object, or None; raises `DocumentFormat` if it is larger than `most_bytes`."""
         with _unless(self._missing):
             answer = self._client.get_object(**self._named(key))
             with closing(answer["Body"]) as body:

@@ -40,11 +40,7 @@ class Aws:
         self._lock = threading.RLock()
 
     def client(self, name: str) -> Any:
-        """Return the boto3 client for a service, made once. Its calls, paginators and waiters raise
-        terradask's typed errors.
-
-        Raises `NoCredentials`, `RegionUnknown`.
-        """
+        """Return a service's client, made once. Raises `NoCredentials`, `RegionUnknown`."""
         # boto3 sessions are not safe while a client is being made; clients are.
         with self._lock:
             if name not in self._clients:
@@ -55,10 +51,7 @@ class Aws:
             return self._clients[name]
 
     def credentials(self) -> Credentials:
-        """Return botocore's own object of the caller's credentials, which renews them where it can.
-
-        Raises `NoCredentials`.
-        """
+        """Return botocore's credentials, which renew themselves. Raises `NoCredentials`."""
         with self._lock, translated(self.region):
             found = self._boto().get_credentials()
         if found is None:
@@ -90,10 +83,7 @@ class Aws:
         return self.caller_arn.split(":")[1]
 
     def check_region(self) -> None:
-        """Refuse a region that AWS's SDK doesn't know, without asking AWS.
-
-        Raises `RegionUnknown`.
-        """
+        """Refuse a region that AWS's SDK doesn't know. Raises `RegionUnknown`."""
         if self.region not in known_regions():
             raise unknown_region(self.region)
 

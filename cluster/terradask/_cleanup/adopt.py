@@ -38,11 +38,7 @@ def unknown_addresses(configuration: Mapping[str, Any], ids: Mapping[str, str]) 
 def imports(
     configuration: Mapping[str, Any], ids: Mapping[str, str], found: Sequence[Resource]
 ) -> dict[str, str]:
-    """Return what to import: address -> the id that ``terraform import`` takes.
-
-    Leaves out what Terraform can safely create again: settings of the bucket, objects, policies in
-    roles.
-    """
+    """Return what to import: address -> id. Leaves out what Terraform can safely create again."""
     return _Adoption(configuration, ids, found).run()
 
 

@@ -51,11 +51,7 @@ class ReadState:
 
 
 def read_state(document: Mapping[str, Any], names: ClusterNames) -> ReadState:
-    """Return which entries of a state have the type, name and provider of a resource of the
-    cluster.
-
-    Raises `TerraformError`.
-    """
+    """Return which entries of a state may be the cluster's. Raises `TerraformError`."""
     known: list[Entry] = []
     foreign: list[Mapping[str, str]] = []
     try:

@@ -49,10 +49,7 @@ class StateGuard:
         self._checked: set[tuple[str, str]] = set()
 
     def foreign(self, document: Mapping[str, Any]) -> tuple[Mapping[str, str], ...]:
-        """Return the entries of a state that aren't the cluster's, each with the reason.
-
-        Raises `TerraformError`.
-        """
+        """Return a state's entries that aren't the cluster's. Raises `TerraformError`."""
         state = read_state(document, self._names)
         fresh = [entry for entry in state.known if (entry.type, entry.id) not in self._checked]
         tags = self._tags_in_aws(fresh)
@@ -66,10 +63,7 @@ class StateGuard:
         return tuple(foreign)
 
     def check(self, document: Mapping[str, Any], where: str) -> None:
-        """Refuse a state with anything that isn't the cluster's.
-
-        Raises `ForeignResources`, `TerraformError`.
-        """
+        """Refuse a state with such entries. Raises `ForeignResources`, `TerraformError`."""
         foreign = self.foreign(document)
         if not foreign:
             return

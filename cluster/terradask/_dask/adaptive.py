@@ -24,10 +24,7 @@ USUAL_BOUNDS = (4, 20)
 
 
 class StopSafe(Adaptive):  # type: ignore[misc]
-    """An adaptive class that doesn't carry out a decision if it is stopped in the middle of it.
-
-    Dask's own class does, and so overrides the number that is set next.
-    """
+    """An adaptive class that, stopped in the middle of a decision, doesn't carry it out."""
 
     #: Whether the deciding class has its own `scale_down`.
     _removes_itself = False

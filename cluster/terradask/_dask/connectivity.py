@@ -29,10 +29,7 @@ def names_me(structure: Mapping[str, Any]) -> bool:
 
 
 def with_own_address(structure: Mapping[str, Any], url: str) -> dict[str, Any]:
-    """Return arguments with this machine's address in place of "me".
-
-    Raises `EndpointUnreachable`.
-    """
+    """Return arguments with this machine's address for "me". Raises `EndpointUnreachable`."""
     block = own_cidr(url)
     found = {
         name: [block if each == ME else each for each in _listed(structure[name])]

@@ -75,9 +75,7 @@ def cluster_page(
 
 
 def escaped(found: Any) -> Any:
-    """Return what a scheduler reported with all text escaped for HTML: tasks can write any of it,
-    and notebooks run the scripts that they show.
-    """
+    """Return a scheduler's report with text escaped for HTML: tasks can write any of it."""
     if found is None or isinstance(found, bool | int | float):
         return found
     if isinstance(found, Mapping):

@@ -11,10 +11,7 @@ from terradask._dask.host_workers import host_of, is_extra, whole_hosts
 
 
 class JoinedWorkers:
-    """The workers that the scheduler reported last; iterating yields their names at that moment.
-
-    Names are without the one beside the scheduler, which no scaling counts.
-    """
+    """The names of the workers that the scheduler reported last, without the one beside it."""
 
     def __init__(self) -> None:
         #: As Dask keeps it: the scheduler's identity, its workers by address.

@@ -24,10 +24,7 @@ def check_joining(
     late: bool,
     why: str | None = None,
 ) -> None:
-    """Raise if the time is up, or if too many hosts have failed for the number waited for.
-
-    Raises `WorkersMissing`.
-    """
+    """Raise `WorkersMissing` if the time is up, or too many of the hosts have failed."""
     lacking = wanted - len(joined)
     if lacking <= 0:
         return

@@ -69,10 +69,7 @@ class LoneDashboard:
         self._threads.shutdown()
 
     async def shared(self) -> SharedDashboard | None:
-        """Return the dashboard over HTTPS; None for a cluster without `use_dashboard_https`.
-
-        Raises `VersionMismatch`.
-        """
+        """Return the dashboard over HTTPS, or None without it. Raises `VersionMismatch`."""
         if not self._running.settings.get("use_dashboard_https"):
             return None
         return await request_shared_dashboard(

@@ -88,10 +88,7 @@ def shown_in_notebook(wanted: bool) -> Iterator[Progress]:
 
 @contextmanager
 def _shown_below_the_cell() -> Iterator[Progress]:
-    """Show progress events in one line of a cell's output, which is empty afterwards.
-
-    rich would need ipywidgets there, and warns without them.
-    """
+    """Show progress in one line of a cell's output; rich would need ipywidgets there."""
     from IPython.display import display
 
     shown = display(  # type: ignore[no-untyped-call]

@@ -6,10 +6,7 @@ import asyncio
 
 
 class PollInterval:
-    """The time between polls of AWS: short after a change, longer and longer without one.
-
-    `RateLimiter` limits the total number of calls.
-    """
+    """The time between polls of AWS: short after a change, longer and longer without one."""
 
     def __init__(self, shortest_seconds: float = 0.25, longest_seconds: float = 15.0) -> None:
         self._shortest = shortest_seconds

@@ -87,10 +87,7 @@ def _as_settings(given: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _location_given(arguments: ClusterArguments) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Return region, zone and ingress, from their own arguments or from ``backend_options``.
-
-    Raises `ArgumentCombination`.
-    """
+    """Return region, zone and ingress as given in either way. Raises `ArgumentCombination`."""
     from terradask_stacks.backend_options import read_backend_options
 
     options = read_backend_options(arguments.backend_options)

@@ -10,11 +10,7 @@ from terradask_modules.names import WORKER_GROUP
 
 
 class ScaleRequests:
-    """Target numbers of groups and hosts to remove: requested, then pending, until they are sent to
-    AWS.
-
-    Callers' threads add requests; the loop's thread takes and sends them.
-    """
+    """Target numbers and hosts to remove: threads add them, the loop's thread sends them."""
 
     def __init__(self) -> None:
         self._targets: dict[str, int] = {}

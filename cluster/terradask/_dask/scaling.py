@@ -71,10 +71,7 @@ class Roster:
             self._names.pop(name, None)
 
     def mirror(self, members: Iterable[str], desired: int) -> None:
-        """Set the plan to the group's members, and pending ones up to `desired`.
-
-        New members replace pending workers; names that are no members any more are dropped.
-        """
+        """Set the plan to the group's members, and pending ones up to `desired`."""
         current = dict.fromkeys(members)
         pending = list(self.pending)
         for name in self.instance_ids:

@@ -55,10 +55,7 @@ class SentSecrets:
 
 
 class SecretRelay:
-    """Sends secrets over mutual TLS to a scheduler, which passes them on to its workers.
-
-    The client keeps them in memory for a replacement scheduler.
-    """
+    """Sends secrets over mutual TLS to a scheduler, also to a replacement of it."""
 
     def __init__(
         self,

@@ -39,10 +39,7 @@ class SharedDashboard:
 async def request_shared_dashboard(
     dashboard: DashboardForward, attachment: Attachment, *, public: bool
 ) -> SharedDashboard:
-    """Return the dashboard of a cluster with `use_dashboard_https`.
-
-    Raises `VersionMismatch`, ``OSError``.
-    """
+    """Return the dashboard over HTTPS. Raises `VersionMismatch`, ``OSError``."""
     status, content = await dashboard.fetch(LINK_PAGE)
     port, path = _read(content) if status == HTTPStatus.OK else (None, "")
     if port is None:

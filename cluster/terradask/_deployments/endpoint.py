@@ -88,10 +88,7 @@ class SessionEndpoint:
         self._closed = False
 
     def scheduler(self, attachment: Attachment) -> str:
-        """Return the local address that leads to the scheduler.
-
-        Raises `SessionFailed`, `SessionManagerPluginMissing`.
-        """
+        """Return the local address of the scheduler. Raises `SessionFailed`."""
         scheme, _, rest = attachment.scheduler.private_address.partition("://")
         return f"{scheme}://{LOOPBACK}:{self._local_port(attachment, int(rest.rpartition(':')[2]))}"
 

@@ -18,11 +18,7 @@ _NO_VALUE = "ResourceNotFoundException"
 
 @contextmanager
 def translated_key_errors(aws: Aws, descriptor: Descriptor) -> Iterator[None]:
-    """Raise an error that lists who may read a private cluster's keys, if AWS denies reading them
-    inside.
-
-    Raises `ClusterPrivate`.
-    """
+    """Raise `ClusterPrivate`, with who may read the keys, if AWS denies that inside."""
     try:
         yield
     except AccessDenied as error:

@@ -40,10 +40,7 @@ def lifetime_policy(
 
 
 def parse_duration(name: str, value: Duration | None) -> float | Literal[False] | None:
-    """Return a duration in seconds; False for never, None if none is given.
-
-    Raises `InvalidInput`.
-    """
+    """Return a duration in seconds; False for never, or None. Raises `InvalidInput`."""
     from dask.utils import parse_timedelta
 
     if value is None or value is False:

@@ -28,10 +28,7 @@ _SETTLED_SECONDS = 5.0
 def check_scheduler_launches(
     groups: Groups, limiter: RateLimiter, descriptor: Descriptor, run: Run
 ) -> None:
-    """Raise if AWS launches no host for the scheduler of a run and reports why.
-
-    Raises `NoCapacity`.
-    """
+    """Raise `NoCapacity` if AWS launches no host for a run's scheduler and reports why."""
     try:
         with limiter.slot():
             failures = groups.failures(SCHEDULER_GROUP)

@@ -37,10 +37,7 @@ class ClusterPlace:
 
     @classmethod
     def of(cls, bucket: str, region: str, cluster: str) -> ClusterPlace:
-        """Return the place of a cluster whose documents are in a workspace's bucket.
-
-        Raises `InvalidInput`.
-        """
+        """Return the place of a cluster in a workspace's bucket. Raises `InvalidInput`."""
         workspace = workspace_of_bucket(bucket, region)
         if workspace is None:
             raise InvalidInput(
@@ -57,10 +54,7 @@ class ClusterPlace:
         return secret_id(self.workspace, self.cluster)
 
     def check(self, descriptor: Descriptor) -> None:
-        """Refuse a descriptor of another cluster, or with names that aren't this one's.
-
-        Raises `ForeignDescriptor`.
-        """
+        """Refuse a descriptor with another cluster's names. Raises `ForeignDescriptor`."""
         own = {
             "workspace": self.workspace,
             "cluster": self.cluster,

@@ -21,11 +21,7 @@ _TAKEN = re.compile(
 
 
 def check_private_envs(env: Mapping[str, str]) -> dict[str, str]:
-    """Return private environment variables if they can be set in a running process. Errors never
-    show a value.
-
-    Raises `InvalidInput`.
-    """
+    """Return private variables that a process can set; shows no value. Raises `InvalidInput`."""
     if not isinstance(env, Mapping):
         raise InvalidInput(
             "Private environment variables are values by name.",

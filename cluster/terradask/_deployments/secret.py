@@ -36,10 +36,7 @@ class ClusterSecret:
         return tags_of(client.describe_secret(SecretId=self._place.secret_id).get("Tags"))
 
     def check_own(self) -> None:
-        """Refuse a secret of this name that isn't the cluster's by its tags.
-
-        Raises `ForeignResources`.
-        """
+        """Refuse a secret that isn't the cluster's by its tags. Raises `ForeignResources`."""
         if self._is_own:
             return
         place = self._place

@@ -111,9 +111,7 @@ def _with_needs(
 def _check_origins(
     found: Mapping[str, tuple[importlib.metadata.Distribution, str | None]], *, hashed: bool
 ) -> None:
-    """Check that the index that hosts use has these packages: under the name of one that came from
-    elsewhere it may have another author's.
-    """
+    """Check that the hosts' index has these packages: it may have another author's."""
     origins = {}
     for name, (distribution, needed_by) in sorted(found.items()):
         # Hashes name the archives of a package from conda. What came from a folder or a repository

@@ -109,11 +109,7 @@ class Starter:
         check_quotas: bool = True,
         warn: Callable[[str], None] | None = None,
     ) -> Run:
-        """Start a run unless one is active, and return the active one. Arguments left out are as in
-        the cluster's settings.
-
-        Raises `ClusterPrivate`, `DocumentChanged`, and as `start_planned` does.
-        """
+        """Start a run unless one is active. Raises `ClusterPrivate`, `DocumentChanged`."""
         descriptor, settings = self._record.descriptor, self._record.descriptor.settings
         check_may_change(self._record.aws, descriptor, "start it")
         environ = settings["environ"] if environ is None else environ
@@ -136,10 +132,7 @@ class Starter:
         return self.start_planned(plan, warn or (lambda _: None))
 
     def start_planned(self, plan: RunPlan, warn: Callable[[str], None]) -> Run:
-        """Start a run unless one is active, and return the active one.
-
-        Raises `ClusterStopped`, `QuotaExceeded`.
-        """
+        """Start a run unless one is active. Raises `ClusterStopped`, `QuotaExceeded`."""
         record, run = self._record, plan.run
         while not claim(record, run):
             current = record.current_run()
@@ -184,10 +177,7 @@ class Starter:
 
 
 def plan_run(record: ClusterRecord, request: RunRequest) -> RunPlan:
-    """Return the plan of a run; nothing is written yet. The check of AWS's quotas starts here.
-
-    Raises `InvalidInput`.
-    """
+    """Return a run's plan, and begin to check quotas; writes nothing. Raises `InvalidInput`."""
     descriptor, numbers = record.descriptor, request.numbers
     launch = deployed_launch(descriptor, numbers) if request.check_quotas else None
     check = (

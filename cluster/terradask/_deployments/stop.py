@@ -14,9 +14,7 @@ if TYPE_CHECKING:
 
 
 def stop_cluster(record: ClusterRecord, *, wait_seconds: float = 0) -> bool:
-    """Stop a cluster, and wait at most `wait_seconds` for its groups to be empty. Return whether
-    its keys were removed: those of a private cluster stay if AWS denies it.
-    """
+    """Stop a cluster, waiting at most so long for its end; return whether keys were removed."""
     groups = record.groups
     groups.zero()
     deadline = time.monotonic() + wait_seconds

@@ -13,10 +13,7 @@ from terradask_stacks.numbers import DEFAULT_WORKERS
 def numbers_at_start(
     descriptor: Descriptor, n_workers: int | None, group_workers: Mapping[str, int]
 ) -> dict[str, int]:
-    """Return how many workers each group starts with: from the arguments, else from the settings.
-
-    Raises `InvalidInput`.
-    """
+    """Return how many workers each group starts with. Raises `InvalidInput`."""
     asked = {**group_workers, WORKER_GROUP: n_workers}
     numbers = {}
     for group in {**dict.fromkeys(descriptor.worker_groups), **asked}:

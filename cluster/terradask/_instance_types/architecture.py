@@ -16,10 +16,7 @@ if TYPE_CHECKING:
 def with_one_architecture(
     requests: Mapping[str, HardwareRequest], catalog: Catalog
 ) -> dict[str, HardwareRequest]:
-    """Let all groups of a cluster ask for ARM where one of them names types for it.
-
-    Raises `ArgumentCombination`.
-    """
+    """Let all groups ask for ARM if one names such types. Raises `ArgumentCombination`."""
     named: dict[str, list[str]] = {"arm64": [], "x86_64": []}
     options: dict[str, None] = {}
     for request in requests.values():

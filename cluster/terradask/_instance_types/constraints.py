@@ -130,11 +130,7 @@ class Attempt:
 
 
 def attempts_for(request: HardwareRequest, supply: Supply) -> list[Attempt]:
-    """Return the constraints that a request means, best first: the first that any type meets
-    counts.
-
-    Raises `InvalidHardware`.
-    """
+    """Return a request's constraints, the best first. Raises `InvalidHardware`."""
     architecture: Architecture = "arm64" if request.arm else "x86_64"
     count = request.gpus_wanted
     if count:

@@ -11,10 +11,7 @@ from terradask_stacks.hardware.request import HardwareRequest
 
 
 def placeable(catalog: Catalog, requests: Mapping[str, HardwareRequest]) -> Catalog:
-    """Return a catalog without the types that can't be placed so, as AWS says of each.
-
-    Raises `ArgumentCombination`.
-    """
+    """Return a catalog without types that can't be placed so. Raises `ArgumentCombination`."""
     types = {name: one for name, one in catalog.types.items() if one.cluster_placement}
     for request in requests.values():
         wrong = [name for name in request.vm_types if name in catalog.types and name not in types]

@@ -27,11 +27,7 @@ class Selection:
 
 
 def select(request: HardwareRequest, supply: Supply) -> Selection:
-    """Return the types for a request that names none: of its first attempt that finds any, or of
-    its first attempt.
-
-    Raises `InvalidHardware`.
-    """
+    """Return a request's types, of its first attempt that finds any. Raises `InvalidHardware`."""
     selections = []
     for attempt in attempts_for(request, supply):
         selections.append(_selection(attempt, supply))

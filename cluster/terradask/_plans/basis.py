@@ -66,10 +66,7 @@ class PlanBasis:
         )
 
     def check_origin(self, place: PlanPlace, *, terraform_version: str) -> None:
-        """Refuse a plan that was made for another workspace, or by other versions.
-
-        Raises `PlanChanged`.
-        """
+        """Refuse another workspace's plan, or other versions'. Raises `PlanChanged`."""
         found = {
             "workspace": (self.workspace, place.workspace),
             "account": (self.account, place.account),

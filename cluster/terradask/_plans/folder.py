@@ -52,11 +52,7 @@ class PlanFolder:
         return document if readable else None
 
     def check_own(self) -> None:
-        """Refuse a folder with files that terradask didn't write: a second plan into it removes the
-        first one's.
-
-        Raises `InvalidInput`.
-        """
+        """Refuse a folder with files that terradask didn't write. Raises `InvalidInput`."""
         if self.path.exists() and not self.path.is_dir():
             raise InvalidInput(
                 "plans are saved into a folder",
@@ -97,10 +93,7 @@ class PlanFolder:
         _write_report(self.path, to_json(report), report)
 
     def plans(self) -> list[Path]:
-        """Return the plans' files, in the order of the report, each checked against the report.
-
-        Raises `InvalidInput`, `PlanChanged`.
-        """
+        """Return the plans' checked files, in order. Raises `InvalidInput`, `PlanChanged`."""
         report = self.report
         if report is None:
             raise InvalidInput(

@@ -29,10 +29,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Judgement:
-    """The assessment of a plan: empty for one that destroys.
-
-    `hardware` is group -> its first instance type, how many others there are, and why.
-    """
+    """The assessment of a plan; `hardware`: group -> type, number of others, reason."""
 
     findings: tuple[PolicyFinding, ...] = ()
     cost: CostEstimate | None = None

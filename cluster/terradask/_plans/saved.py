@@ -210,11 +210,7 @@ class Plan:
 def open_plan(
     saved: Path, *, stacks: Path, show_in: Callable[[Path, PlanFile], Mapping[str, Any]]
 ) -> Plan:
-    """Open a plan that `Plan.save` saved; `stacks` has a folder for each stack, in which Terraform
-    shows it.
-
-    Raises `InvalidInput`, `PlanChanged`.
-    """
+    """Open a saved plan of a stack in `stacks`. Raises `InvalidInput`, `PlanChanged`."""
     path = _file_of(saved)
     entry = _read_sidecar(saved, path)
     basis = PlanBasis(**entry.basis)

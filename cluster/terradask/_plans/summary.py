@@ -91,9 +91,7 @@ class Change:
 
 @dataclass(frozen=True)
 class Counts:
-    """The number of changed resources, by action. A replacement counts once; `imports` counts those
-    that are only imported.
-    """
+    """The number of changed resources, by action; a replacement counts once."""
 
     create: int = 0
     update: int = 0

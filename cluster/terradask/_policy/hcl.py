@@ -24,11 +24,7 @@ class NotLiteral(ValueError):
 # Several checks read the same few documents, and change nothing in them.
 @functools.lru_cache(maxsize=8)
 def encoded(text: str) -> Any:
-    """Return the value in ``${jsonencode(…)}``, or in JSON. Lists of ``concat`` are joined; other
-    parts of it stand in the list as text.
-
-    Raises `NotLiteral`.
-    """
+    """Return what ``${jsonencode(…)}`` or JSON holds, ``concat`` joined. Raises `NotLiteral`."""
     found = _ENCODED.fullmatch(text)
     if found is None:
         try:

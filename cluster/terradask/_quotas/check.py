@@ -62,11 +62,7 @@ class LaunchCheck:
         threading.Thread(target=read, name="terradask-quotas", daemon=True).start()
 
     def before_plan(self, warn: Callable[[str], None]) -> None:
-        """Refuse a cluster that could never start, whatever else runs; warn of one that couldn't
-        now.
-
-        Raises `QuotaExceeded`.
-        """
+        """Refuse a cluster that can never start; warn if it can't now. Raises `QuotaExceeded`."""
         allowance = self._allowance(warn)
         if allowance is None:
             return

@@ -52,11 +52,7 @@ class ClusterAnswers:
 
 
 def check_network(loaded: LoadedSettings, aws: Aws) -> list[Finding]:
-    """Check the resources that the network's settings give, and that deployed clusters keep all
-    they need.
-
-    Raises `SettingsError`.
-    """
+    """Check what the network's settings give and what clusters keep. Raises `SettingsError`."""
     from terradask._network.given import check_given
     from terradask._network.given_change import check_change
 
@@ -88,11 +84,7 @@ def network_lock(loaded: LoadedSettings, aws: Aws, *, refresh: bool) -> NetworkL
 
 
 def on_deployed_network(loaded: LoadedSettings, baseline: Baseline) -> LoadedSettings:
-    """Return settings that isolate clusters as the deployed network does, if the settings leave it
-    open.
-
-    Raises `SettingsError`.
-    """
+    """Return settings that isolate clusters as deployed. Raises `SettingsError`."""
     workspace, deployed = loaded.settings.workspace, baseline.isolation
     if workspace.isolation == deployed:
         return loaded

@@ -126,11 +126,7 @@ def _creator(cluster: ClusterSettings, existing_lock: ClusterLock | None, aws: A
 
 
 def zones_for(cluster: ClusterSettings, place: Place) -> list[str]:
-    """Return the zones in which a cluster's hosts may be: one if it is named or the default, unless
-    workers may be in several.
-
-    Raises `UnknownZone`.
-    """
+    """Return the zones in which a cluster's hosts may be. Raises `UnknownZone`."""
     zones, named = sorted(place.zones), cluster.zone_name
     if named is not None and named not in place.zones:
         adds = (

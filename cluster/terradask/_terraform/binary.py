@@ -50,10 +50,7 @@ class TerraformBinary:
 
 
 def parse_version(text: str) -> Version:
-    """Read a version out of what ``terraform version`` prints, plain or as JSON.
-
-    Raises `ValueError`.
-    """
+    """Read a version out of what ``terraform version`` prints. Raises `ValueError`."""
     with contextlib.suppress(ValueError, KeyError, TypeError):
         text = json.loads(text)["terraform_version"]
     found = re.search(r"(?:^|Terraform |OpenTofu )v?(\d+)\.(\d+)\.(\d+)", text)

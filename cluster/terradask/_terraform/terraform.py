@@ -147,10 +147,7 @@ class Terraform(TerraformCommands):
         return {name: entry["value"] for name, entry in self._read("output", json=FLAG).items()}
 
     def state(self) -> StateInfo | None:
-        """Return what is known of the state; None where there is none yet.
-
-        Raises `TerraformError`.
-        """
+        """Return what is known of the state; None without one. Raises `TerraformError`."""
         local = state_file(self.folder, self.configuration())
         document = self._read("state pull") if local is None else read_state_file(local)
         return StateInfo.from_json(document) if document else None

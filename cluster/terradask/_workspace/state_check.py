@@ -34,10 +34,7 @@ class ClusterStateCheck:
         self._found: StateGuard | None = None
 
     def stored(self) -> None:
-        """Refuse a state in the bucket with anything that isn't the cluster's.
-
-        Raises `ForeignResources`.
-        """
+        """Refuse a state in the bucket with others' resources. Raises `ForeignResources`."""
         found = self._read()
         if found is not None:
             self._guard.check(found[0], self._where)
@@ -52,10 +49,7 @@ class ClusterStateCheck:
         return () if found is None else self._guard.foreign(found[0])
 
     def remove_foreign(self) -> tuple[Mapping[str, str], ...]:
-        """Take these entries out of the state, and return them. The state's lock has to be held.
-
-        Raises `StateConflict`.
-        """
+        """Take these entries out of the locked state, and return them. Raises `StateConflict`."""
         found = self._read()
         if found is None:
             return ()

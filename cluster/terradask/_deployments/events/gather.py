@@ -31,10 +31,7 @@ def cluster_events(record: ClusterRecord) -> list[Event]:
 
 
 def events_of_run(record: ClusterRecord, run: Run) -> list[Event]:
-    """Return the events of an active run, or of one whose documents still exist.
-
-    Takes one call for each hundred activities of each group, and one for each host's report.
-    """
+    """Return the events of a run whose documents exist, with one call for each host's report."""
     since = reports.moment(run.started_at)
     groups = record.groups
     with ThreadPoolExecutor(8) as pool:

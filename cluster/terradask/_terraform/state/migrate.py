@@ -99,10 +99,7 @@ class NetworkState:
         self._remember(place, lambda: self._aws.account_id)
 
     def refuse_unmoved(self) -> None:
-        """Refuse to go on while a state with resources lies elsewhere than the settings say.
-
-        Raises `StateNotMoved`.
-        """
+        """Refuse to go on while a state lies elsewhere than set. Raises `StateNotMoved`."""
         if not self._may_be_elsewhere:
             return
         # As the configuration is made from: the app runs without credentials, too.

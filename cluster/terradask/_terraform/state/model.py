@@ -66,11 +66,7 @@ def state_file(folder: Path, configuration: Mapping[str, Any]) -> Path | None:
 
 
 def read_state_file(path: Path) -> Any:
-    """Return a state's file as Terraform's JSON; None where it is missing or empty: Terraform
-    empties it before it writes.
-
-    Raises `TerraformError`.
-    """
+    """Return a state's file; None if it is missing or empty. Raises `TerraformError`."""
     try:
         return state_of(path.read_bytes(), str(path))
     except OSError:
@@ -78,10 +74,7 @@ def read_state_file(path: Path) -> Any:
 
 
 def state_of(content: bytes, name: str) -> Any:
-    """Return a state's bytes as Terraform's JSON; None where they hold nothing.
-
-    Raises `TerraformError`.
-    """
+    """Return a state's bytes as Terraform's JSON; None if empty. Raises `TerraformError`."""
     try:
         return json.loads(content) if content.strip() else None
     except ValueError as error:

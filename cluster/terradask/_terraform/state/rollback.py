@@ -9,10 +9,7 @@ from terradask.errors import StateRolledBack
 def check_not_rolled_back(
     stack: str, found: StateVersion | None, noted: StateVersion | None, *, place: str, folder: str
 ) -> None:
-    """Refuse a state that is older than the one that the last apply left.
-
-    Raises `StateRolledBack`.
-    """
+    """Refuse a state older than the last apply's. Raises `StateRolledBack`."""
     # Of another lineage: the stack was destroyed and made again since, by whatever tool.
     if (
         found is None

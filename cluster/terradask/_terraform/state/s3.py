@@ -160,10 +160,7 @@ class S3Backend:
 
 @contextlib.contextmanager
 def bucket_errors(bucket: str, action: str, *, made_by: str = MAKE_BUCKET) -> Iterator[None]:
-    """Turn what S3 answers about a state's bucket into errors that name the bucket and the action.
-
-    Raises `BackendMissing`, `AccessDenied`.
-    """
+    """Raise `BackendMissing` or `AccessDenied`, with bucket and action, for S3's answers."""
     from botocore.exceptions import ClientError
 
     try:

@@ -15,10 +15,7 @@ _BACKEND = re.compile(r"""^[ \t]*#?[ \t]*backend[ \t]*=[ \t]*(["'])local\1""", r
 
 
 def with_s3_state(path: Path) -> str | None:
-    """Return the file's text with the setting in it; None where it says so already.
-
-    Raises `InvalidInput`.
-    """
+    """Return the file's text with the setting, or None if it has it. Raises `InvalidInput`."""
     text = path.read_text(encoding="utf-8")
     try:
         before = tomllib.loads(text)

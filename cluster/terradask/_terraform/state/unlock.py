@@ -103,11 +103,7 @@ def write_down(
     caller: Aws,
     unless_denied: Callable[[str], None] | None = None,
 ) -> BrokenLock:
-    """Write down that a lock is being broken: in ``unlocks.jsonl`` of the state folder, and in the
-    state's bucket.
-
-    Raises `AccessDenied`.
-    """
+    """Write down, here and in the bucket, that a lock is being broken. Raises `AccessDenied`."""
     broken = BrokenLock(
         at=datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ"),
         stack=stack,
