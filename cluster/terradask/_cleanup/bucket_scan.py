@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import datetime
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from email.utils import parsedate_to_datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -26,23 +26,23 @@ if TYPE_CHECKING:
     from terradask._terraform.state.lock_info import LockInfo
 
 
+@dataclass(eq=False, repr=False)
 class BucketScan:
     """Reads one workspace's bucket."""
 
-    def __init__(self, aws: Aws, bucket: str, stacks: Path) -> None:
-        self._aws = aws
-        self._bucket = bucket
-        self._stacks = stacks
-        #: Locks, of those read, whose owners are provably gone.
-        self.dead: list[DeadLock] = []
-        #: Keys that no cluster can have.
-        self.strange_keys: list[str] = []
+    aws: Aws
+    bucket: str
+    stacks: Path
+    #: Locks, of those read, whose owners are provably gone.
+    dead: list[DeadLock] = field(default_factory=list, init=False)
+    #: Keys that no cluster can have.
+    strange_keys: list[str] = field(default_factory=list, init=False)
 
     def listed(self) -> tuple[datetime.datetime, dict[str, dict[str, datetime.datetime]]]:
         """Return AWS's time, and each cluster's objects with their dates; none without a bucket."""
         listed: dict[str, dict[str, datetime.datetime]] = {}
         seen_at = datetime.datetime.now(datetime.UTC)
-        for page in ObjectStore(self._aws, self._bucket).pages("clusters/"):
+        for page in ObjectStore(self.aws, self.bucket).pages("clusters/"):
             # Ages are measured by AWS's clock, which dates the objects, not by this machine's.
             date = page["ResponseMetadata"].get("HTTPHeaders", {}).get("date")
             seen_at = parsedate_to_datetime(date) if date else seen_at
@@ -66,19 +66,19 @@ class BucketScan:
             closing_at=listed[CLOSING] if self._is_closing(name, listed) else None,
             started_at=listed.get(RUN),
         )
-        place = S3Backend(self._aws, self._bucket, cluster_key(name, STATE))
+        place = S3Backend(self.aws, self.bucket, cluster_key(name, STATE))
         return replace(found, held=self.held(name, place if STATE_LOCK in listed else None))
 
     def _is_closing(self, name: str, listed: Mapping[str, datetime.datetime]) -> bool:
         """Return whether a deployment is to be destroyed, and no group is to have instances."""
-        return CLOSING in listed and Deployment(self._aws, self._bucket, name).marked_closing
+        return CLOSING in listed and Deployment(self.aws, self.bucket, name).marked_closing
 
     def _has_resources(self, name: str) -> bool:
-        return has_resources(ClusterObjects(self._aws, self._bucket, name))
+        return has_resources(ClusterObjects(self.aws, self.bucket, name))
 
     def held(self, stack: str, place: S3Backend | None) -> str | None:
         """Return which process works on a stack; note a lock whose owner is provably gone."""
-        folder, killed = self._stacks / stack, None
+        folder, killed = self.stacks / stack, None
         if folder.with_name(f".{folder.name}.lock").exists():
             try:
                 with FolderLock(folder, limit_seconds=0) as folder_lock:

@@ -75,24 +75,17 @@ def judge(
     return list(_Judge(inventory, grace, first_seen or {}).run())
 
 
+@dataclass(frozen=True)
 class _Judge:
-    def __init__(
-        self,
-        inventory: Inventory,
-        grace: datetime.timedelta,
-        first_seen: Mapping[tuple[Kind, str], datetime.datetime],
-    ) -> None:
-        self._inventory = inventory
-        self._grace = grace
-        self._first_seen = first_seen
+    inventory: Inventory
+    grace: datetime.timedelta
+    first_seen: Mapping[tuple[Kind, str], datetime.datetime]
 
     def run(self) -> Iterator[Stray]:
-        ours = [
-            item for item in self._inventory.items if item.workspace == self._inventory.workspace
-        ]
+        ours = [item for item in self.inventory.items if item.workspace == self.inventory.workspace]
         clusters = {
             item.cluster for item in ours if item.cluster is not None
-        } | self._inventory.deployed.keys()
+        } | self.inventory.deployed.keys()
         for name in sorted(clusters):
             yield from self._of_cluster(name, [item for item in ours if item.cluster == name])
         for item in ours:
@@ -102,7 +95,7 @@ class _Judge:
         yield from self._of_commands()
 
     def _of_cluster(self, name: str, items: list[Item]) -> Iterator[Stray]:
-        deployed = self._inventory.deployed.get(name)
+        deployed = self.inventory.deployed.get(name)
         if deployed is None:
             yield from self._orphans(items, self._youngest(items))
         elif deployed.is_whole and not deployed.is_closing:
@@ -164,13 +157,13 @@ class _Judge:
 
     def _lost_instances(self, items: list[Item], held: str | None) -> Iterator[Stray]:
         """Yield a live deployment's instances whose group is gone: it would never end them."""
-        if self._inventory.groups is None:
+        if self.inventory.groups is None:
             return
         for item in items:
             if (
                 item.kind == "instance"
                 and item.group is not None
-                and item.group not in self._inventory.groups
+                and item.group not in self.inventory.groups
             ):
                 yield replace(
                     self._orphan(item, f"its group {item.group} is gone", self._since(item), held),
@@ -178,15 +171,13 @@ class _Judge:
                 )
 
     def _of_commands(self) -> Iterator[Stray]:
-        for lock in self._inventory.dead_locks:
-            cluster = lock.stack if lock.stack in self._inventory.deployed else None
+        for lock in self.inventory.dead_locks:
+            cluster = lock.stack if lock.stack in self.inventory.deployed else None
             # The proof doesn't depend on age.
+            yield Stray("lock", lock.stack, cluster, lock.since, lock.proof, self.inventory.seen_at)
+        for plan in self.inventory.old_plans:
             yield Stray(
-                "lock", lock.stack, cluster, lock.since, lock.proof, self._inventory.seen_at
-            )
-        for plan in self._inventory.old_plans:
-            yield Stray(
-                "plan", plan.path, None, plan.planned_at, "it has expired", self._inventory.seen_at
+                "plan", plan.path, None, plan.planned_at, "it has expired", self.inventory.seen_at
             )
 
     def _orphan(
@@ -211,7 +202,7 @@ class _Judge:
 
     def _since(self, item: Item) -> datetime.datetime:
         """Return the date of an item, or of the scan that saw it first."""
-        return item.born or self._first_seen.get(item.key, self._inventory.seen_at)
+        return item.born or self.first_seen.get(item.key, self.inventory.seen_at)
 
     def _ripe(self, since: datetime.datetime) -> datetime.datetime:
-        return since + self._grace
+        return since + self.grace

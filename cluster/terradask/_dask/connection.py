@@ -6,6 +6,7 @@ import asyncio
 import logging
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
+from dataclasses import KW_ONLY, dataclass
 from typing import TYPE_CHECKING, Any
 
 from distributed.comm import Comm
@@ -35,27 +36,18 @@ LOST_SECONDS = 30.0
 _STATUS_POLL_SECONDS = 0.2
 
 
+@dataclass(eq=False, repr=False)
 class SchedulerConnection:
     """A client's connection to one scheduler: calls, and updates about its workers."""
 
-    def __init__(
-        self,
-        dialer: Dialer,
-        attachment: Attachment,
-        scheduler: rpc,
-        *,
-        health: Health,
-        joined: JoinedWorkers,
-        run: RunCheck,
-        pause_seconds: float = 5.0,
-    ) -> None:
-        self._dialer = dialer
-        self.attachment = attachment
-        self.scheduler = scheduler
-        self._health = health
-        self._joined = joined
-        self._run = run
-        self._pause_seconds = pause_seconds
+    dialer: Dialer
+    attachment: Attachment
+    scheduler: rpc
+    _: KW_ONLY
+    health: Health
+    joined: JoinedWorkers
+    run: RunCheck
+    pause_seconds: float = 5.0
 
     # ---- watching --------------------------------------------------------------------------------
 
@@ -76,22 +68,22 @@ class SchedulerConnection:
     async def _after_loss(
         self, on_replaced: Callable[[Attachment], Awaitable[None]]
     ) -> Comm | None:
-        if not self._health.is_running:
+        if not self.health.is_running:
             return None
-        logger.info("cluster %s: the connection to its scheduler is lost", self._health.name)
+        logger.info("cluster %s: the connection to its scheduler is lost", self.health.name)
         again = await self._while_running(self._subscribe_again(on_replaced))
-        if again is not None and not self._health.is_running:
+        if again is not None and not self.health.is_running:
             # Closed in between: only this method has the connection, and closing waits for it.
             await again.close()
             return None
         if again is not None:
-            logger.info("cluster %s: connected to its scheduler again", self._health.name)
+            logger.info("cluster %s: connected to its scheduler again", self.health.name)
         return again
 
     async def _while_running(self, work: Any) -> Any:
         """Return the result of `work`; None if the cluster is closed meanwhile."""
         task = asyncio.ensure_future(work)
-        while self._health.is_running:
+        while self.health.is_running:
             if (await asyncio.wait({task}, timeout=_STATUS_POLL_SECONDS))[0]:
                 return task.result()
         task.cancel()
@@ -103,44 +95,44 @@ class SchedulerConnection:
     ) -> Comm | None:
         """Return a new connection to the same scheduler; None if it or the cluster is gone."""
         # A connection that fails may lose a cancellation: closing waits for this to end.
-        while self._health.is_running:
+        while self.health.is_running:
             try:
                 attachment = await self._reach_again()
-                known = self._joined.scheduler_id
+                known = self.joined.scheduler_id
                 comm = (
                     await self._subscribe()
                     if attachment.scheduler.boot == self.attachment.scheduler.boot
                     else None
                 )
                 # A new process listens before its host publishes it.
-                if comm is None or self._joined.scheduler_id != known:
+                if comm is None or self.joined.scheduler_id != known:
                     if comm is not None:
                         await comm.close()
-                    self._joined.forget()
-                    self._health.lose(_replaced(attachment))
+                    self.joined.forget()
+                    self.health.lose(_replaced(attachment))
                     await on_replaced(attachment)
                     return None
             except ClusterStopped as error:
-                self._joined.forget()
-                self._health.lose(error)
+                self.joined.forget()
+                self.health.lose(error)
                 return None
             except SchedulerUnreachable as error:
-                if self._health.unreachable is None:
-                    logger.warning("cluster %s: %s", self._health.name, error.problem)
-                self._health.unreachable = error
+                if self.health.unreachable is None:
+                    logger.warning("cluster %s: %s", self.health.name, error.problem)
+                self.health.unreachable = error
             except Exception:
                 # The cause may pass, such as a missing network, which has the bucket.
                 logger.debug(
-                    "cluster %s: can't find its scheduler", self._health.name, exc_info=True
+                    "cluster %s: can't find its scheduler", self.health.name, exc_info=True
                 )
             else:
-                self._health.unreachable = None
+                self.health.unreachable = None
                 return comm
-            await asyncio.sleep(self._pause_seconds)
+            await asyncio.sleep(self.pause_seconds)
         return None
 
     async def _reach_again(self) -> Attachment:
-        attachment, comm = await self._dialer.reach(self.attachment, LOST_SECONDS)
+        attachment, comm = await self.dialer.reach(self.attachment, LOST_SECONDS)
         await comm.close()
         return attachment
 
@@ -148,7 +140,7 @@ class SchedulerConnection:
         comm = await self.scheduler.live_comm()
         comm.name = "Cluster worker status"
         await comm.write({"op": "subscribe_worker_status"})
-        self._joined.scheduler_info = SchedulerInfo(await comm.read())
+        self.joined.scheduler_info = SchedulerInfo(await comm.read())
         return comm
 
     # ---- calls -----------------------------------------------------------------------------------
@@ -218,7 +210,7 @@ class SchedulerConnection:
             answer = await getattr(self.scheduler, operation)(**arguments)
         if not answer:
             # A scheduler answers None to an unknown operation.
-            name = self._health.name
+            name = self.health.name
             raise VersionMismatch(
                 f"The hosts of cluster {name!r} run an older terradask, without {what}.",
                 cluster=name,
@@ -229,17 +221,17 @@ class SchedulerConnection:
     @asynccontextmanager
     async def translated_end(self) -> AsyncIterator[None]:
         """Raise the reason of the end in place of an ``OSError`` inside, if the cluster is over."""
-        self._health.check()
+        self.health.check()
         try:
             yield
         except OSError:
-            await self._run.note_if_over()
-            self._health.check()
+            await self.run.note_if_over()
+            self.health.check()
             raise
 
     async def scheduler_of(self, attachment: Attachment) -> rpc:
         """Return a new connection to the scheduler of an attachment, maybe a replacement."""
-        return await self._dialer.scheduler_of(attachment)
+        return await self.dialer.scheduler_of(attachment)
 
 
 def _replaced(attachment: Attachment) -> SchedulerReplaced:

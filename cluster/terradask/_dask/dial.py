@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from dataclasses import KW_ONLY, dataclass, replace
 from typing import Any
 
 from distributed.comm import Comm, connect
@@ -22,32 +22,23 @@ from terradask.errors import SchedulerUnreachable, SessionFailed
 REACH_SECONDS = 60.0
 
 
+@dataclass(eq=False, repr=False)
 class Dialer:
     """Dials a deployment's scheduler, and its replacement if the host is replaced."""
 
-    def __init__(
-        self,
-        deployment: Deployment,
-        endpoint: Endpoint,
-        security: Security,
-        call: Call,
-        *,
-        let_in: Callable[[], Sequence[str]],
-        try_seconds: float = 15.0,
-        pause_seconds: float = 2.0,
-    ) -> None:
-        self._deployment = deployment
-        self._endpoint = endpoint
-        self.security = security
-        self._call = call
-        self._let_in = let_in
-        self._try_seconds = try_seconds
-        self._pause_seconds = pause_seconds
+    deployment: Deployment
+    endpoint: Endpoint
+    security: Security
+    call: Call
+    _: KW_ONLY
+    let_in: Callable[[], Sequence[str]]
+    try_seconds: float = 15.0
+    pause_seconds: float = 2.0
 
     @property
     def route(self) -> Route:
         """The route to the scheduler."""
-        return self._endpoint.route
+        return self.endpoint.route
 
     @property
     def connection_args(self) -> dict[str, Any]:
@@ -68,9 +59,9 @@ class Dialer:
         while True:
             address = attachment.scheduler.private_address
             try:
-                address = await self._call(self._endpoint.scheduler, attachment)
+                address = await self.call(self.endpoint.scheduler, attachment)
                 comm = await _connect(
-                    address, timeout=min(self._try_seconds, seconds), **self.connection_args
+                    address, timeout=min(self.try_seconds, seconds), **self.connection_args
                 )
             except OSError as error:
                 if loop.time() >= deadline:
@@ -79,17 +70,17 @@ class Dialer:
                     raise await self._unreachable(attachment, address) from error
             else:
                 return attachment, comm
-            await asyncio.sleep(self._pause_seconds)
-            attachment = await self._call(newest, attachment, self._deployment)
+            await asyncio.sleep(self.pause_seconds)
+            attachment = await self.call(newest, attachment, self.deployment)
 
     async def why_lost(self, attachment: Attachment, address: str) -> SchedulerUnreachable:
         """Return the error for a lost scheduler; raises ``ClusterStopped`` if the run is over."""
-        await self._call(newest, attachment, self._deployment)
+        await self.call(newest, attachment, self.deployment)
         return await self._unreachable(attachment, address)
 
     async def scheduler_of(self, attachment: Attachment) -> rpc:
         """Return a new connection to the scheduler of an attachment."""
-        return self.scheduler_at(await self._call(self._endpoint.scheduler, attachment))
+        return self.scheduler_at(await self.call(self.endpoint.scheduler, attachment))
 
     def scheduler_at(self, address: str) -> rpc:
         """Return a connection to a scheduler that unpacks nothing of workers: it could run code."""
@@ -97,16 +88,16 @@ class Dialer:
 
     async def dashboard(self, attachment: Attachment) -> tuple[str, int]:
         """Return the dashboard's host and port to dial."""
-        found: tuple[str, int] = await self._call(self._endpoint.dashboard, attachment)
+        found: tuple[str, int] = await self.call(self.endpoint.dashboard, attachment)
         return found
 
     async def close(self) -> None:
         """Release what keeps the route open."""
-        await self._call(self._endpoint.close)
+        await self.call(self.endpoint.close)
 
     async def _unreachable(self, attachment: Attachment, address: str) -> SchedulerUnreachable:
         return unreachable(
-            attachment, address, route=self.route, let_in=await self._call(self._let_in)
+            attachment, address, route=self.route, let_in=await self.call(self.let_in)
         )
 
 

@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import time
 from collections.abc import Callable
+from dataclasses import KW_ONLY, dataclass
 
 from terradask._dask.health import Health
 from terradask._dask.joined import JoinedWorkers
@@ -24,27 +25,18 @@ REPORT_SECONDS = 5.0
 _READS_PER_POLL = 4
 
 
+@dataclass(eq=False, repr=False)
 class WorkerWaiter:
     """Waits until the workers of a run have joined, or can't join any more."""
 
-    def __init__(
-        self,
-        deployment: Deployment,
-        run_id: str,
-        pool: WorkerPool,
-        *,
-        joined: JoinedWorkers,
-        health: Health,
-        call: Call,
-        report_seconds: float = REPORT_SECONDS,
-    ) -> None:
-        self._deployment = deployment
-        self._run_id = run_id
-        self._pool = pool
-        self._joined = joined
-        self._health = health
-        self._call = call
-        self._report_seconds = report_seconds
+    deployment: Deployment
+    run_id: str
+    pool: WorkerPool
+    _: KW_ONLY
+    joined: JoinedWorkers
+    health: Health
+    call: Call
+    report_seconds: float = REPORT_SECONDS
 
     async def wait_for_workers(
         self, n_workers: int | None = None, timeout: float | None = None
@@ -84,7 +76,7 @@ class WorkerWaiter:
     ) -> None:
         """Wait for `n_workers`, or fewer with `takes_fewer`; call `progress` with both numbers."""
         started = time.monotonic()
-        missing = MissingHosts(self._deployment.objects, self._run_id)
+        missing = MissingHosts(self.deployment.objects, self.run_id)
         reports = asyncio.create_task(self._watch_reports(missing, n_workers, started))
         shown = None
         try:
@@ -92,14 +84,14 @@ class WorkerWaiter:
                 if progress is not None and shown != joined:
                     progress(joined, n)
                     shown = joined
-                if not self._health.is_running:
-                    raise InterruptedError(f"cluster {self._deployment.name!r} was closed")
-                self._health.check()
-                shortfall = self._pool.shortfall
+                if not self.health.is_running:
+                    raise InterruptedError(f"cluster {self.deployment.name!r} was closed")
+                self.health.check()
+                shortfall = self.pool.shortfall
                 if shortfall is not None and shortfall.certain:
                     if not shortfall.there:
                         raise no_capacity(
-                            self._deployment.name, shortfall, self._deployment.descriptor.pools
+                            self.deployment.name, shortfall, self.deployment.descriptor.pools
                         )
                     if takes_fewer and joined >= shortfall.there:
                         return
@@ -116,37 +108,37 @@ class WorkerWaiter:
         self, missing: MissingHosts, n_workers: int | None, started: float
     ) -> None:
         """Read missing hosts' reports, a few at a time, until they show that waiting is in vain."""
-        limiter, next_at = self._deployment.limiter, started
+        limiter, next_at = self.deployment.limiter, started
         while True:
-            next_at = max(next_at + self._report_seconds, time.monotonic())
+            next_at = max(next_at + self.report_seconds, time.monotonic())
             await asyncio.sleep(next_at - time.monotonic())
             async with limiter.async_slot():
-                changed = await self._call(missing.list_changed, self._joined_hosts())
+                changed = await self.call(missing.list_changed, self._joined_hosts())
             for host in changed[:_READS_PER_POLL]:
                 async with limiter.async_slot():
-                    await self._call(missing.read, [host])
+                    await self.call(missing.read, [host])
             await self._check_joining(missing, n_workers, started, late=False)
 
     def _joined_hosts(self) -> set[str]:
-        return self._joined.whole_hosts(self._deployment.descriptor.workers_per_host)
+        return self.joined.whole_hosts(self.deployment.descriptor.workers_per_host)
 
     def _wanted(self, n_workers: int | None) -> int:
-        return self._pool.wanted if n_workers is None else n_workers
+        return self.pool.wanted if n_workers is None else n_workers
 
     async def _check_joining(
         self, missing: MissingHosts, n_workers: int | None, started: float, *, late: bool
     ) -> None:
         def check() -> None:
             name, plan, waited_seconds = (
-                self._deployment.name,
-                self._pool.plan,
+                self.deployment.name,
+                self.pool.plan,
                 time.monotonic() - started,
             )
             joined, n = self._joined_hosts(), self._wanted(n_workers)
             # Read it once: the loop's thread may set it to None meanwhile.
-            shortfall = self._pool.shortfall
+            shortfall = self.pool.shortfall
             why = (
-                describe(shortfall, self._deployment.descriptor.pools)
+                describe(shortfall, self.deployment.descriptor.pools)
                 if shortfall is not None
                 else None
             )
@@ -166,7 +158,7 @@ class WorkerWaiter:
                 check()
                 return
         # The error describes all hosts, also those not read yet.
-        await self._call(missing.read, await self._call(missing.list_changed, self._joined_hosts()))
+        await self.call(missing.read, await self.call(missing.list_changed, self._joined_hosts()))
         check()
 
 

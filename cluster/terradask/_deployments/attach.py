@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from terradask._aws.autoscaling import Groups
@@ -90,87 +90,75 @@ def attach(
     # Read before the wait, so that a caller without permission gets the error at once.
     keys = _read_keys_if_written(aws, descriptor, run)
     hosts = _SchedulerHosts(objects, groups, limiter, descriptor, run)
-    scheduler = _wait_for_scheduler(
-        objects, hosts, timeout_seconds=timeout_seconds, on_wait=on_wait, cancelled=cancelled
-    )
+    scheduler = _wait_for_scheduler(hosts, timeout_seconds, on_wait, cancelled)
     keys = keys or _read_keys(aws, descriptor, run)
     return Attachment(descriptor, _checked_run(objects, descriptor, run, keys), scheduler, keys)
 
 
+@dataclass
 class _SchedulerHosts:
     """Reads the reports of a run's scheduler hosts; costs the same for any number of workers."""
 
-    def __init__(
-        self,
-        objects: ClusterObjects,
-        groups: Groups,
-        limiter: RateLimiter,
-        descriptor: Descriptor,
-        run: Run,
-    ) -> None:
-        self._objects = objects
-        self._groups = groups
-        self._limiter = limiter
-        self._descriptor = descriptor
-        self.run = run
-        self._seen: dict[str, None] = {}
-        self.cluster = descriptor.cluster
-        self.run_id = run.run_id
+    objects: ClusterObjects
+    groups: Groups
+    limiter: RateLimiter
+    descriptor: Descriptor
+    run: Run
+    _seen: dict[str, None] = field(default_factory=dict, init=False)
 
     def read(self) -> list[HostReport]:
         """Return the reports; if no host exists, check why AWS launches none."""
-        with self._limiter.slot():
-            group = self._groups.describe().get(SCHEDULER_GROUP)
+        with self.limiter.slot():
+            group = self.groups.describe().get(SCHEDULER_GROUP)
         members = () if group is None else group.members
         self._seen |= dict.fromkeys(member.instance_id for member in members)
         documents = [self._read_report(instance_id) for instance_id in self._seen]
         reports = read_host_reports(document for document in documents if document is not None)
         if not members:
-            check_scheduler_launches(self._groups, self._limiter, self._descriptor, self.run)
-        return [report for report in reports if report.run_id == self.run_id]
+            check_scheduler_launches(self.groups, self.limiter, self.descriptor, self.run)
+        return [report for report in reports if report.run_id == self.run.run_id]
 
     def read_all(self) -> list[HostReport]:
         """Return the reports of all scheduler hosts, also of one that ended between two reads."""
         reports = [
             r
-            for r in read_reports(self._objects)
-            if r.run_id == self.run_id and r.role == "scheduler"
+            for r in read_reports(self.objects)
+            if r.run_id == self.run.run_id and r.role == "scheduler"
         ]
         if not reports:
-            check_scheduler_launches(self._groups, self._limiter, self._descriptor, self.run)
+            check_scheduler_launches(self.groups, self.limiter, self.descriptor, self.run)
         return reports
 
     def _read_report(self, instance_id: str) -> dict[str, Any] | None:
-        with self._limiter.slot():
-            return self._objects.read(f"{HOSTS}{instance_id}.json")
+        with self.limiter.slot():
+            return self.objects.read(f"{HOSTS}{instance_id}.json")
 
 
 def _wait_for_scheduler(
-    objects: ClusterObjects,
     hosts: _SchedulerHosts,
-    *,
     timeout_seconds: float,
     on_wait: Callable[[list[HostReport]], None] | None,
     cancelled: Callable[[], bool],
 ) -> SchedulerAddress:
+    cluster, run = hosts.descriptor.cluster, hosts.run
     started = time.monotonic()
     next_report = started + _REPORT_SECONDS
     while True:
         if cancelled():
-            raise InterruptedError(f"the wait for cluster {hosts.cluster!r} was cancelled")
-        scheduler = read_scheduler(objects)
-        if scheduler is not None and scheduler.run_id == hosts.run_id:
+            raise InterruptedError(f"the wait for cluster {cluster!r} was cancelled")
+        scheduler = read_scheduler(hosts.objects)
+        if scheduler is not None and scheduler.run_id == run.run_id:
             if scheduler.ended is not None:
-                raise over(hosts.cluster, hosts.run_id, hosts.run, scheduler)
+                raise over(cluster, run.run_id, run, scheduler)
             return scheduler
         waited_seconds = time.monotonic() - started
         if waited_seconds > timeout_seconds:
             reports = hosts.read_all()
-            _check_not_failed(hosts.cluster, reports)
-            raise _scheduler_missing(hosts.cluster, reports, timeout_seconds)
+            _check_not_failed(cluster, reports)
+            raise _scheduler_missing(cluster, reports, timeout_seconds)
         if time.monotonic() > next_report:
             reports = hosts.read()
-            _check_not_failed(hosts.cluster, reports)
+            _check_not_failed(cluster, reports)
             if on_wait is not None:
                 on_wait(reports)
             next_report = time.monotonic() + _REPORT_SECONDS

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from terradask._aws.service_roles import ensure_service_roles
@@ -17,29 +18,22 @@ if TYPE_CHECKING:
     from terradask._workspace.stack_runner import StackRunner
 
 
+@dataclass(frozen=True)
 class Applier:
     """Applies exactly the plan that it is given."""
 
-    def __init__(
-        self,
-        context: WorkspaceContext,
-        stacks: StackRunner,
-        clusters: Clusters,
-        cleanup: Cleanup,
-        gate: PolicyGate,
-    ) -> None:
-        self._context = context
-        self._stacks = stacks
-        self._clusters = clusters
-        self._cleanup = cleanup
-        self._gate = gate
+    context: WorkspaceContext
+    stacks: StackRunner
+    clusters: Clusters
+    cleanup: Cleanup
+    gate: PolicyGate
 
     def apply(self, plan: Plan) -> None:
         """Apply a plan; as `Workspace.apply` says."""
-        self._gate.refuse_forbidden(plan)
+        self.gate.refuse_forbidden(plan)
         if plan.stack == NETWORK_STACK:
             self._network(plan)
-            self._context.network.forget()
+            self.context.network.forget()
         else:
             self._cluster(plan)
         self.note(plan)
@@ -51,34 +45,34 @@ class Applier:
         if plan.stack != NETWORK_STACK:
             self._keep(plan.stack)
         try:
-            self._stacks.states.applied.write(plan.stack, plan.folder)
+            self.stacks.states.applied.write(plan.stack, plan.folder)
         except AwsError as error:
-            if plan.stack in (NETWORK_STACK, *self._context.settings.clusters):
-                self._context.message(
+            if plan.stack in (NETWORK_STACK, *self.context.settings.clusters):
+                self.context.message(
                     f"{plan.stack}: --changed-only will plan it again: {error.problem}"
                 )
 
     def _network(self, plan: Plan) -> None:
-        with self._stacks.locked(plan.stack) as stack:
+        with self.stacks.locked(plan.stack) as stack:
             plan.check()
             # Another machine's folder may not be initialised.
             stack.init()
-            recovery = self._cleanup.network(stack)
+            recovery = self.cleanup.network(stack)
             if plan.destroy:
-                self._cleanup.refuse_while_in_use()
+                self.cleanup.refuse_while_in_use()
                 recovery.remove_unknown()
             else:
-                ensure_service_roles(self._context.aws)
+                ensure_service_roles(self.context.aws)
                 recovery.remove_unfinished_groups(plan.creates)
             stack.apply(plan)
 
     def _cluster(self, plan: Plan) -> None:
-        with self._stacks.locked(plan.stack) as stack:
+        with self.stacks.locked(plan.stack) as stack:
             plan.check()
-            recovery = self._cleanup.cluster(plan.stack)
+            recovery = self.cleanup.cluster(plan.stack)
             if plan.destroy:
                 stack.check_state()
-                self._clusters.one(plan.stack).note_closing()
+                self.clusters.one(plan.stack).note_closing()
                 recovery.zero()
             stack.init()
             if plan.destroy:
@@ -92,7 +86,7 @@ class Applier:
                 recovery.forget()
                 stack.remove()
         if plan.destroy:
-            self._stacks.states.forget_applied(plan.stack)
+            self.stacks.states.forget_applied(plan.stack)
 
     def _keep(self, cluster: str) -> None:
-        self._clusters.one(cluster).keep()
+        self.clusters.one(cluster).keep()

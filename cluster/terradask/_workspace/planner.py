@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
@@ -36,31 +37,24 @@ _Path = str | os.PathLike[str]
 _NONE: Mapping[str, Any] = MappingProxyType({})
 
 
+@dataclass(frozen=True)
 class Planner:
     """Plans single stacks, and says what there is to say of a plan."""
 
-    def __init__(
-        self,
-        context: WorkspaceContext,
-        stacks: StackRunner,
-        clusters: Clusters,
-        cleanup: Cleanup,
-        gate: PolicyGate,
-    ) -> None:
-        self._context = context
-        self._stacks = stacks
-        self._clusters = clusters
-        self._cleanup = cleanup
-        self._gate = gate
+    context: WorkspaceContext
+    stacks: StackRunner
+    clusters: Clusters
+    cleanup: Cleanup
+    gate: PolicyGate
 
     @property
     def declared(self) -> list[str]:
         """The network and every declared cluster."""
-        return [NETWORK_STACK, *self._context.settings.clusters]
+        return [NETWORK_STACK, *self.context.settings.clusters]
 
     def every(self, stacks: Iterable[str], *, out: Path | None = None) -> dict[str, Path]:
         """Write several stacks' configurations at once: stack -> its folder."""
-        return configuration_of(self._context).every(stacks, out=out)
+        return configuration_of(self.context).every(stacks, out=out)
 
     def stack(self, name: str, *, destroy: bool, refresh: bool) -> Plan:
         """Plan a stack, network or cluster."""
@@ -73,12 +67,12 @@ class Planner:
     ) -> Plan:
         """Plan the network; as `Workspace.plan_network` says."""
         if destroy:
-            self._cleanup.refuse_while_in_use()
-        with self._stacks.locked(NETWORK_STACK) as stack:
-            self._stacks.states.check_not_rolled_back(NETWORK_STACK)
-            configuration_of(self._context).network(refresh=refresh, check=not destroy)
+            self.cleanup.refuse_while_in_use()
+        with self.stacks.locked(NETWORK_STACK) as stack:
+            self.stacks.states.check_not_rolled_back(NETWORK_STACK)
+            configuration_of(self.context).network(refresh=refresh, check=not destroy)
             stack.init()
-            imports = {} if destroy else self._cleanup.network(stack).imports()
+            imports = {} if destroy else self.cleanup.network(stack).imports()
             return stack.plan(self._place, destroy=destroy, out=out, imports=imports)
 
     def cluster(
@@ -93,10 +87,10 @@ class Planner:
     ) -> Plan:
         """Plan a cluster, as `Workspace.plan_cluster`, or, if it `starts`, `plan_launch`."""
         validate_cluster_name(name)
-        configuration = configuration_of(self._context, overrides)
+        configuration = configuration_of(self.context, overrides)
         check: LaunchCheck | None = None
-        with self._stacks.locked(name) as stack:
-            self._stacks.states.check_not_rolled_back(name)
+        with self.stacks.locked(name) as stack:
+            self.stacks.states.check_not_rolled_back(name)
             if destroy:
                 configuration.cluster_to_destroy(name)
             else:
@@ -106,48 +100,48 @@ class Planner:
             stack.init()
             if check is not None:
                 # Asked while the stack was written, which takes longer.
-                (check.before_launch if starts else check.before_plan)(self._context.message)
+                (check.before_launch if starts else check.before_plan)(self.context.message)
             try:
                 return stack.plan(self._place, destroy=destroy, out=out)
             except BaseException:
-                self._cleanup.cluster(name).forget_empty_state()
+                self.cleanup.cluster(name).forget_empty_state()
                 raise
 
     def accept_older_state(self, stack: str) -> None:
         """Forget the state of the last apply, so that the next plan starts from an older one."""
-        self._stacks.states.applied.remove(stack)
+        self.stacks.states.applied.remove(stack)
 
     def explain(self, name: str, overrides: Mapping[str, Any]) -> HardwareExplanation:
         """Return which instance types a cluster gets, and why."""
-        return configuration_of(self._context, overrides).explain(validate_cluster_name(name))
+        return configuration_of(self.context, overrides).explain(validate_cluster_name(name))
 
     def open(self, path: Path) -> Plan:
         """Open a saved plan, unless anything isn't as it was when it was made."""
         plan = open_plan(
             path,
-            stacks=self._context.stacks,
-            show_in=lambda folder, file: self._stacks.stack(folder.name).show(file),
+            stacks=self.context.stacks,
+            show_in=lambda folder, file: self.stacks.stack(folder.name).show(file),
         )
-        version = self._stacks.stack(plan.stack).terraform.binary.version_text
+        version = self.stacks.stack(plan.stack).terraform.binary.version_text
         plan.basis.check_origin(self._place, terraform_version=version)
         plan.basis.check_expiry()
         # The folder may be old, or missing: what counts is what the settings say now.
-        with self._stacks.locked(plan.stack):
-            folder = configuration_of(self._context).stack(plan.stack, destroy=plan.destroy)
+        with self.stacks.locked(plan.stack):
+            folder = configuration_of(self.context).stack(plan.stack, destroy=plan.destroy)
         plan.check()
-        plan.basis.check_state(state_version(folder, self._context.aws))
+        plan.basis.check_state(state_version(folder, self.context.aws))
         return plan
 
     def report(self, plan: Plan, *, commit: str | None) -> PlanReport:
         """Return what a reviewer has to know of a plan."""
-        judged = self._gate.judge(plan)
+        judged = self.gate.judge(plan)
         return PlanReport(
             summary=plan.summary,
             findings=judged.findings,
             cost=judged.cost,
             context=self.report_context(commit=commit),
             expires_at=plan.basis.expires_at,
-            running=self._clusters.running(plan.stack) if may_hit(plan.summary) else (),
+            running=self.clusters.running(plan.stack) if may_hit(plan.summary) else (),
             hardware=judged.hardware,
         )
 
@@ -164,45 +158,45 @@ class Planner:
 
     def commit(self) -> str | None:
         """Return the git commit of the settings, where they are a file of a checkout."""
-        path = self._context.loaded.path
+        path = self.context.loaded.path
         return None if path is None else commit_of(path.parent)
 
     def drift(self, stacks: Iterable[str] | None) -> dict[str, PlanSummary]:
         """Return what was changed outside Terraform; as `Workspace.drift` says."""
-        self._context.network.baseline()
+        self.context.network.baseline()
         names = (
-            [NETWORK_STACK, *(one.name for one in self._clusters.deployed())]
+            [NETWORK_STACK, *(one.name for one in self.clusters.deployed())]
             if stacks is None
             else list(stacks)
         )
         found = {}
         for name in names:
             if name != NETWORK_STACK:
-                _ = self._clusters.one(name).descriptor
-            with self._stacks.locked(name) as stack:
-                configuration_of(self._context).stack(name)
+                _ = self.clusters.one(name).descriptor
+            with self.stacks.locked(name) as stack:
+                configuration_of(self.context).stack(name)
                 stack.init()
                 found[name] = stack.drift()
         return found
 
     def unchanged(self, stacks: Sequence[str]) -> tuple[str, ...]:
         """Return the stacks that are as last applied, as far as configurations and states show."""
-        applied = self._stacks.states.applied
+        applied = self.stacks.states.applied
         return applied.unchanged(self.every(stacks))
 
     def network_is_usable(self) -> bool:
         """Return whether the network is deployed, in a form that clusters can use."""
         try:
-            self._context.network.baseline()
+            self.context.network.baseline()
         except (NoBaseline, BaselineFormat):
             return False
         return True
 
     def _check_launch(self, name: str, answers: ClusterAnswers) -> LaunchCheck:
         launch = planned_launch(name, answers.settings.cluster, answers.lock)
-        return LaunchCheck(self._context.aws, launch, workspace=self._context.name)
+        return LaunchCheck(self.context.aws, launch, workspace=self.context.name)
 
     @property
     def _place(self) -> PlanPlace:
-        context = self._context
+        context = self.context
         return PlanPlace(context.name, context.aws.account_id, context.aws.region)
