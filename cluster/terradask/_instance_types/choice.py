@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any
 
 from terradask._instance_types.model import InstanceType
+from terradask._instance_types.supply import Supply
 from terradask_stacks.hardware.architecture import Architecture
 from terradask_stacks.hardware.quantities import bytes_text, memory_text
 from terradask_stacks.hardware.request import HardwareRequest
@@ -134,6 +136,23 @@ class Choice:
             "left_out": [one.as_dict() for one in self.left_out],
             "notes": list(self.notes),
         }
+
+
+def listed_choice(
+    request: HardwareRequest,
+    supply: Supply,
+    types: Sequence[InstanceType],
+    rule: str,
+    *,
+    word: str,
+    notes: tuple[str, ...] = (),
+) -> Choice:
+    """Return a choice of types in a given order, which `word` explains."""
+    chosen = tuple(
+        Chosen(one, supply.prices.get(one.name), f"{word}, number {place}")
+        for place, one in enumerate(types, 1)
+    )
+    return Choice(request, supply.where, types[0].architecture, rule, chosen, notes=notes)
 
 
 def _table(types: tuple[Chosen, ...]) -> list[str]:

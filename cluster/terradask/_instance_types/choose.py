@@ -7,7 +7,7 @@ from dataclasses import replace
 from decimal import Decimal
 
 from terradask._instance_types.alternatives import no_match
-from terradask._instance_types.choice import Choice, Chosen, LeftOut
+from terradask._instance_types.choice import Choice, Chosen, LeftOut, listed_choice
 from terradask._instance_types.model import Catalog, InstanceType
 from terradask._instance_types.named import named_types
 from terradask._instance_types.selection import select
@@ -70,25 +70,14 @@ def choose_scheduler(
         return choose(request, catalog, prices, zones=zones)
     try:
         choice = choose(replace(request, gpu=1), catalog, prices, zones=zones)
+        note = f"a GPU, since the workers have them; {request.option('gpu')}=False leaves it out"
     except NoMatchingType:
         choice = choose(request, catalog, prices, zones=zones)
-        return replace(
-            choice,
-            notes=(
-                *choice.notes,
-                (
-                    "the workers have GPUs, but no type with a GPU meets this request: the "
-                    "scheduler has none"
-                ),
-            ),
+        note = (
+            "the workers have GPUs, but no type with a GPU meets this request: the scheduler has "
+            "none"
         )
-    return replace(
-        choice,
-        notes=(
-            *choice.notes,
-            f"a GPU, since the workers have them; {request.option('gpu')}=False leaves it out",
-        ),
-    )
+    return replace(choice, notes=(*choice.notes, note))
 
 
 def _selected(request: HardwareRequest, supply: Supply) -> Choice:
@@ -141,18 +130,8 @@ def _named(request: HardwareRequest, supply: Supply) -> Choice:
         (one.gpus.count if one.gpus else 0) != request.gpu for one in types
     ):
         notes.append(
-            f"{request.option('gpu')}={request.gpu} doesn't count: the named types have the "
-            "GPUs "
+            f"{request.option('gpu')}={request.gpu} doesn't count: the named types have the GPUs "
             "that they have"
         )
-    return Choice(
-        request=request,
-        where=supply.where,
-        architecture=types[0].architecture,
-        rule="the types that are named, in their order",
-        types=tuple(
-            Chosen(one, supply.prices.get(one.name), f"named, number {place}")
-            for place, one in enumerate(types, 1)
-        ),
-        notes=tuple(notes),
-    )
+    rule = "the types that are named, in their order"
+    return listed_choice(request, supply, types, rule, word="named", notes=tuple(notes))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from decimal import Decimal
 
-from terradask._instance_types.choice import Choice, Chosen
+from terradask._instance_types.choice import Choice, listed_choice
 from terradask._instance_types.model import Catalog
 from terradask._instance_types.supply import Supply
 from terradask_modules.markets import Market
@@ -27,13 +27,5 @@ def choose_default(
     types = [one for one in types if supply.sells(one)]
     if not types:
         return None
-    return Choice(
-        request=request,
-        where=supply.where,
-        architecture=types[0].architecture,
-        rule="the default, since no hardware is requested: 4 cores and 16 GiB",
-        types=tuple(
-            Chosen(one, supply.prices.get(one.name), f"default, number {place}")
-            for place, one in enumerate(types, 1)
-        ),
-    )
+    rule = "the default, since no hardware is requested: 4 cores and 16 GiB"
+    return listed_choice(request, supply, types, rule, word="default")

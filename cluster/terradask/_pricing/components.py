@@ -6,13 +6,13 @@ price.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 
 from terradask._pricing.component import Component
 from terradask._pricing.groups import HostLaunch, TemplateVersion, group_components, template_of
 from terradask._pricing.plan_resources import PlannedResource, PlannedStack
 from terradask._pricing.planned_launch import planned_launch
-from terradask._pricing.prices import PriceKey
+from terradask._pricing.prices import PriceKey, Product
 
 #: What AWS doesn't charge for (https://aws.amazon.com/vpc/pricing,
 #: https://aws.amazon.com/autoscaling/pricing, https://aws.amazon.com/iam), and what it charges with
@@ -60,7 +60,12 @@ _BY_USE = {
     "aws_flow_log": ("flow logs", "by the GB"),
 }
 
-_Maker = Callable[[PlannedResource, str], Iterator[Component]]
+#: Of which each resource is one: what it is, and what isn't in its price.
+_ONE_EACH: Mapping[str, tuple[str, Product, str | None]] = {
+    "aws_nat_gateway": ("NAT gateway", "nat-gateway", "and each GB that goes through it"),
+    "aws_eip": ("public IPv4 address", "public-ipv4", None),
+    "aws_secretsmanager_secret": ("secret", "secret", "and each call"),
+}
 
 
 def components(
@@ -81,8 +86,12 @@ def components(
 
 
 def _of(resource: PlannedResource, region: str) -> Iterator[Component]:
-    if resource.type in _MAKERS:
-        yield from _MAKERS[resource.type](resource, region)
+    if resource.type == "aws_vpc_endpoint":
+        yield from _endpoint(resource, region)
+    elif resource.type in _ONE_EACH:
+        name, product, more = _ONE_EACH[resource.type]
+        keys = (PriceKey(product, region),)
+        yield Component(address=resource.address, what=name, keys=keys, note=more)
     elif resource.type in _BY_USE:
         what, note = _BY_USE[resource.type]
         yield Component(
@@ -94,24 +103,6 @@ def _of(resource: PlannedResource, region: str) -> Iterator[Component]:
             what=resource.type,
             problem=f"no price is known here for {resource.type}",
         )
-
-
-def _nat_gateway(resource: PlannedResource, region: str) -> Iterator[Component]:
-    note = "and each GB that goes through it"
-    yield Component(
-        address=resource.address,
-        what="NAT gateway",
-        keys=(PriceKey("nat-gateway", region),),
-        note=note,
-    )
-
-
-def _public_address(resource: PlannedResource, region: str) -> Iterator[Component]:
-    yield Component(
-        address=resource.address,
-        what="public IPv4 address",
-        keys=(PriceKey("public-ipv4", region),),
-    )
 
 
 def _endpoint(resource: PlannedResource, region: str) -> Iterator[Component]:
@@ -130,20 +121,3 @@ def _endpoint(resource: PlannedResource, region: str) -> Iterator[Component]:
         if zones
         else f"no price is known here for a {kind} endpoint in an unknown number of zones",
     )
-
-
-def _secret(resource: PlannedResource, region: str) -> Iterator[Component]:
-    yield Component(
-        address=resource.address,
-        what="secret",
-        keys=(PriceKey("secret", region),),
-        note="and each call",
-    )
-
-
-_MAKERS: Mapping[str, _Maker] = {
-    "aws_nat_gateway": _nat_gateway,
-    "aws_eip": _public_address,
-    "aws_vpc_endpoint": _endpoint,
-    "aws_secretsmanager_secret": _secret,
-}

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from decimal import Decimal
+from functools import partial
 from typing import Any
 
 from terradask._pricing.component import Component
@@ -69,31 +70,38 @@ def group_components(
     """Yield what a group costs at its sizes."""
     launch = launch or HostLaunch()
     sizes = _sizes(group, stack)
-    yield from _instances(group, sizes, _types(group, launch), region, _zones(group, stack))
-    yield _volume(group, sizes, region, launch)
-    if launch.public_address is not False:
-        yield _address(group, sizes, region, launch)
+    part = partial(
+        Component,
+        address=group.address,
+        desired=sizes.desired,
+        maximum=sizes.maximum,
+        while_stopped=False,
+    )
+    types, zones = _types(group, launch), _zones(group, stack)
+    if types:
+        yield from _instances(
+            part, _by_market(group, sizes), sizes, types, region=region, zones=zones
+        )
+    else:
+        problem = "neither the group nor its launch template names its instance types"
+        yield part(what="instances", problem=problem)
+    yield _volume(part, region, launch.volume_gib)
+    if launch.public_address is None:
+        problem = "whether instances get a public address isn't known"
+        yield part(what="public IPv4 address", problem=problem)
+    elif launch.public_address:
+        yield part(what="public IPv4 address", keys=(PriceKey("public-ipv4", region),))
 
 
 def _instances(
-    group: PlannedResource,
+    part: Callable[..., Component],
+    planned: Mapping[Market, _Sizes],
     sizes: _Sizes,
     types: tuple[str, ...],
+    *,
     region: str,
     zones: tuple[str, ...],
 ) -> Iterator[Component]:
-    if not types:
-        problem = "neither the group nor its launch template names its instance types"
-        yield Component(
-            address=group.address,
-            what="instances",
-            desired=sizes.desired,
-            maximum=sizes.maximum,
-            problem=problem,
-            while_stopped=False,
-        )
-        return
-    planned = _by_market(group, sizes)
     for market in _MARKETS:
         counted = planned[market].maximum > 0 or (market == "on-demand" and sizes.maximum == 0)
         shown = planned[market] if counted else sizes
@@ -102,8 +110,7 @@ def _instances(
         keys = tuple(
             PriceKey("instance", region, name, market, zone) for zone in where for name in types
         )
-        yield Component(
-            address=group.address,
+        yield part(
             what=f"{' or '.join(types)} (Linux, {market})",
             keys=keys,
             desired=shown.desired,
@@ -115,40 +122,21 @@ def _instances(
             problem="the plan doesn't name the zone of the spot price"
             if market == "spot" and not zones
             else None,
-            while_stopped=False,
             counted=counted,
         )
 
 
-def _volume(group: PlannedResource, sizes: _Sizes, region: str, launch: HostLaunch) -> Component:
-    known = launch.volume_gib is not None
-    return Component(
-        address=group.address,
-        what=f"gp3 volume, {launch.volume_gib} GiB" if known else "volume",
-        keys=(PriceKey("gp3-storage", region),) if known else (),
-        amount=Decimal(launch.volume_gib or 0),
-        desired=sizes.desired,
-        maximum=sizes.maximum,
-        problem=None
-        if known
-        else (
+def _volume(part: Callable[..., Component], region: str, gib: int | None) -> Component:
+    if gib is not None:
+        keys = (PriceKey("gp3-storage", region),)
+        return part(what=f"gp3 volume, {gib} GiB", keys=keys, amount=Decimal(gib))
+    return part(
+        what="volume",
+        amount=Decimal(0),
+        problem=(
             "the volumes of the launch template aren't known, or have more throughput than gp3 "
             "has without charge"
         ),
-        while_stopped=False,
-    )
-
-
-def _address(group: PlannedResource, sizes: _Sizes, region: str, launch: HostLaunch) -> Component:
-    known = launch.public_address is not None
-    return Component(
-        address=group.address,
-        what="public IPv4 address",
-        keys=(PriceKey("public-ipv4", region),) if known else (),
-        desired=sizes.desired,
-        maximum=sizes.maximum,
-        problem=None if known else "whether instances get a public address isn't known",
-        while_stopped=False,
     )
 
 
