@@ -40,7 +40,7 @@ def _settings(_old: str) -> str:
 
 
 def _cli(old: str) -> str:
-    from terradask.cli._reference import commands_markdown, exit_codes_markdown
+    from cli_reference import commands_markdown, exit_codes_markdown
 
     page = _between(old, "exit codes", exit_codes_markdown())
     return _between(page, "commands", commands_markdown())

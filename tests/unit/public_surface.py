@@ -87,7 +87,7 @@ def objects() -> list[str]:
     """Return the signatures of all that is exported or documented."""
     entries = [getattr(module, name) for module in _public_modules() for name in _exports(module)]
     entries += [getattr(importlib.import_module(module), name) for module, name in _documented()]
-    entries += _page("python_reference").documented()
+    entries += docs_page("python_reference").documented()
     found = {
         entry.__name__: entry
         for entry in entries
@@ -194,7 +194,8 @@ def _documented() -> set[tuple[str, str]]:
     }
 
 
-def _page(name: str) -> ModuleType:
+def docs_page(name: str) -> ModuleType:
+    """Return a module of docs/, which makes a part of the pages."""
     spec = importlib.util.spec_from_file_location(name, ROOT / "docs" / f"{name}.py")
     assert spec is not None
     assert spec.loader is not None

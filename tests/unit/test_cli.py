@@ -17,14 +17,15 @@ import pytest
 
 from terradask.cli import command, run
 from terradask.cli._output import ago, table
-from terradask.cli._reference import commands, exit_codes
 from terradask_stacks.loading import load_settings
 from terradask_stacks.settings import Settings
 
 from ..waiting import PROCESS_SECONDS
+from .public_surface import docs_page
 
 ROOT = Path(__file__).parents[2]
-COMMANDS = list(commands())
+REFERENCE = docs_page("cli_reference")
+COMMANDS = list(REFERENCE.commands())
 NAMES = [ctx.command_path for ctx, _ in COMMANDS]
 
 
@@ -143,7 +144,7 @@ def test_what_a_script_would_call_speaks_json(name: str) -> None:
 
 
 def test_exit_codes_are_documented_for_every_error() -> None:
-    codes = exit_codes()
+    codes = REFERENCE.exit_codes()
     assert {0, 1, 2, 130} <= set(codes)
     page = (ROOT / "docs/cli.md").read_text()
     for code, names in codes.items():

@@ -11,8 +11,7 @@ REMEMBERED_SECONDS = 180.0
 class CapacityMemory:
     """What AWS couldn't launch in the last minutes, by group and, if AWS names it, by type."""
 
-    def __init__(self, remembered_seconds: float = REMEMBERED_SECONDS) -> None:
-        self._remembered_seconds = remembered_seconds
+    def __init__(self) -> None:
         self._at: dict[tuple[str, str | None], tuple[float, LaunchProblem]] = {}
 
     def note(self, group: str, problem: LaunchProblem, at: float) -> None:
@@ -26,7 +25,7 @@ class CapacityMemory:
         found = [
             (at, problem)
             for (name, _), (at, problem) in self._at.items()
-            if name == group and now - at < self._remembered_seconds
+            if name == group and now - at < REMEMBERED_SECONDS
         ]
         return tuple(problem for _, problem in sorted(found, key=lambda entry: -entry[0]))
 

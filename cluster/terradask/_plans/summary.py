@@ -18,8 +18,6 @@ from terradask._policy.values import AttributeChange, attribute_changes, top_lev
 
 SUMMARY_FORMAT = 1
 
-ACTIONS = ("create", "import", "update", "replace", "delete", "forget", "read", "no-op")
-
 _IMPORTED = "it exists, and is imported into the state"
 
 _REASONS = {

@@ -14,8 +14,6 @@ if TYPE_CHECKING:
 
 #: Where the Price List Query API answers, for all regions:
 #: https://docs.aws.amazon.com/awsaccountbilling/latest/aboutv2/using-pelong.html
-PRICING_REGIONS = ("us-east-1", "eu-central-1", "ap-south-1")
-
 _NEAREST = {
     "eu": "eu-central-1",
     "af": "eu-central-1",

@@ -13,8 +13,9 @@ from terradask.cli._completion import complete_stack
 from terradask.cli._invocation import interruption, json_option, yes_option
 from terradask.cli._output import result_json, say
 from terradask.cli._plan import show
-from terradask.cli._question import check_answerable, declined
+from terradask.cli._question import check_answerable, confirm
 from terradask.cli._story import Story
+from terradask_modules.names import NETWORK_STACK
 
 if TYPE_CHECKING:
     from terradask._plans.report import PlanReport
@@ -23,7 +24,6 @@ if TYPE_CHECKING:
 
     _Round = tuple[Sequence[Plan], Sequence[PlanReport]]
 
-NETWORK = "network"
 
 #: No name of a stack has any of these.
 _PATH_SIGNS = re.compile(r"[/\\.]")
@@ -65,7 +65,8 @@ def apply(
     for plans, reports in _rounds(workspace, story, folder, stacks):
         _apply(workspace, story, plans, reports, yes=yes)
         applied += reports
-        clusters += [plan.stack for plan in plans if plan.stack != NETWORK and not plan.destroy]
+        stays = [plan.stack for plan in plans if not plan.destroy]
+        clusters += [stack for stack in stays if stack != NETWORK_STACK]
     started = _start(workspace, clusters) if start else {}
     if as_json:
         documents = [{**report.as_dict(), **started.get(report.stack, {})} for report in applied]
@@ -97,7 +98,7 @@ def _refuse_unheard_of(workspace: Workspace, stacks: Sequence[str]) -> None:
     from terradask.errors import ClusterNotFound
 
     declared = sorted(workspace.settings.clusters)
-    others = [name for name in stacks if declared and name not in (NETWORK, *declared)]
+    others = [name for name in stacks if declared and name not in (NETWORK_STACK, *declared)]
     unknown = [name for name in others if not workspace.deployment(name).exists]
     for name in set(unknown) - set(workspace.unfinished() if unknown else ()):
         raise ClusterNotFound(
@@ -127,8 +128,9 @@ def _rounds(
             reports = [workspace.report(plan) for plan in plans]
         yield plans, reports
         return
-    names = list(dict.fromkeys(stacks or (NETWORK, *workspace.settings.clusters)))
-    for group in ([n for n in names if n == NETWORK], [n for n in names if n != NETWORK]):
+    names = list(dict.fromkeys(stacks or (NETWORK_STACK, *workspace.settings.clusters)))
+    clusters = [name for name in names if name != NETWORK_STACK]
+    for group in ([NETWORK_STACK] if NETWORK_STACK in names else [], clusters):
         if group:
             with story.live():
                 planned = workspace.plan(group)
@@ -168,12 +170,11 @@ def _apply(
         if plan not in changing:
             workspace.note_applied(plan)
     names = ", ".join(plan.stack for plan in changing)
-    if not changing:
+    if changing:
+        what = "this plan" if len(changing) == 1 else "these plans"
+        confirm(f"Apply {what} to {names}?", yes=yes)
+    else:
         say("nothing to do")
-    elif not yes and not click.confirm(
-        f"Apply {'this plan' if len(changing) == 1 else 'these plans'} to {names}?", err=True
-    ):
-        raise declined()
     for plan in changing:
         left = (
             f"terradask apply {plan.stack} continues what was begun, terradask destroy "

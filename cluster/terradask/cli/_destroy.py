@@ -7,10 +7,9 @@ import click
 from terradask.cli._completion import complete_stack
 from terradask.cli._invocation import interruption, json_option, yes_option
 from terradask.cli._output import result_json, say
-from terradask.cli._question import check_answerable, declined
+from terradask.cli._question import check_answerable, confirm
 from terradask.cli._story import Story
-
-NETWORK = "network"
+from terradask_modules.names import NETWORK_STACK
 
 
 @click.command(short_help="Remove a stack and what is in it")
@@ -32,10 +31,9 @@ def destroy(stack: str, yes: bool, as_json: bool) -> None:
         f"workspace {workspace.settings.workspace.name}, {workspace.region}, account "
         f"{workspace.account_id}"
     )
-    if not yes and not click.confirm(f"Destroy {stack} ({where}) with everything in it?", err=True):
-        raise declined()
+    confirm(f"Destroy {stack} ({where}) with everything in it?", yes=yes)
     with story.live(), interruption(f"terradask destroy {stack} finishes it"):
-        if stack == NETWORK:
+        if stack == NETWORK_STACK:
             workspace.destroy_network()
         else:
             workspace.destroy_cluster(stack)

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from terradask_modules.errors import TerradaskError
+import click
 
 
 def check_answerable(yes: bool, verb: str) -> None:
@@ -21,8 +19,9 @@ def check_answerable(yes: bool, verb: str) -> None:
         )
 
 
-def declined() -> TerradaskError:
-    """Return the error after the answer no."""
+def confirm(question: str, *, yes: bool) -> None:
+    """Ask before something is changed, unless `yes` answers; after no, raise an error."""
     from terradask_modules.errors import TerradaskError
 
-    return TerradaskError("declined: nothing was changed")
+    if not yes and not click.confirm(question, err=True):
+        raise TerradaskError("declined: nothing was changed")

@@ -8,7 +8,7 @@ import click
 
 from terradask.cli._invocation import json_option, yes_option
 from terradask.cli._output import result, result_json, say, table
-from terradask.cli._question import check_answerable, declined
+from terradask.cli._question import check_answerable, confirm
 
 if TYPE_CHECKING:
     from terradask._aws.session import Aws
@@ -89,8 +89,7 @@ def _request(aws: Aws, checks: list[QuotaCheck], *, yes: bool) -> list[QuotaChec
         say("nothing to request")
         return checks
     listing = ", ".join(f"{check.code} to {check.needed}" for check in wanted)
-    if not yes and not click.confirm(f"Ask AWS in {aws.region} to raise {listing}?", err=True):
-        raise declined()
+    confirm(f"Ask AWS in {aws.region} to raise {listing}?", yes=yes)
     asked = {check.code: check for check in request_more(aws, wanted)}
     for check in asked.values():
         say(f"{check.code}: requested {check.needed}")

@@ -9,7 +9,7 @@ import click
 from terradask.cli._completion import complete_cluster
 from terradask.cli._invocation import json_option, yes_option
 from terradask.cli._output import result, result_json, say, table
-from terradask.cli._question import check_answerable, declined
+from terradask.cli._question import check_answerable, confirm
 
 
 @click.command(short_help="Remove foreign entries from a cluster's state")
@@ -37,10 +37,7 @@ def repair_state(name: str, *, dry_run: bool, yes: bool, as_json: bool) -> None:
     if not as_json:
         _tell(name, found)
     if found and not dry_run:
-        if not yes and not click.confirm(
-            f"Remove {len(found)} entries from the state of {name}?", err=True
-        ):
-            raise declined()
+        confirm(f"Remove {len(found)} entries from the state of {name}?", yes=yes)
         found, removed = workspace.repair_state(name), True
     if as_json:
         result_json({"cluster": name, "foreign": [dict(one) for one in found], "removed": removed})

@@ -8,7 +8,7 @@ import click
 
 from terradask.cli._invocation import interruption, json_option, yes_option
 from terradask.cli._output import duration, result, result_json, say, table, usd
-from terradask.cli._question import check_answerable, declined
+from terradask.cli._question import check_answerable, confirm
 from terradask.cli._story import Story
 
 if TYPE_CHECKING:
@@ -47,10 +47,8 @@ def sweep(*, grace: int | None, dry_run: bool, yes: bool, as_json: bool) -> None
     _show(found, as_json=as_json)
     swept = None
     if found.strays and not dry_run:
-        if not yes and not click.confirm(
-            f"Remove {_count(found)} in workspace {found.workspace}, {found.region}?", err=True
-        ):
-            raise declined()
+        count = "this" if len(found.strays) == 1 else f"these {len(found.strays)}"
+        confirm(f"Remove {count} in workspace {found.workspace}, {found.region}?", yes=yes)
         with story.live(), interruption("terradask sweep continues"):
             swept = workspace.sweep(found)
     if as_json:
@@ -105,10 +103,6 @@ def _show_end(swept: Swept) -> None:
         f"removed {len(swept.removed)} of "
         f"{len(swept.removed) + len(swept.kept) + len(swept.failed)}"
     )
-
-
-def _count(found: Sweep) -> str:
-    return "this" if len(found.strays) == 1 else f"these {len(found.strays)}"
 
 
 def _age(seconds: float | None) -> str:

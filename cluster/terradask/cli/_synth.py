@@ -13,8 +13,6 @@ from terradask.cli._output import result, result_json
 from terradask.cli._story import Story
 from terradask_stacks.files import write_whole
 
-NETWORK = "network"
-
 
 @click.command(short_help="Write the Terraform JSON of stacks")
 @click.argument("stacks", nargs=-1, shell_complete=complete_stack)

@@ -9,6 +9,7 @@ import click
 from terradask.cli._completion import complete_stack
 from terradask.cli._invocation import json_option, yes_option
 from terradask.cli._output import result_json, say
+from terradask.cli._question import confirm
 from terradask_modules.names import NETWORK_STACK
 
 
@@ -30,7 +31,7 @@ def unlock(stack: str, force: str | None, yes: bool, as_json: bool) -> None:
     under unlocks/.
     """
     from terradask._workspace.workspace import Workspace
-    from terradask_modules.errors import InvalidInput, TerradaskError
+    from terradask_modules.errors import InvalidInput
 
     if force is not None and not yes:
         if not sys.stdin.isatty():
@@ -38,11 +39,10 @@ def unlock(stack: str, force: str | None, yes: bool, as_json: bool) -> None:
                 "unlock --force asks before it breaks a lock, but standard input is not a terminal",
                 allowed="a terminal, or --yes",
             )
-        if not click.confirm(
-            f"Break lock {force} on {stack}? A command that still runs would lose its changes.",
-            err=True,
-        ):
-            raise TerradaskError("declined: nothing was changed")
+        question = (
+            f"Break lock {force} on {stack}? A command that still runs would lose its changes."
+        )
+        confirm(question, yes=yes)
     broken = Workspace.load().unlock(stack, force=force)
     if as_json:
         result_json({"stack": stack, "unlocked": None if broken is None else broken.as_dict()})
