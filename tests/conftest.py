@@ -10,6 +10,9 @@ from pathlib import Path
 
 import pytest
 
+from terradask_simulator import process
+
+from .forked_daemons import DaemonForker
 from .quick_provider import DIRECT_VARIABLE, QuickProvider
 from .quick_provider import quick_provider as make_quick_provider
 
@@ -17,6 +20,8 @@ from .quick_provider import quick_provider as make_quick_provider
 # a test interrupts.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
+
+_FRESH_SPAWN = process.spawn
 
 # As the Makefile does, for whoever runs pytest without it.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
@@ -38,6 +43,22 @@ def pytest_collection_finish() -> None:
     """
     gc.collect()
     gc.freeze()
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _forked_daemons() -> Iterator[None]:
+    """Have this process's simulators forked, rather than started from nothing."""
+    forker = DaemonForker()
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(process, "spawn", forker.spawn)
+        yield
+    forker.close()
+
+
+@pytest.fixture
+def fresh_daemons(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Have this process's simulators start from nothing, as users' do."""
+    monkeypatch.setattr(process, "spawn", _FRESH_SPAWN)
 
 
 @pytest.fixture(scope="session")

@@ -14,9 +14,10 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import psutil  # type: ignore[import-untyped]  # psutil carries no types
 
@@ -35,6 +36,7 @@ __all__ = [
     "left_running",
     "request_control",
     "request_stop",
+    "spawn",
 ]
 
 _START_SECONDS = 60.0
@@ -114,34 +116,14 @@ def launch(
     )
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "empty-aws-config").touch()
-    command = [
-        sys.executable,
-        "-m",
-        "terradask_simulator.daemon",
-        "--state-dir",
-        str(folder),
-        "--port",
-        str(port),
-    ]
-    command += [
-        "--region",
-        region,
-        *([] if boot_hosts else ["--no-hosts"]),
-        *(["--iam"] if enforce_iam else []),
-    ]
-    command += ["--parent", str(os.getpid())] if bound else []
-    command += ["--temporary"] if made else []
+    arguments = ["--state-dir", str(folder), "--port", str(port), "--region", region]
+    arguments += [] if boot_hosts else ["--no-hosts"]
+    arguments += ["--iam"] if enforce_iam else []
+    arguments += ["--parent", str(os.getpid())] if bound else []
+    arguments += ["--temporary"] if made else []
     log_path = folder / "daemon.log"
     with log_path.open("ab") as log:
-        process = subprocess.Popen(
-            command,
-            env=without_aws(os.environ),
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=log,
-            start_new_session=True,
-            umask=0o077,
-        )
+        process = spawn(arguments, without_aws(os.environ), log)
     try:
         answer = first_line(process)
     except BaseException:
@@ -160,6 +142,21 @@ def launch(
     info = SimulatorInfo(created=created, **answer)
     (folder / INFO_NAME).write_text(json.dumps(info.as_dict(), indent=2) + "\n")
     return info, process
+
+
+def spawn(
+    arguments: Sequence[str], environ: Mapping[str, str], log: IO[bytes]
+) -> subprocess.Popen[bytes]:
+    """Start the daemon's process, in a session of its own; its errors go into `log`."""
+    return subprocess.Popen(
+        [sys.executable, "-m", "terradask_simulator.daemon", *arguments],
+        env=environ,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=log,
+        start_new_session=True,
+        umask=0o077,
+    )
 
 
 def first_line(process: subprocess.Popen[bytes]) -> dict[str, Any] | None:

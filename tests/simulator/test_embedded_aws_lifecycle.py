@@ -79,7 +79,7 @@ def own_cache(monkeypatch, tmp_path):
         stop_daemon()
 
 
-def test_it_starts_quickly_and_leaves_nothing(bare_sim, tmp_path):
+def test_it_starts_quickly_and_leaves_nothing(fresh_daemons, bare_sim, tmp_path):
     with Simulator.start() as second:
         # Of a processor's time, which says the same on a busy machine.
         taken = psutil.Process(second.info.pid).cpu_times()

@@ -27,7 +27,14 @@ from terradask_simulator.aws.reconcile import ReconcileLoop
 from terradask_simulator.aws.session_manager.sessions import Sessions
 from terradask_simulator.aws.switches import AwsSwitches
 
-__all__ = ["EmbeddedAws"]
+__all__ = ["MOTO_SETTINGS", "EmbeddedAws"]
+
+#: Variables that moto reads, some of them once, when it is imported.
+MOTO_SETTINGS = {
+    "MOTO_DISABLE_GLOBAL_CORS": "true",
+    "MOTO_IAM_LOAD_MANAGED_POLICIES": "true",
+    "MOTO_EC2_ENABLE_INSTANCE_TYPE_VALIDATION": "true",
+}
 
 
 class EmbeddedAws:
@@ -47,12 +54,7 @@ class EmbeddedAws:
         enforce_iam: bool,
     ) -> None:
         self.port: int = server.getsockname()[1]
-        os.environ.update(
-            MOTO_PORT=str(self.port),
-            MOTO_DISABLE_GLOBAL_CORS="true",
-            MOTO_IAM_LOAD_MANAGED_POLICIES="true",
-            MOTO_EC2_ENABLE_INSTANCE_TYPE_VALIDATION="true",
-        )
+        os.environ.update(MOTO_SETTINGS, MOTO_PORT=str(self.port))
         install_all(public_cidr=public_cidr)
         recorder, throttle, lost_answers, signatures = (
             CallRecorder(),

@@ -12,6 +12,7 @@ __all__ = ["install_all"]
 def install_all(*, public_cidr: str) -> None:
     """Replace everything that needs to be replaced."""
     from terradask_simulator.aws.fidelity import (
+        account_lookup,
         addresses,
         bucket_policies,
         delete_markers,
@@ -37,6 +38,7 @@ def install_all(*, public_cidr: str) -> None:
         visibility,
     )
 
+    account_lookup.install()
     addresses.install(public_cidr)
     bucket_policies.install()
     instance_index.install()
