@@ -91,8 +91,9 @@ class FakeScheduler:
     async def identity(self, n_workers: int) -> dict[str, Any]:
         return {"workers": {name: {"name": name, "metrics": {}} for name in self.names}}
 
-    async def retire_workers(self, names: list[str], **_: Any) -> None:
+    async def retire_workers(self, names: list[str], **_: Any) -> dict[str, Any]:
         self.retired += names
+        return {name: {"name": name} for name in names}
 
 
 async def call(function: Any, *args: Any) -> Any:
@@ -107,7 +108,7 @@ def workers_on(groups: FakeGroups) -> Workers:
 def test_groups_grow_together_in_one_look_and_a_call_each() -> None:
     groups = FakeGroups()
     workers = workers_on(groups)
-    asyncio.run(workers.resize({"workers": 3, "gpu": 2}, None, []))
+    asyncio.run(workers.resize({"workers": 3, "gpu": 2}, None))
     assert groups.desired == {"workers": 3, "gpu-spot": 2, "gpu": 0}
     assert groups.calls == {"describe": 2, "set": 2}
     assert len(workers.plan) == 5
@@ -119,10 +120,10 @@ def test_who_leaves_is_chosen_within_the_group() -> None:
     workers = workers_on(groups)
 
     async def main() -> FakeScheduler:
-        await workers.resize({"workers": 3, "gpu": 2}, None, [])
+        await workers.resize({"workers": 3, "gpu": 2}, None)
         scheduler = FakeScheduler(*workers.members)
         # The scheduler finds the other group's workers cheaper.
-        await workers.resize({"workers": 1}, scheduler, scheduler.names)
+        await workers.resize({"workers": 1}, scheduler)
         return scheduler
 
     scheduler = asyncio.run(main())
@@ -136,14 +137,14 @@ def test_one_grows_while_another_shrinks_and_what_has_not_come_goes_first() -> N
     workers = workers_on(groups)
 
     async def main() -> FakeScheduler:
-        await workers.resize({"workers": 4, "gpu": 1}, None, [])
+        await workers.resize({"workers": 4, "gpu": 1}, None)
         assert (
             sorted(name for name in workers.plan if name.startswith("pending-"))
             == ["pending-1", "pending-2"]
             or len(workers.plan) == 5
         )
         scheduler = FakeScheduler(*workers.members)
-        await workers.resize({"workers": 1, "gpu": 3}, scheduler, scheduler.names)
+        await workers.resize({"workers": 1, "gpu": 3}, scheduler)
         return scheduler
 
     scheduler = asyncio.run(main())
@@ -154,7 +155,7 @@ def test_one_grows_while_another_shrinks_and_what_has_not_come_goes_first() -> N
 
 def test_pending_workers_of_two_groups_are_not_each_other() -> None:
     workers = workers_on(FakeGroups(workers=0, gpu_spot=0, gpu=0))
-    asyncio.run(workers.resize({"workers": 2, "gpu": 2}, None, []))
+    asyncio.run(workers.resize({"workers": 2, "gpu": 2}, None))
     assert len(workers.plan) == 4
     assert all(name.startswith("pending-") for name in workers.plan)
 
@@ -164,7 +165,7 @@ def test_a_group_falls_back_for_itself_and_only_one_is_asked_in_a_look() -> None
     workers = workers_on(groups)
 
     async def main() -> None:
-        await workers.resize({"workers": 2, "gpu": 3}, None, [])
+        await workers.resize({"workers": 2, "gpu": 3}, None)
         await workers.watch()
         await workers.pending_launches.read_failures()
         await workers.watch()
@@ -182,7 +183,7 @@ def test_a_group_that_gets_nothing_is_told_and_the_others_count_as_theirs(
     workers = workers_on(groups)
 
     async def main() -> None:
-        await workers.resize({"workers": 2, "gpu": 1}, None, [])
+        await workers.resize({"workers": 2, "gpu": 1}, None)
         for _ in range(4):
             await workers.watch()
             await workers.pending_launches.read_failures()
@@ -200,7 +201,7 @@ def test_a_group_that_gets_nothing_is_told_and_the_others_count_as_theirs(
 def small_pool() -> WorkerPool:
     """Three workers, two of them in a group with a name, that AWS is sent no other number of."""
     workers = workers_on(FakeGroups())
-    asyncio.run(workers.resize({"workers": 1, "gpu": 2}, None, []))
+    asyncio.run(workers.resize({"workers": 1, "gpu": 2}, None))
     nothing: Any = None
     return WorkerPool(
         deployment(),
@@ -292,5 +293,5 @@ def test_what_is_asked_for_is_in_the_plan_while_aws_is_told() -> None:
         FakeGroups.set_desired(groups, name, n)
 
     groups.set_desired = set_desired  # type: ignore[method-assign]
-    asyncio.run(workers.resize({"workers": 3, "gpu": 2}, None, []))
+    asyncio.run(workers.resize({"workers": 3, "gpu": 2}, None))
     assert seen == [5, 5]

@@ -7,7 +7,15 @@ from types import SimpleNamespace
 from distributed.deploy.adaptive import Adaptive
 
 from terradask._dask.adaptive import HostCounting, adaptive_for
-from terradask._dask.host_workers import host_of, hosts_to_close, is_extra, whole_hosts
+from terradask._dask.host_workers import (
+    host_of,
+    hosts_at,
+    hosts_to_close,
+    is_extra,
+    names_on,
+    whole_hosts,
+)
+from terradask_host.agent.launch_documents import worker_names
 
 
 def test_the_names_of_a_hosts_workers_begin_with_its_own():
@@ -18,6 +26,31 @@ def test_the_names_of_a_hosts_workers_begin_with_its_own():
         "pending-3",
         "7",
     ]
+
+
+def test_the_names_of_a_hosts_workers_are_those_that_it_gives():
+    for workers_per_host in (1, 3):
+        names = names_on("i-0a", workers_per_host)
+        assert names == worker_names("i-0a", workers_per_host)
+        assert {host_of(name) for name in names} == {"i-0a"}
+
+
+def test_a_host_is_idle_when_all_of_its_workers_are():
+    reported = {
+        "i-0a": {},
+        "i-0a-1": {"managed_bytes": 8},
+        "i-0b": {"managed_bytes": 0, "task_counts": {"executing": 0}},
+        "i-0c": {"task_counts": {"executing": 1}},
+        "scheduler-i-0d": {},
+    }
+
+    class Scheduler:
+        async def identity(self, n_workers):
+            assert n_workers == -1
+            workers = {name: {"name": name, "metrics": told} for name, told in reported.items()}
+            return {"workers": workers}
+
+    assert asyncio.run(hosts_at(Scheduler())) == {"i-0a": False, "i-0b": True, "i-0c": False}
 
 
 def test_a_host_has_joined_when_all_of_its_workers_have():

@@ -194,6 +194,7 @@ class FakeScheduler:
 
     async def retire_workers(self, names, **_):
         self.retired += names
+        return {name: {"name": name} for name in names}
 
 
 class Clock:
@@ -246,7 +247,7 @@ def test_what_spot_lacks_is_moved_on_demand_and_spot_is_asked_again_when_its_tim
     workers = workers_on(groups)
 
     async def main():
-        await workers.resize({"workers": 10}, None, [])
+        await workers.resize({"workers": 10}, None)
         assert groups.desired == {"workers-spot": 10, "workers": 0}
         clock.now = 2.0
         await watch(workers)
@@ -255,10 +256,10 @@ def test_what_spot_lacks_is_moved_on_demand_and_spot_is_asked_again_when_its_tim
         assert (len(roster), roster.pending, len(workers.members)) == (10, (), 10)
         # AWS has just said that it has none: nobody asks again, however much it might have now.
         groups.has["workers-spot"] = 100
-        await workers.resize({"workers": 12}, None, [])
+        await workers.resize({"workers": 12}, None)
         assert groups.desired == {"workers-spot": 6, "workers": 6}
         clock.now = 200.0
-        await workers.resize({"workers": 14}, None, [])
+        await workers.resize({"workers": 14}, None)
         assert groups.desired == {"workers-spot": 8, "workers": 6}
 
     asyncio.run(main())
@@ -270,7 +271,7 @@ def test_without_a_word_of_aws_it_is_waited_for_as_long_as_set(clock):
     workers = workers_on(groups)
 
     async def main():
-        await workers.resize({"workers": 5}, None, [])
+        await workers.resize({"workers": 5}, None)
         for now in (1.0, 30.0, 60.0):
             clock.now = now
             await watch(workers)
@@ -296,7 +297,7 @@ def test_who_may_not_read_activities_is_served_without_reasons(clock):
     workers = workers_on(groups)
 
     async def main():
-        await workers.resize({"workers": 5}, None, [])
+        await workers.resize({"workers": 5}, None)
         for now in (1.0, 62.0, 63.0):
             clock.now = now
             await watch(workers)
@@ -311,7 +312,7 @@ def test_what_nobody_has_is_told_once_no_more_comes(clock):
     workers = workers_on(groups)
 
     async def main():
-        await workers.resize({"workers": 5}, None, [])
+        await workers.resize({"workers": 5}, None)
         for now in (1.0, 2.0):
             clock.now = now
             await watch(workers)
@@ -337,7 +338,7 @@ def test_nothing_is_asked_while_nothing_is_missing_and_one_group_a_look_otherwis
         await workers.watch()
         assert groups.calls == {"describe": 1}
         assert not workers.pending_launches.must_read_failures
-        await workers.resize({"workers": 5}, None, [])
+        await workers.resize({"workers": 5}, None)
         await workers.watch()
         assert workers.pending_launches.must_read_failures
         assert not groups.calls["failures"]
@@ -350,7 +351,7 @@ def test_nothing_is_asked_while_nothing_is_missing_and_one_group_a_look_otherwis
 def test_growing_takes_three_calls_at_any_size(clock):
     groups = FakeGroups(spot=1000)
     workers = workers_on(groups)
-    asyncio.run(workers.resize({"workers": 90}, None, []))
+    asyncio.run(workers.resize({"workers": 90}, None))
     assert groups.calls == {"describe": 2, "set": 1}
 
 
@@ -359,12 +360,12 @@ def test_who_is_on_demand_and_idle_leaves_first_and_nobody_else(clock):
     workers = workers_on(groups)
 
     async def main():
-        await workers.resize({"workers": 6}, None, [])
+        await workers.resize({"workers": 6}, None)
         clock.now = 1.0
         await watch(workers)
         spot, on_demand = list(groups.there["workers-spot"]), list(groups.there["workers"])
         scheduler = FakeScheduler([*spot, *on_demand], holding={on_demand[0]})
-        await workers.resize({"workers": 3}, scheduler, scheduler.names)
+        await workers.resize({"workers": 3}, scheduler)
         assert set(scheduler.retired) == {on_demand[1], on_demand[2], spot[0]}
         assert groups.there == {"workers-spot": spot[1:], "workers": on_demand[:1]}
         assert groups.desired == {"workers-spot": 2, "workers": 1}

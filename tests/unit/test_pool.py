@@ -81,10 +81,10 @@ class RefusingWorkers:
         if error is not None:
             raise error
 
-    async def finish(self, scheduler: Any, joined: Any) -> None:
+    async def finish(self, scheduler: Any) -> None:
         pass
 
-    async def resize(self, wanted: Any, scheduler: Any, joined: Any) -> None:
+    async def resize(self, wanted: Any, scheduler: Any) -> None:
         if self._refusals:
             raise self._refusals.pop(0)
         self.sent.append(wanted)

@@ -10,13 +10,20 @@ from collections.abc import Iterable
 from types import SimpleNamespace
 from typing import Any
 
+import pytest
+from distributed.core import Status
+
 from terradask._aws.groups import Group, Member, ProtectAndLower
 from terradask._aws.rate_limit import RateLimiter
+from terradask._dask.health import Health
+from terradask._dask.joined import JoinedWorkers
+from terradask._dask.pool import WorkerPool
 from terradask._dask.workers import Workers
 
 from ..seeds import drawn
 
 ROUNDS = 1000
+EXTRA = "scheduler-i-9"
 
 
 class World:
@@ -72,12 +79,15 @@ class World:
 
     # ---- the scheduler ---------------------------------------------------------------------------
 
-    async def retire_workers(self, names: list[str], **_: Any) -> None:
-        self.retired |= set(names)
-        self.joined -= set(names)
+    async def retire_workers(self, names: list[str], **_: Any) -> dict[str, Any]:
+        # Names of none that has joined are passed over.
+        found = self.joined & set(names)
+        self.retired |= found
+        self.joined -= found
+        return {name: {"name": name} for name in found}
 
     async def workers_to_close(self, n: int | None = None, **_: Any) -> list[str]:
-        names = sorted(self.joined)
+        names = sorted(self.joined - {EXTRA})
         return self.draws.sample(names, min(len(names), n or 0))
 
     async def identity(self, n_workers: int) -> dict[str, Any]:
@@ -88,17 +98,20 @@ async def call(function: Any, *args: Any) -> Any:
     return function(*args)
 
 
-async def scale_down(world: World) -> int:
-    pending_launches = SimpleNamespace(
-        look=lambda chains: None, stuck=frozenset(), exhausted=frozenset()
+def workers_of(world: World) -> Workers:
+    pending_launches: Any = SimpleNamespace(stuck=frozenset(), exhausted=frozenset())
+    groups: Any = world
+    return Workers(
+        groups, {"workers": ("workers",)}, pending_launches, call, limiter=RateLimiter(0)
     )
-    workers = Workers(
-        world, {"workers": ("workers",)}, pending_launches, call, limiter=RateLimiter(0)
-    )  # type: ignore[arg-type]
+
+
+async def scale_down(world: World) -> int:
+    workers = workers_of(world)
     target = world.draws.randint(0, world.desired)
-    await workers.resize({"workers": target}, world, world.joined)
+    await workers.resize({"workers": target}, world)
     world.hidden.clear()
-    await workers.finish(world, world.joined)
+    await workers.finish(world)
     await workers.mirror()
     assert workers.plan == workers.members == set(world.alive)
     return target
@@ -124,17 +137,50 @@ def test_a_number_that_somebody_else_has_set_meanwhile_stays() -> None:
         world = World(random.Random(1))
         world.desired, world.alive = 6, [f"i-{number}" for number in range(6)]
         world.joined, world.hidden = set(world.alive), {"i-3", "i-4", "i-5"}
-        pending_launches = SimpleNamespace(
-            look=lambda chains: None, stuck=frozenset(), exhausted=frozenset()
-        )
-        workers = Workers(
-            world, {"workers": ("workers",)}, pending_launches, call, limiter=RateLimiter(0)
-        )  # type: ignore[arg-type]
-        await workers.resize({"workers": 1}, world, world.joined)
+        workers = workers_of(world)
+        await workers.resize({"workers": 1}, world)
         assert len(world.alive) > 1
         world.hidden.clear()
         world.set_desired("workers", world.desired + 1)
-        await workers.finish(world, world.joined)
+        await workers.finish(world)
         return world
 
     assert len(asyncio.run(main()).alive) > 1
+
+
+def behind_a_cut(world: World) -> WorkerPool:
+    """Return the pool of a client that the scheduler has not reported any worker to yet."""
+    nothing: Any = None
+    health = Health("etl", on_lost=lambda: None)
+    health.status = Status.running
+    return WorkerPool(
+        nothing,
+        workers_of(world),
+        world,  # type: ignore[arg-type]
+        joined=JoinedWorkers(),
+        health=health,
+        run=nothing,
+    )
+
+
+@pytest.mark.parametrize("by_name", [False, True])
+def test_workers_that_joined_behind_a_cut_are_retired_too(by_name: bool) -> None:
+    world = World(random.Random(1))
+    world.desired, world.alive = 6, [f"i-{number}" for number in range(6)]
+    world.joined, world.hidden, world.wake = {*world.alive, EXTRA} - {"i-2"}, set(), 0.0
+
+    async def main() -> None:
+        pool = behind_a_cut(world)
+        if by_name:
+            # The worker beside the scheduler stays: its host lives as long as the cluster.
+            pool.scale_down(["i-2", "i-4", "i-5", EXTRA])
+        else:
+            pool.requests.target({"workers": 3})
+        await pool.apply()
+
+    asyncio.run(main())
+    assert world.betrayed == set()
+    # The host without a worker went first, and no worker more than needed was retired.
+    assert "i-2" in world.ended
+    assert len(world.ended) == 3
+    assert world.retired == world.ended - {"i-2"}

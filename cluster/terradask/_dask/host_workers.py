@@ -28,6 +28,11 @@ def host_of(worker_name: Any) -> str:
     return f"i-{instance}" if dash and number.isdigit() else name
 
 
+def names_on(host: str, workers_per_host: int) -> list[str]:
+    """Return the names of a host's workers, as the host program gives them."""
+    return [host, *(f"{host}-{number}" for number in range(1, workers_per_host))]
+
+
 def whole_hosts(worker_names: Iterable[Any], workers_per_host: int) -> set[str]:
     """Return the instance ids of the hosts whose workers are all among these."""
     counts = Counter(host_of(name) for name in worker_names)
@@ -46,16 +51,15 @@ async def hosts_to_close(scheduler: Any, workers_per_host: int, n: int | None = 
     return list(dict.fromkeys(host_of(name) for name in names))
 
 
-async def idle_hosts(scheduler: Any) -> set[str]:
-    """Return the instance ids of the hosts whose workers last reported neither data nor tasks."""
+async def hosts_at(scheduler: Any) -> dict[str, bool]:
+    """Return the instance ids of the hosts that have joined the scheduler by now, and whether their
+    workers last reported neither data nor tasks.
+    """
     workers = (await scheduler.identity(n_workers=-1))["workers"].values()
-    held = (
-        (
-            host_of(w["name"]),
-            w["metrics"].get("managed_bytes"),
-            w["metrics"].get("task_counts") or {},
-        )
-        for w in workers
-    )
-    busy = {host for host, managed_bytes, tasks in held if managed_bytes or any(tasks.values())}
-    return {host_of(w["name"]) for w in workers} - busy
+    idle: dict[str, bool] = {}
+    for worker in workers:
+        name, metrics = worker["name"], worker["metrics"]
+        if not is_extra(name):
+            busy = metrics.get("managed_bytes") or any((metrics.get("task_counts") or {}).values())
+            idle[host_of(name)] = idle.get(host_of(name), True) and not busy
+    return idle

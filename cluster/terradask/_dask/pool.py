@@ -302,14 +302,10 @@ class WorkerPool:
         """
         try:
             if self.requests.pending_removals:
-                await self._workers.remove(
-                    self.requests.pending_removals, self._scheduler, self._joined
-                )
+                await self._workers.remove(self.requests.pending_removals, self._scheduler)
                 self.requests.note_sent_removals()
             if self.requests.pending_targets:
-                await self._workers.resize(
-                    self.requests.pending_targets, self._scheduler, self._joined
-                )
+                await self._workers.resize(self.requests.pending_targets, self._scheduler)
                 self.requests.note_sent_targets()
         except Exception as error:
             if not is_transient(error):
@@ -380,7 +376,7 @@ class WorkerPool:
                 # If the scheduler's group is at zero, retire no worker and launch nothing.
                 if not self._workers.run_is_over:
                     await self._send()
-                    await self._workers.finish(self._scheduler, self._joined)
+                    await self._workers.finish(self._scheduler)
 
     def _warn_of_shortfall(self) -> None:
         """Log a warning about a capacity shortfall, once for each cause."""

@@ -1,7 +1,8 @@
 """The workers of an attached cluster: keeps the plan, the groups and the scheduler consistent.
 
 `scaling` decides; this module acts, in the order that loses no result: first retire at the
-scheduler, then end the host.
+scheduler, then end the host. Which hosts have joined is read from the scheduler each time: what it
+has reported to this client may be old, after a cut by seconds.
 """
 
 from __future__ import annotations
@@ -14,8 +15,8 @@ from typing import Any
 from terradask._aws.autoscaling import Groups
 from terradask._aws.groups import Group, ProtectAndLower, one_by_one, removal
 from terradask._aws.rate_limit import POLL_INTERVAL_SECONDS, RateLimiter
-from terradask._dask.host_workers import host_of, hosts_to_close, idle_hosts
-from terradask._dask.scaling import Roster, cheapest_victims
+from terradask._dask.host_workers import hosts_at, hosts_to_close, is_extra, names_on
+from terradask._dask.scaling import PENDING_PREFIX, Roster, cheapest_victims
 from terradask._deployments.markets import dearest_first, grown, moved_on, without_missing
 from terradask._deployments.pending_launches import PendingLaunches
 from terradask.errors import ClusterError
@@ -123,7 +124,7 @@ class Workers:
             described = await self._read_now()
         self._mirror(described)
 
-    async def finish(self, scheduler: Any, joined: Iterable[str]) -> None:
+    async def finish(self, scheduler: Any) -> None:
         """Go on with shrinking that missed hosts which AWS didn't show at that time."""
         if self._unfinished:
             described = await self._read()
@@ -134,11 +135,9 @@ class Workers:
                 if self.sets[name].desired(described) == each[1]
             }
             self._unfinished = still
-            await self.resize({name: n for name, (n, _) in still.items()}, scheduler, joined)
+            await self.resize({name: n for name, (n, _) in still.items()}, scheduler)
 
-    async def resize(
-        self, numbers: Mapping[str, int], scheduler: Any, joined: Iterable[str]
-    ) -> None:
+    async def resize(self, numbers: Mapping[str, int], scheduler: Any) -> None:
         """Bring groups of workers to their numbers of hosts; groups not named stay as they are."""
         described = await self._read_now()
         self._mirror(described)
@@ -154,12 +153,15 @@ class Workers:
             await self._set(
                 grown(self.sets[name].chain(described), n, avoided=self.pending_launches.exhausted)
             )
-        # Joined workers are retired before AWS, sent a smaller number, ends them.
-        if {host_of(name) for name in joined} <= self.members:
-            described = await self._cancel_pending(shrinking, described)
-        victims = await self._victims(shrinking, scheduler, set(joined), described)
+        victims: set[str] = set()
+        if shrinking:
+            joined = await hosts_at(scheduler)
+            # Joined workers are retired before AWS, sent a smaller number, ends them.
+            if joined.keys() <= self.members:
+                described = await self._cancel_pending(shrinking, described)
+            victims = await self._victims(shrinking, scheduler, joined, described)
         if victims:
-            described = await self.remove(victims, scheduler, joined)
+            described = await self.remove(victims, scheduler)
         elif growing:
             await self._read_members_into_plan()
         for name in numbers:
@@ -169,18 +171,23 @@ class Workers:
             name: (n, left[name]) for name, n in shrinking.items() if left[name] > n
         }
 
-    async def remove(
-        self, victims: Iterable[str], scheduler: Any, joined: Iterable[str]
-    ) -> Described:
+    async def remove(self, victims: Iterable[str], scheduler: Any) -> Described:
         """End exactly these hosts, after their workers' data has been moved."""
         chosen = set(victims)
-        retired: set[str] = set()
+        unretired = {
+            name
+            for host in chosen
+            if not is_extra(host) and not host.startswith(PENDING_PREFIX)
+            for name in names_on(host, self._workers_per_host)
+        }
 
         async def retire() -> None:
-            names = [name for name in joined if host_of(name) in chosen and name not in retired]
-            if names:
-                retired.update(names)
-                await scheduler.retire_workers(names=names, remove=True, close_workers=True)
+            if unretired:
+                # The scheduler passes over names that have not joined.
+                retired = await scheduler.retire_workers(
+                    names=sorted(unretired), remove=True, close_workers=True
+                )
+                unretired.difference_update(str(each["name"]) for each in retired.values())
 
         await retire()
         described = await self._read_now()
@@ -230,23 +237,31 @@ class Workers:
                 await self._call(self._groups.set_desired, name, number)
 
     async def _victims(
-        self, shrinking: Mapping[str, int], scheduler: Any, joined: set[str], described: Described
+        self,
+        shrinking: Mapping[str, int],
+        scheduler: Any,
+        joined: Mapping[str, bool],
+        described: Described,
     ) -> set[str]:
         """Choose the hosts to remove, in each group the cheapest to lose."""
-        known = {host_of(name) for name in joined}
         victims: set[str] = set()
         for name, n in shrinking.items():
             candidates = self.sets[name].roster.instance_ids
             excess = len(candidates) - n
             if excess > 0:
                 by_cost = await self._by_cost(
-                    scheduler, excess, self.sets[name].chain(described), described
+                    scheduler, excess, self.sets[name].chain(described), joined, described
                 )
-                victims.update(cheapest_victims(candidates, excess, joined=known, by_cost=by_cost))
+                victims.update(cheapest_victims(candidates, excess, joined=joined, by_cost=by_cost))
         return victims
 
     async def _by_cost(
-        self, scheduler: Any, n: int, chain: Sequence[Group], described: Described
+        self,
+        scheduler: Any,
+        n: int,
+        chain: Sequence[Group],
+        joined: Mapping[str, bool],
+        described: Described,
     ) -> list[str]:
         """Return hosts, the cheapest to lose first: by the data to move, or by their price."""
         busy = [described[name] for name in self._names if described[name].active_ids]
@@ -255,7 +270,8 @@ class Workers:
             scheduler, self._workers_per_host, n=n if len(busy) <= 1 else len(self.members)
         )
         mixed = sum(bool(group.active_ids) for group in chain) > 1
-        return dearest_first(hosts, await idle_hosts(scheduler), chain) if mixed else hosts
+        idle = {host for host, is_idle in joined.items() if is_idle}
+        return dearest_first(hosts, idle, chain) if mixed else hosts
 
     async def _set(self, numbers: Mapping[str, int]) -> None:
         for name, number in numbers.items():
