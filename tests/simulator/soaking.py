@@ -261,10 +261,12 @@ class Soak:
 
     def _is_settled(self) -> bool:
         cluster = self.cluster
+        # Read once: between two looks, the plan may become another.
+        plan = cluster.plan
         return (
-            len(cluster.plan) == self.target
-            and cluster.plan == cluster.requested == cluster.observed
-            and self.at_aws() == cluster.plan
+            len(plan) == self.target
+            and plan == cluster.requested == cluster.observed
+            and plan == self.at_aws()
         )
 
     def at_aws(self) -> set[str]:

@@ -44,3 +44,10 @@ def test_a_scheduler_that_is_gone_has_lost_all_that_it_had():
     assert witness.excuses(HOST, 20.0)
     witness.record([event(13.0, "add-worker")])
     assert not witness.excuses(HOST, 20.0)
+
+
+def test_a_scheduler_that_is_gone_has_not_lost_what_had_left_it_before():
+    witness = Witness()
+    witness.record([event(10.0, "add-worker"), event(12.0, "remove-worker")])
+    witness.lose_all(30.0)
+    assert witness.excuses(HOST, 20.0)

@@ -79,8 +79,8 @@ class Witness:
     def lose_all(self, at: float) -> None:
         """Take note of a scheduler that is gone, and can't say which workers have left it."""
         for host, came in self.came.items():
-            if came <= at:
-                self.went[host] = max(at, self.went.get(host, 0.0))
+            if self.went.get(host, 0.0) < came <= at:
+                self.went[host] = at
 
     def describe(self, host: str) -> str:
         """Return when a host's workers came and went for the last time."""
