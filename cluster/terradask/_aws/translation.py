@@ -54,8 +54,8 @@ SKEWED = re.compile(r"RequestTimeTooSkewed|Signature (?:expired|not yet current)
 #: More than a slow answer explains.
 _SKEW_SECONDS = 300
 
-_DENIED = frozenset({"AccessDenied", "AccessDeniedException", "UnauthorizedOperation", "403"})
-_ACTION = re.compile(r"not authorized to perform:? ([a-zA-Z0-9-]+:[A-Za-z*]+)")
+DENIED = frozenset({"AccessDenied", "AccessDeniedException", "UnauthorizedOperation", "403"})
+ACTION = re.compile(r"not authorized to perform:? ([a-zA-Z0-9-]+:[A-Za-z*]+)")
 
 
 def translate_calls(session: Session, region: str) -> None:
@@ -184,8 +184,8 @@ def _refused(error: ClientError, region: str) -> AwsError | None:
                 "the account"
             ),
         )
-    if code in _DENIED:
-        named = _ACTION.search(message)
+    if code in DENIED:
+        named = ACTION.search(message)
         return AccessDenied(named[1] if named else error.operation_name, message or code)
     return None
 

@@ -112,17 +112,9 @@ class _Judge:
                 self._youngest(items, deployed.touched_at),
             )
         else:
-            since = self._youngest(items, deployed.touched_at)
-            why = "objects without a deployment"
-            yield Stray(
-                "objects",
-                f"clusters/{name}/",
-                name,
-                deployed.touched_at,
-                why,
-                self._ripe(since),
-                deployed.held,
-            )
+            since, found_at = self._youngest(items, deployed.touched_at), f"clusters/{name}/"
+            ripe, why = self._ripe(since), "objects without a deployment"
+            yield Stray("objects", found_at, name, deployed.touched_at, why, ripe, deployed.held)
             yield from self._orphans(items, since, deployed.held)
 
     def _deployment(

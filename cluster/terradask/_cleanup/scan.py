@@ -105,27 +105,20 @@ class _Scan:
         for service in ("ec2", "autoscaling", "secretsmanager", "iam"):
             self._aws.client(service)
         with ThreadPoolExecutor(_PARALLEL) as pool:
-            groups = pool.submit(
-                self._unless_denied,
-                "Auto Scaling groups",
-                "autoscaling:DescribeAutoScalingGroups",
-                self._groups,
+            groups, *rest = (
+                pool.submit(self._unless_denied, what, action, find)
+                for what, action, find in (
+                    (
+                        "Auto Scaling groups",
+                        "autoscaling:DescribeAutoScalingGroups",
+                        self._groups,
+                    ),
+                    ("instances", "ec2:DescribeInstances", self._instances),
+                    ("volumes", "ec2:DescribeVolumes", self._volumes),
+                    ("network interfaces", "ec2:DescribeNetworkInterfaces", self._interfaces),
+                    ("secrets", "secretsmanager:ListSecrets", self._secrets),
+                )
             )
-            rest = [
-                pool.submit(
-                    self._unless_denied, "instances", "ec2:DescribeInstances", self._instances
-                ),
-                pool.submit(self._unless_denied, "volumes", "ec2:DescribeVolumes", self._volumes),
-                pool.submit(
-                    self._unless_denied,
-                    "network interfaces",
-                    "ec2:DescribeNetworkInterfaces",
-                    self._interfaces,
-                ),
-                pool.submit(
-                    self._unless_denied, "secrets", "secretsmanager:ListSecrets", self._secrets
-                ),
-            ]
             deployed = {
                 one.name: one
                 for one in pool.map(
@@ -177,11 +170,8 @@ class _Scan:
         return Owner(self._scope.workspace)
 
     def _groups(self) -> list[Item]:
-        return list(
-            map(
-                _item, find_groups(self._aws.client("autoscaling"), workspace=self._scope.workspace)
-            )
-        )
+        client = self._aws.client("autoscaling")
+        return [_item(group) for group in find_groups(client, workspace=self._scope.workspace)]
 
     def _existing(self, groups: Iterable[Item], items: Iterable[Item]) -> frozenset[str]:
         """Return the existing groups, including those without our tag that instances name."""
@@ -218,12 +208,9 @@ class _Scan:
         ]
 
     def _interfaces(self) -> list[Item]:
-        return list(
-            map(
-                self._part_of_host,
-                find_in_ec2(self._aws.client("ec2"), NETWORK_INTERFACE, self._owner, _AVAILABLE),
-            )
-        )
+        ec2 = self._aws.client("ec2")
+        found = find_in_ec2(ec2, NETWORK_INTERFACE, self._owner, _AVAILABLE)
+        return [self._part_of_host(interface) for interface in found]
 
     def _part_of_host(self, resource: Resource) -> Item:
         item = _item(resource)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 
 from terradask._policy.document import PlanDocument, Resource, Unknown, block, is_true
 from terradask._policy.findings import PolicyFinding
@@ -22,12 +23,14 @@ _TAGGED = ("instance", "volume", "network-interface")
 #: Workers' addresses as the network's document has them: its own plan is checked for them.
 _BASELINE = "${jsondecode(data.aws_s3_object.baseline.body).launch.public_address.worker}"
 
+_error = partial(PolicyFinding, "P3", "error")
+
 
 def launch_template_findings(document: PlanDocument) -> Iterator[PolicyFinding]:
     """Yield what a launch template leaves open, and what launches instances without templates."""
     for machine in document.of(*_BESIDE_TEMPLATES):
         yield _error(
-            machine,
+            machine.address,
             "launches instances without a launch template",
             "launch them with a template and a group",
         )
@@ -37,7 +40,7 @@ def launch_template_findings(document: PlanDocument) -> Iterator[PolicyFinding]:
         yield from _addresses(template)
         if template.values.get("instance_initiated_shutdown_behavior") != "terminate":
             yield _error(
-                template,
+                template.address,
                 "a host that powers itself off is only stopped, and its disk still costs",
                 'set instance_initiated_shutdown_behavior = "terminate"',
             )
@@ -49,7 +52,7 @@ def launch_template_findings(document: PlanDocument) -> Iterator[PolicyFinding]:
         missing = [kind for kind in _TAGGED if kind not in tagged]
         if missing:
             yield _error(
-                template,
+                template.address,
                 f"gives no tags at launch to: {', '.join(missing)}",
                 "add tag_specifications for them",
             )
@@ -59,13 +62,13 @@ def _metadata(template: Resource) -> Iterator[PolicyFinding]:
     options = block(template.values.get("metadata_options"))
     if options.get("http_tokens") != "required":
         yield _error(
-            template,
+            template.address,
             "hosts answer IMDSv1, which hands out credentials without a token",
             'set http_tokens = "required"',
         )
     if str(options.get("http_put_response_hop_limit")) != "1":
         yield _error(
-            template,
+            template.address,
             "instance metadata can be reached over more than one hop",
             "set http_put_response_hop_limit = 1",
         )
@@ -79,13 +82,13 @@ def _disks(template: Resource) -> Iterator[PolicyFinding]:
     ]
     if not disks:
         yield _error(
-            template,
+            template.address,
             "takes the disk's encryption from the image",
             "add block_device_mappings with encrypted = true",
         )
     if not all(is_true(disk.get("encrypted")) for disk in disks):
         yield _error(
-            template,
+            template.address,
             "creates a disk that isn't encrypted",
             "set encrypted = true in every block_device_mappings.ebs",
         )
@@ -109,11 +112,7 @@ def _addresses(template: Resource) -> Iterator[PolicyFinding]:
         )
     elif not flags or any(flag in (None, "") or isinstance(flag, Unknown) for flag in flags):
         yield _error(
-            template,
+            template.address,
             "leaves public addresses to the subnet",
             "set associate_public_ip_address = false",
         )
-
-
-def _error(template: Resource, message: str, advice: str) -> PolicyFinding:
-    return PolicyFinding("P3", "error", template.address, message, advice)

@@ -120,22 +120,7 @@ def cluster_answers(
     """Check a cluster's settings against the deployed network, and resolve what they leave open."""
     settings = loaded.settings.for_cluster(name)
     network = _as_deployed(settings.network, baseline, settings.cluster.zone_name)
-    check_egress(network)
-    check_reachable(network, settings.cluster)
-    check_own_templates(settings.workspace, network, settings.cluster)
-    check_ingress(settings.workspace, network, settings.cluster)
-    check_dashboard_https(
-        settings.workspace,
-        network.ingress,
-        settings.cluster,
-        given="security_groups" in baseline.given,
-    )
-    check_capacity(
-        network,
-        None,
-        settings.cluster.most_hosts,
-        zones=_zones_of_workers(settings.cluster, baseline.zones),
-    )
+    _check(settings, network, None, baseline.zones, given="security_groups" in baseline.given)
     earlier = _earlier(loaded, name, deployed)
     place = _deployed_place(loaded, baseline, aws)
     return ClusterAnswers(
@@ -153,21 +138,8 @@ def declared_answers(
 ) -> ClusterAnswers:
     """Resolve a declared cluster's open settings for the same file's network, deployed or not."""
     settings = loaded.settings.for_cluster(name)
-    check_egress(settings.network)
-    check_reachable(settings.network, settings.cluster)
-    check_own_templates(settings.workspace, settings.network, settings.cluster)
-    check_ingress(settings.workspace, settings.network, settings.cluster)
     given = settings.network.security_groups is not None
-    check_dashboard_https(
-        settings.workspace, settings.network.ingress, settings.cluster, given=given
-    )
-    if settings.network.vpc_id is None:
-        check_capacity(
-            settings.network,
-            network,
-            settings.cluster.most_hosts,
-            zones=_zones_of_workers(settings.cluster, network.zones),
-        )
+    _check(settings, settings.network, network, network.zones, given=given)
     place = Place(
         network.account,
         network.partition,
@@ -248,9 +220,25 @@ def _deployed_place(loaded: LoadedSettings, baseline: Baseline, aws: Aws) -> Pla
     )
 
 
-def _zones_of_workers(cluster: ClusterSettings, zones: Collection[str]) -> int:
-    """Return the number of zones in which workers may be."""
-    return len(zones) if cluster.allow_cross_zone else 1
+def _check(
+    settings: Settings,
+    network: NetworkSettings,
+    lock: NetworkLock | None,
+    zones: Collection[str],
+    *,
+    given: bool,
+) -> None:
+    """Refuse cluster settings that don't go with a network, deployed or as in the same file."""
+    cluster = settings.cluster
+    check_egress(network)
+    check_reachable(network, cluster)
+    check_own_templates(settings.workspace, network, cluster)
+    check_ingress(settings.workspace, network, cluster)
+    check_dashboard_https(settings.workspace, network.ingress, cluster, given=given)
+    # Of given subnets a lock has nothing.
+    if lock is None or network.vpc_id is None:
+        spread = len(zones) if cluster.allow_cross_zone else 1
+        check_capacity(network, lock, cluster.most_hosts, zones=spread)
 
 
 def _earlier(

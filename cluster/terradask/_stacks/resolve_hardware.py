@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from decimal import Decimal
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from terradask._common.progress import Message, Progress
@@ -131,18 +132,13 @@ def find_hardware(
         catalog = _catalog_of_names(requests, zones, aws, where)
         if catalog is not None:
             catalog = placeable(catalog, requests) if cluster.placement_group else catalog
-            return _Chooser(
-                with_one_architecture(requests, catalog), catalog, {}, markets, where, evidence
-            ).best(zones)
-    progress(
-        Message(
-            "reading the region's instance types and prices, which are cached for a day and a week"
-        )
-    )
+            one = with_one_architecture(requests, catalog)
+            return _Chooser(one, catalog, {}, markets, where, evidence).best(zones)
+    what = "the region's instance types and prices, which are cached for a day and a week"
+    progress(Message(f"reading {what}"))
     catalog, prices = priced_catalog(aws)
-    chooser = _Chooser(
-        with_one_architecture(requests, catalog), catalog, prices, markets, where, evidence
-    )
+    one = with_one_architecture(requests, catalog)
+    chooser = _Chooser(one, catalog, prices, markets, where, evidence)
     if not cluster.placement_group:
         return chooser.best(zones)
     try:
@@ -198,9 +194,8 @@ class _Where:
         if self.zone_name is not None:
             return self.zone_name, "named by cluster.zone_name"
         if not self.use_best_zone:
-            return zones[
-                0
-            ], "the network's first zone by name, since cluster.use_best_zone is false"
+            why = "the network's first zone by name, since cluster.use_best_zone is false"
+            return zones[0], why
         return None
 
 
@@ -238,22 +233,13 @@ class _Chooser:
             else everywhere
         )
         markets = [self.markets.get(group, ON_DEMAND_ALONE) for group in needed]
-        offers = rank_zones(self.catalog, list(needed.values()), zones, markets=markets)
+        rank = partial(rank_zones, self.catalog, list(needed.values()), zones, markets=markets)
+        offers = rank()
         usable = [offer.zone for offer in offers if offer.usable]
         if len(usable) > 1 and preferred not in usable:
-            on_spot = [
-                name
-                for choice, of in zip(needed.values(), markets, strict=True)
-                if "spot" in of
-                for name in choice.names
-            ]
-            offers = rank_zones(
-                self.catalog,
-                list(needed.values()),
-                zones,
-                markets=markets,
-                evidence=self.evidence(on_spot),
-            )
+            both = zip(needed.values(), markets, strict=True)
+            on_spot = [name for choice, of in both if "spot" in of for name in choice.names]
+            offers = rank(evidence=self.evidence(on_spot))
             usable = [offer.zone for offer in offers if offer.usable]
         usable.sort(key=lambda zone: zone != preferred)
         # A zone may lack what is best over all zones, but offer other matching types.

@@ -11,7 +11,14 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
-from terradask._aws.translation import CLOCK_ADVICE, SKEWED
+from terradask._aws.translation import (
+    ACTION,
+    CLOCK_ADVICE,
+    CREDENTIALS_ADVICE,
+    DENIED,
+    EXPIRED,
+    SKEWED,
+)
 from terradask._terraform.state.lock import locked_error
 from terradask.errors import (
     AccessDenied,
@@ -29,11 +36,6 @@ from terradask.errors import (
 )
 from terradask.errors.diagnostic import Diagnostic
 
-CREDENTIALS_ADVICE = (
-    "log in (`aws sso login`, `aws configure`), name a profile (AWS_PROFILE), or "
-    "set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY"
-)
-
 #: Diagnostics after which `init` helps: the folder isn't initialised for this.
 _NEEDS_INIT = (
     "Required plugins are not installed",
@@ -42,14 +44,11 @@ _NEEDS_INIT = (
     "Module not installed",
 )
 
-_DENIED = re.compile(r"not authorized to perform:? ([a-zA-Z0-9-]+:[A-Za-z*]+)")
 _OPERATION = re.compile(r"operation error ([A-Za-z0-9 ]+): ([A-Za-z0-9]+)")
 _ERROR_CODE = re.compile(
     r"\b(ExpiredToken(?:Exception)?|RequestExpired|InvalidClientTokenId|UnrecognizedClientException|AuthFailure|"
     r"SignatureDoesNotMatch|AccessDenied(?:Exception)?|UnauthorizedOperation)\b"
 )
-_EXPIRED = ("ExpiredToken", "ExpiredTokenException", "RequestExpired")
-_DENIED_CODES = ("AccessDenied", "AccessDeniedException", "UnauthorizedOperation")
 
 
 def needs_init(error: TerraformError) -> bool:
@@ -150,11 +149,11 @@ def _about_credentials(found: Diagnostic, common: dict[str, Any]) -> AwsError | 
         error = NoCredentials("Terraform finds no AWS credentials", advice=CREDENTIALS_ADVICE)
     elif code is None:
         return None
-    elif code[1] in _EXPIRED:
+    elif code[1] in EXPIRED:
         error = ExpiredCredentials(
             "the AWS credentials have expired", given=code[1], advice=CREDENTIALS_ADVICE
         )
-    elif code[1] in _DENIED_CODES:
+    elif code[1] in DENIED:
         error = AccessDenied(_denied_action(text), _first_line(text, containing=code[1]))
     else:
         error = InvalidCredentials(
@@ -165,7 +164,7 @@ def _about_credentials(found: Diagnostic, common: dict[str, Any]) -> AwsError | 
 
 
 def _denied_action(text: str) -> str:
-    named = _DENIED.search(text)
+    named = ACTION.search(text)
     if named:
         return named[1]
     operation = _OPERATION.search(text)

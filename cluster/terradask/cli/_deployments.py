@@ -168,25 +168,12 @@ def _story(one: ClusterOverview, status: DeploymentStatus) -> str:
         ("cluster", status.name),
         ("state", status.state),
         ("ended", _ending(status)),
-        (
-            "deployed",
-            None if one.deployed_at is None else f"{one.deployed_at} ({ago(one.deployed_at)})",
-        ),
-        (
-            "since",
-            None
-            if status.started_at is None
-            else f"{status.started_at} ({ago(status.started_at)})",
-        ),
+        ("deployed", _when(one.deployed_at)),
+        ("since", _when(status.started_at)),
         ("owner", status.owner),
         ("hosts", _counts(one) or None),
         ("usd/h", usd(one.hourly_usd)),
-        (
-            "active",
-            None
-            if one.last_activity is None
-            else f"{one.last_activity} ({ago(one.last_activity)})",
-        ),
+        ("active", _when(one.last_activity)),
         ("scheduler", status.scheduler_address),
         ("run", status.run_id),
     ]
@@ -208,10 +195,14 @@ def _story(one: ClusterOverview, status: DeploymentStatus) -> str:
     return "\n\n".join(parts)
 
 
+def _when(moment: str | None) -> str | None:
+    return None if moment is None else f"{moment} ({ago(moment)})"
+
+
 def _ending(status: DeploymentStatus) -> str | None:
     """Return when and why a run ended by itself; None where it goes on, or was stopped."""
     if status.ended is not None:
-        return f"{status.ended.at} ({ago(status.ended.at)}): {status.ended.reason}"
+        return f"{_when(status.ended.at)}: {status.ended.reason}"
     return status.why_ended
 
 
