@@ -115,6 +115,9 @@ class Run:
     #: The cluster's structure when the run was started. An older terradask left it to
     #: ``cluster.json``.
     structure: Structure | None = None
+    #: Role of hosts, such as ``worker`` -> ARNs of the IAM roles that they may have. An older
+    #: terradask named none.
+    host_roles: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
     @classmethod
     def read(cls, document: Mapping[str, Any]) -> Self:
@@ -123,6 +126,8 @@ class Run:
         life, structure = known.get("life"), known.get("structure")
         known["life"] = None if life is None else LifetimePolicy.read(life)
         known["structure"] = None if structure is None else Structure.read(structure)
+        roles = known.get("host_roles", {})
+        known["host_roles"] = {role: tuple(arns) for role, arns in roles.items()}
         # What hosts give to processes stays as it is, and is shown nowhere.
         shown = {k: v if k in _AS_GIVEN else plain_lines(v) for k, v in known.items()}
         return cls(**typed(cls, shown))
@@ -308,9 +313,11 @@ def plain_text(text: Any) -> str:
 
 
 def plain_lines(value: Any) -> Any:
-    """Return a value with each text in it, also in mappings, as `plain_text` in a single line."""
+    """Return a value with each text in it, also in tuples and mappings, as one line of text."""
     if isinstance(value, str):
         return plain_text(value).translate({10: " ", 9: " "})
+    if isinstance(value, tuple):
+        return tuple(map(plain_lines, value))
     if isinstance(value, Mapping):
         return {plain_lines(key): plain_lines(each) for key, each in value.items()}
     return value

@@ -19,16 +19,16 @@ import dask
 import platformdirs
 import pytest
 from cryptography.hazmat.primitives.asymmetric import ec
-from distributed import Worker
-from distributed.security import Security
 
 from terradask import Cluster, Deployment, Workspace
 from terradask._plans.render_terminal import report_to_text
 from terradask.errors import AccessDenied, ClusterPrivate
 from terradask.policy import secrets_in_state
+from terradask_host.rules.instance_proof import audience_of
 
 from ..waiting import HANG_SECONDS, eventually, eventually_async
 from .planted_secrets import plant_everywhere
+from .posing import poser, sign
 from .scripts import run_python
 from .secret_search import Secrets, search
 
@@ -213,35 +213,64 @@ def test_a_private_cluster_is_its_creators_and_nobody_elses(cluster, sim, polici
         assert Deployment(workspace.aws, workspace.bucket, "guarded").status().state == "running"
 
 
-async def test_a_workers_certificate_alone_makes_no_worker(cluster, sim):
-    secret = json.loads(
-        sim.client("secretsmanager").get_secret_value(SecretId="terradask/default/guarded")[
-            "SecretString"
+@pytest.fixture
+def booting(cluster, sim, sim_environ):
+    """An instance of the cluster's that boots until it is ended again."""
+    groups, name = sim.client("autoscaling"), "terradask-default-guarded-workers"
+
+    def listed():
+        (group,) = groups.describe_auto_scaling_groups(AutoScalingGroupNames=[name])[
+            "AutoScalingGroups"
         ]
-    )
-    stolen = {f"tls_worker_{part}": text for part, text in secret["worker"].items()}
-    security = Security(require_encryption=True, tls_ca_file=secret["ca"], **stolen)
-    with pytest.raises(RuntimeError, match="failed to start") as caught:
-        await Worker(
-            cluster.scheduler_address,
-            name="stranger",
-            security=security,
-            protocol="tls",
-            host="127.0.0.1",
-            nthreads=1,
-            dashboard=False,
-            dashboard_address=":0",
+        return {each["InstanceId"] for each in group["Instances"]}
+
+    with sim.delay_launches(1000):
+        before = listed()
+        groups.set_desired_capacity(AutoScalingGroupName=name, DesiredCapacity=len(before) + 1)
+        (instance_id,) = eventually(lambda: listed() - before)
+        yield instance_id
+        groups.terminate_instance_in_auto_scaling_group(
+            InstanceId=instance_id, ShouldDecrementDesiredCapacity=True
         )
+
+
+async def test_a_workers_certificate_makes_no_worker_on_an_instance_that_boots(
+    cluster, sim, policies, booting
+):
+    def said():
+        return [event for event in cluster.events() if booting in (event.reason or "")]
+
+    role, other = "terradask-default-worker", next(iter(cluster.worker_names()))
+    run_id = Workspace.load().deployment("guarded").run().run_id
+    here = audience_of("default", "guarded", run_id)
+    # Whoever may assume some role chooses the session's name; those of hosts are EC2's to give.
+    sim.environ_of("colleague", *policies["user"])
+    own = sign(sim, role, booting, here)
+    tries = {
+        "no proof": {},
+        f"assumed-role/{role}/{other}": sign(sim, role, other, here),
+        f"assumed-role/colleague/{booting}": sign(sim, "colleague", booting, here),
+        "SignatureDoesNotMatch": sign(sim, role, booting, "default/guarded/another-run"),
+        "isn't signed for a cluster": {
+            **own,
+            "authorization": own["authorization"].replace(";x-terradask-run", ""),
+        },
+    }
+    for why, proof in tries.items():
+        with pytest.raises(RuntimeError, match="failed to start") as caught:
+            await poser(cluster, sim, booting, **proof)
+        assert why in str(caught.value.__cause__)
+        assert booting not in cluster.worker_names()
+    with pytest.raises(RuntimeError, match="failed to start") as caught:
+        await poser(cluster, sim, "stranger", **own)
     assert "no instance of this cluster" in str(caught.value.__cause__)
-    assert "stranger" not in cluster.worker_names()
-
-    def told():
-        return [event for event in cluster.events() if "stranger" in (event.reason or "")]
-
-    await eventually_async(told)
-    assert [(event.subject, event.state, event.step) for event in told()] == [
+    await eventually_async(said)
+    assert {(event.subject, event.state, event.step) for event in said()} == {
         ("workers", "failed", "refused")
-    ]
+    }
+    # The proof itself is what opens: this shows that nothing else was wrong with the others.
+    async with poser(cluster, sim, booting, **own):
+        assert booting in cluster.worker_names()
 
 
 def test_the_dashboard_is_on_loopback_behind_mutual_tls(cluster):

@@ -14,7 +14,6 @@ import pytest
 from moto import mock_aws
 
 from terradask._aws.session import Aws
-from terradask._network.baseline import Baseline
 from terradask._network.given import check_given
 from terradask._network.given_change import replaced_settings
 from terradask._stacks.answers import check_network
@@ -22,7 +21,8 @@ from terradask.errors import AccessDenied, SettingsError
 from terradask_stacks.loading import LoadedSettings, load_settings
 from terradask_stacks.settings import NetworkSettings, Settings
 
-REGION, ACCOUNT = "us-east-1", "123456789012"
+from .baselines import ACCOUNT, REGION, baseline
+
 TRUST = {
     "Version": "2012-10-17",
     "Statement": [
@@ -167,38 +167,6 @@ def test_what_may_not_be_looked_at_is_a_warning(
 
 
 # ---- from own to given ---------------------------------------------------------------------------
-
-
-def baseline(**changes: Any) -> Baseline:
-    document = {
-        "format": 1,
-        "terradask_version": "0.1.0",
-        "workspace": "default",
-        "region": REGION,
-        "account": ACCOUNT,
-        "bucket": f"terradask-default-{ACCOUNT}-{REGION}",
-        "vpc_id": "vpc-0123456789abcdef0",
-        "vpc_cidr": "10.64.0.0/16",
-        "zones": {},
-        "templates": {
-            role: {name: {"id": "lt-1", "version": "1"} for name in ("x86_64", "arm64")}
-            for role in ("scheduler", "worker")
-        },
-        "security_groups": {},
-        "instance_profiles": {
-            role: f"terradask-default-{role}" for role in ("scheduler", "worker")
-        },
-        "roles": {
-            role: f"arn:aws:iam::{ACCOUNT}:role/terradask-default-{role}"
-            for role in ("scheduler", "worker")
-        },
-        "secrets_prefix": "terradask/default/",
-        "log_group": "/terradask/default",
-        "nat": "single",
-        "host": {"wheel_key": "k", "wheel_sha256": "0"},
-        **changes,
-    }
-    return Baseline.model_validate(document)
 
 
 OWN: dict[str, Any] = {}

@@ -9,7 +9,9 @@ import random
 import pytest
 from distributed import Client, Scheduler, Worker
 
+from terradask_host.preload.instance_proofs import startup_information
 from terradask_host.preload.worker_admission import MOST_TOLD, WorkerAdmission
+from terradask_host.rules.instance_proof import PROOF_KEY
 from terradask_host.rules.membership import Membership, Rules, Verdict, judge
 
 from ..waiting import HANG_SECONDS
@@ -85,10 +87,13 @@ def test_no_instance_is_refused_that_aws_hides_for_no_longer_than_it_may(seed):
         )
 
 
+PROVEN = ("proven", "")
+
+
 @contextlib.asynccontextmanager
-async def scheduler_with(rules, answers):
+async def scheduler_with(rules, answers, verdicts=lambda **_: PROVEN):
     """Run a scheduler that asks who there is; `answers` gives the next answer, or None where AWS
-    has none.
+    has none, `verdicts` what AWS says of a proof.
     """
     asked, refused = [], []
     admission = None
@@ -97,6 +102,11 @@ async def scheduler_with(rules, answers):
         if event == "who":
             asked.append(event)
             asyncio.get_running_loop().call_later(0.01, lambda: admission.update(answers()))
+        elif event == "proof":
+            verdict, why = verdicts(**{key: facts[key] for key in ("role", "instance_id", "proof")})
+            asyncio.get_running_loop().call_soon(
+                admission.proofs.take, facts["number"], verdict, why
+            )
         else:
             refused.append(facts["name"])
 
@@ -106,8 +116,18 @@ async def scheduler_with(rules, answers):
         yield scheduler, admission, asked, refused
 
 
-def worker(scheduler, name):
-    return Worker(scheduler.address, name=name, nthreads=1, dashboard=False, dashboard_address=":0")
+PROOF = {"authorization": "AWS4-HMAC-SHA256 ...", "date": "20261122T000000Z", "token": "t"}
+
+
+def worker(scheduler, name, proof=PROOF):
+    return Worker(
+        scheduler.address,
+        name=name,
+        startup_information=startup_information(proof),
+        nthreads=1,
+        dashboard=False,
+        dashboard_address=":0",
+    )
 
 
 async def test_a_stranger_is_told_so_and_never_gets_a_task():
@@ -129,6 +149,58 @@ async def test_a_worker_waits_until_aws_shows_its_instance_and_several_ask_once(
         async with worker(scheduler, "i-1"), worker(scheduler, "i-1-1"), worker(scheduler, "i-2"):
             assert {state.name for state in scheduler.workers.values()} == {"i-1", "i-1-1", "i-2"}
         assert (len(asked), refused) == (3, [])
+
+
+async def test_a_worker_joins_with_the_proof_of_its_instance_which_dask_never_keeps():
+    def verdicts(role, instance_id, proof):
+        seen.append((role, instance_id, proof))
+        return PROVEN
+
+    seen = []
+    rules = Rules(workers_per_host=2, extra_worker="scheduler-i-0")
+    async with (
+        scheduler_with(rules, lambda: ["i-1"], verdicts) as (scheduler, _, _, refused),
+        worker(scheduler, "i-1-1"),
+        worker(scheduler, "scheduler-i-0"),
+    ):
+        assert seen == [("worker", "i-1", PROOF), ("scheduler", "i-0", PROOF)]
+        assert PROOF["authorization"] not in repr(scheduler.identity())
+        assert all(PROOF_KEY not in each.extra for each in scheduler.workers.values())
+    assert refused == []
+
+
+@pytest.mark.parametrize("proof", [None, "proof", {}, {**PROOF, "token": "t\r\nHost: x"}])
+async def test_a_worker_without_a_proof_is_refused_before_aws_is_asked(proof):
+    async with scheduler_with(Rules(), lambda: ["i-1"]) as (scheduler, _, asked, refused):
+        with pytest.raises(Exception, match="failed to start") as caught:
+            await worker(scheduler, "i-1", proof)
+        assert "brought no proof of its instance" in str(caught.value.__cause__)
+        assert (asked, refused, scheduler.workers) == ([], ["'i-1'"], {})
+
+
+async def test_a_worker_whose_proof_aws_refuses_gets_no_task():
+    def verdicts(**_):
+        return "refused", "its proof is of another"
+
+    async with scheduler_with(Rules(), lambda: ["i-1"], verdicts) as (scheduler, _, _, refused):
+        with pytest.raises(Exception, match="failed to start") as caught:
+            await worker(scheduler, "i-1")
+        assert "its proof is of another" in str(caught.value.__cause__)
+        assert (refused, scheduler.workers) == (["'i-1'"], {})
+
+
+async def test_a_proof_is_checked_again_until_aws_answers():
+    def verdicts(**_):
+        return next(answers)
+
+    answers = iter([("unknown", "AWS doesn't answer"), ("unknown", "again"), PROVEN])
+    rules = Rules(ask_seconds=0.01)
+    async with (
+        scheduler_with(rules, lambda: ["i-1"], verdicts) as (scheduler, _, _, refused),
+        worker(scheduler, "i-1"),
+    ):
+        assert [each.name for each in scheduler.workers.values()] == ["i-1"]
+        assert (refused, list(answers)) == ([], [])
 
 
 async def test_a_name_that_aws_never_shows_is_refused_at_its_limit():
@@ -159,6 +231,6 @@ async def test_a_worker_whose_instance_is_no_longer_the_clusters_is_removed():
 async def test_what_strangers_call_themselves_is_told_short_and_not_for_ever():
     async with scheduler_with(Rules(), list) as (_, admission, _, refused):
         for number in range(2 * MOST_TOLD):
-            admission._report_refused(f"{number}\n" + "x" * 1000, "tls://10.0.0.1:1")
+            admission._report_refused(f"{number}\n" + "x" * 1000, "tls://10.0.0.1:1", "why")
     assert len(refused) == MOST_TOLD
     assert all(len(name) < 100 and "\n" not in name for name in refused)

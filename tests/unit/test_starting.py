@@ -35,6 +35,8 @@ from terradask.errors import (
 from terradask_host.documents import sha256_of
 from terradask_host.structure import GroupEntry, SchedulerEntry, Structure, WorkerEntry
 
+from .baselines import baseline
+
 #: Of the environment in which the tests run.
 DEV_LOCK = Path(__file__).parents[2] / "requirements/dev.lock"
 BUCKET = "terradask-default-123456789012-us-east-1"
@@ -125,7 +127,9 @@ def aws(monkeypatch: pytest.MonkeyPatch) -> Iterator[Aws]:
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "test")
     with mock_aws():
         found = Aws("us-east-1")
-        found.client("s3").create_bucket(Bucket=BUCKET)
+        s3 = found.client("s3")
+        s3.create_bucket(Bucket=BUCKET)
+        s3.put_object(Bucket=BUCKET, Key="workspace.json", Body=baseline().model_dump_json())
         found.client("secretsmanager").create_secret(Name="terradask/default/etl")
         yield found
 

@@ -177,7 +177,12 @@ class Starter:
 
 
 def plan_run(record: ClusterRecord, request: RunRequest) -> RunPlan:
-    """Return a run's plan, and begin to check quotas; writes nothing. Raises `InvalidInput`."""
+    """Return a run's plan, and begin to check quotas; writes nothing.
+
+    Raises `InvalidInput`, `NoBaseline`, `BaselineFormat`.
+    """
+    from terradask._network.baseline import read_baseline  # pydantic is slow to import
+
     descriptor, numbers = record.descriptor, request.numbers
     launch = deployed_launch(descriptor, numbers) if request.check_quotas else None
     check = (
@@ -202,6 +207,7 @@ def plan_run(record: ClusterRecord, request: RunRequest) -> RunPlan:
         life=request.life,
         hashed=bool(lock.hashes),
         structure=descriptor.structure,
+        host_roles=read_baseline(record.aws, record.bucket).host_roles(record.name),
     )
     return RunPlan(run, numbers, lock, check)
 

@@ -9,6 +9,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 
 from terradask._aws.s3 import ObjectStore
 from terradask.errors import BaselineFormat, NoBaseline
+from terradask_modules.names import ROLES, role_name
 
 if TYPE_CHECKING:
     from terradask._aws.session import Aws
@@ -97,6 +98,23 @@ class Baseline(_Model):
     isolated: Isolated | None = None
     #: Clusters may have launch templates of their own, isolated or not.
     cluster_launch_templates: bool = False
+
+    def host_roles(self, cluster: str) -> dict[str, tuple[str, ...]]:
+        """Return the ARNs of the IAM roles that a cluster's hosts may have: the workspace's, and
+        the cluster's own where clusters have some. One that was applied before keeps the former.
+        """
+        shared: dict[str, tuple[str, ...]] = {role: (self.roles[role],) for role in ROLES}
+        if self.isolated is None:
+            return shared
+        partition, path = self.roles["worker"].split(":")[1], self.isolated.role_path
+        return {
+            role: (
+                *arns,
+                f"arn:{partition}:iam::{self.account}:role{path}"
+                + role_name(self.workspace, role, self.isolated.role_name_prefix, cluster),
+            )
+            for role, arns in shared.items()
+        }
 
     @property
     def architectures(self) -> frozenset[str]:

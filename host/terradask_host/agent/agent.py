@@ -151,6 +151,7 @@ class Agent:
             bound=bound,
             keys=write_keys(bound.secret, identity.role, self._config.paths.keys),
             python=python,
+            aws=self._aws,
             objects=objects,
             groups=ClusterGroups(self._aws, bound.structure, self._log.info),
             reporter=reporter,

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from terradask_host import __version__
 from terradask_host.bucket_owner import expect_owner
+from terradask_host.errors import MetadataUnavailable
 
 if TYPE_CHECKING:
     from botocore.session import Session
@@ -28,20 +29,44 @@ class Aws:
                 self._clients[service] = self._create(service)
             return self._clients[service]
 
-    def _create(self, service: str) -> Any:
+    def credentials(self) -> Any:
+        """Return the instance's credentials as they are now, renewed where they were about to
+        end.
+        """
+        with self._lock:
+            found = self._own_session().get_credentials()
+        if found is None:
+            raise MetadataUnavailable(
+                "The metadata service has no credentials of a role.",
+                advice="The launch template must name an instance profile with the hosts' role.",
+            )
+        return found.get_frozen_credentials()
+
+    def unsigned_client(self, service: str) -> Any:
+        """Return a client of its own whose calls carry no signature of this instance."""
+        with self._lock:
+            return self._create(service, signed=False)
+
+    def _own_session(self) -> Session:
         # botocore alone: boto3's resources and transfer manager would cost a third more at boot.
-        from botocore.config import Config  # loaded while the Dask process loads distributed
         from botocore.session import get_session
 
         if self._session is None:
             self._session = get_session()
+        return self._session
+
+    def _create(self, service: str, *, signed: bool = True) -> Any:
+        from botocore import UNSIGNED  # loaded while the Dask process loads distributed
+        from botocore.config import Config
+
         config = Config(
+            signature_version=None if signed else UNSIGNED,
             connect_timeout=5,
             read_timeout=15,
             retries={"mode": "standard", "max_attempts": 4},
             user_agent_extra=f"terradask-host/{__version__}",
         )
-        made = self._session.create_client(service, region_name=self.region, config=config)
+        made = self._own_session().create_client(service, region_name=self.region, config=config)
         return expect_owner(made) if service == "s3" else made
 
 

@@ -53,13 +53,13 @@ class BoundRun:
         DocumentChanged
             When it isn't the document that the run was started with.
         ConfigInvalid
-            When the run was started by a terradask that didn't bind its documents, or the document
-            isn't as its format says.
+            When the run was started by a terradask that didn't bind its documents, or didn't name
+            its hosts' roles, or the document isn't as its format says.
         """
         check_document(secret, RUN, content)
         run = understand(Run.read, parse_document(content, RUN), RUN)
-        if run.structure is None:
-            raise _unbound()
+        if run.structure is None or not run.host_roles:
+            raise _unbound("no structure or no roles in run.json")
         return cls(run, run.structure, secret)
 
     def check(self, name: str, content: bytes) -> None:
@@ -84,7 +84,7 @@ def check_document(secret: Mapping[str, Any], name: str, content: bytes) -> None
     """
     digests = secret.get("sha256")
     if not isinstance(digests, Mapping) or not isinstance(digests.get(name), str):
-        raise _unbound()
+        raise _unbound("no SHA-256 of the documents in the cluster's secret")
     found = sha256_of(content)
     if found != digests[name]:
         raise DocumentChanged(
@@ -98,9 +98,9 @@ def check_document(secret: Mapping[str, Any], name: str, content: bytes) -> None
         )
 
 
-def _unbound() -> ConfigInvalid:
+def _unbound(given: str) -> ConfigInvalid:
     return ConfigInvalid(
-        "The run was started by an older terradask, which doesn't bind its documents to it.",
-        given="no SHA-256 of them in the cluster's secret",
+        "The run was started by an older terradask, which doesn't bind to it what its hosts check.",
+        given=given,
         advice="With the terradask that the network was applied with: terradask stop, then start.",
     )

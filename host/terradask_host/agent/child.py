@@ -63,6 +63,7 @@ class DaskChild:
         self.number = DaskChild._count
         self._events = events
         self._log = log
+        self._sending = threading.Lock()
         self._ran = False
         self._reason: str | None = None
         self._last_line: str | None = None
@@ -93,9 +94,11 @@ class DaskChild:
             thread.start()
 
     def send(self, document: Mapping[str, Any]) -> None:
-        """Send it a document. A process that is already gone is noticed by its end."""
+        """Send it a document, from any thread. A process that is already gone is noticed by its
+        end.
+        """
         assert self._process.stdin is not None
-        with contextlib.suppress(OSError, ValueError):
+        with self._sending, contextlib.suppress(OSError, ValueError):
             self._process.stdin.write(json.dumps(document).encode() + b"\n")
             self._process.stdin.flush()
 

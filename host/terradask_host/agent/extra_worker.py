@@ -53,7 +53,7 @@ class ExtraWorker:
         """Run one process to its end; None when it was ended from here."""
         child = self._host.spawn("worker", self._events)
         try:
-            child.send(self._document)
+            child.send(self._host.with_proof(self._document))
             while True:
                 received = next_event(self._events, child, 60.0)
                 if received.stop:

@@ -8,10 +8,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from terradask_host.agent.aws import Aws
 from terradask_host.agent.bound_run import BoundRun
 from terradask_host.agent.child import DaskChild, child_environ
 from terradask_host.agent.event_queue import ChildEnded, ChildSaid, EventQueue, Recommended, Stop
 from terradask_host.agent.groups import ClusterGroups
+from terradask_host.agent.instance_proofs import prove
 from terradask_host.agent.keys import KeyFiles
 from terradask_host.agent.launch_documents import prepare_document
 from terradask_host.agent.logs import HostLog
@@ -21,6 +23,7 @@ from terradask_host.config import HostConfig
 from terradask_host.documents import Run
 from terradask_host.errors import DaskFailed, DistributedTooOld
 from terradask_host.metadata import Identity
+from terradask_host.rules.instance_proof import audience_of
 from terradask_host.rules.policy import LEAST_DISTRIBUTED, Exit, is_too_old
 from terradask_host.structure import Structure
 
@@ -39,7 +42,7 @@ class Host:
         The host's key files.
     python
         The Python of the cluster's environment.
-    objects, groups
+    aws, objects, groups
         Access to AWS.
     reporter, log, events
         Where states and lines go, and where events come from.
@@ -50,6 +53,7 @@ class Host:
     bound: BoundRun
     keys: KeyFiles
     python: Path
+    aws: Aws
     objects: ClusterObjects
     groups: ClusterGroups
     reporter: Reporter
@@ -70,6 +74,15 @@ class Host:
     def run_id(self) -> str:
         """The run's id."""
         return self.run.run_id
+
+    @property
+    def audience(self) -> str:
+        """What proofs of instances are for in this run."""
+        return audience_of(self.config.workspace, self.identity.cluster, self.run_id)
+
+    def with_proof(self, document: Mapping[str, Any]) -> dict[str, Any]:
+        """Return how to start workers, with a proof of this instance, made now."""
+        return {**document, "proof": prove(self.aws, self.audience)}
 
     def spawn(self, role: str | None = None, events: EventQueue | None = None) -> DaskChild:
         """Start a Dask process; it imports distributed at once and then waits for the start.

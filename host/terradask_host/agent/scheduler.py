@@ -7,6 +7,7 @@ from __future__ import annotations
 import datetime
 import time
 from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, replace
 from typing import Any, TypeVar
 
@@ -16,6 +17,7 @@ from terradask_host.agent.endings import Crashes, close_in_order, leave_on_stop
 from terradask_host.agent.event_queue import ChildSaid, StopRequested
 from terradask_host.agent.extra_worker import ExtraWorker
 from terradask_host.agent.host import Host, check_distributed, next_event
+from terradask_host.agent.instance_proofs import ProofChecks
 from terradask_host.agent.join_watchdog import JoinWatchdog
 from terradask_host.agent.launch_documents import scheduler_document
 from terradask_host.agent.objects import wait_for
@@ -30,6 +32,7 @@ from terradask_host.documents import (
 )
 from terradask_host.metadata import Identity
 from terradask_host.rules import policy
+from terradask_host.rules.instance_proof import Verdict
 from terradask_host.rules.lifetime import Limits, lifetime_end_reason
 from terradask_host.rules.policy import Exit, Next
 from terradask_host.structure import SchedulerEntry
@@ -38,6 +41,9 @@ T = TypeVar("T")
 
 #: Where the host's report lists refused workers, which have no group.
 WORKERS = "workers"
+
+#: Hosts that join together wait for each other no longer than AWS takes for one of so many.
+_PROOFS_AT_A_TIME = 8
 
 #: Pauses after each try to bring the groups to zero; the watchdog schedule ends what is left then.
 _ZERO_PAUSES_SECONDS = (1.0, 2.0, 4.0, 8.0, 0.0)
@@ -90,6 +96,8 @@ class SchedulerHost:
         #: ETag of the ``scheduler.json`` that was written from here.
         self._announced: str | None = None
         self._extra_worker: ExtraWorker | None = None
+        self._proofs = ProofChecks(host.aws, host.audience, host.run.host_roles)
+        self._checking = ThreadPoolExecutor(_PROOFS_AT_A_TIME, "instance-proofs")
 
     def run(self) -> None:
         """Return when the host has left.
@@ -179,14 +187,26 @@ class SchedulerHost:
             self._send_members(child, self._join_watchdog.check(said.facts["names"]))
         elif said.event == "who":
             self._send_members(child, self._join_watchdog.instance_ids())
+        elif said.event == "proof":
+            self._checking.submit(self._check_proof, child, **said.facts)
         elif said.event == "refused":
             text = (
-                f"a worker named {said.facts['name']}, at {said.facts['address']}, is on no "
-                "instance of the cluster"
+                f"a worker named {said.facts['name']}, at {said.facts['address']}: "
+                f"{said.facts['why']}"
             )
             self._host.reporter.note(WORKERS, "refused", text)
         elif said.event == "over":
             raise _Over(said.facts["reason"])
+
+    def _check_proof(
+        self, child: DaskChild, number: int, role: str, instance_id: str, proof: object
+    ) -> None:
+        try:
+            verdict, why = self._proofs.check(role, instance_id, proof)
+        except Exception as error:  # noqa: BLE001 - the worker waits for an answer
+            self._host.log.info(f"the proof of {instance_id} can't be checked: {error!r}")
+            verdict, why = Verdict.UNKNOWN, repr(error)
+        child.send({"do": "proof", "number": number, "verdict": verdict.value, "why": why})
 
     @staticmethod
     def _send_members(child: DaskChild, instance_ids: frozenset[str] | None) -> None:

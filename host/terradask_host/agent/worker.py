@@ -87,7 +87,7 @@ class WorkerHost:
                     self._host.keys,
                 )
                 self._host.log.info(f"joining {scheduler.private_address}, boot {scheduler.boot}")
-                child.send(document)
+                child.send(self._host.with_proof(document))
                 started = time.monotonic()
                 self._host.reporter.enter(states.STARTING)
             received = next_event(self._host.events, child, self._pause(scheduler is None, started))

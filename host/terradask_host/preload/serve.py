@@ -16,6 +16,7 @@ from typing import Any
 from terradask_host.preload.downscaling import keep_extra_worker
 from terradask_host.preload.drain import allow_draining, request_drain
 from terradask_host.preload.forward import Forward, server_context
+from terradask_host.preload.instance_proofs import startup_information
 from terradask_host.preload.lifetime_watch import LifetimeWatch
 from terradask_host.preload.secret_store import SecretStore
 from terradask_host.preload.shared_dashboard import SharedDashboard
@@ -138,6 +139,9 @@ async def serve_scheduler(
         )
     admission = WorkerAdmission(scheduler, Rules.read(start["members"]), report)
     leave.others["members"] = lambda word: admission.update(word["instance_ids"])
+    leave.others["proof"] = lambda word: admission.proofs.take(
+        word["number"], word["verdict"], word["why"]
+    )
     async with scheduler:
         allow_several(scheduler)
         keep_extra_worker(scheduler)
@@ -204,8 +208,10 @@ async def serve_worker(
 
     cls = remember_reason(import_term(start["class"]))
     security = Security(**start["security"])
+    proof = startup_information(start["proof"])
     workers = [
-        cls(start["scheduler"], security=security, **arguments) for arguments in start["workers"]
+        cls(start["scheduler"], security=security, startup_information=proof, **arguments)
+        for arguments in start["workers"]
     ]
     closed: list[Any] = []
 

@@ -1,5 +1,5 @@
-"""Worker admission: only workers on the cluster's own instances may join a scheduler, whatever
-certificate they have.
+"""Worker admission: only workers that prove to be on the cluster's own instances may join a
+scheduler, whatever certificate they have.
 
 A Dask plugin would be called only after a worker got its first tasks; this check runs before it
 joins.
@@ -15,6 +15,9 @@ import time
 from collections.abc import Callable, Iterable
 from typing import Any
 
+from terradask_host.preload.instance_proofs import ProofRequests
+from terradask_host.rules import instance_proof
+from terradask_host.rules.instance_proof import PROOF_KEY, InstanceProof
 from terradask_host.rules.membership import Membership, Rules, Verdict, judge
 
 #: How many refused workers are logged one by one.
@@ -22,20 +25,24 @@ MOST_TOLD = 20
 
 _NAME_CHARACTERS = 64
 
+_NOT_OURS = "it is no instance of this cluster, which accepts workers only on its own instances"
+
 
 class WorkerAdmission:
-    """Admits a scheduler's workers, and refuses those that aren't on an instance of the cluster.
+    """Admits a scheduler's workers, and refuses those that aren't on an instance of the cluster, or
+    don't prove that they are on the one that they name.
 
-    The host program calls AWS: a worker on a still unknown instance waits for the answer.
+    The host program calls AWS: a worker waits for its answers.
 
-    The scheduler doesn't listen yet. Events: ``who`` requests the cluster's instances, ``refused``
-    reports a refused worker.
+    The scheduler doesn't listen yet. Events: ``who`` requests the cluster's instances, ``proof``
+    the check of a proof, ``refused`` reports a refused worker.
     """
 
     def __init__(self, scheduler: Any, rules: Rules, report: Callable[..., None]) -> None:
         self._scheduler = scheduler
         self._rules = rules
         self._report = report
+        self.proofs = ProofRequests(report)
         self._membership = Membership()
         self._answered = asyncio.Event()
         self._asked_at = -math.inf
@@ -45,18 +52,21 @@ class WorkerAdmission:
         self._register = scheduler.handlers["register-worker"]
         scheduler.handlers["register-worker"] = self.register
 
-    async def register(self, comm: Any, *, name: Any, address: str, **facts: Any) -> None:
+    async def register(
+        self, comm: Any, *, name: Any, address: str, extra: Any = None, **facts: Any
+    ) -> None:
         """Add a worker or refuse it; replaces Dask's own handler."""
-        if await self._is_ours(str(name)):
+        extra = dict(extra or {})
+        # What Dask keeps of a worker, clients can read.
+        proof = extra.pop(PROOF_KEY, None)
+        why = await self._why_not(comm, str(name), proof)
+        if why is None:
             # A worker that left while it waited would stay at the scheduler as a dead worker.
             if not comm.closed():
-                await self._register(comm, name=name, address=address, **facts)
+                await self._register(comm, name=name, address=address, extra=extra, **facts)
             return
-        self._report_refused(str(name), address)
-        message = (
-            f"{_short(str(name))} is no instance of this cluster, which accepts workers "
-            "only on its own instances"
-        )
+        self._report_refused(str(name), address, why)
+        message = f"{_short(str(name))} is refused: {why}"
         await comm.write({"status": "error", "message": message, "time": time.time()})
 
     def update(self, instance_ids: Iterable[str] | None) -> None:
@@ -69,6 +79,23 @@ class WorkerAdmission:
         answered.set()
         if self._removing is None or self._removing.done():
             self._removing = asyncio.create_task(self._remove_strangers())
+
+    async def _why_not(self, comm: Any, name: str, document: object) -> str | None:
+        """Return why a worker may not join; None if it may."""
+        proof = InstanceProof.read(document)
+        role, instance_id = self._rules.host_of(name)
+        if instance_id and proof is None:
+            return "it brought no proof of its instance"
+        if proof is None or not await self._is_ours(name):
+            return _NOT_OURS
+        while not comm.closed():
+            verdict, why = await self.proofs.verdict(role, instance_id, proof.to_document())
+            if verdict is instance_proof.Verdict.PROVEN:
+                return None
+            if verdict is instance_proof.Verdict.REFUSED:
+                return why
+            await asyncio.sleep(self._rules.ask_seconds)
+        return "it left before AWS answered"
 
     async def _is_ours(self, name: str) -> bool:
         since = time.monotonic()
@@ -87,24 +114,21 @@ class WorkerAdmission:
                 judge(str(worker.name), -math.inf, self._membership, self._rules)
                 is Verdict.STRANGER
             ):
-                self._report_refused(str(worker.name), address)
+                self._report_refused(str(worker.name), address, _NOT_OURS)
                 await self._scheduler.remove_worker(
                     address, stimulus_id=f"terradask-stranger-{time.time()}"
                 )
 
-    def _report_refused(self, name: str, address: str) -> None:
+    def _report_refused(self, name: str, address: str, why: str) -> None:
         if name in self._refused or len(self._refused) >= MOST_TOLD:
             return
         self._refused.add(name)
         more = "; further refusals are not logged" if len(self._refused) == MOST_TOLD else ""
         print(
-            (
-                f"{_short(name)} at {_short(address)} is no instance of this cluster, and is "
-                f"refused{more}"
-            ),
+            (f"the worker {_short(name)} at {_short(address)} is refused: {why}{more}"),
             file=sys.stderr,
         )
-        self._report("refused", name=_short(name), address=_short(address))
+        self._report("refused", name=_short(name), address=_short(address), why=why)
 
 
 def _short(text: str) -> str:

@@ -66,6 +66,14 @@ class Rules:
             return None
         return match[1]
 
+    def host_of(self, name: str) -> tuple[str, str]:
+        """Return the role and the instance of the host whose worker has a name that `judge` took
+        for the cluster's.
+        """
+        if name == self.extra_worker:
+            return "scheduler", name.removeprefix(EXTRA_WORKER_PREFIX)
+        return "worker", self.instance_of(name) or ""
+
 
 @dataclass(frozen=True)
 class Membership:

@@ -13,6 +13,9 @@ BUCKET = "terradask-hosts-123456789012-us-east-1"
 
 LOG_GROUP = "/terradask/hosts"
 
+#: The role of all hosts.
+ROLE_ARN = "arn:aws:iam::123456789012:role/company/hosts"
+
 
 class Account:
     """An AWS account on moto with a bucket, a log group and whatever clusters a test asks for."""
@@ -28,6 +31,7 @@ class Account:
 
         self.s3, self.secrets, self.logs = make("s3"), make("secretsmanager"), make("logs")
         self.autoscaling, self.ec2 = make("autoscaling"), make("ec2")
+        self.sts = make("sts")
         self.s3.create_bucket(Bucket=BUCKET)
         self.logs.create_log_group(logGroupName=LOG_GROUP)
         image = self.ec2.describe_images(
@@ -39,7 +43,14 @@ class Account:
         )
 
     def close(self) -> None:
-        for client in (self.s3, self.secrets, self.logs, self.autoscaling, self.ec2):
+        for client in (
+            self.s3,
+            self.secrets,
+            self.logs,
+            self.autoscaling,
+            self.ec2,
+            self.sts,
+        ):
             client.close()
 
     def put(self, key: str, document: dict[str, Any]) -> None:
@@ -61,6 +72,15 @@ class Account:
             AvailabilityZones=["us-east-1a"],
         )
         return [instance["InstanceId"] for instance in self.describe(name)["Instances"]]
+
+    def session(self, instance_id: str, role_arn: str = ROLE_ARN) -> dict[str, str]:
+        """Return the variables with the credentials that EC2 hands out to an instance."""
+        found = self.sts.assume_role(RoleArn=role_arn, RoleSessionName=instance_id)["Credentials"]
+        return {
+            "AWS_ACCESS_KEY_ID": found["AccessKeyId"],
+            "AWS_SECRET_ACCESS_KEY": found["SecretAccessKey"],
+            "AWS_SESSION_TOKEN": found["SessionToken"],
+        }
 
     def describe(self, name: str) -> dict[str, Any]:
         return self.autoscaling.describe_auto_scaling_groups(AutoScalingGroupNames=[name])[

@@ -20,7 +20,7 @@ from terradask_host.documents import SchedulerAddress, now_text, sha256_of
 from terradask_simulator.hosts.memory import forget_run, make_run
 
 from ...waiting import HANG_SECONDS, eventually
-from .account import BUCKET, LOG_GROUP, REGION, Account
+from .account import BUCKET, LOG_GROUP, REGION, ROLE_ARN, Account
 from .authority import RUN_ID, Authority, client_security
 from .metadata import Metadata
 from .processes import children
@@ -92,6 +92,7 @@ class Cluster:
             "environ": {"FLAVOUR": "vanilla"},
             "dask_config": {"distributed": {"worker": {"memory": {"target": 0.55}}}},
             "structure": structure,
+            "host_roles": {role: [ROLE_ARN] for role in ("scheduler", "worker")},
         }
         self.start()
 
@@ -219,8 +220,7 @@ class HostProcess:
         }
         environ |= {
             "AWS_ENDPOINT_URL": cluster.account.endpoint,
-            "AWS_ACCESS_KEY_ID": "a",
-            "AWS_SECRET_ACCESS_KEY": "b",
+            **cluster.account.session(instance_id),
             "AWS_EC2_METADATA_SERVICE_ENDPOINT": self.metadata.endpoint,
             "TERRADASK_HOST_ROOT": str(self.root),
             "TERRADASK_HOST_PYTHON": python,

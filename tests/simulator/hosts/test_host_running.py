@@ -18,6 +18,7 @@ from distributed import Client, Worker
 from distributed.security import Security
 
 from terradask_host.agent.memory_files import check_in_memory
+from terradask_host.preload.instance_proofs import startup_information
 
 from ...waiting import HANG_SECONDS, eventually, eventually_async
 from .account import LOG_GROUP, REGION
@@ -211,12 +212,15 @@ async def test_a_stranger_with_a_workers_certificate_is_refused_and_told(cluster
     )
     scheduler = next(host for host in cluster.hosts if host.instance_id == cluster.scheduler_id)
     names = ["stranger", f"{cluster.worker_ids[0]}-1", "i-0123456789abcdef0", cluster.scheduler_id]
+    proof = {"authorization": "of", "date": "no", "token": "one"}
     for name in names:
         with pytest.raises(RuntimeError, match="failed to start") as caught:
             await Worker(
                 f"tls://{cluster.subnet}.10:{PORT}",
                 name=name,
                 security=security,
+                # Their names alone are enough.
+                startup_information=startup_information(proof),
                 protocol="tls",
                 host="127.0.0.1",
                 nthreads=1,

@@ -82,8 +82,8 @@ class ChildProcess:
         """Whether another instance of its run may join it."""
         return len(self.members) < MAX_INSTANCES and not self._kill_at and self.pid is not None
 
-    def begin(self, instance: InstanceView) -> None:
-        """Let a worker of this instance join the scheduler."""
+    def begin(self, instance: InstanceView, credentials: RoleCredentials) -> None:
+        """Let a worker of this instance join the scheduler; credentials are the instance's own."""
         self.members[instance.instance_id] = instance
         tags = {
             name: instance.tags.get(f"terradask:{name}", "")
@@ -94,7 +94,13 @@ class ChildProcess:
             "private_address": instance.private_address,
             **tags,
         }
-        self._send({"begin": facts, "broken": self._faults.broken_environments})
+        self._send(
+            {
+                "begin": facts,
+                "credentials": [credentials.access_key, credentials.secret_key, credentials.token],
+                "broken": self._faults.broken_environments,
+            }
+        )
 
     def end(self, instance_id: str, *, vanished: bool = False) -> None:
         """Let a worker leave with its instance; `vanished`: its connections break."""

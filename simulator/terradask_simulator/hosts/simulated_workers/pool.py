@@ -7,7 +7,7 @@ import threading
 from pathlib import Path
 from typing import Any
 
-from terradask_simulator.aws.credentials import RoleKeys
+from terradask_simulator.aws.credentials import RoleCredentials, RoleKeys
 from terradask_simulator.aws.instances import InstanceView, end_instance
 from terradask_simulator.hosts.cloud_config import BootFailed
 from terradask_simulator.hosts.faults import HostFaults
@@ -50,23 +50,23 @@ class SimulatedWorkers:
                 self._check(process)
 
     def _begin(self, instance: InstanceView) -> None:
+        credentials = self._keys.of(instance.instance_id)
         try:
+            if credentials is None:
+                raise BootFailed("The instance has no role")
             roomy = (
                 process
                 for process in self._processes
                 if process.run == run_of(instance) and process.has_room
             )
-            process = next(roomy, None) or self._open(instance)
+            process = next(roomy, None) or self._open(instance, credentials)
         except BootFailed as error:
             self._fail(instance.instance_id, str(error))
             return
-        process.begin(instance)
+        process.begin(instance, credentials)
         self._of[instance.instance_id] = process
 
-    def _open(self, instance: InstanceView) -> ChildProcess:
-        credentials = self._keys.of(instance.instance_id)
-        if credentials is None:
-            raise BootFailed("The instance has no role")
+    def _open(self, instance: InstanceView, credentials: RoleCredentials) -> ChildProcess:
         self._count += 1
         folder = self._folder / f"hollow-{self._count}"
         folder.mkdir(parents=True)

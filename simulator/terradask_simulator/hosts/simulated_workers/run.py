@@ -6,15 +6,20 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
+from botocore.credentials import Credentials
+
 from terradask_host import documents
 from terradask_host.agent.aws import Aws
 from terradask_host.agent.bound_run import RUN, BoundRun, secret_id
 from terradask_host.agent.event_queue import EventQueue
 from terradask_host.agent.groups import ClusterGroups
+from terradask_host.agent.instance_proofs import sign_proof
 from terradask_host.agent.keys import KeyFiles, write_keys
 from terradask_host.agent.memory_files import check_in_memory
 from terradask_host.agent.objects import ClusterObjects, wait_for
 from terradask_host.config import HostConfig
+from terradask_host.metadata import Identity
+from terradask_host.rules.instance_proof import audience_of
 from terradask_host.structure import Structure
 
 __all__ = ["Run", "of_run"]
@@ -32,6 +37,7 @@ class Run:
     keys: KeyFiles
     objects: ClusterObjects
     groups: ClusterGroups
+    sts_url: str
 
     @classmethod
     def gather(cls, config: HostConfig, cluster_name: str, run_id: str) -> Run:
@@ -61,12 +67,19 @@ class Run:
             write_keys(secret, "worker", config.paths.keys),
             objects,
             ClusterGroups(aws, bound.structure, print),
+            aws.client("sts").meta.endpoint_url,
         )
 
     @property
     def run_id(self) -> str:
         """The run's id."""
         return self.run.run_id
+
+    def proof(self, identity: Identity, credentials: Credentials) -> dict[str, Any]:
+        """Return the proof of an instance, which all share the address of STS."""
+        audience = audience_of(self.config.workspace, identity.cluster, self.run_id)
+        region = self.config.region
+        return sign_proof(self.sts_url, region, credentials, audience).to_document()
 
 
 def of_run(document: dict[str, Any] | None, run_id: str) -> dict[str, Any] | None:

@@ -10,12 +10,15 @@ from collections.abc import Mapping
 from concurrent.futures import Executor
 from typing import Any
 
+from botocore.credentials import Credentials
+
 from terradask_host import states
 from terradask_host.agent.launch_documents import security_arguments, worker_names
 from terradask_host.agent.objects import OwnReport
 from terradask_host.agent.report import build_report
 from terradask_host.documents import SchedulerAddress, now_text
 from terradask_host.metadata import Identity
+from terradask_host.preload.instance_proofs import startup_information
 from terradask_host.preload.serve import remember_reason
 from terradask_host.rules.policy import Exit, Next, after_worker_exit
 from terradask_simulator.hosts.simulated_workers.run import Run
@@ -37,11 +40,13 @@ class SimulatedHost:
         scheduler: SchedulerLookup,
         writer: Executor,
         facts: Mapping[str, str],
+        credentials: Credentials,
         *,
         broken: bool = False,
     ) -> None:
         self._run = run
         self._scheduler = scheduler
+        self._credentials = credentials
         self._identity = Identity(public_address=None, zone="", **facts)
         self._report = Report(run, writer, self._identity)
         self._workers: list[Any] = []
@@ -94,10 +99,12 @@ class SimulatedHost:
 
         run, cls = self._run, remember_reason(Worker)
         security = Security(**security_arguments("worker", run.keys))
+        proof = run.proof(self._identity, self._credentials)
         self._workers = [
             cls(
                 scheduler.private_address,
                 security=security,
+                startup_information=startup_information(proof),
                 name=name,
                 host=self._identity.private_address,
                 protocol="tls",

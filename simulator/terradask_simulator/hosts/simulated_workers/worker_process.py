@@ -15,6 +15,8 @@ from collections.abc import AsyncIterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
+from botocore.credentials import Credentials
+
 from terradask_host.agent.launch_documents import prepare_document
 from terradask_host.config import load_config
 from terradask_host.preload.serve import configure
@@ -56,9 +58,14 @@ class WorkerProcess:
         """Begin and end hosts as requested, until there are no more requests."""
         async for message in messages:
             match message:
-                case {"begin": facts, "broken": broken}:
+                case {"begin": facts, "credentials": credentials, "broken": broken}:
                     self._hosts[facts["instance_id"]] = SimulatedHost(
-                        self._run, self._scheduler, self._writer, facts, broken=broken
+                        self._run,
+                        self._scheduler,
+                        self._writer,
+                        facts,
+                        Credentials(*credentials),
+                        broken=broken,
                     )
                 case {"end": instance_id}:
                     self._end(instance_id, vanished=False)

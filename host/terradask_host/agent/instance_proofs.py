@@ -1,0 +1,119 @@
+"""Making this instance's proof, and checking those of workers' instances: see
+`terradask_host.rules.instance_proof`.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from terradask_host.agent.aws import Aws, is_aws_error
+from terradask_host.rules.instance_proof import (
+    AUDIENCE_HEADER,
+    InstanceProof,
+    Verdict,
+    session_arn,
+)
+
+#: As botocore writes the call's body and its type, which the signature covers.
+_BODY = "Action=GetCallerIdentity&Version=2011-06-15"
+_CONTENT_TYPE = "application/x-www-form-urlencoded; charset=utf-8"
+
+_EVENT = "before-call.sts.GetCallerIdentity"
+
+
+def sign_proof(endpoint_url: str, region: str, credentials: Any, audience: str) -> InstanceProof:
+    """Sign the call with an instance's credentials, as botocore has them; nothing is sent."""
+    from botocore.auth import SigV4Auth
+    from botocore.awsrequest import AWSRequest
+
+    headers = {"Content-Type": _CONTENT_TYPE, AUDIENCE_HEADER: audience}
+    request = AWSRequest("POST", f"{endpoint_url.rstrip('/')}/", headers=headers, data=_BODY)
+    SigV4Auth(credentials, "sts", region).add_auth(request)
+    return InstanceProof(
+        authorization=request.headers["Authorization"],
+        date=request.headers["X-Amz-Date"],
+        token=request.headers["X-Amz-Security-Token"],
+    )
+
+
+def prove(aws: Aws, audience: str) -> dict[str, Any]:
+    """Return a proof of this instance. AWS takes it for some minutes only: make it when needed."""
+    endpoint_url = aws.client("sts").meta.endpoint_url
+    return sign_proof(endpoint_url, aws.region, aws.credentials(), audience).to_document()
+
+
+class ProofChecks:
+    """Checks proofs with AWS, several at a time; safe to use from several threads.
+
+    A proof that was good stays so, for a worker that its nanny starts again.
+
+    Permission: none. ``sts:GetCallerIdentity`` can't be denied:
+    https://docs.aws.amazon.com/STS/latest/APIReference/API_GetCallerIdentity.html
+
+    Parameters
+    ----------
+    aws
+        Clients of AWS.
+    audience
+        What the proofs must be for.
+    roles
+        Role of hosts, such as ``worker`` -> ARNs of the IAM roles that they may have.
+    """
+
+    def __init__(self, aws: Aws, audience: str, roles: Mapping[str, Sequence[str]]) -> None:
+        self._aws = aws
+        self._audience = audience
+        self._roles = roles
+        self._known: set[tuple[str, str, InstanceProof]] = set()
+        self._call = threading.local()
+        self._lock = threading.Lock()
+        self._client: Any = None
+
+    def check(self, role: str, instance_id: str, document: object) -> tuple[Verdict, str]:
+        """Return whether a proof is the instance's, and why not."""
+        proof = InstanceProof.read(document)
+        if proof is None:
+            return Verdict.REFUSED, "it brought no proof of its instance"
+        if (role, instance_id, proof) in self._known:
+            return Verdict.PROVEN, ""
+        if not proof.covers_audience():
+            return Verdict.REFUSED, "its proof isn't signed for a cluster"
+        try:
+            caller = self._caller(proof)
+        except Exception as error:
+            if not is_aws_error(error):
+                raise
+            return _judge(error)
+        allowed = [session_arn(arn, instance_id) for arn in self._roles.get(role, ())]
+        if caller not in allowed:
+            return Verdict.REFUSED, f"its proof is of {caller}, not of {' or '.join(allowed)}"
+        self._known.add((role, instance_id, proof))
+        return Verdict.PROVEN, ""
+
+    def _caller(self, proof: InstanceProof) -> str:
+        """Send the call to AWS's own address, whatever the worker says; return whose it is."""
+        self._call.headers = proof.headers(self._audience)
+        arn: str = self._sts().get_caller_identity()["Arn"]
+        return arn
+
+    def _sts(self) -> Any:
+        with self._lock:
+            if self._client is None:
+                self._client = self._aws.unsigned_client("sts")
+                self._client.meta.events.register(_EVENT, self._add_headers)
+            return self._client
+
+    def _add_headers(self, params: dict[str, Any], **_: Any) -> None:
+        params["headers"].update(self._call.headers)
+
+
+def _judge(error: Exception) -> tuple[Verdict, str]:
+    """Return what an error of AWS's says of a proof."""
+    response = getattr(error, "response", {})
+    code = str(response.get("Error", {}).get("Code", ""))
+    status = response.get("ResponseMetadata", {}).get("HTTPStatusCode", 0)
+    if 400 <= status < 500 and status != 429 and "Throttl" not in code:
+        return Verdict.REFUSED, f"AWS refuses its proof: {code}"
+    return Verdict.UNKNOWN, f"AWS doesn't answer: {error}"
