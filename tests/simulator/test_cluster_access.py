@@ -270,7 +270,7 @@ async def test_a_workers_certificate_makes_no_worker_on_an_instance_that_boots(
     }
     # The proof itself is what opens: this shows that nothing else was wrong with the others.
     async with poser(cluster, sim, booting, **own):
-        assert booting in cluster.worker_names()
+        await eventually_async(lambda: booting in cluster.worker_names())
 
 
 def test_the_dashboard_is_on_loopback_behind_mutual_tls(cluster):
