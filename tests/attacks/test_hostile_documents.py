@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import io
 import json
+import time
 from collections.abc import Iterator
 from typing import Any
 
@@ -18,6 +19,7 @@ from terradask import Workspace
 from terradask._aws.session import Aws
 from terradask._common.progress import Message
 from terradask._dask import notebook
+from terradask._deployments import store
 from terradask._deployments.documents import read_address, read_host_reports, read_run
 from terradask._deployments.store import HOSTS, MOST_BYTES, RUN, SCHEDULER, ClusterObjects
 from terradask.errors import DocumentFormat
@@ -75,6 +77,15 @@ def test_a_large_document_is_not_read(aws: Aws, caplog: pytest.LogCaptureFixture
     assert "left out" in caplog.text
     put(f"clusters/etl/{RUN}", json.dumps(RUN_DOCUMENT).encode())
     assert objects.read(RUN) == RUN_DOCUMENT
+
+
+def test_of_many_reports_the_newest_are_read(aws: Aws, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(store, "MOST_REPORTS", 3)
+    objects = ClusterObjects(aws, BUCKET, "etl")
+    for number in (5, 1, 4, 2, 3):
+        time.sleep(0.01)
+        objects.write(f"{HOSTS}i-{number}.json", {"number": number})
+    assert [report["number"] for report in objects.hosts()] == [2, 3, 4]
 
 
 @pytest.mark.parametrize("field", [name for name in RUN_DOCUMENT if name != "format"])

@@ -19,7 +19,7 @@ from terradask._aws.groups import Group
 from terradask._aws.s3 import as_json
 from terradask._aws.session import Aws
 from terradask._deployments.deployment import Deployment
-from terradask._deployments.documents import Run
+from terradask._deployments.documents import LifetimePolicy, Run
 from terradask._deployments.record import ClusterRecord
 from terradask._deployments.secret import ClusterSecret
 from terradask._deployments.software import lock_software
@@ -309,33 +309,35 @@ def test_a_start_that_breaks_off_raises_no_group_and_the_next_one_is_whole(
     assert record.desired["scheduler"] == 1
 
 
-def test_a_private_clusters_descriptor_is_what_was_applied(aws: Aws) -> None:
-    document = {
-        "format": 1,
-        "workspace": "default",
-        "cluster": "etl",
-        "region": "us-east-1",
-        "bucket": BUCKET,
-        "zone": "us-east-1a",
-        "groups": {
-            "scheduler": {
-                "autoscaling_group": "terradask-default-etl-scheduler",
-                "role": "scheduler",
-                "max_size": 1,
-            },
-            "workers": {
-                "autoscaling_group": "terradask-default-etl-workers",
-                "role": "worker",
-                "max_size": 9,
-            },
+DOCUMENT: dict[str, Any] = {
+    "format": 1,
+    "workspace": "default",
+    "cluster": "etl",
+    "region": "us-east-1",
+    "bucket": BUCKET,
+    "zone": "us-east-1a",
+    "groups": {
+        "scheduler": {
+            "autoscaling_group": "terradask-default-etl-scheduler",
+            "role": "scheduler",
+            "max_size": 1,
         },
-        "secret_id": "terradask/default/etl",
-        "worker": {"class": "distributed.Nanny"},
-        "settings": {},
-        "lock": {},
-    }
-    applied = as_json(document)
-    planted = {**document, "worker": {"class": "planted.Class"}}
+        "workers": {
+            "autoscaling_group": "terradask-default-etl-workers",
+            "role": "worker",
+            "max_size": 9,
+        },
+    },
+    "secret_id": "terradask/default/etl",
+    "worker": {"class": "distributed.Nanny"},
+    "settings": {},
+    "lock": {},
+}
+
+
+def test_a_private_clusters_descriptor_is_what_was_applied(aws: Aws) -> None:
+    applied = as_json(DOCUMENT)
+    planted = {**DOCUMENT, "worker": {"class": "planted.Class"}}
 
     def check(first: dict[str, Any], then: dict[str, Any]) -> None:
         record = ClusterRecord(aws, BUCKET, "etl")
@@ -348,12 +350,30 @@ def test_a_private_clusters_descriptor_is_what_was_applied(aws: Aws) -> None:
     check(planted, planted)
     tag = {"Key": "terradask:descriptor", "Value": sha256_of(applied)}
     aws.client("secretsmanager").tag_resource(SecretId="terradask/default/etl", Tags=[tag])
-    check(document, document)
+    check(DOCUMENT, DOCUMENT)
     # Also where it was exchanged only while it was read.
-    for first, then in ((planted, planted), (document, planted), (planted, document)):
+    for first, then in ((planted, planted), (DOCUMENT, planted), (planted, DOCUMENT)):
         with pytest.raises(DocumentChanged, match=r"cluster\.json of cluster 'etl'") as caught:
             check(first, then)
         assert "terradask apply etl" in str(caught.value)
+
+
+class Applied(Record):
+    """A record whose structure is what was applied."""
+
+    descriptor = ClusterRecord.descriptor  # type: ignore[assignment]
+
+
+def test_a_start_takes_what_was_applied_since_the_structure_was_read(aws: Aws) -> None:
+    settings = {"environ": {}, "software": [], "send_dask_config": False, "software_lock": None}
+    record = Applied(aws)
+    record.objects.write("cluster.json", {**DOCUMENT, "settings": settings})
+    assert record.descriptor.structure.worker.class_name == "distributed.Nanny"
+    worker = {"class": "acme.Worker"}
+    record.objects.write("cluster.json", {**DOCUMENT, "settings": settings, "worker": worker})
+    run = starter_of(record).start(n_workers=0, life=LifetimePolicy(), check_quotas=False)
+    assert run.structure is not None
+    assert run.structure.worker.class_name == "acme.Worker"
 
 
 class NoRoom:

@@ -67,6 +67,11 @@ class ClusterRecord:
             self._descriptor = descriptor
         return self._descriptor
 
+    def forget(self) -> None:
+        """Forget what was read of the cluster's structure: it may have been applied since."""
+        self._descriptor = None
+        vars(self).pop("groups", None)
+
     @cached_property
     def place(self) -> ClusterPlace:
         """Which cluster it is, whatever its documents say."""

@@ -110,6 +110,7 @@ class Starter:
         warn: Callable[[str], None] | None = None,
     ) -> Run:
         """Start a run unless one is active. Raises `ClusterPrivate`, `DocumentChanged`."""
+        self._record.forget()
         descriptor, settings = self._record.descriptor, self._record.descriptor.settings
         check_may_change(self._record.aws, descriptor, "start it")
         environ = settings["environ"] if environ is None else environ

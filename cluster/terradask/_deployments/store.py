@@ -41,6 +41,10 @@ MOST_BYTES = {
 }
 
 
+#: Most reports of hosts that are read, the newest: whatever runs on a host can write others.
+MOST_REPORTS = 5_000
+
+
 class ClusterObjects:
     """Objects under ``clusters/<name>/`` in the workspace bucket.
 
@@ -111,7 +115,11 @@ class ClusterObjects:
 
     def hosts(self) -> list[dict[str, Any]]:
         """Read the report of every host, in the order of their instance ids."""
-        return [report for report in self.read_all(self.names(HOSTS)) if report is not None]
+        entries = list(self._store.entries(HOSTS))
+        if len(entries) > MOST_REPORTS:
+            entries.sort(key=lambda entry: entry[1]["LastModified"])
+        names = sorted(name for name, _ in entries[-MOST_REPORTS:])
+        return [report for report in self.read_all(names) if report is not None]
 
     def host_versions(self) -> dict[str, str]:
         """List the reports of hosts: the ETag of each by its host's instance id."""
