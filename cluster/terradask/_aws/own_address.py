@@ -13,8 +13,7 @@ _SECONDS = 10.0
 _MOST_BYTES = 200
 _INSTEAD = (
     "name your address yourself, allow_ingress_from='203.0.113.7/32', or reach the scheduler with "
-    "no inbound rule: connect='ssm'; "
-    "workspace.own_address_url names the service"
+    "no inbound rule: connect='ssm'; workspace.own_address_url names the service"
 )
 
 

@@ -39,8 +39,7 @@ class NetworkRecovery:
         if wanted:
             self.progress(
                 Message(
-                    f"{len(wanted)} resources exist that Terraform's state doesn't know: the "
-                    "plan "
+                    f"{len(wanted)} resources exist that Terraform's state doesn't know: the plan "
                     "imports them"
                 )
             )

@@ -9,10 +9,8 @@ from typing import Any
 from terradask_modules.names import TAG_CLUSTER, TAG_WORKSPACE
 from terradask_stacks.cluster_resources import kinds
 
-INGRESS_RULE, EGRESS_RULE = (
-    "aws_vpc_security_group_ingress_rule",
-    "aws_vpc_security_group_egress_rule",
-)
+INGRESS_RULE = "aws_vpc_security_group_ingress_rule"
+EGRESS_RULE = "aws_vpc_security_group_egress_rule"
 RULES = (INGRESS_RULE, EGRESS_RULE)
 AUTOSCALING_GROUP, SECRET = "aws_autoscaling_group", "aws_secretsmanager_secret"
 DESCRIPTOR_OBJECT = "aws_s3_object"

@@ -82,8 +82,7 @@ def _check_ingress(workspace: Workspace, settings: Mapping[str, Any]) -> None:
     raise NoIngress(
         (
             f"The cluster's scheduler could not be reached: the {section} lets no address in at "
-            "port "
-            f"{port}."
+            f"port {port}."
         ),
         given=f"{section}.ingress = {'[]' if not let_in else [list(ports) for ports in let_in]}",
         allowed="rules of ports and CIDR blocks, such as your own address",

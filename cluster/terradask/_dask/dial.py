@@ -132,16 +132,14 @@ def unreachable(
     cluster, host = attachment.descriptor.cluster, attachment.scheduler.instance_id
     advice = {
         "public": f"The network lets in {', '.join(let_in) or 'no address'}: this machine's "
-        "address has to be among them (network.ingress, "
-        "then: terradask apply network). Inside the VPC, or over VPN or peering: "
-        "connect='private'.",
+        "address has to be among them (network.ingress, then: terradask apply network). Inside the "
+        "VPC, or over VPN or peering: connect='private'.",
         "private": "Its private address can be reached from inside the VPC, or over VPN or "
         "peering with a route to it; connect='public' "
         "dials the public one.",
         "ssm": "A session with Session Manager reaches its host, but the scheduler doesn't answer "
-        "there. A host launched by an older "
-        "terradask can't be reached this way: terradask apply network, then stop and start the "
-        "cluster.",
+        "there. A host launched by an older terradask can't be reached this way: terradask apply "
+        "network, then stop and start the cluster.",
     }[route]
     return SchedulerUnreachable(
         f"The scheduler of cluster {cluster!r} doesn't answer.",

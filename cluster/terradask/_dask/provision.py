@@ -308,9 +308,8 @@ class Provisioner:
         if run is not None and asked["software_lock"] is not None and not run.hashed:
             logger.warning(
                 "cluster %s was started without software_lock: its hosts install packages by "
-                "version, not by hash. "
-                "Stop it, and start it with the argument; a setting in terradask.toml takes "
-                "effect at the next apply",
+                "version, not by hash. Stop it, and start it with the argument; a setting in "
+                "terradask.toml takes effect at the next apply",
                 self._request.name,
             )
 

@@ -60,8 +60,7 @@ def note_left_behind(error: BaseException, name: str, origin: Origin, why: BaseE
     verb = "destroy" if origin == "created" else "stop"
     reason = "interrupted" if isinstance(why, KeyboardInterrupt | SystemExit) else str(why)
     error.add_note(
-        f"Cluster {name!r} could not be rolled back ({reason}). To remove what is left: "
-        "terradask "
+        f"Cluster {name!r} could not be rolled back ({reason}). To remove what is left: terradask "
         f"{verb} {name}"
     )
 

@@ -191,8 +191,7 @@ class SecretRelay:
             )
             logger.warning(
                 "cluster %s: the private variables and credentials of the old scheduler could not "
-                "be sent to the new one; attach to it, "
-                "and send them again",
+                "be sent to the new one; attach to it, and send them again",
                 self._health.name,
             )
 
@@ -258,8 +257,7 @@ class SecretRelay:
             raise WorkersUntold(
                 (
                     f"{len(missed)} of the workers of cluster {self._health.name!r} didn't get "
-                    "what "
-                    "was sent: they don't answer."
+                    "what was sent: they don't answer."
                 ),
                 cluster=self._health.name,
                 workers=missed,

@@ -46,8 +46,7 @@ async def request_shared_dashboard(
         cluster = attachment.descriptor.cluster
         raise VersionMismatch(
             f"The hosts of cluster {cluster!r} serve no dashboard over HTTPS: they run an older "
-            "terradask, or were started before "
-            "use_dashboard_https was set.",
+            "terradask, or were started before use_dashboard_https was set.",
             cluster=cluster,
             advice="terradask apply network, then stop and start the cluster",
         )

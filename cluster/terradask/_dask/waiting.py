@@ -129,11 +129,9 @@ class WorkerWaiter:
         self, missing: MissingHosts, n_workers: int | None, started: float, *, late: bool
     ) -> None:
         def check() -> None:
-            name, plan, waited_seconds = (
-                self.deployment.name,
-                self.pool.plan,
-                time.monotonic() - started,
-            )
+            name = self.deployment.name
+            plan = self.pool.plan
+            waited_seconds = time.monotonic() - started
             joined, n = self._joined_hosts(), self._wanted(n_workers)
             # Read it once: the loop's thread may set it to None meanwhile.
             shortfall = self.pool.shortfall

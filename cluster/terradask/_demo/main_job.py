@@ -306,8 +306,7 @@ class MainJob:
             )
             report = json.loads(done.stdout)
             self.story.show(
-                f"process {report['process']} (this is {os.getpid()}) computed "
-                f"{report['sum']} on "
+                f"process {report['process']} (this is {os.getpid()}) computed {report['sum']} on "
                 "the same workers"
             )
             self.story.check(

@@ -83,10 +83,8 @@ class Descriptor(ClusterDocument):
 
     def _pool(self, group: GroupEntry) -> Pool:
         if group.role == "worker" and group.worker_group != WORKER_GROUP:
-            types, settings = (
-                self.lock["group_instance_types"][group.worker_group],
-                f"worker_groups.{group.worker_group}.",
-            )
+            types = self.lock["group_instance_types"][group.worker_group]
+            settings = f"worker_groups.{group.worker_group}."
         else:
             types, settings = self.lock[f"{group.role}_instance_types"], f"{group.role}_"
         zones = group.zones or (self.zone,)

@@ -38,10 +38,8 @@ def planned_launch(name: str, cluster: ClusterSettings, lock: ClusterLock) -> La
 
 def deployed_launch(descriptor: Descriptor, numbers: Mapping[str, int]) -> Launch:
     """Return what a deployed cluster starts with, or is scaled to."""
-    pools, most = (
-        descriptor.pools,
-        {group: descriptor.most_workers(group) for group in descriptor.worker_groups},
-    )
+    pools = descriptor.pools
+    most = {group: descriptor.most_workers(group) for group in descriptor.worker_groups}
     keys = {SCHEDULER_GROUP: [SCHEDULER_GROUP], **descriptor.worker_groups}
     sources = _by_group(
         (group, Source(pools[key].market, pools[key].instance_types))

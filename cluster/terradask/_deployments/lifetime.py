@@ -21,10 +21,8 @@ def lifetime_policy(
     """Return the lifetime policy of one run from the cluster's settings."""
     from terradask_stacks.settings import life as defaults
 
-    idle, no_client = (
-        settings.get("idle_timeout_seconds"),
-        settings.get("no_client_timeout_seconds"),
-    )
+    idle = settings.get("idle_timeout_seconds")
+    no_client = settings.get("no_client_timeout_seconds")
     if no_client is None:
         no_client = defaults.NO_CLIENT_TIMEOUT_SECONDS if closes_with_client else False
     return LifetimePolicy(

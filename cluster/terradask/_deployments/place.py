@@ -81,10 +81,8 @@ class ClusterPlace:
             raise self._foreign(field, repr(given), repr(expected))
 
     def _foreign(self, field: str, given: str, expected: str) -> ForeignDescriptor:
-        name, where = (
-            self.cluster,
-            f"s3://{self.bucket}/{cluster_key(self.cluster, 'cluster.json')}",
-        )
+        name = self.cluster
+        where = f"s3://{self.bucket}/{cluster_key(self.cluster, 'cluster.json')}"
         return ForeignDescriptor(
             f"cluster.json of cluster {name!r} names something else in {field}: no apply wrote it "
             "like that, and nothing was changed.",

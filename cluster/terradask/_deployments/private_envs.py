@@ -75,8 +75,7 @@ def _check_name(name: Any, number: int) -> None:
         raise InvalidInput(
             (
                 "This environment variable can't be private: it is read when a process starts, or "
-                "set "
-                "by send_credentials()."
+                "set by send_credentials()."
             ),
             given=name,
             allowed=(

@@ -135,8 +135,7 @@ def _other_zones(cluster: str, pools: Iterable[Pool]) -> list[str]:
         return ["or name another zone (zone_name), or none"]
     return [
         f"or take another zone by a new plan: terradask plan --refresh {cluster}, then apply it; "
-        "Cluster(...) makes a new plan if nothing "
-        "is deployed",
+        "Cluster(...) makes a new plan if nothing is deployed",
         "or let workers be in all zones (allow_cross_zone)",
     ]
 

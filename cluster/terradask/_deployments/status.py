@@ -90,11 +90,9 @@ def read_status(record: ClusterRecord) -> DeploymentStatus:
         scheduler_ = pool.submit(record.scheduler)
         reports_ = pool.submit(record.reports)
         closing_ = pool.submit(lambda: record.marked_closing)
-        groups, run, scheduler = (
-            groups_.result(),
-            run_.result(),
-            of_run(scheduler_.result(), run_.result()),
-        )
+        groups = groups_.result()
+        run = run_.result()
+        scheduler = of_run(scheduler_.result(), run_.result())
         members = {m.instance_id for g in groups.values() for m in g.members}
         hosts = tuple(
             h if h.instance_id in members else h.lost()

@@ -137,24 +137,18 @@ def attempts_for(request: HardwareRequest, supply: Supply) -> list[Attempt]:
         return _with_gpus(request, supply, architecture, count)
     cores, memory, series, rule = request.cpu, request.memory, COMMON, "families c, m and r"
     if cores is None and memory is None:
-        cores, memory, rule = (
-            DEFAULT_CORES,
-            DEFAULT_MEMORY,
-            f"{rule}; by default 4 cores and 16 GiB",
-        )
+        cores = DEFAULT_CORES
+        memory = DEFAULT_MEMORY
+        rule = f"{rule}; by default 4 cores and 16 GiB"
     elif any(span is not None and span.is_any for span in (cores, memory)):
         return _alone_and_shared(
             Constraints(architecture, cores or ANY, _tolerant(memory)),
             "every family, since '*' is given",
         )
     elif cores is None or memory is None:
-        series, rule = (
-            BALANCED,
-            (
-                f"family m (4 GiB a core), since {'cores' if memory is None else 'memory'} alone "
-                f"{'are' if memory is None else 'is'} given"
-            ),
-        )
+        series = BALANCED
+        given = "cores alone are" if memory is None else "memory alone is"
+        rule = f"family m (4 GiB a core), since {given} given"
     return _alone_and_shared(
         Constraints(architecture, cores or ANY, _tolerant(memory), series=series), rule
     )

@@ -83,8 +83,7 @@ def _check_architecture(request: HardwareRequest, types: tuple[InstanceType, ...
             [option, "arm"],
             (
                 f"arm={request.arm}, but {', '.join(wrong)} {'is' if len(wrong) == 1 else 'are'} "
-                "for "
-                f"{'x86-64' if request.arm else 'ARM'}"
+                f"for {'x86-64' if request.arm else 'ARM'}"
             ),
             given=request.given(),
             allowed=f"types for {'ARM' if request.arm else 'x86-64'}",

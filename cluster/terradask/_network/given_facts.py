@@ -88,12 +88,10 @@ def describe_given(network: NetworkSettings, aws: Aws) -> GivenFacts:
 def _jobs(network: NetworkSettings, aws: Aws) -> dict[str, Callable[[], Any]]:
     """Return the field of the facts -> how to ask for it."""
     jobs: dict[str, Callable[[], Any]] = {}
-    vpc_id, key_arn, boundary, images = (
-        network.vpc_id,
-        network.kms_key_arn,
-        network.permissions_boundary,
-        sorted(network.images.values()),
-    )
+    vpc_id = network.vpc_id
+    key_arn = network.kms_key_arn
+    boundary = network.permissions_boundary
+    images = sorted(network.images.values())
     if vpc_id is not None:
         subnets = sorted(
             {

@@ -94,10 +94,8 @@ def _existence_findings(
 ) -> Iterator[Finding]:
     vpc_id = settings.network.vpc_id
     for role, peer in peers.items():
-        where, group = (
-            f"network.security_groups.{role}",
-            (facts.security_groups or {}).get(str(peer.group)),
-        )
+        where = f"network.security_groups.{role}"
+        group = (facts.security_groups or {}).get(str(peer.group))
         allowed = f"a security group of {vpc_id}"
         if group is None:
             yield Finding(

@@ -160,8 +160,7 @@ def _key_policy_findings(arn: str, policy: Description, region: str) -> Iterator
             AUTO_SCALING_ROLE,
             (
                 "Auto Scaling's role (AWSServiceRoleForAutoScaling): instances with encrypted "
-                "volumes "
-                "won't start"
+                "volumes won't start"
             ),
             "https://docs.aws.amazon.com/autoscaling/ec2/userguide/key-policy-requirements-EBS-encryption.html",
         ),

@@ -62,8 +62,7 @@ def _on_network(summary: PlanSummary, cluster: RunningCluster) -> Iterator[Dange
             "running",
             lost[0],
             f"cluster {cluster.name} is {cluster.state}, with {cluster.workers} workers, on a "
-            "network that loses "
-            f"{', '.join(lost[:_NAMED])}{more}",
+            f"network that loses {', '.join(lost[:_NAMED])}{more}",
         )
 
 

@@ -206,10 +206,8 @@ def _cost(report: WorkspaceReport) -> Iterator[Section]:
         return
     whole = report.cost
     # First: blocks that don't fit are left out from the end.
-    rows, notes = (
-        list(_cost_totals("these stacks together", whole)) if whole is not None else [],
-        [],
-    )
+    rows = list(_cost_totals("these stacks together", whole)) if whole is not None else []
+    notes = []
     for stack, cost in costs:
         if cost.has_no_price:
             notes.append(f"no prices for {code(stack)}: {escaped(cost.problem or '')}")

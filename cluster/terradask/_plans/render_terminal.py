@@ -195,11 +195,9 @@ def _cost(cost: CostEstimate) -> Iterator[Text]:
 
 
 def _totals(cost: CostEstimate) -> str:
-    stopped, desired, most = (
-        cost.stopped_hourly_usd,
-        cost.desired_hourly_usd,
-        cost.maximum_hourly_usd,
-    )
+    stopped = cost.stopped_hourly_usd
+    desired = cost.desired_hourly_usd
+    most = cost.maximum_hourly_usd
     while_stopped = (
         f"{_by_hour_and_month(stopped)} while stopped; when started " if stopped != desired else ""
     )

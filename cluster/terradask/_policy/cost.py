@@ -28,8 +28,7 @@ def cost_findings(estimate: CostEstimate, settings: PolicySettings) -> tuple[Pol
                 "error",
                 "",
                 f"the stack can cost {_usd(maximum)} an hour at its maximum "
-                f"size{_largest(estimate)}; "
-                f"policy.max_hourly_cost_usd is {_usd(limit)}",
+                f"size{_largest(estimate)}; policy.max_hourly_cost_usd is {_usd(limit)}",
                 "lower max_workers, choose other instance types, or raise the limit",
             ),
         )

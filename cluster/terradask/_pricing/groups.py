@@ -184,10 +184,8 @@ def _sizes(group: PlannedResource, stack: PlannedStack) -> _Sizes:
         if mine == WORKER_GROUP:
             n_workers, default = settings.get("n_workers"), DEFAULT_WORKERS
         else:
-            n_workers, default = (
-                (settings.get("worker_groups") or {}).get(mine, {}).get("n_workers"),
-                0,
-            )
+            n_workers = (settings.get("worker_groups") or {}).get(mine, {}).get("n_workers")
+            default = 0
         at_start = first_of(n_workers)
         desired = 0 if name != first else default if at_start is None else at_start
     else:

@@ -63,11 +63,9 @@ def _row(item: CostItem) -> tuple[str, ...]:
 
 
 def _totals(estimate: CostEstimate) -> list[tuple[str, ...]]:
-    desired, maximum, stopped = (
-        estimate.desired_hourly_usd,
-        estimate.maximum_hourly_usd,
-        estimate.stopped_hourly_usd,
-    )
+    desired = estimate.desired_hourly_usd
+    maximum = estimate.maximum_hourly_usd
+    stopped = estimate.stopped_hourly_usd
     name = "total" if not estimate.unpriced else "total of what has a price"
     rows: list[tuple[str, ...]] = [
         (name, "", "", "", _usd(desired), _monthly(desired), _monthly(maximum))

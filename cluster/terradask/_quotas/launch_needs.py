@@ -195,7 +195,6 @@ def more_command(short: Iterable[Shortage], allowance: Allowance) -> str:
         needed[quota] = max(needed[quota], one.needed(quota) + allowance.in_use.get(quota, 0))
     return "; ".join(
         f"aws service-quotas request-service-quota-increase --region {allowance.region} "
-        f"--service-code {quota.service} "
-        f"--quota-code {quota.code} --desired-value {vcpus}"
+        f"--service-code {quota.service} --quota-code {quota.code} --desired-value {vcpus}"
         for quota, vcpus in needed.items()
     )

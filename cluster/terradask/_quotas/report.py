@@ -99,11 +99,9 @@ def check_quotas(
         for name in request.vm_types
     }
     # Clients are made here: boto3's sessions are not safe while they make one.
-    quotas, ec2, scaling = (
-        aws.client("service-quotas"),
-        aws.client("ec2"),
-        aws.client("autoscaling"),
-    )
+    quotas = aws.client("service-quotas")
+    ec2 = aws.client("ec2")
+    scaling = aws.client("autoscaling")
     running = running_beside(ec2, {TAG_WORKSPACE: settings.workspace.name})
     vcpus = vcpus_of(ec2, types | {instance_type for instance_type, _ in running})
     # The default lists types that a region may lack.

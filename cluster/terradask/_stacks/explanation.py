@@ -34,8 +34,7 @@ class HardwareExplanation:
         lines = [
             (
                 f"{group} has had these since they were chosen: {', '.join(types)}; `terradask "
-                "plan "
-                f"--refresh {self.cluster}` chooses anew"
+                f"plan --refresh {self.cluster}` chooses anew"
             )
             for group, types in self.changed.items()
         ]

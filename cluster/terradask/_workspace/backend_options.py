@@ -193,8 +193,7 @@ def _to_do(changes: Mapping[str, tuple[Any, Any]]) -> tuple[str, ...]:
         found.append("terradask apply network")
     if "cluster.zone_name" in changes:
         found.append(
-            "terradask plan NAME and terradask apply NAME for each cluster that is deployed "
-            "and "
+            "terradask plan NAME and terradask apply NAME for each cluster that is deployed and "
             "shall move; new ones need nothing"
         )
     return tuple(found)

@@ -55,8 +55,7 @@ async def _shared(name: str, running: Provisioned) -> None:
             ),
         )
     say(
-        "the browser asks whether to trust the certificate with the SHA-256 "
-        "fingerprint "
+        "the browser asks whether to trust the certificate with the SHA-256 fingerprint "
         f"{found.fingerprint}"
     )
     result(found.link)

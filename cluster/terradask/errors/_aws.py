@@ -96,8 +96,7 @@ class QuotaTooSmall(AwsError):
         super().__init__(
             (
                 f"{len(quotas)} of AWS's quotas {'is' if len(quotas) == 1 else 'are'} too small "
-                "for "
-                "what the settings can reach"
+                "for what the settings can reach"
             ),
             given="; ".join(quotas),
             advice="request more with `terradask quotas --request`, or lower max_workers",

@@ -132,8 +132,7 @@ class SweepIncomplete(TerradaskError):
         super().__init__(
             (
                 f"{len(left)} orphaned resource{'s' if len(left) != 1 else ''} could not be "
-                "removed: "
-                f"{names}"
+                f"removed: {names}"
             ),
             given="; ".join(dict.fromkeys(left.values())),
             advice="resolve the reason, then run: terradask sweep",

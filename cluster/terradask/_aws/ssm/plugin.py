@@ -81,8 +81,7 @@ def find_plugin(environ: Mapping[str, str] | None = None) -> Plugin:
         raise SessionManagerPluginMissing(
             (
                 f"This machine's {NAME} is too old: it takes a session's token as an argument, "
-                "which "
-                "every process can read."
+                "which every process can read."
             )
             if version
             else f"This machine's {NAME} doesn't say its version.",

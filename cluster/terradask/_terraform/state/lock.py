@@ -36,12 +36,10 @@ def locked_error(lock: LockInfo | str, common: Mapping[str, Any]) -> StateLocked
             f"({lock.id or 'without an id'}) stays; to remove it: {unlock}"
         ),
     )
-    error.holder, error.since, error.lock_id, error.operation = (
-        lock.holder,
-        lock.since,
-        lock.id,
-        lock.operation,
-    )
+    error.holder = lock.holder
+    error.since = lock.since
+    error.lock_id = lock.id
+    error.operation = lock.operation
     return error
 
 

@@ -177,17 +177,15 @@ class NetworkState:
                 return
             if step == "copy":
                 self._message(
-                    f"moving the network's state (serial {found.info.serial}) from "
-                    f"{source.name} "
+                    f"moving the network's state (serial {found.info.serial}) from {source.name} "
                     f"to {target.name}"
                 )
                 target.write(found.content, over=present)
                 _check_copy(found, target)
             aside = source.set_aside()
             self._message(
-                f"the network's state is now in {target.name}; what was in {source.name} is "
-                "kept as "
-                f"{aside}"
+                f"the network's state is now in {target.name}; what was in {source.name} is kept "
+                f"as {aside}"
             )
 
     def _note_unlock(self, place: StateBackend, lock: LockInfo, proof: str) -> None:

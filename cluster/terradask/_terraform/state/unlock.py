@@ -136,9 +136,8 @@ def _unproven(lock: LockInfo, folder: Path) -> StateLocked:
     error.allowed = "a lock of this user on this machine, whose command was killed"
     error.advice = (
         "terradask can't prove that the command that took it has ended: ask "
-        f"{lock.holder or 'the other users of this workspace'}, and wait while it runs. When "
-        f"you are sure that it has ended: terradask unlock {folder.name} --force "
-        f"{lock.id or 'LOCK_ID'}"
+        f"{lock.holder or 'the other users of this workspace'}, and wait while it runs. When you "
+        f"are sure that it has ended: terradask unlock {folder.name} --force {lock.id or 'LOCK_ID'}"
     )
     return error
 
