@@ -43,7 +43,9 @@ class FakeAws:
 
     def client(self, _name: str) -> Any:
         return SimpleNamespace(
-            meta=SimpleNamespace(endpoint_url=self.endpoint), get_paginator=self.paginator
+            meta=SimpleNamespace(endpoint_url=self.endpoint),
+            can_paginate=bool,
+            get_paginator=self.paginator,
         )
 
     def paginator(self, operation: str) -> Any:

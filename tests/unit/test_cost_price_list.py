@@ -47,7 +47,9 @@ class FakeAws:
         if self.without_credentials:
             raise NoCredentials("there are no AWS credentials")
         return SimpleNamespace(
-            meta=SimpleNamespace(endpoint_url=self.endpoint), get_paginator=lambda _name: self
+            meta=SimpleNamespace(endpoint_url=self.endpoint),
+            can_paginate=bool,
+            get_paginator=lambda _name: self,
         )
 
     def paginate(self, **question: Any) -> list[dict[str, Any]]:

@@ -37,6 +37,9 @@ class MinimumWasRaised:
             raise AttributeError(name)
         return call
 
+    def can_paginate(self, _name: str) -> bool:
+        return True
+
     def get_paginator(self, name: str) -> Any:
         page = {"ScheduledUpdateGroupActions": [{"ScheduledActionName": n} for n in self.scheduled]}
         self.calls.append(name)

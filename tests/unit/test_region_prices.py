@@ -65,7 +65,9 @@ class FakeAws:
 
     def client(self, _name: str) -> Any:
         return SimpleNamespace(
-            meta=SimpleNamespace(endpoint_url=self.endpoint), get_paginator=lambda _operation: self
+            meta=SimpleNamespace(endpoint_url=self.endpoint),
+            can_paginate=bool,
+            get_paginator=lambda _operation: self,
         )
 
     def paginate(self, **question: Any) -> list[dict[str, Any]]:

@@ -16,6 +16,7 @@ from terradask._aws.group_limits import (
 )
 from terradask._aws.groups import PROTECTION_BATCH, Group, Member, ProtectAndLower, Removal
 from terradask._aws.launch_problem import LaunchProblem, read_problem
+from terradask._aws.listing import listed_groups
 from terradask._aws.tags import as_text, found_tags, tags_of
 from terradask.errors import AccessDenied, ForeignResources
 from terradask_modules.names import TAG_CLUSTER, TAG_WORKSPACE, group_name
@@ -319,17 +320,10 @@ def tagged_groups(
     tags = {TAG_WORKSPACE: workspace, TAG_CLUSTER: cluster}
     filters = [{"Name": f"tag:{key}", "Values": [value]} for key, value in tags.items()]
     begins = group_name(workspace, cluster, "")
-    for page in client.get_paginator("describe_auto_scaling_groups").paginate(Filters=filters):
-        for group in page["AutoScalingGroups"]:
-            name = group["AutoScalingGroupName"]
-            carried = tags_of(group.get("Tags"))
-            # A group that is being deleted is still shown for a while.
-            if (
-                name.startswith(begins)
-                and not group.get("Status")
-                and tags.items() <= carried.items()
-            ):
-                yield name.removeprefix(begins), group
+    for group in listed_groups(client, Filters=filters):
+        name = group["AutoScalingGroupName"]
+        if name.startswith(begins) and tags.items() <= tags_of(group.get("Tags")).items():
+            yield name.removeprefix(begins), group
 
 
 def _as_group(name: str, found: Mapping[str, Any]) -> Group:

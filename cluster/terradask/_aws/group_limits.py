@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection
 from typing import TYPE_CHECKING, Any
 
+from terradask._aws.listing import listed
 from terradask.errors import ClusterError
 
 if TYPE_CHECKING:
@@ -79,14 +80,13 @@ def scheduled_actions(client: Any, autoscaling_group: str) -> list[str]:
     -----
     Permission needed: ``autoscaling:DescribeScheduledActions``.
     """
-    pages = client.get_paginator("describe_scheduled_actions").paginate(
-        AutoScalingGroupName=autoscaling_group
+    actions = listed(
+        client,
+        "describe_scheduled_actions",
+        "ScheduledUpdateGroupActions",
+        AutoScalingGroupName=autoscaling_group,
     )
-    return [
-        action["ScheduledActionName"]
-        for page in pages
-        for action in page["ScheduledUpdateGroupActions"]
-    ]
+    return [action["ScheduledActionName"] for action in actions]
 
 
 def unschedule(client: Any, autoscaling_group: str, names: Collection[str]) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from typing import TYPE_CHECKING, Any
 
+from terradask._aws.listing import listed_instances
 from terradask._cleanup import delete
 from terradask._cleanup.resources import Owner
 from terradask._common.polling import wait_until
@@ -94,13 +95,5 @@ def _terminate(client: Any, ids: Sequence[str]) -> None:
 
 def _ending(client: Any, ids: Sequence[str]) -> set[str]:
     # By a filter: an unknown id as an argument would be an error.
-    pages = client.get_paginator("describe_instances").paginate(
-        Filters=[{"Name": "instance-id", "Values": list(ids)}]
-    )
-    found = [
-        instance
-        for page in pages
-        for reservation in page["Reservations"]
-        for instance in reservation["Instances"]
-    ]
+    found = listed_instances(client, Filters=[{"Name": "instance-id", "Values": list(ids)}])
     return {instance["InstanceId"] for instance in found if instance["State"]["Name"] in _ENDED}

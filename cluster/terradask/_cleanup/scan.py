@@ -11,6 +11,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
+from terradask._aws.listing import listed
 from terradask._cleanup.bucket_scan import BucketScan
 from terradask._cleanup.inventory import Deployed, Inventory, Item, Kind, NotVisible, OldPlan
 from terradask._cleanup.resources import (
@@ -177,16 +178,11 @@ class _Scan:
         """Return the existing groups, including those without our tag that instances name."""
         tagged = {group.id for group in groups}
         named = sorted({item.group for item in items if item.group is not None} - tagged)
-        paginator = self._aws.client("autoscaling").get_paginator("describe_auto_scaling_groups")
-        pages = paginator.paginate(AutoScalingGroupNames=named) if named else ()
-        return frozenset(
-            tagged
-            | {
-                group["AutoScalingGroupName"]
-                for page in pages
-                for group in page["AutoScalingGroups"]
-            }
-        )
+        if not named:
+            return frozenset(tagged)
+        client, method = self._aws.client("autoscaling"), "describe_auto_scaling_groups"
+        found = listed(client, method, "AutoScalingGroups", AutoScalingGroupNames=named)
+        return frozenset(tagged | {group["AutoScalingGroupName"] for group in found})
 
     def _instances(self) -> list[Item]:
         try:

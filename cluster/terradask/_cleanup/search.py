@@ -14,6 +14,7 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from terradask._aws.listing import listed, listed_groups
 from terradask._aws.tags import tags_of
 from terradask._cleanup.named_resources import (
     find_bucket,
@@ -222,8 +223,8 @@ def clusters_with_roles(
         for cluster in known
         for role in ROLES
     }
-    pages = iam.get_paginator("list_roles").paginate(PathPrefix=isolated.role_path)
-    names = {role["RoleName"] for page in pages for role in page["Roles"]} - expected
+    roles = listed(iam, "list_roles", "Roles", PathPrefix=isolated.role_path)
+    names = {role["RoleName"] for role in roles} - expected
     # The list has no tags.
     return clusters_of(
         _answers([partial(find_in_iam, iam, "aws_iam_role", name) for name in sorted(names)]),
@@ -255,7 +256,7 @@ def find_rules(aws: Aws, resources: Iterable[Resource]) -> list[Resource]:
     groups = [group.id for group in of_type(resources, "aws_security_group")]
     if not groups:
         return []
-    pages = aws.client("ec2").get_paginator("describe_security_group_rules")
+    ec2, filters = aws.client("ec2"), [{"Name": "group-id", "Values": groups}]
     return [
         Resource(
             EGRESS_RULE if rule["IsEgress"] else INGRESS_RULE,
@@ -263,8 +264,9 @@ def find_rules(aws: Aws, resources: Iterable[Resource]) -> list[Resource]:
             tags_of(rule.get("Tags")),
             rule,
         )
-        for page in pages.paginate(Filters=[{"Name": "group-id", "Values": groups}])
-        for rule in page["SecurityGroupRules"]
+        for rule in listed(
+            ec2, "describe_security_group_rules", "SecurityGroupRules", Filters=filters
+        )
     ]
 
 
@@ -276,17 +278,10 @@ def find_in_ec2(
     # Flow logs spell it differently.
     argument = "Filter" if kind == "aws_flow_log" else "Filters"
     wanted = {argument: [*owner.filters, *filters]}
-    # The list of addresses has no pages.
-    pages = (
-        client.get_paginator(method).paginate(**wanted)
-        if client.can_paginate(method)
-        else [getattr(client, method)(**wanted)]
-    )
     # Only interfaces have their tags under another key.
     found = (
         Resource(kind, item[key], tags_of(item.get("Tags", item.get("TagSet"))), item)
-        for page in pages
-        for item in page[listing]
+        for item in listed(client, method, listing, **wanted)
     )
     # A VPC's default group is deleted with the VPC.
     return [
@@ -299,28 +294,20 @@ def find_in_ec2(
 
 def find_groups(client: Any, *, workspace: str) -> list[Resource]:
     """Return the Auto Scaling groups that carry a workspace's tag."""
-    pages = client.get_paginator("describe_auto_scaling_groups").paginate(
-        Filters=Owner(workspace).filters
-    )
     return [
         Resource(
             AUTOSCALING_GROUP, group["AutoScalingGroupName"], tags_of(group.get("Tags")), group
         )
-        for page in pages
-        for group in page["AutoScalingGroups"]
-        # A group that is being deleted is listed for a while.
-        if not group.get("Status")
+        for group in listed_groups(client, Filters=Owner(workspace).filters)
     ]
 
 
 def find_secrets(client: Any, *, workspace: str, **options: bool) -> list[Resource]:
     """Return a workspace's secrets; the list is up to five minutes old, with deleted ones."""
     filters = [{"Key": "name", "Values": [secrets_prefix(workspace)]}]
-    pages = client.get_paginator("list_secrets").paginate(Filters=filters, **options)
     return [
         Resource(SECRET, one["Name"], tags_of(one.get("Tags")), one)
-        for page in pages
-        for one in page["SecretList"]
+        for one in listed(client, "list_secrets", "SecretList", Filters=filters, **options)
     ]
 
 

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 
+from terradask._aws.listing import listed, listed_groups
 from terradask._aws.tags import as_text, found_tags, tags_of
 from terradask._cleanup.known_state import Entry, read_state
 from terradask._cleanup.named_resources import find_in_iam
@@ -108,15 +109,8 @@ class StateGuard:
             return dict(zip(ids, found, strict=True))
 
     def _of_groups(self, names: list[str]) -> _Tags:
-        pages = self._pages("autoscaling", "describe_auto_scaling_groups")
-        found = pages(AutoScalingGroupNames=names)
-        return {
-            group["AutoScalingGroupName"]: tags_of(group.get("Tags"))
-            for page in found
-            for group in page["AutoScalingGroups"]
-            # A group that is being deleted is listed for a while.
-            if not group.get("Status")
-        }
+        groups = listed_groups(self._aws.client("autoscaling"), AutoScalingGroupNames=names)
+        return {group["AutoScalingGroupName"]: tags_of(group.get("Tags")) for group in groups}
 
     def _of_secrets(self, arns: list[str]) -> _Tags:
         client = self._aws.client("secretsmanager")
@@ -131,12 +125,8 @@ class StateGuard:
         return found
 
     def _of_placement_groups(self, names: list[str]) -> _Tags:
-        found = self._aws.client("ec2").describe_placement_groups(
-            Filters=[{"Name": "group-name", "Values": names}]
-        )
-        return {
-            group["GroupName"]: tags_of(group.get("Tags")) for group in found["PlacementGroups"]
-        }
+        found = self._in_ec2("describe_placement_groups", "PlacementGroups", "group-name", names)
+        return {group["GroupName"]: tags_of(group.get("Tags")) for group in found}
 
     def _of_templates(self, ids: list[str]) -> _Tags:
         from botocore.exceptions import ClientError
@@ -156,21 +146,15 @@ class StateGuard:
         return found
 
     def _of_security_groups(self, ids: list[str]) -> _Tags:
-        pages = self._pages("ec2", "describe_security_groups")
-        return {
-            group["GroupId"]: tags_of(group.get("Tags"))
-            for page in pages(Filters=[{"Name": "group-id", "Values": ids}])
-            for group in page["SecurityGroups"]
-        }
+        found = self._in_ec2("describe_security_groups", "SecurityGroups", "group-id", ids)
+        return {group["GroupId"]: tags_of(group.get("Tags")) for group in found}
 
     def _of_rules(self, ids: list[str]) -> _Tags:
         """Return the tags of the groups that rules are in: a rule is whose its group is."""
-        pages = self._pages("ec2", "describe_security_group_rules")
-        groups = {
-            rule["SecurityGroupRuleId"]: rule["GroupId"]
-            for page in pages(Filters=[{"Name": "security-group-rule-id", "Values": ids}])
-            for rule in page["SecurityGroupRules"]
-        }
+        found = self._in_ec2(
+            "describe_security_group_rules", "SecurityGroupRules", "security-group-rule-id", ids
+        )
+        groups = {rule["SecurityGroupRuleId"]: rule["GroupId"] for rule in found}
         tags = self._of_security_groups(sorted(set(groups.values()))) if groups else {}
         return {rule: tags.get(group, {}) for rule, group in groups.items()}
 
@@ -187,8 +171,8 @@ class StateGuard:
         tags = self._of_iam(_ROLE, sorted(set(roles.values())))
         return {identity: tags[role] for identity, role in roles.items() if role in tags}
 
-    def _pages(self, service: str, method: str) -> Callable[..., Iterator[Mapping[str, Any]]]:
-        paginate: Callable[..., Iterator[Mapping[str, Any]]] = (
-            self._aws.client(service).get_paginator(method).paginate
-        )
-        return paginate
+    def _in_ec2(
+        self, method: str, listing: str, identity: str, values: list[str]
+    ) -> Iterator[Mapping[str, Any]]:
+        filters = [{"Name": identity, "Values": values}]
+        return listed(self._aws.client("ec2"), method, listing, Filters=filters)

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import datetime
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from terradask._aws.listing import listed, listed_instances
 from terradask._aws.tags import tags_of
 from terradask._pricing.running import RunningHost
 from terradask_modules.names import TAG_CLUSTER, TAG_ROLE, TAG_WORKSPACE
@@ -58,30 +60,19 @@ def find_instances(
         if workspace is None
         else {"Name": f"tag:{TAG_WORKSPACE}", "Values": [workspace]}
     ]
-    pages = ec2.get_paginator("describe_instances").paginate(
-        Filters=[*ours, {"Name": "instance-state-name", "Values": _LEFT}]
-    )
-    found = [
-        instance
-        for page in pages
-        for reservation in page["Reservations"]
-        for instance in reservation["Instances"]
-    ]
+    left = {"Name": "instance-state-name", "Values": _LEFT}
+    found = list(listed_instances(ec2, Filters=[*ours, left]))
     gib = _volumes(ec2, ours) if with_volumes and found else {}
     return [_read(instance, gib if with_volumes else None) for instance in found]
 
 
 def _volumes(client: Any, filters: list[dict[str, Any]]) -> dict[str, int]:
     """Return the size of the gp3 volumes of each instance, in GiB."""
-    sizes: dict[str, int] = {}
-    pages = client.get_paginator("describe_volumes").paginate(
-        Filters=[*filters, {"Name": "status", "Values": ["in-use"]}]
-    )
-    for volume in (volume for page in pages for volume in page["Volumes"]):
+    sizes: Counter[str] = Counter()
+    in_use = {"Name": "status", "Values": ["in-use"]}
+    for volume in listed(client, "describe_volumes", "Volumes", Filters=[*filters, in_use]):
         for attachment in volume["Attachments"]:
-            sizes[attachment["InstanceId"]] = (
-                sizes.get(attachment["InstanceId"], 0) + volume["Size"]
-            )
+            sizes[attachment["InstanceId"]] += volume["Size"]
     return sizes
 
 

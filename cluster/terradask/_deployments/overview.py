@@ -10,6 +10,7 @@ from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
+from terradask._aws.listing import listed_groups
 from terradask._aws.tags import tags_of
 from terradask._common.clock import utc_text
 from terradask._deployments.documents import HostReport
@@ -256,16 +257,10 @@ def _tagged_groups(aws: Aws, workspace: str | None) -> list[TaggedGroup]:
         if workspace is None
         else {"Name": f"tag:{TAG_WORKSPACE}", "Values": [workspace]}
     )
-    pages = (
-        aws.client("autoscaling")
-        .get_paginator("describe_auto_scaling_groups")
-        .paginate(Filters=[ours])
-    )
-    found = [group for page in pages for group in page["AutoScalingGroups"]]
     return [
         _tagged(group, tags)
-        for group in found
-        if not group.get("Status") and TAG_CLUSTER in (tags := tags_of(group["Tags"]))
+        for group in listed_groups(aws.client("autoscaling"), Filters=[ours])
+        if TAG_CLUSTER in (tags := tags_of(group["Tags"]))
     ]
 
 

@@ -14,6 +14,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from terradask._aws.endpoints import cache_name
+from terradask._aws.listing import listed
 from terradask._aws.session import Aws
 from terradask._common.clock import is_younger
 from terradask._common.disk_cache import DiskCache
@@ -99,10 +100,8 @@ def _zones(aws: Aws) -> dict[str, frozenset[str]]:
 
 
 def _pages(aws: Aws, operation: str, member: str, **question: Any) -> Iterator[Mapping[str, Any]]:
-    paginator = aws.client("ec2").get_paginator(operation)
     with _naming(f"ec2:{''.join(map(str.capitalize, operation.split('_')))}"):
-        for page in paginator.paginate(**question):
-            yield from page[member]
+        yield from listed(aws.client("ec2"), operation, member, **question)
 
 
 @contextmanager

@@ -8,6 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
+from terradask._aws.listing import listed
 from terradask.errors import AccessDenied
 
 if TYPE_CHECKING:
@@ -132,12 +133,8 @@ def _listed(
     aws: Aws, what: str, listing: str, filter_name: str, values: Sequence[str]
 ) -> list[Description]:
     # By filter: what doesn't exist is then left out instead of an error that hides the rest.
-    pages = (
-        aws.client("ec2")
-        .get_paginator(f"describe_{what}")
-        .paginate(Filters=[{"Name": filter_name, "Values": list(values)}])
-    )
-    return [item for page in pages for item in page[listing]]
+    filters = [{"Name": filter_name, "Values": list(values)}]
+    return list(listed(aws.client("ec2"), f"describe_{what}", listing, Filters=filters))
 
 
 def _by_id(aws: Aws, what: str, ids: Sequence[str]) -> dict[str, Description]:

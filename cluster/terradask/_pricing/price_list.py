@@ -6,6 +6,7 @@ import datetime
 from collections.abc import Callable, Iterable
 
 from terradask._aws.endpoints import cache_name
+from terradask._aws.listing import listed
 from terradask._aws.session import Aws
 from terradask._pricing.price_cache import PriceCache, is_fresh
 from terradask._pricing.prices import Price, PriceKey, Quotes
@@ -119,12 +120,9 @@ class AwsPriceList:
             )
             return {key: spot[str(key.instance_type)] for key in batch}
         query = query_for(first)
-        pages = (
-            self._pricing.client("pricing")
-            .get_paginator("get_products")
-            .paginate(**fields_of(query))
-        )
-        return {first: read_price(query, [entry for page in pages for entry in page["PriceList"]])}
+        pricing = self._pricing.client("pricing")
+        entries = listed(pricing, "get_products", "PriceList", **fields_of(query))
+        return {first: read_price(query, list(entries))}
 
 
 def _stale_notes(stale: dict[PriceKey, Price], refusals: dict[PriceKey, str]) -> tuple[str, ...]:

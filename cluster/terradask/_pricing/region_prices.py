@@ -7,6 +7,7 @@ from collections.abc import Callable
 from decimal import Decimal
 
 from terradask._aws.endpoints import cache_name
+from terradask._aws.listing import listed
 from terradask._aws.session import Aws
 from terradask._pricing.price_cache import PriceCache, is_fresh
 from terradask._pricing.prices import PriceSheet
@@ -110,7 +111,5 @@ class RegionPrices:
 
     def _on_demand(self) -> dict[str, Reading]:
         query = fields_of(query_for_instances(self._aws.region))
-        pages = self._pricing.client("pricing").get_paginator("get_products").paginate(**query)
-        return read_instance_prices(
-            self._aws.region, (entry for page in pages for entry in page["PriceList"])
-        )
+        entries = listed(self._pricing.client("pricing"), "get_products", "PriceList", **query)
+        return read_instance_prices(self._aws.region, entries)

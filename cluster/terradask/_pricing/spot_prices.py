@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import datetime
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from decimal import Decimal, InvalidOperation
 from typing import TYPE_CHECKING, Any
 
+from terradask._aws.listing import listed
 from terradask._pricing.products import Reading
 
 if TYPE_CHECKING:
@@ -26,22 +27,8 @@ def fetch_spot_prices(
     Permission needed: ``ec2:DescribeSpotPriceHistory``.
     """
     types = sorted(instance_types)
-    pages = (
-        aws.client("ec2")
-        .get_paginator("describe_spot_price_history")
-        .paginate(
-            InstanceTypes=types,
-            ProductDescriptions=list(LINUX),
-            AvailabilityZone=zone,
-            StartTime=now,
-        )
-    )
-    entries = [
-        entry
-        for page in pages
-        for entry in page["SpotPriceHistory"]
-        if entry["AvailabilityZone"] == zone
-    ]
+    history = _history(aws, InstanceTypes=types, AvailabilityZone=zone, StartTime=now)
+    entries = [entry for entry in history if entry["AvailabilityZone"] == zone]
     return {name: read_spot_price(name, entries) for name in types}
 
 
@@ -56,21 +43,24 @@ def fetch_region_spot_prices(
     time: some ten calls for all types, one for those of a group.
     """
     types = {} if instance_types is None else {"InstanceTypes": sorted(instance_types)}
-    pages = (
-        aws.client("ec2")
-        .get_paginator("describe_spot_price_history")
-        .paginate(ProductDescriptions=list(LINUX), StartTime=now, EndTime=now, **types)
-    )
     entries: dict[str, dict[str, list[Mapping[str, Any]]]] = {}
-    for page in pages:
-        for entry in page["SpotPriceHistory"]:
-            entries.setdefault(entry["AvailabilityZone"], {}).setdefault(
-                entry["InstanceType"], []
-            ).append(entry)
+    for entry in _history(aws, StartTime=now, EndTime=now, **types):
+        of_zone = entries.setdefault(entry["AvailabilityZone"], {})
+        of_zone.setdefault(entry["InstanceType"], []).append(entry)
     return {
         zone: {name: read_spot_price(name, own) for name, own in types.items()}
         for zone, types in entries.items()
     }
+
+
+def _history(aws: Aws, **question: Any) -> Iterator[Mapping[str, Any]]:
+    return listed(
+        aws.client("ec2"),
+        "describe_spot_price_history",
+        "SpotPriceHistory",
+        ProductDescriptions=list(LINUX),
+        **question,
+    )
 
 
 def read_spot_price(instance_type: str, entries: Iterable[Mapping[str, Any]]) -> Reading:

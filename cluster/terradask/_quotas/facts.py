@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from terradask._aws.listing import listed, listed_instances
 from terradask._aws.tags import tags_of
 from terradask._quotas.needs import Quota, vcpu_quota
 
@@ -27,28 +28,18 @@ def quota_limit(client: Any, quota: Quota) -> float | None:
 def vcpus_of(ec2: Any, types: Iterable[str]) -> dict[str, int]:
     """Return the vCPUs of those types that AWS knows in the region."""
     filters = [{"Name": "instance-type", "Values": sorted(types)}]
-    pages = ec2.get_paginator("describe_instance_types").paginate(Filters=filters)
-    return {
-        found["InstanceType"]: int(found["VCpuInfo"]["DefaultVCpus"])
-        for page in pages
-        for found in page["InstanceTypes"]
-    }
+    described = listed(ec2, "describe_instance_types", "InstanceTypes", Filters=filters)
+    return {one["InstanceType"]: int(one["VCpuInfo"]["DefaultVCpus"]) for one in described}
 
 
 def running_beside(ec2: Any, own: Mapping[str, str]) -> Counter[tuple[str, str]]:
     """Count running instances that lack some tags, by type and market."""
     states = [{"Name": "instance-state-name", "Values": ["pending", "running"]}]
     found: Counter[tuple[str, str]] = Counter()
-    for page in ec2.get_paginator("describe_instances").paginate(
-        Filters=states, PaginationConfig={"PageSize": _INSTANCES_PER_CALL}
-    ):
-        for reservation in page["Reservations"]:
-            for instance in reservation["Instances"]:
-                tags = tags_of(instance.get("Tags"))
-                if not own.items() <= tags.items():
-                    found[
-                        instance["InstanceType"], instance.get("InstanceLifecycle", "on-demand")
-                    ] += 1
+    paging = {"PageSize": _INSTANCES_PER_CALL}
+    for instance in listed_instances(ec2, Filters=states, PaginationConfig=paging):
+        if not own.items() <= tags_of(instance.get("Tags")).items():
+            found[instance["InstanceType"], instance.get("InstanceLifecycle", "on-demand")] += 1
     return found
 
 

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal
 
+from terradask._aws.listing import listed
 from terradask._quotas import needs
 from terradask._quotas.facts import quota_limit, running_beside, vcpus_in_use, vcpus_of
 from terradask._quotas.needs import Need, Quota
@@ -149,11 +150,10 @@ def _check(need: Need, limit: float | None, others: int, requested: float | None
 
 
 def _open_requests(client: Any) -> dict[str, float]:
-    pages = client.get_paginator("list_requested_service_quota_change_history").paginate()
+    method = "list_requested_service_quota_change_history"
     return {
         r["QuotaCode"]: float(r["DesiredValue"])
-        for page in pages
-        for r in page["RequestedQuotas"]
+        for r in listed(client, method, "RequestedQuotas")
         if r["Status"] in _OPEN
     }
 
@@ -199,33 +199,25 @@ def _use_by_others(
         needs.GROUPS: (scaling, "describe_auto_scaling_groups", "AutoScalingGroups"),
     }
     for quota, where in lists.items():
-        used[quota] = sum(not _is_own(item, workspace) for item in _every(*where))
+        used[quota] = sum(not _is_own(item, workspace) for item in listed(*where))
     used[needs.NAT_GATEWAYS] = _nat_gateways_of_others(ec2, workspace)
     return dict(used)
 
 
 def _nat_gateways_of_others(ec2: Any, workspace: str) -> int:
     """Count those in the zone that has most."""
-    alive = [
-        g
-        for g in _every(ec2, "describe_nat_gateways", "NatGateways")
-        if g["State"] in ("pending", "available")
+    foreign = [
+        gateway["SubnetId"]
+        for gateway in listed(ec2, "describe_nat_gateways", "NatGateways")
+        if gateway["State"] in ("pending", "available") and not _is_own(gateway, workspace)
     ]
-    foreign = [gateway["SubnetId"] for gateway in alive if not _is_own(gateway, workspace)]
     if not foreign:
         return 0
     zone_of = {
         subnet["SubnetId"]: subnet["AvailabilityZone"]
-        for subnet in _every(ec2, "describe_subnets", "Subnets")
+        for subnet in listed(ec2, "describe_subnets", "Subnets")
     }
     return max(Counter(zone_of.get(subnet) for subnet in foreign).values())
-
-
-def _every(client: Any, method: str, listing: str) -> list[Mapping[str, Any]]:
-    if not client.can_paginate(method):
-        call: Callable[[], Mapping[str, Any]] = getattr(client, method)
-        return list(call()[listing])
-    return [item for page in client.get_paginator(method).paginate() for item in page[listing]]
 
 
 def _is_own(item: Mapping[str, Any], workspace: str) -> bool:

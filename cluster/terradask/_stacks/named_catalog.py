@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any, get_args
 
+from terradask._aws.listing import listed
 from terradask._instance_types.model import Catalog, read_types
 from terradask.errors import AwsError, UnknownInstanceType
 from terradask_stacks.hardware.architecture import Architecture
@@ -45,10 +46,9 @@ def named_catalog(
 
 
 def _described(client: Any, types: Iterable[str]) -> dict[str, Mapping[str, Any]]:
-    pages = client.get_paginator("describe_instance_types").paginate(
-        Filters=[{"Name": "instance-type", "Values": sorted(types)}]
-    )
-    return {one["InstanceType"]: one for page in pages for one in page["InstanceTypes"]}
+    filters = [{"Name": "instance-type", "Values": sorted(types)}]
+    described = listed(client, "describe_instance_types", "InstanceTypes", Filters=filters)
+    return {one["InstanceType"]: one for one in described}
 
 
 def _offerings(
@@ -57,12 +57,14 @@ def _offerings(
     """Return the types that each zone offers."""
     filters = [{"Name": "instance-type", "Values": sorted(types)}] if types is not None else []
     by_zone: dict[str, set[str]] = {}
-    pages = client.get_paginator("describe_instance_type_offerings").paginate(
-        LocationType=location, Filters=filters
-    )
-    for page in pages:
-        for offer in page["InstanceTypeOfferings"]:
-            by_zone.setdefault(offer["Location"], set()).add(offer["InstanceType"])
+    for offer in listed(
+        client,
+        "describe_instance_type_offerings",
+        "InstanceTypeOfferings",
+        LocationType=location,
+        Filters=filters,
+    ):
+        by_zone.setdefault(offer["Location"], set()).add(offer["InstanceType"])
     return by_zone
 
 

@@ -1,0 +1,28 @@
+"""What AWS lists: the items of an answer, however many pages it comes in."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+
+def listed(client: Any, method: str, listing: str, **question: Any) -> Iterator[Any]:
+    """Yield what a client's method lists, page by page."""
+    if client.can_paginate(method):
+        for page in client.get_paginator(method).paginate(**question):
+            yield from page[listing]
+    else:
+        yield from getattr(client, method)(**question)[listing]
+
+
+def listed_instances(client: Any, **question: Any) -> Iterator[Any]:
+    """Yield the instances of EC2's reservations."""
+    for reservation in listed(client, "describe_instances", "Reservations", **question):
+        yield from reservation["Instances"]
+
+
+def listed_groups(client: Any, **question: Any) -> Iterator[Any]:
+    """Yield Auto Scaling groups, without those being deleted, which are listed for a while."""
+    for group in listed(client, "describe_auto_scaling_groups", "AutoScalingGroups", **question):
+        if not group.get("Status"):
+            yield group
