@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import closing, contextmanager
+from contextlib import closing
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from terradask._aws.answers import unless
 from terradask.errors import DocumentFormat
 
 if TYPE_CHECKING:
@@ -62,7 +63,7 @@ class ObjectStore:
 
     def read(self, key: str, *, most_bytes: int = MOST_BYTES) -> StoredObject | None:
         """Return an object, or None; raises `DocumentFormat` if it is larger than `most_bytes`."""
-        with _unless(self._missing):
+        with unless(*self._missing):
             answer = self._client.get_object(**self._named(key))
             with closing(answer["Body"]) as body:
                 if answer["ContentLength"] > most_bytes:
@@ -109,7 +110,7 @@ class ObjectStore:
         condition, passing = (
             ({}, self._missing) if etag is None else ({"IfMatch": etag}, self._missing | _LOST_RACE)
         )
-        with _unless(passing):
+        with unless(*passing):
             self._client.delete_object(**self._named(key), **condition)
 
     def delete_all(self, keys: Iterable[str]) -> None:
@@ -133,13 +134,13 @@ class ObjectStore:
 
     def pages(self, under: str = "") -> Iterator[Mapping[str, Any]]:
         """List objects in S3's own pages; keys are whole in them."""
-        with _unless(self._missing):
+        with unless(*self._missing):
             yield from self._client.get_paginator("list_objects_v2").paginate(
                 Bucket=self._bucket, Prefix=self._prefix + under
             )
 
     def _put_if(self, key: str, content: bytes, lost: frozenset[str], **condition: str) -> bool:
-        with _unless(lost):
+        with unless(*lost):
             self._put(key, content, ContentType=JSON, **condition)
             return True
         # If an answer is lost, boto3 asks again, and S3 refuses because of the first attempt.
@@ -160,15 +161,3 @@ class ObjectStore:
 def as_json(document: Mapping[str, Any]) -> bytes:
     """Return a document as the content of an object."""
     return json.dumps(document, sort_keys=True).encode()
-
-
-@contextmanager
-def _unless(codes: frozenset[str]) -> Iterator[None]:
-    """Go on behind the block where S3 answers one of these codes."""
-    from botocore.exceptions import ClientError
-
-    try:
-        yield
-    except ClientError as error:
-        if error.response["Error"]["Code"] not in codes:
-            raise

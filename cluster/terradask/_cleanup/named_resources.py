@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from terradask._aws.answers import unless
 from terradask._aws.tags import tags_of
 from terradask._cleanup.resources import Resource
 from terradask.errors import AccessDenied
@@ -70,12 +71,9 @@ def find_bucket(client: Any, name: str, account: str) -> list[Resource]:
         if error.response["Error"]["Code"] in {"NoSuchBucket", "404"}:
             return []
         raise
-    try:
+    tags = []
+    with unless("NoSuchTagSet"):
         tags = client.get_bucket_tagging(Bucket=name, ExpectedBucketOwner=account)["TagSet"]
-    except ClientError as error:
-        if error.response["Error"]["Code"] != "NoSuchTagSet":
-            raise
-        tags = []
     return [Resource("aws_s3_bucket", name, tags_of(tags))]
 
 

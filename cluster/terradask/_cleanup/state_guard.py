@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 
+from terradask._aws.answers import unless
 from terradask._aws.listing import listed, listed_groups
 from terradask._aws.tags import as_text, found_tags, tags_of
 from terradask._cleanup.known_state import Entry, read_state
@@ -129,20 +130,13 @@ class StateGuard:
         return {group["GroupName"]: tags_of(group.get("Tags")) for group in found}
 
     def _of_templates(self, ids: list[str]) -> _Tags:
-        from botocore.exceptions import ClientError
-
+        describe = self._aws.client("ec2").describe_launch_templates
         found: dict[str, Mapping[str, str]] = {}
         for identity in ids:
-            try:
-                answer = self._aws.client("ec2").describe_launch_templates(
-                    LaunchTemplateIds=[identity]
-                )
-            except ClientError as error:
-                # AWS knows no filter for it.
-                if not error.response["Error"]["Code"].endswith(".NotFound"):
-                    raise
-                continue
-            found[identity] = tags_of(answer["LaunchTemplates"][0].get("Tags"))
+            # AWS knows no filter for it.
+            with unless("*.NotFound"):
+                (template,) = describe(LaunchTemplateIds=[identity])["LaunchTemplates"]
+                found[identity] = tags_of(template.get("Tags"))
         return found
 
     def _of_security_groups(self, ids: list[str]) -> _Tags:

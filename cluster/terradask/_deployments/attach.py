@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from terradask._aws.answers import unless
 from terradask._aws.autoscaling import Groups
 from terradask._aws.rate_limit import RateLimiter
 from terradask._deployments.documents import (
@@ -221,12 +222,7 @@ def _read_keys(aws: Aws, descriptor: Descriptor, run: Run) -> KeySet:
 
 
 def _read_keys_if_written(aws: Aws, descriptor: Descriptor, run: Run) -> KeySet | None:
-    from botocore.exceptions import ClientError
-
-    try:
+    # ``run.json`` is written before the keys; the scheduler can't start without them.
+    with unless("ResourceNotFoundException"):
         return _read_keys(aws, descriptor, run)
-    except ClientError as error:
-        # ``run.json`` is written before the keys; the scheduler can't start without them.
-        if error.response["Error"]["Code"] != "ResourceNotFoundException":
-            raise
-        return None
+    return None

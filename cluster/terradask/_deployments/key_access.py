@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
+from terradask._aws.answers import unless
 from terradask._deployments.documents import Descriptor
 from terradask.errors import AccessDenied, ClusterPrivate
 from terradask_modules.secret_policy import is_named
@@ -38,15 +39,9 @@ def check_key_access(aws: Aws, descriptor: Descriptor) -> None:
     -----
     Permission needed: ``secretsmanager:GetSecretValue`` on its secret.
     """
-    from botocore.exceptions import ClientError
-
-    with translated_key_errors(aws, descriptor):
-        try:
-            aws.client("secretsmanager").get_secret_value(SecretId=descriptor.secret_id)
-        except ClientError as error:
-            # A cluster that was never started has no keys.
-            if error.response["Error"]["Code"] != _NO_VALUE:
-                raise
+    # A cluster that was never started has no keys.
+    with translated_key_errors(aws, descriptor), unless(_NO_VALUE):
+        aws.client("secretsmanager").get_secret_value(SecretId=descriptor.secret_id)
 
 
 def check_may_change(aws: Aws, descriptor: Descriptor, doing: str) -> None:

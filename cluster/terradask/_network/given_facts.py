@@ -8,6 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
+from terradask._aws.answers import unless
 from terradask._aws.listing import listed
 from terradask.errors import AccessDenied
 
@@ -145,18 +146,13 @@ def _by_id(aws: Aws, what: str, ids: Sequence[str]) -> dict[str, Description]:
 
 
 def _dns(client: Any, vpc_id: str) -> dict[str, bool] | None:
-    from botocore.exceptions import ClientError
-
-    found = {}
-    for attribute in ("enableDnsSupport", "enableDnsHostnames"):
-        try:
+    with unless("InvalidVpc*"):
+        found = {}
+        for attribute in ("enableDnsSupport", "enableDnsHostnames"):
             answer = client.describe_vpc_attribute(VpcId=vpc_id, Attribute=attribute)
-        except ClientError as error:
-            if error.response["Error"]["Code"].startswith("InvalidVpc"):
-                return None
-            raise
-        found[attribute] = bool(answer[attribute[0].upper() + attribute[1:]]["Value"])
-    return found
+            found[attribute] = bool(answer[attribute[0].upper() + attribute[1:]]["Value"])
+        return found
+    return None
 
 
 def _profiles(client: Any, names: Sequence[str]) -> dict[str, Description]:

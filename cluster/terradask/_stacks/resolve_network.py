@@ -12,6 +12,7 @@ import os
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING
 
+from terradask._aws.answers import unless
 from terradask._aws.endpoints import ENDPOINT_VARIABLE, is_loopback_endpoint
 from terradask.errors import AccountChanged, InvalidInput, UnknownImage, UnknownZone
 from terradask_modules.cidr import slot_count
@@ -185,16 +186,11 @@ def _newest_image(architecture: Architecture, aws: Aws) -> str:
 
 
 def _check_image(architecture: Architecture, image: str, owners: list[str], aws: Aws) -> None:
-    from botocore.exceptions import ClientError
-
     setting = IMAGE_SETTINGS[architecture]
     client = aws.client("ec2")
-    try:
+    found = []
+    with unless("InvalidAMI*"):
         found = client.describe_images(ImageIds=[image])["Images"]
-    except ClientError as error:
-        if not error.response["Error"]["Code"].startswith("InvalidAMI"):
-            raise
-        found = []
     if not found:
         raise UnknownImage(
             f"there is no such image in {aws.region}",

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import contextlib
 import json
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
+from terradask._aws.answers import unless
 from terradask._aws.tags import tags_of
 from terradask._terraform.state.s3 import bucket_errors, missing_bucket
 from terradask.errors import AccessDenied, BucketTaken, InvalidInput
@@ -249,7 +250,7 @@ def _with_expiry(rules: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 def _policy(aws: Aws, bucket: str) -> dict[str, Any]:
-    with _none_yet("NoSuchBucketPolicy"), bucket_errors(bucket, "s3:GetBucketPolicy"):
+    with unless("NoSuchBucketPolicy"), bucket_errors(bucket, "s3:GetBucketPolicy"):
         policy: dict[str, Any] = json.loads(
             aws.client("s3").get_bucket_policy(Bucket=bucket)["Policy"]
         )
@@ -259,7 +260,7 @@ def _policy(aws: Aws, bucket: str) -> dict[str, Any]:
 
 def _rules(aws: Aws, bucket: str) -> list[dict[str, Any]]:
     with (
-        _none_yet("NoSuchLifecycleConfiguration"),
+        unless("NoSuchLifecycleConfiguration"),
         bucket_errors(bucket, "s3:GetLifecycleConfiguration"),
     ):
         return list(aws.client("s3").get_bucket_lifecycle_configuration(Bucket=bucket)["Rules"])
@@ -267,17 +268,6 @@ def _rules(aws: Aws, bucket: str) -> list[dict[str, Any]]:
 
 
 def _tags(aws: Aws, bucket: str) -> dict[str, str]:
-    with _none_yet("NoSuchTagSet"), bucket_errors(bucket, "s3:GetBucketTagging"):
+    with unless("NoSuchTagSet"), bucket_errors(bucket, "s3:GetBucketTagging"):
         return tags_of(aws.client("s3").get_bucket_tagging(Bucket=bucket)["TagSet"])
     return {}
-
-
-@contextlib.contextmanager
-def _none_yet(code: str) -> Iterator[None]:
-    from botocore.exceptions import ClientError
-
-    try:
-        yield
-    except ClientError as error:
-        if error.response["Error"]["Code"] != code:
-            raise

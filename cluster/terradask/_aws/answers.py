@@ -1,0 +1,19 @@
+"""Errors that AWS answers with and a caller expects."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from fnmatch import fnmatchcase
+
+
+@contextmanager
+def unless(*codes: str) -> Iterator[None]:
+    """Go on behind the block where AWS answers one of these codes, such as ``InvalidAMI*``."""
+    from botocore.exceptions import ClientError
+
+    try:
+        yield
+    except ClientError as error:
+        if not any(fnmatchcase(error.response["Error"]["Code"], code) for code in codes):
+            raise
