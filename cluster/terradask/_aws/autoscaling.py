@@ -46,8 +46,6 @@ class Groups:
     ``a`` with cluster ``b-c``, and of ``a-b`` with ``c``. So nothing is changed before the group
     was seen with the cluster's tags.
 
-    Notes
-    -----
     Numbers that are sent are absolute, so that repeating a call changes nothing.
 
     Permissions needed: ``autoscaling:DescribeAutoScalingGroups``, ``SetDesiredCapacity``,
@@ -133,8 +131,6 @@ class Groups:
     def failures(self, group: str) -> list[tuple[datetime.datetime, LaunchProblem]]:
         """Return when and why launches of a group failed lately, in one call.
 
-        Notes
-        -----
         Permission needed: ``autoscaling:DescribeScalingActivities``.
         """
         response = self._client.describe_scaling_activities(
@@ -150,8 +146,6 @@ class Groups:
         """Return what a group has done since a time, the newest first, as AWS lists it; a call for
         each hundred.
 
-        Notes
-        -----
         Permission needed: ``autoscaling:DescribeScalingActivities``.
         """
         found: list[dict[str, Any]] = []

@@ -77,8 +77,6 @@ def lend(aws: Aws, duration_seconds: int | None) -> LentCredentials:
 
     Raises `NoCredentials`, `ExpiredCredentials`, `InvalidCredentials`, `AccessDenied`.
 
-    Notes
-    -----
     Permissions needed: none. AWS asks for none for `GetSessionToken
     <https://docs.aws.amazon.com/IAM/latest/UserGuide/id_credentials_temp_control-access_getsessiontoken.html>`_
     and `GetCallerIdentity

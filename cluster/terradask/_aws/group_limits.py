@@ -26,8 +26,6 @@ def set_desired(client: Any, autoscaling_group: str, n: int) -> None:
 
     Raises `ClusterError` where the group's maximum is smaller.
 
-    Notes
-    -----
     Permissions needed: ``autoscaling:SetDesiredCapacity``; ``UpdateAutoScalingGroup`` where the
     minimum was raised.
     """
@@ -58,8 +56,6 @@ def set_desired(client: Any, autoscaling_group: str, n: int) -> None:
 def despite_minimum(client: Any, autoscaling_group: str, lower: Callable[[], object]) -> None:
     """Do what lowers a group by one, also at a minimum, which becomes 0 again.
 
-    Notes
-    -----
     Permission needed where the minimum was raised: ``autoscaling:UpdateAutoScalingGroup``.
     """
     from botocore.exceptions import ClientError
@@ -76,8 +72,6 @@ def despite_minimum(client: Any, autoscaling_group: str, lower: Callable[[], obj
 def scheduled_actions(client: Any, autoscaling_group: str) -> list[str]:
     """Return the names of what is scheduled for a group.
 
-    Notes
-    -----
     Permission needed: ``autoscaling:DescribeScheduledActions``.
     """
     actions = listed(
@@ -92,8 +86,6 @@ def scheduled_actions(client: Any, autoscaling_group: str) -> list[str]:
 def unschedule(client: Any, autoscaling_group: str, names: Collection[str]) -> None:
     """Delete scheduled actions of a group; names that it doesn't have change nothing.
 
-    Notes
-    -----
     Permission needed: ``autoscaling:BatchDeleteScheduledAction``.
     """
     ordered = list(names)

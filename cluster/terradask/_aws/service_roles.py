@@ -37,8 +37,6 @@ class ServiceRole:
 def find_service_roles(aws: Aws) -> list[ServiceRole]:
     """Look for the service-linked roles that groups need.
 
-    Notes
-    -----
     Permission needed: ``iam:GetRole`` on both roles; without it `ServiceRole.exists` is None.
     """
     client = aws.client("iam")
@@ -54,8 +52,6 @@ def ensure_service_roles(aws: Aws) -> list[ServiceRole]:
 
     Raises `ServiceRoleMissing`.
 
-    Notes
-    -----
     Permissions needed: ``iam:GetRole`` and ``iam:CreateServiceLinkedRole`` on both roles. A role
     that the caller may neither see nor make is taken to be there: most accounts have it.
     """

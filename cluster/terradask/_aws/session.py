@@ -25,8 +25,6 @@ if TYPE_CHECKING:
 class Aws:
     """AWS in one region, with the caller's credentials.
 
-    Notes
-    -----
     Nothing is loaded and AWS isn't asked before the first use. Safe to use from several threads.
     """
 

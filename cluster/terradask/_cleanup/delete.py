@@ -69,8 +69,6 @@ def delete_resources(
 
     Raises `BaselineError`, `ClusterError`.
 
-    Notes
-    -----
     Permissions needed: ``ec2:Delete*``, ``ec2:ReleaseAddress``, ``DetachInternetGateway``,
     ``RevokeSecurityGroupIngress``, ``RevokeSecurityGroupEgress``; ``iam:DeleteRole``,
     ``ListRolePolicies``, ``DeleteRolePolicy``, ``DeleteInstanceProfile``,

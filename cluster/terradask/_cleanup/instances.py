@@ -32,8 +32,6 @@ def end_instances(
 
     Raises `ClusterError`.
 
-    Notes
-    -----
     Permissions needed: ``ec2:TerminateInstances``, ``ec2:DescribeInstances``.
     """
     ec2, left = aws.client("ec2"), sorted(set(ids))
@@ -64,8 +62,6 @@ def wait_for_hosts(aws: Aws, *, workspace: str, cluster: str) -> None:
     A group is gone before its instances, and AWS doesn't delete a placement group that contains an
     instance: https://docs.aws.amazon.com/AWSEC2/latest/APIReference/API_DeletePlacementGroup.html
 
-    Notes
-    -----
     Permission needed: ``ec2:DescribeInstances``.
     """
     filters = [

@@ -39,8 +39,6 @@ def existing(aws: Aws, *, workspace: str, cluster: str) -> list[Leftover]:
     """Return the groups that carry a cluster's tags, and the secret under its name that carries
     them.
 
-    Notes
-    -----
     Permissions needed: ``autoscaling:DescribeAutoScalingGroups``,
     ``secretsmanager:DescribeSecret``.
     """
@@ -66,8 +64,6 @@ def existing(aws: Aws, *, workspace: str, cluster: str) -> list[Leftover]:
 def clusters(aws: Aws, *, workspace: str) -> set[str]:
     """Return the names of the clusters that have a group or a secret, by their tags.
 
-    Notes
-    -----
     Permissions needed: ``autoscaling:DescribeAutoScalingGroups``, ``secretsmanager:ListSecrets``,
     ``secretsmanager:DescribeSecret``.
     """
@@ -91,8 +87,6 @@ def remove(aws: Aws, leftovers: Iterable[Leftover], *, cluster: str, force: bool
 
     Raises `ClusterError`.
 
-    Notes
-    -----
     Permissions needed: ``autoscaling:DeleteAutoScalingGroup``, ``secretsmanager:DeleteSecret``.
     """
     leftovers = list(leftovers)

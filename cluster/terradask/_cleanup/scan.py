@@ -83,8 +83,6 @@ def scan(scope: ScanScope) -> Inventory:
 
     Raises `AccessDenied`.
 
-    Notes
-    -----
     Permissions needed: ``s3:ListBucket`` and ``s3:GetObject`` on ``clusters/*``;
     ``autoscaling:DescribeAutoScalingGroups``; ``ec2:DescribeInstances``, ``DescribeVolumes``,
     ``DescribeNetworkInterfaces``; ``secretsmanager:ListSecrets``, ``DescribeSecret``; if clusters

@@ -95,8 +95,6 @@ def find_network(
     Parts of another resource that are deleted with it are left out: routes, rules, policies in
     roles.
 
-    Notes
-    -----
     Permissions needed: ``ec2:Describe*``, ``iam:GetRole``, ``iam:GetInstanceProfile``,
     ``logs:DescribeLogGroups``, ``logs:ListTagsForResource``, ``s3:ListBucket``,
     ``s3:GetBucketTagging``; ``iam:GetPolicy`` if a policy is configured.
@@ -136,8 +134,6 @@ def find_cluster(
 
     For an isolated cluster also roles, policies, profiles, security groups and rules.
 
-    Notes
-    -----
     Permissions needed: ``ec2:DescribePlacementGroups``, ``DescribeSecurityGroups``,
     ``DescribeSecurityGroupRules``, ``DescribeLaunchTemplates``; ``iam:GetRole``,
     ``ListRolePolicies``, ``GetInstanceProfile``.
@@ -175,8 +171,6 @@ def clusters_with_resources(
     """Return the names of the clusters that have a placement group, security groups, launch
     templates or roles of their own, by their tags.
 
-    Notes
-    -----
     Permissions needed: ``ec2:DescribePlacementGroups``, ``DescribeSecurityGroups``,
     ``DescribeLaunchTemplates``; ``iam:ListRoles``, ``iam:GetRole``.
     """
@@ -196,8 +190,6 @@ def clusters_in_ec2(
     """Return the names of the clusters that have their own placement groups, launch templates or,
     if isolated, security groups.
 
-    Notes
-    -----
     Permissions needed: ``ec2:DescribePlacementGroups``, ``DescribeLaunchTemplates``; with
     `isolated` ``DescribeSecurityGroups``.
     """
@@ -213,8 +205,6 @@ def clusters_with_roles(
 ) -> set[str]:
     """Return the names of the clusters that have roles of their own, except those known to exist.
 
-    Notes
-    -----
     Permissions needed: ``iam:ListRoles``, ``iam:GetRole``.
     """
     iam = aws.client("iam")
@@ -235,8 +225,6 @@ def clusters_with_roles(
 def find_security_groups(aws: Aws, *, workspace: str) -> list[Resource]:
     """Return the security groups of a workspace's network, and their rules.
 
-    Notes
-    -----
     Permissions needed: ``ec2:DescribeSecurityGroups``, ``ec2:DescribeSecurityGroupRules``.
     """
     client, owner = aws.client("ec2"), Owner(workspace)
@@ -249,8 +237,6 @@ def find_security_groups(aws: Aws, *, workspace: str) -> list[Resource]:
 def find_rules(aws: Aws, resources: Iterable[Resource]) -> list[Resource]:
     """Return the rules of the security groups among resources, with and without our tags.
 
-    Notes
-    -----
     Permission needed: ``ec2:DescribeSecurityGroupRules``.
     """
     groups = [group.id for group in of_type(resources, "aws_security_group")]

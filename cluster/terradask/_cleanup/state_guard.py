@@ -35,8 +35,6 @@ class StateGuard:
     An entry is the cluster's if its type, name and provider are those of the cluster's stack, and
     what it names in AWS carries the cluster's tags, or exists no more.
 
-    Notes
-    -----
     Permissions needed, for the types that are in the state:
     ``autoscaling:DescribeAutoScalingGroups``, ``secretsmanager:DescribeSecret``,
     ``ec2:DescribePlacementGroups``, ``DescribeLaunchTemplates``, ``DescribeSecurityGroups``,

@@ -22,8 +22,6 @@ if TYPE_CHECKING:
 class ScaleQuotas:
     """Warns of numbers of workers for which there is no room, without holding up the call.
 
-    Notes
-    -----
     Permissions needed: those of `LaunchCheck`; without them one warning is logged, and no more.
     """
 

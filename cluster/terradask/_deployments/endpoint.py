@@ -73,8 +73,6 @@ class AddressEndpoint:
 class SessionEndpoint:
     """Sessions to both ports of the scheduler's host, or of its replacement.
 
-    Notes
-    -----
     Permissions needed: those of `PortForwarding`.
     """
 

@@ -50,8 +50,6 @@ def find_instances(
 ) -> list[Instance]:
     """Return the instances that aren't terminated or terminating.
 
-    Notes
-    -----
     Permissions needed: ``ec2:DescribeInstances``; with volumes ``ec2:DescribeVolumes``.
     """
     ec2 = aws.client("ec2")

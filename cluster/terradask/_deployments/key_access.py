@@ -35,8 +35,6 @@ def check_key_access(aws: Aws, descriptor: Descriptor) -> None:
 
     Raises `ClusterPrivate`.
 
-    Notes
-    -----
     Permission needed: ``secretsmanager:GetSecretValue`` on its secret.
     """
     # A cluster that was never started has no keys.

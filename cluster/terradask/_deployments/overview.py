@@ -131,8 +131,6 @@ def overviews(
     """Return the overview of every cluster; `others` are those without a readable deployment: name
     -> state. One document that can't be read hides no other cluster, unless it is `strict`.
 
-    Notes
-    -----
     Permissions needed: those of `Deployment.status`; ``ec2:DescribeInstances`` and
     ``DescribeVolumes`` for what instances cost, and the permissions of the price list. Without them
     there is no price.

@@ -18,8 +18,6 @@ if TYPE_CHECKING:
 class ClusterSecret:
     """One cluster's secret, which Terraform made.
 
-    Notes
-    -----
     Permissions needed: ``secretsmanager:DescribeSecret`` and ``secretsmanager:PutSecretValue`` on
     it.
     """

@@ -48,8 +48,6 @@ MOST_REPORTS = 5_000
 class ClusterObjects:
     """Objects under ``clusters/<name>/`` in the workspace bucket.
 
-    Notes
-    -----
     Permissions needed: ``s3:GetObject``, ``PutObject``, ``DeleteObject`` on ``clusters/<name>/*``
     and ``s3:ListBucket``.
     """
@@ -161,8 +159,6 @@ def parse_object(content: bytes | str, name: str) -> dict[str, Any]:
 def read_secret(aws: Aws, secret_id: str, *, version_id: str) -> dict[str, Any]:
     """Read one version of a secret.
 
-    Notes
-    -----
     Permission needed: ``secretsmanager:GetSecretValue`` on the secret.
     """
     value = aws.client("secretsmanager").get_secret_value(SecretId=secret_id, VersionId=version_id)

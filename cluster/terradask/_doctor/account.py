@@ -16,8 +16,6 @@ def check_service_roles(aws: Aws) -> Finding:
     """Look for the service-linked roles through which AWS launches instances. Only Auto Scaling's
     has to be there.
 
-    Notes
-    -----
     Permission needed: ``iam:GetRole`` on them; without it nothing is found wrong.
     """
     roles = find_service_roles(aws)
@@ -35,8 +33,6 @@ def check_service_roles(aws: Aws) -> Finding:
 def check_volume_key(aws: Aws, key_arn: str | None) -> Finding:
     """Check that Auto Scaling may encrypt volumes with the customer's key, where there is one.
 
-    Notes
-    -----
     Permissions needed: ``kms:DescribeKey``, ``kms:GetKeyPolicy``, ``kms:ListGrants`` on the key;
     without them nothing is found wrong.
     """

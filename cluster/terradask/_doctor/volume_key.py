@@ -56,8 +56,6 @@ class KeyCheck:
 def check_kms_key(aws: Aws, key_arn: str) -> KeyCheck:
     """Check that Auto Scaling's service-linked role may encrypt volumes with a customer's key.
 
-    Notes
-    -----
     Permissions needed: ``kms:DescribeKey``, ``kms:GetKeyPolicy``, ``kms:ListGrants`` on the key;
     without them `KeyCheck.ok` is None. What an unusual condition in the policy means is not decided
     here: such a statement doesn't count.

@@ -41,8 +41,6 @@ def load_catalog(
 
     Raises `AccessDenied`, `AwsError`.
 
-    Notes
-    -----
     Permissions needed: ``ec2:DescribeInstanceTypes``, ``ec2:DescribeInstanceTypeOfferings``. Asking
     takes some twenty calls.
     """

@@ -127,8 +127,6 @@ def read_baseline(aws: Aws, bucket: str) -> Baseline:
 
     Raises `NoBaseline`, `BaselineFormat`.
 
-    Notes
-    -----
     Permission needed: ``s3:GetObject`` on ``workspace.json`` in the bucket.
     """
     found = ObjectStore(aws, bucket).read(BASELINE_KEY)

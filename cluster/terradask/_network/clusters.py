@@ -27,8 +27,6 @@ class ListedClusters:
 def listed_clusters(aws: Aws, bucket: str) -> ListedClusters:
     """List what is under ``clusters/`` in the bucket; nothing where there is no bucket.
 
-    Notes
-    -----
     Permission needed: ``s3:ListBucket``.
     """
     keys = list(ObjectStore(aws, bucket, "clusters/").names())
@@ -43,8 +41,6 @@ def cluster_names(aws: Aws, bucket: str) -> list[str]:
     """Return the names under ``clusters/`` in the bucket, deployed or half-made, sorted; none where
     there is no bucket.
 
-    Notes
-    -----
     Permission needed: ``s3:ListBucket``.
     """
     return list(listed_clusters(aws, bucket).names)

@@ -17,8 +17,6 @@ def check_given(settings: Settings, aws: Aws) -> list[Finding]:
 
     Raises `SettingsError`.
 
-    Notes
-    -----
     Permissions needed: those of `describe_given`.
     """
     from terradask._network.given_facts import describe_given

@@ -19,8 +19,6 @@ def check_change(settings: Settings, aws: Aws) -> None:
 
     Raises `SettingsError`.
 
-    Notes
-    -----
     Permissions needed: ``s3:GetObject`` on ``workspace.json``, ``s3:ListBucket`` where a change was
     found.
     """

@@ -59,8 +59,6 @@ class GivenFacts:
 def describe_given(network: NetworkSettings, aws: Aws) -> GivenFacts:
     """Ask AWS about everything that the settings name as given.
 
-    Notes
-    -----
     Permissions needed: ``ec2:DescribeVpcs``, ``DescribeVpcAttribute``, ``DescribeSubnets``,
     ``DescribeRouteTables``, ``DescribeVpcEndpoints``, ``DescribeSecurityGroups``,
     ``DescribeImages``; ``iam:GetInstanceProfile``, ``iam:GetPolicy``; ``kms:DescribeKey``,

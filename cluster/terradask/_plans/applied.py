@@ -44,8 +44,6 @@ class Applied:
 class AppliedNotes:
     """The records of one workspace, under ``applied/`` in its bucket.
 
-    Notes
-    -----
     Permissions needed: ``s3:GetObject``, ``PutObject`` and ``DeleteObject`` on
     ``applied/network.json`` or ``applied/clusters/*``, ``GetObject`` on ``workspace.json`` and on
     the states.

@@ -57,8 +57,6 @@ class PolicyGate:
         """Return what a plan's stack costs. If a price is unavailable, the estimate notes it;
         nothing is raised.
 
-        Notes
-        -----
         Permissions needed: ``pricing:GetProducts``, ``ec2:DescribeSpotPriceHistory``,
         ``ec2:DescribeLaunchTemplateVersions``.
         """

@@ -30,8 +30,6 @@ _REASON_LIMIT = 500
 def to_markdown(report: WorkspaceReport, *, limit: int = MARKDOWN_LIMIT) -> str:
     """Return a report as Markdown.
 
-    Notes
-    -----
     The first line is a marker: a job finds its own comment by it and updates it in place.
     """
     header, footer = _header(report), _footer(report)

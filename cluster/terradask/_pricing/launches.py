@@ -18,8 +18,6 @@ _GP3_IOPS, _GP3_MIBPS = 3000, 125
 def read_launches(aws: Aws, document: Mapping[str, Any]) -> dict[TemplateVersion, HostLaunch]:
     """Read the launch templates that the groups of a plan use.
 
-    Notes
-    -----
     Permission needed: ``ec2:DescribeLaunchTemplateVersions``.
     """
     from botocore.exceptions import BotoCoreError, ClientError

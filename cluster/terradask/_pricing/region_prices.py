@@ -30,8 +30,6 @@ class RegionPrices:
     older ones are used, and said to be. Prices of an endpoint on this machine, such as the embedded
     AWS, are never kept.
 
-    Notes
-    -----
     Permissions needed: ``pricing:GetProducts``, ``ec2:DescribeSpotPriceHistory``.
     """
 

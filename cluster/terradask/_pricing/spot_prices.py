@@ -22,8 +22,6 @@ def fetch_spot_prices(
 ) -> dict[str, Reading]:
     """Ask for what instances cost on spot now.
 
-    Notes
-    -----
     Permission needed: ``ec2:DescribeSpotPriceHistory``.
     """
     types = sorted(instance_types)
@@ -37,8 +35,6 @@ def fetch_region_spot_prices(
 ) -> dict[str, dict[str, Reading]]:
     """Ask for what instance types cost on spot now, and return that by zone and type.
 
-    Notes
-    -----
     Permission needed: ``ec2:DescribeSpotPriceHistory``. AWS answers with a thousand prices at a
     time: some ten calls for all types, one for those of a group.
     """

@@ -30,8 +30,6 @@ PATIENCE_SECONDS = 5.0
 class LaunchCheck:
     """Looks up what an account may launch, in a thread of its own, from its making on.
 
-    Notes
-    -----
     Permissions needed: ``servicequotas:GetServiceQuota``, ``GetAWSDefaultServiceQuota``,
     ``ec2:DescribeInstances``, ``DescribeInstanceTypes``. Without them nothing is refused.
     """
@@ -118,8 +116,6 @@ def look_up_allowance(
     """Ask AWS what an account may have of the vCPUs that hosts take, and what runs beside a
     cluster.
 
-    Notes
-    -----
     A call for each quota, mostly one, and two for what runs: one more for each further 1,000
     instances. What runs is counted and not read from CloudWatch, whose metrics of usage are five
     minutes old.

@@ -124,8 +124,6 @@ def cluster_needs(
 ) -> list[Need]:
     """Return what clusters need when all of them run with ``max_workers``.
 
-    Notes
-    -----
     A group may launch any of its types: counted is the largest that a quota knows, for every one of
     its instances. With a fallback either market may have to give them all.
     """

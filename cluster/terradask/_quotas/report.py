@@ -126,8 +126,6 @@ def request_more(aws: Aws, checks: Iterable[QuotaCheck]) -> list[QuotaCheck]:
     """Ask AWS to raise quotas to what is needed. AWS decides in minutes or days; some it grants by
     itself.
 
-    Notes
-    -----
     Permission needed: ``servicequotas:RequestServiceQuotaIncrease``.
     """
     client = aws.client("service-quotas")

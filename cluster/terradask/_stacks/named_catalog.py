@@ -24,8 +24,6 @@ def named_catalog(
 
     Raises `UnknownInstanceType`.
 
-    Notes
-    -----
     Permissions needed: ``ec2:DescribeInstanceTypes``, ``ec2:DescribeInstanceTypeOfferings``.
     """
     # Clients are created here: boto3's sessions aren't thread-safe while they create one.

@@ -38,8 +38,6 @@ def resolve_network(
 
     Raises `UnknownZone`, `UnknownImage`, `AccountChanged`, `InvalidInput`.
 
-    Notes
-    -----
     Permissions needed: ``ec2:DescribeAvailabilityZones``; ``ssm:GetParameter`` on AWS's public
     parameters, or ``ec2:DescribeImages`` for given images. Nothing that is in the earlier answers
     is looked up again.

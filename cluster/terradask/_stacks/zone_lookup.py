@@ -34,8 +34,6 @@ def read_zone_evidence(aws: Aws, workspace: str, spot_types: Iterable[str]) -> Z
 
     What can't be read is left out, and reported.
 
-    Notes
-    -----
     Two or three calls. Permissions needed: ``autoscaling:DescribeScalingActivities``;
     ``ec2:DescribeSpotPriceHistory`` for prices.
     """

@@ -25,8 +25,6 @@ class FolderLock:
 
     Raises `FolderBusy`.
 
-    Notes
-    -----
     Commands that change something inherit the lock's descriptor: when this process is killed, the
     folder stays locked until the Terraform that it left behind has finished. What a killed
     Terraform left behind has nothing to finish: it is ended.

@@ -74,8 +74,6 @@ def follow(
 
     Raises `KeyboardInterrupt`.
 
-    Notes
-    -----
     The output goes to unlinked files rather than to pipes: were this process killed, a pipe would
     break, and Terraform would die at its next line, with its state unwritten and locked. With a
     file it finishes what it has begun. A file needn't be drained, either.

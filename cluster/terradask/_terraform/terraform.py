@@ -27,8 +27,6 @@ REQUEST_SECONDS = 1.5
 class Terraform(TerraformCommands):
     """Terraform in one stack's folder.
 
-    Notes
-    -----
     A first Ctrl-C (or `cancel`) sends Terraform one SIGINT and waits for its orderly stop; after a
     second one it is killed a few seconds later. The lock that a Terraform killed here leaves on a
     state is removed by the next command here; one that Terraform took without learning of it is

@@ -23,8 +23,6 @@ def caller_scope(settings: Settings, aws: Aws, *, account: str | None = None) ->
 
     Raises `InvalidInput`.
 
-    Notes
-    -----
     Permission needed: ``iam:GetInstanceProfile`` on given instance profiles; without those, none.
     """
     if account is not None and not _ACCOUNT.fullmatch(account):

@@ -34,8 +34,6 @@ _END_SECONDS = 5.0
 class PortForwarding:
     """A port of an instance, forwarded by a plugin process until it is closed.
 
-    Notes
-    -----
     Permissions needed: ``ssm:StartSession`` on the instance and on the document
     ``AWS-StartPortForwardingSession``; ``ssm:TerminateSession`` and ``ssm:ResumeSession`` on one's
     own sessions. Creates a session, which ends with this process.

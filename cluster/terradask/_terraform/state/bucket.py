@@ -43,8 +43,6 @@ def make_state_bucket(
 
     Raises `BucketTaken`, `AccessDenied`.
 
-    Notes
-    -----
     Permissions needed: ``s3:CreateBucket``, ``s3:ListBucket``, ``s3:PutBucketPublicAccessBlock``,
     ``s3:PutBucketOwnershipControls``, ``s3:PutBucketVersioning``, ``s3:GetBucketVersioning``,
     ``s3:PutEncryptionConfiguration``, ``s3:GetBucketPolicy``, ``s3:PutBucketPolicy``,
@@ -103,8 +101,6 @@ def check_state_bucket(
 
     Raises `BackendMissing`, `BucketTaken`, `AccessDenied`, `InvalidInput`.
 
-    Notes
-    -----
     Permissions needed: ``s3:ListBucket``; ``s3:GetBucketVersioning``, without which old versions
     aren't asked for.
     """

@@ -17,8 +17,6 @@ from terradask_stacks.files import write_whole
 class LocalBackend:
     """A state in a file of this machine.
 
-    Notes
-    -----
     The kernel keeps the lock on it, and takes it away with the process that holds it: it never
     outlives its owner.
     """

@@ -37,8 +37,6 @@ class NetworkState:
     """The state of a workspace's network: the place that the settings name, and those where it lay
     before.
 
-    Notes
-    -----
     A machine remembers an S3 place in ``state/network.place.json`` of its state folder; without
     that, nothing shows where a state was before the settings changed to another one.
     """

@@ -31,8 +31,6 @@ class S3Backend:
     """A state in an object of S3, locked by an object beside it as Terraform's ``use_lockfile``
     does.
 
-    Notes
-    -----
     Permissions needed: ``s3:GetObject``, ``s3:PutObject`` and ``s3:DeleteObject`` on the object,
     the one with ``.tflock`` and the one with ``.migrated`` behind its name, and ``s3:ListBucket``;
     with a KMS key ``kms:GenerateDataKey`` and ``kms:Decrypt``.

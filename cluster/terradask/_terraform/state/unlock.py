@@ -60,8 +60,6 @@ def unlock(
 
     Raises `StateLocked`, `FolderBusy`, `InvalidInput`.
 
-    Notes
-    -----
     Permissions needed: ``s3:GetObject``, ``s3:DeleteObject`` on the state's ``.tflock``,
     ``s3:PutObject`` on ``unlocks/*``.
     """

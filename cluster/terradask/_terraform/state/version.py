@@ -17,8 +17,6 @@ if TYPE_CHECKING:
 def state_version(folder: Path, aws: Aws) -> StateVersion:
     """Return the version of the state of the stack in a folder.
 
-    Notes
-    -----
     Permission needed, where the state lies in a bucket: ``s3:GetObject`` on it, as Terraform itself
     needs.
     """
