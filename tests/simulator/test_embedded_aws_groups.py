@@ -159,9 +159,10 @@ def test_a_survivor_that_has_left_meanwhile_is_no_error(network, template):
         InstanceId=gone, ShouldDecrementDesiredCapacity=True
     )
     eventually(lambda: set(network.members(name)) == {leaves, stays})
-    Groups(network, ("workers",), workspace=network.workspace, cluster="survive").remove(
-        "workers", ProtectAndLower(survivors=(gone, stays), desired=1), lambda: time.sleep(0.05)
-    )
+    groups = Groups(network, ("workers",), workspace=network.workspace, cluster="survive")
+    how = ProtectAndLower(survivors=(gone, stays), desired=1)
+    groups.protect("workers", how.survivors)
+    groups.remove("workers", how, lambda: time.sleep(0.05))
     eventually(lambda: network.members(name) == [stays])
     assert not any(member["ProtectedFromScaleIn"] for member in network.describe(name)["Instances"])
     network.delete_group(name)

@@ -54,6 +54,9 @@ class FakeGroups:
             self._serial += 1
             self.there[name].append(f"i-{name.replace('-', '')}{self._serial:02}")
 
+    def protect(self, name: str, instance_ids: Any) -> None:
+        pass
+
     def remove(self, name: str, how: Any, pause: Any) -> None:
         self.calls["remove"] += 1
         gone = (

@@ -126,6 +126,7 @@ def test_exactly_the_chosen_leave(groups, leaving, kind):
     victims = members[leaving]
     how = removal(members, victims)
     assert isinstance(how, kind)
+    groups.protect("workers", getattr(how, "survivors", ()))
     groups.remove("workers", how, pytest.fail)
     state = groups.describe()["workers"]
     assert set(state.active_ids) == set(members) - set(victims)
@@ -180,9 +181,9 @@ class ChoosesLate:
 def test_survivors_are_protected_until_aws_has_chosen():
     aws, pauses = ChoosesLate(), []
     how = ProtectAndLower(survivors=("i-1", "i-2"), desired=2)
-    Groups(aws, ("workers",), **ETL).remove(
-        "workers", how, lambda: pauses.append(aws.protected.copy())
-    )
+    groups = Groups(aws, ("workers",), **ETL)
+    groups.protect("workers", how.survivors)
+    groups.remove("workers", how, lambda: pauses.append(aws.protected.copy()))
     assert (aws.members, aws.protected) == (["i-1", "i-2"], set())
     assert pauses == [{"i-1", "i-2"}] * 2
 

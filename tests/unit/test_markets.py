@@ -155,6 +155,9 @@ class FakeGroups:
         self.desired[name] = n
         self.deliver()
 
+    def protect(self, name: str, instance_ids) -> None:
+        pass
+
     def remove(self, name: str, how, pause) -> None:
         gone = (
             set(self.there[name]) - set(how.survivors)

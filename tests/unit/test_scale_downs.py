@@ -42,6 +42,7 @@ class World:
         self.joined = {one for one in self.alive if draws.random() < 0.9}
         self.retired: set[str] = set()
         self.ended: set[str] = set()
+        self.protected: set[str] = set()
         #: The share of those that boot which join while AWS answers.
         self.wake = draws.choice([0.0, 0.0, 0.5])
         #: Who had joined, and was ended before it was retired.
@@ -50,12 +51,24 @@ class World:
     # ---- AWS -------------------------------------------------------------------------------------
 
     def describe(self) -> dict[str, Group]:
+        self._let_join()
+        shown = tuple(Member(one, "InService") for one in self.alive if one not in self.hidden)
+        return {"workers": Group("workers", self.desired, 100, shown)}
+
+    def _let_join(self) -> None:
         # AWS takes its time to answer, and hosts that boot join meanwhile.
         self.joined |= {
             one for one in self.alive if one not in self.retired and self.draws.random() < self.wake
         }
-        shown = tuple(Member(one, "InService") for one in self.alive if one not in self.hidden)
-        return {"workers": Group("workers", self.desired, 100, shown)}
+
+    def protect(self, name: str, instance_ids: Iterable[str]) -> None:
+        self.protected = {*instance_ids}
+        # No survivors, no call.
+        if self.protected:
+            self._let_join()
+
+    def unprotect(self, name: str, instance_ids: Iterable[str]) -> None:
+        self.protected -= {*instance_ids}
 
     def set_desired(self, name: str, n: int) -> None:
         self.desired = n
@@ -64,6 +77,8 @@ class World:
 
     def remove(self, name: str, how: Any, pause: Any) -> None:
         if isinstance(how, ProtectAndLower):
+            assert self.protected == {*how.survivors}
+            self.protected = set()
             self.desired = how.desired
             newest_first = [one for one in reversed(self.alive) if one not in how.survivors]
             self._end(newest_first[: len(self.alive) - how.desired])
@@ -184,3 +199,34 @@ def test_workers_that_joined_behind_a_cut_are_retired_too(by_name: bool) -> None
     assert "i-2" in world.ended
     assert len(world.ended) == 3
     assert world.retired == world.ended - {"i-2"}
+
+
+class JoinsWhileProtecting(World):
+    """Hosts that boot join during the call that protects the others, which AWS throttles."""
+
+    def protect(self, name: str, instance_ids: Iterable[str]) -> None:
+        super().protect(name, instance_ids)
+        self.joined |= {*self.alive} - self.retired
+
+
+@pytest.mark.parametrize(
+    ("hidden", "target"),
+    [
+        pytest.param(0, 1, id="hosts that were chosen"),
+        pytest.param(1, 5, id="a launch to be cancelled"),
+    ],
+)
+def test_hosts_that_join_during_a_throttled_call_are_retired_too(hidden: int, target: int) -> None:
+    world = JoinsWhileProtecting(random.Random(1))
+    world.desired, world.alive, world.wake = 6, [f"i-{number}" for number in range(6)], 0.0
+    world.hidden, world.joined = {*world.alive[6 - hidden :]}, {"i-0", "i-1"}
+
+    async def main() -> None:
+        workers = workers_of(world)
+        await workers.resize({"workers": target}, world)
+        world.hidden.clear()
+        await workers.finish(world)
+
+    asyncio.run(main())
+    assert world.betrayed == world.protected == set()
+    assert len(world.alive) == world.desired == target

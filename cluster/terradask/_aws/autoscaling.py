@@ -163,15 +163,22 @@ class Groups:
         (name,) = self.check_own(group)
         set_desired(self._client, name, n)
 
+    def protect(self, group: str, instance_ids: Iterable[str]) -> None:
+        """Have AWS spare these instances when it ends some for a smaller number."""
+        self._protect(group, instance_ids, protected=True)
+
+    def unprotect(self, group: str, instance_ids: Iterable[str]) -> None:
+        """Take `protect` back."""
+        self._protect(group, instance_ids, protected=False)
+
     def remove(self, group: str, how: Removal, pause: Callable[[], None]) -> None:
-        """Remove exactly those instances that `how` names."""
+        """Remove exactly those instances that `how` names; survivors are protected before."""
         if isinstance(how, ProtectAndLower):
-            self._protect(group, how.survivors, protected=True)
             try:
                 self.set_desired(group, how.desired)
                 self._await_lowered(group, how, pause)
             finally:
-                self._protect(group, how.survivors, protected=False)
+                self.unprotect(group, how.survivors)
             return
         for instance_id in how.instance_ids:
             self._terminate(group, instance_id)

@@ -13,7 +13,7 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from terradask._aws.autoscaling import Groups
-from terradask._aws.groups import Group, ProtectAndLower, one_by_one, removal
+from terradask._aws.groups import Group, ProtectAndLower, Removal, one_by_one, removal
 from terradask._aws.rate_limit import POLL_INTERVAL_SECONDS, RateLimiter
 from terradask._dask.host_workers import hosts_at, hosts_to_close, is_extra, names_on
 from terradask._dask.scaling import PENDING_PREFIX, Roster, cheapest_victims
@@ -158,7 +158,7 @@ class Workers:
             joined = await hosts_at(scheduler)
             # Joined workers are retired before AWS, sent a smaller number, ends them.
             if joined.keys() <= self.members:
-                described = await self._cancel_pending(shrinking, described)
+                described = await self._cancel_pending(shrinking, scheduler, described)
             victims = await self._victims(shrinking, scheduler, joined, described)
         if victims:
             described = await self.remove(victims, scheduler)
@@ -181,13 +181,14 @@ class Workers:
             for name in names_on(host, self._workers_per_host)
         }
 
-        async def retire() -> None:
+        async def retire() -> bool:
             if unretired:
                 # The scheduler passes over names that have not joined.
                 retired = await scheduler.retire_workers(
                     names=sorted(unretired), remove=True, close_workers=True
                 )
                 unretired.difference_update(str(each["name"]) for each in retired.values())
+            return True
 
         await retire()
         described = await self._read_now()
@@ -199,14 +200,29 @@ class Workers:
                         group.active_ids, chosen, booting=group.booting_ids, missing=missing
                     )
                     for step in one_by_one(how):
-                        # A host that was booting may have joined since: calls may take seconds.
-                        await retire()
-                        await self._call(self._groups.remove, group.name, step, self._pause)
+                        await self._remove_once(retire, group.name, step)
             each.roster.drop(chosen)
         return await self._read_members_into_plan()
 
+    async def _remove_once(
+        self, ready: Callable[[], Awaitable[bool]], group: str, how: Removal
+    ) -> None:
+        """Remove instances once `ready` says so, last of all: throttled calls take seconds, in
+        which hosts that were booting join.
+        """
+        survivors = how.survivors if isinstance(how, ProtectAndLower) else ()
+        await self._call(self._groups.protect, group, survivors)
+        is_ready = False
+        try:
+            is_ready = await ready()
+        finally:
+            if not is_ready:
+                await self._call(self._groups.unprotect, group, survivors)
+        if is_ready:
+            await self._call(self._groups.remove, group, how, self._pause)
+
     async def _cancel_pending(
-        self, shrinking: Mapping[str, int], described: Described
+        self, shrinking: Mapping[str, int], scheduler: Any, described: Described
     ) -> Described:
         """Cancel launches that have not happened yet, and return the groups."""
         cancelled = []
@@ -214,7 +230,7 @@ class Workers:
             each = self.sets[name]
             if each.roster.cancel_pending(len(each.roster) - n):
                 await self._cancel_launches(
-                    without_missing(each.chain(described), len(each.roster)), described
+                    without_missing(each.chain(described), len(each.roster)), scheduler, described
                 )
                 cancelled.append(each)
         if cancelled:
@@ -224,15 +240,22 @@ class Workers:
                 each.roster.mirror(each.members, len(each.roster))
         return described
 
-    async def _cancel_launches(self, numbers: Mapping[str, int], described: Described) -> None:
-        """Lower groups to their visible members, without ending those not visible yet."""
+    async def _cancel_launches(
+        self, numbers: Mapping[str, int], scheduler: Any, described: Described
+    ) -> None:
+        """Lower groups to their visible members, unless one that AWS may end has joined."""
         for name, number in numbers.items():
             working = tuple(
                 one for one in described[name].active_ids if one not in described[name].booting_ids
             )
             if working:
+                kept = {*working, *self.members.difference(described[name].active_ids)}
+
+                async def only_kept(kept: set[str] = kept) -> bool:
+                    return (await hosts_at(scheduler)).keys() <= kept
+
                 how = ProtectAndLower(working, desired=number, unseen=True)
-                await self._call(self._groups.remove, name, how, self._pause)
+                await self._remove_once(only_kept, name, how)
             else:
                 await self._call(self._groups.set_desired, name, number)
 
