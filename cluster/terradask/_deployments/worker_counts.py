@@ -40,8 +40,7 @@ def check_workers(descriptor: Descriptor, n: int, group: str) -> None:
             given=group,
             allowed=", ".join(known),
             advice="make a cluster with such a group; for a declared one, add it to "
-            f"[clusters.{cluster}.worker_groups] and run: "
-            f"terradask apply {cluster}",
+            f"[clusters.{cluster}.worker_groups] and run: terradask apply {cluster}",
         )
     if isinstance(n, bool) or not isinstance(n, int):
         raise InvalidInput(
@@ -60,6 +59,5 @@ def check_workers(descriptor: Descriptor, n: int, group: str) -> None:
             given=n,
             allowed=f"0 to {most}, its max_workers",
             advice="ask for fewer, or make a cluster with a larger max_workers; for a declared "
-            f"one, set it in [{table}] and run: "
-            f"terradask apply {cluster}",
+            f"one, set it in [{table}] and run: terradask apply {cluster}",
         )

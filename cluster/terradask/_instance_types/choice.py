@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any
 
+from terradask._common.naming import some
 from terradask._instance_types.model import InstanceType
 from terradask._instance_types.supply import Supply
 from terradask_stacks.hardware.architecture import Architecture
@@ -88,13 +89,12 @@ class Choice:
     @property
     def reason(self) -> str:
         """The choice in a line: the first type, how many there are besides, and why."""
-        more = f" and {len(self.types) - 1} more" if len(self.types) > 1 else ""
         asked = (
             ""
             if self.request.vm_types or self.request.is_silent
             else f" for {self.request.describe()}"
         )
-        return f"{self.names[0]}{more}{asked}: {self.rule}"
+        return f"{some(self.names, 1)}{asked}: {self.rule}"
 
     def explain(self) -> str:
         """Return the choice for people: what was asked, the types in order, what was left out."""

@@ -94,8 +94,7 @@ def _finding(setting: str, settings: Settings, deployed: str, clusters: Iterable
     return Finding(
         where=setting,
         problem=f"the network is deployed with {deployed}; changing that would take it away from "
-        f"{', '.join(names)}, "
-        f"which stand{'s' if len(names) == 1 else ''} on it",
+        f"{', '.join(names)}, which stand{'s' if len(names) == 1 else ''} on it",
         given="unset"
         if value is None
         else value
@@ -103,6 +102,5 @@ def _finding(setting: str, settings: Settings, deployed: str, clusters: Iterable
         else value.model_dump(),
         allowed="what is deployed, as long as clusters are",
         advice=f"destroy them first ({'; '.join(f'terradask destroy {name}' for name in names)}), "
-        "or make another workspace "
-        "(workspace.name) beside this one",
+        "or make another workspace (workspace.name) beside this one",
     )

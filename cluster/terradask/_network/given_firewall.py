@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from ipaddress import IPv4Network, IPv6Network, ip_network
 from typing import TYPE_CHECKING
 
@@ -96,15 +97,14 @@ def _existence_findings(
     for role, peer in peers.items():
         where = f"network.security_groups.{role}"
         group = (facts.security_groups or {}).get(str(peer.group))
-        allowed = f"a security group of {vpc_id}"
+        finding = partial(
+            Finding, where=where, given=peer.group, allowed=f"a security group of {vpc_id}"
+        )
         if group is None:
-            yield Finding(
-                where=where,
+            yield finding(
                 problem=(
                     f"there is no such security group in {facts.region} that this account may see"
                 ),
-                given=peer.group,
-                allowed=allowed,
                 advice=(
                     f"aws ec2 describe-security-groups --filters Name=vpc-id,Values={vpc_id} "
                     "lists those there are"
@@ -113,11 +113,8 @@ def _existence_findings(
             continue
         yield from own_tag(where, str(peer.group), group, settings.workspace.name)
         if group.get("VpcId") != vpc_id:
-            yield Finding(
-                where=where,
+            yield finding(
                 problem=f"the security group lies in another VPC: {group.get('VpcId')}",
-                given=peer.group,
-                allowed=allowed,
                 advice=f"give one of {vpc_id}",
             )
 
@@ -187,9 +184,8 @@ def _client_findings(settings: Settings, groups: dict[str, Description]) -> Iter
             if not admits(permissions, ports, Peer(None, (ip_network(rule.cidr),))):
                 yield Finding(
                     where="network.ingress",
-                    problem=f"the given security group of schedulers doesn't let {rule.cidr} in "
-                    f"on ports {ports_text(ports)}, and "
-                    "terradask changes nothing in it",
+                    problem=f"the given security group of schedulers doesn't let {rule.cidr} in on "
+                    f"ports {ports_text(ports)}, and terradask changes nothing in it",
                     given=scheduler.get("GroupId"),
                     allowed="what the group lets in",
                     advice="have the inbound rule added to the group, or correct network.ingress",
@@ -229,8 +225,7 @@ def _endpoint_findings(facts: GivenFacts, peers: dict[str, Peer]) -> Iterator[Fi
                 )(
                     where="network.vpc_id",
                     problem=f"the VPC's endpoint for {service} answers for that service and "
-                    "doesn't let port 443 in from "
-                    f"{' and '.join(f'{role}s' for role in shut_out)}",
+                    f"doesn't let port 443 in from {' and '.join(f'{role}s' for role in shut_out)}",
                     given=endpoint.get("VpcEndpointId"),
                     allowed="an inbound rule for TCP 443 from the hosts' subnets or groups",
                     advice=f"have it added to {', '.join(ids)}",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from terradask._network.given_findings import LikelyFinding, own_tag
@@ -81,12 +82,11 @@ def _profile_findings(settings: Settings, facts: GivenFacts) -> Iterator[Finding
         return
     for role in ROLES:
         where, name = f"network.instance_profiles.{role}", getattr(given, role)
+        finding = partial(Finding, where=where, given=name)
         profile = facts.profiles.get(name)
         if profile is None:
-            yield Finding(
-                where=where,
+            yield finding(
                 problem="there is no such instance profile in this account",
-                given=name,
                 allowed="the name of an instance profile (a role alone isn't one)",
                 advice="aws iam list-instance-profiles lists those there are",
             )
@@ -94,10 +94,8 @@ def _profile_findings(settings: Settings, facts: GivenFacts) -> Iterator[Finding
         yield from own_tag(where, name, profile, settings.workspace.name)
         roles = profile.get("Roles", ())
         if not roles:
-            yield Finding(
-                where=where,
+            yield finding(
                 problem="the instance profile holds no role",
-                given=name,
                 allowed="an instance profile with a role",
                 advice=(
                     f"aws iam add-role-to-instance-profile --instance-profile-name {name} "
@@ -105,30 +103,26 @@ def _profile_findings(settings: Settings, facts: GivenFacts) -> Iterator[Finding
                 ),
             )
         elif not trusts_instances(roles[0]):
-            yield Finding(
-                where=where,
+            yield finding(
                 problem=(
                     f"its role {roles[0].get('RoleName')} doesn't trust EC2: instances would "
                     "get no credentials"
                 ),
-                given=name,
                 allowed="a role that lets ec2.amazonaws.com call sts:AssumeRole",
                 advice="have the role's trust policy changed, or give another profile",
             )
 
 
 def _key_findings(settings: Settings, facts: GivenFacts) -> Iterator[Finding]:
-    arn, where = settings.network.kms_key_arn, "network.kms_key_arn"
+    arn = settings.network.kms_key_arn
     if arn is None or facts.keys is None:
         return
     allowed = f"an enabled symmetric key for encryption in {facts.region}"
+    finding = partial(Finding, where="network.kms_key_arn", given=arn, allowed=allowed)
     key = facts.keys.get(arn)
     if arn.split(":")[3] != facts.region or key is None:
-        yield Finding(
-            where=where,
+        yield finding(
             problem=f"there is no such key in {facts.region}",
-            given=arn,
-            allowed=allowed,
             advice="give a key of workspace.region; aws kms list-keys lists those there are",
         )
         return
@@ -139,11 +133,8 @@ def _key_findings(settings: Settings, facts: GivenFacts) -> Iterator[Finding]:
     )
     for attribute, value in wanted:
         if key.get(attribute, value) != value:
-            yield Finding(
-                where=where,
+            yield finding(
                 problem=f"the key can't encrypt for hosts: its {attribute} is {key[attribute]}",
-                given=arn,
-                allowed=allowed,
                 advice="enable it (aws kms enable-key), or give another one"
                 if attribute == "KeyState"
                 else "give another key",

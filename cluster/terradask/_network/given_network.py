@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from terradask._network.given_findings import LikelyFinding, own_tag
@@ -105,13 +106,11 @@ def _subnet_findings(
     where = f"network.subnets.{zone}.{role}"
     if facts.subnets is None:
         return
+    finding = partial(Finding, where=where, given=given, allowed=f"a subnet of {vpc_id} in {zone}")
     subnet = facts.subnets.get(given)
     if subnet is None:
-        yield Finding(
-            where=where,
+        yield finding(
             problem=f"there is no such subnet in {facts.region} that this account may see",
-            given=given,
-            allowed=f"a subnet of {vpc_id} in {zone}",
             advice=(
                 f"aws ec2 describe-subnets --filters Name=vpc-id,Values={vpc_id} lists those "
                 "there are"
@@ -124,11 +123,8 @@ def _subnet_findings(
         ("zone", subnet.get("AvailabilityZone"), zone),
     ):
         if has != wanted:
-            yield Finding(
-                where=where,
+            yield finding(
                 problem=f"the subnet lies in another {name}: {has}",
-                given=given,
-                allowed=f"a subnet of {vpc_id} in {zone}",
                 advice=f"give one of {name} {wanted}"
                 + (f", or name it under {has}" if name == "zone" else ""),
             )
@@ -217,16 +213,14 @@ def _way_out_findings(
             ),
             given=given,
             allowed="a default route (NAT gateway, transit gateway, …), or interface endpoints "
-            "with private DNS for "
-            f"{', '.join(services)} and an endpoint for s3",
+            f"with private DNS for {', '.join(services)} and an endpoint for s3",
             advice="give a subnet that has one, or have the VPC's owner add the endpoints",
         )
     elif facts.endpoints is not None:
         yield LikelyFinding(
             where=where,
             problem=f"{role}s reach AWS's services through endpoints and nothing else: {way}. No "
-            "package can be installed from an index "
-            "on the internet",
+            "package can be installed from an index on the internet",
             given=given,
             allowed="fine where an index inside the VPC has all packages",
             advice="see docs/network.md, Without internet",

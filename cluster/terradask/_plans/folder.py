@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from terradask._common.naming import some
 from terradask._plans.render_markdown import to_markdown
 from terradask._plans.render_terminal import to_json
 from terradask._plans.report import REPORT_FORMAT
@@ -61,14 +62,9 @@ class PlanFolder:
             )
         foreign = [str(path.relative_to(self.path)) for path in self._foreign()]
         if foreign:
-            more = (
-                f" and {len(foreign) - _FOREIGN_NAMED} more"
-                if len(foreign) > _FOREIGN_NAMED
-                else ""
-            )
             raise InvalidInput(
                 "the folder for plans contains other files",
-                given=f"{self.path}: {', '.join(foreign[:_FOREIGN_NAMED])}{more}",
+                given=f"{self.path}: {some(foreign, _FOREIGN_NAMED)}",
                 allowed="a new or empty folder, or one of an earlier plan",
                 advice="name another folder with --out",
             )

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from terradask._common.naming import some
 from terradask._plans.dangers import Danger
 from terradask._plans.summary import Change, PlanSummary
 from terradask._policy.values import AttributeChange
@@ -57,12 +58,11 @@ def impacts(summary: PlanSummary, running: Iterable[RunningCluster]) -> tuple[Da
 def _on_network(summary: PlanSummary, cluster: RunningCluster) -> Iterator[Danger]:
     lost = [change.address for change in summary.changes if change.action in _LOST]
     if lost:
-        more = f" and {len(lost) - _NAMED} more" if len(lost) > _NAMED else ""
         yield Danger(
             "running",
             lost[0],
             f"cluster {cluster.name} is {cluster.state}, with {cluster.workers} workers, on a "
-            f"network that loses {', '.join(lost[:_NAMED])}{more}",
+            f"network that loses {some(lost, _NAMED)}",
         )
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from decimal import Decimal
 from typing import TYPE_CHECKING
 
+from terradask._common.naming import some
 from terradask._policy.findings import PolicyFinding
 
 if TYPE_CHECKING:
@@ -42,8 +43,7 @@ def _undecided(estimate: CostEstimate, limit: Decimal) -> PolicyFinding:
         why = f"prices are unknown ({estimate.problem})"
     else:
         names = [f"{item.address} ({item.what})" for item in estimate.unpriced]
-        more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
-        why = f"there is no price for {', '.join(names[:_NAMED])}{more}"
+        why = f"there is no price for {some(names, _NAMED)}"
     return PolicyFinding(
         COST_CHECK,
         "warning",

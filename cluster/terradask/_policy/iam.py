@@ -6,6 +6,7 @@ import json
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from terradask._common.naming import some
 from terradask._policy.document import PlanDocument, Resource, Unknown
 from terradask._policy.findings import PolicyFinding
 from terradask._policy.grants import (
@@ -104,7 +105,7 @@ class _Rights:
             if foreign:
                 yield _error(
                     address,
-                    f"{statement.sid} allows {action} on {_first(foreign)}, which "
+                    f"{statement.sid} allows {action} on {some(foreign, 1)}, which "
                     f"{' and '.join(roles)} hosts don't need, or not without a condition",
                     _NEEDED,
                 )
@@ -262,11 +263,6 @@ def _roles(document: PlanDocument) -> Iterator[PolicyFinding]:
                 f"is named {name}, without the prefix {rules.name_prefix}",
                 "use the prefix of roles' names",
             )
-
-
-def _first(resources: list[str]) -> str:
-    more = f" and {len(resources) - 1} more" if len(resources) > 1 else ""
-    return f"{resources[0]}{more}"
 
 
 def _shown(arn: Any) -> str:

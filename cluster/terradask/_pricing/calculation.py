@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
+from terradask._common.naming import some
 from terradask._pricing.component import Component
 from terradask._pricing.components import components
 from terradask._pricing.estimate import CostEstimate, CostItem
@@ -103,7 +104,7 @@ def _why(missing: list[PriceKey], quotes: Quotes) -> str | None:
     for key in missing:
         reasons.setdefault(quotes.problems.get(key, "not found"), []).append(str(key))
     return (
-        "; ".join(f"no price of {_some(keys)}: {reason}" for reason, keys in reasons.items())
+        "; ".join(f"no price of {some(keys, _NAMED)}: {reason}" for reason, keys in reasons.items())
         or None
     )
 
@@ -121,8 +122,3 @@ def _problem(listed: Iterable[Component], quotes: Quotes) -> str | None:
         component.problem or (None if component.keys else component.note) for component in counted
     )
     return "; ".join(filter(None, (_why(list(dict.fromkeys(missing)), quotes), *reasons))) or None
-
-
-def _some(names: list[str]) -> str:
-    more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
-    return f"{', '.join(names[:_NAMED])}{more}"

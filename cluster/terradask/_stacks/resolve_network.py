@@ -91,8 +91,7 @@ def _check_account(account: str, existing: NetworkLock | None, aws: Aws) -> None
         given=f"{account} ({aws.caller_arn})",
         allowed=f"{existing.account}, as in terradask.lock.json",
         advice="use the other account's profile (AWS_PROFILE); for a workspace in this account, "
-        "use a folder of its own "
-        "(or TERRADASK_STATE_DIR)",
+        "use a folder of its own (or TERRADASK_STATE_DIR)",
     )
 
 

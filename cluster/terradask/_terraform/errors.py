@@ -116,8 +116,7 @@ def _about_provider(text: str, common: dict[str, Any]) -> TerraformError | None:
             **common,
             given=_first_line(text, containing="registry"),
             advice="`terradask doctor --fix` looks for a copy of the provider on this machine; or "
-            "allow this machine to reach "
-            "registry.terraform.io",
+            "allow this machine to reach registry.terraform.io",
         )
     if (
         "Failed to query available provider packages" in text

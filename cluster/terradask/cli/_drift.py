@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from terradask.cli._completion import complete_stack
-from terradask.cli._invocation import json_option
+from terradask.cli._invocation import format_option, json_option
 from terradask.cli._output import result, result_json, say
 from terradask.cli._story import Story
 
@@ -15,14 +15,7 @@ DRIFT = 2
 
 @click.command(short_help="Show what was changed outside Terraform")
 @click.argument("stacks", nargs=-1, shell_complete=complete_stack)
-@click.option(
-    "--format",
-    "form",
-    type=click.Choice(["terminal", "markdown", "json"]),
-    default="terminal",
-    show_default=True,
-    help="How to show it; markdown is for an issue or a message.",
-)
+@format_option("an issue or a message")
 @json_option
 def drift(stacks: tuple[str, ...], form: str, as_json: bool) -> int:
     """Show what was changed outside Terraform in STACKS: network and names of clusters; by default

@@ -48,16 +48,21 @@ def current() -> Invocation:
     return of(click.get_current_context())
 
 
-def json_option(function: Function) -> Function:
-    """Add ``--json``; an error of the command is then JSON too."""
-    return click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")(
-        function
+#: Adds ``--json``; an error of the command is then JSON too.
+json_option = click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
+yes_option = click.option("--yes", "-y", is_flag=True, help="Don't ask.")
+
+
+def format_option(purpose: str) -> Callable[[Function], Function]:
+    """Add ``--format``, where markdown is for some purpose."""
+    return click.option(
+        "--format",
+        "form",
+        type=click.Choice(["terminal", "markdown", "json"]),
+        default="terminal",
+        show_default=True,
+        help=f"How to show it; markdown is for {purpose}.",
     )
-
-
-def yes_option(function: Function) -> Function:
-    """Add ``--yes``."""
-    return click.option("--yes", "-y", is_flag=True, help="Don't ask.")(function)
 
 
 @contextlib.contextmanager

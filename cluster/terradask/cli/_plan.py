@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from terradask.cli._completion import complete_stack
-from terradask.cli._invocation import json_option
+from terradask.cli._invocation import format_option, json_option
 from terradask.cli._output import result, result_json, say
 from terradask.cli._story import Story
 
@@ -26,14 +26,7 @@ if TYPE_CHECKING:
         "is replaced."
     ),
 )
-@click.option(
-    "--format",
-    "form",
-    type=click.Choice(["terminal", "markdown", "json"]),
-    default="terminal",
-    show_default=True,
-    help="How to show it; markdown is for a pull request.",
-)
+@format_option("a pull request")
 @click.option("--details", is_flag=True, help="Also show the values of resources that are created.")
 @click.option(
     "--changed-only",

@@ -220,8 +220,7 @@ class NetworkState:
                     for what in wrong
                 ),
                 advice="check workspace.name, workspace.region, state.bucket and the AWS account; "
-                "workspaces that share a bucket need "
-                "different names",
+                "workspaces that share a bucket need different names",
             )
 
 
