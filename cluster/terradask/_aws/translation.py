@@ -80,13 +80,7 @@ def translate_calls(session: Session, region: str) -> None:
 @contextmanager
 def translated(region: str) -> Iterator[None]:
     """Raise typed errors for boto3's inside, where no client of `Aws` does: for sessions and their
-    credentials.
-
-    Raises
-    ------
-    NoCredentials, ExpiredCredentials, InvalidCredentials, ClockSkewed, AccessDenied, RegionUnknown,
-    EndpointUnreachable
-        For boto3's errors of these kinds; every other error passes unchanged.
+    credentials. Errors that `typed_error` doesn't know pass unchanged.
     """
     from botocore.exceptions import BotoCoreError, ClientError
 

@@ -32,13 +32,7 @@ class KindedArguments:
     """Arguments of which each field's metadata names its kind."""
 
     def refuse_unsupported(self) -> None:
-        """Check that no unsupported argument is given.
-
-        Raises
-        ------
-        UnsupportedOption
-            With the first of them, its value, and what to do instead.
-        """
+        """Check that no unsupported argument is given. Raises `UnsupportedOption`."""
         for each in fields(self):
             if each.metadata.get("kind") == "unsupported":
                 value = getattr(self, each.name)

@@ -80,13 +80,8 @@ def attach(
     on_wait: Callable[[list[HostReport]], None] | None,
     cancelled: Callable[[], bool],
 ) -> Attachment:
-    """Wait for the scheduler of `run` and return what a client needs.
-
-    Raises
-    ------
-    ClusterEnded, ClusterPrivate, DocumentChanged, HostFailed, NoCapacity, SchedulerMissing,
-    InterruptedError
-        As described at `Deployment.attach`.
+    """Wait for the scheduler of `run` and return what a client needs. Raises as
+    `Deployment.attach` does.
     """
     # Read before the wait, so that a caller without permission gets the error at once.
     keys = _read_keys_if_written(aws, descriptor, run)

@@ -29,18 +29,8 @@ def choose(
 ) -> Choice:
     """Choose the instance types for a request.
 
-    Raises
-    ------
-    NoMatchingType
-        If no type is as asked for; it carries the nearest requests that find something.
-    UnknownInstanceType
-        If a named type doesn't exist, or isn't offered in the zones.
-    ArgumentCombination
-        If named types don't go together, or not with the rest of the request.
-    InvalidHardware
-        If the region has no such GPU.
-    UnknownZone
-        If the region has no such zone.
+    Raises `NoMatchingType` with the nearest requests that find something, `UnknownInstanceType`,
+    `ArgumentCombination`, `InvalidHardware` for GPUs that the region lacks, `UnknownZone`.
     """
     supply = Supply.of(catalog, prices, zones=zones, markets=markets)
     return _named(request, supply) if request.vm_types else _selected(request, supply)

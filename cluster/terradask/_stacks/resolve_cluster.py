@@ -54,21 +54,9 @@ def resolve_cluster(
 ) -> ClusterLock:
     """Find what a cluster's stack needs in addition to its settings.
 
-    Raises
-    ------
-    UnknownZone
-        If the network has no such zone.
-    UnknownInstanceType
-        If a type doesn't exist, or isn't offered in a zone that needs it.
-    ArgumentCombination
-        If named types don't go together, such as ARM's with x86-64's.
-    ArchitectureMissing
-        If the network has no launch templates for the types' architecture.
-    NoMatchingType
-        If no type matches the request; names the nearest.
+    Raises `UnknownZone`, `UnknownInstanceType`, `ArgumentCombination`, `ArchitectureMissing` where
+    the network has no launch templates for it, `NoMatchingType` with the nearest requests.
 
-    Notes
-    -----
     Permissions needed: ``ec2:DescribeInstanceTypes``, ``ec2:DescribeInstanceTypeOfferings``;
     ``pricing:GetProducts`` for the order of types that aren't named. For the choice among zones,
     optionally: ``autoscaling:DescribeScalingActivities``, and ``ec2:DescribeSpotPriceHistory`` for

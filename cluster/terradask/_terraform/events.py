@@ -12,32 +12,19 @@ from terradask.errors.diagnostic import Diagnostic
 
 @dataclass(frozen=True)
 class Event:
-    """One event.
+    """One event."""
 
-    Parameters
-    ----------
-    type
-        Terraform's own name of it: ``planned_change``, ``apply_start``, ``apply_complete``,
-        ``diagnostic``, …
-    message
-        What Terraform would have printed.
-    address
-        The resource it is about.
-    action
-        What happens to the resource: ``create``, ``update``, ``delete``, ``replace``, ``read``, …
-    elapsed_seconds
-        How long the resource has taken so far.
-    changes
-        The counts of a ``change_summary``.
-    diagnostic
-        What a ``diagnostic`` says.
-    """
-
+    #: Terraform's name of it: ``planned_change``, ``apply_start``, ``apply_complete``, …
     type: str
+    #: What Terraform would have printed.
     message: str = ""
+    #: The resource it is about.
     address: str | None = None
+    #: What happens to the resource: ``create``, ``update``, ``delete``, ``replace``, ``read``, …
     action: str | None = None
+    #: How long the resource has taken so far.
     elapsed_seconds: float | None = None
+    #: The counts of a ``change_summary``.
     changes: Mapping[str, Any] = field(default_factory=dict)
     diagnostic: Diagnostic | None = None
 

@@ -67,10 +67,7 @@ class Terraform(TerraformCommands):
         """Initialise the folder if necessary: the provider by the lock file, and the backend;
         return whether it was.
 
-        Raises
-        ------
-        RegistryUnreachable, ProviderChecksumMismatch, BackendMissing, TerraformError
-            As the case may be.
+        Raises `TerraformError`, such as `ProviderUnavailable` and `BackendMissing`.
         """
         with self.lock:
             configuration = self.configuration()

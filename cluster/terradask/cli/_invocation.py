@@ -18,23 +18,15 @@ FOLDER = "terradask.folder"
 
 @dataclass
 class Invocation:
-    """One call of the command line.
+    """One call of the command line."""
 
-    Parameters
-    ----------
-    debug
-        Show tracebacks.
-    as_json
-        The result, or the error, is one JSON document.
-    after_interrupt
-        What to do about whatever is left when the user interrupts now; None where nothing is.
-    ended_by
-        The signal that interrupts.
-    """
-
+    #: Show tracebacks.
     debug: bool = False
+    #: The result, or the error, is one JSON document.
     as_json: bool = False
+    #: What to do about whatever is left when the user interrupts now; None where nothing is.
     after_interrupt: str | None = None
+    #: The signal that interrupts.
     ended_by: int = signal.SIGINT
 
 

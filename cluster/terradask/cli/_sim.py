@@ -33,12 +33,7 @@ IAM = click.option(
 
 
 def check_installed() -> None:
-    """Refuse where the simulator's own dependency is missing.
-
-    Raises
-    ------
-    SetupError
-    """
+    """Refuse where the simulator's own dependency is missing. Raises `SetupError`."""
     from terradask.errors import SetupError
 
     if find_spec("moto") is None or find_spec("werkzeug") is None:
