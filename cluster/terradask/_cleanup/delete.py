@@ -6,6 +6,8 @@ from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from botocore.exceptions import ClientError
+
 from terradask._cleanup.resources import (
     AUTOSCALING_GROUP,
     EGRESS_RULE,
@@ -94,8 +96,6 @@ def delete_objects(objects: ClusterObjects) -> None:
 def _delete_when_unused(
     aws: Aws, resource: Resource, progress: Progress, cluster: str | None
 ) -> None:
-    from botocore.exceptions import ClientError
-
     name = resource.tags.get("Name", resource.id)
     what = f"{resource.type} {resource.id}" + (f" ({name})" if name != resource.id else "")
     refusals: list[ClientError] = []
@@ -138,8 +138,6 @@ def _in_use(what: str, given: str, cluster: str | None) -> TerradaskError:
 
 
 def _unless_gone(act: Callable[[], object]) -> None:
-    from botocore.exceptions import ClientError
-
     try:
         act()
     except ClientError as error:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from typing import TYPE_CHECKING, Any
 
+from botocore.exceptions import ClientError
+
 from terradask._aws.listing import listed_instances
 from terradask._cleanup import delete
 from terradask._cleanup.resources import Owner
@@ -76,8 +78,6 @@ def wait_for_hosts(aws: Aws, *, workspace: str, cluster: str) -> None:
 
 
 def _terminate(client: Any, ids: Sequence[str]) -> None:
-    from botocore.exceptions import ClientError
-
     try:
         client.terminate_instances(InstanceIds=list(ids))
     except ClientError as error:

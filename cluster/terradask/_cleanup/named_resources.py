@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from botocore.exceptions import ClientError
+
 from terradask._aws.answers import unless
 from terradask._aws.tags import tags_of
 from terradask._cleanup.resources import Resource
@@ -60,8 +62,6 @@ def find_log_group(client: Any, name: str) -> list[Resource]:
 
 def find_bucket(client: Any, name: str, account: str) -> list[Resource]:
     """Return the bucket of this name, if this account has it."""
-    from botocore.exceptions import ClientError
-
     try:
         client.head_bucket(Bucket=name, ExpectedBucketOwner=account)
     except AccessDenied:

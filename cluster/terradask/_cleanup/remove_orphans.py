@@ -9,6 +9,8 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from botocore.exceptions import BotoCoreError, ClientError
+
 from terradask._cleanup import instances
 from terradask._cleanup.bucket_scan import has_resources
 from terradask._cleanup.delete import delete_objects, delete_resource, delete_resources
@@ -126,8 +128,6 @@ class OrphanRemoval:
 
     def _guarded(self, orphans: Sequence[Stray], act: Callable[[], object]) -> bool:
         """Run an action, note why it failed, and return whether it succeeded."""
-        from botocore.exceptions import BotoCoreError, ClientError
-
         noted, why = self._failed, ""
         try:
             act()

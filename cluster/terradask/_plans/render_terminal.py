@@ -6,6 +6,9 @@ import json
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
 
+from rich.console import Console, Group, RenderableType
+from rich.text import Text
+
 from terradask._plans.render_values import SIGNS, VERDICTS, assignment, origin, price
 from terradask._plans.summary import Change, PlanSummary
 from terradask._policy.values import top_level
@@ -13,9 +16,6 @@ from terradask._pricing.estimate import HOURS_PER_MONTH
 
 if TYPE_CHECKING:
     from decimal import Decimal
-
-    from rich.console import RenderableType
-    from rich.text import Text
 
     from terradask._plans.dangers import Danger
     from terradask._plans.report import PlanReport, WorkspaceReport
@@ -45,9 +45,6 @@ def to_json(shown: PlanSummary | PlanReport | WorkspaceReport) -> str:
 
 def to_terminal(summary: PlanSummary, *, details: bool = True) -> RenderableType:
     """Return the summary for rich to print."""
-    from rich.console import Group
-    from rich.text import Text
-
     parts = [
         Text(summary.headline, style="bold"),
         *_dangers(summary.dangers),
@@ -60,9 +57,6 @@ def report_to_terminal(
     report: PlanReport | WorkspaceReport, *, details: bool = True
 ) -> RenderableType:
     """Return a report for rich to print: its plans, with policy and cost."""
-    from rich.console import Group
-    from rich.text import Text
-
     from terradask._plans.report import PlanReport
 
     if isinstance(report, PlanReport):
@@ -103,8 +97,6 @@ def report_to_text(
 
 
 def _plain(shown: RenderableType, width: int) -> str:
-    from rich.console import Console
-
     console = Console(
         width=width, color_system=None, force_terminal=False, highlight=False, markup=False
     )
@@ -114,8 +106,6 @@ def _plain(shown: RenderableType, width: int) -> str:
 
 
 def _plan_lines(report: PlanReport, *, details: bool) -> Iterator[Text]:
-    from rich.text import Text
-
     yield Text(report.summary.headline, style="bold")
     if report.blocked:
         yield Text("blocked by policy: terradask apply refuses this plan", style="bold red")
@@ -131,8 +121,6 @@ def _plan_lines(report: PlanReport, *, details: bool) -> Iterator[Text]:
 
 
 def _dangers(dangers: tuple[Danger, ...]) -> Iterator[Text]:
-    from rich.text import Text
-
     if dangers:
         yield Text()
     for danger in dangers:
@@ -143,8 +131,6 @@ def _dangers(dangers: tuple[Danger, ...]) -> Iterator[Text]:
 
 
 def _findings(findings: tuple[PolicyFinding, ...]) -> Iterator[Text]:
-    from rich.text import Text
-
     if findings:
         yield Text()
         yield Text("policy:", style="bold")
@@ -166,8 +152,6 @@ def _findings(findings: tuple[PolicyFinding, ...]) -> Iterator[Text]:
 
 
 def _hardware(reasons: Mapping[str, str]) -> Iterator[Text]:
-    from rich.text import Text
-
     if reasons:
         yield Text()
         yield Text("hardware:", style="bold")
@@ -176,8 +160,6 @@ def _hardware(reasons: Mapping[str, str]) -> Iterator[Text]:
 
 
 def _cost(cost: CostEstimate) -> Iterator[Text]:
-    from rich.text import Text
-
     yield Text()
     if cost.has_no_price:
         yield Text(f"cost: no prices: {cost.problem}", style="bold")
@@ -212,8 +194,6 @@ def _by_hour_and_month(hourly: Decimal) -> str:
 
 
 def _body(summary: PlanSummary, *, details: bool) -> Iterator[Text]:
-    from rich.text import Text
-
     if summary.changes:
         yield Text()
     for change in summary.changes:
@@ -231,8 +211,6 @@ def _body(summary: PlanSummary, *, details: bool) -> Iterator[Text]:
 
 
 def _terminal_change(change: Change, *, details: bool) -> list[Text]:
-    from rich.text import Text
-
     style = _STYLES.get(change.action, "")
     line = Text("  ")
     line.append(SIGNS.get(change.action, "?"), style=f"bold {style}")

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
+from botocore.exceptions import BotoCoreError, ClientError
+
 from terradask._pricing.groups import HostLaunch, TemplateVersion, template_of
 from terradask._pricing.plan_resources import PlannedStack
 
@@ -20,8 +22,6 @@ def read_launches(aws: Aws, document: Mapping[str, Any]) -> dict[TemplateVersion
 
     Permission needed: ``ec2:DescribeLaunchTemplateVersions``.
     """
-    from botocore.exceptions import BotoCoreError, ClientError
-
     from terradask.errors import AwsError
 
     found: dict[TemplateVersion, HostLaunch] = {}

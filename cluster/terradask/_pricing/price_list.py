@@ -5,6 +5,8 @@ from __future__ import annotations
 import datetime
 from collections.abc import Callable, Iterable
 
+from botocore.exceptions import BotoCoreError, ClientError
+
 from terradask._aws.endpoints import cache_name
 from terradask._aws.listing import listed
 from terradask._aws.session import Aws
@@ -79,8 +81,6 @@ class AwsPriceList:
         self, keys: list[PriceKey], now: datetime.datetime
     ) -> tuple[dict[PriceKey, Reading], dict[PriceKey, str]]:
         """Return what AWS answers, and for every key that it refuses to answer for, why."""
-        from botocore.exceptions import BotoCoreError, ClientError
-
         answers: dict[PriceKey, Reading] = {}
         refusals: dict[PriceKey, str] = {}
         refused: dict[Aws, str] = {}

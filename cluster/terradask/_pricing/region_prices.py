@@ -6,6 +6,8 @@ import datetime
 from collections.abc import Callable
 from decimal import Decimal
 
+from botocore.exceptions import BotoCoreError, ClientError
+
 from terradask._aws.endpoints import cache_name
 from terradask._aws.listing import listed
 from terradask._aws.session import Aws
@@ -86,8 +88,6 @@ class RegionPrices:
         self, market: Market, now: datetime.datetime
     ) -> tuple[dict[str, dict[str, Decimal]], str | None]:
         """Return what AWS answers, or why it doesn't."""
-        from botocore.exceptions import BotoCoreError, ClientError
-
         aws = self._aws if market == "spot" else self._pricing
         try:
             answer = (

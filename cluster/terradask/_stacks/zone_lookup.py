@@ -9,6 +9,8 @@ from concurrent.futures import ThreadPoolExecutor
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from botocore.exceptions import BotoCoreError, ClientError
+
 from terradask._aws.launch_problem import read_problem
 from terradask._instance_types.zone_evidence import ZoneEvidence, ZoneFailure
 from terradask._pricing.spot_prices import fetch_region_spot_prices
@@ -105,8 +107,6 @@ def _prices(aws: Aws, types: list[str], now: datetime.datetime) -> dict[str, dic
 
 def _tried(call: Callable[[], T], nothing: T) -> tuple[T, str | None]:
     """Return a look-up's result, or why there is none."""
-    from botocore.exceptions import BotoCoreError, ClientError
-
     try:
         return call(), None
     except (AwsError, BotoCoreError, ClientError) as error:

@@ -7,6 +7,8 @@ import json
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
+from botocore.exceptions import ClientError
+
 from terradask._aws.answers import unless
 from terradask._aws.tags import tags_of
 from terradask._terraform.state.s3 import bucket_errors, missing_bucket
@@ -121,8 +123,6 @@ def check_state_bucket(
 
 
 def _region(aws: Aws, bucket: str, *, own_name: bool) -> str | None:
-    from botocore.exceptions import ClientError
-
     owner = {"ExpectedBucketOwner": aws.account_id} if own_name else {}
     client = aws.client("s3")
     try:
@@ -151,8 +151,6 @@ def _header(answer: Mapping[str, Any]) -> str | None:
 
 def _exists_for_others(client: Any, bucket: str) -> bool:
     """Return whether the bucket answers, so that it was its owner whom S3 refused."""
-    from botocore.exceptions import ClientError
-
     try:
         client.head_bucket(Bucket=bucket)
     except (AccessDenied, ClientError):
@@ -161,8 +159,6 @@ def _exists_for_others(client: Any, bucket: str) -> bool:
 
 
 def _create(aws: Aws, bucket: str) -> bool:
-    from botocore.exceptions import ClientError
-
     # us-east-1 is the one region that may not be named.
     where = (
         {}
@@ -188,8 +184,6 @@ def _create(aws: Aws, bucket: str) -> bool:
 
 def _is_mine(aws: Aws, bucket: str) -> bool:
     """Return whether the caller sees the bucket: in us-east-1 a second creation is no error."""
-    from botocore.exceptions import ClientError
-
     try:
         aws.client("s3").head_bucket(Bucket=bucket)
     except AccessDenied:

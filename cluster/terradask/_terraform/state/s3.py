@@ -10,6 +10,8 @@ from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any
 
+from botocore.exceptions import ClientError
+
 from terradask._aws.s3 import ObjectStore, StoredObject, as_json
 from terradask._common.processes import this_user
 from terradask._terraform.state.backend import ASIDE, FoundState, LockWait, until_free
@@ -159,8 +161,6 @@ class S3Backend:
 @contextlib.contextmanager
 def bucket_errors(bucket: str, action: str, *, made_by: str = MAKE_BUCKET) -> Iterator[None]:
     """Raise `BackendMissing` or `AccessDenied`, with bucket and action, for S3's answers."""
-    from botocore.exceptions import ClientError
-
     try:
         yield
     except AccessDenied as denied:
