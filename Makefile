@@ -116,7 +116,7 @@ test: setup ## Run every test, two files at a time: most of the time goes into w
 	@$(BIN)/pytest -n 3 --dist loadfile --no-loadscope-reorder
 
 .PHONY: soak
-soak: setup ## Run what the tests leave out: every point of each fault, and an hour of random ones; TERRADASK_SEED=N repeats a run
+soak: setup ## Run what the tests leave out: every point of each fault, an hour of random ones, attackers' random calls; TERRADASK_SEED=N repeats a run
 	@$(BIN)/pytest -m soak -s
 
 .PHONY: lint

@@ -7,6 +7,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from botocore.exceptions import ClientError
 
 from ..waiting import eventually
 
@@ -244,3 +245,18 @@ def test_a_thousand_instances_take_a_constant_number_of_calls(network, template)
     assert network.sim.calls() == {}
     network.delete_group(group)
     assert network.sim.running_instances() == []
+
+
+def test_an_interface_in_use_is_not_deleted_and_its_instance_can_end(network, template):
+    group = network.group("in-use", template)
+    network.want(group, 1)
+    (name,) = network.reaches(group, 1)
+    (interface,) = network.instances([name])[0]["NetworkInterfaces"]
+    own = {"NetworkInterfaceId": interface["NetworkInterfaceId"]}
+    with pytest.raises(ClientError, match=r"InvalidParameterValue.*is currently in use"):
+        network.ec2.delete_network_interface(**own)
+    network.delete_group(group)
+    with pytest.raises(ClientError, match=r"InvalidNetworkInterfaceID\.NotFound"):
+        network.ec2.delete_network_interface(**own)
+    alone = network.ec2.create_network_interface(SubnetId=network.subnets[0])["NetworkInterface"]
+    network.ec2.delete_network_interface(NetworkInterfaceId=alone["NetworkInterfaceId"])

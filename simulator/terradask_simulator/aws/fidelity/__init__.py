@@ -14,6 +14,7 @@ def install_all(*, public_cidr: str) -> None:
     from terradask_simulator.aws.fidelity import (
         account_lookup,
         addresses,
+        attached_interfaces,
         bucket_policies,
         delete_markers,
         group_api,
@@ -40,6 +41,7 @@ def install_all(*, public_cidr: str) -> None:
 
     account_lookup.install()
     addresses.install(public_cidr)
+    attached_interfaces.install()
     bucket_policies.install()
     instance_index.install()
     instance_types.install()

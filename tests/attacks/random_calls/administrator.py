@@ -1,0 +1,104 @@
+"""An administrator of the whole account who uses terradask on a cluster that is attacked."""
+
+from __future__ import annotations
+
+import random
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+from terradask import Workspace
+from terradask.errors import TerradaskError
+from terradask_modules.names import bucket_name, secret_id
+from terradask_simulator.iam import LoggedRequest
+
+from ...simulator.acting import ACCOUNT, REGION
+
+EVERYTHING = {
+    "Version": "2012-10-17",
+    "Statement": [{"Effect": "Allow", "Action": "*", "Resource": "*"}],
+}
+#: Reading what would be a harm all the same.
+_SECRETS = ("secretsmanager:GetSecretValue",)
+_READS = ("Describe", "Get", "Head", "List", "Simulate")
+
+
+@dataclass(frozen=True)
+class Command:
+    """A command, and the cluster that it is about; None: the workspace's strays."""
+
+    name: str
+    cluster: str | None
+    run: Callable[[], object]
+
+    def ending(self) -> str:
+        """Run it; return how it ended: done, or one of terradask's own errors."""
+        try:
+            self.run()
+        except TerradaskError as error:
+            return type(error).__name__
+        return "done"
+
+
+class Administrator:
+    """Uses a workspace in any order, loaded anew for each command, as processes do."""
+
+    def __init__(self, load: Callable[[], Workspace], draws: random.Random) -> None:
+        self._load, self._draws = load, draws
+
+    def command(self, cluster: str, *, seldom: bool) -> Command:
+        """Return a command on a cluster; `seldom` allows those that take Terraform."""
+        load = self._load
+        often: dict[str, Callable[[], object]] = {
+            "list": lambda: load().overview(),
+            "status": lambda: (
+                load().deployment(cluster).status(),
+                load().deployment(cluster).events(),
+            ),
+            "start": lambda: load().deployment(cluster).start(n_workers=1, check_quotas=False),
+            "stop": lambda: load().deployment(cluster).stop(),
+            "sweep": lambda: load().sweep(grace_seconds=0),
+        }
+        rare: dict[str, Callable[[], object]] = {
+            "destroy": lambda: load().destroy_cluster(cluster),
+            "plan": lambda: load().plan_cluster(cluster),
+            "repair": lambda: load().repair_state(cluster),
+        }
+        chosen = rare if seldom else often
+        name = self._draws.choice(list(chosen))
+        return Command(name, None if name == "sweep" else cluster, chosen[name])
+
+
+def foreign_calls(
+    requests: list[LoggedRequest], workspace: str, cluster: str | None
+) -> Iterator[str]:
+    """Yield the calls of a command that change, or read keys of, what isn't its cluster's."""
+    own = _own_resources(workspace, cluster)
+    for one in requests:
+        _, _, verb = one.request.action.partition(":")
+        if verb.startswith(_READS) and one.request.action not in _SECRETS:
+            continue
+        if not own.search(one.request.resource) and not _is_tagged(one, workspace, cluster):
+            yield f"{one.request.action} on {one.request.resource}"
+
+
+def _own_resources(workspace: str, cluster: str | None) -> re.Pattern[str]:
+    """Return what the ARNs of a cluster's resources have, or of any of the workspace's clusters."""
+    bucket = re.escape(bucket_name(workspace, ACCOUNT, REGION))
+    name = r"[a-z][a-z0-9-]*" if cluster is None else re.escape(cluster)
+    secret = re.escape(secret_id(workspace, ""))
+    return re.compile(
+        rf"autoScalingGroupName/terradask-{workspace}-{name}-[a-z0-9]+(-spot)?$"
+        rf"|:secret:{secret}{name}-\w{{6}}$"
+        rf"|:::{bucket}/(clusters/{name}/|applied/clusters/{name}\.json$|unlocks/)"
+    )
+
+
+def _is_tagged(one: LoggedRequest, workspace: str, cluster: str | None) -> bool:
+    context = one.request.context
+
+    def has(key: str, value: str | None) -> bool:
+        found = context.get(f"aws:ResourceTag/{key}") or context.get(f"aws:RequestTag/{key}")
+        return value is None or found == (value,)
+
+    return has("terradask:workspace", workspace) and has("terradask:cluster", cluster)
