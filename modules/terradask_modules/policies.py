@@ -235,7 +235,9 @@ def _common(scope: PolicyScope) -> list[Statement]:
         # Without it S3 answers 403 instead of 404 for an object that is not there yet, and hosts
         # wait for such objects.
         allow("TellAbsentFromForbidden", "s3:ListBucket", bucket),
-        allow("ReportState", "s3:PutObject", f"{scope.objects_arn}/hosts/*"),
+        # A report replaces only the one before it, for which S3 asks for the right to read that:
+        # https://docs.aws.amazon.com/AmazonS3/latest/userguide/conditional-writes.html
+        allow("ReportState", ["s3:GetObject", "s3:PutObject"], f"{scope.objects_arn}/hosts/*"),
         allow("ReadKeys", "secretsmanager:GetSecretValue", scope.secrets_arn),
         *_log_statements(scope),
     ]

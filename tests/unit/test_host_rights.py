@@ -114,6 +114,12 @@ ACTS = {
     "writes a descriptor": never("s3:PutObject", f"{BUCKET}/clusters/etl/cluster.json"),
     "writes a state": never("s3:PutObject", f"{BUCKET}/clusters/etl/terraform.tfstate"),
     "locks a state": never("s3:PutObject", f"{BUCKET}/clusters/etl/terraform.tfstate.tflock"),
+    "replaces its report, and no other version of it": within(
+        "s3:GetObject", f"{BUCKET}/clusters/etl/hosts/i-1.json"
+    ),
+    "reads reports of another cluster's hosts": sisters(
+        "s3:GetObject", f"{BUCKET}/clusters/ml/hosts/i-1.json"
+    ),
     "deletes an object": never("s3:DeleteObject", f"{BUCKET}/clusters/etl/hosts/i-1.json"),
     "reports on itself": within("s3:PutObject", f"{BUCKET}/clusters/etl/hosts/i-1.json"),
     "reports on another cluster's host": sisters(

@@ -78,6 +78,20 @@ def test_s3_condition_keys():
     ] == ("aws:kms",)
 
 
+# https://docs.aws.amazon.com/AmazonS3/latest/userguide/conditional-delete-enforce.html, and the
+# guide's page on conditional writes.
+def test_who_changes_one_version_only_must_be_able_to_read_it():
+    read = ("s3:GetObject", "arn:aws:s3:::b/k")
+    for method, action in (("PUT", "s3:PutObject"), ("DELETE", "s3:DeleteObject")):
+        change = (action, "arn:aws:s3:::b/k")
+        assert asked(rest(method, "/b/k", if_match='"etag"')) == sorted([change, read])
+        assert asked(rest(method, "/b/k", if_match="*")) == [change]
+    assert asked(rest("PUT", "/b/k", if_none_match="*")) == [("s3:PutObject", "arn:aws:s3:::b/k")]
+    body = b"<Delete><Object><Key>k</Key><ETag>e</ETag></Object></Delete>"
+    deleted = [("s3:DeleteObject", "arn:aws:s3:::b/k"), read]
+    assert asked(rest("POST", "/b", "delete", body)) == deleted
+
+
 def test_tagged_copied_and_deleted_objects():
     tagged = asked(rest("PUT", "/b/k", x_amz_tagging="a=1"))
     assert tagged == [

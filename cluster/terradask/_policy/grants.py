@@ -53,7 +53,7 @@ _OF_THE_WORKSPACE = (
         ),
     ),
     Grant(("s3:ListBucket",), (_BUCKET,)),
-    Grant(("s3:PutObject",), (f"{_CLUSTERS}/hosts/*",)),
+    Grant(("s3:GetObject", "s3:PutObject"), (f"{_CLUSTERS}/hosts/*",)),
     Grant(
         ("s3:PutObject",),
         (f"{_CLUSTERS}/closing.json", f"{_CLUSTERS}/scheduler.json"),

@@ -17,8 +17,6 @@ from terradask_host.errors import ConfigInvalid, RunMissing
 T = TypeVar("T")
 
 _MISSING = frozenset({"NoSuchKey", "404"})
-# What S3 says of a missing object to a caller that may not list the bucket.
-_HIDDEN = frozenset({"403", "Forbidden", "AccessDenied"})
 _NOT_THAT = frozenset({"PreconditionFailed", "ConditionalRequestConflict", "412", "409"})
 
 
@@ -96,7 +94,7 @@ class ClusterObjects:
                 Bucket=self._bucket, Key=self._prefix + name
             )
         except Exception as error:
-            if is_aws_error(error) and error_code(error) in _MISSING | _HIDDEN:
+            if is_aws_error(error) and error_code(error) in _MISSING:
                 return None
             raise
         etag: str = answer["ETag"]

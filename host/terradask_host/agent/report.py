@@ -90,6 +90,8 @@ class Reporter:
         self._changed = threading.Condition()
         self._newest: dict[str, Any] | None = None
         self._closing = False
+        #: Why the last report was not written.
+        self._trouble: str | None = None
         self._thread = threading.Thread(target=self._write_all, name="reporter", daemon=True)
         self._thread.start()
         self.run_id: str | None = None
@@ -148,13 +150,19 @@ class Reporter:
                 return
             self._write_one(report)
 
+    def _warn_once(self, trouble: str) -> None:
+        if trouble != self._trouble:
+            self._warn(trouble)
+        self._trouble = trouble
+
     def _write_one(self, report: dict[str, Any]) -> None:
         for attempt in range(TRIES):
             try:
                 self._write(report)
+                self._trouble = None
                 return
             except Exception as error:  # noqa: BLE001 - a report that can't be written must not end the host
-                self._warn(f"report {report['state']} not written: {type(error).__name__}: {error}")
+                self._warn_once(f"reports can't be written: {type(error).__name__}: {error}")
             if attempt + 1 < TRIES:
                 self._pause(0.5 * 2**attempt)
             if self._newest is not None:

@@ -76,8 +76,9 @@ def s3_needs(operation: Operation, world: World) -> Iterator[Need]:
 def _on_bucket(operation: Operation, world: World, bucket: str) -> Iterator[Need]:
     query, method = operation.parameters, operation.method
     if method == "POST" and "delete" in query:
-        for key, version in _listed_keys(operation.body):
+        for key, version, etag in _listed_keys(operation.body):
             yield _object(world, bucket, key, "DeleteObjectVersion" if version else "DeleteObject")
+            yield from _compared(world, bucket, key, etag)
         return
     part = next((name for name in query if name in BUCKET_PARTS), "")
     if part:
@@ -125,7 +126,8 @@ def _on_object(operation: Operation, world: World, bucket: str, key: str) -> Ite
             # A caller who may not list doesn't learn that an object isn't there.
             yield _bucket(world, bucket, "ListBucket", None)
     elif method == "DELETE":
-        yield _object(world, bucket, key, f"DeleteObject{version}")
+        yield _object(world, bucket, key, f"DeleteObject{version}", context)
+        yield from _compared(world, bucket, key, operation.headers.get("if-match", ""))
     else:
         yield from _writes(operation, world, bucket, key, context)
 
@@ -144,12 +146,23 @@ def _writes(
     if tags:
         context["s3:RequestObjectTagKeys"] = tuple(tags)
     yield _object(world, bucket, key, "PutObject", context)
+    yield from _compared(world, bucket, key, operation.headers.get("if-match", ""))
     if tags:
         yield _object(world, bucket, key, "PutObjectTagging", context)
     if operation.headers.get("x-amz-acl") or any(
         name.startswith("x-amz-grant-") for name in operation.headers
     ):
         yield _object(world, bucket, key, "PutObjectAcl", context)
+
+
+def _compared(world: World, bucket: str, key: str, etag: str) -> Iterator[Need]:
+    """Yield what it needs to change an object only in one version.
+
+    https://docs.aws.amazon.com/AmazonS3/latest/userguide/conditional-writes.html,
+    https://docs.aws.amazon.com/AmazonS3/latest/userguide/conditional-delete-enforce.html
+    """
+    if etag not in ("", "*"):
+        yield _object(world, bucket, key, "GetObject")
 
 
 def _bucket(world: World, bucket: str, name: str, operation: Operation | None) -> Need:
@@ -170,7 +183,7 @@ def _object(world: World, bucket: str, key: str, name: str, context: Facts | Non
     )
 
 
-def _listed_keys(body: bytes) -> Iterator[tuple[str, bool]]:
+def _listed_keys(body: bytes) -> Iterator[tuple[str, bool, str]]:
     try:
         root = ElementTree.fromstring(body)  # noqa: S314  (of this machine's own callers)
     except ElementTree.ParseError:
@@ -178,4 +191,4 @@ def _listed_keys(body: bytes) -> Iterator[tuple[str, bool]]:
     for one in root.iter():
         if one.tag.rpartition("}")[2] == "Object":
             fields = {field.tag.rpartition("}")[2]: field.text or "" for field in one}
-            yield fields.get("Key", ""), bool(fields.get("VersionId"))
+            yield fields.get("Key", ""), bool(fields.get("VersionId")), fields.get("ETag", "")
