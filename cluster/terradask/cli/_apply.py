@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from terradask.cli._completion import complete_stack
-from terradask.cli._invocation import interruption, json_option, yes_option
+from terradask.cli._invocation import interruption, json_option, load_workspace, yes_option
 from terradask.cli._output import result_json, say
 from terradask.cli._plan import show
 from terradask.cli._question import check_answerable, confirm
@@ -54,10 +54,8 @@ def apply(
     """
     folder, stacks = _meant(what, saved)
     check_answerable(yes, "apply")
-    from terradask._workspace.workspace import Workspace
-
     story = Story()
-    workspace = Workspace.load(progress=story)
+    workspace = load_workspace(progress=story)
     applied: list[PlanReport] = []
     clusters: list[str] = []
     if yes:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from terradask.cli._completion import complete_cluster
-from terradask.cli._invocation import interruption, json_option
+from terradask.cli._invocation import interruption, json_option, load_workspace
 from terradask.cli._output import ago, result, result_json, say, table, usd
 
 if TYPE_CHECKING:
@@ -36,9 +36,7 @@ def list_deployments(all_workspaces: bool, as_json: bool) -> None:
     that are not deployed. The price is that of the running machines, with their volumes and public
     addresses; ? if AWS has no price.
     """
-    from terradask._workspace.workspace import Workspace
-
-    workspace = Workspace.load()
+    workspace = load_workspace()
     found = workspace.overview(all_workspaces=all_workspaces)
     mine = {one.name for one in found if one.workspace == workspace.settings.workspace.name}
     declared = sorted(workspace.settings.clusters.keys() - mine)
@@ -136,9 +134,7 @@ def status(name: str | None, events: bool, as_json: bool) -> None:
     """Show the cluster NAME: its groups, its hosts, what it costs, and why a host failed. Without
     NAME, show every deployed cluster.
     """
-    from terradask._workspace.workspace import Workspace
-
-    workspace = Workspace.load()
+    workspace = load_workspace()
     if events:
         if name is None:
             raise click.UsageError("--events needs a cluster: terradask status NAME --events")
@@ -221,9 +217,8 @@ def start(name: str, workers: int | None, no_wait: bool, as_json: bool) -> None:
     Terraform does not run. A running cluster stays as it is.
     """
     from terradask._deployments.endpoint import route_of
-    from terradask._workspace.workspace import Workspace
 
-    deployment = Workspace.load().deployment(name)
+    deployment = load_workspace().deployment(name)
     with interruption(f"terradask stop {name} ends what was started"):
         run = deployment.start(n_workers=workers, warn=say)
         say(f"{name}: started as {run.run_id} with {run.n_workers} workers")
@@ -258,9 +253,7 @@ def stop(name: str, no_wait: bool, as_json: bool) -> None:
     Results that only its workers hold are lost. `terradask start NAME` starts it again; `terradask
     destroy NAME` removes it.
     """
-    from terradask._workspace.workspace import Workspace
-
-    deployment = Workspace.load().deployment(name)
+    deployment = load_workspace().deployment(name)
     with interruption(f"terradask stop {name} finishes it"):
         keyless = deployment.stop(wait_seconds=0 if no_wait else _STOP_SECONDS)
     if as_json:

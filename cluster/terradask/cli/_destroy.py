@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from terradask.cli._completion import complete_stack
-from terradask.cli._invocation import interruption, json_option, yes_option
+from terradask.cli._invocation import interruption, json_option, load_workspace, yes_option
 from terradask.cli._output import result_json, say
 from terradask.cli._question import check_answerable, confirm
 from terradask.cli._story import Story
@@ -23,10 +23,8 @@ def destroy(stack: str, yes: bool, as_json: bool) -> None:
     bucket goes with everything in it.
     """
     check_answerable(yes, "destroy")
-    from terradask._workspace.workspace import Workspace
-
     story = Story()
-    workspace = Workspace.load(progress=story)
+    workspace = load_workspace(progress=story)
     where = (
         f"workspace {workspace.settings.workspace.name}, {workspace.region}, account "
         f"{workspace.account_id}"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from terradask.cli._completion import complete_stack
-from terradask.cli._invocation import format_option, json_option
+from terradask.cli._invocation import format_option, json_option, load_workspace
 from terradask.cli._output import result, result_json, say
 from terradask.cli._story import Story
 
@@ -25,13 +25,12 @@ def drift(stacks: tuple[str, ...], form: str, as_json: bool) -> int:
     check failed. Settings that are not applied yet are no drift: terradask plan shows them.
     """
     from terradask._plans.render_drift import drift_markdown, drift_text
-    from terradask._workspace.workspace import Workspace
     from terradask.errors import TerradaskError
 
     story = Story()
     try:
         with story.live():
-            summaries = list(Workspace.load(progress=story).drift(stacks or None).values())
+            summaries = list(load_workspace(progress=story).drift(stacks or None).values())
     except TerradaskError as error:
         # 2 has a meaning of its own here.
         error.exit_code = 1 if error.exit_code == DRIFT else error.exit_code

@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from terradask.cli._completion import complete_cluster
-from terradask.cli._invocation import json_option
+from terradask.cli._invocation import json_option, load_workspace
 from terradask.cli._output import result, result_json, say
 from terradask.cli._story import Story
 
@@ -20,11 +20,9 @@ def explain(name: str, as_json: bool) -> None:
     NAME needn't be deployed or declared: the settings are used. If today's prices would put the
     locked types in another order, the output says so.
     """
-    from terradask._workspace.workspace import Workspace
-
     story = Story()
     with story.live():
-        workspace = Workspace.load(progress=story)
+        workspace = load_workspace(progress=story)
         found = workspace.explain(name)
     if name not in workspace.settings.clusters:
         say(

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from terradask.cli._invocation import load_workspace
 from terradask.cli._output import result, result_json
 
 if TYPE_CHECKING:
@@ -140,11 +141,10 @@ def _print(
     trusted: GitHubActions | None = None,
 ) -> None:
     from terradask._workspace.caller_scope import caller_scope
-    from terradask._workspace.workspace import Workspace
     from terradask_modules.caller_policies import caller_policies
     from terradask_modules.names import resource_name
 
-    workspace = Workspace.load()
+    workspace = load_workspace()
     scope = caller_scope(workspace.settings, workspace.aws, account=account)
     role = resource_name(scope.workspace, caller)
     documents = caller_policies(scope, caller)

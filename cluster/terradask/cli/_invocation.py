@@ -6,9 +6,13 @@ import contextlib
 import signal
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
+
+if TYPE_CHECKING:
+    from terradask._common.progress import Progress
+    from terradask._workspace.workspace import Workspace
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
@@ -38,6 +42,13 @@ def of(ctx: click.Context) -> Invocation:
 def current() -> Invocation:
     """Return the invocation that is running."""
     return of(click.get_current_context())
+
+
+def load_workspace(progress: Progress | None = None) -> Workspace:
+    """Return the workspace of the folder that the command works in."""
+    from terradask._workspace.workspace import Workspace
+
+    return Workspace.load(progress=progress)
 
 
 #: Adds ``--json``; an error of the command is then JSON too.

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from terradask.cli._completion import complete_stack
-from terradask.cli._invocation import format_option, json_option
+from terradask.cli._invocation import format_option, json_option, load_workspace
 from terradask.cli._output import result, result_json, say
 from terradask.cli._story import Story
 
@@ -67,7 +67,6 @@ def plan(
     workspace's, with a report for each stack.
     """
     from terradask._plans.folder import PlanFolder
-    from terradask._workspace.workspace import Workspace
 
     if destroy and not stacks:
         raise click.UsageError("--destroy needs the name of a STACK.")
@@ -78,7 +77,7 @@ def plan(
         PlanFolder(out).check_own()
     story = Story()
     with story.live():
-        workspace = Workspace.load(progress=story)
+        workspace = load_workspace(progress=story)
         for stack in stacks if accept_older_state else ():
             workspace.accept_older_state(stack)
         planned = workspace.plan(

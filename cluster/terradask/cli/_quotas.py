@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from terradask.cli._invocation import json_option, yes_option
+from terradask.cli._invocation import json_option, load_workspace, yes_option
 from terradask.cli._output import result, result_json, say, table
 from terradask.cli._question import check_answerable, confirm
 
@@ -30,12 +30,11 @@ def quotas(request: bool, yes: bool, as_json: bool) -> None:
     Other use in the account counts too. Exits with 8 if a quota is too small; with --request, only
     if no increase was requested. AWS takes minutes or days to decide about requests.
     """
-    from terradask._workspace.workspace import Workspace
     from terradask.errors import QuotaTooSmall
 
     if request:
         check_answerable(yes, "quotas --request")
-    workspace = Workspace.load()
+    workspace = load_workspace()
     checks = workspace.quotas()
     if not as_json:
         result(_table(checks))

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 import click
 
 from terradask.cli._completion import complete_cluster
-from terradask.cli._invocation import json_option, yes_option
+from terradask.cli._invocation import json_option, load_workspace, yes_option
 from terradask.cli._output import result, result_json, say, table
 from terradask.cli._question import check_answerable, confirm
 
@@ -29,9 +29,7 @@ def repair_state(name: str, *, dry_run: bool, yes: bool, as_json: bool) -> None:
     """
     if not dry_run:
         check_answerable(yes, "repair-state")
-    from terradask._workspace.workspace import Workspace
-
-    workspace = Workspace.load()
+    workspace = load_workspace()
     found = workspace.foreign_in_state(name)
     removed = False
     if not as_json:

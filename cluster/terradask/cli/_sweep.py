@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from terradask.cli._invocation import interruption, json_option, yes_option
+from terradask.cli._invocation import interruption, json_option, load_workspace, yes_option
 from terradask.cli._output import duration, result, result_json, say, table, usd
 from terradask.cli._question import check_answerable, confirm
 from terradask.cli._story import Story
@@ -37,11 +37,10 @@ def sweep(*, grace: int | None, dry_run: bool, yes: bool, as_json: bool) -> None
     """
     if not dry_run:
         check_answerable(yes, "sweep")
-    from terradask._workspace.workspace import Workspace
     from terradask.errors import SweepIncomplete
 
     story = Story()
-    workspace = Workspace.load(progress=story)
+    workspace = load_workspace(progress=story)
     with story.live():
         found = workspace.strays(grace_seconds=grace)
     _show(found, as_json=as_json)

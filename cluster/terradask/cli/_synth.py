@@ -8,7 +8,7 @@ from pathlib import Path
 import click
 
 from terradask.cli._completion import complete_stack
-from terradask.cli._invocation import json_option
+from terradask.cli._invocation import json_option, load_workspace
 from terradask.cli._output import result, result_json
 from terradask.cli._story import Story
 from terradask_stacks.files import write_whole
@@ -33,15 +33,13 @@ def synth(stacks: tuple[str, ...], out: Path | None, for_checkov: bool, as_json:
 
     The same settings and the same locked answers always give the same bytes.
     """
-    from terradask._workspace.workspace import Workspace
-
     if for_checkov and out is None:
         raise click.UsageError(
             "--for-checkov needs --out: what is applied keeps its required_version"
         )
     story = Story()
     with story.live():
-        folders = Workspace.load(progress=story).synth(stacks or None, out)
+        folders = load_workspace(progress=story).synth(stacks or None, out)
     if for_checkov:
         for folder in folders.values():
             _without_required_version(folder / "cdk.tf.json")

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from terradask.cli._invocation import json_option
+from terradask.cli._invocation import json_option, load_workspace
 from terradask.cli._output import ago, result, result_json, say, table
 
 if TYPE_CHECKING:
@@ -47,10 +47,9 @@ def types(
     """
     from terradask._instance_types.filters import TypeFilter
     from terradask._instance_types.listing import find_types
-    from terradask._workspace.workspace import Workspace
 
     listing = find_types(
-        Workspace.load().aws, TypeFilter.of(names, **filters), zone=zone, spot=spot, refresh=refresh
+        load_workspace().aws, TypeFilter.of(names, **filters), zone=zone, spot=spot, refresh=refresh
     )
     _explain(listing)
     if as_json:

@@ -7,7 +7,7 @@ import sys
 import click
 
 from terradask.cli._completion import complete_stack
-from terradask.cli._invocation import json_option, yes_option
+from terradask.cli._invocation import json_option, load_workspace, yes_option
 from terradask.cli._output import result_json, say
 from terradask.cli._question import confirm
 from terradask_modules.names import NETWORK_STACK
@@ -30,7 +30,6 @@ def unlock(stack: str, force: str | None, yes: bool, as_json: bool) -> None:
     after asking. Each broken lock is recorded in .terradask/unlocks.jsonl and in the state's bucket
     under unlocks/.
     """
-    from terradask._workspace.workspace import Workspace
     from terradask_modules.errors import InvalidInput
 
     if force is not None and not yes:
@@ -43,7 +42,7 @@ def unlock(stack: str, force: str | None, yes: bool, as_json: bool) -> None:
             f"Break lock {force} on {stack}? A command that still runs would lose its changes."
         )
         confirm(question, yes=yes)
-    broken = Workspace.load().unlock(stack, force=force)
+    broken = load_workspace().unlock(stack, force=force)
     if as_json:
         result_json({"stack": stack, "unlocked": None if broken is None else broken.as_dict()})
     elif broken is None:
