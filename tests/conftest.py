@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import functools
 import gc
 import os
 import signal
 from collections.abc import Iterator
 from pathlib import Path
 
+import botocore.session
 import pytest
 
 from terradask_simulator import process
@@ -43,6 +45,17 @@ def pytest_collection_finish() -> None:
     """
     gc.collect()
     gc.freeze()
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _models_read_once() -> Iterator[None]:
+    """Have all boto3 sessions share what they read of services, as the clients of one session do:
+    reading EC2's model takes longer than most tests.
+    """
+    with pytest.MonkeyPatch.context() as patched:
+        shared = functools.cache(botocore.session.create_loader)
+        patched.setattr(botocore.session, "create_loader", shared)
+        yield
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import functools
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from terradask._policy import masking, scrubbing, secrets
 from terradask_stacks.hardware.architecture import Architecture
 from terradask_stacks.lock import ClusterLock, LockFile, NetworkLock, assign_slots
 from terradask_stacks.settings import ClusterSettings, Settings
@@ -52,6 +54,24 @@ def lock_file(
             )
         },
     )
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _looked_at_once() -> Iterator[None]:
+    """Look for secrets in each text once: most texts of a stack are in the stack before too."""
+    with pytest.MonkeyPatch.context() as patched:
+        for module, name in (
+            (masking, "masked_text"),
+            (scrubbing, "is_secret_name"),
+            (scrubbing, "masked_text"),
+            (scrubbing, "secret_parts"),
+            (secrets, "is_secret_name"),
+            (secrets, "secrets_in"),
+        ):
+            patched.setattr(module, name, functools.lru_cache(20_000)(getattr(module, name)))
+        layers = secrets.layers
+        patched.setattr(secrets, "layers", functools.lru_cache(20_000)(lambda raw: [*layers(raw)]))
+        yield
 
 
 @pytest.fixture(scope="session")

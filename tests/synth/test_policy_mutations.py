@@ -13,7 +13,6 @@ from typing import Any
 
 import pytest
 
-from terradask._policy import secrets
 from terradask.errors import InvalidInput
 
 from ..golden import check_golden
@@ -53,12 +52,6 @@ def own_mutations(name: str) -> tuple[tuple[str, str, str], ...]:
     """Return the mutations of a stack that none before it has, by their names."""
     earlier = {each for other in STACKS[: STACKS.index(name)] for each in _names_in(other)}
     return tuple(each for each in _names_in(name) if each not in earlier)
-
-
-@pytest.fixture(autouse=True)
-def looked_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Look for secrets in each text once: most of a stack's are those of the stack before."""
-    monkeypatch.setattr(secrets, "secrets_in", functools.lru_cache(10_000)(secrets.secrets_in))
 
 
 @pytest.mark.parametrize("name", STACKS)
