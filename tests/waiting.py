@@ -16,7 +16,9 @@ HANG_SECONDS = 120.0
 #: For a whole command or program in a process of its own.
 PROCESS_SECONDS = 240.0
 
-_PAUSE_SECONDS = 0.05
+#: Between two looks: at first, and as a share of the wait so far, but never more than the last.
+#: Looking takes processor time from what is waited for.
+_PAUSE_SECONDS, _PAUSE_SHARE, _LONGEST_PAUSE_SECONDS = 0.05, 0.1, 0.3
 
 
 def eventually(
@@ -31,10 +33,10 @@ def eventually(
     explain
         What to show then.
     """
-    end = time.monotonic() + seconds
+    start = time.monotonic()
     while not (answer := condition()):
-        _check(end, seconds, answer, explain)
-        time.sleep(_PAUSE_SECONDS)
+        _check(start, seconds, answer, explain)
+        time.sleep(_pause_seconds(start))
     return answer
 
 
@@ -42,15 +44,20 @@ async def eventually_async(
     condition: Callable[[], Any], *, seconds: float = HANG_SECONDS, explain: Callable[[], str] = str
 ) -> Any:
     """Return a condition's first true answer, as `eventually`, while the event loop goes on."""
-    end = time.monotonic() + seconds
+    start = time.monotonic()
     while not (answer := condition()):
-        _check(end, seconds, answer, explain)
-        await asyncio.sleep(_PAUSE_SECONDS)
+        _check(start, seconds, answer, explain)
+        await asyncio.sleep(_pause_seconds(start))
     return answer
 
 
-def _check(end: float, seconds: float, answer: object, explain: Callable[[], str]) -> None:
-    if time.monotonic() > end:
+def _pause_seconds(start: float) -> float:
+    waited = time.monotonic() - start
+    return min(max(_PAUSE_SECONDS, _PAUSE_SHARE * waited), _LONGEST_PAUSE_SECONDS)
+
+
+def _check(start: float, seconds: float, answer: object, explain: Callable[[], str]) -> None:
+    if time.monotonic() > start + seconds:
         raise AssertionError(
             f"not so after {seconds:g} s; the last answer was {answer!r}\n{explain()}"
         )

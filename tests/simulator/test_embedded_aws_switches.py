@@ -165,25 +165,30 @@ def test_calls_are_throttled_by_buckets(network, make):
 
 
 def test_launches_take_their_time(network, make):
-    group = make()
-    with network.sim.delay_launches(0.1, seed=50):
-        network.want(group, 3)
-        eventually(lambda: len(network.members(group)) == 3)
-        first = network.describe(group)["Instances"]
-        assert {one["LifecycleState"] for one in first} == {"Pending"}
-        assert {one["State"]["Name"] for one in network.instances(network.members(group))} == {
+    slow, quick = make(), make()
+    # Minutes, so that they are pending for as long as the test looks.
+    with network.sim.delay_launches(10, seed=50):
+        network.want(slow, 3)
+        eventually(lambda: len(network.members(slow)) == 3)
+        launched = network.describe(slow)["Instances"]
+        assert {one["LifecycleState"] for one in launched} == {"Pending"}
+        assert {one["State"]["Name"] for one in network.instances(network.members(slow))} == {
             "pending"
         }
-        assert {one["StatusCode"] for one in network.activities(group)} == {"InProgress"}
-        # The seed draws 1.1, 1.3 and 1.1 s.
+        assert {one["StatusCode"] for one in network.activities(slow)} == {"InProgress"}
+    # The seed draws 1.1, 1.3 and 1.1 s.
+    with network.sim.delay_launches(0.1, seed=50):
+        network.want(quick, 3)
+        eventually(lambda: len(network.members(quick)) == 3)
+        first = network.describe(quick)["Instances"]
         eventually(
             lambda: (
-                {one["LifecycleState"] for one in network.describe(group)["Instances"]}
+                {one["LifecycleState"] for one in network.describe(quick)["Instances"]}
                 == {"InService"}
             )
         )
-        assert {one["StatusCode"] for one in network.activities(group)} == {"Successful"}
-        assert sorted(network.members(group)) == sorted(one["InstanceId"] for one in first)
+        assert {one["StatusCode"] for one in network.activities(quick)} == {"Successful"}
+        assert sorted(network.members(quick)) == sorted(one["InstanceId"] for one in first)
     assert network.sim.switches()["delay_launches"] == {"factor": 0.0, "seed": 0}
 
 
