@@ -45,6 +45,8 @@ def _moto() -> Iterator[None]:
         for name in ("AWS_ENDPOINT_URL", "AWS_PROFILE", "AWS_SESSION_TOKEN", "AWS_CA_BUNDLE"):
             patch.delenv(name, raising=False)
         patch.setenv("AWS_ACCESS_KEY_ID", "test")
+        # A thousand images take longer to make than all that is tested.
+        patch.setenv("MOTO_EC2_LOAD_DEFAULT_AMIS", "false")
         patch.setenv("AWS_SECRET_ACCESS_KEY", "test")
         with mock_aws():
             yield

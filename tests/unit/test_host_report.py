@@ -122,6 +122,8 @@ class TestOwnReport:
         from moto import mock_aws
 
         monkeypatch.setenv("AWS_ACCESS_KEY_ID", "testing")
+        # A thousand images take longer to make than all that is tested.
+        monkeypatch.setenv("MOTO_EC2_LOAD_DEFAULT_AMIS", "false")
         monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "testing")
         monkeypatch.delenv("AWS_ENDPOINT_URL", raising=False)
         with mock_aws():

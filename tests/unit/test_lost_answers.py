@@ -27,6 +27,8 @@ def aws(monkeypatch: pytest.MonkeyPatch) -> Iterator[Aws]:
     for name in [name for name in os.environ if name.startswith("AWS_")]:
         monkeypatch.delenv(name)
     monkeypatch.setenv("AWS_ACCESS_KEY_ID", "test")
+    # A thousand images take longer to make than all that is tested.
+    monkeypatch.setenv("MOTO_EC2_LOAD_DEFAULT_AMIS", "false")
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "test")
     with mock_aws():
         aws = Aws("us-east-1")

@@ -30,6 +30,8 @@ def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     for name in [name for name in os.environ if name.startswith(("TERRADASK_", "AWS_"))]:
         monkeypatch.delenv(name)
     monkeypatch.setenv("AWS_ACCESS_KEY_ID", "test")
+    # A thousand images take longer to make than all that is tested.
+    monkeypatch.setenv("MOTO_EC2_LOAD_DEFAULT_AMIS", "false")
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "test")
     # moto knows no prices, and a client for them takes a second to make.
     monkeypatch.setattr(
