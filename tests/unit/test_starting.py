@@ -170,15 +170,19 @@ def test_a_version_that_is_gone_is_replaced_by_nobody(aws: Aws) -> None:
     assert record.objects.names() == []
 
 
-def test_what_is_to_go_is_started_only_while_it_is_whole(aws: Aws) -> None:
+@pytest.mark.parametrize(
+    ("mark", "why"), [([CLOSING], "was not finished"), ([], "some of its groups are gone")]
+)
+def test_it_is_started_only_while_it_is_whole(aws: Aws, mark: list[str], why: str) -> None:
     record = Record(aws)
     starter = starter_of(record)
-    record.objects.write(CLOSING, {"format": 1})
+    for name in mark:
+        record.objects.write(name, {"format": 1})
     del record.desired["workers"]
-    with pytest.raises(ClusterError, match="destroyed in part") as refused:
+    with pytest.raises(ClusterError, match=f"destroyed in part: .*{why}") as refused:
         starter.start(n_workers=1, check_quotas=False)
     assert refused.value.given == "without workers"
-    assert record.objects.names() == [CLOSING]
+    assert record.objects.names() == mark
     record.desired["workers"] = 0
     starter.start(n_workers=1, check_quotas=False)
     assert (record.desired, record.objects.names()) == ({"scheduler": 1, "workers": 1}, [RUN])
@@ -282,6 +286,9 @@ def test_a_start_that_breaks_off_raises_no_group_and_the_next_one_is_whole(
     def fail(*_: object, **__: object) -> None:
         raise ConnectionError(missing)
 
+    def whole() -> dict[str, None]:
+        return dict.fromkeys(record.desired)
+
     with pytest.MonkeyPatch.context() as patch:
         if missing == "run.json":
             patch.setattr(record.objects, "claim", fail)
@@ -291,7 +298,7 @@ def test_a_start_that_breaks_off_raises_no_group_and_the_next_one_is_whole(
             patch.setattr(
                 Record,
                 "groups",
-                SimpleNamespace(tag=fail, set_watchdog=fail, check_own=lambda: None),
+                SimpleNamespace(tag=fail, set_watchdog=fail, check_own=dict, describe=whole),
             )
         else:
             patch.setattr(ClusterSecret, "write", fail)

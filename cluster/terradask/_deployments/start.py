@@ -221,12 +221,13 @@ def check_startable(record: ClusterRecord) -> None:
     with ThreadPoolExecutor(2) as pool:
         own = pool.submit(record.secret.check_own)
         marked = pool.submit(lambda: record.marked_closing)
+        gone = set(record.descriptor.groups) - set(record.groups.describe())
         record.groups.check_own()
         is_marked = marked.result()
-    gone = set(record.descriptor.groups) - set(record.groups.describe()) if is_marked else ()
     if gone:
+        why = "its destruction was not finished" if is_marked else "some of its groups are gone"
         raise ClusterError(
-            f"Cluster {record.name!r} is destroyed in part: its destruction was not finished.",
+            f"Cluster {record.name!r} is destroyed in part: {why}.",
             cluster=record.name,
             given=f"without {', '.join(sorted(gone))}",
             advice=(

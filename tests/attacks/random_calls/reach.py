@@ -129,6 +129,9 @@ def _schedule(actor: Actor, change: Change) -> bool:
 def _secret(actor: Actor, change: Change) -> bool:
     if actor.is_host or change.name in actor.private:
         return False
+    if actor.role == "administrator" and not _owned(actor, change):
+        # A name is not enough: it can be another's.
+        return False
     if actor.cluster is not None:
         return change.name == secret_id(actor.workspace, actor.cluster)
     return change.name.startswith(secrets_prefix(actor.workspace))
