@@ -74,7 +74,8 @@ class Cluster:
             },
             "scheduler": {
                 "class": "distributed.Scheduler",
-                "options": {},
+                # Its pages take as long to import as all the rest, and no test here opens one.
+                "options": {"dashboard": False},
                 "port": PORT,
                 "dashboard_port": DASHBOARD_PORT,
             },
