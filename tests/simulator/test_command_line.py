@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pytest
 
+from terradask.cli import run as run_here
 from terradask_simulator import Simulator, leftovers
 
 from ..waiting import PROCESS_SECONDS
@@ -23,23 +24,46 @@ pytestmark = [pytest.mark.simulator]
 COMMAND = [sys.executable, "-m", "terradask"]
 
 
-@pytest.fixture
-def terradask(sim: Simulator, tmp_path: Path):
-    """Run the command in a process of its own, beside the shared embedded AWS."""
+#: Run in this process, since the start of one takes more time than they do. `test_faults.py` and
+#: `test_cdktf_command.py` run them in processes.
+ONLY_READ = {"drift", "list", "status"}
 
-    def run(
-        *arguments: str, code: int = 0, environ: Mapping[str, str] | None = None
+
+@pytest.fixture
+def terradask(sim: Simulator, tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    """Run the command beside the shared embedded AWS, in a process of its own if it changes
+    anything.
+    """
+
+    def begin(
+        arguments: tuple[str, ...], environ: dict[str, str]
     ) -> subprocess.CompletedProcess[str]:
-        done = subprocess.run(
+        if arguments[0] in ONLY_READ:
+            with pytest.MonkeyPatch.context() as patched:
+                patched.chdir(tmp_path)
+                for name in os.environ.keys() - environ.keys():
+                    patched.delenv(name)
+                for name, value in environ.items():
+                    patched.setenv(name, value)
+                capsys.readouterr()
+                returned = run_here(list(arguments))
+            said = capsys.readouterr()
+            return subprocess.CompletedProcess(arguments, returned, said.out, said.err)
+        return subprocess.run(
             [*COMMAND, *arguments],
             cwd=tmp_path,
-            env={**sim.environ, **(environ or {})},
+            env=environ,
             stdin=subprocess.DEVNULL,
             capture_output=True,
             text=True,
             check=False,
             timeout=PROCESS_SECONDS,
         )
+
+    def run(
+        *arguments: str, code: int = 0, environ: Mapping[str, str] | None = None
+    ) -> subprocess.CompletedProcess[str]:
+        done = begin(arguments, {**sim.environ, **(environ or {})})
         assert done.returncode == code, done.stdout + done.stderr
         assert "Traceback" not in done.stderr
         return done
