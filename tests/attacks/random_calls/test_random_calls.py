@@ -135,6 +135,7 @@ def besiege(siege: Siege, everybody: list[Attacker], seconds: float) -> None:
 
 
 @pytest.mark.soak
+@pytest.mark.timeout(1800)
 def test_minutes(
     policies: dict[str, list[dict[str, Any]]], quick_provider: QuickProvider, tmp_path: Path
 ) -> None:
