@@ -5,7 +5,6 @@ step.
 from __future__ import annotations
 
 import contextlib
-import json
 import random
 import re
 from collections import Counter, defaultdict
@@ -197,9 +196,6 @@ class Siege:
             if not attacker.actor.may_read(name) and any(text in answer for text in texts)
         ]
         assert not read, self._told("an answer holds what is in", read)
-        if attacker.actor.is_host and "terraform.tfstate" in self.stage.genuine:
-            lineage = json.loads(self.stage.genuine["terraform.tfstate"])["lineage"]
-            assert lineage not in answer, self._told("a host reads a state", [])
 
     def _check_requests(self, attacker: Attacker) -> None:
         logged = self.stage.simulator.requests().get(attacker.arn, [])
@@ -208,6 +204,11 @@ class Siege:
                 continue
             self.used.add((attacker.actor.role, one.request.action))
             name = one.request.resource.partition(":secret:")[2][:-7]
+            # Not by its content: attackers write parts of states themselves.
+            reads = one.request.action in ("s3:GetObject", "s3:GetObjectVersion")
+            if attacker.actor.is_host and reads:
+                is_state = one.request.resource.endswith(".tfstate")
+                assert not is_state, self._told("a host reads", [one.request.resource])
             if one.request.action == "secretsmanager:GetSecretValue":
                 assert attacker.actor.may_read(name), self._told("read", [one.request.resource])
 
