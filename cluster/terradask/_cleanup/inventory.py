@@ -47,6 +47,8 @@ class Item:
     is_hosts: bool = False
     #: When AWS deletes a secret that is scheduled for deletion.
     ends_at: datetime.datetime | None = None
+    #: Whether it is the secret of a private cluster, of which documents alone decide nothing.
+    is_private: bool = False
     #: Its parts that have a price; None if they aren't known.
     parts: Parts = ()
     #: The resource to delete, if its kind needs more than an id.

@@ -34,7 +34,7 @@ class Stray:
     ripe_at
         When it becomes older than the grace period, and may be removed.
     held
-        Why it is kept even then: a command works on it.
+        Why it is kept even then: a command works on it, or its cluster is private.
     parts
         The parts that have a price, of it and of what is removed with it.
     is_of_living
@@ -75,6 +75,24 @@ def judge(
     return list(_Judge(inventory, grace, first_seen or {}).run())
 
 
+#: What decides on a private cluster's privacy. Its hosts, which cost most, may go.
+_KEPT_IF_PRIVATE = frozenset({"deployment", "objects", "secret"})
+
+
+def _kept(orphan: Stray) -> Stray:
+    """Hold what a private cluster needs to stay private: others may write the documents that say
+    that it is gone, and could then make a secret of its name.
+    """
+    if orphan.kind not in _KEPT_IF_PRIVATE or orphan.held is not None:
+        return orphan
+    name = orphan.cluster
+    return replace(
+        orphan,
+        held=f"its cluster is private, and others may write what says that it is gone: terradask "
+        f"apply {name} restores it, terradask destroy {name} removes it",
+    )
+
+
 @dataclass(frozen=True)
 class _Judge:
     inventory: Inventory
@@ -87,7 +105,9 @@ class _Judge:
             item.cluster for item in ours if item.cluster is not None
         } | self.inventory.deployed.keys()
         for name in sorted(clusters):
-            yield from self._of_cluster(name, [item for item in ours if item.cluster == name])
+            items = [item for item in ours if item.cluster == name]
+            found = self._of_cluster(name, items)
+            yield from map(_kept, found) if any(item.is_private for item in items) else found
         for item in ours:
             # Everything else without a cluster is the network's.
             if item.cluster is None and item.is_hosts and item.kind in _PARTS_OF_HOSTS:

@@ -37,7 +37,14 @@ from terradask._plans.basis import PLAN_LIFETIME
 from terradask._pricing.running import parts_of_host, parts_of_secret, parts_of_volume
 from terradask._terraform.state.s3 import S3Backend
 from terradask.errors import AccessDenied, BackendMissing
-from terradask_modules.names import NETWORK_STACK, ROLES, TAG_CLUSTER, TAG_WORKSPACE, host_name
+from terradask_modules.names import (
+    NETWORK_STACK,
+    ROLES,
+    TAG_CLUSTER,
+    TAG_DESCRIPTOR,
+    TAG_WORKSPACE,
+    host_name,
+)
 
 if TYPE_CHECKING:
     from terradask._aws.session import Aws
@@ -225,6 +232,7 @@ class _Scan:
             replace(
                 _item(secret),
                 ends_at=secret.description.get("DeletedDate"),
+                is_private=TAG_DESCRIPTOR in secret.tags,
                 # One that is scheduled for deletion costs nothing:
                 # https://aws.amazon.com/secrets-manager/pricing/
                 parts=()

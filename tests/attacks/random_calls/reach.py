@@ -32,10 +32,6 @@ NOT_COUNTED = {
         "iam.md",
         "a role that it makes can",
     ),
-    "a private cluster goes with a sweep once its documents were deleted": (
-        "iam.md",
-        "or mark it for destruction while it is stopped, a sweep by one of the permitted",
-    ),
     "more hosts than a group had as its maximum, by those who may deploy groups": (
         "security.md",
         "a user with access who starts too many instances",
@@ -131,7 +127,7 @@ def _schedule(actor: Actor, change: Change) -> bool:
 
 
 def _secret(actor: Actor, change: Change) -> bool:
-    if actor.is_host or (change.name in actor.private and change.before is not None):
+    if actor.is_host or change.name in actor.private:
         return False
     if actor.role == "administrator" and not _owned(actor, change):
         # A name is not enough: it can be another's.

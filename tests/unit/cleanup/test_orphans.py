@@ -128,6 +128,23 @@ def test_what_has_no_date_is_as_old_as_the_first_look_at_it() -> None:
     assert verdicts(seen, first_seen=first) == [("security-group", True)]
 
 
+@pytest.mark.parametrize(
+    "etl",
+    [None, deployed(), deployed(has_resources=True), CLOSING],
+    ids=lambda etl: repr(etl)[-40:],
+)
+def test_no_document_lets_the_secret_of_a_private_cluster_go(etl: Deployed | None) -> None:
+    secret, host = thing("secret", is_private=True), thing("instance", group="gone")
+    found = judge(world(secret, host, etl=etl, groups=frozenset()), grace=GRACE)
+    # Its hosts cost most, and decide on nothing.
+    assert {orphan.kind for orphan in found if orphan.may_go(NOW)} <= {"instance"}
+    (held,) = {orphan.held for orphan in found if orphan.kind != "instance"}
+    assert held is not None
+    assert "terradask apply etl restores it, terradask destroy etl removes it" in held
+    open_to_all = judge(world(replace(secret, is_private=False), host, etl=etl), grace=GRACE)
+    assert all(orphan.may_go(NOW) for orphan in open_to_all)
+
+
 def test_reasons_and_holders_are_told() -> None:
     (lost,) = judge(world(thing(group="g"), etl=LIVE), grace=GRACE)
     assert (lost.reason, lost.is_of_living) == ("its group g is gone", True)
