@@ -103,7 +103,7 @@ def cluster(sim_environ, secrets, temporary):
 
 def test_a_user_reaches_the_scheduler_through_sessions(cluster, sim, policies):
     def programs():
-        return [f._process.pid for f in through._attached.dialer._endpoint._open.values()]
+        return [f._process.pid for f in through._attached.dialer.endpoint._open.values()]
 
     def dashboard_answers():
         with (

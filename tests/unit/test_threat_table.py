@@ -39,6 +39,7 @@ def test_every_part_of_a_threat_model_is_there() -> None:
         "Actors",
         "Threats",
         "Documents and messages",
+        "Random calls",
         "Remaining risks",
         "Out of scope",
     ]
