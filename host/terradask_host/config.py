@@ -138,7 +138,7 @@ def parse_document(text: str | bytes, source: str) -> dict[str, Any]:
     """
     try:
         document = json.loads(text)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise ConfigInvalid(f"{source} is no JSON: {type(error).__name__}.") from None
     if not isinstance(document, dict):
         raise ConfigInvalid(f"{source} is no JSON object.", given=type(document).__name__)

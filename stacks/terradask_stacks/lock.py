@@ -143,7 +143,7 @@ def read_lock(path: Path) -> LockFile:
         ) from error
     try:
         document = json.loads(text)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise LockError(
             f"{path} is not JSON: {error}",
             advice="restore it from version control, or delete it and plan again",

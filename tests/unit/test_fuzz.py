@@ -44,9 +44,29 @@ def read_all(name: str, examples: int, *, drawn: bool) -> None:
     read()
 
 
+STATES = ("a state, as text", "a lock of a state")
+JSON_TEXTS = (
+    *STATES,
+    "the locked answers",
+    "the network's word",
+    "an object",
+    "a host's object",
+    "Terraform's events",
+)
+
+
 @pytest.mark.parametrize("name", INPUTS)
 def test_outside_input_is_read_or_refused(name: str) -> None:
     read_all(name, IN_SUITE, drawn=False)
+
+
+@pytest.mark.parametrize("opening", ["[", '{"a":'])
+@pytest.mark.parametrize("name", JSON_TEXTS)
+def test_json_that_is_nested_too_deeply_is_read_or_refused(name: str, opening: str) -> None:
+    # The interpreter counts levels: no document of ours has a hundred.
+    text = opening * 100_000
+    given_input = text.encode() if name in STATES else text
+    assert len(refusal(INPUTS[name], given_input)) < 2000
 
 
 @pytest.mark.soak

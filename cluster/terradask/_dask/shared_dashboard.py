@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import hashlib
-import json
 import re
 import ssl
 from dataclasses import dataclass, field
 from http import HTTPStatus
 
+from terradask._common.json_text import parse_json
 from terradask._dask.dashboard import DashboardForward
 from terradask._deployments.attach import Attachment
 from terradask.errors import VersionMismatch
@@ -58,9 +58,9 @@ async def request_shared_dashboard(
 def _read(content: bytes) -> tuple[int | None, str]:
     """Return port and path; no port unless the page is a host's: tasks can change it."""
     try:
-        answer = json.loads(content)
+        answer = parse_json(content)
         port, path = answer["port"], answer["path"]
-    except (LookupError, TypeError, ValueError, RecursionError):
+    except (LookupError, TypeError, ValueError):
         return None, ""
     valid = isinstance(port, int) and isinstance(path, str) and _PATH.fullmatch(path)
     return (port, path) if valid else (None, "")

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 
 from terradask._aws.s3 import MOST_BYTES as ANY_BYTES
 from terradask._aws.s3 import TEXT, ObjectStore, as_json
+from terradask._common.json_text import parse_json
 from terradask.errors import DocumentFormat
 
 if TYPE_CHECKING:
@@ -142,8 +142,8 @@ def _most_bytes(name: str) -> int:
 def parse_object(content: bytes | str, name: str) -> dict[str, Any]:
     """Return a JSON object. Raises `DocumentFormat`."""
     try:
-        document = json.loads(content)
-    except (ValueError, RecursionError):
+        document = parse_json(content)
+    except ValueError:
         document = None
     if isinstance(document, dict):
         return document

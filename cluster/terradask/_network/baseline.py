@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from typing import TYPE_CHECKING, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from terradask._aws.s3 import ObjectStore
+from terradask._common.json_text import parse_json
 from terradask.errors import BaselineFormat, NoBaseline
 from terradask_modules.names import ROLES, role_name
 
@@ -145,7 +145,7 @@ def read_baseline(aws: Aws, bucket: str) -> Baseline:
 def parse_baseline(body: bytes | str) -> Baseline:
     """Read ``workspace.json``. Raises `BaselineFormat`."""
     try:
-        document: Any = json.loads(body)
+        document: Any = parse_json(body)
     except ValueError as error:
         raise BaselineFormat(
             f"{BASELINE_KEY} is no JSON",

@@ -6,7 +6,6 @@ Unchanged stacks then needn't be planned, and a state older than the last apply'
 from __future__ import annotations
 
 import hashlib
-import json
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass
@@ -14,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from terradask._aws.s3 import ObjectStore, as_json
+from terradask._common.json_text import parse_json
 from terradask._network.baseline import BASELINE_KEY
 from terradask._plans.basis import configuration_sha256
 from terradask._terraform.state.model import StateVersion
@@ -63,7 +63,7 @@ class AppliedNotes:
     def version(self, stack: str) -> StateVersion | None:
         """Return the state's version after the last apply; None if there is no readable record."""
         try:
-            noted = json.loads(self._read(_key(stack)) or b"")
+            noted = parse_json(self._read(_key(stack)) or b"")
             return StateVersion(int(noted["serial"]), str(noted["lineage"]))
         except (ValueError, KeyError, TypeError, AccessDenied):
             return None
@@ -86,7 +86,7 @@ class AppliedNotes:
 
     def _is_unchanged(self, stack: str, folder: Path, inputs: str) -> bool:
         try:
-            noted = json.loads(self._read(_key(stack)) or b"")
+            noted = parse_json(self._read(_key(stack)) or b"")
         except (ValueError, AccessDenied):
             return False
         return bool(noted == {"format": APPLIED_FORMAT, **asdict(self._now(folder, inputs))})

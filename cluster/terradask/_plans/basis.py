@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import datetime
 import importlib.metadata
-import json
 import re
 import zipfile
 import zlib
@@ -13,6 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from terradask._common.json_text import parse_json
 from terradask._terraform.plan_file import sha256_of
 from terradask._terraform.state.model import StateVersion
 from terradask._terraform.terraform import CONFIGURATION, LOCK_FILE
@@ -128,7 +128,7 @@ class PlanArchive:
         """Read a plan's file. Raises `PlanChanged`."""
         try:
             with zipfile.ZipFile(path) as archive:
-                document = json.loads(archive.read("tfstate"))
+                document = parse_json(archive.read("tfstate"))
             return cls(
                 str(document["terraform_version"]),
                 StateVersion(int(document["serial"]), str(document["lineage"])),

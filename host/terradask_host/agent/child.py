@@ -136,7 +136,7 @@ class DaskChild:
         try:
             facts = json.loads(line)
             event = str(facts.pop("event"))
-        except (ValueError, KeyError, AttributeError, TypeError):
+        except (ValueError, KeyError, AttributeError, TypeError, RecursionError):
             print(f"not an event: {line!r}", file=sys.stderr)
             return
         if event == "running":

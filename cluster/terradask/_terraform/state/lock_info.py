@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import datetime
 import hashlib
-import json
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
+
+from terradask._common.json_text import parse_json
 
 
 @dataclass(frozen=True)
@@ -38,7 +39,7 @@ class LockInfo:
     def from_json(cls, content: bytes) -> LockInfo:
         """Read a lock; what another program wrote gets an id made from its content."""
         try:
-            info = json.loads(content)
+            info = parse_json(content)
         except ValueError:
             info = None
         if isinstance(info, Mapping) and info.get("ID"):

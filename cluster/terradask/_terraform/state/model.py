@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from terradask._common.json_text import parse_json
 from terradask.errors import TerraformError
 
 
@@ -76,7 +76,7 @@ def read_state_file(path: Path) -> Any:
 def state_of(content: bytes, name: str) -> Any:
     """Return a state's bytes as Terraform's JSON; None if empty. Raises `TerraformError`."""
     try:
-        return json.loads(content) if content.strip() else None
+        return parse_json(content) if content.strip() else None
     except ValueError as error:
         if name.startswith("s3://"):
             advice = (

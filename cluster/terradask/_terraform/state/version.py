@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from terradask._aws.s3 import ObjectStore
-from terradask._terraform.state.model import StateVersion, read_state_file, state_file
+from terradask._terraform.state.model import StateVersion, read_state_file, state_file, state_of
 from terradask._terraform.terraform import CONFIGURATION
 
 if TYPE_CHECKING:
@@ -36,4 +36,8 @@ def state_version(folder: Path, aws: Aws) -> StateVersion:
 
 def _in_bucket(backend: dict[str, Any], aws: Aws) -> Any:
     found = ObjectStore(aws, backend["bucket"]).read(backend["key"])
-    return None if found is None or not found.content.strip() else json.loads(found.content)
+    return (
+        None
+        if found is None
+        else state_of(found.content, f"s3://{backend['bucket']}/{backend['key']}")
+    )
