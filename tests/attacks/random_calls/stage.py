@@ -199,7 +199,10 @@ class Stage:
         there = [] if change.after is None else [row[0] for row in change.after.content]
         for version in set(there) - set(kept):
             s3.delete_object(Bucket=bucket, Key=key, VersionId=version)
-        if set(kept) - set(there) and change.name in self._bodies:
+        if change.before is not None and _current(change.before) is None:
+            # Whose delete marker was deleted.
+            s3.delete_object(Bucket=bucket, Key=key)
+        elif set(kept) - set(there) and change.name in self._bodies:
             s3.put_object(Bucket=bucket, Key=key, Body=self._bodies[change.name])
 
 
