@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from terradask.errors import ForeignDescriptor, ForeignResources
+from terradask.errors import ClusterError, ForeignDescriptor, ForeignResources
 
 from .planted_scene import BUCKET, FOREIGN_GROUP, FOREIGN_SECRET, Scene
 
@@ -124,6 +124,19 @@ def test_a_secret_without_the_clusters_tags_is_not_written(scene: Scene) -> None
         assert scene.workspace.deployment("etl").status().state == "stopped"
     finally:
         secrets.tag_resource(SecretId="terradask/default/etl", Tags=[tag])
+
+
+def test_a_secret_that_a_colleague_deletes_stops_no_stop(scene: Scene) -> None:
+    named = {"SecretId": "terradask/default/etl"}
+    scene.colleague.client("secretsmanager").delete_secret(**named)
+    try:
+        assert scene.workspace.deployment("etl").stop()
+        with pytest.raises(ClusterError, match="secret of cluster 'etl' is gone") as caught:
+            scene.workspace.deployment("etl").start(check_quotas=False)
+        assert "terradask apply etl" in str(caught.value)
+        assert scene.workspace.deployment("etl").run() is None
+    finally:
+        scene.owner.client("secretsmanager").restore_secret(**named)
 
 
 def test_a_planted_account_moves_no_state(scene: Scene) -> None:

@@ -6,11 +6,14 @@ import json
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
+from terradask._aws.answers import unless
 from terradask._aws.tags import as_text, found_tags, tags_of
-from terradask.errors import ForeignResources
+from terradask.errors import ClusterError, ForeignResources
 from terradask_modules.names import TAG_CLUSTER, TAG_WORKSPACE
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from terradask._aws.session import Aws
     from terradask._deployments.place import ClusterPlace
 
@@ -28,13 +31,37 @@ class ClusterSecret:
         self._is_own = False
 
     @cached_property
-    def tags(self) -> dict[str, str]:
-        """Its tags, read once."""
+    def _description(self) -> Mapping[str, Any] | None:
         client = self._aws.client("secretsmanager")
-        return tags_of(client.describe_secret(SecretId=self._place.secret_id).get("Tags"))
+        with unless("ResourceNotFoundException"):
+            found: Mapping[str, Any] = client.describe_secret(SecretId=self._place.secret_id)
+            # One that is scheduled for deletion takes no value any more.
+            return None if found.get("DeletedDate") else found
+        return None
+
+    @property
+    def exists(self) -> bool:
+        """Whether it is there, and not to be deleted."""
+        return self._description is not None
+
+    @property
+    def tags(self) -> dict[str, str]:
+        """Its tags, read once. Raises `ClusterError`."""
+        found, cluster = self._description, self._place.cluster
+        if found is None:
+            raise ClusterError(
+                f"The secret of cluster {cluster!r} is gone, which holds the keys of its runs.",
+                cluster=cluster,
+                given=f"no secret {self._place.secret_id}",
+                advice=f"terradask apply {cluster} makes it again",
+            )
+        return tags_of(found.get("Tags"))
 
     def check_own(self) -> None:
-        """Refuse a secret that isn't the cluster's by its tags. Raises `ForeignResources`."""
+        """Refuse a secret that isn't the cluster's by its tags.
+
+        Raises `ForeignResources`, `ClusterError`.
+        """
         if self._is_own:
             return
         place = self._place
@@ -61,7 +88,7 @@ class ClusterSecret:
         self._is_own = True
 
     def write(self, document: dict[str, Any], *, version_id: str) -> None:
-        """Write its value. Raises `ForeignResources`."""
+        """Write its value. Raises `ForeignResources`, `ClusterError`."""
         self.check_own()
         self._aws.client("secretsmanager").put_secret_value(
             SecretId=self._place.secret_id,

@@ -36,6 +36,8 @@ def stop_cluster(record: ClusterRecord, *, wait_seconds: float = 0) -> bool:
 
 def _remove_keys(record: ClusterRecord) -> bool:
     """Overwrite the keys: hosts that boot now find none."""
+    if not record.secret.exists:
+        return True
     try:
         record.secret.write({"format": 1}, version_id=str(uuid.uuid4()))
     except AccessDenied:
