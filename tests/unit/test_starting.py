@@ -385,16 +385,6 @@ def test_a_start_takes_what_was_applied_since_the_structure_was_read(aws: Aws) -
     assert run.structure.worker.class_name == "acme.Worker"
 
 
-def test_a_secret_that_is_gone_is_said_to_be(aws: Aws) -> None:
-    client = aws.client("secretsmanager")
-    client.delete_secret(SecretId="terradask/default/etl", ForceDeleteWithoutRecovery=True)
-    secret = ClusterRecord(aws, BUCKET, "etl").secret
-    assert not secret.exists
-    with pytest.raises(ClusterError, match="is gone") as caught:
-        secret.write({}, version_id="v" * 32)
-    assert "terradask apply etl" in str(caught.value)
-
-
 class NoRoom:
     """A look at AWS's quotas that finds none."""
 

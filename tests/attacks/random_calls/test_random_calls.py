@@ -74,7 +74,7 @@ def staged(sim: Simulator, folder: Path, *clusters: str) -> Iterator[Stage]:
         if not (folder / "terradask.toml").exists():
             _isolate(owner, folder, stack.enter_context(pytest.MonkeyPatch.context()))
             load().apply(load().plan_network())
-        stage = Stage(sim, load().settings.workspace.name, load, owner)
+        stage = Stage(sim, load().settings.workspace.name, load, owner, clusters)
         for name in clusters:
             load().apply(load().plan_cluster(name))
         put_keys(owner, stage.workspace, clusters)
