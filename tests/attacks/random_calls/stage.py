@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import contextlib
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -34,22 +34,18 @@ class Stage:
         Loads it anew, as the administrator.
     owner
         The account's owner, who sees and mends everything.
-    clusters
-        The clusters that it deployed.
     """
 
     simulator: Simulator
     workspace: str
     load: Callable[[], Workspace]
     owner: Account
-    clusters: Sequence[str]
     lens: Lens = field(init=False)
     base: Snapshot = field(init=False)
     genuine: dict[str, bytes] = field(default_factory=dict)
     _bodies: dict[str, bytes] = field(default_factory=dict)
     _groups: dict[str, dict[str, Any]] = field(default_factory=dict)
     _clients: dict[str, Any] = field(default_factory=dict)
-    _cluster: str = ""
 
     def __post_init__(self) -> None:
         self.lens = Lens(self.owner)
@@ -65,7 +61,7 @@ class Stage:
 
     def settle(self, cluster: str) -> None:
         """Take what there is now as what it shall be, with a cluster's documents as genuine."""
-        self.base, self._cluster = self.lens.take(), cluster
+        self.base = self.lens.take()
         s3 = self._client("s3")
         for (kind, name), thing in self.base.items():
             bucket, _, key = name.partition("/")
@@ -92,21 +88,7 @@ class Stage:
                 # What went with another thing that was undone.
                 with contextlib.suppress(ClientError):
                     self._undo(change)
-        return self._deploy_again() if left and all(map(_is_swept, left)) else left
-
-    def _deploy_again(self) -> list[Change]:
-        """Make again what a sweep has removed after a cluster's documents had been deleted; return
-        what there is besides.
-        """
-        for name in self.clusters:
-            workspace = self.load()
-            workspace.apply(workspace.plan_cluster(name))
-        now = self.lens.take()
-        besides = [
-            one for one in changes(self.base, now) if one.before is None and not _is_swept(one)
-        ]
-        self.settle(self._cluster)
-        return besides
+        return left
 
     def clear(self, before: Snapshot) -> None:
         """Remove what wasn't there before."""
@@ -224,9 +206,9 @@ class Stage:
             s3.put_object(Bucket=bucket, Key=key, Body=self._bodies[change.name])
 
 
-def _is_swept(change: Change) -> bool:
-    """Return whether it is a part of a cluster that sweeps remove, and that Terraform makes."""
-    return change.kind in _PARTS_OF_CLUSTERS
+def is_swept(change: Change) -> bool:
+    """Return whether a sweep removed it that AWS alone can't give back: Terraform made it."""
+    return change.after is None and change.kind in _PARTS_OF_CLUSTERS
 
 
 def _current(thing: Thing) -> str | None:
@@ -243,8 +225,6 @@ _PARTS_OF_CLUSTERS = frozenset(
         "role",
         "launch-template",
         "security-group",
-        "secret",
-        "object",
     }
 )
 #: What is undone first.

@@ -74,7 +74,7 @@ def staged(sim: Simulator, folder: Path, *clusters: str) -> Iterator[Stage]:
         if not (folder / "terradask.toml").exists():
             _isolate(owner, folder, stack.enter_context(pytest.MonkeyPatch.context()))
             load().apply(load().plan_network())
-        stage = Stage(sim, load().settings.workspace.name, load, owner, clusters)
+        stage = Stage(sim, load().settings.workspace.name, load, owner)
         for name in clusters:
             load().apply(load().plan_cluster(name))
         put_keys(owner, stage.workspace, clusters)
@@ -127,9 +127,9 @@ def attackers(
 def besiege(siege: Siege, everybody: list[Attacker], seconds: float) -> None:
     """Attack by turns, and see that each right was used."""
     deadline, turn = time.monotonic() + seconds, 0
-    while time.monotonic() < deadline:
-        for one in everybody:
-            siege.episode(one, BURSTS, terraform=turn % 4 == 3)
+    while time.monotonic() < deadline and all(
+        siege.episode(one, BURSTS, terraform=turn % 4 == 3) for one in everybody
+    ):
         turn += 1
     print(siege.report(everybody))
 
