@@ -206,27 +206,11 @@ class Stage:
             s3.put_object(Bucket=bucket, Key=key, Body=self._bodies[change.name])
 
 
-def is_swept(change: Change) -> bool:
-    """Return whether a sweep removed it that AWS alone can't give back: Terraform made it."""
-    return change.after is None and change.kind in _PARTS_OF_CLUSTERS
-
-
 def _current(thing: Thing) -> str | None:
     """Return the digest of an object as it is read now; None where it was deleted."""
     return next((etag for _, etag, latest in thing.content if latest), None)
 
 
-_PARTS_OF_CLUSTERS = frozenset(
-    {
-        "group",
-        "number",
-        "schedule",
-        "instance-profile",
-        "role",
-        "launch-template",
-        "security-group",
-    }
-)
 #: What is undone first.
 _ORDER = (
     "schedule",
