@@ -16,6 +16,13 @@ from terradask_host.document_fields import typed
 WORKER_GROUP = "workers"
 
 
+def worker_names(instance_id: str, workers_per_host: int) -> list[str]:
+    """Return the names of a host's workers: the instance id, with a number behind it from the
+    second on.
+    """
+    return [instance_id, *(f"{instance_id}-{number}" for number in range(1, workers_per_host))]
+
+
 def known_fields(cls: type, document: Mapping[str, Any]) -> dict[str, Any]:
     """Return what a document has of the fields of a dataclass."""
     return {name: value for name, value in document.items() if name in cls.__dataclass_fields__}  # type: ignore[attr-defined]

@@ -12,10 +12,9 @@ from terradask._dask.host_workers import (
     hosts_at,
     hosts_to_close,
     is_extra,
-    names_on,
     whole_hosts,
 )
-from terradask_host.agent.launch_documents import worker_names
+from terradask_host.structure import worker_names
 
 
 def test_the_names_of_a_hosts_workers_begin_with_its_own():
@@ -30,8 +29,8 @@ def test_the_names_of_a_hosts_workers_begin_with_its_own():
 
 def test_the_names_of_a_hosts_workers_are_those_that_it_gives():
     for workers_per_host in (1, 3):
-        names = names_on("i-0a", workers_per_host)
-        assert names == worker_names("i-0a", workers_per_host)
+        names = worker_names("i-0a", workers_per_host)
+        assert names == ["i-0a", "i-0a-1", "i-0a-2"][:workers_per_host]
         assert {host_of(name) for name in names} == {"i-0a"}
 
 

@@ -28,11 +28,6 @@ def host_of(worker_name: Any) -> str:
     return f"i-{instance}" if dash and number.isdigit() else name
 
 
-def names_on(host: str, workers_per_host: int) -> list[str]:
-    """Return the names of a host's workers, as the host program gives them."""
-    return [host, *(f"{host}-{number}" for number in range(1, workers_per_host))]
-
-
 def whole_hosts(worker_names: Iterable[Any], workers_per_host: int) -> set[str]:
     """Return the instance ids of the hosts whose workers are all among these."""
     counts = Counter(host_of(name) for name in worker_names)

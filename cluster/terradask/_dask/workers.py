@@ -15,11 +15,12 @@ from typing import Any
 from terradask._aws.autoscaling import Groups
 from terradask._aws.groups import Group, ProtectAndLower, Removal, one_by_one, removal
 from terradask._aws.rate_limit import POLL_INTERVAL_SECONDS, RateLimiter
-from terradask._dask.host_workers import hosts_at, hosts_to_close, is_extra, names_on
+from terradask._dask.host_workers import hosts_at, hosts_to_close, is_extra
 from terradask._dask.scaling import PENDING_PREFIX, Roster, cheapest_victims
 from terradask._deployments.markets import dearest_first, grown, moved_on, without_missing
 from terradask._deployments.pending_launches import PendingLaunches
 from terradask.errors import ClusterError
+from terradask_host.structure import worker_names
 from terradask_modules.names import SCHEDULER_GROUP, WORKER_GROUP
 
 logger = logging.getLogger("terradask")
@@ -178,7 +179,7 @@ class Workers:
             name
             for host in chosen
             if not is_extra(host) and not host.startswith(PENDING_PREFIX)
-            for name in names_on(host, self._workers_per_host)
+            for name in worker_names(host, self._workers_per_host)
         }
 
         async def retire() -> bool:

@@ -15,7 +15,7 @@ from terradask_host.errors import ConfigInvalid
 from terradask_host.metadata import Identity
 from terradask_host.rules.membership import EXTRA_WORKER_PREFIX
 from terradask_host.rules.policy import worker_memory_limit_bytes
-from terradask_host.structure import SchedulerEntry, Structure, WorkerEntry
+from terradask_host.structure import SchedulerEntry, Structure, WorkerEntry, worker_names
 from terradask_host.timing import Timing
 
 #: TLS versions below this are refused, though Dask would take 1.2.
@@ -216,13 +216,6 @@ def _workers(
         "scheduler": scheduler,
         "workers": workers,
     }
-
-
-def worker_names(instance_id: str, workers_per_host: int) -> list[str]:
-    """Return the names of a host's workers: the instance id, with a number behind it from the
-    second on.
-    """
-    return [instance_id, *(f"{instance_id}-{number}" for number in range(1, workers_per_host))]
 
 
 def _refuse_reserved(role: str, options: Mapping[str, Any]) -> None:

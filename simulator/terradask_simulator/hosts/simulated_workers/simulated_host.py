@@ -13,7 +13,7 @@ from typing import Any
 from botocore.credentials import Credentials
 
 from terradask_host import states
-from terradask_host.agent.launch_documents import security_arguments, worker_names
+from terradask_host.agent.launch_documents import security_arguments
 from terradask_host.agent.objects import OwnReport
 from terradask_host.agent.report import build_report
 from terradask_host.documents import SchedulerAddress, now_text
@@ -21,6 +21,7 @@ from terradask_host.metadata import Identity
 from terradask_host.preload.instance_proofs import startup_information
 from terradask_host.preload.serve import remember_reason
 from terradask_host.rules.policy import Exit, Next, after_worker_exit
+from terradask_host.structure import worker_names
 from terradask_simulator.hosts.simulated_workers.run import Run
 from terradask_simulator.hosts.simulated_workers.scheduler_lookup import SchedulerLookup
 
