@@ -12,7 +12,6 @@ from typing import Any
 
 import boto3
 import pytest
-from moto import mock_aws
 from rich.console import Console
 
 from terradask import Workspace
@@ -23,6 +22,8 @@ from terradask._deployments import store
 from terradask._deployments.documents import read_address, read_host_reports, read_run
 from terradask._deployments.store import HOSTS, MOST_BYTES, RUN, SCHEDULER, ClusterObjects
 from terradask.errors import DocumentFormat
+
+from ..moto_account import moto_account
 
 BUCKET = "terradask-default-123456789012-us-east-1"
 ESCAPE = "\x1b]0;x\x07\x1b[2J\n"
@@ -51,11 +52,8 @@ ADDRESS: dict[str, Any] = {
 
 
 @pytest.fixture
-def aws(monkeypatch: pytest.MonkeyPatch) -> Iterator[Aws]:
-    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "test")
-    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "test")
-    monkeypatch.delenv("AWS_ENDPOINT_URL", raising=False)
-    with mock_aws():
+def aws() -> Iterator[Aws]:
+    with moto_account():
         found = Aws("us-east-1")
         found.client("s3").create_bucket(Bucket=BUCKET)
         yield found

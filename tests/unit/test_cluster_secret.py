@@ -5,22 +5,20 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
-from moto import mock_aws
 
 from terradask._aws.session import Aws
 from terradask._deployments.place import ClusterPlace
 from terradask._deployments.secret import ClusterSecret
 from terradask.errors import ClusterError
 
+from ..moto_account import moto_account
+
 NAME = "terradask/default/etl"
 
 
 @pytest.fixture
-def aws(monkeypatch: pytest.MonkeyPatch) -> Iterator[Aws]:
-    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "test")
-    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "test")
-    monkeypatch.delenv("AWS_ENDPOINT_URL", raising=False)
-    with mock_aws():
+def aws() -> Iterator[Aws]:
+    with moto_account():
         yield Aws("us-east-1")
 
 

@@ -11,7 +11,6 @@ from typing import Any
 
 import boto3
 import pytest
-from moto import mock_aws
 
 from terradask._aws.session import Aws
 from terradask._network.given import check_given
@@ -21,6 +20,7 @@ from terradask.errors import AccessDenied, SettingsError
 from terradask_stacks.loading import LoadedSettings, load_settings
 from terradask_stacks.settings import NetworkSettings, Settings
 
+from ..moto_account import moto_account
 from .baselines import ACCOUNT, REGION, baseline
 
 TRUST = {
@@ -41,15 +41,8 @@ ALLOWED = {
 
 @pytest.fixture(scope="module", autouse=True)
 def _moto() -> Iterator[None]:
-    with pytest.MonkeyPatch.context() as patch:
-        for name in ("AWS_ENDPOINT_URL", "AWS_PROFILE", "AWS_SESSION_TOKEN", "AWS_CA_BUNDLE"):
-            patch.delenv(name, raising=False)
-        patch.setenv("AWS_ACCESS_KEY_ID", "test")
-        # A thousand images take longer to make than all that is tested.
-        patch.setenv("MOTO_EC2_LOAD_DEFAULT_AMIS", "false")
-        patch.setenv("AWS_SECRET_ACCESS_KEY", "test")
-        with mock_aws():
-            yield
+    with moto_account():
+        yield
 
 
 @pytest.fixture(scope="module")

@@ -4,11 +4,12 @@ for all groups.
 
 import boto3
 import pytest
-from moto import mock_aws
 
 from terradask._aws.autoscaling import Groups
 from terradask._aws.groups import ProtectAndLower, TerminateEach, removal
 from terradask._cleanup import leftovers
+
+from ..moto_account import moto_account
 
 ETL = {"workspace": "default", "cluster": "etl"}
 TAGS = [
@@ -25,20 +26,13 @@ class OneRegion:
 
 
 @pytest.fixture
-def groups(monkeypatch):
-    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "testing")
-    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "testing")
-    monkeypatch.delenv("AWS_ENDPOINT_URL", raising=False)
-    with mock_aws():
+def groups():
+    with moto_account():
         ec2 = boto3.client("ec2", region_name="us-east-1")
         subnet = ec2.describe_subnets()["Subnets"][0]["SubnetId"]
-        # Answering with all of its 1,300 images takes moto a second.
-        image = ec2.describe_images(
-            Filters=[{"Name": "name", "Values": ["al2023-ami-2023*-x86_64"]}]
-        )["Images"][0]["ImageId"]
         ec2.create_launch_template(
             LaunchTemplateName="worker",
-            LaunchTemplateData={"ImageId": image, "InstanceType": "m5.large"},
+            LaunchTemplateData={"ImageId": "ami-0123456789abcdef0", "InstanceType": "m5.large"},
         )
         autoscaling = boto3.client("autoscaling", region_name="us-east-1")
         for name in ("terradask-default-etl-scheduler", "terradask-default-etl-workers"):

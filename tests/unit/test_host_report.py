@@ -12,6 +12,7 @@ from terradask_host.agent.aws import Aws
 from terradask_host.agent.objects import ClusterObjects, OwnReport
 from terradask_host.agent.report import Reporter, build_report
 
+from ..moto_account import moto_account
 from ..waiting import HANG_SECONDS
 from .host_facts import IDENTITY
 
@@ -118,15 +119,8 @@ class TestOwnReport:
     """A report that somebody deleted stays deleted."""
 
     @pytest.fixture
-    def bucket(self, monkeypatch):
-        from moto import mock_aws
-
-        monkeypatch.setenv("AWS_ACCESS_KEY_ID", "testing")
-        # A thousand images take longer to make than all that is tested.
-        monkeypatch.setenv("MOTO_EC2_LOAD_DEFAULT_AMIS", "false")
-        monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "testing")
-        monkeypatch.delenv("AWS_ENDPOINT_URL", raising=False)
-        with mock_aws():
+    def bucket(self):
+        with moto_account():
             aws = Aws("us-east-1")
             aws.client("s3").create_bucket(Bucket="workspace")
             yield aws

@@ -4,13 +4,11 @@ first attempt wrote.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-from moto import mock_aws
 
 from terradask._aws.session import Aws
 from terradask._deployments.store import ClusterObjects
@@ -18,19 +16,15 @@ from terradask._terraform.state.backend import LockWait
 from terradask._terraform.state.s3 import S3Backend
 from terradask.errors import StateLocked
 
+from ..moto_account import moto_account
+
 BUCKET = "terradask-default-123456789012-us-east-1"
 MINE, OTHER = {"run_id": "mine", "seen": ("a",)}, {"run_id": "other"}
 
 
 @pytest.fixture
 def aws(monkeypatch: pytest.MonkeyPatch) -> Iterator[Aws]:
-    for name in [name for name in os.environ if name.startswith("AWS_")]:
-        monkeypatch.delenv(name)
-    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "test")
-    # A thousand images take longer to make than all that is tested.
-    monkeypatch.setenv("MOTO_EC2_LOAD_DEFAULT_AMIS", "false")
-    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "test")
-    with mock_aws():
+    with moto_account():
         aws = Aws("us-east-1")
         client = aws.client("s3")
         client.create_bucket(Bucket=BUCKET)

@@ -4,28 +4,22 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 
 import pytest
 from botocore.exceptions import ClientError
-from moto import mock_aws
 
 from terradask._aws.s3 import ObjectStore, as_json
 from terradask._aws.session import Aws
+
+from ..moto_account import moto_account
 
 BUCKET = "terradask-default-123456789012-us-east-1"
 
 
 @pytest.fixture
-def aws(monkeypatch: pytest.MonkeyPatch) -> Iterator[Aws]:
-    for name in [name for name in os.environ if name.startswith("AWS_")]:
-        monkeypatch.delenv(name)
-    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "test")
-    # A thousand images take longer to make than all that is tested.
-    monkeypatch.setenv("MOTO_EC2_LOAD_DEFAULT_AMIS", "false")
-    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "test")
-    with mock_aws():
+def aws() -> Iterator[Aws]:
+    with moto_account():
         aws = Aws("us-east-1")
         aws.client("s3").create_bucket(Bucket=BUCKET)
         yield aws

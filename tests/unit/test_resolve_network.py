@@ -8,7 +8,6 @@ from collections.abc import Iterator
 
 import boto3
 import pytest
-from moto import mock_aws
 from moto.ec2.models import ec2_backends
 
 from terradask._aws.session import Aws
@@ -17,16 +16,14 @@ from terradask.errors import AccountChanged, InvalidInput, UnknownImage, Unknown
 from terradask_stacks.lock import NetworkLock
 from terradask_stacks.settings import Settings
 
+from ..moto_account import moto_account
+
 ZONES = ["us-east-1a", "us-east-1b", "us-east-1c", "us-east-1d", "us-east-1e", "us-east-1f"]
 
 
 @pytest.fixture(autouse=True)
-def _moto(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    for name in ("AWS_ENDPOINT_URL", "AWS_PROFILE", "AWS_SESSION_TOKEN", "AWS_CA_BUNDLE"):
-        monkeypatch.delenv(name, raising=False)
-    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "test")
-    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "test")
-    with mock_aws():
+def _moto() -> Iterator[None]:
+    with moto_account(images=True):
         yield
 
 

@@ -6,14 +6,12 @@ from __future__ import annotations
 
 import datetime
 import json
-import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from moto import mock_aws
 
 from terradask._aws.groups import Group
 from terradask._aws.s3 import as_json
@@ -35,6 +33,7 @@ from terradask.errors import (
 from terradask_host.documents import sha256_of
 from terradask_host.structure import GroupEntry, SchedulerEntry, Structure, WorkerEntry
 
+from ..moto_account import moto_account
 from .baselines import baseline
 
 #: Of the environment in which the tests run.
@@ -120,14 +119,8 @@ def silent(text: str) -> None:
 
 
 @pytest.fixture
-def aws(monkeypatch: pytest.MonkeyPatch) -> Iterator[Aws]:
-    for name in [name for name in os.environ if name.startswith("AWS_")]:
-        monkeypatch.delenv(name)
-    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "test")
-    # A thousand images take longer to make than all that is tested.
-    monkeypatch.setenv("MOTO_EC2_LOAD_DEFAULT_AMIS", "false")
-    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "test")
-    with mock_aws():
+def aws() -> Iterator[Aws]:
+    with moto_account():
         found = Aws("us-east-1")
         s3 = found.client("s3")
         s3.create_bucket(Bucket=BUCKET)

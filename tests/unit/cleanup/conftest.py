@@ -9,7 +9,6 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from moto import mock_aws
 
 from terradask._aws.session import Aws
 from terradask._cleanup import delete, instances
@@ -19,6 +18,7 @@ from terradask._workspace.context import SettingsSource, WorkspaceContext
 from terradask._workspace.workspace import Workspace
 from terradask_simulator.aws.fidelity import placement_groups
 
+from ...moto_account import moto_account
 from .swept_account import BUCKET, REGION, Account
 
 
@@ -27,18 +27,14 @@ def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """A workspace whose clusters are isolated, in an account of its own with the workspace's
     bucket.
     """
-    for name in [name for name in os.environ if name.startswith(("TERRADASK_", "AWS_"))]:
+    for name in [name for name in os.environ if name.startswith("TERRADASK_")]:
         monkeypatch.delenv(name)
-    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "test")
-    # A thousand images take longer to make than all that is tested.
-    monkeypatch.setenv("MOTO_EC2_LOAD_DEFAULT_AMIS", "false")
-    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "test")
     # moto knows no prices, and a client for them takes a second to make.
     monkeypatch.setattr(
         sweeping, "AwsPriceList", lambda aws: SimpleNamespace(look_up=lambda keys: Quotes("nobody"))
     )
     (tmp_path / "terradask.toml").write_text('[workspace]\nisolation = "cluster"\n')
-    with mock_aws():
+    with moto_account():
         yield tmp_path
 
 
@@ -60,7 +56,7 @@ def region() -> Iterator[Aws]:
 @pytest.fixture
 def aws(region: Aws) -> Iterator[Aws]:
     """An account with nothing of ours in it."""
-    with mock_aws():
+    with moto_account():
         yield region
 
 
