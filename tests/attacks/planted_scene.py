@@ -21,6 +21,9 @@ from ..simulator.acting import Account
 
 BUCKET = "terradask-default-123456789012-us-east-1"
 FOREIGN_GROUP, FOREIGN_SECRET = "prod-web", "prod/db-password"
+#: Another cluster's. Secrets Manager puts six characters behind a name, so that without them its
+#: ARN could be that of the secret "terradask/default/etl".
+SIMILAR_SECRET = "terradask/default/etl-marias"
 
 
 @dataclass
@@ -82,7 +85,10 @@ class Scene:
         )["LaunchTemplates"]
         return (
             self.desired(FOREIGN_GROUP) == 1
-            and secrets.get_secret_value(SecretId=FOREIGN_SECRET)["SecretString"] == "hunter2"
+            and all(
+                secrets.get_secret_value(SecretId=name)["SecretString"] == "hunter2"
+                for name in (FOREIGN_SECRET, SIMILAR_SECRET)
+            )
             and len(templates) == 1
         )
 
@@ -121,11 +127,9 @@ def scene(
         found.subnet = next(iter(zones.values())).worker_subnet_id
         found.group(FOREIGN_GROUP)
         secrets = owner.client("secretsmanager")
-        arn = secrets.create_secret(Name=FOREIGN_SECRET, SecretString="hunter2")["ARN"]
-        found.ids["secret"] = arn
-        clients.callback(
-            secrets.delete_secret, SecretId=FOREIGN_SECRET, ForceDeleteWithoutRecovery=True
-        )
+        for name in (FOREIGN_SECRET, SIMILAR_SECRET):
+            found.ids[name] = secrets.create_secret(Name=name, SecretString="hunter2")["ARN"]
+            clients.callback(secrets.delete_secret, SecretId=name, ForceDeleteWithoutRecovery=True)
         workspace.apply(workspace.plan_cluster("etl"))
         try:
             yield found

@@ -19,7 +19,7 @@ from terradask.errors import ForeignResources
 from terradask_simulator import leftovers
 
 from ..waiting import PROCESS_SECONDS
-from .planted_scene import FOREIGN_GROUP, FOREIGN_SECRET, Scene
+from .planted_scene import FOREIGN_GROUP, FOREIGN_SECRET, SIMILAR_SECRET, Scene
 
 pytestmark = [pytest.mark.simulator, pytest.mark.slow]
 
@@ -39,7 +39,7 @@ def entry(kind: str, address: str, /, **attributes: Any) -> dict[str, Any]:
 
 def entries(scene: Scene) -> dict[str, dict[str, Any]]:
     """Everything that a colleague may try to have destroyed, read or run, by what it is."""
-    secret = scene.ids["secret"]
+    secret = scene.ids[FOREIGN_SECRET]
     ours = next(
         one
         for one in scene.document(KEY)["resources"]
@@ -62,6 +62,9 @@ def entries(scene: Scene) -> dict[str, dict[str, Any]]:
         ),
         "a deposed object of an own address": {**ours, "instances": [*ours["instances"], deposed]},
         "a secret": entry("aws_secretsmanager_secret", "keys", id=secret, name=FOREIGN_SECRET),
+        "a part of an ARN, which is that of another cluster's secret": entry(
+            "aws_secretsmanager_secret", "keys", id=scene.ids[SIMILAR_SECRET].rpartition("-")[0]
+        ),
         "a secret's value, to be read": entry(
             "aws_secretsmanager_secret_version", "keys", id=f"{secret}|v1", secret_id=secret
         ),
@@ -106,6 +109,7 @@ NAMES = [
     "a group that a worker group could be",
     "a deposed object of an own address",
     "a secret",
+    "a part of an ARN, which is that of another cluster's secret",
     "a secret's value, to be read",
     "an object",
     "a template under an own name",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
@@ -21,9 +22,6 @@ if TYPE_CHECKING:
 _ROLE, _PROFILE = "aws_iam_role", "aws_iam_instance_profile"
 _TEMPLATE, _SECURITY_GROUP = "aws_launch_template", "aws_security_group"
 _PLACEMENT = "aws_placement_group"
-
-#: A hyphen and six characters, which Secrets Manager puts behind a name.
-_SECRET_SUFFIX = 7
 
 #: Id of a resource -> its tags; what doesn't exist is left out.
 _Tags = Mapping[str, Mapping[str, str]]
@@ -113,14 +111,13 @@ class StateGuard:
 
     def _of_secrets(self, arns: list[str]) -> _Tags:
         client = self._aws.client("secretsmanager")
-        found = {}
+        found: dict[str, Mapping[str, str]] = {}
         for arn in arns:
-            try:
-                # By its name: an earlier secret of that name has another ARN, and exists no more.
-                name = arn.partition(":secret:")[2][:-_SECRET_SUFFIX]
-                found[arn] = tags_of(client.describe_secret(SecretId=name).get("Tags"))
-            except client.exceptions.ResourceNotFoundException:
-                continue
+            with contextlib.suppress(client.exceptions.ResourceNotFoundException):
+                answer = client.describe_secret(SecretId=arn)
+                # An ARN without its last characters is also taken, and can be another cluster's:
+                # https://docs.aws.amazon.com/secretsmanager/latest/userguide/troubleshoot.html
+                found[arn] = tags_of(answer.get("Tags")) if answer["ARN"] == arn else {}
         return found
 
     def _of_placement_groups(self, names: list[str]) -> _Tags:
