@@ -1,0 +1,44 @@
+"""The provider's bindings load what is used of them."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+COUNTER = """
+const { appendFileSync } = require("node:fs");
+process.on("exit", () => {
+  const bindings = Object.keys(require.cache).filter((file) => file.includes("provider-aws"));
+  appendFileSync("loaded", bindings.length + "\\n");
+});
+"""
+
+SYNTHESIS = """
+import os
+from terradask_modules.aws import App, AwsProvider, TerraformStack, Vpc
+app = App(outdir="out")
+one = TerraformStack(app, "one")
+AwsProvider(one, "aws", region="us-east-1")
+Vpc(one, "vpc", cidr_block="10.0.0.0/16")
+app.synth()
+print(os.environ["NODE_OPTIONS"])
+"""
+
+
+def test_node_loads_few_of_the_bindings_modules_and_keeps_its_options(tmp_path: Path) -> None:
+    (tmp_path / "counter.js").write_text(COUNTER)
+    options = "--require ./counter.js"
+    done = subprocess.run(
+        [sys.executable, "-c", SYNTHESIS],
+        cwd=tmp_path,
+        env=os.environ | {"NODE_OPTIONS": options},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert done.stdout.strip() == options
+    assert "10.0.0.0/16" in (tmp_path / "out/stacks/one/cdk.tf.json").read_text()
+    # The index and what belongs to the VPC: of all modules there are 2,100.
+    assert 2 <= max(map(int, (tmp_path / "loaded").read_text().split())) < 50
