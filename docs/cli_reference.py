@@ -74,7 +74,7 @@ def exit_codes() -> dict[int, list[str]]:
     from terradask import errors
 
     found: dict[int, list[str]] = {code: [] for code in _MEANINGS}
-    for name in errors.__all__:
+    for name in dir(errors):
         kind = getattr(errors, name)
         if kind is errors.TerradaskError or kind.exit_code != kind.__mro__[1].exit_code:
             found.setdefault(kind.exit_code, []).append(name)

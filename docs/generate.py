@@ -47,9 +47,10 @@ def _cli(old: str) -> str:
 
 
 def _python(old: str) -> str:
-    from python_reference import python_markdown
+    from python_reference import errors_markdown, python_markdown
 
-    return _between(old, "python", python_markdown())
+    page = _between(old, "errors", errors_markdown())
+    return _between(page, "python", python_markdown())
 
 
 def _architecture(old: str) -> str:

@@ -20,6 +20,24 @@ def python_markdown() -> str:
     )
 
 
+def errors_markdown() -> str:
+    """Return the tree of errors, each with its exit code and what its documentation says first."""
+    from terradask import errors
+
+    return "\n".join(
+        _branch(errors.TerradaskError, {getattr(errors, name) for name in dir(errors)})
+    )
+
+
+def _branch(error: Any, known: set[Any], indent: str = "") -> Iterator[str]:
+    summary = " ".join(inspect.cleandoc(error.__doc__).partition("\n\n")[0].split())
+    text = re.sub(r"``([^`]+)``", r"`\1`", summary)
+    yield f"{indent}- `{error.__name__}` ({error.exit_code}): {text}"
+    for below in sorted(known, key=lambda each: str(each.__name__)):
+        if error in below.__bases__:
+            yield from _branch(below, known, indent + "  ")
+
+
 def documented() -> list[Any]:
     """Return what ``terradask`` exports, and the classes of what that returns."""
     import terradask

@@ -1,6 +1,6 @@
 """The one base of every error that terradask raises.
 
-The tree continues in the packages that raise them; `terradask.errors` draws it whole.
+The tree continues in the packages that raise them; ``docs/python.md`` draws it whole.
 """
 
 from __future__ import annotations

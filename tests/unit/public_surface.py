@@ -77,7 +77,7 @@ def documented_imports() -> list[str]:
 
 def error_lines() -> list[str]:
     """Return the tree of errors: their public bases and exit codes."""
-    kinds = [getattr(errors, name) for name in errors.__all__]
+    kinds = [getattr(errors, name) for name in dir(errors)]
     return sorted(
         f"{kind.__name__}({', '.join(_public_bases(kind))}): {kind.exit_code}" for kind in kinds
     )
@@ -172,6 +172,8 @@ def _public_modules() -> list[ModuleType]:
 
 
 def _exports(module: ModuleType) -> list[str]:
+    if module is errors:
+        return dir(errors)
     own = [
         name
         for name, value in vars(module).items()
@@ -210,7 +212,7 @@ def _ours(cls: type) -> bool:
 
 def _public_bases(cls: type) -> list[str]:
     """Return the nearest bases that users can name: exported ones, and other libraries'."""
-    names = {*terradask.__all__, *errors.__all__}
+    names = {*terradask.__all__, *dir(errors)}
     found: list[str] = []
     for base in cls.__bases__:
         if base.__name__ in names or not _ours(base):
@@ -252,7 +254,7 @@ def _members(cls: type) -> Iterator[tuple[str, Any]]:
         else {}
     )
     # A class whose base is exported says only what is its own.
-    exported = {getattr(errors, name) for name in errors.__all__}
+    exported = {getattr(errors, name) for name in dir(errors)}
     left_out = [base for base in cls.__mro__[1:] if base in exported] if cls in exported else []
     # What a subclass of Dask's sets may be Dask's.
     ours_alone = not any(base.__module__.startswith("distributed") for base in cls.__mro__)
