@@ -1,4 +1,4 @@
-"""The states of a host for users, and why one follows another. Pure.
+"""The states of a host for users, and which may follow which. Pure.
 
 The host program reports finer states (`terradask_host.states`), which are steps of these.
 """
@@ -10,47 +10,15 @@ from typing import Literal
 
 HostState = Literal["requested", "launched", "booting", "joined", "retiring", "gone", "failed"]
 
-#: State -> the states that may follow it, each with the reason. The first state is ``requested``.
-EDGES: Mapping[HostState, Mapping[HostState, str]] = {
-    "requested": {
-        "launched": "AWS launched an instance",
-        "booting": "its program reports, before AWS shows the launch as finished",
-        "retiring": "the number was lowered again",
-        "failed": "AWS launched none, and reports why",
-    },
-    "launched": {
-        "booting": "its program reports",
-        "retiring": (
-            "it is ended before its program reports: the number was lowered, or it didn't "
-            "join in time"
-        ),
-        "gone": "its instance ended before its program reported",
-    },
-    "booting": {
-        "joined": "its Dask process runs: a worker is at its scheduler, a scheduler takes clients",
-        "retiring": (
-            "it is ended before it joined: the number was lowered, it didn't join in "
-            "time, or no scheduler came"
-        ),
-        "gone": "its instance ended before it joined",
-        "failed": "its program can't go on",
-    },
-    "joined": {
-        "booting": "its Dask process ended and is started again, or searches for its scheduler",
-        "retiring": "its worker was retired, AWS takes the instance back, or the cluster is over",
-        "gone": "its instance ended without notice",
-        "failed": "its Dask process ended too often",
-    },
-    "retiring": {
-        "gone": "its instance has ended",
-        "failed": "closing went wrong",
-    },
-    "failed": {
-        "booting": "its program is started again",
-        "retiring": "it is ended",
-        "gone": "its instance has ended",
-    },
-    "gone": {},
+#: State -> the states that may follow it; ``docs/running.md`` says why. The first is ``requested``.
+EDGES: Mapping[HostState, tuple[HostState, ...]] = {
+    "requested": ("launched", "booting", "retiring", "failed"),
+    "launched": ("booting", "retiring", "gone"),
+    "booting": ("joined", "retiring", "gone", "failed"),
+    "joined": ("booting", "retiring", "gone", "failed"),
+    "retiring": ("gone", "failed"),
+    "failed": ("booting", "retiring", "gone"),
+    "gone": (),
 }
 
 #: The host program's states, as steps of these.
