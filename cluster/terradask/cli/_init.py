@@ -87,11 +87,12 @@ def keep_state_in_s3(path: Path) -> tuple[str, bool]:
     """Make the bucket, then name it in the file, which so never names what isn't there."""
     from terradask._aws.session import Aws
     from terradask._terraform.state.bucket import make_state_bucket
-    from terradask._terraform.state.section import with_s3_state
+    from terradask_stacks.files import write_whole
     from terradask_stacks.loading import load_settings
 
-    text = with_s3_state(path)
     settings: Settings = load_settings(path).settings
+    text = path.read_bytes().decode()
+    changed = with_s3_state(text, path)
     aws = Aws(settings.workspace.region)
     bucket = settings.state.bucket_for(aws.account_id, aws.region)
     made = make_state_bucket(
@@ -102,6 +103,20 @@ def keep_state_in_s3(path: Path) -> tuple[str, bool]:
         own_name=settings.state.bucket is None,
         warn=say,
     )
-    if text is not None:
-        path.write_text(text, encoding="utf-8")
+    if changed != text:
+        write_whole(path, changed, mode=path.stat().st_mode & 0o777)
     return bucket, made
+
+
+def with_s3_state(text: str, path: Path) -> str:
+    """Return a file's text with ``backend = "s3"`` in its section ``[state]``."""
+    import tomllib
+
+    from terradask._workspace.settings_file import edited, reads_as
+
+    said = tomllib.loads(text)
+    wanted = {**said, "state": {**said.get("state", {}), "backend": "s3"}}
+    # In a starter file the setting is there, as a comment.
+    begun = text.replace('#backend = "local"', 'backend = "s3"', 1)
+    texts = [each for each in (text, begun) if reads_as(each, wanted)]
+    return texts[0] if texts else edited(text, {("state", "backend"): "s3"}, path)
