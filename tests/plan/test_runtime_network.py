@@ -16,7 +16,6 @@ from terradask import Workspace
 from terradask._common.progress import Message, PhaseFinished, ProgressEvent
 from terradask._doctor.doctor import examine
 from terradask._network.baseline import Baseline
-from terradask._plans.applied import AppliedNotes
 from terradask._terraform.terraform import Terraform
 from terradask.errors import (
     BaselineInUse,
@@ -82,8 +81,7 @@ def test_unchanged_stacks_are_found_without_planning_them(
     folder = machine("changed")
     (folder / "terradask.toml").write_text(f"{SETTINGS}[clusters.new]\n")
     changed = Workspace.load(folder, network={"log_retention_days": 7})
-    notes = AppliedNotes(changed.aws, changed.bucket)
-    assert notes.unchanged(changed.synth()) == ()
+    assert changed._parts.stacks.states.applied.unchanged(changed.synth()) == ()
 
 
 def test_bad_input_is_refused_before_anything_runs(

@@ -13,8 +13,11 @@ from botocore.exceptions import ClientError
 
 from terradask._aws.session import Aws
 from terradask._aws.translation import typed_error
+from terradask._network.deployed import DeployedNetwork
 from terradask._terraform.folder_lock import FolderLock
 from terradask._terraform.state.migrate import NetworkState
+from terradask._workspace.context import SettingsSource, WorkspaceContext
+from terradask._workspace.states import StackStates
 from terradask_stacks.loading import load_settings
 
 ACCOUNT = "123456789012"
@@ -152,11 +155,15 @@ class Folder:
         aws = Aws("us-east-1")
         aws._clients["s3"] = self.s3
         aws._identity = {"Account": ACCOUNT, "Arn": f"arn:aws:iam::{ACCOUNT}:user/me"}
-        return NetworkState(
-            load_settings(self.root, environ={}),
+        loaded = load_settings(self.root, environ={})
+        context = WorkspaceContext(
+            SettingsSource(self.root, {}),
+            loaded,
             aws,
-            progress=lambda event: self.told.append(getattr(event, "text", "")),
+            DeployedNetwork(aws, loaded.settings),
+            lambda event: self.told.append(getattr(event, "text", "")),
         )
+        return StackStates(context).network
 
     def settle(self) -> None:
         with FolderLock(self.stack, limit_seconds=0) as lock:

@@ -1,11 +1,8 @@
-"""Notes of what was applied, and versions of states: told from objects in a bucket, or
-from files.
-"""
+"""Notes of what was applied: told from objects in a bucket."""
 
 from __future__ import annotations
 
 import io
-import json
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +11,6 @@ from botocore.exceptions import ClientError
 
 from terradask._plans.applied import AppliedNotes
 from terradask._terraform.state.model import StateVersion
-from terradask._terraform.state.version import state_version
 from terradask.errors import AccessDenied
 
 BUCKET = "terradask-default-123456789012-us-east-1"
@@ -44,56 +40,35 @@ class FakeS3:
         self.objects[asked["Key"]] = asked["Body"]
 
 
-def _state(serial: int, lineage: str = "line") -> bytes:
-    return json.dumps(
-        {"version": 4, "serial": serial, "lineage": lineage, "resources": []}
-    ).encode()
-
-
 @pytest.fixture
 def s3() -> Any:
     bucket = FakeS3()
-    bucket.objects = {"workspace.json": b"{}", "clusters/etl/terraform.tfstate": _state(3)}
+    bucket.objects = {"workspace.json": b"{}"}
     return bucket
 
 
 @pytest.fixture
 def folders(tmp_path: Path) -> dict[str, Path]:
-    """A network with a local state, and a cluster with one in the bucket."""
-    (tmp_path / "network.tfstate").write_bytes(_state(9))
-    backends = {
-        "network": {"local": {"path": "../network.tfstate"}},
-        "etl": {"s3": {"bucket": BUCKET, "key": "clusters/etl/terraform.tfstate"}},
-    }
-    for stack, backend in backends.items():
+    for stack in ("network", "etl"):
         (tmp_path / stack).mkdir()
-        (tmp_path / stack / "cdk.tf.json").write_text(
-            json.dumps({"terraform": {"backend": backend}})
-        )
+        (tmp_path / stack / "cdk.tf.json").write_text("{}")
         (tmp_path / stack / ".terraform.lock.hcl").write_text("")
-    return {stack: tmp_path / stack for stack in backends}
+    return {stack: tmp_path / stack for stack in ("network", "etl")}
 
 
-def test_versions_of_states(s3: Any, folders: dict[str, Path]):
-    assert state_version(folders["network"], s3) == StateVersion(9, "line")
-    assert state_version(folders["etl"], s3) == StateVersion(3, "line")
-    s3.objects.clear()
-    (folders["network"].parent / "network.tfstate").unlink()
-    assert (
-        state_version(folders["network"], s3) == state_version(folders["etl"], s3) == StateVersion()
-    )
+def _notes(s3: Any, **serials: int) -> AppliedNotes:
+    """Notes in a workspace where states have these serials; 1 by default."""
+    return AppliedNotes(s3, BUCKET, lambda stack: StateVersion(serials.get(stack, 1), "line"))
 
 
 def test_what_was_applied_is_unchanged_until_something_changes(s3: Any, folders: dict[str, Path]):
-    notes = AppliedNotes(s3, BUCKET)
+    notes = _notes(s3)
     assert notes.unchanged(folders) == ()
     for stack, folder in folders.items():
         notes.write(stack, folder)
     assert notes.unchanged(folders) == ("network", "etl")
 
-    s3.objects["clusters/etl/terraform.tfstate"] = _state(4)
-    assert notes.unchanged(folders) == ("network",)
-    s3.objects["clusters/etl/terraform.tfstate"] = _state(3)
+    assert _notes(s3, etl=2).unchanged(folders) == ("network",)
     s3.objects["workspace.json"] = b'{"templates": {}}'
     assert notes.unchanged(folders) == ("network",)
     notes.write("etl", folders["etl"])
@@ -104,11 +79,11 @@ def test_what_was_applied_is_unchanged_until_something_changes(s3: Any, folders:
 @pytest.mark.parametrize("text", [b"", b"{", b"[]", b"null", b'{"format": 2}'])
 def test_a_note_that_says_nothing_means_planning(s3: Any, folders: dict[str, Path], text: bytes):
     s3.objects["applied/clusters/etl.json"] = text
-    assert AppliedNotes(s3, BUCKET).unchanged(folders) == ()
+    assert _notes(s3).unchanged(folders) == ()
 
 
 def test_who_may_not_read_notes_plans(s3: Any, folders: dict[str, Path]):
-    notes = AppliedNotes(s3, BUCKET)
+    notes = _notes(s3)
     notes.write("etl", folders["etl"])
     s3.denied = "applied/"
     assert notes.unchanged(folders) == ()

@@ -4,39 +4,72 @@ business.
 
 from __future__ import annotations
 
+from pathlib import Path
+from typing import Any
+
 import pytest
 
+from terradask import Workspace
 from terradask._terraform.state.model import StateVersion
-from terradask._terraform.state.rollback import check_not_rolled_back
+from terradask._workspace.states import StackStates
 from terradask.errors import StateRolledBack
 
 NOTED = StateVersion(12, "a-lineage")
 
 
 @pytest.mark.parametrize(
-    ("found", "noted"),
+    ("found", "is_older"),
     [
-        (NOTED, NOTED),
+        (StateVersion(11, "a-lineage"), True),
+        (NOTED, False),
         # An apply that was interrupted has written on.
-        (StateVersion(15, "a-lineage"), NOTED),
-        # Lost: what exists is imported, or found by its tags.
-        (None, NOTED),
-        # Nobody noted anything: deployed by another tool, or by an older version.
-        (StateVersion(1, "a-lineage"), None),
+        (StateVersion(15, "a-lineage"), False),
         # Destroyed and made again by another tool.
-        (StateVersion(3, "another"), NOTED),
+        (StateVersion(3, "another"), False),
     ],
 )
-def test_what_is_not_older_passes(found: StateVersion | None, noted: StateVersion | None) -> None:
-    check_not_rolled_back("etl", found, noted, place="s3://b/k", folder="/w/etl")
+def test_a_state_is_older_by_its_serial_in_its_own_lineage(
+    found: StateVersion, is_older: bool
+) -> None:
+    assert found.is_before(NOTED) is is_older
 
 
-def test_an_older_state_is_refused_with_both_serials_and_the_ways_on() -> None:
+class NotedState(StackStates):
+    """A state of serial 11, and a note of the last apply, or none."""
+
+    noted: StateVersion | None = NOTED
+
+    @property
+    def applied(self) -> Any:
+        return self
+
+    def version(self, stack: str) -> Any:
+        return self.noted
+
+
+@pytest.fixture
+def states(tmp_path: Path) -> NotedState:
+    (tmp_path / "terradask.toml").write_text("")
+    state = tmp_path / ".terradask/state/network.tfstate"
+    state.parent.mkdir(parents=True)
+    state.write_bytes(b'{"serial": 11, "lineage": "a-lineage"}')
+    return NotedState(Workspace.load(tmp_path)._parts.context)
+
+
+def test_an_older_state_is_refused_with_both_serials_and_the_ways_on(states: NotedState) -> None:
     with pytest.raises(StateRolledBack) as refused:
-        check_not_rolled_back(
-            "etl", StateVersion(11, "a-lineage"), NOTED, place="s3://b/k", folder="/w/etl"
-        )
+        states.check_not_rolled_back("network")
     told = str(refused.value)
-    assert "s3://b/k has serial 11, the last apply left 12" in told
-    assert "terradask plan etl --accept-older-state" in told
+    assert "network.tfstate has serial 11, the last apply left 12" in told
+    assert "terradask plan network --accept-older-state" in told
     assert refused.value.exit_code == 5
+
+
+def test_without_a_note_or_a_state_nothing_is_refused(states: NotedState, tmp_path: Path) -> None:
+    states.noted = None
+    # Deployed by another tool, or by an older version.
+    states.check_not_rolled_back("network")
+    states.noted = NOTED
+    # Lost: what exists is imported, or found by its tags.
+    (tmp_path / ".terradask/state/network.tfstate").unlink()
+    states.check_not_rolled_back("network")

@@ -188,8 +188,7 @@ def test_a_command_goes_on_past_its_own_lock(
                 limit_seconds=0,
                 folder_lock=folder_lock,
                 in_s3=in_s3,
-                remove_lock=gone.append,
-                on_unlock=lambda lock, proof: None,
+                break_lock=lambda lock, proof: gone.append(str(lock.id)),
                 on_wait=lambda text: None,
             )
 

@@ -6,18 +6,17 @@ Unchanged stacks then needn't be planned, and a state older than the last apply'
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from terradask._aws.s3 import ObjectStore, as_json
 from terradask._common.json_text import parse_json
 from terradask._network.baseline import BASELINE_KEY
 from terradask._plans.basis import configuration_sha256
 from terradask._terraform.state.model import StateVersion
-from terradask._terraform.state.version import state_version
 from terradask.errors import AccessDenied
 from terradask_modules.names import NETWORK_STACK
 
@@ -28,19 +27,6 @@ APPLIED_FORMAT = 1
 _PARALLEL_READS = 16
 
 
-@dataclass(frozen=True)
-class Applied:
-    """What a stack was applied from, and the resulting state."""
-
-    #: Checksum of the configuration.
-    configuration_sha256: str
-    #: Checksum of what a cluster's plan reads, the network's ``workspace.json``; else empty.
-    inputs_sha256: str
-    #: `serial`, `lineage`: the state afterwards; another apply or destroy changes them.
-    serial: int
-    lineage: str
-
-
 class AppliedNotes:
     """The records of one workspace, under ``applied/`` in its bucket.
 
@@ -49,16 +35,13 @@ class AppliedNotes:
     the states.
     """
 
-    def __init__(self, aws: Aws, bucket: str) -> None:
-        self._aws = aws
+    def __init__(self, aws: Aws, bucket: str, version: Callable[[str], StateVersion]) -> None:
+        self._version = version
         self._store = ObjectStore(aws, bucket)
 
     def write(self, stack: str, folder: Path) -> None:
         """Record that a stack was applied just now from its folder."""
-        self._store.write(
-            _key(stack),
-            as_json({"format": APPLIED_FORMAT, **asdict(self._now(folder, self._inputs(stack)))}),
-        )
+        self._store.write(_key(stack), as_json(self._now(stack, folder, self._inputs(stack))))
 
     def version(self, stack: str) -> StateVersion | None:
         """Return the state's version after the last apply; None if there is no readable record."""
@@ -89,14 +72,21 @@ class AppliedNotes:
             noted = parse_json(self._read(_key(stack)) or b"")
         except (ValueError, AccessDenied):
             return False
-        return bool(noted == {"format": APPLIED_FORMAT, **asdict(self._now(folder, inputs))})
+        return bool(noted == self._now(stack, folder, inputs))
 
-    def _now(self, folder: Path, inputs: str) -> Applied:
-        return Applied(
-            configuration_sha256(folder), inputs, **asdict(state_version(folder, self._aws))
-        )
+    def _now(self, stack: str, folder: Path, inputs: str) -> dict[str, Any]:
+        """Return a record: checksums of the configuration and of what a cluster's plan reads, and
+        the state's version, which another apply or destroy changes.
+        """
+        return {
+            "format": APPLIED_FORMAT,
+            "configuration_sha256": configuration_sha256(folder),
+            "inputs_sha256": inputs,
+            **asdict(self._version(stack)),
+        }
 
     def _inputs(self, stack: str) -> str:
+        """Return the checksum of the network's ``workspace.json``; empty for the network."""
         text = None if stack == NETWORK_STACK else self._read(BASELINE_KEY)
         return hashlib.sha256(text).hexdigest() if text is not None else ""
 

@@ -9,7 +9,7 @@ import os
 import secrets
 import shutil
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict, replace
 from pathlib import Path
 from types import MappingProxyType
@@ -30,7 +30,7 @@ from terradask._plans.summary import PlanSummary, summarise
 from terradask._policy.masking import masked_text
 from terradask._terraform.plan_file import PlanFile
 from terradask._terraform.progress import ResourceProgress
-from terradask._terraform.state.lock import OnUnlock
+from terradask._terraform.state.lock import BreakLock
 from terradask._terraform.terraform import Terraform
 from terradask.errors import TerraformError
 
@@ -61,8 +61,7 @@ class Stack:
         progress: Progress,
         check: StateCheck | None = None,
         state_lock_seconds: int = 60,
-        on_unlock: OnUnlock | None = None,
-        remove_lock: Callable[[str], None] | None = None,
+        break_lock: BreakLock | None = None,
     ) -> None:
         self.name = name
         self.folder = folder
@@ -74,8 +73,7 @@ class Stack:
             before_init=self.check_state,
             on_event=ResourceProgress(progress, name),
             on_wait=lambda text: progress(Message(text)),
-            on_unlock=on_unlock,
-            remove_lock=remove_lock,
+            break_lock=break_lock,
             state_lock_seconds=state_lock_seconds,
         )
 

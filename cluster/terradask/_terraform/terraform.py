@@ -14,7 +14,7 @@ from terradask._terraform.events import Event
 from terradask._terraform.init_stamp import InitStamp, init_key
 from terradask._terraform.output import CommandOutput
 from terradask._terraform.plan_file import PlanFile, sha256_of
-from terradask._terraform.state.lock import OnUnlock, run_past_lock
+from terradask._terraform.state.lock import BreakLock, run_past_lock
 from terradask._terraform.state.model import StateInfo, read_state_file, state_file
 from terradask.errors import TerraformError
 
@@ -40,8 +40,7 @@ class Terraform(TerraformCommands):
         environ: Mapping[str, str] | None = None,
         on_event: Callable[[Event], None] | None = None,
         on_wait: Callable[[str], None] | None = None,
-        on_unlock: OnUnlock | None = None,
-        remove_lock: Callable[[str], None] | None = None,
+        break_lock: BreakLock | None = None,
         before_init: Callable[[], None] | None = None,
         folder_limit_seconds: float = 600.0,
         state_lock_seconds: int = 10,
@@ -54,8 +53,9 @@ class Terraform(TerraformCommands):
             folder_limit_seconds=folder_limit_seconds,
             request_seconds=REQUEST_SECONDS,
         )
-        self._remove_lock = remove_lock or self.force_unlock
-        self._on_unlock: OnUnlock = on_unlock or (lambda lock, proof: None)
+        self._break_lock: BreakLock = break_lock or (
+            lambda lock, proof: self.force_unlock(str(lock.id))
+        )
         self._before_init = before_init or (lambda: None)
         self._state_lock_seconds = state_lock_seconds
 
@@ -170,8 +170,7 @@ class Terraform(TerraformCommands):
             limit_seconds=self._state_lock_seconds,
             folder_lock=self.lock,
             in_s3=state_file(self.folder, self.configuration()) is None,
-            remove_lock=self._remove_lock,
-            on_unlock=self._on_unlock,
+            break_lock=self._break_lock,
             on_wait=self._on_wait,
         )
 

@@ -16,7 +16,6 @@ from terradask._plans.impact import may_hit
 from terradask._plans.report import PlanReport, ReportContext
 from terradask._plans.saved import open_plan
 from terradask._quotas.check import LaunchCheck
-from terradask._terraform.state.version import state_version
 from terradask._workspace.context import configuration_of
 from terradask.errors import BaselineFormat, NoBaseline
 from terradask_modules.names import NETWORK_STACK
@@ -127,9 +126,9 @@ class Planner:
         plan.basis.check_expiry()
         # The folder may be old, or missing: what counts is what the settings say now.
         with self.stacks.locked(plan.stack):
-            folder = configuration_of(self.context).stack(plan.stack, destroy=plan.destroy)
+            configuration_of(self.context).stack(plan.stack, destroy=plan.destroy)
         plan.check()
-        plan.basis.check_state(state_version(folder, self.context.aws))
+        plan.basis.check_state(self.stacks.states.version(plan.stack))
         return plan
 
     def report(self, plan: Plan, *, commit: str | None) -> PlanReport:

@@ -44,8 +44,7 @@ class StackRunner:
             progress=context.progress,
             state_lock_seconds=context.settings.state.lock_timeout_seconds,
             check=None if name == NETWORK_STACK else states.check(name),
-            on_unlock=partial(states.note_unlock, name),
-            remove_lock=partial(states.remove_lock, name),
+            break_lock=partial(states.break_lock, name),
         )
 
     @contextmanager

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from contextlib import suppress
+from functools import partial
 from typing import TYPE_CHECKING
 
 from terradask._deployments.store import STATE
 from terradask._plans.applied import AppliedNotes
 from terradask._terraform.state.migrate import NetworkState
-from terradask._terraform.state.rollback import check_not_rolled_back
+from terradask._terraform.state.model import StateVersion
 from terradask._terraform.state.s3 import S3Backend
 from terradask._terraform.state.unlock import BrokenLock, unlock, write_down
-from terradask.errors import AwsError
+from terradask.errors import AwsError, BackendMissing, StateRolledBack
 from terradask_modules.names import NETWORK_STACK, cluster_key
 from terradask_stacks.settings import validate_cluster_name
 
@@ -31,14 +32,13 @@ class StackStates:
     @property
     def network(self) -> NetworkState:
         """The network's state, which moves where the settings say another place."""
-        return NetworkState(
-            self._context.loaded, self._context.aws, progress=self._context.progress
-        )
+        context, note = self._context, partial(self._note_unlock, NETWORK_STACK)
+        return NetworkState(context.loaded, context.aws, progress=context.progress, on_unlock=note)
 
     @property
     def applied(self) -> AppliedNotes:
         """What each stack was applied from."""
-        return AppliedNotes(self._context.aws, self._context.bucket)
+        return AppliedNotes(self._context.aws, self._context.bucket, self.version)
 
     def place(self, stack: str) -> StateBackend:
         """Return where a stack's state lies."""
@@ -49,15 +49,34 @@ class StackStates:
             self._context.aws, self._context.bucket, key, made_by="terradask apply network"
         )
 
+    def version(self, stack: str) -> StateVersion:
+        """Return which state a stack has, and how often it was written.
+
+        Permission needed, where the state lies in a bucket: ``s3:GetObject`` on it, as Terraform
+        itself needs.
+        """
+        found = None
+        with suppress(BackendMissing):
+            found = self.place(stack).read()
+        return StateVersion() if found is None else found.info.version
+
     def check_not_rolled_back(self, stack: str) -> None:
         """Refuse to work from a state that is older than the one that the last apply left."""
-        noted = self.applied.version(stack)
-        place = self.place(stack)
+        noted, place = self.applied.version(stack), self.place(stack)
         found = None if noted is None else place.read()
-        version = None if found is None else found.info.version
-        check_not_rolled_back(
-            stack, version, noted, place=place.name, folder=str(self._context.folder(stack))
-        )
+        if noted is not None and found is not None and found.info.version.is_before(noted):
+            raise StateRolledBack(
+                f"the state of {stack} is older than after the last apply: an earlier version was "
+                "restored",
+                verb="state",
+                folder=str(self._context.folder(stack)),
+                given=f"{place.name} has serial {found.info.serial}, the last apply left "
+                f"{noted.serial} (lineage {noted.lineage})",
+                allowed=f"serial {noted.serial} or more",
+                advice="restore the newest version (aws s3api list-object-versions, or your "
+                "backup); to continue with the older one and see what that changes: terradask plan "
+                f"{stack} --accept-older-state",
+            )
 
     def check(self, cluster: str) -> ClusterStateCheck:
         """Return the check of a cluster's states."""
@@ -82,9 +101,15 @@ class StackStates:
             force=force,
         )
 
-    def note_unlock(self, stack: str, lock: LockInfo, proof: str) -> None:
-        """Write down that the lock of a command that has ended is removed from a stack's state."""
-        place, context = self.place(stack), self._context
+    def break_lock(self, stack: str, lock: LockInfo, proof: str) -> None:
+        """Break the lock of a command that has ended, after writing that down."""
+        place = self.place(stack)
+        if isinstance(place, S3Backend):
+            self._note_unlock(stack, place, lock, proof)
+            place.break_lock(lock.id)
+
+    def _note_unlock(self, stack: str, place: StateBackend, lock: LockInfo, proof: str) -> None:
+        context = self._context
         if isinstance(place, S3Backend):
             write_down(
                 place,
@@ -95,9 +120,3 @@ class StackStates:
                 caller=context.aws,
                 unless_denied=context.message,
             )
-
-    def remove_lock(self, stack: str, lock_id: str) -> None:
-        """Remove the lock of a command that has ended from a stack's state."""
-        place = self.place(stack)
-        if isinstance(place, S3Backend):
-            place.break_lock(lock_id)

@@ -31,6 +31,10 @@ class FoundState:
     version: str | None = None
 
 
+#: Called with place, lock and proof before the killed command's lock is broken.
+OnUnlock = Callable[["StateBackend", LockInfo, str], None]
+
+
 @dataclass(frozen=True)
 class LockWait:
     """What to do where a lock is held."""
@@ -43,8 +47,7 @@ class LockWait:
     limit_seconds: float
     #: Called once, before waiting.
     on_wait: Callable[[str], None]
-    #: Called with place, lock and proof before the killed command's lock is broken.
-    on_unlock: Callable[[StateBackend, LockInfo, str], None] = lambda place, lock, proof: None
+    on_unlock: OnUnlock = lambda place, lock, proof: None
 
 
 class StateBackend(Protocol):

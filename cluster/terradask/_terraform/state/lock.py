@@ -17,8 +17,8 @@ _Result = TypeVar("_Result")
 #: So many answers in a row may get lost to a Terraform that takes a lock.
 _LOSSES = 3
 
-#: Called with a lock that is about to be broken, and why its owner is gone.
-OnUnlock = Callable[[LockInfo, str], None]
+#: Breaks a lock; called with it, and why its owner is gone.
+BreakLock = Callable[[LockInfo, str], None]
 
 
 def locked_error(lock: LockInfo | str, common: Mapping[str, Any]) -> StateLocked:
@@ -49,8 +49,7 @@ def run_past_lock(
     limit_seconds: int,
     folder_lock: FolderLock,
     in_s3: bool,
-    remove_lock: Callable[[str], None],
-    on_unlock: OnUnlock,
+    break_lock: BreakLock,
     on_wait: Callable[[str], None],
 ) -> _Result:
     """Run a command that locks the state; where a lock stands in its way, once more, after saying
@@ -71,8 +70,7 @@ def run_past_lock(
                 if proof is None:
                     raise
                 on_wait(f"removing the lock on the state: {proof}")
-                on_unlock(lock, proof)
-                remove_lock(str(lock.id))
+                break_lock(lock, proof)
         return run(seconds)
 
     try:
@@ -87,8 +85,7 @@ def run_past_lock(
     proof = left_by_killed(locked, folder_lock.killed)
     if proof is not None:
         on_wait("removing the lock on the state that a killed Terraform left here")
-        on_unlock(_lock_of(locked), proof)
-        remove_lock(str(locked.lock_id))
+        break_lock(_lock_of(locked), proof)
     elif limit_seconds > 0:
         on_wait(f"waiting up to {limit_seconds} s: {locked.problem}")
     if folder_lock.killed:

@@ -13,13 +13,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from terradask._common.progress import Message, Progress
-from terradask._terraform.state.backend import FoundState, LockWait, StateBackend
+from terradask._terraform.state.backend import FoundState, LockWait, OnUnlock, StateBackend
 from terradask._terraform.state.bucket import check_state_bucket
 from terradask._terraform.state.local import LocalBackend
 from terradask._terraform.state.s3 import S3Backend
-from terradask._terraform.state.unlock import write_down
 from terradask.errors import StateConflict, StateNotMoved, TerraformError
-from terradask_modules.names import NETWORK_STACK, TAG_WORKSPACE
+from terradask_modules.names import TAG_WORKSPACE
 from terradask_stacks.files import write_whole
 from terradask_stacks.lock import read_lock
 from terradask_stacks.settings.state import network_state_key
@@ -27,7 +26,6 @@ from terradask_stacks.settings.state import network_state_key
 if TYPE_CHECKING:
     from terradask._aws.session import Aws
     from terradask._terraform.folder_lock import FolderLock
-    from terradask._terraform.state.lock_info import LockInfo
     from terradask_stacks.loading import LoadedSettings
 
 Step = Literal["nothing", "copy", "set aside"]
@@ -41,11 +39,14 @@ class NetworkState:
     that, nothing shows where a state was before the settings changed to another one.
     """
 
-    def __init__(self, loaded: LoadedSettings, aws: Aws, *, progress: Progress) -> None:
+    def __init__(
+        self, loaded: LoadedSettings, aws: Aws, *, progress: Progress, on_unlock: OnUnlock
+    ) -> None:
         self._loaded = loaded
         self._settings = loaded.settings
         self._aws = aws
         self._progress = progress
+        self._on_unlock = on_unlock
         self._local = _local_place(loaded)
         self._note = loaded.state_dir / "state" / "network.place.json"
 
@@ -79,7 +80,7 @@ class NetworkState:
             folder_lock.killed,
             self._settings.state.lock_timeout_seconds,
             self._message,
-            self._note_unlock,
+            self._on_unlock,
         )
         sources = (
             list(self._elsewhere(place, self._aws.account_id)) if self._may_be_elsewhere else []
@@ -184,18 +185,6 @@ class NetworkState:
             self._message(
                 f"the network's state is now in {target.name}; what was in {source.name} is kept "
                 f"as {aside}"
-            )
-
-    def _note_unlock(self, place: StateBackend, lock: LockInfo, proof: str) -> None:
-        if isinstance(place, S3Backend):
-            write_down(
-                place,
-                lock,
-                stack=NETWORK_STACK,
-                proof=proof,
-                state_dir=self._loaded.state_dir,
-                caller=self._aws,
-                unless_denied=self._message,
             )
 
     def _refuse_foreign(self, place: StateBackend, found: FoundState | None) -> None:

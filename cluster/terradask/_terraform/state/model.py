@@ -18,6 +18,10 @@ class StateVersion:
     serial: int = 0
     lineage: str = ""
 
+    def is_before(self, other: StateVersion) -> bool:
+        """Return whether another version came later; of another lineage none did."""
+        return self.lineage == other.lineage and self.serial < other.serial
+
 
 @dataclass(frozen=True)
 class StateInfo:
