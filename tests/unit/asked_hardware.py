@@ -79,9 +79,9 @@ def stop_before_aws(monkeypatch: pytest.MonkeyPatch, folder: Path) -> None:
         place = Place("123456789012", "aws", frozenset(ZONES), frozenset({"x86_64", "arm64"}))
         raise Asked(cluster, resolve_cluster(cluster, place, Aws("us-east-1")))
 
-    def named(_aws: Aws, names: set[str], default: set[str], zones: Any) -> Catalog:
+    def named(_aws: Aws, names: set[str]) -> Catalog:
         return replace(
-            known(), zones={zone: known().zones[zone] & {*names, *default} for zone in zones}
+            known(), zones={zone: there & names for zone, there in known().zones.items()}
         )
 
     (folder / "terradask.toml").touch()

@@ -28,12 +28,12 @@ BOTH = ("x86_64", "arm64")
 
 @pytest.fixture(autouse=True)
 def _aws_is_a_catalog(monkeypatch: pytest.MonkeyPatch) -> None:
-    def named(_aws: Aws, named: Any, default: Any, zones: Any) -> Any:
-        types = {name: catalog().types[name] for name in {*named, *default}}
+    def named(_aws: Aws, names: Any) -> Any:
+        types = {name: catalog().types[name] for name in names}
         return replace(
             catalog(),
             types=types,
-            zones={zone: catalog().zones[zone] & types.keys() for zone in zones},
+            zones={zone: there & types.keys() for zone, there in catalog().zones.items()},
         )
 
     monkeypatch.setattr(resolve_hardware, "named_catalog", named)

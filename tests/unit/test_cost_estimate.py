@@ -17,7 +17,7 @@ from terradask._pricing.calculation import estimate
 from terradask._pricing.estimate import CostEstimate, CostItem
 from terradask._pricing.groups import HostLaunch, TemplateVersion
 from terradask._pricing.prices import Price, PriceKey, Quotes
-from terradask._pricing.tables import to_markdown, to_text
+from terradask._pricing.tables import to_text
 
 DATA = Path(__file__).with_name("data")
 HOSTS = {
@@ -231,13 +231,6 @@ def test_text_has_a_line_for_each_item_the_totals_the_source_and_the_day(cluster
     assert remarks[1:] == ["secret: and each call"]
 
 
-def test_markdown_is_one_table(network):
-    table = [line for line in to_markdown(network).splitlines() if line.startswith("|")]
-    assert {line.count("|") for line in table} == {8}
-    assert len(table) == len(network.items) + 3
-    assert "while stopped" not in to_markdown(network)
-
-
 def test_tables_say_what_has_no_price():
     cost = estimate(plan("network"), FixedPrices("nat-gateway"))
     assert "total of what has a price" in to_text(cost)
@@ -246,14 +239,3 @@ def test_tables_say_what_has_no_price():
         in to_text(cost)
     )
     assert "by use" in to_text(cost)
-
-
-def test_markdown_survives_what_a_name_can_hold():
-    item = CostItem("a|b", "<script>", Decimal(1))
-    (row,) = [
-        line
-        for line in to_markdown(CostEstimate("r", "s", "d", (item,))).splitlines()
-        if "script" in line
-    ]
-    assert "a\\|b" in row
-    assert "<script>" not in row

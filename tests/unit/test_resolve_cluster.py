@@ -31,12 +31,11 @@ class Asked:
         self.calls: list[str] = []
         self.prices = dict(prices())
 
-    def named(self, _aws, named, default, zones):
+    def named(self, _aws, wanted):
         self.calls.append("names")
-        wanted = {*named, *default}
         known = catalog()
         types = {name: one for name, one in known.types.items() if name in wanted}
-        offered = {zone: known.zones[zone] & wanted for zone in zones or known.zones}
+        offered = {zone: known.zones[zone] & wanted for zone in known.zones}
         return replace(known, types=types, zones=offered)
 
     def everything(self, _aws):

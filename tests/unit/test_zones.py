@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -20,10 +19,6 @@ from .hardware_facts import catalog, prices
 from .zone_facts import TYPES, ZONES, A, B, C, failed_in, usd_of
 
 
-def _of_zones(zones: Any) -> Any:
-    return replace(catalog(), zones={zone: catalog().zones[zone] for zone in zones})
-
-
 @pytest.fixture
 def known(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
     """What AWS tells of zones, which a test may change, and how often it was asked."""
@@ -36,9 +31,7 @@ def known(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
 
     monkeypatch.setattr(resolve_hardware, "read_zone_evidence", look)
     monkeypatch.setattr(resolve_hardware, "priced_catalog", lambda _aws: (catalog(), prices()))
-    monkeypatch.setattr(
-        resolve_hardware, "named_catalog", lambda _aws, _named, _default, zones: _of_zones(zones)
-    )
+    monkeypatch.setattr(resolve_hardware, "named_catalog", lambda _aws, _names: catalog())
     return found
 
 

@@ -42,7 +42,6 @@ def existing(aws: Aws, *, workspace: str, cluster: str) -> list[Leftover]:
     Permissions needed: ``autoscaling:DescribeAutoScalingGroups``,
     ``secretsmanager:DescribeSecret``.
     """
-    # Clients are made here: boto3's sessions are not safe while they make one.
     scaling, secrets = aws.client("autoscaling"), aws.client("secretsmanager")
     with ThreadPoolExecutor(2) as pool:
         listed = pool.submit(

@@ -107,9 +107,6 @@ class _Scan:
 
     def run(self) -> Inventory:
         seen_at, listed = self._bucket.listed()
-        # Clients are made here: boto3's sessions are not safe while they make one.
-        for service in ("ec2", "autoscaling", "secretsmanager", "iam"):
-            self._aws.client(service)
         with ThreadPoolExecutor(_PARALLEL) as pool:
             groups, *rest = (
                 pool.submit(self._unless_denied, what, action, find)

@@ -99,7 +99,6 @@ def find_network(
     ``logs:DescribeLogGroups``, ``logs:ListTagsForResource``, ``s3:ListBucket``,
     ``s3:GetBucketTagging``; ``iam:GetPolicy`` if a policy is configured.
     """
-    # Clients are made here: boto3's sessions are not safe while they make one.
     ec2, iam, logs, s3 = (aws.client(service) for service in ("ec2", "iam", "logs", "s3"))
     owner, configured = Owner(workspace), configuration.get("resource", {})
     searches: list[_Search] = [

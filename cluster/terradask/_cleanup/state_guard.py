@@ -98,9 +98,6 @@ class StateGuard:
         for entry in entries:
             if entry.type in look_up:
                 ids.setdefault(entry.type, []).append(entry.id)
-        # Clients are made here: boto3's sessions are not safe while they make one.
-        for service in ("autoscaling", "ec2", "iam", "secretsmanager") if ids else ():
-            self._aws.client(service)
         with ThreadPoolExecutor(8) as pool:
             found = pool.map(lambda kind: look_up[kind](ids[kind]), ids)
             return dict(zip(ids, found, strict=True))

@@ -1,17 +1,22 @@
-"""The catalog of a region's instance types: from disk while it is young, else from AWS."""
+"""The catalog of a region's instance types: from disk while it is young, else from AWS. Of types
+that settings name, two calls to AWS make one.
+"""
 
 from __future__ import annotations
 
 import datetime
 import os
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from dataclasses import fields, replace
+from dataclasses import fields
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
+
+from pydantic import TypeAdapter
 
 from terradask._aws.endpoints import cache_name
 from terradask._aws.listing import listed
@@ -19,14 +24,17 @@ from terradask._aws.session import Aws
 from terradask._common.clock import is_younger
 from terradask._common.disk_cache import DiskCache
 from terradask._instance_types.model import Catalog, Gpus, InstanceType, read_types
+from terradask._pricing.region_prices import RegionPrices
 from terradask.errors import AccessDenied
 from terradask_stacks.loading import STATE_DIR_VARIABLE
 
-FORMAT = 1
+FORMAT = 2
 
 MAX_AGE = datetime.timedelta(days=1)
 
-_GPUS = [field.name for field in fields(InstanceType)].index("gpus")
+_CATALOG = TypeAdapter(Catalog)
+#: An older or a newer terradask knows others.
+_FIELDS = [field.name for cls in (InstanceType, Gpus) for field in fields(cls)]
 
 
 def load_catalog(
@@ -65,9 +73,35 @@ def load_catalog(
 
 def fetch_catalog(aws: Aws, now: datetime.datetime) -> Catalog:
     """Ask AWS for a region's instance types, and for what its zones offer."""
+    return _fetch(aws, now, {"MaxResults": 100}, {"MaxResults": 1000})
+
+
+def named_catalog(aws: Aws, names: Iterable[str]) -> Catalog:
+    """Return a catalog of some types; without those that no zone offers, or that AWS doesn't know.
+
+    Permissions needed: as `load_catalog`.
+    """
+    named = {"Filters": [{"Name": "instance-type", "Values": sorted(names)}]}
+    return _fetch(aws, datetime.datetime.now(datetime.UTC), named, named)
+
+
+def priced_catalog(aws: Aws) -> tuple[Catalog, Mapping[str, Decimal]]:
+    """Return the region's catalog, and the price of an hour of each type on demand."""
+    with ThreadPoolExecutor(1) as pool:
+        sheet = pool.submit(RegionPrices(aws).look_up, "on-demand")
+        catalog = load_catalog(aws)
+        return catalog, sheet.result().usd.get(aws.region, {})
+
+
+def _fetch(
+    aws: Aws,
+    now: datetime.datetime,
+    types_asked: Mapping[str, Any],
+    offers_asked: Mapping[str, Any],
+) -> Catalog:
     with ThreadPoolExecutor(2) as pool:
-        offered = pool.submit(_zones, aws)
-        types = read_types(_pages(aws, "describe_instance_types", "InstanceTypes", MaxResults=100))
+        offered = pool.submit(_zones, aws, offers_asked)
+        types = read_types(_pages(aws, "describe_instance_types", "InstanceTypes", types_asked))
         zones = offered.result()
     anywhere = frozenset[str]().union(*zones.values()) & types.keys()
     return Catalog(
@@ -78,14 +112,13 @@ def fetch_catalog(aws: Aws, now: datetime.datetime) -> Catalog:
     )
 
 
-def _zones(aws: Aws) -> dict[str, frozenset[str]]:
+def _zones(aws: Aws, asked: Mapping[str, Any]) -> dict[str, frozenset[str]]:
     found: dict[str, set[str]] = {}
     offerings = _pages(
         aws,
         "describe_instance_type_offerings",
         "InstanceTypeOfferings",
-        LocationType="availability-zone",
-        MaxResults=1000,
+        {"LocationType": "availability-zone", **asked},
     )
     for offering in offerings:
         found.setdefault(offering["Location"], set()).add(offering["InstanceType"])
@@ -97,7 +130,9 @@ def _zones(aws: Aws) -> dict[str, frozenset[str]]:
     }
 
 
-def _pages(aws: Aws, operation: str, member: str, **question: Any) -> Iterator[Mapping[str, Any]]:
+def _pages(
+    aws: Aws, operation: str, member: str, question: Mapping[str, Any]
+) -> Iterator[Mapping[str, Any]]:
     with _naming(f"ec2:{''.join(map(str.capitalize, operation.split('_')))}"):
         yield from listed(aws.client("ec2"), operation, member, **question)
 
@@ -123,47 +158,22 @@ def _own_cache(endpoint: str) -> DiskCache | None:
 
 
 def catalog_document(catalog: Catalog) -> dict[str, Any]:
-    """Return a catalog as JSON for `read_catalog`: types are lists, which are faster to read."""
-    return {
-        "format": FORMAT,
-        "region": catalog.region,
-        "fetched_at": catalog.fetched_at.isoformat(),
-        "fields": _fields(InstanceType),
-        "gpu_fields": _fields(Gpus),
-        "types": [_row(one) for one in catalog.types.values()],
-        "zones": {zone: sorted(names) for zone, names in catalog.zones.items()},
-    }
+    """Return a catalog as JSON for `read_catalog`."""
+    known = {"format": FORMAT, "fields": _FIELDS}
+    return {**known, **_CATALOG.dump_python(catalog, mode="json")}
 
 
 def read_catalog(document: Any, region: str) -> Catalog | None:
     """Read a catalog from JSON; None unless `catalog_document` wrote it for this region."""
     try:
-        if (document["format"], document["region"]) != (FORMAT, region):
+        if (document["format"], document["fields"]) != (FORMAT, _FIELDS):
             return None
-        # Of an older or a newer terradask, which knew other fields.
-        if (document["fields"], document["gpu_fields"]) != (_fields(InstanceType), _fields(Gpus)):
-            return None
-        types = {row[0]: _type(row) for row in document["types"]}
-        zones = {zone: frozenset(names) for zone, names in document["zones"].items()}
-        fetched_at = datetime.datetime.fromisoformat(document["fetched_at"])
-    except (ValueError, KeyError, TypeError, AttributeError, IndexError):
+        catalog = _CATALOG.validate_python(document)
+    except (ValueError, KeyError, TypeError):
         return None
     sound = (
-        fetched_at.tzinfo is not None and frozenset[str]().union(*zones.values()) == types.keys()
+        catalog.region == region
+        and catalog.fetched_at.tzinfo is not None
+        and frozenset[str]().union(*catalog.zones.values()) == catalog.types.keys()
     )
-    return Catalog(region, types, zones, fetched_at) if sound else None
-
-
-def _fields(cls: type[InstanceType | Gpus]) -> list[str]:
-    return [field.name for field in fields(cls)]
-
-
-def _row(one: InstanceType) -> list[Any]:
-    row = [getattr(one, name) for name in _fields(InstanceType)]
-    row[_GPUS] = None if one.gpus is None else [getattr(one.gpus, name) for name in _fields(Gpus)]
-    return row
-
-
-def _type(row: list[Any]) -> InstanceType:
-    one = InstanceType(*row)
-    return one if row[_GPUS] is None else replace(one, gpus=Gpus(*row[_GPUS]))
+    return catalog if sound else None

@@ -34,7 +34,7 @@ def _check_known(request: HardwareRequest, supply: Supply) -> None:
         match for name in unknown for match in difflib.get_close_matches(name, known, 3, 0.6)
     )
     raise UnknownInstanceType(
-        f"{supply.catalog.region} has no such instance type",
+        f"{supply.catalog.region} has no such instance type for Linux on x86-64 or ARM",
         given=f"{request.option('vm_types')}: {', '.join(unknown)}",
         allowed="; ".join(_offer(name, supply) for name in near)
         or "types that `terradask types` lists",

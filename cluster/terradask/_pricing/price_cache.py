@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import datetime
-from collections.abc import Mapping
-from decimal import Decimal, InvalidOperation
+from decimal import Decimal
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any
+
+from pydantic import TypeAdapter
 
 from terradask._common.clock import is_younger
 from terradask._common.disk_cache import DiskCache
-from terradask._pricing.prices import Price, PriceKey, PriceSheet, Unit
+from terradask._pricing.prices import Price, PriceKey, PriceSheet
 from terradask_modules.markets import Market
 
 FORMAT = 1
+
+_PRICE = TypeAdapter(Price)
+_SHEET = TypeAdapter(PriceSheet)
 
 #: A price list changes now and then, a spot price several times a day.
 MAX_AGE = datetime.timedelta(days=7)
@@ -39,14 +43,8 @@ class PriceCache:
     def keep_price(self, place: str | None, key: PriceKey, price: Price) -> None:
         """Keep a price."""
         if place is not None:
-            entry = {
-                "format": FORMAT,
-                "key": str(key),
-                "usd": str(price.usd),
-                "per": price.per,
-                "as_of": price.as_of,
-            }
-            self._files.write(entry, place, str(key))
+            kept = _PRICE.dump_python(price, mode="json")
+            self._files.write({"format": FORMAT, "key": str(key), **kept}, place, str(key))
 
     def sheet(
         self, place: str | None, names: tuple[str, ...], market: Market, source: str
@@ -61,7 +59,8 @@ class PriceCache:
     def keep_sheet(self, place: str | None, names: tuple[str, ...], sheet: PriceSheet) -> None:
         """Keep the prices of a region."""
         if place is not None:
-            self._files.write(_sheet_document(sheet), place, "regions", *names)
+            kept = _SHEET.dump_python(sheet, mode="json", include={"market", "as_of", "usd"})
+            self._files.write({"format": FORMAT, **kept}, place, "regions", *names)
 
 
 def is_fresh(as_of: datetime.datetime, now: datetime.datetime, *, spot: bool) -> bool:
@@ -72,45 +71,24 @@ def is_fresh(as_of: datetime.datetime, now: datetime.datetime, *, spot: bool) ->
 def read_sheet(document: Any, market: Market, source: str) -> PriceSheet | None:
     """Read the prices of a region; None for anything that a cache didn't write."""
     try:
-        if document["format"] != FORMAT or document["market"] != market:
+        if (document["format"], document["market"]) != (FORMAT, market):
             return None
-        as_of = datetime.datetime.fromisoformat(document["as_of"])
-        usd: Mapping[str, Mapping[str, Decimal]] = {
-            where: {name: Decimal(price) for name, price in types.items()}
-            for where, types in document["usd"].items()
-        }
-    except (ValueError, KeyError, TypeError, AttributeError, InvalidOperation):
+        sheet = _SHEET.validate_python({**document, "source": source})
+    except (ValueError, KeyError, TypeError):
         return None
-    sound = as_of.tzinfo is not None and all(
-        _is_price(price) for types in usd.values() for price in types.values()
-    )
-    return PriceSheet(market, usd, source, as_of) if sound else None
-
-
-def _sheet_document(sheet: PriceSheet) -> dict[str, Any]:
-    usd = {
-        where: {name: str(price) for name, price in types.items()}
-        for where, types in sheet.usd.items()
-    }
-    return {
-        "format": FORMAT,
-        "market": sheet.market,
-        "as_of": None if sheet.as_of is None else sheet.as_of.isoformat(),
-        "usd": usd,
-    }
+    sound = sheet.as_of is not None and sheet.as_of.tzinfo is not None
+    prices = (usd for types in sheet.usd.values() for usd in types.values())
+    return sheet if sound and all(map(_is_price, prices)) else None
 
 
 def _read_price(entry: Any, key: PriceKey) -> Price | None:
     try:
-        price = Price(Decimal(entry["usd"]), entry["per"], entry["as_of"])
-        known = (
-            entry["format"] == FORMAT and entry["key"] == str(key) and price.per in get_args(Unit)
-        )
-        if known and _is_price(price.usd) and price.time.tzinfo is not None:
-            return price
-    except (ValueError, KeyError, TypeError, InvalidOperation):
-        pass
-    return None
+        if (entry["format"], entry["key"]) != (FORMAT, str(key)):
+            return None
+        price = _PRICE.validate_python(entry)
+        return price if _is_price(price.usd) and price.time.tzinfo is not None else None
+    except (ValueError, KeyError, TypeError):
+        return None
 
 
 def _is_price(usd: Decimal) -> bool:

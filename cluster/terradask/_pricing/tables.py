@@ -1,4 +1,4 @@
-"""An estimate as a table, for a terminal and for a pull request's comment."""
+"""An estimate as a table of text."""
 
 from __future__ import annotations
 
@@ -30,20 +30,6 @@ def to_text(estimate: CostEstimate) -> str:
         for row in rows
     ]
     return "\n".join([*lines, "", *_remarks(estimate)])
-
-
-def to_markdown(estimate: CostEstimate) -> str:
-    """Return the estimate as a Markdown table with its remarks, to stand below a heading."""
-    rows = [*(_row(item) for item in estimate.items), *_totals(estimate)]
-    aligned = ["---" if column < _NUMBERS_FROM else "---:" for column in range(len(_HEADER))]
-    lines = [_HEADER, aligned, *(tuple(map(_cell, row)) for row in rows)]
-    return "\n".join(
-        [
-            *(f"| {' | '.join(line)} |" for line in lines),
-            "",
-            *(f"- {_cell(remark)}" for remark in _remarks(estimate)),
-        ]
-    )
 
 
 def _row(item: CostItem) -> tuple[str, ...]:
@@ -102,7 +88,3 @@ def _usd(price: Decimal) -> str:
 
 def _monthly(price: Decimal) -> str:
     return f"{monthly_usd(price):,.2f}"
-
-
-def _cell(text: str) -> str:
-    return text.replace("\\", "\\\\").replace("|", "\\|").replace("<", "&lt;").replace("\n", " ")

@@ -123,7 +123,6 @@ def look_up_allowance(
     hosts = list(hosts)
     quotas = sorted(quotas_of(hosts))
     types = {name for each in hosts for source in each.sources for name in source.instance_types}
-    # Clients are made here: boto3's sessions are not safe while they make one.
     service_quotas, ec2 = aws.client("service-quotas"), aws.client("ec2")
     with ThreadPoolExecutor(8) as pool:
         limits = pool.map(lambda quota: quota_limit(service_quotas, quota), quotas)

@@ -99,10 +99,7 @@ def check_quotas(
         for request in cluster.hardware_requests.values()
         for name in request.vm_types
     }
-    # Clients are made here: boto3's sessions are not safe while they make one.
-    quotas = aws.client("service-quotas")
-    ec2 = aws.client("ec2")
-    scaling = aws.client("autoscaling")
+    quotas, ec2, scaling = map(aws.client, ("service-quotas", "ec2", "autoscaling"))
     running = running_beside(ec2, {TAG_WORKSPACE: settings.workspace.name})
     vcpus = vcpus_of(ec2, types | {instance_type for instance_type, _ in running})
     # The default lists types that a region may lack.

@@ -10,14 +10,13 @@ from typing import TYPE_CHECKING, Any
 
 from terradask._common.progress import Message, Progress
 from terradask._instance_types.architecture import with_one_architecture
+from terradask._instance_types.catalog import named_catalog, priced_catalog
 from terradask._instance_types.choice import Choice
 from terradask._instance_types.choose import choose, choose_scheduler
 from terradask._instance_types.default_choice import choose_default
 from terradask._instance_types.placement import placeable
 from terradask._instance_types.zone_evidence import ZoneEvidence
 from terradask._instance_types.zones import rank_zones, why_best
-from terradask._stacks.named_catalog import named_catalog
-from terradask._stacks.priced_catalog import priced_catalog
 from terradask._stacks.zone_lookup import read_zone_evidence
 from terradask.errors import NoMatchingType, UnknownInstanceType
 from terradask_modules.markets import ON_DEMAND_ALONE, Market
@@ -157,9 +156,11 @@ def _catalog_of_names(
     named = {name for request in requests.values() for name in request.vm_types}
     silent = any(request.is_silent for request in requests.values())
     # The architecture of groups without types follows from the named types.
-    catalog = named_catalog(
-        aws, named, {*DEFAULT_INSTANCE_TYPES, *DEFAULT_ARM_INSTANCE_TYPES} if silent else (), zones
-    )
+    default_names = {*DEFAULT_INSTANCE_TYPES, *DEFAULT_ARM_INSTANCE_TYPES} if silent else set()
+    catalog = named_catalog(aws, named | default_names)
+    if not named <= catalog.types.keys():
+        # The error names types that are nearly called so.
+        return None
     default = {
         name
         for request in with_one_architecture(requests, catalog).values()
@@ -172,9 +173,8 @@ def _catalog_of_names(
         return None
     settled = where.settled(zones) if zones else None
     if default and not any(
-        default & offered
-        for zone, offered in catalog.zones.items()
-        if settled is None or zone == settled[0]
+        default & catalog.zones.get(zone, frozenset())
+        for zone in (zones or catalog.zones if settled is None else settled[:1])
     ):
         return None
     return catalog
