@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import base64
-import binascii
 import difflib
 import json
-import zlib
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from terradask._policy.decoding import Undecodable, from_base64, inflated
 from terradask._policy.masking import (
     SENSITIVE,
     in_environment,
@@ -18,10 +16,10 @@ from terradask._policy.masking import (
     masked_text,
     secret_name,
 )
+from terradask._policy.values import decoded
 
 _USER_DATA = ("user_data", "user_data_base64")
 _CONTEXT_LINES = 3
-_LONGEST = 1_000_000
 
 
 @dataclass(frozen=True)
@@ -81,39 +79,23 @@ def _lines(name: str, value: Any) -> list[str] | None:
     text = _unpacked(value) if name in _USER_DATA else value
     if text is None:
         return None
-    structure = _structure(text)
-    if structure is not None:
-        return json.dumps(
-            _masked((), structure), indent=2, sort_keys=True, ensure_ascii=False
-        ).splitlines()
+    structure = decoded(text)
+    if structure is not text:
+        return _laid_out(structure)
     return _cloud_config(text) if name in _USER_DATA else None
 
 
 def _unpacked(value: str) -> str | None:
     """Return user data as text, decoded from base64 and gzip; None if it is binary."""
     try:
-        raw = base64.b64decode(value, validate=True)
-    except (binascii.Error, ValueError):
-        raw = value.encode()
-    if raw[:2] == b"\x1f\x8b":
-        try:
-            # With a limit: a small file may expand to a very large one.
-            raw = zlib.decompressobj(zlib.MAX_WBITS | 16).decompress(raw, _LONGEST)
-        except zlib.error:
-            return None
-    try:
-        return raw.decode()
-    except UnicodeDecodeError:
+        return inflated(from_base64(value) or value.encode()).decode()
+    except (Undecodable, UnicodeDecodeError):
         return None
 
 
-def _structure(text: str) -> Any:
-    if text.lstrip()[:1] not in ("{", "["):
-        return None
-    try:
-        return json.loads(text)
-    except ValueError:
-        return None
+def _laid_out(structure: Any) -> list[str]:
+    masked = _masked((), structure)
+    return json.dumps(masked, indent=2, sort_keys=True, ensure_ascii=False).splitlines()
 
 
 def _cloud_config(text: str) -> list[str]:
@@ -121,12 +103,9 @@ def _cloud_config(text: str) -> list[str]:
     lines: list[str] = []
     for line in masked_text(text).splitlines():
         head = line[: len(line) - len(line.lstrip())]
-        inner = _structure(line.strip())
-        if inner is None:
-            lines.append(line)
-        else:
-            laid_out = json.dumps(_masked((), inner), indent=2, sort_keys=True, ensure_ascii=False)
-            lines.extend(head + part for part in laid_out.splitlines())
+        stripped = line.strip()
+        inner = decoded(stripped)
+        lines += [line] if inner is stripped else [head + part for part in _laid_out(inner)]
     return lines
 
 
@@ -139,8 +118,8 @@ def _masked(path: tuple[object, ...], value: Any) -> Any:
     if isinstance(value, list):
         return [_masked((*path, index), inner) for index, inner in enumerate(value)]
     if isinstance(value, str):
-        inner = _structure(value)
-        if inner is not None:
+        inner = decoded(value)
+        if inner is not value:
             return _masked(path, inner)
         return SENSITIVE if in_environment(path, value) or looks_secret(value) else value
     return value

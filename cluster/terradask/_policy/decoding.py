@@ -37,8 +37,7 @@ def from_base64(text: str) -> bytes | None:
 
 def layers(raw: bytes, depth: int = _MAX_LAYERS) -> Iterator[str]:
     """Yield a text and every text inside it. Raises `Undecodable`."""
-    if raw.startswith(_GZIP):
-        raw = _inflated(raw)
+    raw = inflated(raw)
     text = raw.decode("utf-8", errors="replace")
     yield f"{_PEM}\n{text}" if _DER_KEY.match(raw) else text
     if depth > 0:
@@ -49,7 +48,10 @@ def layers(raw: bytes, depth: int = _MAX_LAYERS) -> Iterator[str]:
                 continue
 
 
-def _inflated(raw: bytes) -> bytes:
+def inflated(raw: bytes) -> bytes:
+    """Return bytes without gzip, if that is what they are. Raises `Undecodable`."""
+    if not raw.startswith(_GZIP):
+        return raw
     try:
         # With an upper bound: a few bytes can expand to gigabytes.
         return zlib.decompressobj(wbits=31).decompress(raw, _MAX_BYTES)

@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Collection, Iterator, Mapping
+from typing import Any
 
+from terradask._policy.document import Unknown
 from terradask._policy.masking import secret_name
+from terradask._policy.values import child_path, decoded
 
 _WORDS = (
     r"password|passwd|passphrase|secret|token|secret_?key|secret_?access_?key|private_?key"
@@ -79,6 +83,32 @@ def is_secret_name(name: str) -> bool:
 def points_to_secret(value: str) -> bool:
     """Return whether a value is a secret's location, not a secret."""
     return value.startswith(_POINTERS)
+
+
+def named_texts(
+    value: Any, path: str = "", *, without: Collection[str] = ()
+) -> Iterator[tuple[str, str | Unknown, bool]]:
+    """Yield the path of every text in a value, the text, and whether its name makes it a secret."""
+    value = decoded(value)
+    if isinstance(value, Mapping):
+        for key, inner in value.items():
+            here = child_path(path, key)
+            if key in without:
+                continue
+            if (
+                isinstance(inner, str)
+                and inner
+                and is_secret_name(str(key))
+                and not points_to_secret(inner)
+            ):
+                yield here, inner, True
+            else:
+                yield from named_texts(inner, here, without=without)
+    elif isinstance(value, list):
+        for index, item in enumerate(value):
+            yield from named_texts(item, f"{path}[{index}]", without=without)
+    elif isinstance(value, str | Unknown):
+        yield path, value, False
 
 
 def secret_parts(text: str) -> list[str]:

@@ -12,8 +12,8 @@ from typing import Any
 from terradask._policy.decoding import Undecodable, from_base64, layers
 from terradask._policy.findings import PolicyFinding
 from terradask._policy.masking import SENSITIVE, masked_text
-from terradask._policy.patterns import is_secret_name, points_to_secret, secret_parts
-from terradask._policy.values import attribute_changes, decoded
+from terradask._policy.patterns import named_texts, secret_parts
+from terradask._policy.values import attribute_changes, child_path, decoded
 
 #: Shorter ones would mask half of every text; short ones are masked as whole words.
 _SHORT, _LONG = 4, 12
@@ -82,18 +82,8 @@ def _masked(values: Any, marks: Any) -> Iterator[str]:
 
 def _by_name(value: Any) -> Iterator[str]:
     """Yield the texts that are secrets by our own rules, at any place."""
-    value = decoded(value)
-    if isinstance(value, Mapping):
-        for key, inner in value.items():
-            if isinstance(inner, str) and is_secret_name(str(key)) and not points_to_secret(inner):
-                yield inner
-            else:
-                yield from _by_name(inner)
-    elif isinstance(value, list):
-        for item in value:
-            yield from _by_name(item)
-    elif isinstance(value, str):
-        yield from secret_parts(value)
+    for _, text, by_name in named_texts(value):
+        yield from [str(text)] if by_name else secret_parts(str(text))
 
 
 def _inside(text: str) -> Iterator[str]:
@@ -109,7 +99,7 @@ def _walk(value: Any, path: str) -> Iterator[tuple[str, str]]:
     value = decoded(value)
     if isinstance(value, Mapping):
         for key, inner in value.items():
-            yield from _walk(inner, f"{path}.{key}" if path else str(key))
+            yield from _walk(inner, child_path(path, key))
     elif isinstance(value, list):
         for index, item in enumerate(value):
             yield from _walk(item, f"{path}[{index}]")

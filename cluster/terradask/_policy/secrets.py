@@ -10,8 +10,8 @@ from typing import Any
 from terradask._policy.decoding import Undecodable, from_base64, layers
 from terradask._policy.document import PlanDocument, Resource, Unknown
 from terradask._policy.findings import PolicyFinding
-from terradask._policy.patterns import is_secret_name, points_to_secret, secrets_in
-from terradask._policy.values import decoded
+from terradask._policy.patterns import named_texts, secrets_in
+from terradask._policy.values import child_path
 
 #: Attributes whose value is a secret; those in ``_wo`` are in neither plan nor state.
 _SECRET_ATTRIBUTES = {
@@ -37,7 +37,7 @@ def secret_findings(document: PlanDocument) -> Iterator[PolicyFinding]:
         held = [
             *_by_type(resource),
             *_marked(resource.values, resource.marks, ""),
-            *_literals(resource.values, ""),
+            *_literals(resource.values),
         ]
         # Several rules' findings in one place count as one.
         for path, what in dict(reversed(held)).items():
@@ -52,10 +52,10 @@ def secret_findings(document: PlanDocument) -> Iterator[PolicyFinding]:
             yield _finding(
                 f"output.{name}", "is a sensitive output, whose value the state holds in the clear"
             )
-        elif found := next(_literals({name: value}, ""), None):
+        elif found := next(_literals({name: value}), None):
             yield _finding(f"output.{name}", f"holds {found[1]}")
     for name, values in document.providers.items():
-        for path, what in _literals(values, ""):
+        for path, what in _literals(values):
             yield _finding(f"provider.{name}", f"{path} holds {what}")
 
 
@@ -109,36 +109,20 @@ def _marked(value: Any, mark: Any, path: str) -> Iterator[tuple[str, str]]:
             yield path, "a value that Terraform marks as sensitive"
     elif isinstance(mark, Mapping) and isinstance(value, Mapping):
         for key, inner in mark.items():
-            yield from _marked(value.get(key), inner, _below(path, key))
+            yield from _marked(value.get(key), inner, child_path(path, key))
     elif isinstance(mark, list) and isinstance(value, list):
         for index, (item, inner) in enumerate(zip(value, mark, strict=False)):
             yield from _marked(item, inner, f"{path}[{index}]")
 
 
-def _literals(value: Any, path: str) -> Iterator[tuple[str, str]]:
+def _literals(value: Any) -> Iterator[tuple[str, str]]:
     """Yield paths of literal values that are secrets by their name or form."""
-    value = decoded(value)
-    if isinstance(value, Mapping):
-        for key, inner in value.items():
-            if key in _USER_DATA:
-                continue
-            here = _below(path, str(key))
-            if (
-                isinstance(inner, str)
-                and inner
-                and is_secret_name(str(key))
-                and not points_to_secret(inner)
-            ):
-                yield here, "a secret, by its name"
-            else:
-                yield from _literals(inner, here)
-    elif isinstance(value, list):
-        for index, item in enumerate(value):
-            yield from _literals(item, f"{path}[{index}]")
-    elif isinstance(value, str | Unknown):
-        text = value if isinstance(value, str) else value.template or ""
-        for what in _limiter(text, path):
-            yield path, what
+    for path, held, by_name in named_texts(value, without=_USER_DATA):
+        if by_name:
+            yield path, "a secret, by its name"
+        else:
+            text = held if isinstance(held, str) else held.template or ""
+            yield from ((path, what) for what in _limiter(text, path))
 
 
 def _limiter(text: str, path: str) -> Iterator[str]:
@@ -148,10 +132,6 @@ def _limiter(text: str, path: str) -> Iterator[str]:
     except Undecodable:
         texts = [text]
     yield from dict.fromkeys(what for each in texts for what in secrets_in(each))
-
-
-def _below(path: str, key: str) -> str:
-    return f"{path}.{key}" if path else key
 
 
 def _finding(address: str, message: str) -> PolicyFinding:

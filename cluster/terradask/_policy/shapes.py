@@ -18,6 +18,7 @@ from typing import Any
 from terradask._policy.document import Unknown
 from terradask._policy.hcl import NotLiteral, encoded
 from terradask._policy.scope import Scope, WorkspaceRules
+from terradask._policy.values import child_path
 from terradask_modules.iam import listed
 
 _PLACEHOLDER = re.compile(r"(?<!\$)\{([a-z0-9_]+)\}|(\*)")
@@ -202,9 +203,9 @@ def of_shape(
     """Yield what a block has beyond its shape, and what it lacks."""
     for name in values:
         if name not in shape and values[name] is not None:
-            yield _below(path, name), "sets"
+            yield child_path(path, name), "sets"
     for name, allowed in shape.items():
-        yield from complaints(allowed, values.get(name), _below(path, name), place)
+        yield from complaints(allowed, values.get(name), child_path(path, name), place)
 
 
 def _of_item(allowed: Allowed, item: Any, path: str, place: Place) -> Iterator[Complaint]:
@@ -228,11 +229,11 @@ def _of_map(keyed: Keyed, item: Mapping[str, Any], path: str, place: Place) -> I
         if name in keyed.known:
             continue
         if keyed.keys and not place.matches(keyed.keys, name):
-            yield _below(path, name), "sets"
+            yield child_path(path, name), "sets"
         else:
-            yield from complaints(keyed.value, inner, _below(path, name), place)
+            yield from complaints(keyed.value, inner, child_path(path, name), place)
     for name, allowed in keyed.known.items():
-        yield from complaints(allowed, item.get(name), _below(path, name), place)
+        yield from complaints(allowed, item.get(name), child_path(path, name), place)
 
 
 def _of_tags(
@@ -280,7 +281,3 @@ def _compiled(pattern: str, words: Sequence[tuple[str, str]]) -> re.Pattern[str]
         text += _WORD if found[2] else f"(?:{known[found[1]]})"
         last = found.end()
     return re.compile(text + re.escape(pattern[last:]))
-
-
-def _below(path: str, name: str) -> str:
-    return f"{path}.{name}" if path else name

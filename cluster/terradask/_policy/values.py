@@ -196,11 +196,13 @@ def top_level(path: str) -> str:
     return path.partition(".")[0].partition("[")[0]
 
 
+def child_path(path: str, key: object) -> str:
+    """Return the path of a part that has a name."""
+    return f"{path}.{key}" if path else str(key)
+
+
 def _path_text(path: Any) -> str:
     text = ""
     for part in path:
-        if isinstance(part, int):
-            text += f"[{part}]"
-        else:
-            text += f".{part}" if text else str(part)
+        text = f"{text}[{part}]" if isinstance(part, int) else child_path(text, part)
     return text

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import date
+from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING
 
 from terradask._policy.findings import PolicyFinding, Waived
@@ -72,8 +72,4 @@ def _about(covering: _Covering) -> PolicyFinding:
 
 def _fits(pattern: str, text: str) -> bool:
     """Return whether a text matches a pattern with ``*`` and ``?``; brackets are literal."""
-    parts = (
-        ".*" if part == "*" else "." if part == "?" else re.escape(part)
-        for part in re.split(r"([*?])", pattern)
-    )
-    return re.fullmatch("".join(parts), text, re.DOTALL) is not None
+    return fnmatchcase(text, pattern.replace("[", "[[]"))
