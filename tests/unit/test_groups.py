@@ -7,7 +7,8 @@ import pytest
 
 from terradask._aws.autoscaling import Groups
 from terradask._aws.groups import ProtectAndLower, TerminateEach, removal
-from terradask._cleanup import leftovers
+from terradask._cleanup.resources import Owner
+from terradask._cleanup.search import find_groups_and_secret
 
 from ..moto_account import moto_account
 
@@ -105,10 +106,10 @@ def test_groups_without_a_descriptor_are_found_by_their_tags(groups):
         "workers": 0,
         "workers-spot": 0,
     }
-    assert [
-        (stray.address, stray.busy)
-        for stray in leftovers.existing(OneRegion(), workspace="default", cluster="etl-2")
-    ] == [("aws_autoscaling_group.workers", True)]
+    left = find_groups_and_secret(OneRegion(), Owner("default", "etl-2"))
+    assert {address: group.description["DesiredCapacity"] for address, group in left.items()} == {
+        "aws_autoscaling_group.workers": 2
+    }
 
 
 @pytest.mark.parametrize(

@@ -161,6 +161,10 @@ def _revoke_rules(client: Any, group: Resource) -> None:
             _revoke(client, group.id, ids, egress=egress)
 
 
+def _revoke_rule(client: Any, rule: Resource, *, egress: bool) -> None:
+    _revoke(client, rule.description["GroupId"], [rule.id], egress=egress)
+
+
 def _revoke(client: Any, group: str, rules: list[str], *, egress: bool) -> None:
     revoke = client.revoke_security_group_egress if egress else client.revoke_security_group_ingress
     revoke(GroupId=group, SecurityGroupRuleIds=rules)
@@ -230,65 +234,50 @@ def _delete_bucket(client: Any, bucket: Resource) -> None:
     client.delete_bucket(Bucket=bucket.id)
 
 
+_Deletion = tuple[str, Callable[[Any, Resource], object]]
+
+
+def _call(service: str, method: str, name: str, *, listed: bool = False, **more: bool) -> _Deletion:
+    """Return the deletion by one call that takes the id under this name, alone or in a list."""
+
+    def delete(client: Any, resource: Resource) -> object:
+        return getattr(client, method)(**{name: [resource.id] if listed else resource.id}, **more)
+
+    return service, delete
+
+
 #: Terraform's type -> service, and how to delete one; dependants first.
-_ORDER: Mapping[str, tuple[str, Callable[[Any, Resource], object]]] = {
+_ORDER: Mapping[str, _Deletion] = {
     # With its instances.
-    AUTOSCALING_GROUP: (
-        "autoscaling",
-        lambda client, r: client.delete_auto_scaling_group(
-            AutoScalingGroupName=r.id, ForceDelete=True
-        ),
+    AUTOSCALING_GROUP: _call(
+        "autoscaling", "delete_auto_scaling_group", "AutoScalingGroupName", ForceDelete=True
     ),
     # At once, even if it is scheduled for deletion: its name can then be used again.
-    SECRET: (
-        "secretsmanager",
-        lambda client, r: client.delete_secret(SecretId=r.id, ForceDeleteWithoutRecovery=True),
-    ),
-    INGRESS_RULE: (
-        "ec2",
-        lambda client, r: _revoke(client, r.description["GroupId"], [r.id], egress=False),
-    ),
-    EGRESS_RULE: (
-        "ec2",
-        lambda client, r: _revoke(client, r.description["GroupId"], [r.id], egress=True),
-    ),
-    "aws_nat_gateway": ("ec2", lambda client, r: client.delete_nat_gateway(NatGatewayId=r.id)),
-    "aws_flow_log": ("ec2", lambda client, r: client.delete_flow_logs(FlowLogIds=[r.id])),
-    "aws_vpc_endpoint": (
-        "ec2",
-        lambda client, r: client.delete_vpc_endpoints(VpcEndpointIds=[r.id]),
-    ),
-    "aws_launch_template": (
-        "ec2",
-        lambda client, r: client.delete_launch_template(LaunchTemplateId=r.id),
-    ),
-    "aws_placement_group": ("ec2", lambda client, r: client.delete_placement_group(GroupName=r.id)),
+    SECRET: _call("secretsmanager", "delete_secret", "SecretId", ForceDeleteWithoutRecovery=True),
+    INGRESS_RULE: ("ec2", partial(_revoke_rule, egress=False)),
+    EGRESS_RULE: ("ec2", partial(_revoke_rule, egress=True)),
+    "aws_nat_gateway": _call("ec2", "delete_nat_gateway", "NatGatewayId"),
+    "aws_flow_log": _call("ec2", "delete_flow_logs", "FlowLogIds", listed=True),
+    "aws_vpc_endpoint": _call("ec2", "delete_vpc_endpoints", "VpcEndpointIds", listed=True),
+    "aws_launch_template": _call("ec2", "delete_launch_template", "LaunchTemplateId"),
+    "aws_placement_group": _call("ec2", "delete_placement_group", "GroupName"),
     "aws_iam_instance_profile": ("iam", _delete_instance_profile),
     "aws_iam_role_policy": ("iam", _delete_role_policy),
     "aws_iam_role": ("iam", _delete_role),
     # A role's boundary is deleted after the role.
     "aws_iam_policy": ("iam", _delete_policy),
-    "aws_cloudwatch_log_group": (
-        "logs",
-        lambda client, r: client.delete_log_group(logGroupName=r.id),
-    ),
-    "aws_eip": ("ec2", lambda client, r: client.release_address(AllocationId=r.id)),
+    "aws_cloudwatch_log_group": _call("logs", "delete_log_group", "logGroupName"),
+    "aws_eip": _call("ec2", "release_address", "AllocationId"),
     "aws_internet_gateway": ("ec2", _delete_internet_gateway),
-    "aws_egress_only_internet_gateway": (
-        "ec2",
-        lambda client, r: client.delete_egress_only_internet_gateway(
-            EgressOnlyInternetGatewayId=r.id
-        ),
+    "aws_egress_only_internet_gateway": _call(
+        "ec2", "delete_egress_only_internet_gateway", "EgressOnlyInternetGatewayId"
     ),
-    NETWORK_INTERFACE: (
-        "ec2",
-        lambda client, r: client.delete_network_interface(NetworkInterfaceId=r.id),
-    ),
-    VOLUME: ("ec2", lambda client, r: client.delete_volume(VolumeId=r.id)),
-    "aws_security_group": ("ec2", lambda client, r: client.delete_security_group(GroupId=r.id)),
-    "aws_subnet": ("ec2", lambda client, r: client.delete_subnet(SubnetId=r.id)),
+    NETWORK_INTERFACE: _call("ec2", "delete_network_interface", "NetworkInterfaceId"),
+    VOLUME: _call("ec2", "delete_volume", "VolumeId"),
+    "aws_security_group": _call("ec2", "delete_security_group", "GroupId"),
+    "aws_subnet": _call("ec2", "delete_subnet", "SubnetId"),
     "aws_route_table": ("ec2", _delete_route_table),
-    "aws_vpc": ("ec2", lambda client, r: client.delete_vpc(VpcId=r.id)),
+    "aws_vpc": _call("ec2", "delete_vpc", "VpcId"),
     # Last: while it exists, the network can be found.
     "aws_s3_bucket": ("s3", _delete_bucket),
 }

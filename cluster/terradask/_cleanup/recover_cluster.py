@@ -1,20 +1,24 @@
-"""Remove what Terraform can't when it creates or destroys a cluster."""
+"""Remove what Terraform can't when it creates or destroys a cluster.
+
+When Terraform is interrupted, the provider drops its current request, but AWS may have completed
+it. Then a group or a secret exists under the cluster's name but not in the state: it blocks the
+next attempt, and no ``terraform destroy`` removes it.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from terradask._aws.autoscaling import Groups
-from terradask._cleanup import leftovers
-from terradask._cleanup.delete import delete_objects, delete_resources
+from terradask._cleanup.delete import delete_objects, delete_resource, delete_resources
 from terradask._cleanup.instances import wait_for_hosts
-from terradask._cleanup.resources import OF_CLUSTERS, Resource, of_type, unknown
-from terradask._cleanup.search import find_cluster
+from terradask._cleanup.resources import OF_CLUSTERS, Owner, Resource, of_type, unknown
+from terradask._cleanup.search import find_cluster, find_groups_and_secret
 from terradask._common.progress import Message, Progress, phase
 from terradask._deployments.store import EVENTS, STATE, holds_nothing
-from terradask.errors import AccessDenied
+from terradask.errors import AccessDenied, ClusterError
 
 if TYPE_CHECKING:
     from terradask._aws.session import Aws
@@ -59,17 +63,17 @@ class ClusterRecovery:
 
     def remove_leftovers(self, creates: Collection[str], ids: _Ids) -> None:
         """Remove what an interrupted apply made and the state lacks, if a plan creates it."""
-        left = leftovers.among(
-            leftovers.existing(self._aws, workspace=self._workspace, cluster=self._name), creates
-        )
+        found = self._groups_and_secret().items()
+        left = {address: resource for address, resource in found if address in creates}
         if left:
             # Not those that another apply made since the plan, which Terraform then refuses.
             known = ids()
-            left = [leftover for leftover in left if leftover.address not in known]
+            left = {address: one for address, one in left.items() if address not in known}
         if left:
-            names = ", ".join(leftover.resource.id for leftover in left)
+            self._refuse_busy(left.values())
+            names = ", ".join(resource.id for resource in left.values())
             self._progress(Message(f"removing what an interrupted deployment left: {names}"))
-            leftovers.remove(self._aws, left, cluster=self._name, force=False)
+            self._delete(left.values())
         # After the groups: their instances would be in these security groups.
         if not OF_CLUSTERS.isdisjoint(address.partition(".")[0] for address in creates):
             self.remove_unknown(ids)
@@ -123,6 +127,31 @@ class ClusterRecovery:
         delete_objects(self._deployment.objects)
 
     def _remove_groups_and_secret(self) -> bool:
-        left = leftovers.existing(self._aws, workspace=self._workspace, cluster=self._name)
-        leftovers.remove(self._aws, left, cluster=self._name, force=True)
+        left = self._groups_and_secret()
+        self._delete(left.values())
         return bool(left)
+
+    def _groups_and_secret(self) -> dict[str, Resource]:
+        return find_groups_and_secret(self._aws, Owner(self._workspace, self._name))
+
+    def _delete(self, resources: Iterable[Resource]) -> None:
+        for resource in resources:
+            delete_resource(self._aws, resource)
+
+    def _refuse_busy(self, resources: Iterable[Resource]) -> None:
+        """Refuse to remove groups with instances: they may be all of a running cluster."""
+        busy = [
+            resource.id
+            for resource in resources
+            if resource.description.get("DesiredCapacity") or resource.description.get("Instances")
+        ]
+        if busy:
+            name = self._name
+            raise ClusterError(
+                f"groups of cluster {name!r} have instances, but Terraform's state doesn't know "
+                "them: the state may have been lost",
+                cluster=name,
+                given=", ".join(busy),
+                advice=f"terradask destroy {name} ends them; or restore "
+                f"clusters/{name}/terraform.tfstate from the bucket's versions",
+            )

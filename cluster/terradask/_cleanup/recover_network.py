@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from terradask._cleanup.adopt import imports, unfinished_security_groups, unknown_addresses
 from terradask._cleanup.delete import delete_resources
 from terradask._cleanup.resources import Owner, Resource, unknown
-from terradask._cleanup.search import find_network, find_rules, find_security_groups
+from terradask._cleanup.search import find_network, find_rules_in, find_security_groups
 from terradask._common.progress import Message, Progress, phase
 from terradask_modules.names import NETWORK_STACK, resource_name
 
@@ -35,7 +35,7 @@ class NetworkRecovery:
         if not unknown_addresses(configuration, ids):
             return {}
         found = self._found()
-        wanted = imports(configuration, ids, [*found, *find_rules(self.aws, found)])
+        wanted = imports(configuration, ids, [*found, *find_rules_in(self.aws, found)])
         if wanted:
             self.progress(
                 Message(
@@ -67,7 +67,7 @@ class NetworkRecovery:
         """Remove everything that the state doesn't know: it would block the removal of the rest."""
         owner, found = Owner(self.workspace), self._found()
         # Also rules with groups in the state, which can't be deleted before them.
-        rules = [rule for rule in find_rules(self.aws, found) if owner.owns(rule)]
+        rules = [rule for rule in find_rules_in(self.aws, found) if owner.owns(rule)]
         left = unknown([*found, *rules], self.stack.ids())
         if left:
             with phase(self.progress, "remove", NETWORK_STACK):

@@ -26,6 +26,7 @@ from terradask._cleanup.resources import (
 from terradask._cleanup.search import (
     clusters_in_ec2,
     clusters_with_roles,
+    describe_secret,
     find_cluster,
     find_groups,
     find_in_ec2,
@@ -174,7 +175,7 @@ class _Scan:
 
     def _groups(self) -> list[Item]:
         client = self._aws.client("autoscaling")
-        return [_item(group) for group in find_groups(client, workspace=self._scope.workspace)]
+        return [_item(group) for group in find_groups(client, Filters=self._owner.filters)]
 
     def _existing(self, groups: Iterable[Item], items: Iterable[Item]) -> frozenset[str]:
         """Return the existing groups, including those without our tag that instances name."""
@@ -247,9 +248,8 @@ class _Scan:
         for item in items:
             if item.kind == "secret" and not _lives(deployed.get(item.cluster or "")):
                 try:
-                    client.describe_secret(SecretId=item.id)
-                except client.exceptions.ResourceNotFoundException:
-                    continue
+                    if describe_secret(client, item.id) is None:
+                        continue
                 except AccessDenied:
                     self._unseen.append(
                         NotVisible(f"secret {item.id}", "secretsmanager:DescribeSecret")

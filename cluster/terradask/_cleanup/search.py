@@ -9,11 +9,13 @@ of its name.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from terradask._aws.answers import unless
+from terradask._aws.autoscaling import tagged_groups
 from terradask._aws.listing import listed, listed_groups
 from terradask._aws.tags import tags_of
 from terradask._cleanup.named_resources import (
@@ -152,7 +154,7 @@ def find_cluster(
     ]
     found = [resource for resource in _answers(searches) if owner.owns(resource)]
     # Rules without the tags are deleted only with their group.
-    rules = [rule for rule in find_rules(aws, found) if owner.owns(rule)]
+    rules = [rule for rule in find_rules_in(aws, found) if owner.owns(rule)]
     policies = _answers(
         [partial(find_role_policies, iam, role.id) for role in of_type(found, "aws_iam_role")]
     )
@@ -167,19 +169,25 @@ def clusters_with_resources(
     own_templates: bool = True,
     known: Collection[str] = (),
 ) -> set[str]:
-    """Return the names of the clusters that have a placement group, security groups, launch
-    templates or roles of their own, by their tags.
+    """Return the names of the clusters that have a group, a secret, a placement group, security
+    groups, launch templates or roles, by their tags.
 
-    Permissions needed: ``ec2:DescribePlacementGroups``, ``DescribeSecurityGroups``,
+    Permissions needed: ``autoscaling:DescribeAutoScalingGroups``; ``secretsmanager:ListSecrets``,
+    ``DescribeSecret``; ``ec2:DescribePlacementGroups``, ``DescribeSecurityGroups``,
     ``DescribeLaunchTemplates``; ``iam:ListRoles``, ``iam:GetRole``.
     """
-    clusters = clusters_in_ec2(
+    scaling, secrets = aws.client("autoscaling"), aws.client("secretsmanager")
+    found = clusters_of(find_groups(scaling, Filters=Owner(workspace).filters), workspace)
+    begins = secrets_prefix(workspace)
+    listed = {one.id.removeprefix(begins) for one in find_secrets(secrets, workspace=workspace)}
+    found |= {name for name in listed - found if find_secret(secrets, Owner(workspace, name))}
+    found |= clusters_in_ec2(
         aws, workspace=workspace, isolated=isolated, own_templates=own_templates
     )
     if isolated is None:
-        return clusters
-    return clusters | clusters_with_roles(
-        aws, workspace=workspace, isolated=isolated, known=clusters.union(known)
+        return found
+    return found | clusters_with_roles(
+        aws, workspace=workspace, isolated=isolated, known=found.union(known)
     )
 
 
@@ -230,18 +238,21 @@ def find_security_groups(aws: Aws, *, workspace: str) -> list[Resource]:
     groups = [
         group for group in find_in_ec2(client, "aws_security_group", owner) if owner.owns(group)
     ]
-    return [*groups, *find_rules(aws, groups)]
+    return [*groups, *find_rules_in(aws, groups)]
 
 
-def find_rules(aws: Aws, resources: Iterable[Resource]) -> list[Resource]:
-    """Return the rules of the security groups among resources, with and without our tags.
+def find_rules_in(aws: Aws, resources: Iterable[Resource]) -> list[Resource]:
+    """Return the rules of the security groups among resources, with and without our tags."""
+    groups = [group.id for group in of_type(resources, "aws_security_group")]
+    return find_rules(aws, "group-id", groups) if groups else []
+
+
+def find_rules(aws: Aws, identity: str, values: Sequence[str]) -> list[Resource]:
+    """Return the rules of security groups by a filter.
 
     Permission needed: ``ec2:DescribeSecurityGroupRules``.
     """
-    groups = [group.id for group in of_type(resources, "aws_security_group")]
-    if not groups:
-        return []
-    ec2, filters = aws.client("ec2"), [{"Name": "group-id", "Values": groups}]
+    ec2, filters = aws.client("ec2"), [{"Name": identity, "Values": list(values)}]
     return [
         Resource(
             EGRESS_RULE if rule["IsEgress"] else INGRESS_RULE,
@@ -255,19 +266,21 @@ def find_rules(aws: Aws, resources: Iterable[Resource]) -> list[Resource]:
     ]
 
 
+def described(client: Any, kind: str, filters: Sequence[Mapping[str, Any]]) -> Iterator[Resource]:
+    """Yield the EC2 resources of one kind that match filters."""
+    method, listing, key = _IN_EC2[kind]
+    # Flow logs spell it differently.
+    argument = "Filter" if kind == "aws_flow_log" else "Filters"
+    for item in listed(client, method, listing, **{argument: filters}):
+        # Only interfaces have their tags under another key.
+        yield Resource(kind, item[key], tags_of(item.get("Tags", item.get("TagSet"))), item)
+
+
 def find_in_ec2(
     client: Any, kind: str, owner: Owner, *filters: Mapping[str, Any]
 ) -> list[Resource]:
     """Return EC2 resources of one kind with an owner's tags that match further filters."""
-    method, listing, key = _IN_EC2[kind]
-    # Flow logs spell it differently.
-    argument = "Filter" if kind == "aws_flow_log" else "Filters"
-    wanted = {argument: [*owner.filters, *filters]}
-    # Only interfaces have their tags under another key.
-    found = (
-        Resource(kind, item[key], tags_of(item.get("Tags", item.get("TagSet"))), item)
-        for item in listed(client, method, listing, **wanted)
-    )
+    found = described(client, kind, [*owner.filters, *filters])
     # A VPC's default group is deleted with the VPC.
     return [
         r
@@ -277,14 +290,31 @@ def find_in_ec2(
     ]
 
 
-def find_groups(client: Any, *, workspace: str) -> list[Resource]:
-    """Return the Auto Scaling groups that carry a workspace's tag."""
-    return [
-        Resource(
-            AUTOSCALING_GROUP, group["AutoScalingGroupName"], tags_of(group.get("Tags")), group
-        )
-        for group in listed_groups(client, Filters=Owner(workspace).filters)
-    ]
+def find_groups_and_secret(aws: Aws, owner: Owner) -> dict[str, Resource]:
+    """Return a cluster's groups and secret, by their names and tags: address -> resource.
+
+    Permissions needed: ``autoscaling:DescribeAutoScalingGroups``,
+    ``secretsmanager:DescribeSecret``.
+    """
+    scaling, cluster = aws.client("autoscaling"), str(owner.cluster)
+    with ThreadPoolExecutor(1) as pool:
+        found = pool.submit(find_secret, aws.client("secretsmanager"), owner)
+        groups = dict(tagged_groups(scaling, workspace=owner.workspace, cluster=cluster))
+        secret = found.result()
+    return {
+        **{f"{AUTOSCALING_GROUP}.{name}": _group(group) for name, group in groups.items()},
+        **({} if secret is None else {f"{SECRET}.keys": secret}),
+    }
+
+
+def find_groups(client: Any, **question: Any) -> list[Resource]:
+    """Return Auto Scaling groups, by filters or by names."""
+    return [_group(group) for group in listed_groups(client, **question)]
+
+
+def _group(group: Mapping[str, Any]) -> Resource:
+    tags = tags_of(group.get("Tags"))
+    return Resource(AUTOSCALING_GROUP, group["AutoScalingGroupName"], tags, group)
 
 
 def find_secrets(client: Any, *, workspace: str, **options: bool) -> list[Resource]:
@@ -298,13 +328,18 @@ def find_secrets(client: Any, *, workspace: str, **options: bool) -> list[Resour
 
 def find_secret(client: Any, owner: Owner) -> Resource | None:
     """Return a cluster's secret if it exists with its tags, and isn't to be deleted."""
-    name = secret_id(owner.workspace, str(owner.cluster))
-    try:
-        answer = client.describe_secret(SecretId=name)
-    except client.exceptions.ResourceNotFoundException:
+    found = describe_secret(client, secret_id(owner.workspace, str(owner.cluster)))
+    if found is None or not owner.owns(found) or found.description.get("DeletedDate"):
         return None
-    found = Resource(SECRET, name, tags_of(answer.get("Tags")), answer)
-    return found if owner.owns(found) and not answer.get("DeletedDate") else None
+    return found
+
+
+def describe_secret(client: Any, name: str) -> Resource | None:
+    """Return the secret of this name, if there is one; also one that is to be deleted."""
+    with unless("ResourceNotFoundException"):
+        answer = client.describe_secret(SecretId=name)
+        return Resource(SECRET, name, tags_of(answer.get("Tags")), answer)
+    return None
 
 
 def _answers(searches: Sequence[_Search]) -> list[Resource]:

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-import contextlib
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from terradask._aws.answers import unless
-from terradask._aws.listing import listed, listed_groups
 from terradask._aws.tags import as_text, found_tags, tags_of
 from terradask._cleanup.known_state import Entry, read_state
 from terradask._cleanup.named_resources import find_in_iam
-from terradask._cleanup.resources import AUTOSCALING_GROUP, RULES, SECRET, Owner
+from terradask._cleanup.resources import AUTOSCALING_GROUP, RULES, SECRET, Owner, Resource
+from terradask._cleanup.search import describe_secret, described, find_groups, find_rules
 from terradask.errors import ForeignResources
 from terradask_stacks.cluster_resources import ClusterNames
 
@@ -86,12 +86,12 @@ class StateGuard:
         look_up: Mapping[str, Callable[[list[str]], _Tags]] = {
             AUTOSCALING_GROUP: self._of_groups,
             SECRET: self._of_secrets,
-            _PLACEMENT: self._of_placement_groups,
+            _PLACEMENT: partial(self._in_ec2, _PLACEMENT, "group-name"),
             _TEMPLATE: self._of_templates,
-            _SECURITY_GROUP: self._of_security_groups,
+            _SECURITY_GROUP: partial(self._in_ec2, _SECURITY_GROUP, "group-id"),
             **dict.fromkeys(RULES, self._of_rules),
-            _ROLE: lambda ids: self._of_iam(_ROLE, ids),
-            _PROFILE: lambda ids: self._of_iam(_PROFILE, ids),
+            _ROLE: partial(self._in_iam, _ROLE),
+            _PROFILE: partial(self._in_iam, _PROFILE),
             "aws_iam_role_policy": self._of_role_policies,
         }
         ids: dict[str, list[str]] = {}
@@ -103,23 +103,18 @@ class StateGuard:
             return dict(zip(ids, found, strict=True))
 
     def _of_groups(self, names: list[str]) -> _Tags:
-        groups = listed_groups(self._aws.client("autoscaling"), AutoScalingGroupNames=names)
-        return {group["AutoScalingGroupName"]: tags_of(group.get("Tags")) for group in groups}
+        return _by_id(find_groups(self._aws.client("autoscaling"), AutoScalingGroupNames=names))
 
     def _of_secrets(self, arns: list[str]) -> _Tags:
         client = self._aws.client("secretsmanager")
-        found: dict[str, Mapping[str, str]] = {}
-        for arn in arns:
-            with contextlib.suppress(client.exceptions.ResourceNotFoundException):
-                answer = client.describe_secret(SecretId=arn)
-                # An ARN without its last characters is also taken, and can be another cluster's:
-                # https://docs.aws.amazon.com/secretsmanager/latest/userguide/troubleshoot.html
-                found[arn] = tags_of(answer.get("Tags")) if answer["ARN"] == arn else {}
-        return found
-
-    def _of_placement_groups(self, names: list[str]) -> _Tags:
-        found = self._in_ec2("describe_placement_groups", "PlacementGroups", "group-name", names)
-        return {group["GroupName"]: tags_of(group.get("Tags")) for group in found}
+        found = {arn: describe_secret(client, arn) for arn in arns}
+        # An ARN without its last characters is also taken, and can be another cluster's:
+        # https://docs.aws.amazon.com/secretsmanager/latest/userguide/troubleshoot.html
+        return {
+            arn: secret.tags if secret.description["ARN"] == arn else {}
+            for arn, secret in found.items()
+            if secret is not None
+        }
 
     def _of_templates(self, ids: list[str]) -> _Tags:
         describe = self._aws.client("ec2").describe_launch_templates
@@ -131,34 +126,27 @@ class StateGuard:
                 found[identity] = tags_of(template.get("Tags"))
         return found
 
-    def _of_security_groups(self, ids: list[str]) -> _Tags:
-        found = self._in_ec2("describe_security_groups", "SecurityGroups", "group-id", ids)
-        return {group["GroupId"]: tags_of(group.get("Tags")) for group in found}
-
     def _of_rules(self, ids: list[str]) -> _Tags:
         """Return the tags of the groups that rules are in: a rule is whose its group is."""
-        found = self._in_ec2(
-            "describe_security_group_rules", "SecurityGroupRules", "security-group-rule-id", ids
-        )
-        groups = {rule["SecurityGroupRuleId"]: rule["GroupId"] for rule in found}
-        tags = self._of_security_groups(sorted(set(groups.values()))) if groups else {}
+        rules = find_rules(self._aws, "security-group-rule-id", ids)
+        groups = {rule.id: rule.description["GroupId"] for rule in rules}
+        known = sorted(set(groups.values()))
+        tags = self._in_ec2(_SECURITY_GROUP, "group-id", known) if known else {}
         return {rule: tags.get(group, {}) for rule, group in groups.items()}
-
-    def _of_iam(self, kind: str, names: list[str]) -> _Tags:
-        client = self._aws.client("iam")
-        return {
-            resource.id: resource.tags
-            for name in names
-            for resource in find_in_iam(client, kind, name)
-        }
 
     def _of_role_policies(self, ids: list[str]) -> _Tags:
         roles = {identity: identity.partition(":")[0] for identity in ids}
-        tags = self._of_iam(_ROLE, sorted(set(roles.values())))
+        tags = self._in_iam(_ROLE, sorted(set(roles.values())))
         return {identity: tags[role] for identity, role in roles.items() if role in tags}
 
-    def _in_ec2(
-        self, method: str, listing: str, identity: str, values: list[str]
-    ) -> Iterator[Mapping[str, Any]]:
+    def _in_iam(self, kind: str, names: list[str]) -> _Tags:
+        client = self._aws.client("iam")
+        return _by_id(one for name in names for one in find_in_iam(client, kind, name))
+
+    def _in_ec2(self, kind: str, identity: str, values: list[str]) -> _Tags:
         filters = [{"Name": identity, "Values": values}]
-        return listed(self._aws.client("ec2"), method, listing, Filters=filters)
+        return _by_id(described(self._aws.client("ec2"), kind, filters))
+
+
+def _by_id(found: Iterable[Resource]) -> _Tags:
+    return {resource.id: resource.tags for resource in found}

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from terradask._cleanup import leftovers
 from terradask._cleanup.recover_cluster import ClusterRecovery
 from terradask._cleanup.recover_network import NetworkRecovery
 from terradask._cleanup.search import clusters_with_resources
@@ -49,9 +48,7 @@ class Cleanup:
         """Refuse to destroy the network while clusters stand on it. Raises `BaselineInUse`."""
         context = self._context
         # Also those of which the bucket, or what was in it, is gone.
-        names = self._clusters.with_objects() | leftovers.clusters(
-            context.aws, workspace=context.name
-        )
+        names = self._clusters.with_objects()
         isolated = context.network.isolated()
         names |= clusters_with_resources(
             context.aws,
