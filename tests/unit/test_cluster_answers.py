@@ -12,9 +12,10 @@ from typing import Any
 import pytest
 
 from terradask._aws.session import Aws
+from terradask._common.progress import silent
 from terradask._instance_types.zone_evidence import ZoneEvidence
 from terradask._stacks import resolve_hardware
-from terradask._stacks.answers import answers_to_destroy, explained_hardware, group_types
+from terradask._stacks.answers import ClusterResolver, answers_to_destroy, group_types
 from terradask._stacks.resolve_cluster import Place, resolve_cluster
 from terradask_stacks.checks import check_ports
 from terradask_stacks.loading import LoadedSettings, load_settings
@@ -61,9 +62,7 @@ def _explained(loaded: LoadedSettings, name: str) -> Any:
     baseline = SimpleNamespace(
         account="123456789012", zones=dict.fromkeys(ZONES), architectures=architectures, given=[]
     )
-    return explained_hardware(
-        loaded, aws, name=name, baseline=baseline, deployed=None, progress=lambda _: None
-    )  # type: ignore[arg-type]
+    return ClusterResolver(loaded, aws, silent).explain(name, baseline, None)  # type: ignore[arg-type]
 
 
 def test_types_of_every_declared_cluster_are_known(

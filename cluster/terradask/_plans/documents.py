@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 import json
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any
 
 from terradask._policy.decoding import Undecodable, from_base64, inflated
@@ -30,10 +30,6 @@ class DocumentChange:
     path: str
     #: A unified diff, each line beginning with ``+``, ``-``, a blank or ``@@``; secrets are masked.
     lines: tuple[str, ...]
-
-    def as_dict(self) -> dict[str, Any]:
-        """Return the fields for JSON output."""
-        return {**asdict(self), "lines": list(self.lines)}
 
 
 def document_changes(change: Mapping[str, Any]) -> tuple[DocumentChange, ...]:

@@ -35,10 +35,6 @@ class ReportContext:
     #: The git commit of the workspace's folder, maybe with ``-dirty``; None without git.
     commit: str | None = None
 
-    def as_dict(self) -> dict[str, Any]:
-        """Return the fields for JSON output."""
-        return asdict(self)
-
 
 @dataclass(frozen=True)
 class PlanReport:
@@ -107,7 +103,7 @@ class PlanReport:
             "findings": [finding.as_dict() for finding in self.findings],
             "cost": None if self.cost is None else self.cost.as_dict(),
             "hardware": dict(self.hardware),
-            "context": self.context.as_dict(),
+            "context": asdict(self.context),
             "expires_at": self.expires_at,
         }
 
@@ -172,7 +168,7 @@ class WorkspaceReport:
         """Return the report as JSON data, format 1."""
         return {
             "format": REPORT_FORMAT,
-            "context": self.context.as_dict(),
+            "context": asdict(self.context),
             "verdict": self.verdict,
             "counts": asdict(self.counts),
             "cost": None if self.cost is None else self.cost.totals(),

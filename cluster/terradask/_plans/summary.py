@@ -82,8 +82,8 @@ class Change:
             "action": self.action,
             "reason": self.reason,
             "replaced_because_of": list(self.replaced_because_of),
-            "attributes": [attribute.as_dict() for attribute in self.attributes],
-            "documents": [document.as_dict() for document in self.documents],
+            "attributes": list(map(asdict, self.attributes)),
+            "documents": list(map(asdict, self.documents)),
         }
 
 
@@ -188,7 +188,7 @@ class PlanSummary:
             "dangers": [danger.as_dict() for danger in self.dangers],
             "changes": [change.as_dict() for change in self.changes],
             "drift": [change.as_dict() for change in self.drift],
-            "outputs": [output.as_dict() for output in self.outputs],
+            "outputs": list(map(asdict, self.outputs)),
         }
 
 

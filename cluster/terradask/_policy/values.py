@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any
 
 from terradask._policy.masking import SENSITIVE, in_environment, looks_secret, secret_name
@@ -33,10 +33,6 @@ class AttributeChange:
     known: bool = True
     #: Whether it forces the resource's replacement.
     forces_replacement: bool = False
-
-    def as_dict(self) -> dict[str, Any]:
-        """Return the fields for JSON output."""
-        return asdict(self)
 
 
 def attribute_changes(change: Mapping[str, Any]) -> tuple[AttributeChange, ...]:

@@ -107,51 +107,90 @@ def on_deployed_network(loaded: LoadedSettings, baseline: Baseline) -> LoadedSet
     return replace(loaded, settings=settings)
 
 
-def cluster_answers(
-    loaded: LoadedSettings,
-    aws: Aws,
-    *,
-    name: str,
-    baseline: Baseline,
-    deployed: Mapping[str, Any] | None,
-    refresh: bool,
-    progress: Progress = silent,
-) -> ClusterAnswers:
-    """Check a cluster's settings against the deployed network, and resolve what they leave open."""
-    settings = loaded.settings.for_cluster(name)
-    network = _as_deployed(settings.network, baseline, settings.cluster.zone_name)
-    _check(settings, network, None, baseline.zones, given="security_groups" in baseline.given)
-    earlier = _earlier(loaded, name, deployed)
-    place = _deployed_place(loaded, baseline, aws)
-    return ClusterAnswers(
-        settings, _resolved(loaded, aws, name, place, earlier, refresh=refresh, progress=progress)
-    )
+class ClusterResolver:
+    """Checks clusters' settings against their network, and resolves what they leave open."""
 
+    def __init__(self, loaded: LoadedSettings, aws: Aws, progress: Progress) -> None:
+        self._loaded = loaded
+        self._aws = aws
+        self._progress = progress
 
-def declared_answers(
-    loaded: LoadedSettings,
-    aws: Aws,
-    *,
-    name: str,
-    network: NetworkLock,
-    progress: Progress = silent,
-) -> ClusterAnswers:
-    """Resolve a declared cluster's open settings for the same file's network, deployed or not."""
-    settings = loaded.settings.for_cluster(name)
-    given = settings.network.security_groups is not None
-    _check(settings, settings.network, network, network.zones, given=given)
-    place = Place(
-        network.account,
-        network.partition,
-        frozenset(network.zones),
-        frozenset(network.image_ids),
-        workspace=settings.workspace.name,
-        given=settings.network.vpc_id is not None,
-    )
-    earlier = read_lock(loaded.lock_path).clusters.get(name)
-    return ClusterAnswers(
-        settings, _resolved(loaded, aws, name, place, earlier, refresh=False, progress=progress)
-    )
+    def deployed(
+        self, name: str, baseline: Baseline, lock: Mapping[str, Any] | None, *, refresh: bool
+    ) -> ClusterAnswers:
+        """Return a cluster's answers on the deployed network; `lock`: those it is deployed with."""
+        settings = self._loaded.settings.for_cluster(name)
+        network = _as_deployed(settings.network, baseline, settings.cluster.zone_name)
+        _check(settings, network, None, baseline.zones, given="security_groups" in baseline.given)
+        place, earlier = self._place(baseline), self._earlier(name, lock)
+        return ClusterAnswers(settings, self._resolve(name, place, earlier, refresh=refresh))
+
+    def declared(self, name: str, network: NetworkLock) -> ClusterAnswers:
+        """Return a declared cluster's answers on the same file's network, deployed or not."""
+        settings = self._loaded.settings.for_cluster(name)
+        given = settings.network.security_groups is not None
+        _check(settings, settings.network, network, network.zones, given=given)
+        place = Place(
+            network.account,
+            network.partition,
+            frozenset(network.zones),
+            frozenset(network.image_ids),
+            workspace=settings.workspace.name,
+            given=settings.network.vpc_id is not None,
+        )
+        return ClusterAnswers(settings, self._resolve(name, place, self._earlier(name, None)))
+
+    def explain(
+        self, name: str, baseline: Baseline, lock: Mapping[str, Any] | None
+    ) -> HardwareExplanation:
+        """Return which instance types a cluster gets on the deployed network, and why."""
+        cluster = self._loaded.settings.cluster_named(name)
+        place, earlier = self._place(baseline), self._earlier(name, lock)
+        held = earlier if earlier is not None and still_holds(earlier, cluster, place) else None
+        chosen = find_hardware(
+            cluster,
+            zones_for(cluster, place),
+            self._aws,
+            progress=self._progress,
+            preferred=None if earlier is None else earlier.zone,
+            workspace=place.workspace,
+            with_catalog=True,
+        )
+        if held is not None and held.zone == chosen.zone and ZONE in held.reasons:
+            chosen = replace(chosen, why_zone=held.reasons[ZONE].removeprefix(f"{held.zone}: "))
+        return HardwareExplanation(name, chosen, {} if held is None else types_in(held))
+
+    def _place(self, baseline: Baseline) -> Place:
+        return Place(
+            baseline.account,
+            self._aws.partition,
+            frozenset(baseline.zones),
+            baseline.architectures,
+            workspace=self._loaded.settings.workspace.name,
+            given="vpc" in baseline.given,
+        )
+
+    def _earlier(self, name: str, deployed: Mapping[str, Any] | None) -> ClusterLock | None:
+        """Return earlier answers: those in the lock file, else the deployed ones."""
+        written = read_lock(self._loaded.lock_path).clusters.get(name)
+        if written is None and deployed is not None:
+            return ClusterLock.model_validate(deployed)
+        return written
+
+    def _resolve(
+        self, name: str, place: Place, earlier: ClusterLock | None, *, refresh: bool = False
+    ) -> ClusterLock:
+        """Resolve, and lock a declared cluster's answers, so that all machines plan the same."""
+        settings, path = self._loaded.settings, self._loaded.lock_path
+        cluster = settings.cluster_named(name)
+        lock = resolve_cluster(
+            cluster, place, self._aws, earlier, refresh=refresh, progress=self._progress
+        )
+        if name in settings.clusters:
+            lock_file = read_lock(path)
+            if lock != lock_file.clusters.get(name):
+                write_lock(path, lock_file.with_cluster(name, lock))
+        return lock
 
 
 def answers_to_destroy(
@@ -181,45 +220,6 @@ def answers_to_destroy(
     return ClusterAnswers(loaded.settings.model_copy(update={"cluster": cluster}), lock)
 
 
-def explained_hardware(
-    loaded: LoadedSettings,
-    aws: Aws,
-    *,
-    name: str,
-    baseline: Baseline,
-    deployed: Mapping[str, Any] | None,
-    progress: Progress,
-) -> HardwareExplanation:
-    """Return which instance types a cluster gets, and why; parameters as `cluster_answers`."""
-    cluster = loaded.settings.cluster_named(name)
-    place = _deployed_place(loaded, baseline, aws)
-    earlier = _earlier(loaded, name, deployed)
-    lock = earlier if earlier is not None and still_holds(earlier, cluster, place) else None
-    chosen = find_hardware(
-        cluster,
-        zones_for(cluster, place),
-        aws,
-        progress=progress,
-        preferred=None if earlier is None else earlier.zone,
-        workspace=place.workspace,
-        with_catalog=True,
-    )
-    if lock is not None and lock.zone == chosen.zone and ZONE in lock.reasons:
-        chosen = replace(chosen, why_zone=lock.reasons[ZONE].removeprefix(f"{lock.zone}: "))
-    return HardwareExplanation(name, chosen, {} if lock is None else types_in(lock))
-
-
-def _deployed_place(loaded: LoadedSettings, baseline: Baseline, aws: Aws) -> Place:
-    return Place(
-        baseline.account,
-        aws.partition,
-        frozenset(baseline.zones),
-        baseline.architectures,
-        workspace=loaded.settings.workspace.name,
-        given="vpc" in baseline.given,
-    )
-
-
 def _check(
     settings: Settings,
     network: NetworkSettings,
@@ -239,39 +239,6 @@ def _check(
     if lock is None or network.vpc_id is None:
         spread = len(zones) if cluster.allow_cross_zone else 1
         check_capacity(network, lock, cluster.most_hosts, zones=spread)
-
-
-def _earlier(
-    loaded: LoadedSettings, name: str, deployed: Mapping[str, Any] | None
-) -> ClusterLock | None:
-    """Return earlier answers: those in the lock file, else the deployed ones."""
-    written = read_lock(loaded.lock_path).clusters.get(name)
-    return (
-        ClusterLock.model_validate(deployed)
-        if written is None and deployed is not None
-        else written
-    )
-
-
-def _resolved(
-    loaded: LoadedSettings,
-    aws: Aws,
-    name: str,
-    place: Place,
-    earlier: ClusterLock | None,
-    *,
-    refresh: bool,
-    progress: Progress,
-) -> ClusterLock:
-    """Resolve, and lock a declared cluster's answers, so that all machines plan the same."""
-    lock = resolve_cluster(
-        loaded.settings.cluster_named(name), place, aws, earlier, refresh=refresh, progress=progress
-    )
-    if name in loaded.settings.clusters:
-        lock_file = read_lock(loaded.lock_path)
-        if lock != lock_file.clusters.get(name):
-            write_lock(loaded.lock_path, lock_file.with_cluster(name, lock))
-    return lock
 
 
 def _as_deployed(network: NetworkSettings, baseline: Baseline, zone: str | None) -> NetworkSettings:

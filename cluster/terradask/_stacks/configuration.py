@@ -10,11 +10,9 @@ from terradask._common.progress import Message, Progress, phase
 from terradask._deployments.store import DESCRIPTOR, ClusterObjects
 from terradask._stacks.answers import (
     ClusterAnswers,
+    ClusterResolver,
     answers_to_destroy,
     check_network,
-    cluster_answers,
-    declared_answers,
-    explained_hardware,
     network_lock,
     on_deployed_network,
 )
@@ -89,9 +87,7 @@ class Configuration:
         answers: dict[str, ClusterAnswers] = {}
         for name in names:
             if name in declared and network is not None:
-                answers[name] = declared_answers(
-                    loaded, self._aws, name=name, network=network, progress=self._progress
-                )
+                answers[name] = self._resolver(loaded).declared(name, network)
             elif name != NETWORK_STACK:
                 answers[name] = self._deployed_answers(loaded, name)
         with phase(
@@ -109,35 +105,21 @@ class Configuration:
     def explain(self, name: str) -> HardwareExplanation:
         """Return which instance types a cluster gets on the deployed network, and why."""
         with phase(self._progress, "resolve", name):
-            baseline = self._network.baseline()
-            deployed = self._descriptor(name).get("lock")
-            return explained_hardware(
-                self._loaded,
-                self._aws,
-                name=name,
-                baseline=baseline,
-                deployed=deployed,
-                progress=self._progress,
-            )
+            baseline, deployed = self._network.baseline(), self._descriptor(name).get("lock")
+            return self._resolver(self._loaded).explain(name, baseline, deployed)
 
     def _on_deployed_network(self) -> LoadedSettings:
         return on_deployed_network(self._loaded, self._network.baseline())
+
+    def _resolver(self, loaded: LoadedSettings) -> ClusterResolver:
+        return ClusterResolver(loaded, self._aws, self._progress)
 
     def _deployed_answers(
         self, loaded: LoadedSettings, name: str, *, refresh: bool = False
     ) -> ClusterAnswers:
         with phase(self._progress, "resolve", name):
-            baseline = self._network.baseline()
-            deployed = self._descriptor(name).get("lock")
-            return cluster_answers(
-                loaded,
-                self._aws,
-                name=name,
-                baseline=baseline,
-                deployed=deployed,
-                refresh=refresh,
-                progress=self._progress,
-            )
+            baseline, deployed = self._network.baseline(), self._descriptor(name).get("lock")
+            return self._resolver(loaded).deployed(name, baseline, deployed, refresh=refresh)
 
     def _network_lock(self, *, refresh: bool) -> NetworkLock:
         with phase(self._progress, "resolve", NETWORK_STACK):
