@@ -139,6 +139,42 @@ def test_a_secret_that_a_colleague_deletes_stops_no_stop(scene: Scene) -> None:
         scene.owner.client("secretsmanager").restore_secret(**named)
 
 
+@pytest.mark.parametrize("days", [None, 7])
+def test_a_secret_that_a_colleague_makes_anew_is_replaced(scene: Scene, days: int | None) -> None:
+    """Or one that they let AWS delete in a week; its keys and its policy are theirs."""
+    secrets, named = scene.colleague.client("secretsmanager"), {"SecretId": "terradask/default/etl"}
+    tags = [
+        {"Key": f"terradask:{key}", "Value": value}
+        for key, value in (("workspace", "default"), ("cluster", "etl"))
+    ]
+    if days is None:
+        secrets.delete_secret(**named, ForceDeleteWithoutRecovery=True)
+        secrets.create_secret(Name=named["SecretId"], SecretString="theirs", Tags=tags)
+    else:
+        secrets.delete_secret(**named, RecoveryWindowInDays=days)
+    scene.workspace.apply(scene.workspace.plan_cluster("etl"))
+    made = scene.owner.client("secretsmanager").describe_secret(**named)
+    assert all(tag in made["Tags"] for tag in tags)
+    # Empty, as Terraform makes it.
+    assert not made.get("VersionIdsToStages")
+
+
+def test_a_secret_without_tags_under_the_clusters_name_is_left_alone(scene: Scene) -> None:
+    secrets, named = scene.colleague.client("secretsmanager"), {"SecretId": "terradask/default/etl"}
+    secrets.delete_secret(**named, ForceDeleteWithoutRecovery=True)
+    secrets.create_secret(Name=named["SecretId"], SecretString="theirs")
+    plan = scene.workspace.plan_cluster("etl")
+    with pytest.raises(ForeignResources, match="secret under the name") as refused:
+        scene.workspace.apply(plan)
+    assert refused.value.advice is not None
+    assert "aws secretsmanager delete-secret" in refused.value.advice
+    value = scene.owner.client("secretsmanager").get_secret_value(**named)["SecretString"]
+    assert value == "theirs"
+    # What the message says.
+    secrets.delete_secret(**named, ForceDeleteWithoutRecovery=True)
+    scene.workspace.apply(scene.workspace.plan_cluster("etl"))
+
+
 def test_a_planted_account_moves_no_state(scene: Scene) -> None:
     """The bucket of a state follows from the account, which a planted descriptor names, too."""
     before = scene.document(KEY)

@@ -59,6 +59,8 @@ CHANGES = {
     "ec2:ModifyLaunchTemplate",
     "ec2:ModifySecurityGroupRules",
     "iam:PutRolePermissionsBoundary",
+    "iam:TagInstanceProfile",
+    "iam:TagRole",
     "iam:UntagInstanceProfile",
     "iam:UntagRole",
 }
@@ -280,6 +282,12 @@ def test_who_makes_clusters_makes_no_other_roles_and_opens_no_shared_door(
         RoleName=own,
         PermissionsBoundary=f"arn:aws:iam::{ACCOUNT}:policy/other",
     )
+    for key in ("terradask:workspace", "terradask:cluster"):
+        moved = [{"Key": key, "Value": "two"}]
+        assert refused(iam.tag_role, RoleName=own, Tags=moved)
+        assert refused(iam.tag_instance_profile, InstanceProfileName=own, Tags=moved)
+        assert refused(iam.untag_role, RoleName=own, TagKeys=[key])
+        assert refused(iam.untag_instance_profile, InstanceProfileName=own, TagKeys=[key])
     assert refused(
         iam.create_policy_version, PolicyArn=boundary, PolicyDocument=everything, SetAsDefault=True
     )

@@ -14,16 +14,21 @@ from typing import TYPE_CHECKING
 from terradask._aws.autoscaling import Groups
 from terradask._cleanup.delete import delete_objects, delete_resource, delete_resources
 from terradask._cleanup.instances import wait_for_hosts
-from terradask._cleanup.resources import OF_CLUSTERS, Owner, Resource, of_type, unknown
-from terradask._cleanup.search import find_cluster, find_groups_and_secret
+from terradask._cleanup.resources import OF_CLUSTERS, SECRET, Owner, Resource, of_type, unknown
+from terradask._cleanup.search import describe_secret, find_cluster, find_groups_and_secret
 from terradask._common.progress import Message, Progress, phase
+from terradask._deployments.secret import foreign_secret
 from terradask._deployments.store import EVENTS, STATE, holds_nothing
 from terradask.errors import AccessDenied, ClusterError
+from terradask_modules.names import secret_id
 
 if TYPE_CHECKING:
     from terradask._aws.session import Aws
     from terradask._deployments.deployment import Deployment
     from terradask._network.deployed import DeployedNetwork
+
+#: Where the stack has the cluster's secret.
+_KEYS = f"{SECRET}.keys"
 
 #: Returns a state's ids: address -> id. A function, since it takes a process.
 _Ids = Callable[[], Mapping[str, str]]
@@ -62,13 +67,19 @@ class ClusterRecovery:
         return self.remove_unknown(dict) or had_groups_or_secret
 
     def remove_leftovers(self, creates: Collection[str], ids: _Ids) -> None:
-        """Remove what an interrupted apply made and the state lacks, if a plan creates it."""
-        found = self._groups_and_secret().items()
-        left = {address: resource for address, resource in found if address in creates}
+        """Remove what an interrupted apply made and the state lacks, if a plan creates it; also a
+        secret that another caller made anew or scheduled for deletion.
+
+        Raises `ClusterError`; `ForeignResources` for a secret without the cluster's tags.
+        """
+        found = self._groups_and_secret()
+        if _KEYS in creates:
+            found |= self._secret_in_the_way()
+        left = {address: resource for address, resource in found.items() if address in creates}
         if left:
             # Not those that another apply made since the plan, which Terraform then refuses.
             known = ids()
-            left = {address: one for address, one in left.items() if address not in known}
+            left = {key: one for key, one in left.items() if not _is_meant(one, known.get(key))}
         if left:
             self._refuse_busy(left.values())
             names = ", ".join(resource.id for resource in left.values())
@@ -134,6 +145,21 @@ class ClusterRecovery:
     def _groups_and_secret(self) -> dict[str, Resource]:
         return find_groups_and_secret(self._aws, Owner(self._workspace, self._name))
 
+    def _secret_in_the_way(self) -> dict[str, Resource]:
+        """Return the secret of the cluster's name, also one that is to be deleted; refuse one that
+        isn't the cluster's.
+        """
+        owner, name = Owner(self._workspace, self._name), secret_id(self._workspace, self._name)
+        found = describe_secret(self._aws.client("secretsmanager"), name)
+        if found is not None and not owner.owns(found):
+            advice = (
+                f"if nothing else needs it: aws secretsmanager delete-secret --secret-id {name} "
+                f"--force-delete-without-recovery; then terradask apply {self._name} makes the "
+                "cluster's own. Find out who made it"
+            )
+            raise foreign_secret(self._name, name, found.tags, owner.tags, advice)
+        return {} if found is None else {_KEYS: found}
+
     def _delete(self, resources: Iterable[Resource]) -> None:
         for resource in resources:
             delete_resource(self._aws, resource)
@@ -155,3 +181,9 @@ class ClusterRecovery:
                 advice=f"terradask destroy {name} ends them; or restore "
                 f"clusters/{name}/terraform.tfstate from the bucket's versions",
             )
+
+
+def _is_meant(found: Resource, identity: str | None) -> bool:
+    """Return whether a state's id means a resource: not a secret made anew, or to be deleted."""
+    about = found.description
+    return identity == about.get("ARN", found.id) and not about.get("DeletedDate")

@@ -68,23 +68,11 @@ class ClusterSecret:
         expected = {TAG_WORKSPACE: place.workspace, TAG_CLUSTER: place.cluster}
         tags = self.tags
         if not expected.items() <= tags.items():
-            raise ForeignResources(
-                f"The secret under the name of cluster {place.cluster!r} isn't this cluster's; it "
-                "was left alone.",
-                cluster=place.cluster,
-                resources=[
-                    {
-                        "type": "aws_secretsmanager_secret",
-                        "id": place.secret_id,
-                        "why": found_tags(tags, expected),
-                    }
-                ],
-                allowed=f"the tags {as_text(expected)}",
-                advice=(
-                    "put its tags back (aws secretsmanager tag-resource) if Terraform made it for "
-                    "this cluster; otherwise remove it"
-                ),
+            advice = (
+                "put its tags back (aws secretsmanager tag-resource) if Terraform made it for this "
+                "cluster; otherwise remove it"
             )
+            raise foreign_secret(place.cluster, place.secret_id, tags, expected, advice)
         self._is_own = True
 
     def write(self, document: dict[str, Any], *, version_id: str) -> None:
@@ -95,3 +83,18 @@ class ClusterSecret:
             SecretString=json.dumps(document),
             ClientRequestToken=version_id,
         )
+
+
+def foreign_secret(
+    cluster: str, name: str, tags: Mapping[str, str], expected: Mapping[str, str], advice: str
+) -> ForeignResources:
+    """Return the error for a secret under a cluster's name without the cluster's tags."""
+    why = found_tags(tags, expected)
+    return ForeignResources(
+        f"The secret under the name of cluster {cluster!r} isn't this cluster's; it was left "
+        "alone.",
+        cluster=cluster,
+        resources=[{"type": "aws_secretsmanager_secret", "id": name, "why": why}],
+        allowed=f"the tags {as_text(expected)}",
+        advice=advice,
+    )

@@ -7,6 +7,8 @@ caller has deployed.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from terradask_modules.caller_policies._actions import (
     CHANGES,
     KEEP_INSTANCE_PROFILES,
@@ -26,6 +28,9 @@ _KINDS = (_TEMPLATE, "security-group")
 _RULE = "security-group-rule"
 _MAKE_FIREWALL = MADE_IN_VPC["security-group"]
 _MAKE = (MADE_ALONE["launch-template"], _MAKE_FIREWALL)
+_MAKE_ROLE, _MAKE_PROFILE = "iam:CreateRole", "iam:CreateInstanceProfile"
+_TAG = ("iam:TagInstanceProfile", "iam:TagRole")
+_UNTAG = ("iam:UntagInstanceProfile", "iam:UntagRole")
 
 
 def see_own_things(scope: CallerScope) -> list[Statement]:
@@ -74,22 +79,34 @@ def change_own_things(scope: CallerScope) -> list[Statement]:
 
 
 def _roles(scope: CallerScope) -> list[Statement]:
+    roles, profiles = scope.clusters_roles, scope.clusters_instance_profiles
+    bounded = demanding(scope.clusters_boundary)
     return [
         # Whatever such a role is given, it may do no more than the boundary, which is never taken
         # away and none of these callers may change.
+        allow("MakeRolesOfClusters", _MAKE_ROLE, roles, both(scope.tagged_for_a_cluster, bounded)),
+        allow("ChangeRolesOfClusters", _besides(MAKE_BOUNDED_ROLES), roles, bounded),
+        allow("RemoveRolesOfClusters", _besides(TAG_AND_REMOVE_ROLES), roles),
+        allow("KeepInstanceProfilesOfClusters", _besides(KEEP_INSTANCE_PROFILES), profiles),
+        # Tags say whose a role is: given at birth, they never change.
         allow(
-            "MakeRolesOfClusters",
-            list(MAKE_BOUNDED_ROLES),
-            scope.clusters_roles,
-            demanding(scope.clusters_boundary),
+            "TagRolesAtBirthOfClusters",
+            [_MAKE_PROFILE, *_TAG],
+            [roles, profiles],
+            both(scope.tagged_for_a_cluster, scope.moving_to_no_other_cluster),
         ),
-        allow("TagAndRemoveRolesOfClusters", list(TAG_AND_REMOVE_ROLES), scope.clusters_roles),
         allow(
-            "KeepInstanceProfilesOfClusters",
-            list(KEEP_INSTANCE_PROFILES),
-            scope.clusters_instance_profiles,
+            "TagRolesOfClusters",
+            [*_TAG, *_UNTAG],
+            [roles, profiles],
+            scope.keeping_the_tags_of_a_cluster,
         ),
     ]
+
+
+def _besides(actions: Iterable[str]) -> list[str]:
+    """Return actions without those that have conditions about tags."""
+    return [one for one in actions if one not in (_MAKE_ROLE, _MAKE_PROFILE, *_TAG, *_UNTAG)]
 
 
 def _firewalls_and_templates(scope: CallerScope) -> list[Statement]:

@@ -253,6 +253,21 @@ class CallerScope:
         return both(self.tagged, present(f"aws:RequestTag/{TAG_CLUSTER}"))
 
     @property
+    def moving_to_no_other_cluster(self) -> Condition:
+        """The resource carries no cluster's tags yet, or those that the request gives it.
+
+        A new one has none; that AWS takes the request's for its own, is allowed for:
+        https://docs.aws.amazon.com/IAM/latest/UserGuide/reference_policies_condition-keys.html
+        """
+        given = f"${{aws:RequestTag/{TAG_CLUSTER}}}"
+        return {
+            "StringEqualsIfExists": {
+                f"aws:ResourceTag/{TAG_WORKSPACE}": self.workspace,
+                f"aws:ResourceTag/{TAG_CLUSTER}": given,
+            }
+        }
+
+    @property
     def keeping_the_tags_of_a_cluster(self) -> Condition:
         """The resource carries this workspace's tag and a cluster's, and the request names its tags
         and touches neither.

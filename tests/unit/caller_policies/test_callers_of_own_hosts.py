@@ -133,9 +133,10 @@ def test_roles_of_clusters_are_made_within_the_boundary_alone(caller: Caller) ->
         "iam:DeleteRolePolicy",
         "iam:PutRolePermissionsBoundary",
     ):
-        assert may(caller, action, role, **{"iam:PermissionsBoundary": OWN_BOUNDARY})
-        assert not may(caller, action, role)
-        assert not may(caller, action, role, **{"iam:PermissionsBoundary": BOUNDARY})
+        tags = gets(OF_CLUSTER)
+        assert may(caller, action, role, **tags, **{"iam:PermissionsBoundary": OWN_BOUNDARY})
+        assert not may(caller, action, role, **tags)
+        assert not may(caller, action, role, **tags, **{"iam:PermissionsBoundary": BOUNDARY})
     for action in (
         "iam:DeleteRolePermissionsBoundary",
         "iam:AttachRolePolicy",
@@ -155,12 +156,9 @@ def test_roles_of_clusters_are_made_within_the_boundary_alone(caller: Caller) ->
 
 def test_a_given_boundary_is_the_one_that_is_demanded() -> None:
     role = f"arn:aws:iam::{ACCOUNT}:role/platform/terradask/team/acme-terradask-team.etl-worker"
-    assert may(
-        "user", "iam:CreateRole", role, ISOLATED_FULL, **{"iam:PermissionsBoundary": BOUNDARY}
-    )
-    assert not may(
-        "user", "iam:CreateRole", role, ISOLATED_FULL, **{"iam:PermissionsBoundary": OWN_BOUNDARY}
-    )
+    for boundary in (BOUNDARY, OWN_BOUNDARY):
+        given = {**gets(OF_CLUSTER), "iam:PermissionsBoundary": boundary}
+        assert may("user", "iam:CreateRole", role, ISOLATED_FULL, **given) == (boundary == BOUNDARY)
     # It is the company's: nobody here makes or changes it.
     assert not any(
         "iam:CreatePolicy" in allowed(caller_statements(ISOLATED_FULL, caller))
@@ -249,6 +247,36 @@ def test_tags_that_rights_hang_on_never_change(caller: Caller) -> None:
     assert not may(caller, "ec2:DeleteTags", group, **carries(OF_CLUSTER))
 
 
+@pytest.mark.parametrize("caller", ["ongoing", "user"])
+@pytest.mark.parametrize(
+    ("kind", "make", "suffix"),
+    [("role", "iam:CreateRole", "Role"), ("instance-profile", "", "InstanceProfile")],
+)
+def test_roles_are_made_with_the_tags_that_say_whose_they_are(
+    caller: Caller, kind: str, make: str, suffix: str
+) -> None:
+    one = f"{OWN_PATH}terradask-team.etl-worker".replace(":role/", f":{kind}/")
+    tag, untag = f"iam:Tag{suffix}", f"iam:Untag{suffix}"
+    bounded = {"iam:PermissionsBoundary": OWN_BOUNDARY}
+    others = {"terradask:workspace": "team-b", "terradask:cluster": "etl"}
+    another = {**OF_CLUSTER, "terradask:cluster": "ml"}
+    for tags in (OF_CLUSTER, {}, OF_WORKSPACE, others):
+        made = may(caller, f"iam:Create{suffix}", one, **gets(tags), **(bounded if make else {}))
+        assert made == (tags == OF_CLUSTER)
+        assert may(caller, tag, one, **gets(tags)) == (tags == OF_CLUSTER)
+    # AWS may count the tags of a request to make something among those of the resource.
+    assert may(caller, tag, one, **gets(OF_CLUSTER), **carries(OF_CLUSTER))
+    # A role is a cluster's for good, by either tag.
+    for request in (another, others, {"terradask:workspace": "team-b"}):
+        assert not may(caller, tag, one, **gets(request), **carries(OF_CLUSTER))
+    assert not may(caller, tag, one, **gets(OF_CLUSTER), **carries(others))
+    for action in (tag, untag):
+        assert may(caller, action, one, **carries(OF_CLUSTER), **{"aws:TagKeys": "team"})
+        for key in OF_CLUSTER:
+            keys = {"aws:TagKeys": ("team", key)}
+            assert not may(caller, action, one, **carries(OF_CLUSTER), **keys)
+
+
 def test_firewalls_of_clusters_are_made_in_the_workspaces_vpc() -> None:
     assert may("user", "ec2:CreateSecurityGroup", f"{EC2}vpc/vpc-9", **carries(OF_WORKSPACE))
     assert not may("user", "ec2:CreateSecurityGroup", f"{EC2}vpc/vpc-9")
@@ -322,15 +350,11 @@ def test_names_that_clusters_get_are_within_the_patterns(given: CallerScope) -> 
         for role in ROLES:
             name = role_name(given.workspace, role, given.role_name_prefix, cluster)
             path = clusters_role_path(given.workspace, given.role_path)
+            tags = gets({"terradask:workspace": given.workspace, "terradask:cluster": cluster})
             bound = {"iam:PermissionsBoundary": given.clusters_boundary}
-            assert may(
-                "user", "iam:CreateRole", f"arn:aws:iam::{ACCOUNT}:role{path}{name}", given, **bound
-            )
-            assert may(
-                "user",
-                "iam:CreateInstanceProfile",
-                f"arn:aws:iam::{ACCOUNT}:instance-profile{path}{name}",
-                given,
-            )
+            arn = f"arn:aws:iam::{ACCOUNT}:role{path}{name}"
+            assert may("user", "iam:CreateRole", arn, given, **tags, **bound)
+            arn = f"arn:aws:iam::{ACCOUNT}:instance-profile{path}{name}"
+            assert may("user", "iam:CreateInstanceProfile", arn, given, **tags)
             # While there is none, IAM knows what a name is asked for without its path.
             assert may("ci", "iam:GetRole", f"arn:aws:iam::{ACCOUNT}:role/{name}", given)

@@ -22,7 +22,7 @@ from terradask._cleanup.resources import (
 )
 from terradask._cleanup.search import clusters_with_resources
 from terradask._common.progress import ProgressEvent
-from terradask.errors import AccessDenied
+from terradask.errors import AccessDenied, ForeignResources
 from terradask_modules.names import role_name
 from terradask_simulator import leftovers
 
@@ -145,11 +145,11 @@ def test_strays_are_removed_where_a_plan_makes_them(aws: Aws):
     found = own(aws, "etl")
     events: list[ProgressEvent] = []
     secrets = aws.client("secretsmanager")
-    secrets.create_secret(Name="terradask/default/etl", Tags=tagged("default", "etl"))
+    made = secrets.create_secret(Name="terradask/default/etl", Tags=tagged("default", "etl"))
     left = remains(aws, "etl", events)
     # A plan that makes nothing of the kind, and one that somebody else's apply has overtaken.
     left.remove_leftovers(["aws_s3_object.descriptor"], dict)
-    state = {"aws_secretsmanager_secret.keys": "arn", **as_state(found)}
+    state = {"aws_secretsmanager_secret.keys": made["ARN"], **as_state(found)}
     left.remove_leftovers(["aws_secretsmanager_secret.keys", "aws_iam_role.worker"], lambda: state)
     assert own(aws, "etl") == found
     assert len(secrets.list_secrets()["SecretList"]) == 1
@@ -157,6 +157,36 @@ def test_strays_are_removed_where_a_plan_makes_them(aws: Aws):
     left.remove_leftovers(["aws_secretsmanager_secret.keys", "aws_iam_role.worker"], dict)
     assert own(aws, "etl") == []
     assert secrets.list_secrets()["SecretList"] == []
+
+
+@pytest.mark.parametrize("deleted", [False, True])
+def test_a_secret_that_the_state_does_not_mean_makes_way(aws: Aws, deleted: bool):
+    """Another caller made it anew, or has it deleted in days: Terraform could not make its own."""
+    name, address = "terradask/default/etl", "aws_secretsmanager_secret.keys"
+    secrets, left = aws.client("secretsmanager"), remains(aws, "etl", [])
+    old = secrets.create_secret(Name=name, Tags=tagged("default", "etl"))["ARN"]
+    secrets.delete_secret(
+        SecretId=name, **({} if deleted else {"ForceDeleteWithoutRecovery": True})
+    )
+    if not deleted:
+        secrets.create_secret(Name=name, SecretString="x", Tags=tagged("default", "etl"))
+    left.remove_leftovers([address], lambda: {address: old})
+    assert secrets.list_secrets(IncludePlannedDeletion=True)["SecretList"] == []
+
+
+@pytest.mark.parametrize("deleted", [False, True])
+@pytest.mark.parametrize("tags", [[], tagged("default", "other")])
+def test_a_secret_of_others_is_left_alone(aws: Aws, deleted: bool, tags: list[dict[str, str]]):
+    name, secrets = "terradask/default/etl", aws.client("secretsmanager")
+    secrets.create_secret(Name=name, Tags=tags)
+    if deleted:
+        secrets.delete_secret(SecretId=name)
+    left = remains(aws, "etl", [])
+    left.remove_leftovers(["aws_autoscaling_group.workers"], dict)
+    with pytest.raises(ForeignResources, match="isn't this cluster's") as refused:
+        left.remove_leftovers(["aws_secretsmanager_secret.keys"], dict)
+    assert "delete-secret" in str(refused.value.advice)
+    assert secrets.describe_secret(SecretId=name).get("Tags", []) == tags
 
 
 def test_without_isolation_nothing_more_than_a_placement_group_is_asked_for(
