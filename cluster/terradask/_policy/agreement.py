@@ -6,9 +6,8 @@ import hashlib
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from terradask._policy.document import PlanDocument
+from terradask._policy.document import PlanDocument, written_document
 from terradask._policy.openings import network_of, openings
-from terradask._policy.written import written_document
 from terradask_modules.iam import listed
 from terradask_modules.ingress import is_within
 from terradask_modules.names import TAG_DESCRIPTOR

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from terradask._policy.agreement import disagreements
-from terradask._policy.document import PlanDocument, Resource, is_plan
+from terradask._policy.document import PlanDocument, Resource, is_plan, written_document
 from terradask._policy.document_shapes import ANY, may
 from terradask._policy.findings import PolicyFinding
 from terradask._policy.shapes import Place, of_shape
@@ -19,7 +19,6 @@ from terradask._policy.stack_shapes import (
     REQUIRED_PROVIDERS,
     RESOURCES,
 )
-from terradask._policy.written import written_document
 from terradask_modules.iam import listed
 
 #: The parts of a stack's configuration.

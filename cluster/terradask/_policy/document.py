@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
+from terradask._policy.hcl import NotLiteral, encoded
 from terradask._policy.scope import Scope, WorkspaceRules, scope_of
 from terradask_modules.errors import InvalidInput
 from terradask_modules.iam import listed
@@ -152,6 +153,24 @@ def block(value: Any) -> Mapping[str, Any]:
 def is_true(value: Any) -> bool:
     """Return whether a flag is set, as a boolean or as the text that the provider accepts."""
     return value is True or value == "true"
+
+
+def held_document(value: Any) -> Any:
+    """Return what JSON, or ``jsonencode``, holds; parts that only the apply tells are text.
+
+    None if a value is neither.
+    """
+    text = value.template if isinstance(value, Unknown) else value
+    try:
+        return encoded(text) if isinstance(text, str) else None
+    except NotLiteral:
+        return None
+
+
+def written_document(item: Resource) -> Mapping[str, Any]:
+    """Return the document that an object of the workspace's bucket has; empty if it has none."""
+    held = held_document(item.values.get("content"))
+    return held if isinstance(held, Mapping) else {}
 
 
 # ---- the plan's JSON -----------------------------------------------------------------------------

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from terradask._policy.shapes import Allowed, Anything, Given, Keyed, Shape
+from terradask._policy.shapes import Allowed, Keyed, Shape, anything, given
 
 
 def must(*values: Any) -> Allowed:
@@ -28,7 +28,7 @@ def to(*expressions: str) -> tuple[str, ...]:
 
 
 #: Text for readers, sizes, types of machines: no access depends on them.
-ANY = Anything()
+ANY = anything
 
 #: The network's document, as clusters' stacks read it.
 BASELINE = "jsondecode(data.aws_s3_object.baseline.body)"
@@ -71,7 +71,7 @@ GROUP_TAGS = Keyed(
     },
 )
 
-_SUBNETS = must(*to("aws_subnet.public-*.id", "aws_subnet.private-*.id"), Given("subnet-*"))
+_SUBNETS = must(*to("aws_subnet.public-*.id", "aws_subnet.private-*.id"), given("subnet-*"))
 
 
 def _by_role(**by_role: Allowed) -> Allowed:
@@ -94,7 +94,7 @@ def _templates(role: str) -> Allowed:
     )
 
 
-_PROFILE = must("*terradask-{workspace}*", Given("*"))
+_PROFILE = must("*terradask-{workspace}*", given("*"))
 
 #: ``workspace.json``, which clusters' stacks and hosts read.
 WORKSPACE_DOCUMENT: Shape = {
@@ -104,7 +104,7 @@ WORKSPACE_DOCUMENT: Shape = {
     "region": must("{region}"),
     "account": must("{account}"),
     "bucket": must("{bucket}"),
-    "vpc_id": must(*to("aws_vpc.this.id"), Given("vpc-*")),
+    "vpc_id": must(*to("aws_vpc.this.id"), given("vpc-*")),
     "vpc_cidr": must(ANY),
     "zones": must(
         Keyed(
@@ -124,8 +124,8 @@ WORKSPACE_DOCUMENT: Shape = {
     ),
     "templates": _by_role(scheduler=_templates("scheduler"), worker=_templates("worker")),
     "security_groups": _by_role(
-        scheduler=must(*to("aws_security_group.scheduler.id"), Given("sg-*")),
-        worker=must(*to("aws_security_group.worker.id"), Given("sg-*")),
+        scheduler=must(*to("aws_security_group.scheduler.id"), given("sg-*")),
+        worker=must(*to("aws_security_group.worker.id"), given("sg-*")),
     ),
     "instance_profiles": _by_role(scheduler=_PROFILE, worker=_PROFILE),
     "roles": _by_role(
@@ -145,14 +145,14 @@ WORKSPACE_DOCUMENT: Shape = {
     "session_manager": must(True, False),
     "allow_ingress_from_anywhere": must(True, False),
     "given": must(ANY),
-    "kms_key_arn": may(Given(KEY_ARN)),
+    "kms_key_arn": may(given(KEY_ARN)),
     "ingress": must(ANY),
     "host": must({"wheel_key": must("host/{sha256}/*.whl"), "wheel_sha256": must("{sha256}")}),
     "launch": must(
         {
             # P1 judges it.
             "user_data_base64": must(ANY),
-            "image_ids": must(Keyed("{architectures}", must(Given("ami-*")), {})),
+            "image_ids": must(Keyed("{architectures}", must(given("ami-*")), {})),
             "instance_type": must(ANY),
             "instance_types": must(ANY),
             "disk_size_gib": must(ANY),
@@ -172,7 +172,7 @@ WORKSPACE_DOCUMENT: Shape = {
             "role_path": must("/*terradask/{workspace}/"),
             "role_name_prefix": must("*"),
             "permissions_boundary": must(
-                *to("aws_iam_policy.boundary.arn"), Given("arn:{partition}:iam::*:policy/*")
+                *to("aws_iam_policy.boundary.arn"), given("arn:{partition}:iam::*:policy/*")
             ),
             # P6 judges these.
             "access": must(ANY),

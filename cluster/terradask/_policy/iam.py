@@ -7,7 +7,13 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from terradask._common.naming import some
-from terradask._policy.document import PlanDocument, Resource, Unknown
+from terradask._policy.document import (
+    PlanDocument,
+    Resource,
+    Unknown,
+    held_document,
+    written_document,
+)
 from terradask._policy.findings import PolicyFinding
 from terradask._policy.grants import (
     SCHEDULER,
@@ -25,7 +31,6 @@ from terradask._policy.statements import (
     Statement,
     read_policy,
 )
-from terradask._policy.written import written_document
 from terradask_modules.iam import listed
 
 _ATTACHMENTS = (
@@ -206,12 +211,7 @@ def _shaped(
     document: PlanDocument, resource: Resource, attribute: str, shape: Shape
 ) -> Iterator[PolicyFinding]:
     """Yield where a policy isn't written as the stacks write it."""
-    value = resource.values.get(attribute)
-    text = value.template if isinstance(value, Unknown) else value
-    try:
-        policy = json.loads(text) if isinstance(text, str) else None
-    except ValueError:
-        policy = None
+    policy = held_document(resource.values.get(attribute))
     if not isinstance(policy, Mapping):
         yield _unread(resource, attribute, "is known only after the apply, or is no JSON")
         return

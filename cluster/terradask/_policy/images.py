@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from terradask._policy.document import PlanDocument, Resource, Unknown
+from terradask._policy.document import PlanDocument, Resource, Unknown, written_document
 from terradask._policy.findings import PolicyFinding
-from terradask._policy.written import written_document
 from terradask_modules.iam import listed
 
 _LOOKUPS = ("aws_ami", "aws_ami_ids")

@@ -15,7 +15,7 @@ from terradask._policy.document_shapes import (
     to,
     with_key,
 )
-from terradask._policy.shapes import Block, Given, Number, Shape
+from terradask._policy.shapes import Shape, block, given, number
 
 _VPC = must(*to("aws_vpc.this.id"))
 #: P2 judges these.
@@ -24,7 +24,7 @@ _P2_OR_NONE = may(ANY)
 #: What is in the VPC, and its logs.
 NETWORK: dict[str, Shape] = {
     "aws_vpc": {
-        "cidr_block": must(Block()),
+        "cidr_block": must(block),
         "enable_dns_hostnames": must(True),
         "enable_dns_support": must(True),
         "assign_generated_ipv6_cidr_block": may(True),
@@ -43,7 +43,7 @@ NETWORK: dict[str, Shape] = {
     "aws_subnet": {
         "vpc_id": _VPC,
         "availability_zone": must("{zone}"),
-        "cidr_block": must(Block()),
+        "cidr_block": must(block),
         "map_public_ip_on_launch": must(False),
         "assign_ipv6_address_on_creation": may(True),
         "ipv6_cidr_block": may("${cidrsubnet(aws_vpc.this.ipv6_cidr_block, 8, *)}"),
@@ -86,8 +86,8 @@ NETWORK: dict[str, Shape] = {
     },
     "aws_cloudwatch_log_group": {
         "name": must("/terradask/{workspace}", "/terradask/{workspace}/{name}"),
-        "retention_in_days": must(Number(1, 3653)),
-        "kms_key_id": with_key(Given(KEY_ARN)),
+        "retention_in_days": must(number(1, 3653)),
+        "kms_key_id": with_key(given(KEY_ARN)),
         "tags": TAGS,
     },
 }
@@ -97,7 +97,7 @@ FIREWALL: dict[str, Shape] = {
     "aws_security_group": {
         "name": must(f"{NAME}-{{name}}", f"{CLUSTERS_NAME}-{{name}}"),
         "description": must(ANY),
-        "vpc_id": must(*to("aws_vpc.this.id"), *baseline("vpc_id"), Given("vpc-*")),
+        "vpc_id": must(*to("aws_vpc.this.id"), *baseline("vpc_id"), given("vpc-*")),
         "tags": TAGS,
     },
     "aws_vpc_security_group_ingress_rule": {
@@ -107,8 +107,8 @@ FIREWALL: dict[str, Shape] = {
         "cidr_ipv4": _P2_OR_NONE,
         "cidr_ipv6": _P2_OR_NONE,
         "ip_protocol": must("tcp"),
-        "from_port": must(Number(1, 65535)),
-        "to_port": must(Number(1, 65535)),
+        "from_port": must(number(1, 65535)),
+        "to_port": must(number(1, 65535)),
         "tags": TAGS,
     },
     "aws_vpc_security_group_egress_rule": {
@@ -119,8 +119,8 @@ FIREWALL: dict[str, Shape] = {
         "cidr_ipv6": _P2_OR_NONE,
         "prefix_list_id": may(*to("aws_vpc_endpoint.s3.prefix_list_id")),
         "ip_protocol": must("tcp", "-1"),
-        "from_port": may(Number(1, 65535)),
-        "to_port": may(Number(1, 65535)),
+        "from_port": may(number(1, 65535)),
+        "to_port": may(number(1, 65535)),
         "tags": TAGS,
     },
 }

@@ -11,12 +11,11 @@ from __future__ import annotations
 import functools
 import ipaddress
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from terradask._policy.document import Unknown
-from terradask._policy.hcl import NotLiteral, encoded
+from terradask._policy.document import Unknown, held_document
 from terradask._policy.scope import Scope, WorkspaceRules
 from terradask._policy.values import child_path
 from terradask_modules.iam import listed
@@ -28,7 +27,7 @@ _ZONE = re.compile(r"^(?:private|public|nat|scheduler|worker)-(.+?)(?:-ipv6)?$")
 
 @dataclass(frozen=True)
 class Allowed:
-    """What an attribute may be: patterns, numbers, flags, blocks' shapes, or what `accepts`."""
+    """What an attribute may be: patterns, numbers, flags, blocks' shapes, or an `Accepts`."""
 
     values: tuple[Any, ...]
     optional: bool = False
@@ -77,66 +76,42 @@ class Place:
         return _compiled(pattern, tuple(self.words.items())).fullmatch(text) is not None
 
 
-@dataclass(frozen=True)
-class Anything:
-    """Any value: it does no harm, or another check judges it."""
-
-    def accepts(self, value: Any, place: Place) -> bool:
-        """Accept every value."""
-        return True
+#: Takes a value and its place; returns whether the value is allowed there.
+Accepts = Callable[[Any, Place], bool]
 
 
-@dataclass(frozen=True)
-class Literal:
-    """Text that is written out, as opposed to an expression."""
-
-    def accepts(self, value: Any, place: Place) -> bool:
-        """Return whether a value is such a text."""
-        return isinstance(value, str)
+def anything(value: Any, place: Place) -> bool:
+    """Accept any value: it does no harm, or another check judges it."""
+    return True
 
 
-@dataclass(frozen=True)
-class Number:
-    """A whole number."""
-
-    first: int
-    last: int
-
-    def accepts(self, value: Any, place: Place) -> bool:
-        """Return whether a value is in the range."""
-        return (
-            isinstance(value, int)
-            and not isinstance(value, bool)
-            and self.first <= value <= self.last
-        )
+def literal(value: Any, place: Place) -> bool:
+    """Accept text that is written out, as opposed to an expression."""
+    return isinstance(value, str)
 
 
-@dataclass(frozen=True)
-class Block:
-    """A block of IPv4 addresses for a VPC or a subnet: AWS takes /16 to /28."""
-
-    def accepts(self, value: Any, place: Place) -> bool:
-        """Return whether a value is one."""
-        try:
-            return isinstance(value, str) and 16 <= ipaddress.IPv4Network(value).prefixlen <= 28
-        except ValueError:
-            return False
+def block(value: Any, place: Place) -> bool:
+    """Accept a block of IPv4 addresses for a VPC or a subnet: AWS takes /16 to /28."""
+    try:
+        return isinstance(value, str) and 16 <= ipaddress.IPv4Network(value).prefixlen <= 28
+    except ValueError:
+        return False
 
 
-@dataclass(frozen=True)
-class Given:
-    """An id, name or ARN that the settings give."""
+def number(first: int, last: int) -> Accepts:
+    """Accept a whole number in a range."""
+    return lambda value, _: type(value) is int and first <= value <= last
 
-    pattern: str
 
-    def accepts(self, value: Any, place: Place) -> bool:
-        """Return whether the settings give it; if they aren't known, whether it has the form."""
-        given = place.rules.given
-        return (
-            isinstance(value, str)
-            and place.matches(self.pattern, value)
-            and (given is None or value in given)
-        )
+def given(pattern: str) -> Accepts:
+    """Accept an id, name or ARN that the settings give; if they aren't known, one of the form."""
+
+    def accepts(value: Any, place: Place) -> bool:
+        known = place.rules.given
+        matches = isinstance(value, str) and place.matches(pattern, value)
+        return matches and (known is None or value in known)
+
+    return accepts
 
 
 @dataclass(frozen=True)
@@ -177,9 +152,8 @@ def complaints(allowed: Allowed, value: Any, path: str, place: Place) -> Iterato
     """Yield the path of each part of a value that isn't allowed, and why."""
     items = listed(value)
     if not items:
-        whatever = any(isinstance(each, Anything) for each in allowed.values)
         demanded = not allowed.optional or allowed.demanded_with in place.has
-        if demanded and not (whatever and value is not None):
+        if demanded and (anything not in allowed.values or value is None):
             yield path, "leaves out"
         return
     for each in allowed.values:
@@ -251,11 +225,7 @@ def _of_tags(
 
 
 def _of_document(documents: Documents, item: Any, path: str, place: Place) -> Iterator[Complaint]:
-    text = item.template if isinstance(item, Unknown) else item
-    try:
-        held = encoded(text) if isinstance(text, str) else None
-    except NotLiteral:
-        held = None
+    held = held_document(item)
     shape = documents.shapes.get(place.name)
     if isinstance(held, Mapping) and shape is not None:
         yield from of_shape(shape, held, path, place)
@@ -269,8 +239,7 @@ def _accepts(each: Any, item: Any, place: Place) -> bool:
         return isinstance(text, str) and place.matches(each, text)
     if isinstance(each, bool | int):
         return type(item) is type(each) and item == each
-    accepts = getattr(each, "accepts", None)
-    return bool(accepts is not None and accepts(item, place))
+    return callable(each) and bool(each(item, place))
 
 
 @functools.lru_cache(maxsize=4096)

@@ -24,7 +24,7 @@ from terradask._policy.document_shapes import (
     with_key,
 )
 from terradask._policy.network_shapes import FIREWALL, NETWORK
-from terradask._policy.shapes import Documents, Given, Literal, Number, Shape, TagBlocks
+from terradask._policy.shapes import Documents, Shape, TagBlocks, given, literal, number
 
 _BASELINE_KEY = to(f"try({BASELINE}.kms_key_arn, null)")
 _BUCKET = must(*to("aws_s3_bucket.workspace.id"))
@@ -43,7 +43,7 @@ _IDENTITY: dict[str, Shape] = {
         "path": may("/*", *_BASELINE_PATH),
         "assume_role_policy": _P6,
         "permissions_boundary": may(
-            Given("arn:{partition}:iam::*:policy/*"), *baseline("isolated.permissions_boundary")
+            given("arn:{partition}:iam::*:policy/*"), *baseline("isolated.permissions_boundary")
         ),
         "tags": TAGS,
     },
@@ -100,7 +100,7 @@ _STORAGE: dict[str, Shape] = {
                 "apply_server_side_encryption_by_default": must(
                     {
                         "sse_algorithm": must("AES256", "aws:kms"),
-                        "kms_master_key_id": with_key(Given(KEY_ARN)),
+                        "kms_master_key_id": with_key(given(KEY_ARN)),
                     }
                 ),
                 "bucket_key_enabled": with_key(True),
@@ -137,10 +137,10 @@ _HOSTS: dict[str, Shape] = {
     "aws_launch_template": {
         "name": must(f"{NAME}-{{role}}*", f"{CLUSTERS_NAME}-{{role}}*"),
         "description": must(ANY),
-        "image_id": must(Given("ami-*"), *baseline("launch.image_ids.*")),
+        "image_id": must(given("ami-*"), *baseline("launch.image_ids.*")),
         "instance_type": must(ANY),
         # P1 judges what is written out.
-        "user_data": must(Literal(), *baseline("launch.user_data_base64")),
+        "user_data": must(literal, *baseline("launch.user_data_base64")),
         "iam_instance_profile": must(
             {
                 "arn": may(
@@ -161,11 +161,11 @@ _HOSTS: dict[str, Shape] = {
                     {
                         "delete_on_termination": must("true"),
                         "encrypted": _P3,
-                        "kms_key_id": with_key(Given(KEY_ARN), *_BASELINE_KEY),
+                        "kms_key_id": with_key(given(KEY_ARN), *_BASELINE_KEY),
                         "volume_size": must(ANY),
                         "volume_type": must("gp3"),
-                        "iops": may(Number(1, 1_000_000)),
-                        "throughput": may(Number(1, 1_000_000)),
+                        "iops": may(number(1, 1_000_000)),
+                        "throughput": may(number(1, 1_000_000)),
                     }
                 ),
             }
@@ -192,7 +192,7 @@ _HOSTS: dict[str, Shape] = {
                         "isolated.security_groups.hosts",
                         "isolated.security_groups.{clients}",
                     ),
-                    Given("sg-*"),
+                    given("sg-*"),
                 ),
             }
         ),
@@ -207,7 +207,7 @@ _HOSTS: dict[str, Shape] = {
     "aws_autoscaling_group": {
         "name": must("terradask-{workspace}-{cluster}-{name}"),
         "min_size": must(0),
-        "max_size": must(Number(0, 10_000)),
+        "max_size": must(number(0, 10_000)),
         "placement_group": may(*to("aws_placement_group.hosts.name")),
         "vpc_zone_identifier": must(*baseline('zones["*"].{role}_subnet_id')),
         "mixed_instances_policy": must(
@@ -258,9 +258,9 @@ RESOURCES: dict[str, Shape] = {**NETWORK, **FIREWALL, **_IDENTITY, **_STORAGE, *
 _CHECKED = {"lifecycle": may({"postcondition": must(ANY)})}
 #: Shapes of data sources.
 DATA: dict[str, Shape] = {
-    "aws_vpc": {"id": must(Given("vpc-*"))},
-    "aws_subnet": {"id": must(Given("subnet-*")), **_CHECKED},
-    "aws_iam_instance_profile": {"name": must(Given("*"))},
+    "aws_vpc": {"id": must(given("vpc-*"))},
+    "aws_subnet": {"id": must(given("subnet-*")), **_CHECKED},
+    "aws_iam_instance_profile": {"name": must(given("*"))},
     "aws_s3_object": {"bucket": must("{bucket}"), "key": must("workspace.json"), **_CHECKED},
 }
 
@@ -320,11 +320,11 @@ REQUIRED_PROVIDERS: Shape = {
 BACKENDS: dict[str, Shape] = {
     "local": {"path": must("*/network.tfstate", "*/{cluster}.tfstate")},
     "s3": {
-        "bucket": must("{bucket}", Given("*")),
+        "bucket": must("{bucket}", given("*")),
         "key": must("*workspaces/{workspace}/network.tfstate", "*{cluster}/terraform.tfstate"),
         "region": must("{region}"),
         "encrypt": may(True),
         "use_lockfile": must(True),
-        "kms_key_id": may(Given(KEY_ARN)),
+        "kms_key_id": may(given(KEY_ARN)),
     },
 }
