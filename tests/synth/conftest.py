@@ -75,13 +75,21 @@ def _looked_at_once() -> Iterator[None]:
 
 @pytest.fixture(scope="session")
 def synth_text(tmp_path_factory: pytest.TempPathFactory) -> SynthText:
-    """Synthesise one stack, ``network`` or ``etl``, from sections of settings; return its text.
+    """Synthesise one stack, ``network`` or ``etl``, from sections of settings, once; return its
+    text.
 
     ``zones`` are the network's with their slots; ``locked`` are answers for the stack that differ
     from the usual ones.
     """
+    texts: dict[str, str] = {}
 
-    def run(
+    def run(stack: str, **given: Any) -> str:
+        key = repr((stack, given))
+        if key not in texts:
+            texts[key] = synthesised(stack, **given)
+        return texts[key]
+
+    def synthesised(
         stack: str,
         *,
         zones: dict[str, int] | None = None,

@@ -9,7 +9,7 @@ from __future__ import annotations
 import copy
 import json
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -51,14 +51,7 @@ class Mutation:
 
     def applied(self, stack: Document) -> Document:
         """Return the changed stack."""
-        changed = copy.deepcopy(stack)
-        parent: Any = changed
-        for step in self.path[:-1]:
-            parent = parent[step]
-        if self.value is GONE:
-            del parent[self.path[-1]]
-        else:
-            parent[self.path[-1]] = self.value
+        changed: Document = _replaced(stack, self.path, self.value)
         return changed
 
 
@@ -233,17 +226,13 @@ def _listed(value: Any) -> list[Any]:
     return value if isinstance(value, list) else [value]
 
 
-def _replaced(document: Any, path: Sequence[str | int], new: Any) -> Any:
-    changed = copy.deepcopy(document)
-    parent = changed
-    for step in path[:-1]:
-        parent = parent[step]
-    if new is GONE:
-        del parent[path[-1]]
+def _replaced(value: Any, path: Sequence[str | int], new: Any) -> Any:
+    """Return a document with something else in one place; all other parts are the same objects."""
+    changed, (step, *rest) = copy.copy(value), path
+    if rest:
+        changed[step] = _replaced(value[step], rest, new)
+    elif new is GONE:
+        del changed[step]
     else:
-        parent[path[-1]] = new
+        changed[step] = new
     return changed
-
-
-#: How a mutation is judged: the findings on it.
-Judge = Callable[[Document], set[tuple[str, str, str, str]]]

@@ -13,6 +13,9 @@ from typing import Any
 
 import pytest
 
+from terradask._policy.checks import CHECKS
+from terradask._policy.document import read
+from terradask._policy.malformed import UNREADABLE
 from terradask.errors import InvalidInput
 
 from ..golden import check_golden
@@ -20,7 +23,7 @@ from .conftest import Synth
 from .golden_settings import CLUSTERS, NETWORKS
 from .harmless_mutations import HARMLESS, harmless_because
 from .mutations import mutations
-from .policy_forms import FORMS, Document, found, rules_of
+from .policy_forms import FORMS, Document, rules_of
 
 #: Golden stacks that together have every resource and every attribute.
 STACKS = (
@@ -59,7 +62,7 @@ def test_a_mutation_is_found_or_listed_as_a_survivor(synth: Synth, name: str) ->
     given = _given(name)
     stack = synth("network" if name.startswith("network") else "etl", **given)
     more = {
-        "workspace_rules": rules_of(**given),
+        "rules": rules_of(**given),
         "open_to_anywhere": given.get("network", {}).get("allow_ingress_from_anywhere", False),
     }
     before = {form: _told(written(stack), more) for form, written in FORMS.items()}
@@ -82,9 +85,11 @@ def test_a_mutation_is_found_or_listed_as_a_survivor(synth: Synth, name: str) ->
 
 
 def _told(stack: Document, more: dict[str, Any]) -> set[tuple[str, str, str]]:
+    """Return what the checks say, without the masking of secrets, which takes longer than they."""
     try:
-        told = found(stack, **more)
-    except InvalidInput:
+        document = read(stack, **more)
+        told = [finding for check in CHECKS for finding in check.find(document)]
+    except (InvalidInput, *UNREADABLE):
         return {("refused", "", "")}
     return {(finding.check, finding.address, finding.message) for finding in told}
 

@@ -18,6 +18,7 @@ _DER_KEY = re.compile(
 )
 #: What it begins with in PEM: one search finds both.
 _PEM = "-----BEGIN " + "PRIVATE KEY-----"
+_PRINTABLE = b"\t\n\r" + bytes(range(32, 127))
 _LEAST_LETTERS = 16
 _MAX_LAYERS = 5
 _MAX_BYTES = 4_000_000
@@ -85,5 +86,4 @@ def _readable(decoded: bytes) -> bool:
     """Return whether decoded bytes are text."""
     if decoded.startswith(_GZIP) or _DER_KEY.match(decoded):
         return True
-    printable = sum(byte in b"\t\n\r" or 32 <= byte < 127 for byte in decoded)
-    return printable >= 0.8 * len(decoded)
+    return len(decoded.translate(None, _PRINTABLE)) <= 0.2 * len(decoded)

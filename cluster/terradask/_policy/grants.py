@@ -6,6 +6,7 @@ within a grant, and the grant's conditions have to hold there. Conditions beyond
 
 from __future__ import annotations
 
+import functools
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
@@ -172,32 +173,35 @@ class Within:
         The pattern's ``*`` takes in any wildcard of the text; every other letter has to be the
         same, so that a wildcard of the text is never wider.
         """
-        return self._compiled(pattern).fullmatch(text) is not None
+        return _compiled(self.scope, pattern).fullmatch(text) is not None
 
-    def _compiled(self, pattern: str) -> re.Pattern[str]:
-        words = {**self.scope.patterns(), **self._of_cluster()}
-        parts = re.split(r"(\{[a-z]+\}|\*)", pattern)
-        return re.compile(
-            "".join(
-                ".*"
-                if part == "*"
-                else f"(?:{words[part[1:-1]]})"
-                if part.startswith("{")
-                else re.escape(part)
-                for part in parts
-            ),
-            re.DOTALL,
-        )
 
-    def _of_cluster(self) -> dict[str, str]:
-        """Return the parts that a cluster's own roles narrow to the cluster."""
-        cluster = self.scope.cluster and re.escape(self.scope.cluster)
-        return {
-            "clusters": cluster or ".*",
-            "secrets": rf"{cluster}-\?{{6}}" if cluster else ".*",
-            "groups": f"{cluster}-.*" if cluster else ".*",
-            "streams": f"log-stream:{cluster}/.*" if cluster else ".*",
-            # A bucket by its name, none of terradask's; a key by its id.
-            "data": r"(?!terradask-)[a-z0-9.-]+(?:/[^?]*)?",
-            "key": "[0-9a-f-]+",
-        }
+@functools.lru_cache(maxsize=1024)
+def _compiled(scope: Scope, pattern: str) -> re.Pattern[str]:
+    words = {**scope.patterns, **_of_cluster(scope)}
+    parts = re.split(r"(\{[a-z]+\}|\*)", pattern)
+    return re.compile(
+        "".join(
+            ".*"
+            if part == "*"
+            else f"(?:{words[part[1:-1]]})"
+            if part.startswith("{")
+            else re.escape(part)
+            for part in parts
+        ),
+        re.DOTALL,
+    )
+
+
+def _of_cluster(scope: Scope) -> dict[str, str]:
+    """Return the parts that a cluster's own roles narrow to the cluster."""
+    cluster = scope.cluster and re.escape(scope.cluster)
+    return {
+        "clusters": cluster or ".*",
+        "secrets": rf"{cluster}-\?{{6}}" if cluster else ".*",
+        "groups": f"{cluster}-.*" if cluster else ".*",
+        "streams": f"log-stream:{cluster}/.*" if cluster else ".*",
+        # A bucket by its name, none of terradask's; a key by its id.
+        "data": r"(?!terradask-)[a-z0-9.-]+(?:/[^?]*)?",
+        "key": "[0-9a-f-]+",
+    }

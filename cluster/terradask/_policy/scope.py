@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
+from functools import cached_property
 from typing import Any
 
 from terradask_modules.names import role_name
@@ -61,8 +62,9 @@ class Scope:
             (name for start, name in _PARTITIONS.items() if self.region.startswith(start)), "aws"
         )
 
-    def patterns(self) -> dict[str, str]:
-        """Return regular expressions of its parts by name."""
+    @cached_property
+    def patterns(self) -> Mapping[str, str]:
+        """Regular expressions of its parts by name."""
         known = {each.name: getattr(self, each.name) for each in fields(self)}
         known["partition"] = self.partition
         found = {name: re.escape(value) if value else _ANY[name] for name, value in known.items()}

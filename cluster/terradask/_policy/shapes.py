@@ -55,7 +55,7 @@ class Place:
         owner = name if name == "flow-logs" else role
         zone = _ZONE.match(name)
         words = {
-            **scope.patterns(),
+            **scope.patterns,
             "role": role,
             "role_name": scope.role_pattern(owner),
             "name": re.escape(name),

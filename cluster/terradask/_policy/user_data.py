@@ -88,7 +88,7 @@ def _as_rendered(text: str) -> bool:
 def _of_this_workspace(text: str, document: PlanDocument) -> bool:
     found = _HOST_JSON.search(text)
     host = json.loads(found[1]) if found else {}
-    words, wheel = document.scope.patterns(), host["wheel"]
+    words, wheel = document.scope.patterns, host["wheel"]
     return all(
         re.fullmatch(pattern.format(**words), str(value))
         for pattern, value in (
