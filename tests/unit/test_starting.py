@@ -21,7 +21,7 @@ from terradask._deployments.documents import LifetimePolicy, Run
 from terradask._deployments.record import ClusterRecord
 from terradask._deployments.secret import ClusterSecret
 from terradask._deployments.software import lock_software
-from terradask._deployments.start import RunPlan, Starter, check_bound, claim
+from terradask._deployments.start import RunPlan, Starter, StartOptions, check_bound, claim
 from terradask._deployments.store import CLOSING, RUN, SCHEDULER
 from terradask.errors import (
     ClusterError,
@@ -173,11 +173,11 @@ def test_it_is_started_only_while_it_is_whole(aws: Aws, mark: list[str], why: st
         record.objects.write(name, {"format": 1})
     del record.desired["workers"]
     with pytest.raises(ClusterError, match=f"destroyed in part: .*{why}") as refused:
-        starter.start(n_workers=1, check_quotas=False)
+        starter.start(StartOptions(n_workers=1, check_quotas=False))
     assert refused.value.given == "without workers"
     assert record.objects.names() == mark
     record.desired["workers"] = 0
-    starter.start(n_workers=1, check_quotas=False)
+    starter.start(StartOptions(n_workers=1, check_quotas=False))
     assert (record.desired, record.objects.names()) == ({"scheduler": 1, "workers": 1}, [RUN])
 
 
@@ -204,10 +204,10 @@ def test_whoever_was_overtaken_while_preparing_raises_nothing(
     starter = starter_of(record, prepare)
     if successor is None:
         with pytest.raises(ClusterStopped, match="while it was starting"):
-            starter.start(n_workers=1, check_quotas=False)
+            starter.start(StartOptions(n_workers=1, check_quotas=False))
     else:
         warned: list[str] = []
-        started = starter.start(n_workers=1, check_quotas=False, warn=warned.append)
+        started = starter.start(StartOptions(n_workers=1, check_quotas=False), warned.append)
         # What it has written meanwhile may not be the other run's.
         assert [f"terradask stop {record.name}" in text for text in warned] == (
             [True] if successor == "other" else []
@@ -231,10 +231,10 @@ def test_the_hosts_lock_has_the_hashes_of_the_file_that_the_settings_name(
     record = Record(aws, software_lock="team.lock")
     starter = starter_of(record, prepare, tmp_path)
     with pytest.raises(SoftwareLockInvalid, match=r"team\.lock"):
-        starter.start(n_workers=1, check_quotas=False)
+        starter.start(StartOptions(n_workers=1, check_quotas=False))
     assert record.objects.names() == []
     (tmp_path / "team.lock").write_text(DEV_LOCK.read_text())
-    starter.start(n_workers=1, check_quotas=False)
+    starter.start(StartOptions(n_workers=1, check_quotas=False))
     noted = record.run()
     assert noted is not None
     assert noted.hashed
@@ -243,10 +243,10 @@ def test_the_hosts_lock_has_the_hashes_of_the_file_that_the_settings_name(
     other = Record(aws)
     starter = starter_of(other, prepare)
     other.objects.delete([RUN])
-    starter.start(n_workers=1, check_quotas=False, software_lock=DEV_LOCK)
+    starter.start(StartOptions(n_workers=1, check_quotas=False, software_lock=DEV_LOCK))
     assert locks[1] == locks[0]
     other.objects.delete([RUN])
-    starter.start(n_workers=1, check_quotas=False)
+    starter.start(StartOptions(n_workers=1, check_quotas=False))
     assert "--hash" not in locks[2]
     noted = other.run()
     assert noted is not None
@@ -255,7 +255,9 @@ def test_the_hosts_lock_has_the_hashes_of_the_file_that_the_settings_name(
 
 def test_the_secret_binds_what_hosts_act_on(aws: Aws) -> None:
     record, secrets = Record(aws), aws.client("secretsmanager")
-    started = Starter(record, stop=lambda: None).start(n_workers=1, check_quotas=False)
+    started = Starter(record, stop=lambda: None).start(
+        StartOptions(n_workers=1, check_quotas=False)
+    )
     secret = json.loads(secrets.get_secret_value(SecretId="terradask/default/etl")["SecretString"])
     assert secret["run_id"] == started.run_id
     assert secret["sha256"].keys() == {"run.json", "software.lock"}
@@ -296,14 +298,16 @@ def test_a_start_that_breaks_off_raises_no_group_and_the_next_one_is_whole(
         else:
             patch.setattr(ClusterSecret, "write", fail)
         with pytest.raises(ConnectionError, match=missing):
-            Starter(record, stop=lambda: None).start(n_workers=1, check_quotas=False)
+            Starter(record, stop=lambda: None).start(StartOptions(n_workers=1, check_quotas=False))
     assert record.desired == {"scheduler": 0, "workers": 0}
     left = record.run()
     if left is not None:
         record.objects.write(
             RUN, {**left.to_document(), "started_at": run("old", age_seconds=61).started_at}
         )
-    started = Starter(record, stop=lambda: None).start(n_workers=1, check_quotas=False)
+    started = Starter(record, stop=lambda: None).start(
+        StartOptions(n_workers=1, check_quotas=False)
+    )
     secret = json.loads(secrets.get_secret_value(SecretId="terradask/default/etl")["SecretString"])
     assert (secret["run_id"], record.noted) == (started.run_id, started.run_id)
     for name, digest in secret["sha256"].items():
@@ -373,7 +377,9 @@ def test_a_start_takes_what_was_applied_since_the_structure_was_read(aws: Aws) -
     assert record.descriptor.structure.worker.class_name == "distributed.Nanny"
     worker = {"class": "acme.Worker"}
     record.objects.write("cluster.json", {**DOCUMENT, "settings": settings, "worker": worker})
-    run = starter_of(record).start(n_workers=0, life=LifetimePolicy(), check_quotas=False)
+    run = starter_of(record).start(
+        StartOptions(n_workers=0, life=LifetimePolicy(), check_quotas=False)
+    )
     assert run.structure is not None
     assert run.structure.worker.class_name == "acme.Worker"
 

@@ -23,7 +23,7 @@ from terradask._deployments.documents import (
 )
 from terradask._deployments.events.gather import cluster_events
 from terradask._deployments.record import ClusterRecord
-from terradask._deployments.start import Starter
+from terradask._deployments.start import Starter, StartOptions
 from terradask._deployments.status import DeploymentStatus, read_status
 from terradask._deployments.stop import stop_cluster
 from terradask._deployments.store import CLOSING
@@ -186,18 +186,18 @@ class Deployment:
         QuotaExceeded
             When the start needs more vCPUs than AWS's quotas leave beside what already runs.
         """
+        options = StartOptions(
+            n_workers,
+            environ,
+            software,
+            software_lock,
+            send_dask_config,
+            group_workers,
+            life,
+            check_quotas,
+        )
         try:
-            return self._starter.start(
-                n_workers=n_workers,
-                environ=environ,
-                software=software,
-                software_lock=software_lock,
-                send_dask_config=send_dask_config,
-                group_workers=group_workers,
-                life=life,
-                check_quotas=check_quotas,
-                warn=warn,
-            )
+            return self._starter.start(options, warn or (lambda text: None))
         finally:
             self.started_run_id = self._starter.started_run_id
 

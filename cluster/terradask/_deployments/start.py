@@ -40,15 +40,16 @@ from terradask_modules.names import SCHEDULER_GROUP, TAG_DESCRIPTOR
 
 
 @dataclass(frozen=True)
-class RunRequest:
-    """What is asked for a run: workers of each group, and what its hosts get."""
+class StartOptions:
+    """What a start may set for its run, as `Deployment.start` says; None: as in the settings."""
 
-    numbers: Mapping[str, int]
-    environ: Mapping[str, str]
-    software: Sequence[str]
-    software_lock: Path | None
-    send_dask_config: bool
-    life: LifetimePolicy
+    n_workers: int | None = None
+    environ: Mapping[str, str] | None = None
+    software: Sequence[str] | None = None
+    software_lock: Path | None = None
+    send_dask_config: bool | None = None
+    group_workers: Mapping[str, int] | None = None
+    life: LifetimePolicy | None = None
     check_quotas: bool = True
 
 
@@ -96,41 +97,15 @@ class Starter:
         #: Id of the run that was started here last; None if another start took over.
         self.started_run_id: str | None = None
 
-    def start(
-        self,
-        *,
-        n_workers: int | None = None,
-        environ: Mapping[str, str] | None = None,
-        software: Sequence[str] | None = None,
-        software_lock: Path | None = None,
-        send_dask_config: bool | None = None,
-        group_workers: Mapping[str, int] | None = None,
-        life: LifetimePolicy | None = None,
-        check_quotas: bool = True,
-        warn: Callable[[str], None] | None = None,
-    ) -> Run:
+    def start(self, options: StartOptions, warn: Callable[[str], None] = lambda text: None) -> Run:
         """Start a run unless one is active. Raises `ClusterPrivate`, `DocumentChanged`."""
         self._record.forget()
-        descriptor, settings = self._record.descriptor, self._record.descriptor.settings
-        check_may_change(self._record.aws, descriptor, "start it")
-        environ = settings["environ"] if environ is None else environ
-        warn_of_secrets(self._record.name, environ)
-        request = RunRequest(
-            numbers=numbers_at_start(descriptor, n_workers, group_workers or {}),
-            environ=environ,
-            software=settings["software"] if software is None else software,
-            software_lock=software_lock or lock_file_of(settings, self._root),
-            send_dask_config=settings["send_dask_config"]
-            if send_dask_config is None
-            else send_dask_config,
-            life=life or lifetime_policy(settings),
-            check_quotas=check_quotas,
-        )
+        check_may_change(self._record.aws, self._record.descriptor, "start it")
         with ThreadPoolExecutor(1) as pool:
             whole = pool.submit(check_startable, self._record)
-            plan = plan_run(self._record, request)
+            plan = plan_run(self._record, options, self._root)
             whole.result()
-        return self.start_planned(plan, warn or (lambda _: None))
+        return self.start_planned(plan, warn)
 
     def start_planned(self, plan: RunPlan, warn: Callable[[str], None]) -> Run:
         """Start a run unless one is active. Raises `ClusterStopped`, `QuotaExceeded`."""
@@ -177,22 +152,28 @@ class Starter:
             record.groups.set_desired(record.descriptor.worker_groups[name][0], n)
 
 
-def plan_run(record: ClusterRecord, request: RunRequest) -> RunPlan:
+def plan_run(record: ClusterRecord, options: StartOptions, root: Path | None) -> RunPlan:
     """Return a run's plan, and begin to check quotas; writes nothing.
 
     Raises `InvalidInput`, `NoBaseline`, `BaselineFormat`.
     """
     from terradask._network.baseline import read_baseline  # pydantic is slow to import
 
-    descriptor, numbers = record.descriptor, request.numbers
-    launch = deployed_launch(descriptor, numbers) if request.check_quotas else None
-    check = (
-        None if launch is None else LaunchCheck(record.aws, launch, workspace=descriptor.workspace)
+    descriptor, settings = record.descriptor, record.descriptor.settings
+    environ, software, sends_config = (
+        settings[name] if (given := getattr(options, name)) is None else given
+        for name in ("environ", "software", "send_dask_config")
     )
+    warn_of_secrets(record.name, environ)
+    numbers = numbers_at_start(descriptor, options.n_workers, options.group_workers or {})
+    check = None
+    if options.check_quotas:
+        launch = deployed_launch(descriptor, numbers)
+        check = LaunchCheck(record.aws, launch, workspace=descriptor.workspace)
     lock = lock_software(
-        list(request.software),
+        list(software),
         architecture=descriptor.architecture,
-        lock_file=request.software_lock,
+        lock_file=options.software_lock or lock_file_of(settings, root),
     )
     now = datetime.datetime.now(datetime.UTC)
     run = Run(
@@ -203,9 +184,9 @@ def plan_run(record: ClusterRecord, request: RunRequest) -> RunPlan:
         python=lock.python,
         packages=dict(lock.packages),
         n_workers=sum(numbers.values()),
-        environ=dict(request.environ),
-        dask_config=portable_config() if request.send_dask_config else {},
-        life=request.life,
+        environ=dict(environ),
+        dask_config=portable_config() if sends_config else {},
+        life=options.life or lifetime_policy(settings),
         hashed=bool(lock.hashes),
         structure=descriptor.structure,
         host_roles=read_baseline(record.aws, record.bucket).host_roles(record.name),
