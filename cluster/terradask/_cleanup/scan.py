@@ -50,7 +50,7 @@ from terradask_modules.names import (
 if TYPE_CHECKING:
     from terradask._aws.session import Aws
     from terradask._network.deployed import DeployedNetwork
-    from terradask._terraform.state.backend import StateBackend
+    from terradask._terraform.state.s3 import StateBackend
 
 Found = TypeVar("Found")
 

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Protocol
 
 
 @dataclass(frozen=True)
@@ -61,15 +60,9 @@ class Message:
 ProgressEvent = PhaseStarted | PhaseFinished | ResourceChanged | Message
 
 
-class Progress(Protocol):
-    """Whatever takes progress events: any callable with one argument.
-
-    It is called in the thread that does the work. An error that it raises ends the operation in
-    order.
-    """
-
-    def __call__(self, event: ProgressEvent, /) -> None:
-        """Take one event."""
+#: Whatever takes progress events, in the thread that does the work. An error that it raises ends
+#: the operation in order.
+Progress = Callable[[ProgressEvent], None]
 
 
 def silent(event: ProgressEvent, /) -> None:

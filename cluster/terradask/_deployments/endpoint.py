@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, Literal, Protocol
+from typing import TYPE_CHECKING, Any, Literal
 
 from terradask._aws.ssm.forwarding import PortForwarding
 from terradask._aws.ssm.plugin import find_plugin
@@ -20,24 +20,6 @@ LOOPBACK = "127.0.0.1"
 _OPEN_SECONDS = 30.0
 
 
-class Endpoint(Protocol):
-    """The addresses of a scheduler and its dashboard, behind mutual TLS. All methods may block."""
-
-    route: Route
-
-    def scheduler(self, attachment: Attachment) -> str:
-        """Return the address to dial, such as ``tls://203.0.113.7:8786``, or raise ``OSError``."""
-        ...
-
-    def dashboard(self, attachment: Attachment) -> tuple[str, int]:
-        """Return host and port of the dashboard's endpoint, which takes clients' certificates."""
-        ...
-
-    def close(self) -> None:
-        """Release what keeps the route open."""
-        ...
-
-
 def route_of(settings: Mapping[str, Any]) -> Route:
     """Return how clients reach a scheduler by these settings, also an older version's."""
     if settings.get("connect"):
@@ -46,23 +28,18 @@ def route_of(settings: Mapping[str, Any]) -> Route:
     return "private" if settings.get("use_scheduler_public_ip") is False else "public"
 
 
-def endpoint_for(route: Route, aws: Aws) -> Endpoint:
-    """Return the endpoint for a route."""
-    return SessionEndpoint(aws) if route == "ssm" else AddressEndpoint(route)
-
-
 class AddressEndpoint:
-    """The scheduler's own address."""
+    """The scheduler's own address, behind mutual TLS."""
 
     def __init__(self, route: Literal["public", "private"]) -> None:
         self.route: Route = route
 
     def scheduler(self, attachment: Attachment) -> str:
-        """Return the address; raises ``InvalidInput`` if there is no public one to use."""
+        """Return the address to dial, such as ``tls://203.0.113.7:8786``. Raises `InvalidInput`."""
         return attachment.address(public=self.route == "public")
 
     def dashboard(self, attachment: Attachment) -> tuple[str, int]:
-        """Return host and port of the dashboard's endpoint."""
+        """Return host and port of the dashboard's endpoint, which takes clients' certificates."""
         host = self.scheduler(attachment).partition("://")[2].rpartition(":")[0]
         return host, attachment.scheduler.dashboard_port
 
@@ -133,3 +110,12 @@ class SessionEndpoint:
         for forwarding in self._open.values():
             forwarding.close()
         self._open, self._instance_id = {}, None
+
+
+#: The addresses of a scheduler and its dashboard. All methods may block.
+Endpoint = AddressEndpoint | SessionEndpoint
+
+
+def endpoint_for(route: Route, aws: Aws) -> Endpoint:
+    """Return the endpoint for a route."""
+    return SessionEndpoint(aws) if route == "ssm" else AddressEndpoint(route)

@@ -10,14 +10,13 @@ from terradask._deployments.store import STATE
 from terradask._plans.applied import AppliedNotes
 from terradask._terraform.state.migrate import NetworkState
 from terradask._terraform.state.model import StateVersion
-from terradask._terraform.state.s3 import S3Backend
+from terradask._terraform.state.s3 import S3Backend, StateBackend
 from terradask._terraform.state.unlock import BrokenLock, unlock, write_down
 from terradask.errors import AwsError, BackendMissing, StateRolledBack
 from terradask_modules.names import NETWORK_STACK, cluster_key
 from terradask_stacks.settings import validate_cluster_name
 
 if TYPE_CHECKING:
-    from terradask._terraform.state.backend import StateBackend
     from terradask._terraform.state.lock_info import LockInfo
     from terradask._workspace.context import WorkspaceContext
     from terradask._workspace.state_check import ClusterStateCheck
@@ -108,15 +107,13 @@ class StackStates:
             self._note_unlock(stack, place, lock, proof)
             place.break_lock(lock.id)
 
-    def _note_unlock(self, stack: str, place: StateBackend, lock: LockInfo, proof: str) -> None:
-        context = self._context
-        if isinstance(place, S3Backend):
-            write_down(
-                place,
-                lock,
-                stack=stack,
-                proof=proof,
-                state_dir=context.loaded.state_dir,
-                caller=context.aws,
-                unless_denied=context.message,
-            )
+    def _note_unlock(self, stack: str, place: S3Backend, lock: LockInfo, proof: str) -> None:
+        write_down(
+            place,
+            lock,
+            stack=stack,
+            proof=proof,
+            state_dir=self._context.loaded.state_dir,
+            caller=self._context.aws,
+            unless_denied=self._context.message,
+        )

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import contextlib
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 from terradask._terraform.state.lock import locked_error
 from terradask._terraform.state.lock_info import LockInfo
@@ -31,10 +30,6 @@ class FoundState:
     version: str | None = None
 
 
-#: Called with place, lock and proof before the killed command's lock is broken.
-OnUnlock = Callable[["StateBackend", LockInfo, str], None]
-
-
 @dataclass(frozen=True)
 class LockWait:
     """What to do where a lock is held."""
@@ -47,36 +42,8 @@ class LockWait:
     limit_seconds: float
     #: Called once, before waiting.
     on_wait: Callable[[str], None]
-    on_unlock: OnUnlock = lambda place, lock, proof: None
-
-
-class StateBackend(Protocol):
-    """Where a state lies, or may lie."""
-
-    @property
-    def name(self) -> str:
-        """What a user calls it: a path, or ``s3://bucket/key``."""
-        ...
-
-    def read(self) -> FoundState | None:
-        """Return the state; None where there is none."""
-        ...
-
-    def write(self, content: bytes, *, over: FoundState | None) -> None:
-        """Write a state, whole or not at all, unless something else than `over` is here."""
-        ...
-
-    def set_aside(self) -> str:
-        """Take the state away, keeping it under another name, and return that."""
-        ...
-
-    def held(self, waiting: LockWait) -> contextlib.AbstractContextManager[None]:
-        """Hold the lock that Terraform takes, too."""
-        ...
-
-    def lock(self) -> LockInfo | None:
-        """Return the lock; None where it is free."""
-        ...
+    #: Called with the place, lock and proof before a killed command's lock in S3 is broken.
+    on_unlock: Callable[[Any, LockInfo, str], None] = lambda place, lock, proof: None
 
 
 def until_free(

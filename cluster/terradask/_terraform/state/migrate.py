@@ -13,10 +13,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from terradask._common.progress import Message, Progress
-from terradask._terraform.state.backend import FoundState, LockWait, OnUnlock, StateBackend
+from terradask._terraform.state.backend import FoundState, LockWait
 from terradask._terraform.state.bucket import check_state_bucket
 from terradask._terraform.state.local import LocalBackend
-from terradask._terraform.state.s3 import S3Backend
+from terradask._terraform.state.s3 import S3Backend, StateBackend
 from terradask.errors import StateConflict, StateNotMoved, TerraformError
 from terradask_modules.names import TAG_WORKSPACE
 from terradask_stacks.files import write_whole
@@ -26,6 +26,7 @@ from terradask_stacks.settings.state import network_state_key
 if TYPE_CHECKING:
     from terradask._aws.session import Aws
     from terradask._terraform.folder_lock import FolderLock
+    from terradask._terraform.state.lock_info import LockInfo
     from terradask_stacks.loading import LoadedSettings
 
 Step = Literal["nothing", "copy", "set aside"]
@@ -40,7 +41,12 @@ class NetworkState:
     """
 
     def __init__(
-        self, loaded: LoadedSettings, aws: Aws, *, progress: Progress, on_unlock: OnUnlock
+        self,
+        loaded: LoadedSettings,
+        aws: Aws,
+        *,
+        progress: Progress,
+        on_unlock: Callable[[S3Backend, LockInfo, str], None],
     ) -> None:
         self._loaded = loaded
         self._settings = loaded.settings

@@ -15,6 +15,7 @@ from botocore.exceptions import ClientError
 from terradask._aws.s3 import ObjectStore, StoredObject, as_json
 from terradask._common.processes import this_user
 from terradask._terraform.state.backend import ASIDE, FoundState, LockWait, until_free
+from terradask._terraform.state.local import LocalBackend
 from terradask._terraform.state.lock_info import LockInfo
 from terradask._terraform.state.lock_owner import proof_of_end
 from terradask._terraform.state.model import StateInfo, state_of
@@ -156,6 +157,10 @@ class S3Backend:
 
     def _named(self, action: str) -> AbstractContextManager[None]:
         return bucket_errors(self.bucket, action, made_by=self._made_by)
+
+
+#: Where a state lies, or may lie.
+StateBackend = LocalBackend | S3Backend
 
 
 @contextlib.contextmanager

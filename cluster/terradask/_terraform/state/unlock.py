@@ -11,11 +11,10 @@ from typing import TYPE_CHECKING, Any
 
 from terradask._common.processes import this_user
 from terradask._terraform.folder_lock import FolderLock
-from terradask._terraform.state.backend import StateBackend
 from terradask._terraform.state.lock import locked_error
 from terradask._terraform.state.lock_info import LockInfo
 from terradask._terraform.state.lock_owner import proof_of_end
-from terradask._terraform.state.s3 import S3Backend
+from terradask._terraform.state.s3 import S3Backend, StateBackend
 from terradask.errors import AccessDenied, InvalidInput, StateLocked
 
 if TYPE_CHECKING:
