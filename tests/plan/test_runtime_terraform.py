@@ -81,7 +81,7 @@ def test_plan_show_apply_and_state(folder: Path, tmp_path: Path):
     assert terraform.init()
     plan = terraform.plan(tmp_path / "plans/a.tfplan")
     assert (plan.add, plan.change, plan.remove, plan.changed) == (1, 0, 0, True)
-    assert [(c.address, c.action) for c in plan.changes] == [("terraform_data.a", "create")]
+    assert plan.creates == ("terraform_data.a",)
     assert oct(plan.path.stat().st_mode)[-3:] == "600"
     assert [c["address"] for c in terraform.show(plan)["resource_changes"]] == ["terraform_data.a"]
     assert terraform.state() is None

@@ -12,8 +12,9 @@ from botocore.stub import Stubber
 
 from terradask._aws.service_roles import ensure_service_roles, find_service_roles
 from terradask._aws.session import Aws
-from terradask._doctor.account import check_service_roles, check_volume_key
-from terradask._doctor.volume_key import KeyCheck, check_kms_key, missing_statements, statements_for
+from terradask._doctor.doctor import check_service_roles
+from terradask._doctor.finding import Finding
+from terradask._doctor.volume_key import check_volume_key, missing_statements, statements_for
 from terradask.errors import AccessDenied, ServiceRoleMissing
 
 ACCOUNT = "123456789012"
@@ -243,15 +244,15 @@ def key(aws: StubbedAws, statements: list[dict[str, Any]]) -> Iterator[Stubber]:
 
 def test_key_that_auto_scaling_may_use(aws: StubbedAws) -> None:
     with key(aws, WHOLE):
-        assert check_kms_key(aws, KEY) == KeyCheck(
-            True, "its policy lets AWSServiceRoleForAutoScaling use the key"
+        assert check_volume_key(aws, KEY) == Finding(
+            "volume-key", True, f"the policy of {KEY} lets AWSServiceRoleForAutoScaling use the key"
         )
 
 
 def test_key_that_it_may_not_use_says_what_to_add(aws: StubbedAws) -> None:
     with key(aws, [ROOT]) as kms:
         kms.add_response("list_grants", {"Grants": []}, {"KeyId": KEY, "GranteePrincipal": ROLE})
-        check = check_kms_key(aws, KEY)
+        check = check_volume_key(aws, KEY)
     assert check.ok is False
     assert json.loads(str(check.fix).removeprefix("add to the key's policy: ")) == list(
         statements_for(ROLE)
@@ -273,7 +274,7 @@ def test_grant_stands_in_for_the_policy(aws: StubbedAws) -> None:
         kms.add_response(
             "list_grants", {"Grants": [{"GranteePrincipal": ROLE, "Operations": operations}]}
         )
-        assert check_kms_key(aws, KEY).ok
+        assert check_volume_key(aws, KEY).ok
 
 
 @pytest.mark.parametrize(

@@ -28,7 +28,6 @@ echo "$*" >> "$0.calls"
 case "$1" in
 init) mkdir -p .terraform/providers/h/n/t/v/p; echo '{}' > .terraform/terraform.tfstate ;;
 plan) : > "$(echo "$*" | sed 's/.*-out=\\([^ ]*\\).*/\\1/')" ;;
-output) echo '{"a": {"value": 1}}'; exit 0 ;;
 state) echo '{"serial": 3, "lineage": "l", "resources": []}'; exit 0 ;;
 force-unlock) rm "$0.locked"; exit 0 ;;
 esac
@@ -82,21 +81,19 @@ def test_each_verb_runs_one_command(folder: Path, program: Path, tmp_path: Path)
     terraform = _terraform(folder, program, on_event=events.append, state_lock_seconds=7)
     out = tmp_path / "plans/a.tfplan"
     plan = terraform.plan(out, destroy=True, refresh=False)
-    assert (plan.add, [c.address for c in plan.changes], out.stat().st_mode & 0o777) == (
+    assert (plan.add, plan.creates, out.stat().st_mode & 0o777) == (
         1,
-        ["x.y"],
+        ("x.y",),
         0o600,
     )
     assert terraform.apply(plan) == {"add": 1, "change": 0, "remove": 0}
     assert terraform.destroy()["add"] == 1
-    assert terraform.output() == {"a": 1}
     assert terraform.state() == StateInfo(3, "l", {})
     said = [sorted(call.split()) for call in _calls(program)]
     assert said == [
         sorted(["plan", "-json", f"-out={out}", "-destroy", "-refresh=false", "-lock-timeout=0s"]),
         sorted(["apply", "-json", "-lock-timeout=0s", str(out)]),
         sorted(["apply", "-json", "-destroy", "-auto-approve", "-lock-timeout=0s"]),
-        ["-json", "output"],
         ["pull", "state"],
     ]
     assert [e.type for e in events] == ["planned_change", "change_summary"] * 3
@@ -222,6 +219,6 @@ def test_creation_that_has_just_begun_is_no_moment_to_stop():
 
 
 def test_what_is_no_json_is_an_error(folder: Path, program: Path):
-    program.write_text(PROGRAM.replace("""echo '{"a": {"value": 1}}'""", "echo Warning"))
+    program.write_text(PROGRAM.replace("state) echo", "state) echo Warning; echo"))
     with pytest.raises(TerraformError, match="printed no JSON"):
-        _terraform(folder, program).output()
+        _terraform(folder, program).state()

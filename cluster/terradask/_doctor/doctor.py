@@ -8,13 +8,15 @@ import sys
 from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING
 
-from terradask._doctor.account import check_service_roles, check_volume_key
+from terradask._aws.service_roles import AUTOSCALING, ServiceRole, find_service_roles
 from terradask._doctor.finding import Finding
+from terradask._doctor.volume_key import check_volume_key
 from terradask._terraform import provider_mirror
 from terradask._terraform.binary import find_terraform
 from terradask.errors import TerradaskError
 
 if TYPE_CHECKING:
+    from terradask._aws.session import Aws
     from terradask._workspace.workspace import Workspace
 
 MINIMUM_PYTHON = (3, 11)
@@ -148,3 +150,27 @@ class _Examiner:
                 f"{baseline.terradask_version}"
             ),
         )
+
+
+def check_service_roles(aws: Aws) -> Finding:
+    """Look for the service-linked roles through which AWS launches instances. Only Auto Scaling's
+    has to be there.
+
+    Permission needed: ``iam:GetRole`` on them; without it nothing is found wrong.
+    """
+    roles = find_service_roles(aws)
+    found = ", ".join(map(_describe, roles))
+    missing = next(
+        (role for role in roles if role.service == AUTOSCALING and role.exists is False), None
+    )
+    if missing is None:
+        return Finding("service-roles", True, found)
+    return Finding(
+        "service-roles", False, found, f"terradask apply network makes it; or: {missing.command}"
+    )
+
+
+def _describe(role: ServiceRole) -> str:
+    if role.exists is None:
+        return f"{role.name} can't be seen by this caller"
+    return f"{role.name} {'is there' if role.exists else 'is missing'}"

@@ -9,11 +9,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Any
 
 from terradask._aws.service_roles import AUTOSCALING
+from terradask._doctor.finding import Finding
 from terradask.errors import AccessDenied
 from terradask_modules.caller_policies import SERVICE_ROLES
 from terradask_modules.iam import listed, statement, statements_of
@@ -33,58 +33,42 @@ _USES = (
 )
 _GRANTS = "kms:CreateGrant"
 
-
-@dataclass(frozen=True)
-class KeyCheck:
-    """Whether Auto Scaling may use a key."""
-
-    #: Whether it may; None where the caller may not see that.
-    ok: bool | None
-    #: What is there.
-    found: str
-    #: What to add to the key's policy, where something is missing.
-    statements: tuple[dict[str, Any], ...] = ()
-
-    @property
-    def fix(self) -> str | None:
-        """What to do, where it isn't well."""
-        if not self.statements:
-            return None
-        return f"add to the key's policy: {json.dumps(list(self.statements))}"
+_CORRECT = "correct network.kms_key_arn"
 
 
-def check_kms_key(aws: Aws, key_arn: str) -> KeyCheck:
-    """Check that Auto Scaling's service-linked role may encrypt volumes with a customer's key.
+def check_volume_key(aws: Aws, key_arn: str | None) -> Finding:
+    """Check that Auto Scaling's service-linked role may encrypt volumes with the customer's key, if
+    there is one.
 
     Permissions needed: ``kms:DescribeKey``, ``kms:GetKeyPolicy``, ``kms:ListGrants`` on the key;
-    without them `KeyCheck.ok` is None. What an unusual condition in the policy means is not decided
-    here: such a statement doesn't count.
+    without them nothing is found wrong. What an unusual condition in the policy means is not
+    decided here: such a statement doesn't count.
     """
-    name = f"{AUTOSCALING}/{SERVICE_ROLES[AUTOSCALING]}"
-    role = f"arn:{aws.partition}:iam::{aws.account_id}:role/aws-service-role/{name}"
+    if key_arn is None:
+        return Finding("volume-key", True, "AWS's own (network.kms_key_arn is not set)")
+    service_role = SERVICE_ROLES[AUTOSCALING]
+    role = (
+        f"arn:{aws.partition}:iam::{aws.account_id}:role/aws-service-role/{AUTOSCALING}/"
+        f"{service_role}"
+    )
     client = aws.client("kms")
     try:
-        key = client.describe_key(KeyId=key_arn)["KeyMetadata"]
-        unusable = _unusable(key)
-        if unusable is not None:
-            return KeyCheck(False, unusable)
+        wrong = _unusable(client.describe_key(KeyId=key_arn)["KeyMetadata"])
+        if wrong is not None:
+            return Finding("volume-key", False, wrong, _CORRECT)
         policy = json.loads(client.get_key_policy(KeyId=key_arn, PolicyName="default")["Policy"])
         missing = missing_statements(policy, role=role, account=aws.account_id)
         if missing and _granted(client, key_arn, role):
-            return KeyCheck(True, f"a grant lets {SERVICE_ROLES[AUTOSCALING]} use the key")
+            return Finding("volume-key", True, f"a grant lets {service_role} use the key")
     except client.exceptions.NotFoundException:
-        return KeyCheck(False, f"there is no key {key_arn}")
+        return Finding("volume-key", False, f"there is no key {key_arn}", _CORRECT)
     except AccessDenied as error:
-        return KeyCheck(
-            None, f"can't be seen by this caller: it lacks {error.action}", statements_for(role)
-        )
-    if missing:
-        return KeyCheck(
-            False,
-            f"the policy of {key_arn} doesn't let {SERVICE_ROLES[AUTOSCALING]} use the key",
-            missing,
-        )
-    return KeyCheck(True, f"its policy lets {SERVICE_ROLES[AUTOSCALING]} use the key")
+        found = f"can't be seen by this caller: it lacks {error.action}"
+        return Finding("volume-key", True, found)
+    lets = "doesn't let" if missing else "lets"
+    found = f"the policy of {key_arn} {lets} {service_role} use the key"
+    fix = f"add to the key's policy: {json.dumps(list(missing))}" if missing else None
+    return Finding("volume-key", not missing, found, fix)
 
 
 def statements_for(role: str) -> tuple[dict[str, Any], ...]:

@@ -13,7 +13,7 @@ from typing import Any
 
 from terradask._plans.basis import PlanArchive, PlanBasis
 from terradask._plans.summary import PlanSummary, summarise
-from terradask._terraform.plan_file import PlanFile, PlannedChange, sha256_of
+from terradask._terraform.plan_file import PlanFile, sha256_of
 from terradask.errors import InvalidInput, PlanChanged
 from terradask_stacks.files import write_whole
 
@@ -100,9 +100,7 @@ class Plan:
     @property
     def creates(self) -> tuple[str, ...]:
         """The addresses of the resources that it creates."""
-        return tuple(
-            change.address for change in self.plan_file.changes if change.action == "create"
-        )
+        return self.plan_file.creates
 
     @property
     def changed(self) -> bool:
@@ -215,10 +213,8 @@ def open_plan(
     entry = _read_sidecar(saved, path)
     basis = PlanBasis(**entry.basis)
     folder = stacks / basis.stack
-    changes = tuple(PlannedChange(address, "create") for address in entry.creates)
-    plan_file = PlanFile(
-        path, entry.sha256, changes, entry.add, entry.change, entry.remove, entry.imports
-    )
+    counts = entry.add, entry.change, entry.remove, entry.imports
+    plan_file = PlanFile(path, entry.sha256, tuple(entry.creates), *counts)
     plan = Plan(
         folder=folder, plan_file=plan_file, basis=basis, show=lambda file: show_in(folder, file)
     )

@@ -16,8 +16,6 @@ class Event:
 
     #: Terraform's name of it: ``planned_change``, ``apply_start``, ``apply_complete``, …
     type: str
-    #: What Terraform would have printed.
-    message: str = ""
     #: The resource it is about.
     address: str | None = None
     #: What happens to the resource: ``create``, ``update``, ``delete``, ``replace``, ``read``, …
@@ -46,7 +44,6 @@ def _event(document: Any) -> Event | None:
     found = document.get("diagnostic")
     return Event(
         type=str(document["type"]),
-        message=str(document.get("@message", "")),
         address=(about.get("resource") or {}).get("addr"),
         action=about.get("action"),
         elapsed_seconds=about.get("elapsed_seconds"),

@@ -8,7 +8,6 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from terradask._terraform.events import Event
-from terradask._terraform.plan_file import PlannedChange
 from terradask.errors.diagnostic import Diagnostic
 
 
@@ -19,7 +18,7 @@ class CommandOutput:
     #: How long after its start a resource's creation may wait for AWS's answer.
     request_seconds: float
     diagnostics: list[Diagnostic] = field(default_factory=list)
-    changes: list[PlannedChange] = field(default_factory=list)
+    creates: list[str] = field(default_factory=list)
     counts: Mapping[str, Any] = field(default_factory=dict)
     #: When each creation that is under way began.
     creating: dict[str, float] = field(default_factory=dict)
@@ -32,8 +31,8 @@ class CommandOutput:
             self.counts = event.changes
         elif event.address is None:
             return
-        elif event.type == "planned_change":
-            self.changes.append(PlannedChange(event.address, event.action or "update"))
+        elif event.type == "planned_change" and event.action == "create":
+            self.creates.append(event.address)
         elif event.type == "apply_start" and event.action == "create":
             self.creating[event.address] = time.monotonic()
         elif event.type in ("apply_complete", "apply_errored"):

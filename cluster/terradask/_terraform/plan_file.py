@@ -8,16 +8,6 @@ from pathlib import Path
 
 
 @dataclass(frozen=True)
-class PlannedChange:
-    """One change, as ``terraform plan`` announces it."""
-
-    #: The resource.
-    address: str
-    #: ``create``, ``update``, ``delete``, ``replace``, ``read``, ….
-    action: str
-
-
-@dataclass(frozen=True)
 class PlanFile:
     """A saved plan."""
 
@@ -25,8 +15,8 @@ class PlanFile:
     path: Path
     #: Its checksum.
     sha256: str
-    #: What it changes.
-    changes: tuple[PlannedChange, ...] = ()
+    #: The addresses of the resources that it creates.
+    creates: tuple[str, ...] = ()
     #: `add`, `change`, `remove`: terraform's counts; a replacement counts as one of each.
     add: int = 0
     change: int = 0

@@ -112,7 +112,7 @@ class Terraform(TerraformCommands):
         return PlanFile(
             out,
             sha256_of(out),
-            tuple(output.changes),
+            tuple(output.creates),
             **counts,
             imports=int(output.counts.get("import", 0)),
         )
@@ -136,10 +136,6 @@ class Terraform(TerraformCommands):
             options["refresh"] = False
         with self.lock:
             return self._lock_state_or_init("apply", **options).counts
-
-    def output(self) -> dict[str, Any]:
-        """Return the stack's outputs, by name."""
-        return {name: entry["value"] for name, entry in self._read("output", json=FLAG).items()}
 
     def state(self) -> StateInfo | None:
         """Return what is known of the state; None without one. Raises `TerraformError`."""

@@ -38,11 +38,6 @@ class StateInfo:
         """Which state it is, and how often it was written."""
         return StateVersion(self.serial, self.lineage)
 
-    @property
-    def addresses(self) -> tuple[str, ...]:
-        """The addresses of the resources in it."""
-        return tuple(self.ids)
-
     @classmethod
     def from_json(cls, document: Mapping[str, Any]) -> StateInfo:
         """Read a state as Terraform writes it. Raises `TerraformError`."""
