@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from terradask._aws.launch_problem import LaunchProblem, read_problem
-from terradask._deployments.capacity import CapacityMemory
+from terradask._deployments.pending_launches import CapacityMemory
 from terradask._deployments.shortfall import Pool, Shortfall, describe, no_capacity
 
 #: As people report them of real groups, or as AWS documents them; the code, what is missing, and

@@ -9,8 +9,8 @@ import pytest
 
 from terradask import Cluster
 from terradask._dask.arguments import ClusterArguments
+from terradask._dask.decision import check_same_structure
 from terradask._dask.request import request_of
-from terradask._dask.structure import check_same_structure
 from terradask.errors import ArgumentCombination, InvalidInput, UnsupportedOption
 from terradask_stacks.settings import ClusterSettings
 

@@ -10,8 +10,14 @@ import pytest
 
 from terradask._deployments.documents import HostReport, Run, SchedulerAddress
 from terradask._deployments.events import activities, reports
-from terradask._deployments.events.host_states import EDGES, STATE_OF_STEP, may_follow
-from terradask._deployments.events.timeline import Event, Observation, merge
+from terradask._deployments.events.timeline import (
+    EDGES,
+    STATE_OF_STEP,
+    Event,
+    Observation,
+    may_follow,
+    merge,
+)
 from terradask._deployments.state import State
 from terradask_host import states as host_states
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from terradask._deployments.hardware import hardware_of
+from terradask._deployments.documents import Descriptor
 from terradask._instance_types.choose import choose
 from terradask._instance_types.default_choice import choose_default
 from terradask._plans.render_markdown import to_markdown
@@ -119,9 +119,10 @@ def test_the_command_explains(
 
 def test_a_cluster_tells_its_hardware():
     lock = {"worker_instance_types": ["m5.xlarge"], "scheduler_instance_types": ["m6i.large"]}
-    assert hardware_of(lock)["workers"] == {"types": ["m5.xlarge"], "asked": {}, "reason": ""}
+    cluster = Descriptor("w", "etl", "us-east-1", "b", "us-east-1a", {}, "s", {}, lock)
+    assert cluster.hardware["workers"] == {"types": ["m5.xlarge"], "asked": {}, "reason": ""}
     lock |= {"asked": {"workers": {"worker_cpu": 4}}, "reasons": {"workers": REASON}}
-    assert hardware_of(lock)["workers"] == {
+    assert cluster.hardware["workers"] == {
         "types": ["m5.xlarge"],
         "asked": {"worker_cpu": 4},
         "reason": REASON,

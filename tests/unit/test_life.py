@@ -19,8 +19,8 @@ from terradask._deployments.documents import (
     read_address,
     read_run,
 )
-from terradask._deployments.ended import SILENT, over
 from terradask._deployments.lifetime import lifetime_policy, parse_duration
+from terradask._deployments.state import SILENT, over
 from terradask.errors import ClusterEnded, ClusterStopped, InvalidInput
 from terradask_host.rules.lifetime import Limits
 from terradask_stacks.settings import ClusterSettings, Settings

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from terradask._dask.missing_hosts import MissingHosts
+from terradask._dask.waiting import MissingHosts
 from terradask._deployments.documents import HostReport
 
 

@@ -18,8 +18,7 @@ from terradask._plans.impact import RunningCluster
 from terradask._plans.policy_gate import Judgement
 from terradask._plans.report import PlanReport, ReportContext
 from terradask._workspace.clusters import running_among
-from terradask._workspace.plan_stacks import in_order, plan_stacks
-from terradask._workspace.planner import Planner
+from terradask._workspace.planner import Planner, in_order, plan_stacks
 from terradask.cli._apply import _meant
 from terradask.errors import NoBaseline, SettingsError, TerraformCancelled, TerraformError
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from terradask._dask.structure import check_same_structure, structure_given
+from terradask._dask.decision import check_same_structure, structure_given
 from terradask._deployments.worker_counts import numbers_at_start
 from terradask.errors import InvalidInput
 from terradask_modules.policies import PolicyScope, host_statements

@@ -14,7 +14,6 @@ from terradask._dask.pool import WorkerGroupState
 from terradask._dask.request import Request
 from terradask._dask.rollback import Origin
 from terradask._dask.threads import Threads
-from terradask._deployments.hardware import hardware_of
 from terradask.errors import InvalidInput
 
 
@@ -81,7 +80,7 @@ class ClusterFacts:
         """Each group's instance types in the order in which they are tried, what was asked for, and
         why they were chosen.
         """
-        return hardware_of(self._running.deployment.descriptor.lock)
+        return self._running.deployment.descriptor.hardware
 
     @property
     def origin(self) -> Origin:

@@ -18,10 +18,15 @@ from terradask._common.progress import Message, Progress, phase
 from terradask._common.sigterm import terminated_in_order
 from terradask._dask.concurrent_deploy import wait_for_deployment, wait_for_start
 from terradask._dask.connectivity import check_route, decided_here, names_me, with_own_address
-from terradask._dask.decision import Decision, closing_error, decide
+from terradask._dask.decision import (
+    Decision,
+    check_same_structure,
+    closing_error,
+    decide,
+    structure_given,
+)
 from terradask._dask.request import Request
 from terradask._dask.rollback import Origin, note_left_behind, note_rolled_back, roll_back
-from terradask._dask.structure import check_same_structure, structure_given
 from terradask._dask.versions import check_versions
 from terradask._deployments.archive_hashes import lock_file_of
 from terradask._deployments.attach import Attachment

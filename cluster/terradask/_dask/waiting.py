@@ -5,17 +5,18 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence, Set
 from dataclasses import KW_ONLY, dataclass
 
 from terradask._dask.health import Health
 from terradask._dask.joined import JoinedWorkers
 from terradask._dask.joining import check_joining
-from terradask._dask.missing_hosts import MissingHosts
 from terradask._dask.pool import WorkerPool
 from terradask._dask.threads import Call
 from terradask._deployments.deployment import Deployment
+from terradask._deployments.documents import HostReport, read_host_reports
 from terradask._deployments.shortfall import describe, no_capacity
+from terradask._deployments.store import HOSTS, ClusterObjects
 from terradask.errors import InvalidInput, WorkersMissing
 
 _JOIN_POLL_SECONDS = 0.05
@@ -23,6 +24,45 @@ _JOIN_POLL_SECONDS = 0.05
 #: How often, and how many, reports are read while waiting: this leaves calls for scaling.
 REPORT_SECONDS = 5.0
 _READS_PER_POLL = 4
+
+
+class MissingHosts:
+    """Reports of the hosts of a run whose workers have not joined."""
+
+    def __init__(self, objects: ClusterObjects, run_id: str) -> None:
+        self._objects = objects
+        self._run_id = run_id
+        self._listed: dict[str, str] = {}
+        self._read: dict[str, tuple[str, HostReport]] = {}
+
+    def list_changed(self, joined: Set[str]) -> list[str]:
+        """List the hosts with new reports, then those with changed ones: 1,000 for each call."""
+        self._listed = self._objects.host_versions()
+        changed = [
+            host
+            for host, version in self._listed.items()
+            if host not in joined and self._version_read(host) != version
+        ]
+        return sorted(changed, key=lambda host: host in self._read)
+
+    def read(self, hosts: Sequence[str]) -> None:
+        """Read the reports of hosts that were listed, one call each."""
+        documents = self._objects.read_all([f"{HOSTS}{host}.json" for host in hosts])
+        for host, document in zip(hosts, documents, strict=True):
+            for report in read_host_reports([] if document is None else [document]):
+                self._read[host] = self._listed[host], report
+
+    @property
+    def reports(self) -> list[HostReport]:
+        """The reports read so far of the run's hosts that were listed last."""
+        return [
+            report
+            for host, (_, report) in self._read.items()
+            if host in self._listed and report.run_id == self._run_id
+        ]
+
+    def _version_read(self, host: str) -> str | None:
+        return self._read[host][0] if host in self._read else None
 
 
 @dataclass(eq=False, repr=False)

@@ -18,11 +18,11 @@ from terradask._deployments.documents import (
     read_host_reports,
     read_run,
 )
-from terradask._deployments.ended import over
 from terradask._deployments.key_access import translated_key_errors
 from terradask._deployments.keys import KeySet
 from terradask._deployments.pending_launches import check_scheduler_launches
 from terradask._deployments.record import read_reports, read_scheduler
+from terradask._deployments.state import over
 from terradask._deployments.store import HOSTS, RUN, ClusterObjects, parse_object, read_secret
 from terradask.errors import DocumentChanged, HostFailed, InvalidInput, SchedulerMissing
 from terradask_host.documents import sha256_of

@@ -21,7 +21,7 @@ from terradask_host.documents import (
     closing_document,
 )
 from terradask_host.structure import GroupEntry
-from terradask_modules.names import WORKER_GROUP
+from terradask_modules.names import SCHEDULER_GROUP, WORKER_GROUP
 from terradask_stacks.numbers import first_of
 
 __all__ = [
@@ -95,6 +95,20 @@ class Descriptor(ClusterDocument):
             settings,
             zone_named=self.settings.get("zone_name") is not None,
         )
+
+    @property
+    def hardware(self) -> dict[str, dict[str, Any]]:
+        """Each group's locked instance types, what was asked for, and why they were chosen."""
+        asked, reasons = self.lock.get("asked") or {}, self.lock.get("reasons") or {}
+        types = {
+            WORKER_GROUP: self.lock["worker_instance_types"],
+            SCHEDULER_GROUP: self.lock["scheduler_instance_types"],
+            **(self.lock.get("group_instance_types") or {}),
+        }
+        return {
+            group: {"types": names, "asked": asked.get(group, {}), "reason": reasons.get(group, "")}
+            for group, names in types.items()
+        }
 
     def most_workers(self, group: str) -> int:
         """Return how many workers a group may have: one Auto Scaling group may hold them all."""

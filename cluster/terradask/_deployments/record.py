@@ -17,10 +17,9 @@ from terradask._deployments.documents import (
     read_host_reports,
     read_run,
 )
-from terradask._deployments.ended import over
 from terradask._deployments.place import ClusterPlace
 from terradask._deployments.secret import ClusterSecret
-from terradask._deployments.state import ended_by_itself, is_raised, is_young
+from terradask._deployments.state import ended_by_itself, is_raised, is_young, over
 from terradask._deployments.store import CLOSING, DESCRIPTOR, RUN, SCHEDULER, ClusterObjects
 from terradask.errors import ClusterNotFound, ClusterStopped
 

@@ -1,4 +1,6 @@
-"""A cluster's state, by one rule from groups, run, scheduler's address and reports. Pure."""
+"""A cluster's state, and why it doesn't run any more, by one rule from groups, run, scheduler's
+address and reports. Pure.
+"""
 
 from __future__ import annotations
 
@@ -8,11 +10,18 @@ from typing import Literal
 
 from terradask._aws.groups import Group
 from terradask._deployments.documents import Ended, HostReport, Run, SchedulerAddress
+from terradask.errors import ClusterEnded, ClusterStopped
 
 State = Literal["stopped", "starting", "running", "stopping", "closing", "failed", "ended"]
 
 #: A start that raised no group within this time was interrupted: another may take over.
 CLAIM_SECONDS = 60
+
+#: Reason of an end that the hosts couldn't report.
+SILENT = (
+    "its groups went to 0 without a report from its scheduler's host: they were set by hand, "
+    "or by the watchdog schedule"
+)
 
 
 def derive_state(
@@ -70,3 +79,20 @@ def is_young(run: Run) -> bool:
 def is_raised(groups: Mapping[str, Group]) -> bool:
     """Return whether any group is to have an instance."""
     return any(group.desired for group in groups.values())
+
+
+def over(
+    cluster: str, run_id: str | None, run: Run | None, scheduler: SchedulerAddress | None
+) -> ClusterStopped:
+    """Return the error for a cluster that doesn't run any more."""
+    advice = f"terradask start {cluster}, or Cluster(name={cluster!r}) from Python"
+    if run is None or (run_id is not None and run.run_id != run_id):
+        return ClusterStopped(f"Cluster {cluster!r} is stopped.", cluster=cluster, advice=advice)
+    ended = ended_by_itself(run, scheduler)
+    return ClusterEnded(
+        f"Cluster {cluster!r} has ended by itself{f' at {ended.at}' if ended else ''}.",
+        cluster=cluster,
+        reason=ended.reason if ended else SILENT,
+        at=ended.at if ended else None,
+        advice=advice,
+    )

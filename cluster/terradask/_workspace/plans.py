@@ -79,7 +79,7 @@ class WorkspacePlans:
         TerradaskError
             If the only stack can't be planned; with several, `Plans.errors` has what went wrong.
         """
-        from terradask._workspace.plan_stacks import plan_stacks
+        from terradask._workspace.planner import plan_stacks
 
         return plan_stacks(
             self._parts.planner, stacks, destroy=destroy, refresh=refresh, changed_only=changed_only

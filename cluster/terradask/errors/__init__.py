@@ -7,7 +7,6 @@ from terradask.errors._baseline import *
 from terradask.errors._cluster import *
 from terradask.errors._foreign import *
 from terradask.errors._given import *
-from terradask.errors._hardware import *
 from terradask.errors._machine import *
 from terradask.errors._policy import *
 from terradask.errors._terraform import *

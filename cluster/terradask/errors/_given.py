@@ -168,3 +168,34 @@ class SoftwareNotFromIndex(InvalidInput):
             ),
         )
         self.origins = dict(origins)
+
+
+class NoMatchingType(InvalidInput):
+    """No instance type fits the request.
+
+    Parameters
+    ----------
+    alternatives
+        The nearest requests that match a type: ``text`` for people, ``change`` (parameter -> value,
+        None to leave it out), ``types``, ``usd_per_hour`` of the first of them.
+    """
+
+    def __init__(
+        self,
+        problem: str,
+        *,
+        given: Any = None,
+        allowed: str | None = None,
+        alternatives: Sequence[Mapping[str, Any]] = (),
+    ) -> None:
+        advice = (
+            "request one of these:"
+            if alternatives
+            else "request other hardware; `terradask types` lists the types"
+        )
+        super().__init__(problem, given=given, allowed=allowed, advice=advice)
+        self.alternatives = tuple(dict(one) for one in alternatives)
+
+    def __str__(self) -> str:
+        """Return the problem, and the alternatives one below the other."""
+        return "\n".join([super().__str__(), *(f"    {one['text']}" for one in self.alternatives)])

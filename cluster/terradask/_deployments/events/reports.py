@@ -6,8 +6,7 @@ import datetime
 from collections.abc import Iterable, Iterator
 
 from terradask._deployments.documents import HostReport, Run, SchedulerAddress
-from terradask._deployments.events.host_states import STATE_OF_STEP
-from terradask._deployments.events.timeline import Event, Observation
+from terradask._deployments.events.timeline import STATE_OF_STEP, Event, Observation
 
 
 def observations_of(reports: Iterable[HostReport]) -> Iterator[Observation]:
