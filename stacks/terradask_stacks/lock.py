@@ -71,8 +71,8 @@ class ClusterLock(_Model):
     asked: dict[str, dict[str, Any]] | None = Field(
         default=None,
         description=(
-            "Group -> the hardware that was requested for it. None: an older lock, of "
-            "types by name or the default."
+            "Group -> the hardware that was requested for it. None: not known, so that a plan "
+            "resolves it anew."
         ),
     )
     reasons: dict[str, str] = Field(

@@ -8,8 +8,7 @@ from pathlib import Path
 import pytest
 
 from terradask._deployments.documents import Descriptor
-from terradask._instance_types.choose import choose
-from terradask._instance_types.default_choice import choose_default
+from terradask._instance_types.choose import choose, choose_default
 from terradask._plans.render_markdown import to_markdown
 from terradask._plans.render_terminal import report_to_text
 from terradask._pricing.plan_resources import PlannedStack

@@ -174,8 +174,8 @@ def test_a_truncated_or_exchanged_file_is_refused(tmp_path: Path):
         lambda d: d["basis"].update(planned_at="2030-01-01T00:00:00Z"),
         lambda d: d["basis"].update(stack="etl"),
         lambda d: d["basis"].update(serial=8),
-        lambda d: d.update(sha256="0" * 64),
-        lambda d: d.update(creates=["aws_x.y"]),
+        lambda d: d["file"].update(sha256="0" * 64),
+        lambda d: d["file"].update(creates=["aws_x.y"]),
     ],
 )
 def test_what_lies_beside_the_plan_is_not_to_be_edited(tmp_path: Path, edit: Any):
@@ -198,7 +198,7 @@ def test_the_plan_itself_says_which_state_and_terraform_it_is_of(tmp_path: Path)
 
 
 @pytest.mark.parametrize(
-    "text", ["", "[]", "{}", '{"format": 1}', '{"format": 2, "checksum": "", "x": 1}', "no JSON"]
+    "text", ["", "[]", "{}", '{"format": 1}', '{"format": 3, "checksum": "", "x": 1}', "no JSON"]
 )
 def test_no_plan_of_ours(tmp_path: Path, text: str):
     file = _plan(tmp_path).save(tmp_path / "saved")

@@ -236,28 +236,6 @@ def test_progress_says_why(asked: Asked):
     assert not any(text.startswith("scheduler: ") for text in texts)
 
 
-# ---- earlier locks -------------------------------------------------------------------------------
-
-
-def _earlier(types: str) -> ClusterLock:
-    return ClusterLock(
-        account="123456789012",
-        zone=B,
-        scheduler_instance_types=["m6i.xlarge"],
-        worker_instance_types=[types],
-    )
-
-
-def test_locks_from_before_asks_still_hold(asked: Asked):
-    lock = _earlier("m6i.xlarge")
-    assert _resolve(lock) is lock
-    named = _earlier("c6i.large")
-    assert _resolve(named, worker_vm_types=["c6i.large"]) is named
-    assert asked.calls == []
-    assert _resolve(named).worker_instance_types == list(DEFAULT_INSTANCE_TYPES)
-    assert _resolve(lock, worker_cpu=8).asked is not None
-
-
 def test_all_zones_where_no_network_is_known(asked: Asked):
     found = find_hardware(
         ClusterSettings(worker_cpu=8), (), Aws("us-east-1"), progress=lambda _: None

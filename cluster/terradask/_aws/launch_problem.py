@@ -29,40 +29,21 @@ _KIND_OF_CODE: Mapping[str, Kind] = {
     "Unsupported": "unsupported",
 }
 
-#: Texts that come without a code.
-_CODE_OF_PHRASE = (
-    (
-        re.compile(
-            r"do not have sufficient \S+ capacity|no Spot capacity available", re.IGNORECASE
-        ),
-        "InsufficientInstanceCapacity",
-    ),
-    (re.compile(r"Unable to fulfill capacity", re.IGNORECASE), "UnfulfillableCapacity"),
-    (
-        re.compile(r"Max spot instance count exceeded", re.IGNORECASE),
-        "MaxSpotInstanceCountExceeded",
-    ),
-    (
-        re.compile(r"more vCPU capacity than your current vCPU limit", re.IGNORECASE),
-        "VcpuLimitExceeded",
-    ),
-    (re.compile(r"instance\(s\) are already running", re.IGNORECASE), "InstanceLimitExceeded"),
-    (
-        re.compile(
-            r"not enough free addresses in subnet|insufficient free addresses", re.IGNORECASE
-        ),
-        "InsufficientFreeAddressesInSubnet",
-    ),
-    (
-        re.compile(r"is not supported in your requested Availability Zone", re.IGNORECASE),
-        "Unsupported",
-    ),
-)
+#: Texts that come without a code, whatever their case.
+_CODE_OF_PHRASE = {
+    r"do not have sufficient \S+ capacity": "InsufficientInstanceCapacity",
+    "no spot capacity available": "InsufficientInstanceCapacity",
+    "unable to fulfill capacity": "UnfulfillableCapacity",
+    "max spot instance count exceeded": "MaxSpotInstanceCountExceeded",
+    "more vcpu capacity than your current vcpu limit": "VcpuLimitExceeded",
+    r"instance\(s\) are already running": "InstanceLimitExceeded",
+    "not enough free addresses in subnet": "InsufficientFreeAddressesInSubnet",
+    "insufficient free addresses": "InsufficientFreeAddressesInSubnet",
+    "is not supported in your requested availability zone": "Unsupported",
+}
 _CODED = re.compile(
-    (
-        r"^(?:Could not launch (?:Spot|On-Demand) Instances\.\s*)?(?P<code>[A-Z][A-Za-z.]+) - "
-        r"(?P<text>.+)$"
-    ),
+    r"^(?:Could not launch (?:Spot|On-Demand) Instances\.\s*)?(?P<code>[A-Z][A-Za-z.]+) - "
+    r"(?P<text>.+)$",
     re.DOTALL,
 )
 _ENDING = re.compile(r"\s*Launching EC2 instance failed\.?\s*$")
@@ -99,8 +80,8 @@ def read_problem(status_message: str) -> LaunchProblem:
     if coded is not None:
         code, text = coded["code"].removeprefix("Client.").removeprefix("Server."), coded["text"]
     else:
-        code = next(
-            (code for phrase, code in _CODE_OF_PHRASE if phrase.search(text)), "LaunchFailed"
-        )
+        low = text.lower()
+        found = (code for phrase, code in _CODE_OF_PHRASE.items() if re.search(phrase, low))
+        code = next(found, "LaunchFailed")
     named = _TYPE.search(text)
     return LaunchProblem(code, text, None if named is None else named[1] or named[2])

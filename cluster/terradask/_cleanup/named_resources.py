@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import Any
-
-from botocore.exceptions import ClientError
 
 from terradask._aws.answers import unless
 from terradask._aws.tags import tags_of
@@ -22,19 +21,17 @@ _IN_IAM = {
 def find_in_iam(client: Any, kind: str, identity: str) -> list[Resource]:
     """Return the role, instance profile or policy of this name or ARN, if there is one."""
     method, argument, key = _IN_IAM[kind]
-    try:
+    with unless("NoSuchEntity"):
         found = getattr(client, method)(**{argument: identity})[key]
-    except client.exceptions.NoSuchEntityException:
-        return []
-    return [Resource(kind, identity, tags_of(found.get("Tags")), found)]
+        return [Resource(kind, identity, tags_of(found.get("Tags")), found)]
+    return []
 
 
 def find_role_policies(client: Any, role: str) -> list[Resource]:
     """Return the inline policies of a role."""
-    try:
+    names: list[str] = []
+    with unless("NoSuchEntity"):
         names = client.list_role_policies(RoleName=role)["PolicyNames"]
-    except client.exceptions.NoSuchEntityException:
-        return []
     return [
         Resource(
             "aws_iam_role_policy",
@@ -62,15 +59,12 @@ def find_log_group(client: Any, name: str) -> list[Resource]:
 
 def find_bucket(client: Any, name: str, account: str) -> list[Resource]:
     """Return the bucket of this name, if this account has it."""
-    try:
-        client.head_bucket(Bucket=name, ExpectedBucketOwner=account)
-    except AccessDenied:
-        # Another account's: Terraform reports it when it is to create a bucket of this name.
+    # Of another account's, Terraform reports that it is to create a bucket of this name.
+    found = None
+    with suppress(AccessDenied), unless("NoSuchBucket", "404"):
+        found = client.head_bucket(Bucket=name, ExpectedBucketOwner=account)
+    if found is None:
         return []
-    except ClientError as error:
-        if error.response["Error"]["Code"] in {"NoSuchBucket", "404"}:
-            return []
-        raise
     tags = []
     with unless("NoSuchTagSet"):
         tags = client.get_bucket_tagging(Bucket=name, ExpectedBucketOwner=account)["TagSet"]

@@ -36,6 +36,25 @@ def choose(
     return _named(request, supply) if request.vm_types else _selected(request, supply)
 
 
+def choose_default(
+    request: HardwareRequest,
+    names: Iterable[str],
+    catalog: Catalog,
+    prices: Mapping[str, Decimal] | None = None,
+    *,
+    zones: Iterable[str] | None = None,
+    markets: Iterable[Market] = ("on-demand",),
+) -> Choice | None:
+    """Return the default types, for a request that says nothing; None if none can be had."""
+    supply = Supply.of(catalog, prices, zones=zones, markets=markets)
+    types = [catalog.types[name] for name in names if name in catalog.types and supply.has(name)]
+    types = [one for one in types if supply.sells(one)]
+    if not types:
+        return None
+    rule = "the default, since no hardware is requested: 4 cores and 16 GiB"
+    return listed_choice(request, supply, types, rule, word="default")
+
+
 def choose_scheduler(
     request: HardwareRequest,
     workers: Choice,

@@ -11,7 +11,7 @@ from typing import Any
 from terradask._instance_types.constraints import model_key
 from terradask._instance_types.model import InstanceType
 from terradask.errors import InvalidHardware
-from terradask_stacks.hardware.quantities import ANY, Span, parse_cores, parse_memory
+from terradask_stacks.hardware.quantities import ANY, Span, parse_cores, parse_memory, parse_span
 
 _NUMBERS = "a number such as 4, a range such as [2, 8], '2-8', or '8+' for 8 and more"
 _SIZES = (
@@ -101,23 +101,14 @@ def _gpus(given: Any, gpu_type: str | None) -> Span:
 
 def _span(option: str, given: Any, read: Callable[[Any], int], allowed: str) -> Span:
     """Read a number, a range of two, or either as text."""
-    if given is None or (isinstance(given, str) and given.strip() == "*"):
+    if given is None:
         return ANY
-    if isinstance(given, str) and given.rstrip().endswith("+"):
-        return Span(read(given.rstrip()[:-1]), None)
-    ends = _ends(given) if isinstance(given, str) else given
-    if not isinstance(ends, Sequence) or isinstance(ends, str):
-        return Span(read(ends), read(ends))
-    if len(ends) != 2:
-        raise InvalidHardware(
-            option, "is not a range: a range has two ends", given=repr(given), allowed=allowed
-        )
-    low, high = (read(one) for one in ends)
-    if low > high:
-        raise InvalidHardware(
-            option, "is a range whose end is below its start", given=repr(given), allowed=allowed
-        )
-    return Span(low, high)
+    if isinstance(given, str):
+        text = given.rstrip()
+        if text.endswith("+"):
+            return Span(read(text[:-1]), None)
+        return parse_span(option, _ends(text), read, allowed)
+    return parse_span(option, given, read, allowed)
 
 
 def _ends(text: str) -> str | tuple[str, str]:

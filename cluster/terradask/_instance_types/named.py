@@ -1,11 +1,15 @@
-"""Instance types that are asked for by name: whether they exist, can be had, and go together."""
+"""Instance types that are asked for by name: whether they exist, can be had, and go together, in a
+group and in a cluster. Pure.
+"""
 
 from __future__ import annotations
 
 import difflib
+from collections.abc import Mapping
+from dataclasses import replace
 
 from terradask._instance_types.constraints import gpu_model, model_key
-from terradask._instance_types.model import InstanceType
+from terradask._instance_types.model import Catalog, InstanceType
 from terradask._instance_types.supply import Supply
 from terradask.errors import ArgumentCombination, NoMatchingType, UnknownInstanceType
 from terradask_stacks.hardware.request import HardwareRequest
@@ -23,6 +27,55 @@ def named_types(request: HardwareRequest, supply: Supply) -> tuple[InstanceType,
     _check_architecture(request, types)
     _check_gpus(request, types, supply)
     return types
+
+
+def with_one_architecture(
+    requests: Mapping[str, HardwareRequest], catalog: Catalog
+) -> dict[str, HardwareRequest]:
+    """Let all groups ask for ARM if one names such types. Raises `ArgumentCombination`."""
+    named: dict[str, list[str]] = {"arm64": [], "x86_64": []}
+    options: dict[str, None] = {}
+    for request in requests.values():
+        for one in (catalog.types[name] for name in request.vm_types if name in catalog.types):
+            named[one.architecture].append(f"{one.name} ({request.option('vm_types')})")
+            options[request.option("vm_types")] = None
+    if all(named.values()):
+        raise ArgumentCombination(
+            [*options],
+            (
+                "types for ARM and for x86-64 are named: all hosts of a cluster have one "
+                "architecture, since they share one environment"
+            ),
+            given=f"ARM: {', '.join(named['arm64'])}; x86-64: {', '.join(named['x86_64'])}",
+            allowed="types for one architecture, of the scheduler and of all workers",
+            advice="name other types, or make a cluster for each architecture",
+        )
+    implied = bool(named["arm64"])
+    return {
+        group: replace(request, arm=True) if implied and request.arm is None else request
+        for group, request in requests.items()
+    }
+
+
+def placeable(catalog: Catalog, requests: Mapping[str, HardwareRequest]) -> Catalog:
+    """Return a catalog without types that can't be placed so. Raises `ArgumentCombination`."""
+    types = {name: one for name, one in catalog.types.items() if one.cluster_placement}
+    for request in requests.values():
+        wrong = [name for name in request.vm_types if name in catalog.types and name not in types]
+        if wrong:
+            option = request.option("vm_types")
+            raise ArgumentCombination(
+                ("placement_group", option),
+                "AWS doesn't allow these instance types in a cluster placement group",
+                given=f"placement_group = true, {option} = {', '.join(wrong)}",
+                allowed="types that aren't burstable, such as m6i.xlarge",
+                advice=f"name other types in {option}, or leave placement_group out",
+            )
+    return replace(
+        catalog,
+        types=types,
+        zones={zone: names & types.keys() for zone, names in catalog.zones.items()},
+    )
 
 
 def _check_known(request: HardwareRequest, supply: Supply) -> None:

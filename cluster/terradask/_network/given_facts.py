@@ -156,32 +156,25 @@ def _dns(client: Any, vpc_id: str) -> dict[str, bool] | None:
 def _profiles(client: Any, names: Sequence[str]) -> dict[str, Description]:
     found = {}
     for name in names:
-        try:
+        with unless("NoSuchEntity"):
             found[name] = client.get_instance_profile(InstanceProfileName=name)["InstanceProfile"]
-        except client.exceptions.NoSuchEntityException:
-            continue
     return found
 
 
 def _boundary(client: Any, arn: str) -> dict[str, Description]:
-    try:
+    with unless("NoSuchEntity"):
         return {arn: client.get_policy(PolicyArn=arn)["Policy"]}
-    except client.exceptions.NoSuchEntityException:
-        return {}
+    return {}
 
 
 def _key(client: Any, arn: str) -> dict[str, Description]:
-    try:
+    with unless("NotFoundException"):
         return {arn: client.describe_key(KeyId=arn)["KeyMetadata"]}
-    except client.exceptions.NotFoundException:
-        return {}
+    return {}
 
 
 def _key_policy(client: Any, arn: str) -> Description | None:
-    try:
-        policy: Description = json.loads(
-            client.get_key_policy(KeyId=arn, PolicyName="default")["Policy"]
-        )
-    except client.exceptions.NotFoundException:
-        return None
-    return policy
+    with unless("NotFoundException"):
+        policy = client.get_key_policy(KeyId=arn, PolicyName="default")["Policy"]
+        return dict(json.loads(policy))
+    return None

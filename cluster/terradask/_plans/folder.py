@@ -103,9 +103,8 @@ class PlanFolder:
     def _reported(self, stack: str, entry: Any) -> Path:
         file = self.path / stack / PLAN_NAME
         try:
-            saved = json.loads(file.with_name(f"{PLAN_NAME}.json").read_text(encoding="utf-8"))[
-                "sha256"
-            ]
+            sidecar = json.loads(file.with_name(f"{PLAN_NAME}.json").read_text(encoding="utf-8"))
+            saved = sidecar["file"]["sha256"]
         except (OSError, ValueError, KeyError, TypeError) as error:
             raise PlanChanged(
                 f"the plan of {stack} is gone: it was applied, or removed",

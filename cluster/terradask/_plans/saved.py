@@ -7,9 +7,11 @@ import json
 import os
 import threading
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+from pydantic import TypeAdapter
 
 from terradask._plans.basis import PlanArchive, PlanBasis
 from terradask._plans.summary import PlanSummary, summarise
@@ -17,7 +19,7 @@ from terradask._terraform.plan_file import PlanFile, sha256_of
 from terradask.errors import InvalidInput, PlanChanged
 from terradask_stacks.files import write_whole
 
-SIDECAR_FORMAT = 2
+SIDECAR_FORMAT = 3
 PLAN_NAME = "plan.tfplan"
 
 
@@ -25,18 +27,16 @@ PLAN_NAME = "plan.tfplan"
 class _Sidecar:
     """The data next to a plan's file, with which another process can check it."""
 
-    sha256: str
-    basis: dict[str, Any]
-    add: int
-    change: int
-    remove: int
-    imports: int
-    creates: list[str] = field(default_factory=list)
+    basis: PlanBasis
+    file: PlanFile
 
-    @property
-    def checksum(self) -> str:
-        """A checksum over all of it, which an edit by hand breaks."""
-        return hashlib.sha256(json.dumps(asdict(self), sort_keys=True).encode()).hexdigest()
+
+_SIDECAR = TypeAdapter(_Sidecar)
+
+
+def _checksum(document: Mapping[str, Any]) -> str:
+    """Return a checksum of a sidecar's document, which an edit by hand breaks."""
+    return hashlib.sha256(json.dumps(document, sort_keys=True).encode()).hexdigest()
 
 
 class Plan:
@@ -183,16 +183,11 @@ class Plan:
         """
         file = _file_of(Path(path))
         file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-        entry = _Sidecar(
-            sha256=self.hash,
-            basis=asdict(self.basis),
-            add=self.plan_file.add,
-            change=self.plan_file.change,
-            remove=self.plan_file.remove,
-            imports=self.plan_file.imports,
-            creates=list(self.creates),
-        )
-        document = {"format": SIDECAR_FORMAT, "checksum": entry.checksum, **asdict(entry)}
+        entry = _Sidecar(self.basis, self.plan_file)
+        # Where the file lies here means nothing elsewhere.
+        held = _SIDECAR.dump_python(entry, mode="json", exclude={"file": {"path"}})
+        document = {"format": SIDECAR_FORMAT, **held}
+        document["checksum"] = _checksum(document)
         write_whole(file, self.file.read_bytes())
         write_whole(_sidecar_of(file), json.dumps(document, indent=1).encode())
         return file
@@ -211,12 +206,9 @@ def open_plan(
     """Open a saved plan of a stack in `stacks`. Raises `InvalidInput`, `PlanChanged`."""
     path = _file_of(saved)
     entry = _read_sidecar(saved, path)
-    basis = PlanBasis(**entry.basis)
-    folder = stacks / basis.stack
-    counts = entry.add, entry.change, entry.remove, entry.imports
-    plan_file = PlanFile(path, entry.sha256, tuple(entry.creates), *counts)
+    basis, folder = entry.basis, stacks / entry.basis.stack
     plan = Plan(
-        folder=folder, plan_file=plan_file, basis=basis, show=lambda file: show_in(folder, file)
+        folder=folder, plan_file=entry.file, basis=basis, show=lambda file: show_in(folder, file)
     )
     plan.check_file()
     written = PlanArchive.read(path)
@@ -233,11 +225,11 @@ def _read_sidecar(saved: Path, path: Path) -> _Sidecar:
     sidecar = _sidecar_of(path)
     try:
         document = json.loads(sidecar.read_text(encoding="utf-8"))
-        if document.pop("format") != SIDECAR_FORMAT:
-            raise ValueError("its format is another one")
         checksum = document.pop("checksum")
-        entry = _Sidecar(**document)
-        PlanBasis(**entry.basis)
+        if document["format"] != SIDECAR_FORMAT:
+            raise ValueError("its format is another one")
+        file = {**document["file"], "path": path}
+        entry = _SIDECAR.validate_python({**document, "file": file})
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
         raise InvalidInput(
             "terradask saved no plan here",
@@ -245,7 +237,7 @@ def _read_sidecar(saved: Path, path: Path) -> _Sidecar:
             allowed=f"a plan with {sidecar.name} next to it, as `terradask plan --out` writes them",
             advice="plan again",
         ) from error
-    if checksum != entry.checksum:
+    if checksum != _checksum(document):
         raise _edited(path)
     return entry
 

@@ -21,9 +21,6 @@ if TYPE_CHECKING:
     from terradask._aws.session import Aws
     from terradask_stacks.settings import ClusterSettings
 
-#: In older locks, which don't contain the request: the types if nothing was requested.
-_EARLIER_DEFAULT = ["m6i.xlarge"]
-
 
 @dataclass(frozen=True)
 class Place:
@@ -150,7 +147,6 @@ def types_in(lock: ClusterLock) -> dict[str, list[str]]:
 
 def still_holds(lock: ClusterLock, cluster: ClusterSettings, place: Place) -> bool:
     """Return whether earlier answers still match the settings' request and the network."""
-    requests = cluster.hardware_requests
     if lock.account != place.account or lock.architecture not in place.architectures:
         return False
     spread = {zone for zones in lock.worker_zones.values() for zone in zones}
@@ -160,14 +156,7 @@ def still_holds(lock: ClusterLock, cluster: ClusterSettings, place: Place) -> bo
         _takes_default(cluster) and not lock.zone_is_default
     ):
         return False
-    if lock.asked is not None:
-        return lock.asked == requested_hardware(cluster)
-    return requested_hardware(cluster) == {
-        group: {}
-        if requests[group].is_silent and types == _EARLIER_DEFAULT
-        else {requests[group].option("vm_types"): types}
-        for group, types in types_in(lock).items()
-    }
+    return lock.asked == requested_hardware(cluster)
 
 
 def requested_hardware(cluster: ClusterSettings) -> dict[str, dict[str, Any]]:

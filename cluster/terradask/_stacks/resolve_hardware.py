@@ -9,12 +9,10 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from terradask._common.progress import Message, Progress
-from terradask._instance_types.architecture import with_one_architecture
 from terradask._instance_types.catalog import named_catalog, priced_catalog
 from terradask._instance_types.choice import Choice
-from terradask._instance_types.choose import choose, choose_scheduler
-from terradask._instance_types.default_choice import choose_default
-from terradask._instance_types.placement import placeable
+from terradask._instance_types.choose import choose, choose_default, choose_scheduler
+from terradask._instance_types.named import placeable, with_one_architecture
 from terradask._instance_types.zone_evidence import ZoneEvidence
 from terradask._instance_types.zones import rank_zones, why_best
 from terradask._stacks.zone_lookup import read_zone_evidence

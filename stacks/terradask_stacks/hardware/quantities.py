@@ -66,7 +66,7 @@ def parse_cores(option: str, given: Any) -> Span:
     InvalidHardware
         If it is none of them; it names `option`.
     """
-    return _span(
+    return parse_span(
         option,
         given,
         lambda one: _cores(option, one),
@@ -83,7 +83,7 @@ def parse_memory(option: str, given: Any) -> Span:
     InvalidHardware
         If it is none of them, or so little that another unit was meant; it names `option`.
     """
-    span = _span(
+    span = parse_span(
         option,
         given,
         lambda one: _memory(option, one),
@@ -160,7 +160,14 @@ def written(span: Span, one: Callable[[int], Any]) -> Any:
     return one(span.low) if span.low == span.high else [one(span.low), one(span.high)]
 
 
-def _span(option: str, given: Any, read: Callable[[Any], int], allowed: str) -> Span:
+def parse_span(option: str, given: Any, read: Callable[[Any], int], allowed: str) -> Span:
+    """Read a number, a range of two of them, or ``"*"`` for any.
+
+    Raises
+    ------
+    InvalidHardware
+        If it is none of them; it names `option`, and what is `allowed`.
+    """
     if isinstance(given, str) and given.strip() == "*":
         return ANY
     if isinstance(given, Sequence) and not isinstance(given, str | bytes):
