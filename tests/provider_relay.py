@@ -3,7 +3,8 @@ are.
 
 ``python -m tests.provider_relay`` prints the path of its socket, to which each
 `tests/provider_launcher.py` connects, and runs until its standard input ends. Everything else that
-Terraform asks goes to a real provider, one for each start, and its answer back, byte for byte.
+Terraform asks goes to a real provider (`tests/kept_providers.py`), and its answer back, byte for
+byte.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ import contextlib
 import datetime
 import functools
 import itertools
+import json
 import signal
 import sys
 import tempfile
@@ -28,13 +30,17 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 from cryptography.x509.oid import NameOID
 
+from .kept_providers import OPTIONS, Launch, Provider, Providers
 from .provider_schema import cut_down, types_in_use
 
 _SERVICE = "/tfplugin5.Provider/"
 _SCHEMA = f"{_SERVICE}GetSchema"
+_STOP = f"{_SERVICE}Stop"
 _SHUTDOWN = "/plugin.GRPCController/Shutdown"
-_OPTIONS = [("grpc.max_receive_message_length", -1), ("grpc.max_send_message_length", -1)]
 _LAST_ANSWER_SECONDS = 2.0
+
+#: Of a launcher's variables.
+_MOST_BYTES = 2**20
 
 
 class Relay:
@@ -47,6 +53,7 @@ class Relay:
     """
 
     def __init__(self, folder: Path) -> None:
+        self.providers = Providers(folder)
         self._folder = folder
         self._types = types_in_use()
         self._numbers = itertools.count()
@@ -60,21 +67,28 @@ class Relay:
         )
 
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        """Serve one launcher, and the provider that it becomes, until it ends."""
+        """Serve one launcher until it ends."""
         path = self._folder / str(next(self._numbers))
-        start = _Start(self, reader, writer)
-        server = grpc.aio.server(options=_OPTIONS)
-        server.add_generic_rpc_handlers([start])
-        server.add_secure_port(f"unix:{path}", self._credentials)
-        await server.start()
         try:
-            # https://github.com/hashicorp/go-plugin/blob/main/docs/internals.md#handshake; the
-            # sixth part is the certificate
-            writer.write(f"1|5|unix|{path}|grpc|{self._certificate}\n".encode())
-            await start.ended()
+            told = await reader.readline()
+            if not told:
+                return
+            start = _Start(self, Launch(**json.loads(told)), writer)
+            server = grpc.aio.server(options=OPTIONS)
+            server.add_generic_rpc_handlers([start])
+            server.add_secure_port(f"unix:{path}", self._credentials)
+            await server.start()
+            try:
+                # https://github.com/hashicorp/go-plugin/blob/main/docs/internals.md#handshake; the
+                # sixth part is the certificate
+                writer.write(f"1|5|unix|{path}|grpc|{self._certificate}\n".encode())
+                with contextlib.suppress(ConnectionError):
+                    await reader.read()
+            finally:
+                await server.stop(_LAST_ANSWER_SECONDS)
+                start.end()
         finally:
             writer.close()
-            await server.stop(_LAST_ANSWER_SECONDS)
             path.unlink(missing_ok=True)
 
     async def schema(self, start: _Start) -> bytes:
@@ -87,35 +101,25 @@ class Relay:
 class _Start(grpc.GenericRpcHandler):
     """One start of the provider by Terraform."""
 
-    def __init__(
-        self, relay: Relay, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
-    ) -> None:
-        self._relay, self._reader, self._writer = relay, reader, writer
-        self._asked_for = False
-        self._provider: asyncio.Future[grpc.aio.Channel] = (
-            asyncio.get_running_loop().create_future()
-        )
+    def __init__(self, relay: Relay, launch: Launch, writer: asyncio.StreamWriter) -> None:
+        self._relay, self._launch, self._writer = relay, launch, writer
+        self._asked: asyncio.Task[Provider] | None = None
+        self._is_over = self._was_stopped = False
 
-    async def ended(self) -> None:
-        """Wait until the launcher, or the provider that it has become, has ended."""
-        with contextlib.suppress(ConnectionError):
-            handshake = (await self._reader.readline()).decode().split("|")
-            if len(handshake) >= 5:
-                async with grpc.aio.insecure_channel(
-                    f"unix:{handshake[3]}", options=_OPTIONS
-                ) as channel:
-                    self._provider.set_result(channel)
-                    while await self._reader.read(4096):
-                        pass
-        self._provider.cancel()
+    def end(self) -> None:
+        """Keep the provider for the next start, if Terraform has let this one end in order."""
+        if self._asked is None or self._asked.cancel() or self._asked.exception() is not None:
+            return
+        self._relay.providers.give_back(
+            self._asked.result(), is_good=self._is_over and not self._was_stopped
+        )
 
     async def ask(self, method: str, request: bytes) -> bytes:
         """Have the provider answer."""
-        if not self._asked_for:
-            self._asked_for = True
-            self._writer.write(b"!")
-        channel = await asyncio.shield(self._provider)
-        return bytes(await channel.unary_unary(method)(request))
+        if self._asked is None:
+            self._asked = asyncio.create_task(self._relay.providers.take(self._launch))
+        provider = await asyncio.shield(self._asked)
+        return bytes(await provider.channel.unary_unary(method)(request))
 
     def service(self, details: grpc.HandlerCallDetails) -> grpc.RpcMethodHandler | None:
         """Take what concerns the provider; go-plugin's streams of output and brokers are nothing
@@ -130,19 +134,19 @@ class _Start(grpc.GenericRpcHandler):
     async def _answer(
         self, method: str, request: bytes, context: grpc.aio.ServicerContext[Any, Any]
     ) -> bytes:
-        if method == _SHUTDOWN and not self._asked_for:
+        if method == _SHUTDOWN:
+            self._is_over = True
             self._writer.close()
             return b""
+        self._was_stopped |= method == _STOP
         try:
             return await (
                 self._relay.schema(self) if method == _SCHEMA else self.ask(method, request)
             )
         except grpc.aio.AioRpcError as error:
             await _refuse(context, error.code(), error.details() or "")
-        except asyncio.CancelledError:
-            if not self._provider.cancelled():
-                raise
-            await _refuse(context, grpc.StatusCode.UNAVAILABLE, "the provider has ended")
+        except OSError as error:
+            await _refuse(context, grpc.StatusCode.UNAVAILABLE, str(error))
 
 
 async def _refuse(
@@ -176,9 +180,12 @@ def _certificate() -> tuple[x509.Certificate, bytes]:
 
 async def _run(folder: Path) -> None:
     relay, control = Relay(folder), folder / "relay"
-    async with await asyncio.start_unix_server(relay.serve, control):
+    async with await asyncio.start_unix_server(relay.serve, control, limit=_MOST_BYTES):
         print(control, flush=True)
-        await asyncio.to_thread(sys.stdin.buffer.read)
+        try:
+            await asyncio.to_thread(sys.stdin.buffer.read)
+        finally:
+            await relay.providers.close()
 
 
 def main() -> None:

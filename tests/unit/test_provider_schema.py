@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import signal
 import socket
@@ -75,6 +76,8 @@ def test_the_relay_is_its_owners_alone_and_tells_terraform_where_to_go():
     with relay() as path, socket.socket(socket.AF_UNIX) as launcher:
         assert Path(path).parent.stat().st_mode & 0o777 == 0o700
         launcher.connect(path)
+        started = {"program": "/nowhere", "environ": {}, "folder": "/"}
+        launcher.sendall(json.dumps(started).encode() + b"\n")
         with launcher.makefile() as said:
             core, protocol, kind, address, transport, certificate = (
                 said.readline().strip().split("|")
