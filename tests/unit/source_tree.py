@@ -113,9 +113,12 @@ class Module:
                             one.asname or one.name,
                             in_function,
                         )
+                # Nothing is imported inside an expression.
+                case ast.expr():
+                    pass
                 case _:
                     inside = in_function or isinstance(
-                        child, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda
+                        child, ast.FunctionDef | ast.AsyncFunctionDef
                     )
                     yield from self._imports(child, in_function=inside)
 

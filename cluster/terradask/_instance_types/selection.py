@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from terradask._instance_types.constraints import Attempt, Rejection, attempts_for
@@ -39,10 +39,9 @@ def select(request: HardwareRequest, supply: Supply) -> Selection:
 def _selection(attempt: Attempt, supply: Supply) -> Selection:
     fitting: list[InstanceType] = []
     against: dict[Rejection, list[InstanceType]] = {}
-    for one in supply.catalog.types.values():
+    for one in supply.ranked:
         rejection = attempt.constraints.rejection(one, supply)
         (fitting if rejection is None else against.setdefault(rejection, [])).append(one)
-    fitting.sort(key=supply.rank)
     kept: list[InstanceType] = []
     dear: list[InstanceType] = []
     for one in fitting:
@@ -51,12 +50,8 @@ def _selection(attempt: Attempt, supply: Supply) -> Selection:
     return Selection(
         attempt,
         tuple(kept[:MAX_TYPES]),
-        {why: _sorted(against[why], supply) for why in Rejection if against.get(why)},
+        {why: tuple(against[why]) for why in Rejection if against.get(why)},
     )
-
-
-def _sorted(types: Iterable[InstanceType], supply: Supply) -> tuple[InstanceType, ...]:
-    return tuple(sorted(types, key=supply.rank))
 
 
 def _too_dear(one: InstanceType, cheapest: InstanceType, supply: Supply) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from decimal import Decimal
+from functools import cached_property
 
 from terradask._instance_types.model import Catalog, InstanceType
 from terradask.errors import UnknownZone
@@ -47,6 +48,11 @@ class Supply:
             )
         offered = frozenset().union(*(catalog.zones[zone] for zone in wanted)) if wanted else None
         return cls(catalog, prices or {}, wanted, frozenset(markets), offered)
+
+    @cached_property
+    def ranked(self) -> tuple[InstanceType, ...]:
+        """The region's types in their order."""
+        return tuple(sorted(self.catalog.types.values(), key=self.rank))
 
     @property
     def where(self) -> str:
