@@ -44,8 +44,8 @@ def documented() -> list[Any]:
     from terradask._cleanup.findings import Sweep, Swept
     from terradask._cleanup.orphans import Stray
     from terradask._deployments.overview import ClusterOverview
+    from terradask._plans.folder import Plans
     from terradask._plans.report import PlanReport, WorkspaceReport
-    from terradask._plans.several import Plans
     from terradask._plans.summary import Change, Danger, PlanSummary
 
     exported = [getattr(terradask, name) for name in terradask.__all__ if not name.startswith("_")]

@@ -21,7 +21,7 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric import ec
 
 from terradask import Cluster, Deployment, Workspace
-from terradask._plans.render_terminal import report_to_text
+from terradask._plans.render_terminal import to_text
 from terradask.errors import AccessDenied, ClusterPrivate
 from terradask.policy import secrets_in_state
 from terradask_host.rules.instance_proof import audience_of
@@ -328,7 +328,7 @@ def test_no_secret_is_found_anywhere_in_a_life_or_after_it(cluster, sim, secrets
     live(cluster)
     workspace = Workspace.load()
     report = workspace.report(workspace.plan_cluster("guarded"))
-    (temporary / "report").write_text(report_to_text(report) + json.dumps(report.as_dict()))
+    (temporary / "report").write_text(to_text(report) + json.dumps(report.as_dict()))
     # Hosts' memory is elsewhere than their disks.
     run = [(host.log_path.parent / "root/run").resolve() for host in sim.hosts()]
     own = [

@@ -10,7 +10,7 @@ import pytest
 from terradask._deployments.documents import Descriptor
 from terradask._instance_types.choose import choose, choose_default
 from terradask._plans.render_markdown import to_markdown
-from terradask._plans.render_terminal import report_to_text
+from terradask._plans.render_terminal import to_text
 from terradask._pricing.plan_resources import PlannedStack
 from terradask._stacks.explanation import HardwareExplanation
 from terradask._stacks.resolve_hardware import ClusterHardware
@@ -51,7 +51,7 @@ def test_a_choice_in_a_line():
 
 def test_a_plans_report_has_a_line_for_each_group():
     shown = report(hardware={"workers": REASON})
-    assert f"hardware:\n  workers: {REASON}\n" in report_to_text(shown)
+    assert f"hardware:\n  workers: {REASON}\n" in to_text(shown)
     assert shown.as_dict()["hardware"] == {"workers": REASON}
     assert "### Hardware\n\n- workers: m5a.2xlarge" in to_markdown(whole(shown))
     assert "### Hardware" not in to_markdown(whole(report()))

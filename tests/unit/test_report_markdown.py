@@ -9,7 +9,7 @@ import pytest
 from terradask._plans.documents import DocumentChange
 from terradask._plans.impact import RunningCluster
 from terradask._plans.render_markdown import MARKDOWN_LIMIT, to_markdown
-from terradask._plans.render_terminal import report_to_text
+from terradask._plans.render_terminal import to_text
 from terradask._plans.summary import Change
 from terradask._policy.findings import Waived
 from terradask._policy.values import AttributeChange
@@ -82,7 +82,7 @@ def test_policy_and_cost_are_tables():
     waived = FINDING.waive(Waived("until the move", "2026-12-31"))
     text = to_markdown(whole(report(findings=(FINDING, waived), cost=COST)))
     assert "(blocked by policy)" in text
-    assert "blocked by policy: terradask apply refuses this plan" in report_to_text(
+    assert "blocked by policy: terradask apply refuses this plan" in to_text(
         report(findings=(FINDING, waived))
     )
     assert (
@@ -98,7 +98,7 @@ def test_policy_and_cost_are_tables():
     assert "**$32.85**" in text
     assert "AWS Price List API, us-east-1, 2026-11-01, 1 without a price" in text
     assert "no price of x9.huge: not found" in text
-    in_terminal = report_to_text(report(cost=COST))
+    in_terminal = to_text(report(cost=COST))
     assert "cost: $0.0450 an hour, $32.85 a month" in in_terminal
     assert (
         "without a price, and not in the totals: aws_autoscaling_group.workers: x9.huge: no price "
@@ -114,7 +114,7 @@ def test_without_any_price_the_reason_stands_in_the_place_of_totals():
         (CostItem("aws_nat_gateway.a", "NAT gateway", None),),
         problem="no answer",
     )
-    assert "cost: no prices: no answer" in report_to_text(report(cost=none))
+    assert "cost: no prices: no answer" in to_text(report(cost=none))
     assert "no prices for <code>network</code>: no answer" in to_markdown(whole(report(cost=none)))
 
 
@@ -138,7 +138,7 @@ def test_what_a_stopped_cluster_costs_stands_beside_what_a_started_one_does():
         "cost: $0.0010 an hour, $0.73 a month while stopped; when started $0.8010 an "
         "hour, $584.73 a month; at the largest size"
     )
-    assert in_terminal in report_to_text(of_cluster)
+    assert in_terminal in to_text(of_cluster)
     assert "while stopped" not in to_markdown(whole(report(cost=COST)))
 
 
@@ -159,7 +159,7 @@ def test_several_stacks_have_a_cost_together():
         "cost of these stacks together: $0.0900 an hour, $65.70 a month; at the largest "
         "size $3.9300 an hour, $2,868.90 a month"
     )
-    assert f"{in_terminal} (without 3 that have no price)" in report_to_text(both)
+    assert f"{in_terminal} (without 3 that have no price)" in to_text(both)
     assert both.as_dict()["cost"]["desired_monthly_usd"] == "65.70"
     for alone in (
         whole(report(cost=COST)),
@@ -167,7 +167,7 @@ def test_several_stacks_have_a_cost_together():
         whole(report(cost=none), report(cost=none)),
     ):
         assert alone.as_dict()["cost"] is None
-        assert "together" not in to_markdown(alone) + report_to_text(alone)
+        assert "together" not in to_markdown(alone) + to_text(alone)
 
 
 def test_what_is_printed_is_what_is_saved(capsys: pytest.CaptureFixture[str]):

@@ -16,7 +16,7 @@ from terradask._plans.basis import PlanBasis
 from terradask._plans.documents import document_changes
 from terradask._plans.folder import PlanFolder
 from terradask._plans.render_markdown import to_markdown
-from terradask._plans.render_terminal import report_to_text, to_json, to_text
+from terradask._plans.render_terminal import to_json, to_text
 from terradask._plans.report import PlanReport, WorkspaceReport
 from terradask._plans.saved import Plan
 from terradask._plans.summary import summarise
@@ -167,8 +167,8 @@ def test_every_format_is_free_of_them(report: PlanReport):
         to_json(report.summary),
         to_markdown(whole),
         to_text(report.summary),
-        report_to_text(report),
-        report_to_text(whole),
+        to_text(report),
+        to_text(whole),
         repr(report),
     ):
         _clean(text)

@@ -1,9 +1,11 @@
-"""A folder of saved plans and their reports, for `terradask plan` and `terradask apply`."""
+"""Plans of several stacks, one report on them, and their folder."""
 
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -18,6 +20,7 @@ from terradask.errors import InvalidInput, PlanChanged
 if TYPE_CHECKING:
     from terradask._plans.report import WorkspaceReport
     from terradask._plans.saved import Plan
+    from terradask.errors import TerradaskError
 
 REPORT_JSON = "report.json"
 REPORT_MARKDOWN = "report.md"
@@ -30,6 +33,40 @@ _REPORT_FILES = (REPORT_JSON, REPORT_MARKDOWN, REPORT_SARIF)
 _IGNORE = ".gitignore"
 _IGNORE_ALL = "*\n"
 _FOREIGN_NAMED = 5
+
+
+@dataclass(frozen=True)
+class Plans:
+    """Plans of several stacks of one workspace.
+
+    Parameters
+    ----------
+    plans
+        The plans, in the order in which they are to be applied.
+    report
+        The report for a reviewer: these plans, and the stacks that have none.
+    errors
+        Why stacks could not be planned.
+    """
+
+    plans: tuple[Plan, ...]
+    report: WorkspaceReport
+    errors: tuple[TerradaskError, ...] = ()
+
+    def save(self, folder: str | os.PathLike[str]) -> None:
+        """Save plans and reports for `Workspace.open_plans`, replacing those of an earlier call.
+
+        Parameters
+        ----------
+        folder
+            The folder; each stack gets a folder in it.
+
+        Raises
+        ------
+        InvalidInput
+            If something else is in the folder.
+        """
+        PlanFolder(Path(folder)).write(self.report, self.plans)
 
 
 class PlanFolder:

@@ -7,7 +7,7 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING
 
 from terradask._plans.markdown import Section, code, escaped, fenced, fitted, row
-from terradask._plans.render_terminal import report_to_text
+from terradask._plans.render_terminal import to_text
 from terradask._plans.render_values import SIGNS, VERDICTS, WORDS, assignment, price, value_text
 from terradask._plans.summary import Change
 from terradask._policy.values import AttributeChange
@@ -179,11 +179,7 @@ def _details(report: WorkspaceReport) -> Iterator[Section]:
         "full text",
         _FULL,
         "\n<details><summary>Full text</summary>\n\n```text\n",
-        [
-            f"{fenced(line)}\n"
-            for plan in report.plans
-            for line in report_to_text(plan).splitlines()
-        ],
+        [f"{fenced(line)}\n" for plan in report.plans for line in to_text(plan).splitlines()],
         what="lines",
         tail="```\n\n</details>\n",
     )

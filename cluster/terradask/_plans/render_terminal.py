@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 from rich.console import Console, Group, RenderableType
 from rich.text import Text
@@ -35,7 +35,10 @@ _DIFF_STYLES = {"+": "green", "-": "red", "@": "cyan"}
 _SEVERITY_STYLES = {"error": "bold red", "warning": "yellow", "note": "dim"}
 
 
-def to_json(shown: PlanSummary | PlanReport | WorkspaceReport) -> str:
+Shown: TypeAlias = "PlanSummary | PlanReport | WorkspaceReport"
+
+
+def to_json(shown: Shown) -> str:
     """Return a summary or a report as JSON, format 1; their ``as_dict`` describe it."""
     return json.dumps(shown.as_dict(), indent=2, sort_keys=False, ensure_ascii=False) + "\n"
 
@@ -43,24 +46,20 @@ def to_json(shown: PlanSummary | PlanReport | WorkspaceReport) -> str:
 # ---- terminal ------------------------------------------------------------------------------------
 
 
-def to_terminal(summary: PlanSummary, *, details: bool = True) -> RenderableType:
-    """Return the summary for rich to print."""
-    parts = [
-        Text(summary.headline, style="bold"),
-        *_dangers(summary.dangers),
-        *_body(summary, details=details),
-    ]
-    return Group(*parts, Text(), Text(origin(summary), style="dim"))
-
-
-def report_to_terminal(
-    report: PlanReport | WorkspaceReport, *, details: bool = True
-) -> RenderableType:
-    """Return a report for rich to print: its plans, with policy and cost."""
+def to_terminal(shown: Shown, *, details: bool = True) -> RenderableType:
+    """Return a plan's summary, or a report on plans with policy and cost, for rich to print."""
     from terradask._plans.report import PlanReport
 
-    if isinstance(report, PlanReport):
-        return Group(*_plan_lines(report, details=details))
+    if isinstance(shown, PlanSummary):
+        head = [Text(shown.headline, style="bold"), *_dangers(shown.dangers)]
+        foot = [Text(), Text(origin(shown), style="dim")]
+        return Group(*head, *_body(shown, details=details), *foot)
+    if isinstance(shown, PlanReport):
+        return Group(*_plan_lines(shown, details=details))
+    return _workspace(shown, details=details)
+
+
+def _workspace(report: WorkspaceReport, *, details: bool) -> RenderableType:
     parts: list[Text] = []
     for plan in report.plans:
         parts += [*_plan_lines(plan, details=details), Text()]
@@ -84,24 +83,13 @@ def report_to_terminal(
     return Group(*parts, *([verdict] if len(report.plans) != 1 or report.failed else []))
 
 
-def to_text(summary: PlanSummary, *, details: bool = True, width: int = 120) -> str:
+def to_text(shown: Shown, *, details: bool = True, width: int = 120) -> str:
     """Return what `to_terminal` shows as plain text."""
-    return _plain(to_terminal(summary, details=details), width)
-
-
-def report_to_text(
-    report: PlanReport | WorkspaceReport, *, details: bool = True, width: int = 120
-) -> str:
-    """Return what `report_to_terminal` shows as plain text."""
-    return _plain(report_to_terminal(report, details=details), width)
-
-
-def _plain(shown: RenderableType, width: int) -> str:
     console = Console(
         width=width, color_system=None, force_terminal=False, highlight=False, markup=False
     )
     with console.capture() as captured:
-        console.print(shown, soft_wrap=True)
+        console.print(to_terminal(shown, details=details), soft_wrap=True)
     return captured.get()
 
 

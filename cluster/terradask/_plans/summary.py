@@ -83,7 +83,7 @@ class Change:
             "reason": self.reason,
             "replaced_because_of": list(self.replaced_because_of),
             "attributes": list(map(asdict, self.attributes)),
-            "documents": list(map(asdict, self.documents)),
+            "documents": [{**asdict(one), "lines": list(one.lines)} for one in self.documents],
         }
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import fields
 from typing import Any
 
 from terradask._common.naming import some
@@ -11,7 +12,7 @@ from terradask._pricing.components import components
 from terradask._pricing.estimate import CostEstimate, CostItem
 from terradask._pricing.groups import HostLaunch, TemplateVersion
 from terradask._pricing.plan_resources import PlannedStack
-from terradask._pricing.prices import PriceKey, PriceList, Quotes
+from terradask._pricing.prices import Price, PriceKey, PriceList, Quotes
 
 #: As many prices that are missing for one reason are named before the rest is counted.
 _NAMED = 3
@@ -50,48 +51,23 @@ def _items(component: Component, quotes: Quotes) -> Iterator[CostItem]:
     cheapest = min(component.keys, key=lambda key: quotes.prices[key].usd)
     dearest = max(component.keys, key=lambda key: quotes.prices[key].usd)
     if len(component.keys) == 1:
-        yield _item(component, dearest, quotes)
+        yield _priced(component, quotes.prices[dearest])
         return
-    yield _item(
-        component,
-        dearest,
-        quotes,
-        what=_named(dearest, f"the dearest of {len(component.keys)} types"),
-    )
+    what = _named(dearest, f"the dearest of {len(component.keys)} types")
+    yield _priced(component, quotes.prices[dearest], what=what)
     if quotes.prices[cheapest].usd != quotes.prices[dearest].usd:
-        note = "to compare; not in the totals"
-        yield _item(
-            component,
-            cheapest,
-            quotes,
-            what=_named(cheapest, "the cheapest"),
-            note=note,
-            counted=False,
-        )
+        what, note = _named(cheapest, "the cheapest"), "to compare; not in the totals"
+        yield _priced(component, quotes.prices[cheapest], what=what, note=note, counted=False)
 
 
-def _item(
-    component: Component,
-    key: PriceKey | None = None,
-    quotes: Quotes | None = None,
-    *,
-    what: str | None = None,
-    note: str | None = None,
-    counted: bool = True,
-) -> CostItem:
-    price = quotes.prices[key] if quotes is not None and key is not None else None
-    return CostItem(
-        address=component.address,
-        what=what or component.what,
-        unit_hourly_usd=None if price is None else price.hourly_usd(component.amount),
-        desired=component.desired,
-        maximum=component.maximum,
-        market=component.market,
-        note=note or component.note,
-        while_stopped=component.while_stopped,
-        counted=counted and component.counted,
-        priced_at=None if price is None else price.as_of,
-    )
+def _priced(component: Component, price: Price, **changes: Any) -> CostItem:
+    usd = price.hourly_usd(component.amount)
+    return _item(component, unit_hourly_usd=usd, priced_at=price.as_of, **changes)
+
+
+def _item(component: Component, **changes: Any) -> CostItem:
+    known = {each.name: getattr(component, each.name) for each in fields(CostItem)}
+    return CostItem(**known | changes)
 
 
 def _named(key: PriceKey, which: str) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from decimal import Decimal
 from typing import Any
 
@@ -22,7 +22,7 @@ class CostItem:
     #: What is priced, such as ``NAT gateway`` or ``m6i.xlarge (Linux, on-demand)``.
     what: str
     #: Price of one by the hour, in US dollars; None where the price list has none.
-    unit_hourly_usd: Decimal | None
+    unit_hourly_usd: Decimal | None = None
     #: How many there are at the desired size.
     desired: int = 1
     #: How many there can be.
@@ -51,20 +51,12 @@ class CostItem:
     def as_dict(self) -> dict[str, Any]:
         """Return the fields for JSON output; prices as text, by the month to the cent."""
         return {
-            "address": self.address,
-            "what": self.what,
+            **asdict(self),
             "unit_hourly_usd": _text(self.unit_hourly_usd),
-            "desired": self.desired,
-            "maximum": self.maximum,
             "desired_hourly_usd": _text(self.desired_hourly_usd),
             "desired_monthly_usd": _monthly_text(self.desired_hourly_usd),
             "maximum_hourly_usd": _text(self.maximum_hourly_usd),
             "maximum_monthly_usd": _monthly_text(self.maximum_hourly_usd),
-            "market": self.market,
-            "note": self.note,
-            "while_stopped": self.while_stopped,
-            "counted": self.counted,
-            "priced_at": self.priced_at,
         }
 
 

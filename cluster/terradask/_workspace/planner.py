@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Any
 from terradask._deployments.launch import planned_launch
 from terradask._plans.basis import PlanPlace, terradask_version
 from terradask._plans.commit import commit_of
+from terradask._plans.folder import Plans
 from terradask._plans.impact import may_hit
 from terradask._plans.report import PlanReport, ReportContext, WorkspaceReport
 from terradask._plans.saved import open_plan
-from terradask._plans.several import Plans
 from terradask._policy.masking import masked_text
 from terradask._quotas.check import LaunchCheck
 from terradask._workspace.context import configuration_of

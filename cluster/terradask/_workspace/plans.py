@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from terradask._plans.folder import Plans
     from terradask._plans.report import PlanReport
     from terradask._plans.saved import Plan
-    from terradask._plans.several import Plans
     from terradask._plans.summary import PlanSummary
     from terradask._stacks.explanation import HardwareExplanation
     from terradask._workspace.parts import WorkspaceParts

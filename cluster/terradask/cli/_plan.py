@@ -125,10 +125,10 @@ def _show_to_person(report: PlanReport | WorkspaceReport, *, details: bool, err:
     """Show a report with colours where there is a terminal, as plain text elsewhere."""
     from rich.console import Console
 
-    from terradask._plans.render_terminal import report_to_terminal, report_to_text
+    from terradask._plans.render_terminal import to_terminal, to_text
 
     console = Console(stderr=err, highlight=False)
     if console.is_terminal:
-        console.print(report_to_terminal(report, details=details), soft_wrap=True)
+        console.print(to_terminal(report, details=details), soft_wrap=True)
     else:
-        click.echo(report_to_text(report, details=details), err=err, nl=False)
+        click.echo(to_text(report, details=details), err=err, nl=False)
