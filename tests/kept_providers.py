@@ -10,6 +10,7 @@ stopped or broke off.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import sys
 from asyncio.subprocess import DEVNULL, PIPE, Process
 from collections.abc import Mapping
@@ -103,6 +104,9 @@ class Providers:
         assert process.stdout is not None
         handshake = (await process.stdout.readline()).decode().split("|")
         if len(handshake) < 5:
+            with contextlib.suppress(ProcessLookupError):
+                process.kill()
+            await process.wait()
             raise ChildProcessError("the AWS provider doesn't start")
         channel = grpc.aio.insecure_channel(f"unix:{handshake[3]}", options=OPTIONS)
         return Provider(key, process, channel)
