@@ -24,31 +24,38 @@ pytestmark = [pytest.mark.simulator]
 COMMAND = [sys.executable, "-m", "terradask"]
 
 
-#: Run in this process, since the start of one takes more time than they do. `test_faults.py` and
-#: `test_cdktf_command.py` run them in processes.
-ONLY_READ = {"drift", "list", "status"}
+#: Run in processes of their own, as users run them. The start of one takes more time than most
+#: commands do, so the others run in this process: `test_cdktf_command.py`, `test_callers.py` and
+#: `test_interruptions.py` run each of them as users do, and here it is what tests of the terminal
+#: and of signals do.
+AS_PROCESSES = {"start", "stop"}
+
+
+def in_this_process(
+    environ: Mapping[str, str], folder: Path, capsys: pytest.CaptureFixture[str], *arguments: str
+) -> subprocess.CompletedProcess[str]:
+    """Run the command with these variables alone."""
+    with pytest.MonkeyPatch.context() as patched:
+        patched.chdir(folder)
+        for name in os.environ.keys() - environ.keys():
+            patched.delenv(name)
+        for name, value in environ.items():
+            patched.setenv(name, value)
+        capsys.readouterr()
+        returned = run_here(list(arguments))
+    said = capsys.readouterr()
+    return subprocess.CompletedProcess(arguments, returned, said.out, said.err)
 
 
 @pytest.fixture
 def terradask(sim: Simulator, tmp_path: Path, capsys: pytest.CaptureFixture[str]):
-    """Run the command beside the shared embedded AWS, in a process of its own if it changes
-    anything.
-    """
+    """Run the command beside the shared embedded AWS."""
 
     def begin(
         arguments: tuple[str, ...], environ: dict[str, str]
     ) -> subprocess.CompletedProcess[str]:
-        if arguments[0] in ONLY_READ:
-            with pytest.MonkeyPatch.context() as patched:
-                patched.chdir(tmp_path)
-                for name in os.environ.keys() - environ.keys():
-                    patched.delenv(name)
-                for name, value in environ.items():
-                    patched.setenv(name, value)
-                capsys.readouterr()
-                returned = run_here(list(arguments))
-            said = capsys.readouterr()
-            return subprocess.CompletedProcess(arguments, returned, said.out, said.err)
+        if arguments[0] not in AS_PROCESSES:
+            return in_this_process(environ, tmp_path, capsys, *arguments)
         return subprocess.run(
             [*COMMAND, *arguments],
             cwd=tmp_path,
@@ -95,17 +102,11 @@ def _lose_a_machine(sim: Simulator, cluster: str) -> str:
 
 
 @pytest.fixture
-def removed(sim: Simulator) -> Iterator[str]:
+def removed(sim: Simulator, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Iterator[str]:
     """A name for a cluster that is gone after the test, whatever happened in it."""
     name = "cli"
     yield name
-    subprocess.run(
-        [*COMMAND, "destroy", name, "--yes"],
-        env=sim.environ,
-        capture_output=True,
-        check=False,
-        timeout=PROCESS_SECONDS,
-    )
+    in_this_process(sim.environ, tmp_path, capsys, "destroy", name, "--yes")
 
 
 def test_a_clusters_life(terradask, removed: str, tmp_path: Path, sim: Simulator) -> None:

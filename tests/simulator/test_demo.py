@@ -16,20 +16,38 @@ from terradask._demo.story import DemoFailed, Story
 from terradask.cli import run
 from terradask_modules.errors import TerradaskError
 
+from ..quick_provider import QuickProvider
 from ..waiting import PROCESS_SECONDS
 
 pytestmark = [pytest.mark.simulator]
 
+#: The demo, with another lock file for its folders.
+WITH_LOCK = """
+import sys
+from pathlib import Path
+from terradask.cli import run
+from terradask_stacks import synthesis
+synthesis.LOCK_HCL = Path(sys.argv[1])
+sys.exit(run(["demo"]))
+"""
+
 
 @pytest.mark.slow
-def test_the_demo_keeps_its_promises(tmp_path: Path) -> None:
+@pytest.mark.parametrize("package", ["quick", pytest.param("real", marks=pytest.mark.soak)])
+def test_the_demo_keeps_its_promises(
+    quick_provider: QuickProvider, tmp_path: Path, package: str
+) -> None:
     environ = {
         name: value
         for name, value in os.environ.items()
         if not name.startswith(("AWS_", "TERRADASK_"))
     }
+    command = ["-m", "terradask", "demo"]
+    if package == "quick":
+        environ |= quick_provider.environ
+        command = ["-c", WITH_LOCK, str(quick_provider.lock_file)]
     done = subprocess.run(
-        [sys.executable, "-m", "terradask", "demo"],
+        [sys.executable, *command],
         cwd=tmp_path,
         env=environ,
         stdin=subprocess.DEVNULL,
