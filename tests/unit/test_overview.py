@@ -63,7 +63,7 @@ def group(
     **facts: Any,
 ) -> TaggedGroup:
     given = {"made_at": MADE, "owner": None, "started_at": None, **facts}
-    return TaggedGroup(workspace, cluster, workers, desired, instances, 9, **given)
+    return TaggedGroup(workspace, cluster, workers, desired, instances, **given)
 
 
 def machine(workspace: str, cluster: str | None, *, gib: int | None = 0) -> Instance:

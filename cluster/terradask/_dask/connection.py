@@ -229,10 +229,6 @@ class SchedulerConnection:
             self.health.check()
             raise
 
-    async def scheduler_of(self, attachment: Attachment) -> rpc:
-        """Return a new connection to the scheduler of an attachment, maybe a replacement."""
-        return await self.dialer.scheduler_of(attachment)
-
 
 def _replaced(attachment: Attachment) -> SchedulerReplaced:
     name = attachment.descriptor.cluster

@@ -100,26 +100,20 @@ class Provisioner:
                 self.roll_back_after(error)
                 raise
 
-    def roll_back(self) -> None:
-        """Destroy what this request deployed, or stop what it started; only the first call does."""
-        workspace, deployment, origin = self._workspace, self._deployment, self._origin
-        self._origin = "attached"
-        if workspace is None or deployment is None or origin == "attached":
-            return
-        self._rolling_back = True
-        roll_back(workspace, deployment, origin, self._progress)
-
     def roll_back_after(self, error: BaseException) -> None:
-        """Roll back after an error and add a note to it. The caller raises that error, unless the
-        rollback is interrupted.
+        """Destroy what this request deployed, or stop what it started, after an error, and add a
+        note to it; only the first call does. The caller raises that error, unless the rollback is
+        interrupted.
 
         Raises `KeyboardInterrupt`, `SystemExit`.
         """
-        name, origin = self._request.name, self._origin
-        if origin == "attached":
+        workspace, deployment, origin = self._workspace, self._deployment, self._origin
+        name, self._origin = self._request.name, "attached"
+        if workspace is None or deployment is None or origin == "attached":
             return
+        self._rolling_back = True
         try:
-            self.roll_back()
+            roll_back(workspace, deployment, origin, self._progress)
         except BaseException as second:
             note_left_behind(error, name, origin, second)
             if isinstance(error, Exception) and not isinstance(second, Exception):
@@ -191,13 +185,9 @@ class Provisioner:
         return Provisioned(workspace, deployment, attachment, self._origin, settings)
 
     def _overrides(self) -> dict[str, Any]:
-        overrides: dict[str, Any] = {}
-        if self._request.workspace:
-            overrides["workspace"] = dict(self._request.workspace)
         cluster = {**self._request.structure, **self._request.run}
-        if cluster:
-            overrides["cluster"] = cluster
-        return overrides
+        sections = {"workspace": dict(self._request.workspace), "cluster": cluster}
+        return {name: given for name, given in sections.items() if given}
 
     def _decision(self, deployment: Deployment, snapshot: Snapshot) -> Decision:
         create, attach = self._request.create, self._request.attach

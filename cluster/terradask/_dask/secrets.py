@@ -197,7 +197,7 @@ class SecretRelay:
 
     async def _handed_over(self, held: Mapping[str, Any], attachment: Attachment) -> bool:
         try:
-            async with await self._connection.scheduler_of(attachment) as scheduler:
+            async with await self._connection.dialer.scheduler_of(attachment) as scheduler:
                 return bool(await scheduler.terradask_confide(sealed=_sealed(held)))
         except OSError:
             return False

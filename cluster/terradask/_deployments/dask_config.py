@@ -87,13 +87,5 @@ def _is_json(value: Any) -> bool:
 def _default(path: tuple[str, ...]) -> Any:
     import dask.config
 
-    for defaults in dask.config.defaults:
-        node: Any = dict(defaults)
-        for key in path:
-            if not isinstance(node, dict):
-                node = None
-                break
-            node = node.get(key, node.get(key.replace("-", "_")))
-        if node is not None:
-            return node
-    return None
+    found = (dask.config.get(".".join(path), None, config=each) for each in dask.config.defaults)
+    return next((value for value in found if value is not None), None)

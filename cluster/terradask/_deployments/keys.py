@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
 from terradask._deployments.documents import reading
@@ -45,16 +45,7 @@ class KeySet:
 
     def to_document(self) -> dict[str, Any]:
         """Return the document that the cluster's secret holds."""
-        document: dict[str, Any] = {
-            "format": 1,
-            "run_id": self.run_id,
-            "sha256": dict(self.sha256),
-            "ca": self.ca,
-        }
-        for role in ROLES:
-            bundle: Bundle = getattr(self, role)
-            document[role] = {"cert": bundle.cert, "key": bundle.key}
-        return document
+        return {"format": 1, **asdict(self)}
 
     @classmethod
     def from_document(cls, document: dict[str, Any]) -> KeySet:

@@ -113,7 +113,6 @@ class TaggedGroup:
     is_workers: bool
     desired: int
     instances: int
-    max_size: int
     made_at: datetime.datetime | None
     owner: str | None
     started_at: str | None
@@ -269,7 +268,6 @@ def _tagged(group: Mapping[str, Any], tags: Mapping[str, str]) -> TaggedGroup:
         tags.get(TAG_GROUP) != SCHEDULER_GROUP,
         group["DesiredCapacity"],
         len(group["Instances"]),
-        group["MaxSize"],
         group.get("CreatedTime"),
         tags.get(f"{TAG_RUN_PREFIX}owner"),
         tags.get(f"{TAG_RUN_PREFIX}started"),

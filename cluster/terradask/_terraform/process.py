@@ -116,7 +116,9 @@ def follow(
             raise
         finally:
             if process.returncode is not None:
-                _end_group_if_killed(process)
+                if process.returncode < 0:
+                    # Terraform's providers don't end by themselves.
+                    _kill_group(process)
                 on_ended(process.returncode)
         return Completed(
             process.returncode, "", _text(lines_of_err.read())[-_ERROR_TEXT_LIMIT:], stop.requested
@@ -145,13 +147,6 @@ def _start(
         # States and plans show the structure to those who can read them.
         umask=0o077,
     )
-
-
-def _end_group_if_killed(process: subprocess.Popen[bytes]) -> None:
-    """End what a killed command left: Terraform's providers don't end by themselves."""
-    if process.returncode < 0:
-        with contextlib.suppress(ProcessLookupError, PermissionError):
-            os.killpg(process.pid, signal.SIGKILL)
 
 
 class _Stop:
@@ -203,7 +198,9 @@ class _Stop:
             and (now >= self._signal_by or self._may_stop())
         ):
             self._signalled = True
-            _signal(self._process, signal.SIGINT)
+            # The command alone: what it has started, it stops by itself.
+            with contextlib.suppress(ProcessLookupError):
+                self._process.send_signal(signal.SIGINT)
         if self._kill_by is not None and now >= self._kill_by:
             _kill_group(self._process)
 
@@ -233,12 +230,6 @@ def _until_stopped(
             stop.request_again()
     with contextlib.suppress(Exception):
         _step(process, reader, on_line)
-
-
-def _signal(process: subprocess.Popen[bytes], number: signal.Signals) -> None:
-    """Signal the command alone: what it has started, it stops by itself."""
-    with contextlib.suppress(ProcessLookupError):
-        process.send_signal(number)
 
 
 def _kill_group(process: subprocess.Popen[bytes]) -> None:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from terradask.cli._completion import complete_stack
+from terradask.cli._deployments import scheduler_address, started_run
 from terradask.cli._invocation import interruption, json_option, load_workspace, yes_option
 from terradask.cli._output import result_json, say
 from terradask.cli._plan import show
@@ -195,20 +196,10 @@ def _refuse_blocked(reports: Sequence[PlanReport]) -> None:
 
 def _start(workspace: Workspace, names: Sequence[str]) -> dict[str, dict[str, Any]]:
     """Start clusters, then wait for their schedulers; return what scripts want to know of each."""
-    from terradask._deployments.endpoint import route_of
-
-    started: dict[str, dict[str, Any]] = {}
-    for name in names:
-        with interruption(f"terradask stop {name} ends what was started"):
-            run = workspace.deployment(name).start(warn=say)
-        say(f"{name}: started as {run.run_id} with {run.n_workers} workers")
-        started[name] = {"run_id": run.run_id, "n_workers": run.n_workers}
-    for name in names:
-        deployment = workspace.deployment(name)
-        settings = deployment.descriptor.settings
-        with interruption(f"terradask stop {name} ends what was started"):
-            attachment = deployment.attach(timeout_seconds=settings["create_timeout_seconds"])
-        address = attachment.address(public=route_of(settings) == "public")
-        say(f"{name}: scheduler at {address}")
-        started[name]["scheduler_address"] = address
+    deployments = [workspace.deployment(name) for name in names]
+    started = {each.name: started_run(each) for each in deployments}
+    for each in deployments:
+        address = scheduler_address(each)
+        say(f"{each.name}: scheduler at {address}")
+        started[each.name]["scheduler_address"] = address
     return started

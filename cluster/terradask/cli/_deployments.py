@@ -11,7 +11,10 @@ from terradask.cli._invocation import interruption, json_option, load_workspace
 from terradask.cli._output import ago, result, result_json, say, table, usd
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from terradask._deployments.deployment import Deployment
+    from terradask._deployments.documents import HostReport
     from terradask._deployments.overview import ClusterOverview
     from terradask._deployments.status import DeploymentStatus
 
@@ -216,25 +219,39 @@ def start(name: str, workers: int | None, no_wait: bool, as_json: bool) -> None:
 
     Terraform does not run. A running cluster stays as it is.
     """
-    from terradask._deployments.endpoint import route_of
-
     deployment = load_workspace().deployment(name)
-    with interruption(f"terradask stop {name} ends what was started"):
-        run = deployment.start(n_workers=workers, warn=say)
-        say(f"{name}: started as {run.run_id} with {run.n_workers} workers")
-        document: dict[str, Any] = {"name": name, "run_id": run.run_id, "n_workers": run.n_workers}
-        if not no_wait:
-            seconds = deployment.descriptor.settings["create_timeout_seconds"]
-            attachment = deployment.attach(timeout_seconds=seconds, on_wait=_hosts_so_far)
-            public = route_of(deployment.descriptor.settings) == "public"
-            document["scheduler_address"] = attachment.address(public=public)
+    document = {"name": name, **started_run(deployment, workers)}
+    if not no_wait:
+        document["scheduler_address"] = scheduler_address(deployment, on_wait=_hosts_so_far)
     if as_json:
         result_json(document)
     else:
-        result(document.get("scheduler_address", run.run_id))
+        result(document.get("scheduler_address", document["run_id"]))
 
 
-def _hosts_so_far(reports: list[Any]) -> None:
+def started_run(deployment: Deployment, workers: int | None = None) -> dict[str, Any]:
+    """Start a cluster; return what scripts want to know of its run."""
+    with interruption(f"terradask stop {deployment.name} ends what was started"):
+        run = deployment.start(n_workers=workers, warn=say)
+    say(f"{deployment.name}: started as {run.run_id} with {run.n_workers} workers")
+    return {"run_id": run.run_id, "n_workers": run.n_workers}
+
+
+def scheduler_address(
+    deployment: Deployment, on_wait: Callable[[list[HostReport]], None] | None = None
+) -> str:
+    """Wait for the scheduler of a cluster that was started, and return its address to dial."""
+    from terradask._deployments.endpoint import route_of
+
+    settings = deployment.descriptor.settings
+    with interruption(f"terradask stop {deployment.name} ends what was started"):
+        attachment = deployment.attach(
+            timeout_seconds=settings["create_timeout_seconds"], on_wait=on_wait
+        )
+    return attachment.address(public=route_of(settings) == "public")
+
+
+def _hosts_so_far(reports: list[HostReport]) -> None:
     for report in reports:
         say(f"  {report.describe()}")
 

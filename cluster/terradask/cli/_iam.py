@@ -72,50 +72,46 @@ def iam() -> None:
 
 @iam.command(short_help="For making, changing and destroying the network")
 @_with(*_OPTIONS)
-def setup(account: str | None, form: str, out: Path | None) -> None:
+def setup(**options: Any) -> None:
     """Print what making, changing and destroying the network needs. It can be detached after the
     first apply.
 
     Daily work doesn't need it: making and removing clusters needs `ongoing` or `user`.
     """
-    _print("setup", account, form, out)
+    _print("setup", **options)
 
 
 @iam.command(short_help="For running clusters and planning the network")
 @_with(*_OPTIONS, *_TRUST)
-def ongoing(
-    account: str | None, form: str, out: Path | None, trust: str | None, environment: str | None
-) -> None:
+def ongoing(trust: str | None, environment: str | None, **options: Any) -> None:
     """Print what deploying, starting, stopping and destroying clusters needs, and planning the
     network without changing it.
 
     For a platform team and for the pipeline that applies. It reads no cluster's keys, so it can't
     attach to one.
     """
-    _print("ongoing", account, form, out, _trusted("ongoing", trust, environment))
+    _print("ongoing", _trusted("ongoing", trust, environment), **options)
 
 
 @iam.command(short_help="For planning in pull requests")
 @_with(*_OPTIONS, *_TRUST)
-def ci(
-    account: str | None, form: str, out: Path | None, trust: str | None, environment: str | None
-) -> None:
+def ci(trust: str | None, environment: str | None, **options: Any) -> None:
     """Print what planning the network and clusters needs: reading, and locking states.
 
     With --trust and without --environment, the role is for the jobs of pull requests.
     """
-    _print("ci", account, form, out, _trusted("ci", trust, environment))
+    _print("ci", _trusted("ci", trust, environment), **options)
 
 
 @iam.command(short_help="For data scientists: clusters on the deployed network")
 @_with(*_OPTIONS)
-def user(account: str | None, form: str, out: Path | None) -> None:
+def user(**options: Any) -> None:
     """Print what making, attaching to, starting, scaling, stopping and destroying clusters on the
     deployed network needs.
 
     A caller with it may run code on every cluster of the workspace.
     """
-    _print("user", account, form, out)
+    _print("user", **options)
 
 
 def _trusted(caller: Caller, trust: str | None, environment: str | None) -> GitHubActions | None:
@@ -135,10 +131,11 @@ def _trusted(caller: Caller, trust: str | None, environment: str | None) -> GitH
 
 def _print(
     caller: Caller,
+    trusted: GitHubActions | None = None,
+    *,
     account: str | None,
     form: str,
     out: Path | None,
-    trusted: GitHubActions | None = None,
 ) -> None:
     from terradask._workspace.caller_scope import caller_scope
     from terradask_modules.caller_policies import caller_policies
