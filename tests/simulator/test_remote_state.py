@@ -295,9 +295,12 @@ def test_a_lock_that_was_taken_without_hearing_so_is_in_nobodys_way(
     network.key = "workspaces/unheard/network.tfstate"
     network.keep_state_in("s3")
     removed: list[tuple[LockInfo, str]] = []
-    terraform = Terraform(
-        network.folder, state_lock_seconds=0, on_unlock=lambda *told: removed.append(told)
-    )
+
+    def break_lock(lock: LockInfo, why: str) -> None:
+        removed.append((lock, why))
+        terraform.force_unlock(str(lock.id))
+
+    terraform = Terraform(network.folder, state_lock_seconds=0, break_lock=break_lock)
     terraform.init()
     with own_aws.drop_answers("s3:PutObject", times=1):
         plan = terraform.plan(tmp_path / "p.tfplan")
