@@ -4,7 +4,6 @@ each file of tests.
 
 from __future__ import annotations
 
-import os
 import socket
 import subprocess
 import sys
@@ -32,7 +31,6 @@ def endpoint() -> Iterator[str]:
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
-    environ = {**os.environ, "MOTO_IAM_LOAD_MANAGED_POLICIES": "true"}
     command = [
         sys.executable,
         str(Path(__file__).with_name("moto_faults.py")),
@@ -41,9 +39,7 @@ def endpoint() -> Iterator[str]:
         "-p",
         str(port),
     ]
-    process = subprocess.Popen(
-        command, env=environ, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
-    )
+    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     try:
         _until_it_answers(port, process)
         yield f"http://127.0.0.1:{port}"

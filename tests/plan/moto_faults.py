@@ -17,6 +17,7 @@ from terradask_simulator.aws.fidelity import (
     launch_templates,
     placement_groups,
     quotas,
+    request_lookups,
     rule_descriptions,
 )
 
@@ -51,6 +52,7 @@ if __name__ == "__main__":
         launch_templates,
         placement_groups,
         quotas,
+        request_lookups,
         rule_descriptions,
     ):
         correction.install()

@@ -30,6 +30,7 @@ def install_all(*, public_cidr: str) -> None:
         placement_groups,
         pricing,
         quotas,
+        request_lookups,
         rule_descriptions,
         rule_ids,
         service_roles,
@@ -57,6 +58,7 @@ def install_all(*, public_cidr: str) -> None:
     placement_groups.install()
     pricing.install()
     quotas.install()
+    request_lookups.install()
     rule_descriptions.install()
     rule_ids.install()
     service_roles.install()
