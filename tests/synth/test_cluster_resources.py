@@ -81,3 +81,24 @@ def test_types_of_isolated_clusters_are_nobody_elses() -> None:
             "instances": [{"attributes": {"id": "x"}}],
         }
         assert read_state({"resources": [entry]}, shared).known == ()
+
+
+@pytest.mark.parametrize(
+    ("role", "is_known"), [("own", True), ("", True), (None, True), ("prod-admin", False)]
+)
+def test_a_profile_that_has_lost_its_role_is_still_the_clusters(
+    role: str | None, is_known: bool
+) -> None:
+    names = names_of(stack("default"))
+    patterns = expected(names, "aws_iam_instance_profile", "worker") or {}
+    own = patterns["id"].replace("\\", "")
+    attributes = {"id": own, "name": own, "role": own if role == "own" else role}
+    entry = {
+        "mode": "managed",
+        "type": "aws_iam_instance_profile",
+        "name": "worker",
+        "provider": PROVIDER,
+        "instances": [{"attributes": attributes}],
+    }
+    state = read_state({"resources": [entry]}, names)
+    assert (len(state.known), len(state.foreign)) == ((1, 0) if is_known else (0, 1))

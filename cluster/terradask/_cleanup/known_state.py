@@ -130,8 +130,9 @@ def _why_foreign_instance(
         return f"its region is {attributes['region']!r}, the workspace's {names.region!r}"
     for attribute, pattern in patterns.items():
         value = attributes.get(attribute)
-        # What an interrupted apply left can lack attributes, but not its id.
-        if value is None and attribute != "id":
+        # What an interrupted apply left can lack attributes, and a profile can have lost its role;
+        # nothing lacks its id.
+        if value in (None, "") and attribute != "id":
             continue
         if not isinstance(value, str) or not re.fullmatch(pattern, value):
             return f"its {attribute} is {value!r}, this cluster's is {pattern.replace(chr(92), '')}"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
 from terradask import Workspace
@@ -13,6 +13,8 @@ from terradask_modules.names import bucket_name, secret_id
 from terradask_simulator.iam import LoggedRequest
 
 from ...simulator.acting import ACCOUNT, REGION
+from .reach import TAG_CLUSTER, TAG_WORKSPACE
+from .snapshot import Snapshot
 
 EVERYTHING = {
     "Version": "2012-10-17",
@@ -20,6 +22,10 @@ EVERYTHING = {
 }
 #: Reading what would be a harm all the same.
 _SECRETS = ("secretsmanager:GetSecretValue",)
+_NAMED = {
+    "group": re.compile(r"autoScalingGroupName/(.+)$"),
+    "secret": re.compile(r":secret:(.+)-[\w?]{6}$"),
+}
 _READS = ("Describe", "Get", "Head", "List", "Simulate")
 
 
@@ -70,16 +76,34 @@ class Administrator:
 
 
 def foreign_calls(
-    requests: list[LoggedRequest], workspace: str, cluster: str | None
+    requests: list[LoggedRequest], before: Snapshot, workspace: str, cluster: str | None
 ) -> Iterator[str]:
-    """Yield the calls of a command that change, or read keys of, what isn't its cluster's."""
+    """Yield the calls of a command that change, or read keys of, what isn't its cluster's: by name,
+    and groups and secrets also by the tags that they carried before it.
+    """
     own = _own_resources(workspace, cluster)
     for one in requests:
         _, _, verb = one.request.action.partition(":")
         if verb.startswith(_READS) and one.request.action not in _SECRETS:
             continue
-        if not own.search(one.request.resource) and not _is_tagged(one, workspace, cluster):
-            yield f"{one.request.action} on {one.request.resource}"
+        resource = one.request.resource
+        tags = _tags_before(resource, before)
+        is_own = own.search(resource) and (tags is None or _owns(tags, workspace, cluster))
+        if not is_own and not _is_tagged(one, workspace, cluster):
+            yield f"{one.request.action} on {resource}"
+
+
+def _tags_before(resource: str, before: Snapshot) -> Mapping[str, str] | None:
+    """Return the tags that a group or a secret carried; None for what else there is, or new."""
+    for kind, pattern in _NAMED.items():
+        found = pattern.search(resource)
+        if found and (kind, found[1]) in before:
+            return before[kind, found[1]].tags
+    return None
+
+
+def _owns(tags: Mapping[str, str], workspace: str, cluster: str | None) -> bool:
+    return tags.get(TAG_WORKSPACE) == workspace and cluster in (None, tags.get(TAG_CLUSTER))
 
 
 def _own_resources(workspace: str, cluster: str | None) -> re.Pattern[str]:

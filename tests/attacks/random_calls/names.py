@@ -79,9 +79,12 @@ def kind_of(arn: str) -> tuple[str, str]:
 
 @dataclass(frozen=True)
 class Names:
-    """What there is in the account, its own and foreign things alike, by kind."""
+    """What there is in the account, its own and foreign things alike, by kind; and the cluster that
+    is attacked.
+    """
 
     there: Mapping[str, Sequence[str]]
+    cluster: str = ""
 
     def drawn(self, kind: str, patterns: Sequence[str], draws: random.Random) -> str:
         """Return one name: of what is there, or one that a right's resources of this kind match."""
@@ -91,11 +94,16 @@ class Names:
             pattern = draws.choice(fitting)
             matching = [name for name in there if fnmatchcase(name, pattern)]
             return (
-                draws.choice(matching)
+                self._one_of(matching, draws)
                 if matching and draws.random() < 0.7
                 else self._new(kind, pattern, draws)
             )
-        return draws.choice(there) if there else self._new(kind, "*", draws)
+        return self._one_of(there, draws) if there else self._new(kind, "*", draws)
+
+    def _one_of(self, names: Sequence[str], draws: random.Random) -> str:
+        """Return one name: half of the time of the attacked cluster, if it has any."""
+        own = [name for name in names if self.cluster in re.split(r"[/.:-]", name)]
+        return draws.choice(own if own and draws.random() < 0.5 else names)
 
     def _new(self, kind: str, pattern: str, draws: random.Random) -> str:
         words = _NEW.get(kind, ["mine", "etl-scheduler", "etl-worker"])

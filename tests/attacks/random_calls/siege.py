@@ -17,6 +17,7 @@ from botocore import xform_name
 from botocore.exceptions import BotoCoreError, ClientError
 from botocore.parsers import ResponseParserError
 
+from terradask.errors import TerradaskError
 from terradask_simulator import Simulator
 
 from ...simulator.acting import ACCOUNT, Account, host
@@ -124,8 +125,7 @@ class Siege:
         and undo everything.
 
         Return whether the stage is as it was. Those who make roles and templates of their own, and
-        sweeps of a cluster whose documents they deleted, can change what only Terraform makes: then
-        this was the last episode.
+        sweeps of a cluster whose documents they deleted, can change what only Terraform makes.
         """
         self._said, self._actors, self._last = [], [attacker.actor], self.stage.base
         self._learn(self._last)
@@ -135,14 +135,20 @@ class Siege:
                 self._command(seldom=terraform and step == steps - 1)
         left = self.stage.restore()
         assert not left or attacker.actor.isolated, self._told("the stage is not as it was", left)
-        if left:
-            self.endings["the stage can't be what it was: the last episode"] += 1
         return not left
+
+    def deploy_anew(self) -> None:
+        """Destroy and apply the clusters that an episode has broken, which always succeeds."""
+        self.endings["deployed anew"] += 1
+        try:
+            self.stage.deploy_anew()
+        except TerradaskError as error:
+            raise AssertionError(self._told("not deployed anew", [error])) from error
 
     # ---- steps -----------------------------------------------------------------------------------
 
     def _burst(self, attacker: Attacker) -> None:
-        simulator, names = self.stage.simulator, names_in(self._last)
+        simulator, names = self.stage.simulator, names_in(self._last, self.cluster)
         tags = {TAG_WORKSPACE: attacker.actor.workspace, TAG_CLUSTER: self.cluster}
         forger = Forger(self.draws, self.stage.genuine)
         drawing = Caller(self.draws, names, tags, forger.document)
@@ -166,7 +172,7 @@ class Siege:
         self._said.append(f"administrator: {command.name} {self.cluster} -> {ending}")
         self.endings[f"{command.name}: {ending}"] += 1
         requests = self.stage.simulator.requests().get(ADMINISTRATOR, [])
-        foreign = list(foreign_calls(requests, workspace, command.cluster))
+        foreign = list(foreign_calls(requests, self._last, workspace, command.cluster))
         assert not foreign, self._told("an administrator's command called", foreign)
         actor = Actor("administrator", workspace, command.cluster, self._actors[0].isolated)
         self._actors.append(actor)

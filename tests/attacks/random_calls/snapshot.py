@@ -51,6 +51,11 @@ class Change:
         """The tags by which it belonged to a cluster: those from before, where there were any."""
         return ((self.before or self.after) or Thing(None)).tags
 
+    @property
+    def tags_after(self) -> Mapping[str, str]:
+        """The tags that it has now."""
+        return (self.after or Thing(None)).tags
+
     def __str__(self) -> str:
         was, now = _differing(self.before, self.after)
         return f"{self.kind} {self.name}: {was[:_SHOWN]} -> {now[:_SHOWN]}"
@@ -84,8 +89,8 @@ def changes(before: Snapshot, after: Snapshot) -> list[Change]:
     ]
 
 
-def names_in(snapshot: Snapshot) -> Names:
-    """Return the names of everything, by kind."""
+def names_in(snapshot: Snapshot, cluster: str) -> Names:
+    """Return the names of everything, by kind; those of one cluster are drawn more often."""
     there: dict[str, list[str]] = defaultdict(list)
     for (kind, name), thing in snapshot.items():
         there[kind].append(name)
@@ -97,7 +102,7 @@ def names_in(snapshot: Snapshot) -> Names:
             there["placement-group id"].append(thing.content)
         if kind == "security-group":
             there["security-group-rule"] += thing.content["rules"]
-    return Names(there)
+    return Names(there, cluster)
 
 
 class Lens:
@@ -214,13 +219,14 @@ class Lens:
             Filter=["User", "Role", "Group", "LocalManagedPolicy"]
         )
         for row in found["RoleDetailList"]:
-            profiles = row.pop("InstanceProfileList", ())
+            row.pop("InstanceProfileList", None)
             tags = _tags(row.pop("Tags", ()))
             row.pop("RoleLastUsed", None)
             yield "role", _iam_name(row["Arn"]), Thing(_plain(row), tags)
-            for profile in profiles:
-                name = _iam_name(profile["Arn"])
-                yield "instance-profile", name, Thing(row["RoleName"])
+        for row in self._pages("iam", "list_instance_profiles", "InstanceProfiles"):
+            roles = [role["RoleName"] for role in row["Roles"]]
+            name, tags = _iam_name(row["Arn"]), _tags(row.get("Tags", ()))
+            yield "instance-profile", name, Thing(roles, tags)
         for row in found["UserDetailList"]:
             yield "user", row["UserName"], Thing(_plain(row))
         for row in found["Policies"]:

@@ -6,7 +6,8 @@ from __future__ import annotations
 
 import contextlib
 import json
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -17,6 +18,8 @@ from terradask_modules.names import bucket_name
 from terradask_simulator import Simulator
 
 from ...simulator.acting import ACCOUNT, REGION, Account
+from .foreign import put_keys
+from .reach import TAG_CLUSTER
 from .snapshot import Change, Lens, Snapshot, Thing, changes
 
 
@@ -34,12 +37,15 @@ class Stage:
         Loads it anew, as the administrator.
     owner
         The account's owner, who sees and mends everything.
+    clusters
+        The names of the clusters that are deployed.
     """
 
     simulator: Simulator
     workspace: str
     load: Callable[[], Workspace]
     owner: Account
+    clusters: Sequence[str] = ()
     lens: Lens = field(init=False)
     base: Snapshot = field(init=False)
     genuine: dict[str, bytes] = field(default_factory=dict)
@@ -58,6 +64,24 @@ class Stage:
         if service not in self._clients:
             self._clients[service] = self.owner.client(service)
         return self._clients[service]
+
+    def deploy(self) -> None:
+        """Apply every cluster, and give their secrets values."""
+        plans = [self.load().plan_cluster(name) for name in self.clusters]
+        with ThreadPoolExecutor(len(plans)) as pool:
+            list(pool.map(lambda plan: self.load().apply(plan), plans))
+        put_keys(self.owner, self.workspace, self.clusters)
+
+    def deploy_anew(self) -> None:
+        """Destroy what is left of the clusters that aren't what they were, and apply them.
+
+        An apply alone would stop at what others have added: it is against the policy.
+        """
+        left = changes(self.base, self.lens.take())
+        broken = {change.tags.get(TAG_CLUSTER, "") for change in left} - {""}
+        for name in sorted(broken.intersection(self.clusters) or self.clusters):
+            self.load().destroy_cluster(name)
+        self.deploy()
 
     def settle(self, cluster: str) -> None:
         """Take what there is now as what it shall be, with a cluster's documents as genuine."""
@@ -115,10 +139,12 @@ class Stage:
             "number": self._undo_number,
             "secret": self._undo_secret,
             "object": self._undo_object,
+            "role": self._undo_role,
         }.get(change.kind)
         if undo is not None:
             undo(change)
-        elif change.before is None:
+        elif change.before is None or change.before.tags != change.tags_after:
+            # What was made anew under its name is another's, and Terraform would leave it alone.
             self._remove(change.kind, change.name)
 
     def _remove(self, kind: str, name: str) -> None:
@@ -131,15 +157,20 @@ class Stage:
             "launch-template": lambda: ec2.delete_launch_template(LaunchTemplateId=name),
             "bucket": lambda: self._client("s3").delete_bucket(Bucket=name),
             "security-group": lambda: ec2.delete_security_group(GroupId=name),
-            "role": lambda: self._remove_role(name.rpartition("/")[2]),
             "policy": lambda: iam.delete_policy(PolicyArn=f"arn:aws:iam::{ACCOUNT}:policy/{name}"),
-            "instance-profile": lambda: iam.delete_instance_profile(
-                InstanceProfileName=name.rpartition("/")[2]
-            ),
+            "instance-profile": lambda: self._remove_profile(name.rpartition("/")[2]),
             "log stream": lambda: self._client("logs").delete_log_stream(
                 logGroupName=name.partition(":")[0], logStreamName=name.partition(":")[2]
             ),
         }[kind]()
+
+    def _remove_profile(self, name: str) -> None:
+        iam = self._client("iam")
+        for role in iam.get_instance_profile(InstanceProfileName=name)["InstanceProfile"]["Roles"]:
+            iam.remove_role_from_instance_profile(
+                InstanceProfileName=name, RoleName=role["RoleName"]
+            )
+        iam.delete_instance_profile(InstanceProfileName=name)
 
     def _remove_role(self, name: str) -> None:
         iam = self._client("iam")
@@ -152,6 +183,19 @@ class Stage:
                 InstanceProfileName=profile["InstanceProfileName"], RoleName=name
             )
         iam.delete_role(RoleName=name)
+
+    def _undo_role(self, change: Change) -> None:
+        """Remove one of others; of the cluster's own what Terraform would leave in it."""
+        role = change.name.rpartition("/")[2]
+        if change.before is None or change.before.tags != change.tags_after:
+            self._remove_role(role)
+            return
+        kept, there = (
+            {one["PolicyName"] for one in thing.content["RolePolicyList"]}
+            for thing in (change.before, change.after or change.before)
+        )
+        for name in there - kept:
+            self._client("iam").delete_role_policy(RoleName=role, PolicyName=name)
 
     def _undo_schedule(self, change: Change) -> None:
         group, _, name = change.name.partition(" ")

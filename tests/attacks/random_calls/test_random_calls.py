@@ -8,10 +8,12 @@ than its maximum, and no command of the administrator does harm.
 from __future__ import annotations
 
 import contextlib
+import itertools
 import json
 import random
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -30,7 +32,7 @@ from ...simulator.acting import ACCOUNT, REGION, Account
 from ...simulator.conftest import QuickSimulator
 from ...waiting import eventually
 from .administrator import EVERYTHING, Administrator
-from .foreign import plant_foreign, put_keys
+from .foreign import plant_foreign
 from .reach import Actor
 from .siege import Attacker, Siege, caller, task
 from .stage import Stage
@@ -58,8 +60,11 @@ worker = "{private_subnet_id}"
 """
 PRIVATE = frozenset({"terradask/default/vault"})
 PEOPLE, HOSTS = ("user", "ongoing"), ("scheduler", "worker")
-#: How long each workspace is attacked, and bursts of calls by one attacker.
-SECONDS, BURSTS = 75, 6
+#: How long each workspace is attacked: the isolated one by hosts, then by who makes its clusters,
+#: with what it takes to deploy them anew.
+SHARED_SECONDS, HOSTS_SECONDS, MAKERS_SECONDS = 50, 25, 75
+#: Bursts of calls by one attacker.
+BURSTS = 6
 
 
 @contextlib.contextmanager
@@ -74,10 +79,8 @@ def staged(sim: Simulator, folder: Path, *clusters: str) -> Iterator[Stage]:
         if not (folder / "terradask.toml").exists():
             _isolate(owner, folder, stack.enter_context(pytest.MonkeyPatch.context()))
             load().apply(load().plan_network())
-        stage = Stage(sim, load().settings.workspace.name, load, owner)
-        for name in clusters:
-            load().apply(load().plan_cluster(name))
-        put_keys(owner, stage.workspace, clusters)
+        stage = Stage(sim, load().settings.workspace.name, load, owner, clusters)
+        stage.deploy()
         yield stage
 
 
@@ -111,12 +114,8 @@ def attackers(
     roles' names begin like this.
     """
     sim, name = stage.simulator, stage.workspace
-    own = {key: value for key, value in actor.items() if key != "cluster"}
     return [
-        *(
-            caller(sim, clients, Actor(role, name, private=PRIVATE, **own), documents)
-            for role, documents in policies.items()
-        ),
+        *people_of(stage, policies, clients),
         *(
             task(sim, stage.owner, clients, Actor(role, name, **actor), f"{roles}-{role}")
             for role in HOSTS
@@ -124,13 +123,34 @@ def attackers(
     ]
 
 
-def besiege(siege: Siege, everybody: list[Attacker], seconds: float) -> None:
-    """Attack by turns, and see that each right was used."""
-    deadline, turn = time.monotonic() + seconds, 0
-    while time.monotonic() < deadline and all(
-        siege.episode(one, BURSTS, terraform=turn % 4 == 3) for one in everybody
-    ):
-        turn += 1
+def people_of(
+    stage: Stage,
+    policies: dict[str, list[dict[str, Any]]],
+    clients: contextlib.ExitStack,
+    **actor: Any,
+) -> list[Attacker]:
+    """Return a person or pipeline for each of some policies."""
+    return [
+        caller(
+            stage.simulator, clients, Actor(role, stage.workspace, private=PRIVATE, **actor), one
+        )
+        for role, one in policies.items()
+    ]
+
+
+def besiege(siege: Siege, gather: Callable[[], list[Attacker]], seconds: float) -> None:
+    """Attack by turns. Clusters that an episode has broken are deployed anew, by attackers' roles
+    that may be new ones.
+    """
+    deadline, everybody = time.monotonic() + seconds, gather()
+    siege.stage.settle(siege.cluster)
+    turns = itertools.count()
+    while time.monotonic() < deadline:
+        rounds, turn = divmod(next(turns), len(everybody))
+        if not siege.episode(everybody[turn], BURSTS, terraform=rounds % 4 == 3):
+            siege.deploy_anew()
+            everybody = gather()
+            siege.stage.settle(siege.cluster)
     print(siege.report(everybody))
 
 
@@ -156,22 +176,22 @@ def test_minutes(
         with staged(sim, shared, "etl", "ml", "vault") as stage:
             surround(stage)
             people = {role: policies[role] for role in PEOPLE}
-            everybody = attackers(stage, people, clients, "terradask-default")
-            stage.settle("etl")
+            gather = partial(attackers, stage, people, clients, "terradask-default")
             besiege(
-                Siege(stage, "etl", draws, Administrator(stage.load, draws)), everybody, SECONDS
+                Siege(stage, "etl", draws, Administrator(stage.load, draws)), gather, SHARED_SECONDS
             )
         with staged(sim, isolated, "ml", "etl") as stage:
             path = "terradask/alone/terradask-alone.etl"
-            hosts = attackers(stage, {}, clients, path, cluster="etl", isolated=True)
-            stage.settle("ml")
-            siege = Siege(stage, "ml", draws, Administrator(stage.load, draws))
-            besiege(siege, hosts, SECONDS / 2)
+            hosts = partial(attackers, stage, {}, clients, path, cluster="etl", isolated=True)
+            besiege(
+                Siege(stage, "ml", draws, Administrator(stage.load, draws)), hosts, HOSTS_SECONDS
+            )
             scope = caller_scope(stage.load().settings, Aws(REGION))
             people = {role: list(caller_policies(scope, role).values()) for role in PEOPLE}
-            makers = attackers(stage, people, clients, path, isolated=True)[: len(PEOPLE)]
-            stage.settle("ml")
-            besiege(siege, makers, SECONDS / 2)
+            makers = partial(people_of, stage, people, clients, isolated=True)
+            besiege(
+                Siege(stage, "ml", draws, Administrator(stage.load, draws)), makers, MAKERS_SECONDS
+            )
 
 
 def test_a_few_calls(
