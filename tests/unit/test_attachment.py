@@ -111,13 +111,16 @@ def attached(
     on_wait=None,
     cancelled=lambda: False,
 ):
-    return attach(
-        aws,
-        objects,
-        groups or groups_with(),
-        descriptor,
-        RUN,
+    record = SimpleNamespace(
+        aws=aws,
+        objects=objects,
+        groups=groups or groups_with(),
+        descriptor=descriptor,
         limiter=RateLimiter(poll_interval_seconds=0.001),
+    )
+    return attach(
+        record,
+        RUN,
         timeout_seconds=timeout_seconds,
         on_wait=on_wait,
         cancelled=cancelled,

@@ -5,11 +5,9 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from terradask._aws.answers import unless
-from terradask._aws.autoscaling import Groups
-from terradask._aws.rate_limit import RateLimiter
 from terradask._deployments.documents import (
     Descriptor,
     HostReport,
@@ -21,15 +19,12 @@ from terradask._deployments.documents import (
 from terradask._deployments.key_access import translated_key_errors
 from terradask._deployments.keys import KeySet
 from terradask._deployments.pending_launches import check_scheduler_launches
-from terradask._deployments.record import read_reports, read_scheduler
+from terradask._deployments.record import ClusterRecord, read_reports, read_scheduler
 from terradask._deployments.state import over
-from terradask._deployments.store import HOSTS, RUN, ClusterObjects, parse_object, read_secret
+from terradask._deployments.store import HOSTS, RUN, parse_object, read_secret
 from terradask.errors import DocumentChanged, HostFailed, InvalidInput, SchedulerMissing
 from terradask_host.documents import sha256_of
 from terradask_modules.names import SCHEDULER_GROUP
-
-if TYPE_CHECKING:
-    from terradask._aws.session import Aws
 
 #: The next read for the scheduler's address follows after a twentieth of the time waited so far,
 #: within these bounds. S3 allows 5,500 reads a second below one prefix:
@@ -69,13 +64,9 @@ class Attachment:
 
 
 def attach(
-    aws: Aws,
-    objects: ClusterObjects,
-    groups: Groups,
-    descriptor: Descriptor,
+    record: ClusterRecord,
     run: Run,
     *,
-    limiter: RateLimiter,
     timeout_seconds: float,
     on_wait: Callable[[list[HostReport]], None] | None,
     cancelled: Callable[[], bool],
@@ -84,50 +75,47 @@ def attach(
     `Deployment.attach` does.
     """
     # Read before the wait, so that a caller without permission gets the error at once.
-    keys = _read_keys_if_written(aws, descriptor, run)
-    hosts = _SchedulerHosts(objects, groups, limiter, descriptor, run)
+    keys = _read_keys_if_written(record, run)
+    hosts = _SchedulerHosts(record, run)
     scheduler = _wait_for_scheduler(hosts, timeout_seconds, on_wait, cancelled)
-    keys = keys or _read_keys(aws, descriptor, run)
-    return Attachment(descriptor, _checked_run(objects, descriptor, run, keys), scheduler, keys)
+    keys = keys or _read_keys(record, run)
+    return Attachment(record.descriptor, _checked_run(record, run, keys), scheduler, keys)
 
 
 @dataclass
 class _SchedulerHosts:
     """Reads the reports of a run's scheduler hosts; costs the same for any number of workers."""
 
-    objects: ClusterObjects
-    groups: Groups
-    limiter: RateLimiter
-    descriptor: Descriptor
+    record: ClusterRecord
     run: Run
     _seen: dict[str, None] = field(default_factory=dict, init=False)
 
     def read(self) -> list[HostReport]:
         """Return the reports; if no host exists, check why AWS launches none."""
-        with self.limiter.slot():
-            group = self.groups.describe().get(SCHEDULER_GROUP)
+        with self.record.limiter.slot():
+            group = self.record.groups.describe().get(SCHEDULER_GROUP)
         members = () if group is None else group.members
         self._seen |= dict.fromkeys(member.instance_id for member in members)
         documents = [self._read_report(instance_id) for instance_id in self._seen]
         reports = read_host_reports(document for document in documents if document is not None)
         if not members:
-            check_scheduler_launches(self.groups, self.limiter, self.descriptor, self.run)
+            check_scheduler_launches(self.record, self.run)
         return [report for report in reports if report.run_id == self.run.run_id]
 
     def read_all(self) -> list[HostReport]:
         """Return the reports of all scheduler hosts, also of one that ended between two reads."""
         reports = [
             r
-            for r in read_reports(self.objects)
+            for r in read_reports(self.record.objects)
             if r.run_id == self.run.run_id and r.role == "scheduler"
         ]
         if not reports:
-            check_scheduler_launches(self.groups, self.limiter, self.descriptor, self.run)
+            check_scheduler_launches(self.record, self.run)
         return reports
 
     def _read_report(self, instance_id: str) -> dict[str, Any] | None:
-        with self.limiter.slot():
-            return self.objects.read(f"{HOSTS}{instance_id}.json")
+        with self.record.limiter.slot():
+            return self.record.objects.read(f"{HOSTS}{instance_id}.json")
 
 
 def _wait_for_scheduler(
@@ -136,13 +124,13 @@ def _wait_for_scheduler(
     on_wait: Callable[[list[HostReport]], None] | None,
     cancelled: Callable[[], bool],
 ) -> SchedulerAddress:
-    cluster, run = hosts.descriptor.cluster, hosts.run
+    cluster, run = hosts.record.descriptor.cluster, hosts.run
     started = time.monotonic()
     next_report = started + _REPORT_SECONDS
     while True:
         if cancelled():
             raise InterruptedError(f"the wait for cluster {cluster!r} was cancelled")
-        scheduler = read_scheduler(hosts.objects)
+        scheduler = read_scheduler(hosts.record.objects)
         if scheduler is not None and scheduler.run_id == run.run_id:
             if scheduler.ended is not None:
                 raise over(cluster, run.run_id, run, scheduler)
@@ -191,7 +179,7 @@ def _scheduler_missing(
     )
 
 
-def _checked_run(objects: ClusterObjects, descriptor: Descriptor, run: Run, keys: KeySet) -> Run:
+def _checked_run(record: ClusterRecord, run: Run, keys: KeySet) -> Run:
     """Return the run as ``run.json`` describes it, if that is the document it was started with.
 
     What others say of the scheduler needs no such check: only a scheduler with this run's
@@ -200,24 +188,25 @@ def _checked_run(objects: ClusterObjects, descriptor: Descriptor, run: Run, keys
     if not keys.sha256:
         # An older terradask started it.
         return run
-    content = objects.read_bytes(RUN)
+    cluster, content = record.descriptor.cluster, record.objects.read_bytes(RUN)
     current = None if content is None else read_run(parse_object(content, RUN))
     if content is None or current is None or current.run_id != run.run_id:
-        raise over(descriptor.cluster, run.run_id, current, None)
+        raise over(cluster, run.run_id, current, None)
     if sha256_of(content) != keys.sha256.get(RUN):
-        raise DocumentChanged(RUN, cluster=descriptor.cluster)
+        raise DocumentChanged(RUN, cluster=cluster)
     return current
 
 
-def _read_keys(aws: Aws, descriptor: Descriptor, run: Run) -> KeySet:
+def _read_keys(record: ClusterRecord, run: Run) -> KeySet:
+    aws, descriptor = record.aws, record.descriptor
     with translated_key_errors(aws, descriptor):
         return KeySet.from_document(
             read_secret(aws, descriptor.secret_id, version_id=run.secret_version_id)
         )
 
 
-def _read_keys_if_written(aws: Aws, descriptor: Descriptor, run: Run) -> KeySet | None:
+def _read_keys_if_written(record: ClusterRecord, run: Run) -> KeySet | None:
     # ``run.json`` is written before the keys; the scheduler can't start without them.
     with unless("ResourceNotFoundException"):
-        return _read_keys(aws, descriptor, run)
+        return _read_keys(record, run)
     return None

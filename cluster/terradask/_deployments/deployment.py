@@ -322,12 +322,8 @@ class Deployment:
         if run is None:
             raise self.why_stopped()
         return attach(
-            self.aws,
-            self.objects,
-            self.groups,
-            self.descriptor,
+            self._record,
             run,
-            limiter=self.limiter,
             timeout_seconds=timeout_seconds,
             on_wait=on_wait,
             cancelled=cancelled,

@@ -12,10 +12,10 @@ from typing import Any
 from terradask._aws.autoscaling import Groups
 from terradask._aws.groups import Group
 from terradask._aws.launch_problem import LaunchProblem
-from terradask._aws.rate_limit import RateLimiter
 from terradask._aws.transient import is_transient
-from terradask._deployments.documents import Descriptor, Run
+from terradask._deployments.documents import Run
 from terradask._deployments.markets import PendingGroups
+from terradask._deployments.record import ClusterRecord
 from terradask._deployments.shortfall import Shortfall, no_capacity
 from terradask_modules.names import SCHEDULER_GROUP
 
@@ -25,12 +25,11 @@ logger = logging.getLogger("terradask")
 _SETTLED_SECONDS = 5.0
 
 
-def check_scheduler_launches(
-    groups: Groups, limiter: RateLimiter, descriptor: Descriptor, run: Run
-) -> None:
+def check_scheduler_launches(record: ClusterRecord, run: Run) -> None:
     """Raise `NoCapacity` if AWS launches no host for a run's scheduler and reports why."""
+    groups, descriptor = record.groups, record.descriptor
     try:
-        with limiter.slot():
+        with record.limiter.slot():
             failures = groups.failures(SCHEDULER_GROUP)
     except Exception:
         # As in `PendingLaunches.ask`: the wait then ends without a reason.
@@ -41,7 +40,7 @@ def check_scheduler_launches(
     shortfall = Shortfall(1, 0, {SCHEDULER_GROUP: problems})
     if not shortfall.certain:
         return
-    with limiter.slot():
+    with record.limiter.slot():
         described = groups.describe()
     if not described[SCHEDULER_GROUP].active_ids:
         raise no_capacity(descriptor.cluster, shortfall, descriptor.pools, role="scheduler")
