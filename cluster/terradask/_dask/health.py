@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
+from dataclasses import dataclass
 
 from distributed.core import Status
 
@@ -73,17 +74,17 @@ class Health:
         self.status = Status.closed
 
 
+@dataclass(eq=False, repr=False)
 class RunCheck:
     """Compares the run that a client is attached to with the one in the bucket."""
 
-    def __init__(self, deployment: Deployment, run_id: str, health: Health, call: Call) -> None:
-        self._deployment = deployment
-        self._run_id = run_id
-        self._health = health
-        self._call = call
+    deployment: Deployment
+    run_id: str
+    health: Health
+    call: Call
 
     async def note_if_over(self) -> None:
         """Note whether the run is over, and why: it was stopped, or has ended by itself."""
-        current = await self._call(self._deployment.current_run)
-        if self._health.ended is None and (current is None or current.run_id != self._run_id):
-            self._health.lose(await self._call(self._deployment.why_stopped, self._run_id))
+        current = await self.call(self.deployment.current_run)
+        if self.health.ended is None and (current is None or current.run_id != self.run_id):
+            self.health.lose(await self.call(self.deployment.why_stopped, self.run_id))

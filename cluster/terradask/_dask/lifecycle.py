@@ -7,6 +7,7 @@ import contextlib
 import logging
 import weakref
 from collections.abc import Awaitable, Callable
+from dataclasses import KW_ONLY, dataclass, field
 
 from distributed.core import Status
 
@@ -22,53 +23,49 @@ logger = logging.getLogger("terradask")
 Disconnect = Callable[[], Awaitable[None]]
 
 
+@dataclass(eq=False, repr=False)
 class Lifecycle:
     """Opens the cluster of one object, and ends it if it is to end."""
 
-    def __init__(
-        self,
-        request: Request,
-        provisioner: Provisioner,
-        health: Health,
-        threads: Threads,
-        *,
-        on_exit: Callable[[], None],
-    ) -> None:
-        self._request = request
-        self._provisioner = provisioner
-        self._health = health
-        self._threads = threads
-        self._on_exit = on_exit
-        self._provisioned: Provisioned | None = None
-        self._stops = False
-        self.shutdown_on_close = bool(request.shutdown_on_close)
+    request: Request
+    provisioner: Provisioner
+    health: Health
+    threads: Threads
+    _: KW_ONLY
+    on_exit: Callable[[], None]
+    shutdown_on_close: bool = field(init=False)
+    _provisioned: Provisioned | None = field(default=None, init=False)
+    _stops: bool = field(default=False, init=False)
+
+    def __post_init__(self) -> None:
+        self.shutdown_on_close = bool(self.request.shutdown_on_close)
 
     # ---- opening ---------------------------------------------------------------------------------
 
     def provision(self) -> None:
         """Provision the cluster in this thread, which receives a Ctrl-C."""
-        self._provisioned = self._provisioner.run()
+        self._provisioned = self.provisioner.run()
 
     async def open(
         self, attach: Callable[[Provisioned], Awaitable[None]], disconnect: Disconnect
     ) -> None:
         """Provision the cluster, unless that was done, and attach to it; roll back on failure."""
-        while self._health.status == Status.starting:
+        while self.health.status == Status.starting:
             await asyncio.sleep(0.01)
-        if self._health.status == Status.running:
+        if self.health.status == Status.running:
             return
-        if self._health.status == Status.closed:
+        if self.health.status == Status.closed:
             raise ValueError("Cluster is closed")
-        self._health.status = Status.starting
+        self.health.status = Status.starting
         try:
             if self._provisioned is None:
                 self._provisioned = await self._provision_in_thread()
-            if self._request.shutdown_on_close is None:
+            if self.request.shutdown_on_close is None:
                 self.shutdown_on_close = self._provisioned.origin != "attached"
             await attach(self._provisioned)
         except BaseException as error:
             # If it was closed while it waited for workers, `close` ends the cluster.
-            if self._health.status not in (Status.closing, Status.closed):
+            if self.health.status not in (Status.closing, Status.closed):
                 await self._fail(error, disconnect)
             raise
 
@@ -77,39 +74,39 @@ class Lifecycle:
         _OPEN.add(self)
 
     async def _provision_in_thread(self) -> Provisioned:
-        making = asyncio.ensure_future(self._threads.call(self._provisioner.run))
+        making = asyncio.ensure_future(self.threads.call(self.provisioner.run))
         try:
             found: Provisioned = await asyncio.shield(making)
         except asyncio.CancelledError:
-            self._provisioner.cancel()
+            self.provisioner.cancel()
             with contextlib.suppress(Exception):
                 self._provisioned = await making
             raise
         return found
 
     async def _fail(self, error: BaseException, disconnect: Disconnect) -> None:
-        self._health.status = Status.failed
+        self.health.status = Status.failed
         try:
             try:
                 await disconnect()
             except Exception:
                 # This failure must neither hide the error nor prevent the rollback.
-                logger.debug("cluster %s: can't disconnect", self._health.name, exc_info=True)
-            self._health.status = Status.failed
+                logger.debug("cluster %s: can't disconnect", self.health.name, exc_info=True)
+            self.health.status = Status.failed
             if self._provisioned is not None:
-                await self._threads.call(self._provisioner.roll_back_after, error)
+                await self.threads.call(self.provisioner.roll_back_after, error)
         finally:
-            self._health.status = Status.closed
-            self._threads.shutdown()
+            self.health.status = Status.closed
+            self.threads.shutdown()
 
     def give_up(self, error: BaseException) -> None:
         """Roll back in the caller's thread, which gets a Ctrl-C while the loop's thread waits."""
         try:
             if self._provisioned is not None:
-                self._provisioner.roll_back_after(error)
+                self.provisioner.roll_back_after(error)
         finally:
-            self._health.status = Status.closed
-            self._threads.shutdown()
+            self.health.status = Status.closed
+            self.threads.shutdown()
 
     # ---- leaving ---------------------------------------------------------------------------------
 
@@ -124,12 +121,12 @@ class Lifecycle:
             When this object has left the cluster before, without ending it.
         """
         if (
-            self._health.status == Status.closed
+            self.health.status == Status.closed
             and self._provisioned is not None
             and not self.shutdown_on_close
         ):
-            raise self._health.closed(
-                f"end it from a new one: Cluster.from_name({self._health.name!r}).shutdown()"
+            raise self.health.closed(
+                f"end it from a new one: Cluster.from_name({self.health.name!r}).shutdown()"
             )
         self.shutdown_on_close = True
 
@@ -152,7 +149,7 @@ class Lifecycle:
         ``SetDesiredCapacity``, ``SetInstanceProtection``, ``BatchDeleteScheduledAction``,
         ``secretsmanager:PutSecretValue``, and writing and deleting the cluster's objects.
         """
-        self._health.check_open()
+        self.health.check_open()
         self._stops = True
         self.shutdown_on_close = True
 
@@ -167,25 +164,25 @@ class Lifecycle:
         timeout
             Longest wait, in seconds. By default there is no limit.
         """
-        if self._health.status == Status.starting:
-            self._provisioner.cancel()
-        while self._health.status in (Status.starting, Status.failed, Status.closing):
+        if self.health.status == Status.starting:
+            self.provisioner.cancel()
+        while self.health.status in (Status.starting, Status.failed, Status.closing):
             await asyncio.sleep(0.05)
-        if self._health.status in (Status.closed, Status.created):
-            self._health.status = Status.closed
+        if self.health.status in (Status.closed, Status.created):
+            self.health.status = Status.closed
             return
         ends = bool(self.shutdown_on_close)
         _OPEN.discard(self)
-        self._health.status = Status.closing
+        self.health.status = Status.closing
         try:
             if ends and self._provisioned is not None:
-                await self._threads.call(self._end, self._provisioned)
+                await self.threads.call(self._end, self._provisioned)
         finally:
             try:
                 await disconnect()
             finally:
-                self._health.status = Status.closed
-                self._threads.shutdown()
+                self.health.status = Status.closed
+                self.threads.shutdown()
 
     def _end(self, provisioned: Provisioned) -> None:
         if not _has_run_on(provisioned):
@@ -198,11 +195,11 @@ class Lifecycle:
     def end_at_exit(self) -> None:
         """Bring the cluster to zero as the process ends; a later command finishes."""
         provisioned = self._provisioned
-        if provisioned is None or self._health.status == Status.closed:
+        if provisioned is None or self.health.status == Status.closed:
             return
         # Failures no longer matter while the process ends.
         with contextlib.suppress(Exception):
-            self._on_exit()
+            self.on_exit()
         if not self.shutdown_on_close or not _has_run_on(provisioned):
             return
         if provisioned.origin == "created":
@@ -212,7 +209,7 @@ class Lifecycle:
 
     def disown(self) -> None:
         """Leave the cluster to the parent process: a forked child must not end it."""
-        self._health.disown()
+        self.health.disown()
 
 
 _OPEN: weakref.WeakSet[Lifecycle] = weakref.WeakSet()

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass, field
 from functools import cached_property
 from typing import Any
 
@@ -55,45 +55,36 @@ class WorkerGroupState:
     observed: frozenset[str]
 
 
+@dataclass(eq=False, repr=False)
 class WorkerPool:
     """The groups of workers of one cluster, mirrored and scaled."""
 
-    def __init__(
-        self,
-        deployment: Deployment,
-        workers: Workers,
-        scheduler: rpc,
-        *,
-        joined: JoinedWorkers,
-        health: Health,
-        run: RunCheck,
-        interval: PollInterval | None = None,
-    ) -> None:
-        self._deployment = deployment
-        self._workers = workers
-        self._scheduler = scheduler
-        self._joined = joined
-        self._health = health
-        self._run = run
-        self._interval = interval or PollInterval()
-        self._polling: asyncio.Task[None] | None = None
-        self._shortfalls = OncePerCause()
-        self._failures = OncePerCause()
-        self.requests = ScaleRequests()
-        #: Held during the calls to AWS, not until instances have booted.
-        self.lock = asyncio.Lock()
+    deployment: Deployment
+    workers: Workers
+    scheduler: rpc
+    _: KW_ONLY
+    joined: JoinedWorkers
+    health: Health
+    run: RunCheck
+    interval: PollInterval = field(default_factory=PollInterval)
+    requests: ScaleRequests = field(default_factory=ScaleRequests, init=False)
+    #: Held during the calls to AWS, not until instances have booted.
+    lock: asyncio.Lock = field(default_factory=asyncio.Lock, init=False)
+    _polling: asyncio.Task[None] | None = field(default=None, init=False)
+    _shortfalls: OncePerCause = field(default_factory=OncePerCause, init=False)
+    _failures: OncePerCause = field(default_factory=OncePerCause, init=False)
 
     # ---- state -----------------------------------------------------------------------------------
 
     @property
     def plan(self) -> set[str]:
         """Names of the workers that should exist."""
-        return self._workers.plan
+        return self.workers.plan
 
     @property
     def groups(self) -> dict[str, WorkerGroupState]:
         """State of each group of workers."""
-        observed = self._joined.hosts
+        observed = self.joined.hosts
         return {
             name: WorkerGroupState(
                 plan=frozenset(each.roster.names),
@@ -101,7 +92,7 @@ class WorkerPool:
                 # A host that has joined but that AWS doesn't list belongs to no group.
                 observed=frozenset(observed.intersection((*each.roster.names, *each.members))),
             )
-            for name, each in self._workers.sets.items()
+            for name, each in self.workers.sets.items()
         }
 
     @property
@@ -109,18 +100,18 @@ class WorkerPool:
         """How many workers all groups together are to have."""
         # What AWS is being sent just now is in no plan yet.
         targets = self.requests.targets
-        return sum(targets.get(name, len(each.roster)) for name, each in self._workers.sets.items())
+        return sum(targets.get(name, len(each.roster)) for name, each in self.workers.sets.items())
 
     @property
     def shortfall(self) -> Shortfall | None:
         """The capacity shortfall and its reasons, if known."""
-        return self._workers.pending_launches.shortfall
+        return self.workers.pending_launches.shortfall
 
     def host_size(self, group: str) -> HostSize:
         """Return the size of the smallest host of a group that has joined."""
         groups = self.groups
         return HostSize.smallest(
-            self._joined.workers, groups[group].observed if group in groups else ()
+            self.joined.workers, groups[group].observed if group in groups else ()
         )
 
     # ---- requests --------------------------------------------------------------------------------
@@ -170,11 +161,11 @@ class WorkerPool:
                 for name, number in numbers.items()
             }
         for name, number in numbers.items():
-            self._deployment.check_workers(number, name)
+            self.deployment.check_workers(number, name)
         self.requests.target(numbers)
         self._quotas.consider(numbers)
         for name, number in numbers.items():
-            self._workers.sets[name].roster.grow_to(number)
+            self.workers.sets[name].roster.grow_to(number)
 
     def scale_up(self, n: int, reason: str | None = None) -> bool:
         """Scale the group ``workers`` up *to* `n` workers (not by `n`); a smaller number changes
@@ -194,13 +185,13 @@ class WorkerPool:
         """
         logger.info(
             "cluster %s: scaling up to %d workers%s",
-            self._health.name,
+            self.health.name,
             n,
             f": {reason}" if reason else "",
         )
         if n <= len(self.groups[WORKER_GROUP].plan):
             return False
-        self._deployment.check_workers(n)
+        self.deployment.check_workers(n)
         self.requests.target({WORKER_GROUP: n})
         return True
 
@@ -261,25 +252,25 @@ class WorkerPool:
         """
         own, joined, each = (
             self.groups[WORKER_GROUP].observed,
-            self._joined.hosts,
-            self._deployment.descriptor.workers_per_host,
+            self.joined.hosts,
+            self.deployment.descriptor.workers_per_host,
         )
         excess = max(len(own) - target, 0)
         # The scheduler has no groups: if there are several, ask for all hosts.
         if own != joined:
-            hosts = await hosts_to_close(self._scheduler, each, len(joined))
+            hosts = await hosts_to_close(self.scheduler, each, len(joined))
             return [host for host in hosts if host in own][:excess]
-        return await hosts_to_close(self._scheduler, each, excess)
+        return await hosts_to_close(self.scheduler, each, excess)
 
     @cached_property
     def _quotas(self) -> ScaleQuotas:
         """Logs a warning, in the background, about numbers above AWS's quotas; the quotas are read
         once.
         """
-        name = self._deployment.name
+        name = self.deployment.name
         return ScaleQuotas(
-            self._deployment.aws,
-            self._deployment.descriptor,
+            self.deployment.aws,
+            self.deployment.descriptor,
             lambda text: logger.warning("cluster %s: %s", name, text),
             at_first={name: len(group.plan) for name, group in self.groups.items()},
         )
@@ -288,13 +279,13 @@ class WorkerPool:
 
     async def apply(self) -> None:
         """Send the requested numbers and removals to AWS; the caller holds `lock`."""
-        if not self._health.is_running:
+        if not self.health.is_running:
             return
         self.requests.take()
         try:
             await self._send()
         finally:
-            self._interval.wake()
+            self.interval.wake()
 
     async def _send(self) -> None:
         """Send AWS what is pending. After a transient failure it is sent again after
@@ -302,10 +293,10 @@ class WorkerPool:
         """
         try:
             if self.requests.pending_removals:
-                await self._workers.remove(self.requests.pending_removals, self._scheduler)
+                await self.workers.remove(self.requests.pending_removals, self.scheduler)
                 self.requests.note_sent_removals()
             if self.requests.pending_targets:
-                await self._workers.resize(self.requests.pending_targets, self._scheduler)
+                await self.workers.resize(self.requests.pending_targets, self.scheduler)
                 self.requests.note_sent_targets()
         except Exception as error:
             if not is_transient(error):
@@ -316,7 +307,7 @@ class WorkerPool:
 
     async def start(self) -> None:
         """Read the groups, and start polling them."""
-        await self._workers.mirror()
+        await self.workers.mirror()
         self._polling = asyncio.create_task(self.poll())
 
     async def stop(self) -> None:
@@ -329,33 +320,33 @@ class WorkerPool:
         """Poll the groups soon if workers left, or if workers have joined that the plan doesn't
         have.
         """
-        if left or not self._joined.hosts <= self.plan:
-            self._interval.wake()
+        if left or not self.joined.hosts <= self.plan:
+            self.interval.wake()
 
     async def poll(self) -> None:
         """Poll the groups until the cluster is closed or over."""
-        pending_launches = self._workers.pending_launches
-        while self._health.is_running and self._health.ended is None:
+        pending_launches = self.workers.pending_launches
+        while self.health.is_running and self.health.ended is None:
             # If the reason of missing instances is already known, poll at the usual interval.
             awaited = pending_launches.pending and pending_launches.shortfall is None
-            await self._interval.wait(longest_seconds=_AWAITED_SECONDS if awaited else None)
-            if not self._health.is_running:
+            await self.interval.wait(longest_seconds=_AWAITED_SECONDS if awaited else None)
+            if not self.health.is_running:
                 return
             try:
                 if pending_launches.must_read_failures:
-                    async with self._deployment.limiter.async_slot():
+                    async with self.deployment.limiter.async_slot():
                         await pending_launches.read_failures()
-                async with self._deployment.limiter.async_slot():
+                async with self.deployment.limiter.async_slot():
                     await self.refresh()
-                if self._workers.run_is_over:
-                    await self._run.note_if_over()
+                if self.workers.run_is_over:
+                    await self.run.note_if_over()
                 self._failures.clear()
             except InterruptedError:
                 return
             except Exception as error:
                 level, name = (
                     self._failures.level(f"{type(error).__name__}: {error}"),
-                    self._health.name,
+                    self.health.name,
                 )
                 if isinstance(error, TerradaskError):
                     logger.log(level, "cluster %s: %s", name, error)
@@ -371,12 +362,12 @@ class WorkerPool:
             return
         async with self.lock:
             if not self.requests.are_new:
-                await self._workers.watch()
+                await self.workers.watch()
                 self._warn_of_shortfall()
                 # If the scheduler's group is at zero, retire no worker and launch nothing.
-                if not self._workers.run_is_over:
+                if not self.workers.run_is_over:
                     await self._send()
-                    await self._workers.finish(self._scheduler)
+                    await self.workers.finish(self.scheduler)
 
     def _warn_of_shortfall(self) -> None:
         """Log a warning about a capacity shortfall, once for each cause."""
@@ -384,8 +375,8 @@ class WorkerPool:
         if shortfall is not None and shortfall.there and self._shortfalls.is_new(*shortfall.causes):
             logger.warning(
                 "cluster %s: %s",
-                self._health.name,
-                describe(shortfall, self._deployment.descriptor.pools),
+                self.health.name,
+                describe(shortfall, self.deployment.descriptor.pools),
             )
-        elif not self._workers.pending_launches.pending:
+        elif not self.workers.pending_launches.pending:
             self._shortfalls.clear()

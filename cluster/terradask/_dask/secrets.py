@@ -7,6 +7,7 @@ import datetime
 import json
 import logging
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import KW_ONLY, dataclass, field
 from typing import Any
 
 from distributed.core import Status
@@ -54,29 +55,20 @@ class SentSecrets:
         }
 
 
+@dataclass(eq=False, repr=False)
 class SecretRelay:
     """Sends secrets over mutual TLS to a scheduler, also to a replacement of it."""
 
-    def __init__(
-        self,
-        connection: SchedulerConnection,
-        health: Health,
-        call: Call,
-        lend: Callable[[], LentCredentials],
-        *,
-        shortest_pause_seconds: float = SHORTEST_PAUSE_SECONDS,
-        hand_over_seconds: float = HAND_OVER_SECONDS,
-        hand_over_pause_seconds: float = 1.0,
-    ) -> None:
-        self._connection = connection
-        self._health = health
-        self._call = call
-        self._lend = lend
-        self._shortest_pause = datetime.timedelta(seconds=shortest_pause_seconds)
-        self._hand_over_seconds = hand_over_seconds
-        self._hand_over_pause_seconds = hand_over_pause_seconds
-        self._refreshing: asyncio.Task[None] | None = None
-        self.sent = SentSecrets()
+    connection: SchedulerConnection
+    health: Health
+    call: Call
+    lend: Callable[[], LentCredentials]
+    _: KW_ONLY
+    shortest_pause_seconds: float = SHORTEST_PAUSE_SECONDS
+    hand_over_seconds: float = HAND_OVER_SECONDS
+    hand_over_pause_seconds: float = 1.0
+    sent: SentSecrets = field(default_factory=SentSecrets, init=False)
+    _refreshing: asyncio.Task[None] | None = field(default=None, init=False)
 
     async def send_private_envs(self, env: Mapping[str, str]) -> None:
         """Set environment variables in the scheduler's and all workers' processes, without storing
@@ -155,7 +147,7 @@ class SecretRelay:
         try:
             await self.send_credentials(automatic_refresh=True)
         except WorkersUntold as error:
-            logger.warning("cluster %s: %s", self._health.name, error)
+            logger.warning("cluster %s: %s", self.health.name, error)
 
     @property
     def is_refreshing(self) -> bool:
@@ -180,47 +172,48 @@ class SecretRelay:
         if not held:
             return
         try:
-            async with asyncio.timeout(self._hand_over_seconds):
+            async with asyncio.timeout(self.hand_over_seconds):
                 while not await self._handed_over(held, attachment):
-                    await asyncio.sleep(self._hand_over_pause_seconds)
+                    await asyncio.sleep(self.hand_over_pause_seconds)
         except Exception:
             logger.debug(
                 "cluster %s: its new scheduler doesn't accept the secrets",
-                self._health.name,
+                self.health.name,
                 exc_info=True,
             )
             logger.warning(
                 "cluster %s: the private variables and credentials of the old scheduler could not "
                 "be sent to the new one; attach to it, and send them again",
-                self._health.name,
+                self.health.name,
             )
 
     async def _handed_over(self, held: Mapping[str, Any], attachment: Attachment) -> bool:
         try:
-            async with await self._connection.dialer.scheduler_of(attachment) as scheduler:
+            async with await self.connection.dialer.scheduler_of(attachment) as scheduler:
                 return bool(await scheduler.terradask_confide(sealed=_sealed(held)))
         except OSError:
             return False
 
     async def _send_lent(self) -> tuple[LentCredentials, Sequence[str]]:
-        lent: LentCredentials = await self._call(self._lend)
+        lent: LentCredentials = await self.call(self.lend)
         return lent, await self._send({"credentials": lent.document()})
 
     async def _refresh_credentials(self, expires_at: datetime.datetime) -> None:
         """Renew credentials until this object is closed or its cluster is over."""
-        due, failures = next_refresh(expires_at, _now(), self._shortest_pause), OncePerCause()
+        pause, failures = datetime.timedelta(seconds=self.shortest_pause_seconds), OncePerCause()
+        due = next_refresh(expires_at, _now(), pause)
         while await self._sleep_until(due):
             try:
                 lent, missed = await self._send_lent()
                 self._check_all_have(missed)
                 expires_at = lent.expires_at
                 failures.clear()
-                due = next_refresh(expires_at, _now(), self._shortest_pause)
+                due = next_refresh(expires_at, _now(), pause)
             except InterruptedError:
                 return
             except Exception as error:
                 # The cause may pass, such as a missing network; it is logged once.
-                name, at = self._health.name, f"{expires_at:%Y-%m-%dT%H:%M:%SZ}"
+                name, at = self.health.name, f"{expires_at:%Y-%m-%dT%H:%M:%SZ}"
                 level = failures.level("refresh")
                 logger.log(
                     level,
@@ -230,13 +223,11 @@ class SecretRelay:
                     error,
                 )
                 logger.debug("cluster %s: the reason", name, exc_info=True)
-                due = _now() + self._shortest_pause
+                due = _now() + pause
 
     async def _sleep_until(self, due: datetime.datetime) -> bool:
         """Sleep by the wall clock, also past a suspend; return whether the cluster still runs."""
-        while (
-            self._health.status in (Status.starting, Status.running) and self._health.ended is None
-        ):
+        while self.health.status in (Status.starting, Status.running) and self.health.ended is None:
             seconds = (due - _now()).total_seconds()
             if seconds <= 0:
                 return True
@@ -245,7 +236,7 @@ class SecretRelay:
 
     async def _send(self, given: Mapping[str, Any]) -> Sequence[str]:
         """Send secrets, keep them, and return the names of the workers that didn't get them."""
-        answer = await self._connection.request(
+        answer = await self.connection.request(
             "terradask_confide", "private variables and credentials", sealed=_sealed(given)
         )
         self.sent.add(given)
@@ -256,10 +247,10 @@ class SecretRelay:
         if missed:
             raise WorkersUntold(
                 (
-                    f"{len(missed)} of the workers of cluster {self._health.name!r} didn't get "
+                    f"{len(missed)} of the workers of cluster {self.health.name!r} didn't get "
                     "what was sent: they don't answer."
                 ),
-                cluster=self._health.name,
+                cluster=self.health.name,
                 workers=missed,
                 advice="send it again; restarted and new workers get it automatically",
             )

@@ -10,6 +10,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from dataclasses import KW_ONLY, dataclass, field
 from typing import Any
 
 from terradask._aws.autoscaling import Groups
@@ -63,30 +64,29 @@ class WorkerSet:
         )
 
 
+@dataclass(eq=False, repr=False)
 class Workers:
     """The workers of one cluster, as known to this client."""
 
-    def __init__(
-        self,
-        groups: Groups,
-        worker_groups: Mapping[str, Sequence[str]],
-        pending_launches: PendingLaunches,
-        call: Callable[..., Awaitable[Any]],
-        *,
-        limiter: RateLimiter,
-        workers_per_host: int = 1,
-    ) -> None:
-        self._groups = groups
-        self._workers_per_host = workers_per_host
-        self._call = call
-        self._limiter = limiter
-        self.pending_launches = pending_launches
-        self.sets = {name: WorkerSet(name, names) for name, names in worker_groups.items()}
-        self._names = frozenset(name for names in worker_groups.values() for name in names)
-        #: Group of workers -> the number to shrink to, and AWS's desired number at that time.
-        self._unfinished: dict[str, tuple[int, int]] = {}
-        #: Whether the scheduler's group is at zero: the run is over.
-        self.run_is_over = False
+    groups: Groups
+    worker_groups: Mapping[str, Sequence[str]]
+    pending_launches: PendingLaunches
+    call: Callable[..., Awaitable[Any]]
+    _: KW_ONLY
+    limiter: RateLimiter
+    workers_per_host: int = 1
+    sets: dict[str, WorkerSet] = field(init=False)
+    #: Whether the scheduler's group is at zero: the run is over.
+    run_is_over: bool = field(default=False, init=False)
+    #: Group of workers -> the number to shrink to, and AWS's desired number at that time.
+    _unfinished: dict[str, tuple[int, int]] = field(default_factory=dict, init=False)
+
+    def __post_init__(self) -> None:
+        self.sets = {name: WorkerSet(name, names) for name, names in self.worker_groups.items()}
+
+    @property
+    def _names(self) -> frozenset[str]:
+        return frozenset(name for names in self.worker_groups.values() for name in names)
 
     @property
     def plan(self) -> set[str]:
@@ -179,7 +179,7 @@ class Workers:
             name
             for host in chosen
             if not is_extra(host) and not host.startswith(PENDING_PREFIX)
-            for name in worker_names(host, self._workers_per_host)
+            for name in worker_names(host, self.workers_per_host)
         }
 
         async def retire() -> bool:
@@ -212,15 +212,15 @@ class Workers:
         which hosts that were booting join.
         """
         survivors = how.survivors if isinstance(how, ProtectAndLower) else ()
-        await self._call(self._groups.protect, group, survivors)
+        await self.call(self.groups.protect, group, survivors)
         is_ready = False
         try:
             is_ready = await ready()
         finally:
             if not is_ready:
-                await self._call(self._groups.unprotect, group, survivors)
+                await self.call(self.groups.unprotect, group, survivors)
         if is_ready:
-            await self._call(self._groups.remove, group, how, self._pause)
+            await self.call(self.groups.remove, group, how, self._pause)
 
     async def _cancel_pending(
         self, shrinking: Mapping[str, int], scheduler: Any, described: Described
@@ -258,7 +258,7 @@ class Workers:
                 how = ProtectAndLower(working, desired=number, unseen=True)
                 await self._remove_once(only_kept, name, how)
             else:
-                await self._call(self._groups.set_desired, name, number)
+                await self.call(self.groups.set_desired, name, number)
 
     async def _victims(
         self,
@@ -291,7 +291,7 @@ class Workers:
         busy = [described[name] for name in self._names if described[name].active_ids]
         # The scheduler has no groups: if there are several, ask for all hosts.
         hosts = await hosts_to_close(
-            scheduler, self._workers_per_host, n=n if len(busy) <= 1 else len(self.members)
+            scheduler, self.workers_per_host, n=n if len(busy) <= 1 else len(self.members)
         )
         mixed = sum(bool(group.active_ids) for group in chain) > 1
         idle = {host for host, is_idle in joined.items() if is_idle}
@@ -299,20 +299,20 @@ class Workers:
 
     async def _set(self, numbers: Mapping[str, int]) -> None:
         for name, number in numbers.items():
-            await self._call(self._groups.set_desired, name, number)
+            await self.call(self.groups.set_desired, name, number)
 
     def _pause(self) -> None:
         """Wait, in a thread, for the time of a call that follows without a slot."""
-        self._limiter.note()
+        self.limiter.note()
         time.sleep(POLL_INTERVAL_SECONDS)
 
     async def _read_now(self) -> Described:
         """Read for a caller that waits for it: without a slot."""
-        self._limiter.note()
+        self.limiter.note()
         return await self._read()
 
     async def _read(self) -> Described:
-        described: Described = await self._call(self._groups.describe)
+        described: Described = await self.call(self.groups.describe)
         gone = sorted(self._names - described.keys())
         if gone:
             raise ClusterError(

@@ -7,6 +7,7 @@ import itertools
 import logging
 import time
 from collections.abc import Awaitable, Callable, Collection, Sequence
+from dataclasses import KW_ONLY, dataclass, field
 from typing import Any
 
 from terradask._aws.autoscaling import Groups
@@ -81,27 +82,21 @@ class CapacityMemory:
         )
 
 
+@dataclass(eq=False, repr=False)
 class PendingLaunches:
     """Instances of the groups of workers that AWS has not launched yet."""
 
-    def __init__(
-        self,
-        groups: Groups,
-        call: Callable[..., Awaitable[Any]],
-        *,
-        started_at: datetime.datetime,
-        fallback_seconds: float,
-    ) -> None:
-        self._groups = groups
-        self._call = call
-        self._started_at = started_at
-        self._fallback_seconds = fallback_seconds
-        self._pending_groups = PendingGroups()
-        self._memory = CapacityMemory()
-        self._asked: list[str] = []
-        self._may_read = True
-        #: The current capacity shortfall; None while AWS reports no reason.
-        self.shortfall: Shortfall | None = None
+    groups: Groups
+    call: Callable[..., Awaitable[Any]]
+    _: KW_ONLY
+    started_at: datetime.datetime
+    fallback_seconds: float
+    #: The current capacity shortfall; None while AWS reports no reason.
+    shortfall: Shortfall | None = field(default=None, init=False)
+    _pending_groups: PendingGroups = field(default_factory=PendingGroups, init=False)
+    _memory: CapacityMemory = field(default_factory=CapacityMemory, init=False)
+    _asked: list[str] = field(default_factory=list, init=False)
+    _may_read: bool = field(default=True, init=False)
 
     @property
     def pending(self) -> bool:
@@ -119,7 +114,7 @@ class PendingLaunches:
         now = time.monotonic()
         pending = frozenset(self._pending_groups.names)
         return pending & (
-            self._memory.exhausted(now) | self._pending_groups.late(now, self._fallback_seconds)
+            self._memory.exhausted(now) | self._pending_groups.late(now, self.fallback_seconds)
         )
 
     @property
@@ -136,7 +131,7 @@ class PendingLaunches:
         """Read why a group lacks instances: the one that was read the longest time ago."""
         name = self._next()
         try:
-            failures = await self._call(self._groups.failures, name)
+            failures = await self.call(self.groups.failures, name)
         except Exception as error:
             # The caller's policy may not allow this call; then reasons are missing.
             logger.debug("can't read the scaling activities of %s", name, exc_info=True)
@@ -144,7 +139,7 @@ class PendingLaunches:
             return
         now, here = time.monotonic(), datetime.datetime.now(datetime.UTC)
         for at, problem in failures:
-            if at >= self._started_at:
+            if at >= self.started_at:
                 self._memory.note(name, problem, now - (here - at).total_seconds())
 
     def _next(self) -> str:

@@ -7,7 +7,7 @@ import secrets
 import uuid
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, replace
+from dataclasses import KW_ONLY, dataclass, field, replace
 from pathlib import Path
 
 from terradask._aws.autoscaling import WATCHDOG_MINUTES
@@ -75,6 +75,7 @@ class RunPlan:
         }
 
 
+@dataclass(eq=False, repr=False)
 class Starter:
     """Starts runs of one cluster.
 
@@ -82,40 +83,33 @@ class Starter:
     must exist before a host boots.
     """
 
-    def __init__(
-        self,
-        record: ClusterRecord,
-        *,
-        stop: Callable[[], object],
-        root: Path | None = None,
-        prepare: Callable[[ClusterRecord, RunPlan], None] | None = None,
-    ) -> None:
-        self._record = record
-        self._stop = stop
-        self._root = root
-        self._prepare = prepare or prepare_run
-        #: Id of the run that was started here last; None if another start took over.
-        self.started_run_id: str | None = None
+    record: ClusterRecord
+    _: KW_ONLY
+    stop: Callable[[], object]
+    root: Path | None = None
+    prepare: Callable[[ClusterRecord, RunPlan], None] | None = None
+    #: Id of the run that was started here last; None if another start took over.
+    started_run_id: str | None = field(default=None, init=False)
 
     def start(self, options: StartOptions, warn: Callable[[str], None] = lambda text: None) -> Run:
         """Start a run unless one is active. Raises `ClusterPrivate`, `DocumentChanged`."""
-        self._record.forget()
-        check_may_change(self._record.aws, self._record.descriptor, "start it")
+        self.record.forget()
+        check_may_change(self.record.aws, self.record.descriptor, "start it")
         with ThreadPoolExecutor(1) as pool:
-            whole = pool.submit(check_startable, self._record)
-            plan = plan_run(self._record, options, self._root)
+            whole = pool.submit(check_startable, self.record)
+            plan = plan_run(self.record, options, self.root)
             whole.result()
         return self.start_planned(plan, warn)
 
     def start_planned(self, plan: RunPlan, warn: Callable[[str], None]) -> Run:
         """Start a run unless one is active. Raises `ClusterStopped`, `QuotaExceeded`."""
-        record, run = self._record, plan.run
+        record, run = self.record, plan.run
         while not claim(record, run):
             current = record.current_run()
             if current is not None:
                 return current
         self.started_run_id = run.run_id
-        self._prepare(record, plan)
+        (self.prepare or prepare_run)(record, plan)
         if plan.check is not None:
             try:
                 plan.check.before_launch(warn)
@@ -123,7 +117,7 @@ class Starter:
                 # Nothing was launched. If another start has taken over, its run stays.
                 current = record.run()
                 if current is not None and current.run_id == run.run_id:
-                    self._stop()
+                    self.stop()
                 raise
         current = record.run()
         if current is None:
@@ -145,7 +139,7 @@ class Starter:
         return run
 
     def _raise_groups(self, numbers: Mapping[str, int]) -> None:
-        record = self._record
+        record = self.record
         record.groups.set_desired(SCHEDULER_GROUP, 1)
         # If AWS has no capacity there, an attached client moves the rest to the next group.
         for name, n in numbers.items():
