@@ -14,7 +14,7 @@ from distributed.objects import SchedulerInfo
 
 from terradask._dask.connection import SchedulerConnection
 from terradask._dask.health import Health
-from terradask._dask.joined import JoinedWorkers
+from terradask._dask.host_workers import JoinedWorkers
 from terradask.errors import ClusterStopped, SchedulerReplaced, SchedulerUnreachable
 
 from ..waiting import HANG_SECONDS, eventually_async

@@ -17,7 +17,7 @@ from terradask._aws.launch_problem import LaunchProblem
 from terradask._aws.rate_limit import RateLimiter
 from terradask._dask.adaptive import adaptive_for, adaptive_options
 from terradask._dask.health import Health
-from terradask._dask.joined import JoinedWorkers
+from terradask._dask.host_workers import JoinedWorkers
 from terradask._dask.pool import WorkerGroupState, WorkerPool
 from terradask._dask.workers import Workers
 from terradask._deployments.pending_launches import PendingLaunches

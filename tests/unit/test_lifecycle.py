@@ -15,7 +15,7 @@ from distributed.deploy.spec import SpecCluster
 from terradask import Cluster
 from terradask._aws.rate_limit import RateLimiter
 from terradask._dask.health import Health, RunCheck
-from terradask._dask.joined import JoinedWorkers
+from terradask._dask.host_workers import JoinedWorkers
 from terradask._dask.lifecycle import Lifecycle, disown_open_clusters
 from terradask._dask.provision import Provisioner
 from terradask._dask.request import Request

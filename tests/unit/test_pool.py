@@ -19,7 +19,7 @@ from terradask._aws.groups import Group
 from terradask._aws.rate_limit import RateLimiter
 from terradask._aws.transient import is_transient
 from terradask._dask.health import Health
-from terradask._dask.joined import JoinedWorkers
+from terradask._dask.host_workers import JoinedWorkers
 from terradask._dask.pool import WorkerPool
 from terradask._dask.threads import Threads
 from terradask._dask.workers import Workers

@@ -16,7 +16,7 @@ from distributed.core import Status
 from terradask._aws.groups import Group, Member, ProtectAndLower
 from terradask._aws.rate_limit import RateLimiter
 from terradask._dask.health import Health
-from terradask._dask.joined import JoinedWorkers
+from terradask._dask.host_workers import JoinedWorkers
 from terradask._dask.pool import WorkerPool
 from terradask._dask.workers import Workers
 

@@ -17,7 +17,7 @@ from distributed.protocol import deserialize
 from terradask._aws.credentials import LentCredentials
 from terradask._dask.connection import SchedulerConnection
 from terradask._dask.health import Health
-from terradask._dask.joined import JoinedWorkers
+from terradask._dask.host_workers import JoinedWorkers
 from terradask._dask.secrets import SecretRelay
 from terradask.errors import (
     ClusterStopped,

@@ -13,8 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from terradask._terraform.events import Event
-from terradask._terraform.output import CommandOutput
+from terradask._terraform.events import CommandOutput, Event
 from terradask._terraform.state.model import StateInfo, read_state_file
 from terradask._terraform.terraform import CONFIGURATION, Terraform
 from terradask.errors import StateLocked, TerraformError

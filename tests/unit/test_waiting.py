@@ -13,7 +13,7 @@ from distributed.core import Status
 
 from terradask._aws.rate_limit import RateLimiter
 from terradask._dask.health import Health
-from terradask._dask.joined import JoinedWorkers
+from terradask._dask.host_workers import JoinedWorkers
 from terradask._dask.waiting import WorkerWaiter
 from terradask.errors import WorkersMissing
 

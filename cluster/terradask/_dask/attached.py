@@ -17,7 +17,7 @@ from terradask._dask.dashboard import DashboardForward
 from terradask._dask.dial import Dialer
 from terradask._dask.display import by_group
 from terradask._dask.health import Health, RunCheck
-from terradask._dask.joined import JoinedWorkers
+from terradask._dask.host_workers import JoinedWorkers
 from terradask._dask.pool import WorkerPool
 from terradask._dask.provision import Provisioned, addresses_let_in
 from terradask._dask.request import Request

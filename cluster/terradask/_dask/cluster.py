@@ -26,7 +26,7 @@ from terradask._dask.display import cluster_page, repr_row, scaling_table
 from terradask._dask.facade import Derived, KeptBy, documented_by, takes
 from terradask._dask.facts import ClusterFacts
 from terradask._dask.health import Health
-from terradask._dask.joined import JoinedWorkers
+from terradask._dask.host_workers import JoinedWorkers
 from terradask._dask.lifecycle import Lifecycle, disown_open_clusters, end_open_clusters
 from terradask._dask.notebook import ClusterProgress, shown_in_notebook
 from terradask._dask.pool import WorkerPool

@@ -9,7 +9,7 @@ from distributed.core import Status
 
 from terradask._dask.attached import Attached
 from terradask._dask.display import cluster_text
-from terradask._dask.joined import JoinedWorkers
+from terradask._dask.host_workers import JoinedWorkers
 from terradask._dask.pool import WorkerGroupState
 from terradask._dask.request import Request
 from terradask._dask.rollback import Origin

@@ -19,11 +19,10 @@ from terradask._aws.transient import is_transient
 from terradask._common.once import OncePerCause
 from terradask._dask.health import Health, RunCheck
 from terradask._dask.host_size import HostSize
-from terradask._dask.host_workers import host_of, hosts_to_close
-from terradask._dask.joined import JoinedWorkers
+from terradask._dask.host_workers import JoinedWorkers, host_of, hosts_to_close
 from terradask._dask.poll_interval import PollInterval
 from terradask._dask.scale_quotas import ScaleQuotas
-from terradask._dask.scale_requests import ScaleRequests, read_numbers
+from terradask._dask.scaling import ScaleRequests, read_numbers
 from terradask._dask.workers import Workers
 from terradask._deployments.deployment import Deployment
 from terradask._deployments.shortfall import Shortfall, describe

@@ -1,4 +1,4 @@
-"""Decisions about scaling a worker group, without calls to AWS or Dask.
+"""Requests to scale worker groups, and the decisions, without calls to AWS or Dask.
 
 Three sets are kept apart, as in ``distributed.deploy.adaptive_core``:
 
@@ -11,7 +11,11 @@ Three sets are kept apart, as in ``distributed.deploy.adaptive_core``:
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from terradask.errors import ArgumentCombination
+from terradask_modules.names import WORKER_GROUP
 
 PENDING_PREFIX = "pending-"
 
@@ -112,3 +116,74 @@ def workers_to_wait_for(wanted: int, wait_for: bool | int | float) -> int:
     if isinstance(wait_for, int):
         return min(wait_for, wanted)
     return min(math.ceil(wanted * wait_for), wanted)
+
+
+class ScaleRequests:
+    """Target numbers and hosts to remove: threads add them, the loop's thread sends them."""
+
+    def __init__(self) -> None:
+        self._targets: dict[str, int] = {}
+        self._removals: frozenset[str] = frozenset()
+        #: Taken, but not sent to AWS yet.
+        self.pending_targets: dict[str, int] = {}
+        self.pending_removals: frozenset[str] = frozenset()
+
+    @property
+    def are_new(self) -> bool:
+        """Whether something was requested since the last `take`."""
+        return bool(self._targets or self._removals)
+
+    @property
+    def targets(self) -> dict[str, int]:
+        """The numbers that are not sent to AWS yet, by group of workers."""
+        return self.pending_targets | self._targets
+
+    def target(self, numbers: Mapping[str, int]) -> None:
+        """Request numbers of workers, by group."""
+        self._targets.update(numbers)
+
+    def remove(self, hosts: Iterable[str]) -> None:
+        """Request the removal of these hosts."""
+        self._removals |= frozenset(hosts)
+
+    def take(self) -> None:
+        """Make all requests pending; a later number replaces an earlier one."""
+        targets = dict(self.pending_targets)
+        while self._targets:
+            name, number = self._targets.popitem()
+            targets[name] = number
+        self.pending_targets = targets
+        self.pending_removals, self._removals = self.pending_removals | self._removals, frozenset()
+
+    def note_sent_targets(self) -> None:
+        """Note that the pending numbers were sent to AWS."""
+        self.pending_targets = {}
+
+    def note_sent_removals(self) -> None:
+        """Note that the pending removals were carried out."""
+        self.pending_removals = frozenset()
+
+    def drop(self) -> None:
+        """Drop all pending requests, after a permanent refusal."""
+        self.note_sent_targets()
+        self.note_sent_removals()
+
+
+def read_numbers(n: int | Mapping[str, int], group: str | None, **amounts: Any) -> dict[str, int]:
+    """Return the numbers in the arguments of `Cluster.scale`, by group of workers."""
+    if not isinstance(n, Mapping):
+        return {WORKER_GROUP if group is None else group: n}
+    others = {
+        name: value for name, value in {"group": group, **amounts}.items() if value is not None
+    }
+    if others:
+        raise ArgumentCombination(
+            ("n", *others),
+            "A mapping already contains the groups and their numbers of workers.",
+            given=", ".join(
+                f"{name}={value!r}" for name, value in {"n": dict(n), **others}.items()
+            ),
+            allowed='scale(4, group="gpu"), or scale({"gpu": 4})',
+            advice=f"leave {', '.join(f'`{name}`' for name in others)} out",
+        )
+    return dict(n)

@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence, Set
 from dataclasses import KW_ONLY, dataclass
 
 from terradask._dask.health import Health
-from terradask._dask.joined import JoinedWorkers
+from terradask._dask.host_workers import JoinedWorkers
 from terradask._dask.joining import check_joining
 from terradask._dask.pool import WorkerPool
 from terradask._dask.threads import Call

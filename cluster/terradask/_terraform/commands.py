@@ -13,9 +13,8 @@ from terradask._aws.endpoints import is_loopback_endpoint
 from terradask._terraform import process
 from terradask._terraform.binary import TerraformBinary, find_terraform
 from terradask._terraform.errors import error_of
-from terradask._terraform.events import Event, parse_event
+from terradask._terraform.events import CommandOutput, Event, parse_event
 from terradask._terraform.folder_lock import FolderLock
-from terradask._terraform.output import CommandOutput
 from terradask._terraform.provider_mirror import (
     CLI_CONFIG_VARIABLE,
     ProviderSource,

@@ -10,9 +10,8 @@ from typing import Any
 
 from terradask._terraform.commands import FLAG, TerraformCommands
 from terradask._terraform.errors import needs_init
-from terradask._terraform.events import Event
+from terradask._terraform.events import CommandOutput, Event
 from terradask._terraform.init_stamp import InitStamp, init_key
-from terradask._terraform.output import CommandOutput
 from terradask._terraform.plan_file import PlanFile, sha256_of
 from terradask._terraform.state.lock import BreakLock, run_past_lock
 from terradask._terraform.state.model import StateInfo, read_state_file, state_file

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from typing import TYPE_CHECKING
 
 from terradask._deployments.deployment import Deployment
@@ -54,32 +55,24 @@ class Clusters:
         from terradask._deployments.overview import overviews
 
         context = self._context
+        look = partial(
+            overviews, context.aws, workspace=context.name, all_workspaces=all_workspaces
+        )
         if name is not None:
-            found = overviews(
-                context.aws,
-                workspace=context.name,
-                deployments=[self.one(name)],
-                others={},
-                all_workspaces=all_workspaces,
-                strict=True,
-            )
+            found = look(deployments=[self.one(name)], others={}, strict=True)
             return [one for one in found if one.name == name]
         listed = listed_clusters(context.aws, context.bucket)
         clusters = [self.one(each) for each in listed.names]
         with ThreadPoolExecutor(_PARALLEL) as pool:
-            states = list(pool.map(_state_in_bucket, clusters))
+            states = dict(zip(clusters, pool.map(_state_in_bucket, clusters), strict=True))
         others = {
             one.name: state
-            for one, state in zip(clusters, states, strict=True)
+            for one, state in states.items()
             if state in ("unfinished", "unreadable")
         }
-        deployed = [one for one, state in zip(clusters, states, strict=True) if state == "deployed"]
-        return overviews(
-            context.aws,
-            workspace=context.name,
-            deployments=deployed,
+        return look(
+            deployments=[one for one, state in states.items() if state == "deployed"],
             others={**others, **dict.fromkeys(listed.strange_keys, "strange")},
-            all_workspaces=all_workspaces,
         )
 
     def running(self, stack: str) -> tuple[RunningCluster, ...]:
