@@ -181,19 +181,10 @@ def test_an_endpoint_on_this_machine_keeps_its_types_in_its_own_folder(tmp_path,
     ]
 
 
-@pytest.mark.parametrize(
-    ("operation", "action"),
-    [
-        ("describe_instance_types", "ec2:DescribeInstanceTypes"),
-        ("describe_instance_type_offerings", "ec2:DescribeInstanceTypeOfferings"),
-    ],
-)
-def test_a_refusal_names_the_permission(aws, cache, tmp_path, operation, action):
-    aws.refused[operation] = "You are not authorized to perform this operation."
-    with pytest.raises(AccessDenied, match=action) as caught:
+def test_a_refusal_keeps_nothing(aws, cache, tmp_path):
+    aws.refused["describe_instance_type_offerings"] = "You are not authorized to perform this."
+    with pytest.raises(AccessDenied):
         load(aws, cache)
-    assert caught.value.action == action
-    assert caught.value.given == "You are not authorized to perform this operation."
     assert list(tmp_path.rglob("*")) == []
 
 

@@ -135,6 +135,24 @@ def test_a_refusal_on_a_later_page_has_a_type(aws: Aws) -> None:
     assert caught.value.action == "ec2:DescribeInstances"
 
 
+@pytest.mark.parametrize(
+    ("service", "method", "action"),
+    [
+        ("ec2", "describe_instance_types", "ec2:DescribeInstanceTypes"),
+        ("service-quotas", "list_services", "servicequotas:ListServices"),
+        # Listing buckets is another action.
+        ("s3", "list_buckets", "ListBuckets"),
+    ],
+)
+def test_a_refusal_that_names_no_action_is_that_of_the_call(
+    aws: Aws, service: str, method: str, action: str
+) -> None:
+    client = answers(aws.client(service), ("AccessDenied", "You are not authorized to do this."))
+    with pytest.raises(AccessDenied) as caught:
+        getattr(client, method)()
+    assert caught.value.action == action
+
+
 def test_expired_credentials_pass_and_the_next_client_has_new_ones(
     aws: Aws, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -102,7 +102,7 @@ def test_processors_disks_and_generations() -> None:
         ({"cores": "four"}, "cores"),
         ({"cores": 0}, "cores"),
         ({"cores": [8, 4]}, "cores is a range whose end is below its start"),
-        ({"cores": [1, 2, 3]}, "cores is not a range"),
+        ({"cores": [1, 2, 3]}, "cores is a list of 3: a range has two ends"),
         ({"cores": "2-"}, "cores"),
         ({"memory": "16"}, "memory"),
         ({"memory": "much"}, "memory"),

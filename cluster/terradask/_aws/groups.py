@@ -63,7 +63,6 @@ class TerminateEach:
 class ProtectAndLower:
     """Protect those that stay, lower desired, unprotect; after a break, the next lowering does."""
 
-    #: Instance ids.
     survivors: tuple[str, ...]
     #: How many stay.
     desired: int

@@ -59,7 +59,6 @@ class LaunchProblem:
 
     #: AWS's own, such as ``InsufficientInstanceCapacity``; ``LaunchFailed`` where it gives none.
     code: str
-    #: What AWS says.
     text: str
     #: The type that AWS names, if it names one.
     instance_type: str | None = None

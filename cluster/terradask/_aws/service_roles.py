@@ -23,7 +23,6 @@ class ServiceRole:
 
     #: Such as ``AWSServiceRoleForAutoScaling``.
     name: str
-    #: The service that acts through it.
     service: str
     #: Whether the account has it; None where the caller may not see that.
     exists: bool | None

@@ -68,7 +68,9 @@ def translate_calls(session: Session, region: str) -> None:
 
     class TranslatedCalls:
         def _make_api_call(self, operation_name: str, api_params: Mapping[str, Any]) -> Any:
-            with translated(region):
+            service = self.meta.service_model.signing_name  # type: ignore[attr-defined]
+            # S3's operations are called otherwise than its permissions.
+            with translated(region, "" if service == "s3" else service):
                 return super()._make_api_call(operation_name, api_params)  # type: ignore[misc]
 
     def extend(base_classes: list[type], **_: Any) -> None:
@@ -78,22 +80,24 @@ def translate_calls(session: Session, region: str) -> None:
 
 
 @contextmanager
-def translated(region: str) -> Iterator[None]:
+def translated(region: str, service: str = "") -> Iterator[None]:
     """Raise typed errors for boto3's inside, where no client of `Aws` does: for sessions and their
     credentials. Errors that `typed_error` doesn't know pass unchanged.
+
+    The service, as permissions name it, is put before the action of a refusal that names none.
     """
     from botocore.exceptions import BotoCoreError, ClientError
 
     try:
         yield
     except (BotoCoreError, ClientError, RuntimeError) as error:
-        typed = typed_error(error, region)
+        typed = typed_error(error, region, service)
         if typed is None:
             raise
         raise typed from error
 
 
-def typed_error(error: Exception, region: str) -> AwsError | None:
+def typed_error(error: Exception, region: str, service: str = "") -> AwsError | None:
     """Return the typed error for one of boto3's, or None where there is none."""
     from botocore import exceptions as boto
 
@@ -119,7 +123,7 @@ def typed_error(error: Exception, region: str) -> AwsError | None:
     if isinstance(error, boto.InvalidRegionError):
         return unknown_region(region)
     if isinstance(error, boto.ClientError):
-        return _refused(error, region)
+        return _refused(error, region, service)
     return None
 
 
@@ -154,7 +158,7 @@ def known_regions() -> tuple[str, ...]:
     )
 
 
-def _refused(error: ClientError, region: str) -> AwsError | None:
+def _refused(error: ClientError, region: str, service: str) -> AwsError | None:
     code = error.response.get("Error", {}).get("Code", "")
     message = error.response.get("Error", {}).get("Message", "")
     clocks = _clocks(error.response)
@@ -180,7 +184,8 @@ def _refused(error: ClientError, region: str) -> AwsError | None:
         )
     if code in DENIED:
         named = ACTION.search(message)
-        return AccessDenied(named[1] if named else error.operation_name, message or code)
+        called = f"{service}:{error.operation_name}" if service else error.operation_name
+        return AccessDenied(named[1] if named else called, message or code)
     return None
 
 

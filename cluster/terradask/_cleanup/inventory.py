@@ -32,7 +32,6 @@ Kind = Literal[
 class Item:
     """An item that exists."""
 
-    #: What it is.
     kind: Kind
     #: Its id, or the name of what has none.
     id: str
@@ -41,7 +40,6 @@ class Item:
     cluster: str | None
     #: When it was created, at the latest; None if AWS has no date.
     born: datetime.datetime | None
-    #: The Auto Scaling group of an instance.
     group: str | None = None
     #: Whether it is a volume or an interface that was made for a host and is attached to none.
     is_hosts: bool = False
@@ -64,13 +62,11 @@ class Item:
 class Deployed:
     """One cluster in the bucket."""
 
-    #: The cluster's.
     name: str
     #: When the newest of its objects was written.
     touched_at: datetime.datetime
     #: Whether Terraform has deployed it completely: it has a descriptor.
     is_whole: bool = False
-    #: Whether its state has any resource.
     has_resources: bool = False
     #: Since when its destruction is unfinished; None if it isn't to be destroyed.
     closing_at: datetime.datetime | None = None
@@ -93,11 +89,9 @@ class DeadLock:
 
     #: The stack whose state it locks: ``network``, or a cluster's name.
     stack: str
-    #: The lock's.
     id: str
     #: When it was acquired; None if that can't be read.
     since: datetime.datetime | None
-    #: Why its owner is gone.
     proof: str
 
 
@@ -115,7 +109,6 @@ class NotVisible:
 
     #: In words, such as ``volumes``.
     what: str
-    #: The missing permission.
     action: str
 
 
@@ -123,9 +116,7 @@ class NotVisible:
 class Inventory:
     """Everything that one scan has found."""
 
-    #: The scanned workspace.
     workspace: str
-    #: When.
     seen_at: datetime.datetime
     #: The items in AWS, including those that aren't ours.
     items: tuple[Item, ...] = ()
@@ -136,7 +127,6 @@ class Inventory:
     #: `dead_locks`, `old_plans`: leftovers of commands that have ended.
     dead_locks: tuple[DeadLock, ...] = ()
     old_plans: tuple[OldPlan, ...] = ()
-    #: What couldn't be read.
     unseen: tuple[NotVisible, ...] = ()
     #: Keys in the bucket, under ``clusters/``, that no cluster can have.
     strange_keys: tuple[str, ...] = ()

@@ -27,13 +27,9 @@ _LONGEST = 200
 class Entry:
     """One resource in a state."""
 
-    #: Its address: type and name.
     address: str
-    #: Its type.
     type: str
-    #: Its id.
     id: str
-    #: All of its attributes.
     attributes: Mapping[str, Any]
 
     def foreign(self, why: str) -> dict[str, str]:

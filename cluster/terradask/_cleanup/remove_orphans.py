@@ -33,13 +33,11 @@ _OWN: tuple[Kind, ...] = ("launch-template", "instance-profile", "role", "securi
 class ClusterActions:
     """A workspace's actions on clusters and states, each under its own locks."""
 
-    #: Destroys a cluster.
     destroy: Callable[[str], None]
     #: Breaks the lock of a stack whose owner is provably gone, and logs it.
     unlock: Callable[[str], object]
     #: Keeps every other process, here and elsewhere, from working on a cluster.
     hold: Callable[[str], contextlib.AbstractContextManager[None]]
-    #: Returns a cluster's objects.
     objects: Callable[[str], ClusterObjects]
 
 

@@ -31,13 +31,10 @@ OF_CLUSTERS = kinds() - {AUTOSCALING_GROUP, SECRET, DESCRIPTOR_OBJECT}
 class Resource:
     """One resource."""
 
-    #: Its type in Terraform.
     type: str
     #: Its id in Terraform's state and ``terraform import``: AWS's id, or the name.
     id: str
-    #: Its tags.
     tags: Mapping[str, str] = field(default_factory=dict)
-    #: AWS's description of it.
     description: Mapping[str, Any] = field(default_factory=dict)
 
 
@@ -45,7 +42,6 @@ class Resource:
 class Owner:
     """The owner of a resource, by its tags: one cluster, or the workspace's network."""
 
-    #: Name of the workspace.
     workspace: str
     #: Name of the cluster. None: the network.
     cluster: str | None = None

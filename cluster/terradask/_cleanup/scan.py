@@ -109,20 +109,16 @@ class _Scan:
     def run(self) -> Inventory:
         seen_at, listed = self._bucket.listed()
         with ThreadPoolExecutor(_PARALLEL) as pool:
-            groups, *rest = (
-                pool.submit(self._unless_denied, what, action, find)
-                for what, action, find in (
-                    (
-                        "Auto Scaling groups",
-                        "autoscaling:DescribeAutoScalingGroups",
-                        self._groups,
-                    ),
-                    ("instances", "ec2:DescribeInstances", self._instances),
-                    ("volumes", "ec2:DescribeVolumes", self._volumes),
-                    ("network interfaces", "ec2:DescribeNetworkInterfaces", self._interfaces),
-                    ("secrets", "secretsmanager:ListSecrets", self._secrets),
+            groups = pool.submit(self._unless_denied, "Auto Scaling groups", self._groups)
+            rest = [
+                pool.submit(self._unless_denied, what, find)
+                for what, find in (
+                    ("instances", self._instances),
+                    ("volumes", self._volumes),
+                    ("network interfaces", self._interfaces),
+                    ("secrets", self._secrets),
                 )
-            )
+            ]
             deployed = {
                 one.name: one
                 for one in pool.map(
@@ -154,19 +150,16 @@ class _Scan:
         if isinstance(place, S3Backend):
             # Without a bucket there is no lock.
             with suppress(BackendMissing):
-                self._unless_denied(
-                    "the lock on the network's state",
-                    "s3:GetObject",
-                    partial(self._bucket.held, NETWORK_STACK, place),
-                )
+                held = partial(self._bucket.held, NETWORK_STACK, place)
+                self._unless_denied("the lock on the network's state", held)
 
     # ---- AWS -------------------------------------------------------------------------------------
 
-    def _unless_denied(self, what: str, action: str, find: Callable[[], Found]) -> Found | None:
+    def _unless_denied(self, what: str, find: Callable[[], Found]) -> Found | None:
         try:
             return find()
         except AccessDenied as denied:
-            self._unseen.append(NotVisible(what, denied.action if ":" in denied.action else action))
+            self._unseen.append(NotVisible(what, denied.action))
             return None
 
     @property
@@ -269,28 +262,16 @@ class _Scan:
                 find_cluster(self._aws, workspace=workspace, cluster=cluster, isolated=isolated)
             )
 
-        known |= (
-            self._unless_denied(
-                "clusters' own templates and security groups",
-                "ec2:DescribeLaunchTemplates",
-                lambda: clusters_in_ec2(self._aws, workspace=workspace, isolated=isolated),
-            )
-            or set()
-        )
+        in_ec2 = partial(clusters_in_ec2, self._aws, workspace=workspace, isolated=isolated)
+        known |= self._unless_denied("clusters' own templates and security groups", in_ec2) or set()
         if isolated is not None:
-            known |= (
-                self._unless_denied(
-                    "roles of clusters of which nothing else is left",
-                    "iam:ListRoles",
-                    lambda: clusters_with_roles(
-                        self._aws, workspace=workspace, isolated=isolated, known=known
-                    ),
-                )
-                or set()
+            of_roles = partial(
+                clusters_with_roles, self._aws, workspace=workspace, isolated=isolated, known=known
             )
+            what = "roles of clusters of which nothing else is left"
+            known |= self._unless_denied(what, of_roles) or set()
         found = [
-            self._unless_denied(f"what {name} has of its own", "iam:GetRole", partial(own, name))
-            or []
+            self._unless_denied(f"what {name} has of its own", partial(own, name)) or []
             for name in sorted(known)
             if is_cluster_name(name) and not _lives(deployed.get(name))
         ]

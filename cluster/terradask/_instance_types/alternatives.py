@@ -27,7 +27,6 @@ class Alternative:
 
     #: What to write, by parameter; None to leave it out.
     change: Mapping[str, Any]
-    #: What it finds, best first.
     types: tuple[InstanceType, ...]
     #: The first one's price; None where it isn't known.
     usd_per_hour: Decimal | None

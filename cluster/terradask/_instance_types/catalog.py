@@ -7,9 +7,8 @@ from __future__ import annotations
 import datetime
 import os
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
 from dataclasses import fields
 from decimal import Decimal
 from pathlib import Path
@@ -25,7 +24,6 @@ from terradask._common.clock import is_younger
 from terradask._common.disk_cache import DiskCache
 from terradask._instance_types.model import Catalog, Gpus, InstanceType, read_types
 from terradask._pricing.region_prices import RegionPrices
-from terradask.errors import AccessDenied
 from terradask_stacks.loading import STATE_DIR_VARIABLE
 
 FORMAT = 2
@@ -101,7 +99,9 @@ def _fetch(
 ) -> Catalog:
     with ThreadPoolExecutor(2) as pool:
         offered = pool.submit(_zones, aws, offers_asked)
-        types = read_types(_pages(aws, "describe_instance_types", "InstanceTypes", types_asked))
+        types = read_types(
+            listed(aws.client("ec2"), "describe_instance_types", "InstanceTypes", **types_asked)
+        )
         zones = offered.result()
     anywhere = frozenset[str]().union(*zones.values()) & types.keys()
     return Catalog(
@@ -114,13 +114,8 @@ def _fetch(
 
 def _zones(aws: Aws, asked: Mapping[str, Any]) -> dict[str, frozenset[str]]:
     found: dict[str, set[str]] = {}
-    offerings = _pages(
-        aws,
-        "describe_instance_type_offerings",
-        "InstanceTypeOfferings",
-        {"LocationType": "availability-zone", **asked},
-    )
-    for offering in offerings:
+    method, question = "describe_instance_type_offerings", {"LocationType": "availability-zone"}
+    for offering in listed(aws.client("ec2"), method, "InstanceTypeOfferings", **question, **asked):
         found.setdefault(offering["Location"], set()).add(offering["InstanceType"])
     # Local and wavelength zones, whose names are longer, have prices of their own, and no clusters.
     return {
@@ -128,22 +123,6 @@ def _zones(aws: Aws, asked: Mapping[str, Any]) -> dict[str, frozenset[str]]:
         for zone, names in found.items()
         if re.fullmatch(f"{re.escape(aws.region)}[a-z]", zone)
     }
-
-
-def _pages(
-    aws: Aws, operation: str, member: str, question: Mapping[str, Any]
-) -> Iterator[Mapping[str, Any]]:
-    with _naming(f"ec2:{''.join(map(str.capitalize, operation.split('_')))}"):
-        yield from listed(aws.client("ec2"), operation, member, **question)
-
-
-@contextmanager
-def _naming(action: str) -> Iterator[None]:
-    """Name the permission in a refusal: EC2 doesn't always."""
-    try:
-        yield
-    except AccessDenied as error:
-        raise AccessDenied(action, str(error.given)) from error
 
 
 def _own_cache(endpoint: str) -> DiskCache | None:

@@ -21,7 +21,6 @@ _EXAMPLES = 3
 class Chosen:
     """A type that was chosen."""
 
-    #: The instance type.
     type: InstanceType
     #: Its price on demand; None where it isn't known.
     usd_per_hour: Decimal | None
@@ -47,7 +46,6 @@ class LeftOut:
 
     #: Why, to be read behind a number of types.
     reason: str
-    #: How many.
     count: int
     #: The first of them by price.
     examples: tuple[str, ...]
@@ -61,7 +59,6 @@ class LeftOut:
 class Choice:
     """The types for a request."""
 
-    #: What was asked.
     request: HardwareRequest
     #: Zones or region, for people.
     where: str

@@ -63,9 +63,7 @@ TO_BE_NAMED = (Rejection.SERIES, Rejection.GPU_SHARE, Rejection.OLD, Rejection.B
 class Constraints:
     """What a type has to be."""
 
-    #: Its processors.
     architecture: Architecture
-    #: Its vCPUs.
     cores: Span = ANY
     #: Its memory in bytes, tolerance included.
     memory: Span = ANY
@@ -121,7 +119,6 @@ class Constraints:
 class Attempt:
     """Constraints, and what an explanation says of them."""
 
-    #: What a type has to be.
     constraints: Constraints
     #: Which families come into question, and why.
     rule: str

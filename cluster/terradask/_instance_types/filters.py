@@ -26,11 +26,9 @@ class TypeFilter:
 
     #: Patterns for names, such as ``m6i.*``; one without a point is for families. Empty: all.
     names: tuple[str, ...] = ()
-    #: vCPUs.
     cores: Span = ANY
     #: Memory in bytes, tolerance included.
     memory: Span = ANY
-    #: GPUs.
     gpus: Span = ANY
     #: The GPUs' model, in whatever way it is written; None for any.
     gpu_model: str | None = None

@@ -56,7 +56,6 @@ class Listing:
 
     #: The types: cheapest on demand first, those without a price last.
     types: tuple[PricedInstanceType, ...]
-    #: What they were looked for in.
     catalog: Catalog
     #: Where the prices come from: on demand, and spot where that was asked for.
     prices: tuple[PriceSheet, ...]

@@ -167,9 +167,7 @@ class InstanceType:
 class Catalog:
     """The instance types of a region that Linux runs on."""
 
-    #: AWS region.
     region: str
-    #: Name -> type.
     types: Mapping[str, InstanceType]
     #: Availability zone -> names of the types that AWS offers there.
     zones: Mapping[str, frozenset[str]]

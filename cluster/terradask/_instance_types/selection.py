@@ -18,7 +18,6 @@ PRICE_LIMIT = 2
 class Selection:
     """The types for a request."""
 
-    #: The constraints that they meet.
     attempt: Attempt
     #: The types, best first; empty where none meets it.
     types: tuple[InstanceType, ...]

@@ -16,7 +16,6 @@ from terradask_modules.markets import Market
 class Supply:
     """What can be had. Made by `Supply.of`."""
 
-    #: The region's instance types.
     catalog: Catalog
     #: US dollars by the hour, on demand, by type's name; a missing type has no known price.
     prices: Mapping[str, Decimal]

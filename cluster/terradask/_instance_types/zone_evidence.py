@@ -15,11 +15,8 @@ from terradask_modules.markets import Market
 class ZoneFailure:
     """A launch that AWS has refused in a zone."""
 
-    #: The availability zone.
     zone: str
-    #: ``on-demand`` or ``spot``.
     market: Market
-    #: Why.
     problem: LaunchProblem
 
     def __str__(self) -> str:
@@ -43,7 +40,6 @@ class ZoneFailure:
 class ZoneEvidence:
     """What was found out about zones."""
 
-    #: Launches that failed lately.
     failures: tuple[ZoneFailure, ...] = ()
     #: Zone -> type -> US dollars by the hour on spot. What isn't in it has no known price.
     spot_usd: Mapping[str, Mapping[str, Decimal]] = field(default_factory=dict)

@@ -20,11 +20,9 @@ _ENOUGH_TYPES = 0.5
 class ZoneOffer:
     """What a zone offers of some choices."""
 
-    #: The availability zone.
     zone: str
     #: The chosen types that it offers, by choice, in their order.
     offered: tuple[tuple[str, ...], ...]
-    #: Chosen types that it doesn't offer.
     missing: tuple[str, ...]
     #: Whether each choice can be had there: one of its types, all of them where they are named.
     usable: bool

@@ -45,11 +45,9 @@ class GivenFacts:
     security_groups: Mapping[str, Description] | None = None
     #: Name -> the instance profile with its roles, as IAM describes it.
     profiles: Mapping[str, Description] | None = None
-    #: ARN -> the policy.
     boundaries: Mapping[str, Description] | None = None
     #: ARN -> the key's metadata.
     keys: Mapping[str, Description] | None = None
-    #: The key's policy.
     key_policy: Description | None = None
     images: Mapping[str, Description] | None = None
     #: The actions that AWS refused: what they would have returned isn't known.

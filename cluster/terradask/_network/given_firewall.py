@@ -39,7 +39,6 @@ class Peer:
 
     #: Its security group. None: not known yet, or outside.
     group: str | None
-    #: Its addresses.
     blocks: tuple[IPv4Network | IPv6Network, ...]
 
 

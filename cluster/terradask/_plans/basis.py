@@ -28,7 +28,6 @@ _PROVIDER = re.compile(r'provider "[^"]*/hashicorp/aws" \{\s*version\s*=\s*"([^"
 class PlanPlace:
     """The workspace that a plan is for."""
 
-    #: `workspace`, `account`, `region`: the workspace's name, and where it is.
     workspace: str
     account: str
     region: str
@@ -40,17 +39,13 @@ class PlanBasis:
 
     #: ``network``, or the cluster's name.
     stack: str
-    #: Whether it destroys the stack.
     destroy: bool
-    #: `workspace`, `account`, `region`: what it is for.
     workspace: str
     account: str
     region: str
-    #: `terradask_version`, `terraform_version`, `provider_version`: the versions that made it.
     terradask_version: str
     terraform_version: str
     provider_version: str
-    #: Checksum of the configuration.
     configuration_sha256: str
     #: `serial`, `lineage`: the state that it starts from.
     serial: int
@@ -116,7 +111,6 @@ class PlanBasis:
 class PlanArchive:
     """Terraform's own data in a plan's file."""
 
-    #: Terraform's version.
     terraform_version: str
     #: The version of the state that it starts from.
     state: StateVersion

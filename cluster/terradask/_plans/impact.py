@@ -24,7 +24,6 @@ _MOVE = "stop and start the cluster to move it completely"
 class RunningCluster:
     """A cluster that isn't stopped."""
 
-    #: The cluster's name.
     name: str
     #: Its state, as in `DeploymentStatus`.
     state: str

@@ -26,7 +26,6 @@ _ESCAPES = (
 class Section:
     """A part of a page that may be shortened."""
 
-    #: What it is about.
     name: str
     #: Its importance: the section with the lowest number is kept longest.
     rank: int

@@ -26,11 +26,9 @@ _DANGER_ORDER = ("running", "destroy", "replace", "ingress", "iam")
 class ReportContext:
     """Where plans come from."""
 
-    #: `workspace`, `account`, `region`: what they are for.
     workspace: str
     account: str
     region: str
-    #: The version of terradask that made them.
     terradask_version: str
     #: The git commit of the workspace's folder, maybe with ``-dirty``; None without git.
     commit: str | None = None

@@ -26,11 +26,9 @@ class Check:
 
     #: Its name in findings and waivers.
     id: str
-    #: Its requirement, in a sentence.
     title: str
     #: The page with the reason.
     source: str
-    #: Yields the violations.
     find: Callable[[PlanDocument], Iterator[PolicyFinding]]
 
 

@@ -37,9 +37,7 @@ class Unknown:
 class Resource:
     """A resource, or a data source, as it is after the plan."""
 
-    #: Its address in Terraform.
     address: str
-    #: `type`, `name`: the parts of its address.
     type: str
     name: str
     #: Its attributes; parts of them may be `Unknown`.
@@ -75,19 +73,15 @@ class PlanDocument:
     resources: tuple[Resource, ...] = ()
     #: The resources before the plan, except those that it forgets.
     before: tuple[Resource, ...] = ()
-    #: The data sources that it reads.
     data: tuple[Resource, ...] = ()
     #: Value and sensitivity by name.
     outputs: Mapping[str, tuple[Any, bool]] = field(default_factory=dict)
-    #: The providers' configuration by name.
     providers: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
-    #: The settings' requirements for roles.
     role_rules: RoleRules = RoleRules()
     #: Whether the settings allow rules to open ports to the whole internet.
     open_to_anywhere: bool = False
     #: What else the settings say of the workspace.
     rules: WorkspaceRules = field(default_factory=WorkspaceRules)
-    #: The document itself.
     source: Mapping[str, Any] = field(default_factory=dict)
 
     @cached_property

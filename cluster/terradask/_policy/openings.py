@@ -20,7 +20,6 @@ _RULES = ("aws_vpc_security_group_ingress_rule", "aws_security_group_rule")
 class Opening:
     """The sources that one rule allows; the destinations, if it is an egress rule."""
 
-    #: The resource that contains the rule.
     address: str
     #: The group that is opened: its id, or a reference to it.
     group: Any
@@ -28,11 +27,8 @@ class Opening:
     protocol: Any = None
     from_port: Any = None
     to_port: Any = None
-    #: Address blocks as written.
     blocks: tuple[Any, ...] = ()
-    #: Allowed security groups.
     groups: tuple[Any, ...] = ()
-    #: Allowed prefix lists.
     prefix_lists: tuple[Any, ...] = ()
     #: Whether the group's own members are allowed.
     own_group: bool = False

@@ -37,7 +37,6 @@ class Statement:
     effect: str
     #: Its name, or its number.
     sid: str
-    #: `actions`, `resources`: the actions, and on which resources.
     actions: tuple[str, ...] = ()
     resources: tuple[str, ...] = ()
     #: Keys and values by operator.

@@ -27,11 +27,9 @@ class AttributeChange:
     #: `after` is known only after the apply.
     before: Any
     after: Any
-    #: Whether the values are masked.
     sensitive: bool = False
     #: Whether `after` is known at plan time.
     known: bool = True
-    #: Whether it forces the resource's replacement.
     forces_replacement: bool = False
 
 

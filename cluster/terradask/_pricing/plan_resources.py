@@ -12,9 +12,7 @@ from typing import Any
 class PlannedResource:
     """One resource after the apply."""
 
-    #: As Terraform names it.
     address: str
-    #: Such as ``aws_eip``.
     type: str
     #: The values that are known at plan time.
     values: Mapping[str, Any]

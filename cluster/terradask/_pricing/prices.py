@@ -26,11 +26,9 @@ class PriceKey:
 
     #: The kind of thing; instances run Linux, on shared hardware.
     product: Product
-    #: AWS region.
     region: str
     #: Such as ``m6i.xlarge``, for instances.
     instance_type: str | None = None
-    #: ``on-demand`` or ``spot``, for instances.
     market: Market | None = None
     #: Availability zone, for instances on spot: each zone has its price.
     zone: str | None = None
@@ -46,7 +44,6 @@ class Price:
 
     #: The price of one unit, in US dollars.
     usd: Decimal
-    #: The unit: ``hour``, ``month`` or ``GB-month``.
     per: Unit
     #: When AWS said so, UTC, in ISO 8601.
     as_of: str
@@ -68,7 +65,6 @@ class Quotes:
 
     #: Whose prices these are, such as ``AWS Price List API``.
     source: str
-    #: The prices that there are.
     prices: Mapping[PriceKey, Price] = field(default_factory=dict)
     #: For every other key, why there is no price.
     problems: Mapping[PriceKey, str] = field(default_factory=dict)
@@ -80,7 +76,6 @@ class Quotes:
 class PriceSheet:
     """What all instance types of a region cost by the hour: Linux, on shared hardware."""
 
-    #: ``on-demand`` or ``spot``.
     market: Market
     #: Where -> type -> price in US dollars. The one place on demand is the region; spot has a price
     #: for each zone. What AWS names no price for, or several, is missing.

@@ -19,13 +19,10 @@ _ONE = Decimal(1)
 class RunningHost:
     """What the price of a machine depends on."""
 
-    #: Such as ``m6i.xlarge``.
     instance_type: str
-    #: ``on-demand`` or ``spot``.
     market: Market
     #: Its availability zone: spot has a price in each.
     zone: str | None
-    #: Whether it has a public IPv4 address.
     has_public_address: bool
     #: Size of its gp3 volumes together, in GiB; None where that isn't known.
     volume_gib: int | None

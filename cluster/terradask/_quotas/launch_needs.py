@@ -19,9 +19,7 @@ from terradask_modules.names import SCHEDULER_GROUP, WORKER_GROUP
 class Source:
     """Where AWS is asked for a group's hosts."""
 
-    #: ``on-demand`` or ``spot``.
     market: str
-    #: What they may be.
     instance_types: tuple[str, ...]
 
 
@@ -50,7 +48,6 @@ class Hosts:
 class Launch:
     """A cluster that is to be started."""
 
-    #: Its name.
     cluster: str
     #: What it starts with.
     at_start: tuple[Hosts, ...]
@@ -62,9 +59,7 @@ class Launch:
 class Allowance:
     """What an account may have of vCPUs."""
 
-    #: The region that this is about.
     region: str
-    #: Instance type -> its vCPUs.
     vcpus: Mapping[str, int]
     #: Quota -> vCPUs; one of which AWS says nothing isn't in it.
     limits: Mapping[Quota, int]
@@ -80,7 +75,6 @@ class Allowance:
 class Shortage:
     """Hosts that no quota has room for."""
 
-    #: What was asked for.
     hosts: Hosts
     #: How many of them there is room for.
     fits: int

@@ -40,7 +40,6 @@ class Quota:
 class Need:
     """How much of a quota a workspace can come to use."""
 
-    #: The quota.
     quota: Quota
     #: vCPUs, or resources.
     amount: int

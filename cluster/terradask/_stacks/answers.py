@@ -47,7 +47,6 @@ class ClusterAnswers:
 
     #: All settings; the cluster's in its section.
     settings: Settings
-    #: The cluster's locked answers.
     lock: ClusterLock
 
 

@@ -13,7 +13,6 @@ from terradask._stacks.resolve_hardware import ClusterHardware
 class HardwareExplanation:
     """The requested hardware, today's choice for it, and the locked types."""
 
-    #: The cluster's name.
     cluster: str
     #: The choice with today's types and prices.
     chosen: ClusterHardware

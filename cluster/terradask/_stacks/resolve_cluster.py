@@ -26,7 +26,6 @@ if TYPE_CHECKING:
 class Place:
     """Where clusters can be placed."""
 
-    #: The account's number.
     account: str
     #: ``aws``, ``aws-cn`` or ``aws-us-gov``.
     partition: str

@@ -55,7 +55,6 @@ class ClusterHardware:
     zone: str
     #: Group -> its types, in order and with their reasons.
     choices: Mapping[str, Choice]
-    #: Why this zone was chosen.
     why_zone: str = ""
     #: Group of workers -> the zones that offer any of its types. Empty: all are in `zone`.
     worker_zones: Mapping[str, Sequence[str]] = field(default_factory=dict)

@@ -43,9 +43,7 @@ _ALTERNATIVES = (
 class Plugin:
     """The plugin that was found."""
 
-    #: The program.
     path: str
-    #: What it calls itself.
     version: str
 
     def command(
