@@ -20,7 +20,7 @@ from terradask_simulator import Simulator, leftovers
 
 from ..waiting import PROCESS_SECONDS, eventually
 
-pytestmark = [pytest.mark.simulator, pytest.mark.usefixtures("direct_provider")]
+pytestmark = [pytest.mark.simulator]
 
 COMMAND = [sys.executable, "-m", "terradask"]
 
@@ -192,6 +192,7 @@ def _terraform_of(process: subprocess.Popen[str], state_dir: Path) -> int:
     return int(note["child"])
 
 
+@pytest.mark.usefixtures("direct_provider")
 def test_network_is_killed_terminated_and_removed(bare_sim: Simulator, tmp_path: Path) -> None:
     environ = {**bare_sim.environ, "TERRADASK_NETWORK__ZONES": '["us-east-1a"]'}
     with contextlib.closing(bare_sim.client("ec2")) as ec2:
