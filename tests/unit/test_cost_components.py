@@ -11,11 +11,11 @@ from typing import Any
 
 import pytest
 
-from terradask._pricing.component import Component
 from terradask._pricing.components import components
 from terradask._pricing.groups import HostLaunch, TemplateVersion
 from terradask._pricing.launches import launch_of
 from terradask._pricing.plan_resources import PlannedStack
+from terradask._pricing.prices import Component
 
 DATA = Path(__file__).with_name("data")
 SCHEDULER = TemplateVersion("lt-99c4e28c223614a20", "1")

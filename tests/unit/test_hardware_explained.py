@@ -12,7 +12,7 @@ from terradask._instance_types.choose import choose, choose_default
 from terradask._plans.render_markdown import to_markdown
 from terradask._plans.render_terminal import to_text
 from terradask._pricing.plan_resources import PlannedStack
-from terradask._stacks.explanation import HardwareExplanation
+from terradask._stacks.answers import HardwareExplanation
 from terradask._stacks.resolve_hardware import ClusterHardware
 from terradask._workspace.workspace import Workspace
 from terradask.cli import run

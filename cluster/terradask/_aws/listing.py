@@ -21,6 +21,18 @@ def listed_instances(client: Any, **question: Any) -> Iterator[Any]:
         yield from reservation["Instances"]
 
 
+def listed_zones(client: Any) -> list[str]:
+    """Return a region's zones, sorted: without local and wavelength zones, which have few types."""
+    filters = [{"Name": "state", "Values": ["available"]}]
+    zones = client.describe_availability_zones(Filters=filters)["AvailabilityZones"]
+    return sorted(
+        zone["ZoneName"]
+        for zone in zones
+        if zone.get("ZoneType", "availability-zone") == "availability-zone"
+        and zone.get("State", "available") == "available"
+    )
+
+
 def listed_groups(client: Any, **question: Any) -> Iterator[Any]:
     """Yield Auto Scaling groups, without those being deleted, which are listed for a while."""
     for group in listed(client, "describe_auto_scaling_groups", "AutoScalingGroups", **question):

@@ -196,9 +196,6 @@ def clusters_in_ec2(
 ) -> set[str]:
     """Return the names of the clusters that have their own placement groups, launch templates or,
     if isolated, security groups.
-
-    Permissions needed: ``ec2:DescribePlacementGroups``, ``DescribeLaunchTemplates``; with
-    `isolated` ``DescribeSecurityGroups``.
     """
     ec2 = aws.client("ec2")
     kinds = _OF_CLUSTERS if isolated is not None else (_TEMPLATE,) if own_templates else ()
@@ -210,10 +207,7 @@ def clusters_in_ec2(
 def clusters_with_roles(
     aws: Aws, *, workspace: str, isolated: Isolated, known: Collection[str]
 ) -> set[str]:
-    """Return the names of the clusters that have roles of their own, except those known to exist.
-
-    Permissions needed: ``iam:ListRoles``, ``iam:GetRole``.
-    """
+    """Return the names of the clusters that have roles of their own, but for those known."""
     iam = aws.client("iam")
     expected = {
         role_name(workspace, role, isolated.role_name_prefix, cluster)
@@ -230,10 +224,7 @@ def clusters_with_roles(
 
 
 def find_security_groups(aws: Aws, *, workspace: str) -> list[Resource]:
-    """Return the security groups of a workspace's network, and their rules.
-
-    Permissions needed: ``ec2:DescribeSecurityGroups``, ``ec2:DescribeSecurityGroupRules``.
-    """
+    """Return the security groups of a workspace's network, and their rules."""
     client, owner = aws.client("ec2"), Owner(workspace)
     groups = [
         group for group in find_in_ec2(client, "aws_security_group", owner) if owner.owns(group)
@@ -248,10 +239,7 @@ def find_rules_in(aws: Aws, resources: Iterable[Resource]) -> list[Resource]:
 
 
 def find_rules(aws: Aws, identity: str, values: Sequence[str]) -> list[Resource]:
-    """Return the rules of security groups by a filter.
-
-    Permission needed: ``ec2:DescribeSecurityGroupRules``.
-    """
+    """Return the rules of security groups by a filter."""
     ec2, filters = aws.client("ec2"), [{"Name": identity, "Values": list(values)}]
     return [
         Resource(

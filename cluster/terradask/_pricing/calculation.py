@@ -7,12 +7,11 @@ from dataclasses import fields
 from typing import Any
 
 from terradask._common.naming import some
-from terradask._pricing.component import Component
 from terradask._pricing.components import components
 from terradask._pricing.estimate import CostEstimate, CostItem
 from terradask._pricing.groups import HostLaunch, TemplateVersion
 from terradask._pricing.plan_resources import PlannedStack
-from terradask._pricing.prices import Price, PriceKey, PriceList, Quotes
+from terradask._pricing.prices import Component, Price, PriceKey, PriceList, Quotes
 
 #: As many prices that are missing for one reason are named before the rest is counted.
 _NAMED = 3

@@ -8,11 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from terradask._pricing.component import Component
 from terradask._pricing.groups import HostLaunch, TemplateVersion, group_components, template_of
+from terradask._pricing.launches import planned_launch
 from terradask._pricing.plan_resources import PlannedResource, PlannedStack
-from terradask._pricing.planned_launch import planned_launch
-from terradask._pricing.prices import PriceKey, Product
+from terradask._pricing.prices import Component, PriceKey, Product
 
 #: What AWS doesn't charge for (https://aws.amazon.com/vpc/pricing,
 #: https://aws.amazon.com/autoscaling/pricing, https://aws.amazon.com/iam), and what it charges with

@@ -8,9 +8,8 @@ from decimal import Decimal
 from functools import partial
 from typing import Any
 
-from terradask._pricing.component import Component
 from terradask._pricing.plan_resources import PlannedResource, PlannedStack
-from terradask._pricing.prices import PriceKey
+from terradask._pricing.prices import Component, PriceKey
 from terradask_modules.markets import Market
 from terradask_modules.names import WORKER_GROUP
 from terradask_stacks.numbers import DEFAULT_WORKERS, first_of

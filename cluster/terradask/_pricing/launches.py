@@ -1,14 +1,15 @@
-"""What launch templates give to an instance, read from EC2: plans only name them."""
+"""What launch templates give to an instance: read from EC2 where a plan only names them."""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from botocore.exceptions import BotoCoreError, ClientError
 
 from terradask._pricing.groups import HostLaunch, TemplateVersion, template_of
-from terradask._pricing.plan_resources import PlannedStack
+from terradask._pricing.plan_resources import PlannedResource, PlannedStack
 
 if TYPE_CHECKING:
     from terradask._aws.session import Aws
@@ -74,3 +75,48 @@ def _volume_gib(volumes: list[Mapping[str, Any]]) -> int | None:
 def _is_plain_gp3(volume: Mapping[str, Any]) -> bool:
     iops, throughput = volume.get("Iops") or 0, volume.get("Throughput") or 0
     return volume.get("VolumeType") == "gp3" and iops <= _GP3_IOPS and throughput <= _GP3_MIBPS
+
+
+def planned_launch(group: PlannedResource, stack: PlannedStack) -> HostLaunch | None:
+    """Return what a group's launch template gives if the same stack makes it, else None."""
+    named = json.dumps(
+        [group.expressions.get("mixed_instances_policy"), group.expressions.get("launch_template")]
+    )
+    for resource in stack.resources:
+        # As Terraform lists references: the address itself, beside those of its attributes.
+        if resource.type == "aws_launch_template" and f'"{resource.address}"' in named:
+            return launch_of(_as_ec2_describes(resource.values))
+    return None
+
+
+def _as_ec2_describes(values: Mapping[str, Any]) -> dict[str, Any]:
+    volumes = [
+        ebs
+        for mapping in values.get("block_device_mappings") or []
+        for ebs in mapping.get("ebs") or []
+    ]
+    public = [
+        interface.get("associate_public_ip_address")
+        for interface in values.get("network_interfaces") or []
+    ]
+    return {
+        "InstanceType": values.get("instance_type"),
+        "BlockDeviceMappings": [
+            {
+                "Ebs": {
+                    "VolumeType": volume.get("volume_type"),
+                    "VolumeSize": volume.get("volume_size"),
+                    "Iops": volume.get("iops"),
+                    "Throughput": volume.get("throughput"),
+                }
+            }
+            for volume in volumes
+        ],
+        # Terraform has it as text, and empty where nothing is said.
+        "NetworkInterfaces": [
+            {"AssociatePublicIpAddress": str(one).lower() == "true"}
+            if one not in (None, "")
+            else {}
+            for one in public
+        ],
+    }

@@ -8,7 +8,7 @@ from datetime import datetime
 from decimal import Decimal
 from typing import Literal, Protocol
 
-from terradask._pricing.estimate import HOURS_PER_MONTH
+from terradask._pricing.estimate import HOURS_PER_MONTH, CostItem
 from terradask_modules.markets import Market
 
 Product = Literal[
@@ -36,6 +36,19 @@ class PriceKey:
     def __str__(self) -> str:
         parts = (self.product, self.instance_type, self.market, self.zone or self.region)
         return " ".join(part for part in parts if part)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Component(CostItem):
+    """A cost item that has no price yet."""
+
+    #: What to ask the price of. Several are alternatives, such as a group's instance types: the
+    #: dearest counts. None at all: AWS prices it by its use alone.
+    keys: tuple[PriceKey, ...] = ()
+    #: How much of it one has: GiB of a volume, otherwise one.
+    amount: Decimal = Decimal(1)
+    #: Why it can't be priced at all, if so.
+    problem: str | None = None
 
 
 @dataclass(frozen=True)

@@ -9,10 +9,11 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal
 
-from terradask._aws.listing import listed
+from terradask._aws.listing import listed, listed_zones
+from terradask._aws.tags import tags_of
 from terradask._quotas import needs
 from terradask._quotas.facts import quota_limit, running_beside, vcpus_in_use, vcpus_of
-from terradask._quotas.needs import Need, Quota
+from terradask._quotas.needs import Quota
 from terradask_modules.names import TAG_WORKSPACE
 
 if TYPE_CHECKING:
@@ -104,7 +105,7 @@ def check_quotas(
     vcpus = vcpus_of(ec2, types | {instance_type for instance_type, _ in running})
     # The default lists types that a region may lack.
     _refuse_unknown(named, vcpus, aws.region)
-    span = zones or settings.network.zone_names or _zones(ec2)
+    span = zones or settings.network.zone_names or listed_zones(ec2)
     isolated = needs.own_needs(clusters) if settings.workspace.isolation == "cluster" else []
     of_clusters = needs.cluster_needs(clusters, group_types, vcpus)
     every = needs.together([*of_clusters, *needs.network_needs(settings.network, span), *isolated])
@@ -114,7 +115,14 @@ def check_quotas(
         limits = list(pool.map(lambda need: quota_limit(quotas, need.quota), every))
     pending = open_requests.result()
     return [
-        _check(need, limit, used.get(need.quota, 0), pending.get(need.quota.code))
+        QuotaCheck(
+            **asdict(need.quota),
+            limit=limit,
+            others=used.get(need.quota, 0),
+            reach=need.amount,
+            why=need.why,
+            requested=pending.get(need.quota.code),
+        )
         for need, limit in zip(every, limits, strict=True)
     ]
 
@@ -137,13 +145,6 @@ def request_more(aws: Aws, checks: Iterable[QuotaCheck]) -> list[QuotaCheck]:
     return asked
 
 
-def _check(need: Need, limit: float | None, others: int, requested: float | None) -> QuotaCheck:
-    quota = need.quota
-    return QuotaCheck(
-        quota.service, quota.code, quota.name, limit, others, need.amount, need.why, requested
-    )
-
-
 def _open_requests(client: Any) -> dict[str, float]:
     method = "list_requested_service_quota_change_history"
     return {
@@ -164,17 +165,6 @@ def _refuse_unknown(types: Iterable[str], vcpus: Mapping[str, int], region: str)
             allowed="types that `aws ec2 describe-instance-types` lists",
             advice="correct worker_vm_types or scheduler_vm_types",
         )
-
-
-def _zones(ec2: Any) -> list[str]:
-    found = ec2.describe_availability_zones(Filters=[{"Name": "state", "Values": ["available"]}])[
-        "AvailabilityZones"
-    ]
-    return [
-        zone["ZoneName"]
-        for zone in found
-        if zone.get("ZoneType", "availability-zone") == "availability-zone"
-    ]
 
 
 def _use_by_others(
@@ -216,10 +206,7 @@ def _nat_gateways_of_others(ec2: Any, workspace: str) -> int:
 
 
 def _is_own(item: Mapping[str, Any], workspace: str) -> bool:
-    return any(
-        tag["Key"] == TAG_WORKSPACE and tag.get("Value") == workspace
-        for tag in item.get("Tags") or ()
-    )
+    return tags_of(item.get("Tags")).get(TAG_WORKSPACE) == workspace
 
 
 def _number(value: float | None) -> str:

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 
 from terradask._common.progress import Progress, silent
 from terradask._quotas.needs import GroupTypes, named_or_default
-from terradask._stacks.explanation import HardwareExplanation
 from terradask._stacks.resolve_cluster import (
     Place,
     requested_hardware,
@@ -18,7 +17,7 @@ from terradask._stacks.resolve_cluster import (
     types_in,
     zones_for,
 )
-from terradask._stacks.resolve_hardware import ZONE, find_hardware
+from terradask._stacks.resolve_hardware import ZONE, ClusterHardware, find_hardware
 from terradask._stacks.resolve_network import resolve_network
 from terradask_stacks.checks import (
     check_capacity,
@@ -48,6 +47,45 @@ class ClusterAnswers:
     #: All settings; the cluster's in its section.
     settings: Settings
     lock: ClusterLock
+
+
+@dataclass(frozen=True)
+class HardwareExplanation:
+    """The requested hardware, today's choice for it, and the locked types."""
+
+    cluster: str
+    #: The choice with today's types and prices.
+    chosen: ClusterHardware
+    #: Group -> its locked types; empty if nothing is locked for this request.
+    locked: Mapping[str, Sequence[str]]
+
+    @property
+    def changed(self) -> dict[str, Sequence[str]]:
+        """The groups whose locked types differ from today's choice."""
+        return {
+            group: types
+            for group, types in self.locked.items()
+            if list(types) != self.chosen.types().get(group)
+        }
+
+    def explain(self) -> str:
+        """Return it as several lines of plain text."""
+        lines = [
+            (
+                f"{group} has had these since they were chosen: {', '.join(types)}; `terradask "
+                f"plan --refresh {self.cluster}` chooses anew"
+            )
+            for group, types in self.changed.items()
+        ]
+        return "\n\n".join([self.chosen.explain(), *lines])
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the fields for JSON output."""
+        return {
+            "cluster": self.cluster,
+            **self.chosen.as_dict(),
+            "locked": {group: list(types) for group, types in self.locked.items()},
+        }
 
 
 def check_network(loaded: LoadedSettings, aws: Aws) -> list[Finding]:

@@ -22,7 +22,7 @@ from terradask_modules.names import NETWORK_STACK
 if TYPE_CHECKING:
     from terradask._aws.session import Aws
     from terradask._network.deployed import DeployedNetwork
-    from terradask._stacks.explanation import HardwareExplanation
+    from terradask._stacks.answers import HardwareExplanation
     from terradask_stacks.loading import LoadedSettings
     from terradask_stacks.lock import NetworkLock
 

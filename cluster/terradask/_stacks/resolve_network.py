@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 from terradask._aws.answers import unless
 from terradask._aws.endpoints import ENDPOINT_VARIABLE, is_loopback_endpoint
+from terradask._aws.listing import listed_zones
 from terradask.errors import AccountChanged, InvalidInput, UnknownImage, UnknownZone
 from terradask_modules.cidr import slot_count
 from terradask_stacks.lock import NetworkLock, assign_slots
@@ -104,7 +105,7 @@ def _network_zones(
             return list(existing.zones)
         if set(wanted) <= set(existing.zones):
             return list(wanted)
-    found = _zones_of_region(aws)
+    found = listed_zones(aws.client("ec2"))
     if wanted is not None:
         unknown = [zone for zone in wanted if zone not in found]
         if unknown:
@@ -128,20 +129,6 @@ def _network_zones(
     )
     kept = [zone for zone in found if existing is not None and zone in existing.zones]
     return [*kept, *(zone for zone in found if zone not in kept)][:room]
-
-
-def _zones_of_region(aws: Aws) -> list[str]:
-    """Return only regular zones: local and wavelength zones have few types, and no NAT."""
-    client = aws.client("ec2")
-    answer = client.describe_availability_zones(
-        Filters=[{"Name": "state", "Values": ["available"]}]
-    )
-    return sorted(
-        zone["ZoneName"]
-        for zone in answer["AvailabilityZones"]
-        if zone.get("ZoneType", "availability-zone") == "availability-zone"
-        and zone.get("State", "available") == "available"
-    )
 
 
 def _architectures(

@@ -27,8 +27,7 @@ if TYPE_CHECKING:
     from terradask._plans.policy_gate import PolicyGate
     from terradask._plans.saved import Plan
     from terradask._plans.summary import PlanSummary
-    from terradask._stacks.answers import ClusterAnswers
-    from terradask._stacks.explanation import HardwareExplanation
+    from terradask._stacks.answers import ClusterAnswers, HardwareExplanation
     from terradask._workspace.cleanup import Cleanup
     from terradask._workspace.clusters import Clusters
     from terradask._workspace.context import WorkspaceContext

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from terradask._plans.report import PlanReport
     from terradask._plans.saved import Plan
     from terradask._plans.summary import PlanSummary
-    from terradask._stacks.explanation import HardwareExplanation
+    from terradask._stacks.answers import HardwareExplanation
     from terradask._workspace.parts import WorkspaceParts
 
 
