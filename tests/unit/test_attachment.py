@@ -15,7 +15,7 @@ from terradask._aws.s3 import as_json
 from terradask._aws.translation import typed_error
 from terradask._deployments import attach as attachment
 from terradask._deployments.attach import attach
-from terradask._deployments.documents import Descriptor, GroupEntry, Run
+from terradask._deployments.documents import Descriptor
 from terradask._deployments.keys import Bundle, KeySet
 from terradask.errors import (
     AccessDenied,
@@ -25,7 +25,8 @@ from terradask.errors import (
     NoCapacity,
     SchedulerMissing,
 )
-from terradask_host.documents import sha256_of
+from terradask_host.documents import Run, sha256_of
+from terradask_host.structure import GroupEntry
 
 DESCRIPTOR = Descriptor("default", "etl", "us-east-1", "bucket", "us-east-1a", {}, "secret", {}, {})
 RUN = Run("r1", "2026-11-20T05:15:00Z", "arn", "v1", "3.11", {}, 2)

@@ -14,9 +14,10 @@ from distributed.security import Security
 from terradask._dask import dial
 from terradask._dask.dial import Dialer
 from terradask._deployments.attach import Attachment
-from terradask._deployments.documents import Descriptor, Run, SchedulerAddress
+from terradask._deployments.documents import Descriptor
 from terradask._deployments.endpoint import AddressEndpoint
 from terradask.errors import ClusterStopped, SchedulerUnreachable
+from terradask_host.documents import Run, SchedulerAddress
 
 
 def scheduler_at(port, boot=1, run_id="r1"):

@@ -11,9 +11,10 @@ import pytest
 from terradask._dask.connectivity import check_route, decided_here
 from terradask._deployments import endpoint
 from terradask._deployments.attach import Attachment
-from terradask._deployments.documents import Descriptor, Run, SchedulerAddress
+from terradask._deployments.documents import Descriptor
 from terradask._deployments.endpoint import AddressEndpoint, SessionEndpoint, endpoint_for, route_of
 from terradask.errors import SessionFailed, SessionManagerPluginMissing, SettingsError
+from terradask_host.documents import Run, SchedulerAddress
 from terradask_host.preload.forward import Forward
 from terradask_stacks.settings import ClusterSettings
 

@@ -8,7 +8,6 @@ from typing import get_args
 
 import pytest
 
-from terradask._deployments.documents import HostReport, Run, SchedulerAddress
 from terradask._deployments.events import activities, reports
 from terradask._deployments.events.timeline import (
     EDGES,
@@ -20,6 +19,7 @@ from terradask._deployments.events.timeline import (
 )
 from terradask._deployments.state import State
 from terradask_host import states as host_states
+from terradask_host.documents import HostReport, Run, SchedulerAddress
 
 
 def at(second):

@@ -5,8 +5,8 @@ import dataclasses
 import pytest
 
 from terradask._dask.joining import check_joining
-from terradask._deployments.documents import HostReport
 from terradask.errors import WorkersMissing
+from terradask_host.documents import HostReport
 
 
 def report(instance_id, state, *, role="worker", history=()):

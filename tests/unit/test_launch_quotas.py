@@ -9,12 +9,13 @@ from typing import Any
 import pytest
 
 from terradask._dask.scale_quotas import ScaleQuotas
-from terradask._deployments.documents import Descriptor, GroupEntry
+from terradask._deployments.documents import Descriptor
 from terradask._deployments.launch import deployed_launch, planned_launch
 from terradask._quotas.check import LaunchCheck
 from terradask._quotas.launch_needs import Allowance, Hosts, Source, refusal, shortages
 from terradask._quotas.needs import vcpu_quota
 from terradask.errors import AccessDenied, QuotaExceeded
+from terradask_host.structure import GroupEntry
 from terradask_modules.names import SCHEDULER_GROUP
 from terradask_stacks.groups import groups_of
 from terradask_stacks.lock import ClusterLock

@@ -11,17 +11,11 @@ import pytest
 from terradask import Cluster
 from terradask._dask.provision import Provisioner
 from terradask._dask.request import Request
-from terradask._deployments.documents import (
-    Ended,
-    LifetimePolicy,
-    Run,
-    SchedulerAddress,
-    read_address,
-    read_run,
-)
+from terradask._deployments.documents import read_address, read_run
 from terradask._deployments.lifetime import lifetime_policy, parse_duration
 from terradask._deployments.state import SILENT, over
 from terradask.errors import ClusterEnded, ClusterStopped, InvalidInput
+from terradask_host.documents import Ended, LifetimePolicy, Run, SchedulerAddress
 from terradask_host.rules.lifetime import Limits
 from terradask_stacks.settings import ClusterSettings, Settings
 from terradask_stacks.settings.life import MOST_LIFETIME_SECONDS

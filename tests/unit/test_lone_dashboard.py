@@ -9,8 +9,8 @@ import pytest
 from terradask._dask.lone_dashboard import LoneDashboard
 from terradask._deployments.attach import Attachment
 from terradask._deployments.certificates import make_keys
-from terradask._deployments.documents import Run, SchedulerAddress
 from terradask.errors import ClusterStopped, EndpointUnreachable, SchedulerUnreachable
+from terradask_host.documents import Run, SchedulerAddress
 from terradask_host.preload.forward import Forward, server_context
 
 from ..waiting import HANG_SECONDS, eventually_async

@@ -7,7 +7,7 @@ from __future__ import annotations
 from typing import Any
 
 from terradask._dask.waiting import MissingHosts
-from terradask._deployments.documents import HostReport
+from terradask_host.documents import HostReport
 
 
 class Objects:

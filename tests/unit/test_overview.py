@@ -11,7 +11,6 @@ from typing import Any
 import pytest
 
 from terradask._deployments import overview as module
-from terradask._deployments.documents import HostReport
 from terradask._deployments.instances import Instance
 from terradask._deployments.overview import (
     ClusterOverview,
@@ -23,6 +22,7 @@ from terradask._deployments.overview import (
 from terradask._deployments.status import DeploymentStatus
 from terradask._pricing.prices import Price, Quotes
 from terradask._pricing.running import RunningHost
+from terradask_host.documents import HostReport
 
 MADE = datetime.datetime(2026, 11, 20, 5, 0, tzinfo=datetime.UTC)
 

@@ -12,13 +12,7 @@ from terradask._dask.provision import Provisioner
 from terradask._dask.request import Request, parse_name
 from terradask._dask.versions import check_versions
 from terradask._deployments.attach import Attachment
-from terradask._deployments.documents import (
-    Descriptor,
-    Run,
-    SchedulerAddress,
-    read_descriptor,
-    read_run,
-)
+from terradask._deployments.documents import Descriptor, read_descriptor, read_run
 from terradask._deployments.keys import Bundle, KeySet
 from terradask._deployments.software import python_version
 from terradask.errors import (
@@ -31,6 +25,7 @@ from terradask.errors import (
     TerraformError,
     VersionMismatch,
 )
+from terradask_host.documents import Run, SchedulerAddress
 from terradask_stacks.settings import ClusterSettings, IngressRule, Settings
 
 from ..waiting import HANG_SECONDS

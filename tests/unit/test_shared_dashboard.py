@@ -16,8 +16,8 @@ from terradask._dask.dashboard import DashboardForward
 from terradask._dask.shared_dashboard import request_shared_dashboard
 from terradask._deployments.attach import Attachment
 from terradask._deployments.certificates import make_keys
-from terradask._deployments.documents import SchedulerAddress
 from terradask.errors import VersionMismatch
+from terradask_host.documents import SchedulerAddress
 from terradask_host.preload.forward import Forward, server_context
 from terradask_host.preload.shared_dashboard import SharedDashboard
 

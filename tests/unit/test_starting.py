@@ -17,7 +17,6 @@ from terradask._aws.groups import Group
 from terradask._aws.s3 import as_json
 from terradask._aws.session import Aws
 from terradask._deployments.deployment import Deployment
-from terradask._deployments.documents import LifetimePolicy, Run
 from terradask._deployments.record import ClusterRecord
 from terradask._deployments.secret import ClusterSecret
 from terradask._deployments.software import lock_software
@@ -30,7 +29,7 @@ from terradask.errors import (
     QuotaExceeded,
     SoftwareLockInvalid,
 )
-from terradask_host.documents import sha256_of
+from terradask_host.documents import LifetimePolicy, Run, sha256_of
 from terradask_host.structure import GroupEntry, SchedulerEntry, Structure, WorkerEntry
 
 from ..moto_account import moto_account

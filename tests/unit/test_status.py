@@ -7,11 +7,11 @@ import json
 import pytest
 
 from terradask._aws.groups import Group, Member
-from terradask._deployments.documents import Ended, HostReport, Run, SchedulerAddress
 from terradask._deployments.overview import ClusterOverview
 from terradask._deployments.state import derive_state
 from terradask._deployments.status import DeploymentStatus, dial_address
 from terradask.cli._deployments import _story
+from terradask_host.documents import Ended, HostReport, Run, SchedulerAddress
 
 
 def run(age):

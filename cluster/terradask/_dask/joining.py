@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Set
 
-from terradask._deployments.documents import HostReport
 from terradask.errors import WorkersMissing
+from terradask_host.documents import HostReport
 
 #: An error describes so many hosts.
 _DESCRIBED_HOSTS = 5

@@ -31,13 +31,14 @@ from terradask._dask.versions import check_versions
 from terradask._deployments.archive_hashes import lock_file_of
 from terradask._deployments.attach import Attachment
 from terradask._deployments.deployment import Deployment
-from terradask._deployments.documents import Descriptor, HostReport, LifetimePolicy, Run
+from terradask._deployments.documents import Descriptor
 from terradask._deployments.endpoint import route_of
 from terradask._deployments.key_access import check_key_access
 from terradask._deployments.lifetime import lifetime_policy
 from terradask._deployments.snapshot import Snapshot, take_snapshot
 from terradask._deployments.software import lock_software
 from terradask.errors import ClusterStopped, FolderBusy, PlanChanged, StalePlan, StateLocked
+from terradask_host.documents import HostReport, LifetimePolicy, Run
 from terradask_stacks.numbers import first_of
 
 if TYPE_CHECKING:

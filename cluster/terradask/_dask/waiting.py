@@ -14,10 +14,11 @@ from terradask._dask.joining import check_joining
 from terradask._dask.pool import WorkerPool
 from terradask._dask.threads import Call
 from terradask._deployments.deployment import Deployment
-from terradask._deployments.documents import HostReport, read_host_reports
+from terradask._deployments.documents import read_host_reports
 from terradask._deployments.shortfall import describe, no_capacity
 from terradask._deployments.store import HOSTS, ClusterObjects
 from terradask.errors import InvalidInput, WorkersMissing
+from terradask_host.documents import HostReport
 
 _JOIN_POLL_SECONDS = 0.05
 

@@ -8,14 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from terradask._aws.answers import unless
-from terradask._deployments.documents import (
-    Descriptor,
-    HostReport,
-    Run,
-    SchedulerAddress,
-    read_host_reports,
-    read_run,
-)
+from terradask._deployments.documents import Descriptor, read_host_reports, read_run
 from terradask._deployments.key_access import translated_key_errors
 from terradask._deployments.keys import KeySet
 from terradask._deployments.pending_launches import check_scheduler_launches
@@ -23,7 +16,7 @@ from terradask._deployments.record import ClusterRecord, read_reports, read_sche
 from terradask._deployments.state import over
 from terradask._deployments.store import HOSTS, RUN, parse_object, read_secret
 from terradask.errors import DocumentChanged, HostFailed, InvalidInput, SchedulerMissing
-from terradask_host.documents import sha256_of
+from terradask_host.documents import HostReport, Run, SchedulerAddress, sha256_of
 from terradask_modules.names import SCHEDULER_GROUP
 
 #: The next read for the scheduler's address follows after a twentieth of the time waited so far,

@@ -14,13 +14,7 @@ from typing import TYPE_CHECKING
 from terradask._aws.autoscaling import Groups
 from terradask._common.clock import utc_text
 from terradask._deployments.attach import Attachment, attach
-from terradask._deployments.documents import (
-    Descriptor,
-    HostReport,
-    LifetimePolicy,
-    Run,
-    closing_document,
-)
+from terradask._deployments.documents import Descriptor
 from terradask._deployments.events.gather import cluster_events
 from terradask._deployments.record import ClusterRecord
 from terradask._deployments.start import Starter, StartOptions
@@ -29,6 +23,7 @@ from terradask._deployments.stop import stop_cluster
 from terradask._deployments.store import CLOSING
 from terradask._deployments.worker_counts import check_workers
 from terradask.errors import ClusterStopped
+from terradask_host.documents import HostReport, LifetimePolicy, Run, closing_document
 from terradask_modules.names import WORKER_GROUP
 
 if TYPE_CHECKING:

@@ -13,34 +13,13 @@ from terradask_host.documents import (
     FORMAT,
     UNREADABLE,
     ClusterDocument,
-    Ended,
     HostReport,
-    LifetimePolicy,
     Run,
     SchedulerAddress,
-    closing_document,
 )
 from terradask_host.structure import GroupEntry
 from terradask_modules.names import SCHEDULER_GROUP, WORKER_GROUP
 from terradask_stacks.numbers import first_of
-
-__all__ = [
-    "Descriptor",
-    "Ended",
-    "GroupEntry",
-    "HostReport",
-    "LifetimePolicy",
-    "Run",
-    "SchedulerAddress",
-    "check_format",
-    "closing_document",
-    "read_address",
-    "read_descriptor",
-    "read_host_reports",
-    "read_report",
-    "read_run",
-    "reading",
-]
 
 logger = logging.getLogger(__name__)
 

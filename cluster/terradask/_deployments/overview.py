@@ -13,12 +13,12 @@ from typing import TYPE_CHECKING, Any
 from terradask._aws.listing import listed_groups
 from terradask._aws.tags import tags_of
 from terradask._common.clock import utc_text
-from terradask._deployments.documents import HostReport
 from terradask._deployments.instances import Instance, find_instances
 from terradask._deployments.state import state_by_numbers
 from terradask._deployments.status import DeploymentStatus
 from terradask._pricing.running import Parts, hourly_usd, parts_of_host, price_keys
 from terradask.errors import AccessDenied, DocumentFormat
+from terradask_host.documents import HostReport
 from terradask_modules.names import (
     SCHEDULER_GROUP,
     TAG_CLUSTER,

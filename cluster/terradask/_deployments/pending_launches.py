@@ -14,10 +14,10 @@ from terradask._aws.autoscaling import Groups
 from terradask._aws.groups import Group
 from terradask._aws.launch_problem import LaunchProblem
 from terradask._aws.transient import is_transient
-from terradask._deployments.documents import Run
 from terradask._deployments.markets import PendingGroups
 from terradask._deployments.record import ClusterRecord
 from terradask._deployments.shortfall import Shortfall, no_capacity
+from terradask_host.documents import Run
 from terradask_modules.names import SCHEDULER_GROUP
 
 logger = logging.getLogger("terradask")

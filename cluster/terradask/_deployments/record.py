@@ -9,9 +9,6 @@ from terradask._aws.autoscaling import Groups
 from terradask._aws.rate_limit import RateLimiter
 from terradask._deployments.documents import (
     Descriptor,
-    HostReport,
-    Run,
-    SchedulerAddress,
     read_address,
     read_descriptor,
     read_host_reports,
@@ -22,6 +19,7 @@ from terradask._deployments.secret import ClusterSecret
 from terradask._deployments.state import ended_by_itself, is_raised, is_young, over
 from terradask._deployments.store import CLOSING, DESCRIPTOR, RUN, SCHEDULER, ClusterObjects
 from terradask.errors import ClusterNotFound, ClusterStopped
+from terradask_host.documents import HostReport, Run, SchedulerAddress
 
 if TYPE_CHECKING:
     from terradask._aws.session import Aws

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from terradask._deployments.deployment import Deployment
-from terradask._deployments.documents import Run
+from terradask_host.documents import Run
 
 #: State of a cluster's name.
 Found = Literal["nothing", "stopped", "running"]

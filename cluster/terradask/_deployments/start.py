@@ -15,7 +15,7 @@ from terradask._aws.s3 import as_json
 from terradask._common.clock import utc_text
 from terradask._deployments.archive_hashes import lock_file_of
 from terradask._deployments.dask_config import portable_config
-from terradask._deployments.documents import LifetimePolicy, Run, read_descriptor, read_run
+from terradask._deployments.documents import read_descriptor, read_run
 from terradask._deployments.events.gather import write_event_log
 from terradask._deployments.key_access import check_may_change
 from terradask._deployments.launch import deployed_launch
@@ -35,7 +35,7 @@ from terradask._deployments.store import (
 from terradask._deployments.worker_counts import numbers_at_start
 from terradask._quotas.check import LaunchCheck
 from terradask.errors import ClusterError, ClusterStopped, DocumentChanged, QuotaExceeded
-from terradask_host.documents import sha256_of
+from terradask_host.documents import LifetimePolicy, Run, sha256_of
 from terradask_modules.names import SCHEDULER_GROUP, TAG_DESCRIPTOR
 
 

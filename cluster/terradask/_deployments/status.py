@@ -7,10 +7,10 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from terradask._deployments.documents import Ended, HostReport, SchedulerAddress
 from terradask._deployments.endpoint import route_of
 from terradask._deployments.record import ClusterRecord
 from terradask._deployments.state import SILENT, State, derive_state, ended_by_itself, of_run
+from terradask_host.documents import Ended, HostReport, SchedulerAddress
 from terradask_modules.names import SCHEDULER_GROUP
 
 

@@ -11,7 +11,6 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from types import TracebackType
 from typing import IO, Any
 
 from terradask._common.processes import is_alive, process_started, this_machine
@@ -115,12 +114,7 @@ class FolderLock:
             raise
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         """Give it back."""
         self._depth -= 1
         if self._depth == 0 and self._file is not None:

@@ -14,9 +14,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from terradask._deployments.deployment import Deployment
-    from terradask._deployments.documents import HostReport
     from terradask._deployments.overview import ClusterOverview
     from terradask._deployments.status import DeploymentStatus
+    from terradask_host.documents import HostReport
 
 NAME = click.argument("name", shell_complete=complete_cluster)
 

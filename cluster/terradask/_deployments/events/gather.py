@@ -13,8 +13,8 @@ from terradask._deployments.events.timeline import Event, merge
 from terradask._deployments.store import EVENTS
 
 if TYPE_CHECKING:
-    from terradask._deployments.documents import Run
     from terradask._deployments.record import ClusterRecord
+    from terradask_host.documents import Run
 
 logger = logging.getLogger("terradask")
 

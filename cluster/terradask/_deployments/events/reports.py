@@ -5,8 +5,8 @@ from __future__ import annotations
 import datetime
 from collections.abc import Iterable, Iterator
 
-from terradask._deployments.documents import HostReport, Run, SchedulerAddress
 from terradask._deployments.events.timeline import STATE_OF_STEP, Event, Observation
+from terradask_host.documents import HostReport, Run, SchedulerAddress
 
 
 def observations_of(reports: Iterable[HostReport]) -> Iterator[Observation]:
