@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 
+from terradask._common.polling import wait_until
 from terradask._deployments.deployment import Deployment
 from terradask._deployments.store import STATE_LOCK
 
@@ -29,22 +30,17 @@ def wait_for_deployment(
             last_locked = time.monotonic()
         return deployment.exists or time.monotonic() - last_locked > _BETWEEN_SECONDS
 
-    return _until(over, seconds, check_cancelled) and deployment.exists
+    ended = wait_until(
+        over, limit_seconds=seconds, pause_seconds=_POLL_SECONDS, on_wait=check_cancelled
+    )
+    return ended and deployment.exists
 
 
 def wait_for_start(deployment: Deployment, *, check_cancelled: Callable[[], None]) -> None:
     """Let the client that deployed the cluster start it, so that it ends with that client."""
-    _until(lambda: deployment.current_run() is not None, _START_SECONDS, check_cancelled)
-
-
-def _until(
-    condition: Callable[[], bool], seconds: float, check_cancelled: Callable[[], None]
-) -> bool:
-    deadline = time.monotonic() + seconds
-    while True:
-        check_cancelled()
-        if condition():
-            return True
-        if time.monotonic() >= deadline:
-            return False
-        time.sleep(_POLL_SECONDS)
+    wait_until(
+        lambda: deployment.current_run() is not None,
+        limit_seconds=_START_SECONDS,
+        pause_seconds=_POLL_SECONDS,
+        on_wait=check_cancelled,
+    )

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
-from typing import Any
+from dataclasses import dataclass
 
 
 @dataclass(frozen=True)
@@ -18,7 +17,3 @@ class Finding:
     found: str
     #: What to do, where it isn't.
     fix: str | None = None
-
-    def as_dict(self) -> dict[str, Any]:
-        """Return the fields for ``--json`` output."""
-        return asdict(self)

@@ -16,7 +16,6 @@ from terradask_modules.names import NETWORK_STACK
 from terradask_stacks.settings import validate_cluster_name
 
 if TYPE_CHECKING:
-    from terradask._deployments.store import ClusterObjects
     from terradask._workspace.cleanup import Cleanup
     from terradask._workspace.clusters import Clusters
     from terradask._workspace.context import WorkspaceContext
@@ -103,9 +102,6 @@ class Destroyer:
             destroy=self.destroy_cluster,
             unlock=self.stacks.states.unlock,
             hold=self.stacks.holding_state,
-            objects=self._objects,
+            objects=lambda cluster: self.clusters.one(cluster).objects,
         )
         return Sweeper(scope, actions, context.progress)
-
-    def _objects(self, cluster: str) -> ClusterObjects:
-        return self.clusters.one(cluster).objects

@@ -32,11 +32,13 @@ def doctor(ctx: click.Context, fix: bool, toolchain: bool, as_json: bool) -> Non
 
     Changes nothing on AWS. Exits with 3 if something is missing.
     """
+    from dataclasses import asdict
+
     from terradask._doctor.doctor import CHECKS, TOOLCHAIN, examine
 
     findings = examine(TOOLCHAIN if toolchain else CHECKS, fix=fix)
     if as_json:
-        result_json([finding.as_dict() for finding in findings])
+        result_json([asdict(finding) for finding in findings])
     else:
         width = max(len(finding.check) for finding in findings)
         told: set[str] = set()

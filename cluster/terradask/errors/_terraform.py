@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import asdict
 from typing import Any
 
 from terradask.errors.diagnostic import Diagnostic
@@ -48,7 +49,7 @@ class TerraformError(TerradaskError):
 
     def as_dict(self) -> dict[str, Any]:
         """Return the fields for ``--json`` output."""
-        return {**super().as_dict(), "diagnostics": [d.as_dict() for d in self.diagnostics]}
+        return {**super().as_dict(), "diagnostics": [asdict(d) for d in self.diagnostics]}
 
 
 class ProviderUnavailable(TerraformError):

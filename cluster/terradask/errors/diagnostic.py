@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
-from typing import Any
+from dataclasses import dataclass
 
 
 @dataclass(frozen=True)
@@ -35,7 +34,3 @@ class Diagnostic:
     def text(self) -> str:
         """Summary and detail in one."""
         return f"{self.summary}\n{self.detail}".strip()
-
-    def as_dict(self) -> dict[str, Any]:
-        """Return the fields for JSON output."""
-        return asdict(self)
