@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import botocore.session
+import hypothesis
 import pytest
 
 from terradask_simulator import process
@@ -24,6 +25,10 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 _FRESH_SPAWN = process.spawn
+
+# How long an example takes says more of the machine than of the code.
+hypothesis.settings.register_profile("suite", deadline=None)
+hypothesis.settings.load_profile("suite")
 
 # As the Makefile does, for whoever runs pytest without it.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)

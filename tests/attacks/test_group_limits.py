@@ -6,8 +6,6 @@ from __future__ import annotations
 
 import contextlib
 import datetime
-import subprocess
-import sys
 from collections.abc import Iterator
 from typing import Any
 
@@ -16,8 +14,9 @@ import pytest
 from terradask import Deployment, Workspace
 from terradask_simulator import Simulator, leftovers
 
+from ..command import in_this_process
 from ..simulator.acting import Account, host, refused
-from ..waiting import PROCESS_SECONDS, eventually
+from ..waiting import eventually
 
 pytestmark = [pytest.mark.simulator, pytest.mark.slow]
 
@@ -140,14 +139,8 @@ def test_a_minimum_raised_by_hand_ends_at_zero(
     verb: str,
 ) -> None:
     raise_by_hand(owner)
-    done = subprocess.run(
-        [sys.executable, "-m", "terradask", verb, NAME, *(["--yes"] if verb == "destroy" else [])],
-        env=sim.environ_of(caller, *policies[caller]),
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=PROCESS_SECONDS,
-    )
+    answer = ["--yes"] if verb == "destroy" else []
+    done = in_this_process(verb, NAME, *answer, environ=sim.environ_of(caller, *policies[caller]))
     assert done.returncode == 0, done.stdout + done.stderr
     assert scheduled(owner) == []
     if verb == "stop":

@@ -5,8 +5,6 @@ destroys the cluster.
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -18,7 +16,7 @@ from terradask._common.progress import PhaseFinished, ProgressEvent
 from terradask.errors import ForeignResources
 from terradask_simulator import leftovers
 
-from ..waiting import PROCESS_SECONDS
+from ..command import in_this_process
 from .planted_scene import FOREIGN_GROUP, FOREIGN_SECRET, SIMILAR_SECRET, Scene
 
 pytestmark = [pytest.mark.simulator, pytest.mark.slow]
@@ -220,14 +218,6 @@ def test_the_way_forward_leaves_the_foreign_things_and_removes_the_cluster(
 
 def run(root: Path, *arguments: str, code: int = 0) -> str:
     """Run the command in the administrator's folder; return its output."""
-    done = subprocess.run(
-        [sys.executable, "-m", "terradask", *arguments],
-        cwd=root,
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=PROCESS_SECONDS,
-    )
+    done = in_this_process(*arguments, folder=root)
     assert done.returncode == code, done.stdout + done.stderr
     return done.stdout

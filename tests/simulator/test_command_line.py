@@ -14,15 +14,14 @@ from pathlib import Path
 
 import pytest
 
-from terradask.cli import run as run_here
 from terradask_simulator import Simulator, leftovers
 
+from ..command import in_this_process
 from ..waiting import PROCESS_SECONDS
 
 pytestmark = [pytest.mark.simulator]
 
 COMMAND = [sys.executable, "-m", "terradask"]
-
 
 #: Run in processes of their own, as users run them. The start of one takes more time than most
 #: commands do, so the others run in this process: `test_cdktf_command.py`, `test_callers.py` and
@@ -31,31 +30,15 @@ COMMAND = [sys.executable, "-m", "terradask"]
 AS_PROCESSES = {"start", "stop"}
 
 
-def in_this_process(
-    environ: Mapping[str, str], folder: Path, capsys: pytest.CaptureFixture[str], *arguments: str
-) -> subprocess.CompletedProcess[str]:
-    """Run the command with these variables alone."""
-    with pytest.MonkeyPatch.context() as patched:
-        patched.chdir(folder)
-        for name in os.environ.keys() - environ.keys():
-            patched.delenv(name)
-        for name, value in environ.items():
-            patched.setenv(name, value)
-        capsys.readouterr()
-        returned = run_here(list(arguments))
-    said = capsys.readouterr()
-    return subprocess.CompletedProcess(arguments, returned, said.out, said.err)
-
-
 @pytest.fixture
-def terradask(sim: Simulator, tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+def terradask(sim: Simulator, tmp_path: Path):
     """Run the command beside the shared embedded AWS."""
 
     def begin(
         arguments: tuple[str, ...], environ: dict[str, str]
     ) -> subprocess.CompletedProcess[str]:
         if arguments[0] not in AS_PROCESSES:
-            return in_this_process(environ, tmp_path, capsys, *arguments)
+            return in_this_process(*arguments, environ=environ, folder=tmp_path)
         return subprocess.run(
             [*COMMAND, *arguments],
             cwd=tmp_path,
@@ -102,11 +85,11 @@ def _lose_a_machine(sim: Simulator, cluster: str) -> str:
 
 
 @pytest.fixture
-def removed(sim: Simulator, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Iterator[str]:
+def removed(sim: Simulator, tmp_path: Path) -> Iterator[str]:
     """A name for a cluster that is gone after the test, whatever happened in it."""
     name = "cli"
     yield name
-    in_this_process(sim.environ, tmp_path, capsys, "destroy", name, "--yes")
+    in_this_process("destroy", name, "--yes", environ=sim.environ, folder=tmp_path)
 
 
 def test_a_clusters_life(terradask, removed: str, tmp_path: Path, sim: Simulator) -> None:

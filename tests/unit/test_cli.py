@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import contextlib
 import datetime
-import io
 import json
 import os
 import subprocess
@@ -22,6 +20,7 @@ from terradask.cli._output import ago, table
 from terradask_stacks.loading import load_settings
 from terradask_stacks.settings import Settings
 
+from ..command import in_this_process
 from ..waiting import PROCESS_SECONDS
 from .public_surface import docs_page
 
@@ -29,14 +28,6 @@ ROOT = Path(__file__).parents[2]
 REFERENCE = docs_page("cli_reference")
 COMMANDS = list(REFERENCE.commands())
 NAMES = [ctx.command_path for ctx, _ in COMMANDS]
-
-
-def terradask(*arguments: str) -> subprocess.CompletedProcess[str]:
-    """Run the command in this process: starting one takes longer."""
-    out, err = io.StringIO(), io.StringIO()
-    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
-        code = run(list(arguments))
-    return subprocess.CompletedProcess(arguments, code, out.getvalue(), err.getvalue())
 
 
 @pytest.fixture(autouse=True)
@@ -57,7 +48,7 @@ def nowhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def test_help_lists_every_command_in_a_users_order() -> None:
-    done = terradask("--help")
+    done = in_this_process("--help")
     assert done.returncode == 0
     listed = [
         line.split()[0]
@@ -194,7 +185,7 @@ def test_json_behind_two_dashes_belongs_to_the_other_command(
 
 def test_a_setting_that_does_not_exist_is_one_clear_error(nowhere: Path) -> None:
     (nowhere / "terradask.toml").write_text("[cluster]\nmax_wrokers = 3\n")
-    done = terradask("plan", "etl")
+    done = in_this_process("plan", "etl")
     assert done.returncode == 2
     assert done.stdout == ""
     assert "max_wrokers" in done.stderr
@@ -204,7 +195,7 @@ def test_a_setting_that_does_not_exist_is_one_clear_error(nowhere: Path) -> None
 
 def test_the_same_error_as_json(nowhere: Path) -> None:
     (nowhere / "terradask.toml").write_text("[network]\ncidr = '10.0.0.0/33'\n")
-    done = terradask("plan", "--json")
+    done = in_this_process("plan", "--json")
     assert done.returncode == 2
     assert done.stdout == ""
     error = json.loads(done.stderr.splitlines()[-1])
@@ -214,7 +205,7 @@ def test_the_same_error_as_json(nowhere: Path) -> None:
 
 def test_debug_adds_the_traceback(nowhere: Path) -> None:
     (nowhere / "terradask.toml").write_text("[netwrok]\n")
-    done = terradask("--debug", "plan")
+    done = in_this_process("--debug", "plan")
     assert done.returncode == 2
     assert "Traceback" in done.stderr
     assert "netwrok" in done.stderr
@@ -222,7 +213,7 @@ def test_debug_adds_the_traceback(nowhere: Path) -> None:
 
 @pytest.mark.parametrize("name", ["ETL", "a" * 33, "net_work", ""])
 def test_a_name_that_aws_would_refuse(name: str) -> None:
-    done = terradask("plan", name)
+    done = in_this_process("plan", name)
     assert done.returncode == 2
     assert done.stdout == ""
     assert "to do" in done.stderr or "allowed" in done.stderr
@@ -230,13 +221,13 @@ def test_a_name_that_aws_would_refuse(name: str) -> None:
 
 @pytest.mark.parametrize("verb", ["apply", "destroy", "sweep"])
 def test_questions_that_nobody_can_answer_are_an_error_before_anything_is_done(verb: str) -> None:
-    done = terradask(verb, *(["network"] if verb != "sweep" else []))
+    done = in_this_process(verb, *(["network"] if verb != "sweep" else []))
     assert done.returncode == 2
     assert "--yes" in done.stderr
 
 
 def test_a_stack_and_a_saved_plan_exclude_each_other(nowhere: Path) -> None:
-    done = terradask("apply", "network", "--plan", str(nowhere))
+    done = in_this_process("apply", "network", "--plan", str(nowhere))
     assert done.returncode == 2
     assert "exclude each other" in done.stderr
 
@@ -261,7 +252,7 @@ def test_nobody_deploys_a_name_that_nobody_has_heard_of_without_being_asked() ->
 
 
 def test_no_credentials(nowhere: Path) -> None:
-    done = terradask("list")
+    done = in_this_process("list")
     assert done.returncode == 3
     assert "credentials" in done.stderr
     assert "AWS_PROFILE" in done.stderr
@@ -317,7 +308,7 @@ def test_whoever_reads_may_stop_reading() -> None:
 
 
 def test_init_writes_settings_that_load(nowhere: Path) -> None:
-    done = terradask("init")
+    done = in_this_process("init")
     assert (done.returncode, done.stdout) == (0, "terradask.toml\n")
     text = (nowhere / "terradask.toml").read_text()
     assert set(tomllib.loads(text)) == set(Settings.model_fields) - {"clusters"}
@@ -329,16 +320,16 @@ def test_init_writes_settings_that_load(nowhere: Path) -> None:
 def test_init_overwrites_nothing_unasked(nowhere: Path) -> None:
     path = nowhere / "terradask.toml"
     path.write_text("# mine\n")
-    done = terradask("init")
+    done = in_this_process("init")
     assert done.returncode == 2
     assert "--force" in done.stderr
     assert path.read_text() == "# mine\n"
-    assert terradask("init", "--force").returncode == 0
+    assert in_this_process("init", "--force").returncode == 0
     assert path.read_text() != "# mine\n"
 
 
 def test_init_into_another_folder_speaks_json(nowhere: Path) -> None:
-    done = terradask("init", "--out", "team/a", "--json")
+    done = in_this_process("init", "--out", "team/a", "--json")
     assert done.returncode == 0
     assert json.loads(done.stdout) == {"path": str(nowhere / "team/a/terradask.toml")}
 
@@ -348,7 +339,7 @@ def test_init_into_another_folder_speaks_json(nowhere: Path) -> None:
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
 def test_completion_scripts(shell: str) -> None:
-    done = terradask("completion", shell)
+    done = in_this_process("completion", shell)
     assert done.returncode == 0
     assert "_TERRADASK_COMPLETE" in done.stdout
 

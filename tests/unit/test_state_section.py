@@ -70,10 +70,10 @@ def test_the_rest_of_a_file_stays_as_it_is(tmp_path: Path, text: str, expected: 
 
 
 def test_in_a_starter_file_the_commented_line_becomes_the_setting(tmp_path: Path):
-    changed = with_s3_state(starter_toml(), tmp_path / "terradask.toml")
-    assert [line for line in changed.splitlines() if line not in starter_toml().splitlines()] == [
-        'backend = "s3"'
-    ]
+    starter = starter_toml()
+    changed = with_s3_state(starter, tmp_path / "terradask.toml")
+    before = starter.splitlines()
+    assert [line for line in changed.splitlines() if line not in before] == ['backend = "s3"']
     assert tomllib.loads(changed)["state"] == {"backend": "s3"}
 
 

@@ -56,7 +56,6 @@ class EmbeddedAws:
         self.port: int = server.getsockname()[1]
         os.environ.update(MOTO_SETTINGS, MOTO_PORT=str(self.port))
         install_all(public_cidr=public_cidr)
-        _list_modules_once()
         recorder, throttle, lost_answers, signatures = (
             CallRecorder(),
             Throttle(),
@@ -95,13 +94,3 @@ class EmbeddedAws:
         """Stop to answer."""
         self.network.stop()
         self._endpoint.stop()
-
-
-def _list_modules_once() -> None:
-    """Have moto list its modules once; it does so for each request, which takes a fifth of its
-    time.
-    """
-    from moto import backends
-
-    modules = tuple(backends.list_of_moto_modules())
-    backends.list_of_moto_modules = lambda: modules
