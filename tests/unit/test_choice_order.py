@@ -152,9 +152,9 @@ def test_zones_are_ranked_by_what_they_offer():
     workers, scheduler = chosen(gpu=1), chosen(role="scheduler")
     offers = rank_zones(catalog(), [workers, scheduler])
     assert offers[0].zone == "us-east-1a"
-    assert offers[0].complete
+    assert offers[0].offered == (workers.names, scheduler.names)
     assert [offer.zone for offer in offers if not offer.usable] == ["us-east-1e"]
-    assert set(offers[-1].missing) >= {"g4dn.xlarge", "g4dn.2xlarge"}
+    assert not {"g4dn.xlarge", "g4dn.2xlarge"} & set(offers[-1].offered[0])
     assert [
         offer.zone
         for offer in rank_zones(catalog(), [workers], ["us-east-1e", "us-east-1c", "us-east-1a"])

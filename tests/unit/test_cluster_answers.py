@@ -13,7 +13,7 @@ import pytest
 
 from terradask._aws.session import Aws
 from terradask._common.progress import silent
-from terradask._instance_types.zone_evidence import ZoneEvidence
+from terradask._instance_types.zones import ZoneEvidence
 from terradask._stacks import resolve_hardware
 from terradask._stacks.answers import ClusterResolver, answers_to_destroy, group_types
 from terradask._stacks.resolve_cluster import Place, resolve_cluster

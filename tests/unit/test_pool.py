@@ -17,7 +17,7 @@ from distributed.core import Status
 
 from terradask._aws.groups import Group
 from terradask._aws.rate_limit import RateLimiter
-from terradask._aws.transient import is_transient
+from terradask._aws.translation import is_transient
 from terradask._dask.health import Health
 from terradask._dask.host_workers import JoinedWorkers
 from terradask._dask.pool import WorkerPool

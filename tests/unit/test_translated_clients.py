@@ -15,7 +15,7 @@ import pytest
 from botocore.exceptions import ClientError, EndpointConnectionError
 
 from terradask._aws.session import Aws
-from terradask._aws.transient import is_transient
+from terradask._aws.translation import is_transient
 from terradask._deployments.deployment import Deployment
 from terradask.errors import (
     AccessDenied,

@@ -8,7 +8,7 @@ import pytest
 
 from terradask._aws.session import Aws
 from terradask._common.progress import Message
-from terradask._instance_types.zone_evidence import ZoneEvidence
+from terradask._instance_types.zones import ZoneEvidence
 from terradask._stacks import resolve_hardware
 from terradask._stacks.resolve_cluster import Place, resolve_cluster, still_holds
 from terradask.errors import UnknownZone

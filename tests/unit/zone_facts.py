@@ -10,8 +10,7 @@ from typing import Any
 from terradask._aws.launch_problem import LaunchProblem
 from terradask._instance_types.choice import Choice
 from terradask._instance_types.choose import choose
-from terradask._instance_types.zone_evidence import ZoneFailure
-from terradask._instance_types.zones import ZoneOffer
+from terradask._instance_types.zones import ZoneFailure, ZoneOffer
 from terradask_stacks.hardware.request import HardwareRequest
 
 from .hardware_facts import catalog, prices

@@ -54,6 +54,19 @@ SKEWED = re.compile(r"RequestTimeTooSkewed|Signature (?:expired|not yet current)
 #: More than a slow answer explains.
 _SKEW_SECONDS = 300
 
+#: What AWS answers a client that asks too often, beside 5xx:
+#: https://docs.aws.amazon.com/AWSEC2/latest/APIReference/errors-overview.html
+#: https://docs.aws.amazon.com/autoscaling/ec2/APIReference/CommonErrors.html
+_BUSY = frozenset(
+    {
+        "RequestLimitExceeded",
+        "Throttling",
+        "ThrottlingException",
+        "ThrottledException",
+        "TooManyRequestsException",
+    }
+)
+
 DENIED = frozenset({"AccessDenied", "AccessDeniedException", "UnauthorizedOperation", "403"})
 ACTION = re.compile(r"not authorized to perform:? ([a-zA-Z0-9-]+:[A-Za-z*]+)")
 
@@ -125,6 +138,19 @@ def typed_error(error: Exception, region: str, service: str = "") -> AwsError | 
     if isinstance(error, boto.ClientError):
         return _refused(error, region, service)
     return None
+
+
+def is_transient(error: BaseException) -> bool:
+    """Return whether a call failed for a reason that passes: a cut network, a busy AWS."""
+    from botocore.exceptions import ClientError, HTTPClientError
+
+    if isinstance(error, AwsError) and error.__cause__ is not None:
+        return is_transient(error.__cause__)
+    if isinstance(error, ClientError):
+        status = error.response.get("ResponseMetadata", {}).get("HTTPStatusCode", 0)
+        # Credentials that have expired may be renewed meanwhile.
+        return error.response["Error"].get("Code") in _BUSY | EXPIRED or status >= 500
+    return isinstance(error, OSError | HTTPClientError) and not isinstance(error, InterruptedError)
 
 
 def unknown_region(region: str) -> RegionUnknown:

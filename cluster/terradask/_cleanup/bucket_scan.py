@@ -57,24 +57,18 @@ class BucketScan:
 
     def deployed(self, name: str, listed: Mapping[str, datetime.datetime]) -> Deployed:
         """Return the state of one cluster, from the dates of its objects."""
-        is_whole = DESCRIPTOR in listed
+        is_whole, deployment = DESCRIPTOR in listed, Deployment(self.aws, self.bucket, name)
+        is_partial = not is_whole and STATE in listed and has_resources(deployment.objects)
         found = Deployed(
             name,
             max(listed.values()),
             is_whole=is_whole,
-            has_resources=not is_whole and STATE in listed and self._has_resources(name),
-            closing_at=listed[CLOSING] if self._is_closing(name, listed) else None,
+            has_resources=is_partial,
+            closing_at=listed[CLOSING] if CLOSING in listed and deployment.marked_closing else None,
             started_at=listed.get(RUN),
         )
         place = S3Backend(self.aws, self.bucket, cluster_key(name, STATE))
         return replace(found, held=self.held(name, place if STATE_LOCK in listed else None))
-
-    def _is_closing(self, name: str, listed: Mapping[str, datetime.datetime]) -> bool:
-        """Return whether a deployment is to be destroyed, and no group is to have instances."""
-        return CLOSING in listed and Deployment(self.aws, self.bucket, name).marked_closing
-
-    def _has_resources(self, name: str) -> bool:
-        return has_resources(ClusterObjects(self.aws, self.bucket, name))
 
     def held(self, stack: str, place: S3Backend | None) -> str | None:
         """Return which process works on a stack; note a lock whose owner is provably gone."""

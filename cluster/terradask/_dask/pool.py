@@ -15,7 +15,7 @@ from typing import Any
 
 from distributed.core import rpc
 
-from terradask._aws.transient import is_transient
+from terradask._aws.translation import is_transient
 from terradask._common.once import OncePerCause
 from terradask._dask.health import Health, RunCheck
 from terradask._dask.host_size import HostSize

@@ -13,7 +13,7 @@ from typing import Any
 from terradask._aws.autoscaling import Groups
 from terradask._aws.groups import Group
 from terradask._aws.launch_problem import LaunchProblem
-from terradask._aws.transient import is_transient
+from terradask._aws.translation import is_transient
 from terradask._deployments.markets import PendingGroups
 from terradask._deployments.record import ClusterRecord
 from terradask._deployments.shortfall import Shortfall, no_capacity

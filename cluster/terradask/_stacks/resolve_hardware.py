@@ -13,8 +13,7 @@ from terradask._instance_types.catalog import named_catalog, priced_catalog
 from terradask._instance_types.choice import Choice
 from terradask._instance_types.choose import choose, choose_default, choose_scheduler
 from terradask._instance_types.named import placeable, with_one_architecture
-from terradask._instance_types.zone_evidence import ZoneEvidence
-from terradask._instance_types.zones import rank_zones, why_best
+from terradask._instance_types.zones import ZoneEvidence, rank_zones, why_best
 from terradask._stacks.zone_lookup import read_zone_evidence
 from terradask.errors import NoMatchingType, UnknownInstanceType
 from terradask_modules.markets import ON_DEMAND_ALONE, Market
