@@ -5,13 +5,11 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import closing
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from terradask._aws.answers import unless
+from terradask._aws.session import Aws
 from terradask.errors import DocumentFormat
-
-if TYPE_CHECKING:
-    from terradask._aws.session import Aws
 
 #: Largest object that is read, unless a smaller limit is given: a state of many resources.
 MOST_BYTES = 64 * 2**20

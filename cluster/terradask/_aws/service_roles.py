@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from terradask._aws.session import Aws
 from terradask.errors import AccessDenied, ServiceRoleMissing
 from terradask_modules.caller_policies import SERVICE_ROLES
-
-if TYPE_CHECKING:
-    from terradask._aws.session import Aws
 
 AUTOSCALING = "autoscaling.amazonaws.com"
 

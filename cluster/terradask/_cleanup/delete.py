@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from botocore.exceptions import ClientError
 
+from terradask._aws.session import Aws
 from terradask._cleanup.resources import (
     AUTOSCALING_GROUP,
     EGRESS_RULE,
@@ -21,12 +22,8 @@ from terradask._cleanup.resources import (
 )
 from terradask._common.polling import wait_until
 from terradask._common.progress import Message, Progress
-from terradask._deployments.store import STATE, STATE_LOCK
+from terradask._deployments.store import STATE, STATE_LOCK, ClusterObjects
 from terradask.errors import AwsError, BaselineError, ClusterError, TerradaskError
-
-if TYPE_CHECKING:
-    from terradask._aws.session import Aws
-    from terradask._deployments.store import ClusterObjects
 
 #: Longest wait for whatever blocks the deletion of one resource: a NAT gateway takes minutes.
 LIMIT_SECONDS = 600.0

@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from botocore.exceptions import ClientError
 
 from terradask._aws.listing import listed_instances
+from terradask._aws.session import Aws
 from terradask._cleanup import delete
 from terradask._cleanup.resources import Owner
 from terradask._common.polling import wait_until
 from terradask._common.progress import Message, Progress
 from terradask.errors import ClusterError
-
-if TYPE_CHECKING:
-    from terradask._aws.session import Aws
 
 #: Longest wait for EC2 to show instances as ending, in seconds: it may not show one for a minute.
 LIMIT_SECONDS = 120.0

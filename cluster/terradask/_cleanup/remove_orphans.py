@@ -7,10 +7,10 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from botocore.exceptions import BotoCoreError, ClientError
 
+from terradask._aws.session import Aws
 from terradask._cleanup import instances
 from terradask._cleanup.bucket_scan import has_resources
 from terradask._cleanup.delete import delete_objects, delete_resource, delete_resources
@@ -18,12 +18,8 @@ from terradask._cleanup.findings import Swept
 from terradask._cleanup.inventory import Inventory, Kind
 from terradask._cleanup.orphans import Stray
 from terradask._common.progress import Message, Progress, phase
-from terradask._deployments.store import DESCRIPTOR, STATE
+from terradask._deployments.store import DESCRIPTOR, STATE, ClusterObjects
 from terradask.errors import FolderBusy, StateLocked, TerradaskError, TerraformCancelled
-
-if TYPE_CHECKING:
-    from terradask._aws.session import Aws
-    from terradask._deployments.store import ClusterObjects
 
 #: What isolated clusters have: removed together, as security groups reference each other.
 _OWN: tuple[Kind, ...] = ("launch-template", "instance-profile", "role", "security-group")

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from terradask._aws.answers import unless
+from terradask._aws.session import Aws
 from terradask._aws.tags import as_text, found_tags, tags_of
 from terradask._cleanup.known_state import Entry, read_state
 from terradask._cleanup.named_resources import find_in_iam
@@ -15,9 +16,6 @@ from terradask._cleanup.resources import AUTOSCALING_GROUP, RULES, SECRET, Owner
 from terradask._cleanup.search import describe_secret, described, find_groups, find_rules
 from terradask.errors import ForeignResources
 from terradask_stacks.cluster_resources import ClusterNames
-
-if TYPE_CHECKING:
-    from terradask._aws.session import Aws
 
 _ROLE, _PROFILE = "aws_iam_role", "aws_iam_instance_profile"
 _TEMPLATE, _SECURITY_GROUP = "aws_launch_template", "aws_security_group"

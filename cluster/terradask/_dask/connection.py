@@ -7,8 +7,9 @@ import logging
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import KW_ONLY, dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from distributed import Client
 from distributed.comm import Comm
 from distributed.core import rpc
 from distributed.objects import SchedulerInfo
@@ -24,9 +25,6 @@ from terradask.errors import (
     SchedulerUnreachable,
     VersionMismatch,
 )
-
-if TYPE_CHECKING:
-    from distributed import Client
 
 logger = logging.getLogger("terradask")
 

@@ -9,13 +9,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from terradask._aws.autoscaling import Groups
+from terradask._aws.session import Aws
 from terradask._common.clock import utc_text
 from terradask._deployments.attach import Attachment, attach
 from terradask._deployments.documents import Descriptor
 from terradask._deployments.events.gather import cluster_events
+from terradask._deployments.events.timeline import Event
 from terradask._deployments.record import ClusterRecord
 from terradask._deployments.start import Starter, StartOptions
 from terradask._deployments.status import DeploymentStatus, read_status
@@ -25,10 +26,6 @@ from terradask._deployments.worker_counts import check_workers
 from terradask.errors import ClusterStopped
 from terradask_host.documents import HostReport, LifetimePolicy, Run, closing_document
 from terradask_modules.names import WORKER_GROUP
-
-if TYPE_CHECKING:
-    from terradask._aws.session import Aws
-    from terradask._deployments.events.timeline import Event
 
 
 class Deployment:

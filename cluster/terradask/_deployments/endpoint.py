@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
+from terradask._aws.session import Aws
 from terradask._aws.ssm.forwarding import PortForwarding
 from terradask._aws.ssm.plugin import find_plugin
-
-if TYPE_CHECKING:
-    from terradask._aws.session import Aws
-    from terradask._deployments.attach import Attachment
+from terradask._deployments.attach import Attachment
 
 Route = Literal["public", "private", "ssm"]
 

@@ -6,15 +6,13 @@ import datetime
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from terradask._aws.listing import listed, listed_instances
+from terradask._aws.session import Aws
 from terradask._aws.tags import tags_of
 from terradask._pricing.running import RunningHost
 from terradask_modules.names import TAG_CLUSTER, TAG_ROLE, TAG_WORKSPACE
-
-if TYPE_CHECKING:
-    from terradask._aws.session import Aws
 
 #: Auto Scaling's tag on the instances that it launches:
 #: https://docs.aws.amazon.com/autoscaling/ec2/userguide/ec2-auto-scaling-tagging.html

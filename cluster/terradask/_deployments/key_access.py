@@ -4,15 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
 
 from terradask._aws.answers import unless
+from terradask._aws.session import Aws
 from terradask._deployments.documents import Descriptor
 from terradask.errors import AccessDenied, ClusterPrivate
 from terradask_modules.secret_policy import is_named
-
-if TYPE_CHECKING:
-    from terradask._aws.session import Aws
 
 _NO_VALUE = "ResourceNotFoundException"
 

@@ -8,11 +8,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from decimal import Decimal
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from terradask._aws.listing import listed_groups
+from terradask._aws.session import Aws
 from terradask._aws.tags import tags_of
 from terradask._common.clock import utc_text
+from terradask._deployments.deployment import Deployment
 from terradask._deployments.instances import Instance, find_instances
 from terradask._deployments.state import state_by_numbers
 from terradask._deployments.status import DeploymentStatus
@@ -26,10 +28,6 @@ from terradask_modules.names import (
     TAG_RUN_PREFIX,
     TAG_WORKSPACE,
 )
-
-if TYPE_CHECKING:
-    from terradask._aws.session import Aws
-    from terradask._deployments.deployment import Deployment
 
 _PARALLEL = 16
 

@@ -7,8 +7,8 @@ follows from the cluster's, and a document with other names is refused.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
+from terradask._deployments.documents import Descriptor
 from terradask.errors import ForeignDescriptor, InvalidInput
 from terradask_modules.names import (
     SCHEDULER_GROUP,
@@ -19,9 +19,6 @@ from terradask_modules.names import (
     secret_id,
     workspace_of_bucket,
 )
-
-if TYPE_CHECKING:
-    from terradask._deployments.documents import Descriptor
 
 
 @dataclass(frozen=True)

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from functools import cached_property
-from typing import TYPE_CHECKING
 
 from terradask._aws.autoscaling import Groups
 from terradask._aws.rate_limit import RateLimiter
+from terradask._aws.session import Aws
 from terradask._deployments.documents import (
     Descriptor,
     read_address,
@@ -20,9 +20,6 @@ from terradask._deployments.state import ended_by_itself, is_raised, is_young, o
 from terradask._deployments.store import CLOSING, DESCRIPTOR, RUN, SCHEDULER, ClusterObjects
 from terradask.errors import ClusterNotFound, ClusterStopped
 from terradask_host.documents import HostReport, Run, SchedulerAddress
-
-if TYPE_CHECKING:
-    from terradask._aws.session import Aws
 
 
 class ClusterRecord:

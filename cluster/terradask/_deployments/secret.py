@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from terradask._aws.answers import unless
+from terradask._aws.session import Aws
 from terradask._aws.tags import as_text, found_tags, tags_of
+from terradask._deployments.place import ClusterPlace
 from terradask.errors import ClusterError, ForeignResources
 from terradask_modules.names import TAG_CLUSTER, TAG_WORKSPACE
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from terradask._aws.session import Aws
-    from terradask._deployments.place import ClusterPlace
 
 
 class ClusterSecret:

@@ -4,13 +4,10 @@ from __future__ import annotations
 
 import time
 import uuid
-from typing import TYPE_CHECKING
 
 from terradask._deployments.events.gather import write_event_log
+from terradask._deployments.record import ClusterRecord
 from terradask.errors import AccessDenied
-
-if TYPE_CHECKING:
-    from terradask._deployments.record import ClusterRecord
 
 
 def stop_cluster(record: ClusterRecord, *, wait_seconds: float = 0) -> bool:

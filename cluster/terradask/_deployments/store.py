@@ -4,15 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from terradask._aws.s3 import MOST_BYTES as ANY_BYTES
 from terradask._aws.s3 import TEXT, ObjectStore, as_json
+from terradask._aws.session import Aws
 from terradask._common.json_text import parse_json
 from terradask.errors import DocumentFormat
-
-if TYPE_CHECKING:
-    from terradask._aws.session import Aws
 
 DESCRIPTOR = "cluster.json"
 RUN = "run.json"

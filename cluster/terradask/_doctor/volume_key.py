@@ -10,16 +10,14 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Mapping
 from fnmatch import fnmatchcase
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from terradask._aws.service_roles import AUTOSCALING
+from terradask._aws.session import Aws
 from terradask._doctor.finding import Finding
 from terradask.errors import AccessDenied
 from terradask_modules.caller_policies import SERVICE_ROLES
 from terradask_modules.iam import listed, statement, statements_of
-
-if TYPE_CHECKING:
-    from terradask._aws.session import Aws
 
 #: What launching encrypted volumes calls; the last one only for AWS's own resources.
 _USES = (

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from terradask._aws.s3 import ObjectStore
+from terradask._aws.session import Aws
 from terradask._common.json_text import parse_json
 from terradask.errors import BaselineFormat, NoBaseline
 from terradask_modules.names import ROLES, role_name
-
-if TYPE_CHECKING:
-    from terradask._aws.session import Aws
 
 BASELINE_FORMAT = 1
 BASELINE_KEY = "workspace.json"

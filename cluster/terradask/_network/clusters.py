@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from terradask._aws.s3 import ObjectStore
+from terradask._aws.session import Aws
 from terradask.errors import InvalidInput
 from terradask_host.documents import plain_text
 from terradask_stacks.settings import validate_cluster_name
-
-if TYPE_CHECKING:
-    from terradask._aws.session import Aws
 
 
 @dataclass(frozen=True)

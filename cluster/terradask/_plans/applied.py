@@ -10,18 +10,16 @@ from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from terradask._aws.s3 import ObjectStore, as_json
+from terradask._aws.session import Aws
 from terradask._common.json_text import parse_json
 from terradask._network.baseline import BASELINE_KEY
 from terradask._plans.basis import configuration_sha256
 from terradask._terraform.state.model import StateVersion
 from terradask.errors import AccessDenied
 from terradask_modules.names import NETWORK_STACK
-
-if TYPE_CHECKING:
-    from terradask._aws.session import Aws
 
 APPLIED_FORMAT = 1
 _PARALLEL_READS = 16

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from botocore.exceptions import BotoCoreError, ClientError
 
+from terradask._aws.session import Aws
 from terradask._pricing.groups import HostLaunch, TemplateVersion, template_of
 from terradask._pricing.plan_resources import PlannedResource, PlannedStack
-
-if TYPE_CHECKING:
-    from terradask._aws.session import Aws
 
 #: What gp3 has without a further charge: https://aws.amazon.com/ebs/pricing
 _GP3_IOPS, _GP3_MIBPS = 3000, 125

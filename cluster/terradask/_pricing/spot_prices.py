@@ -5,13 +5,11 @@ from __future__ import annotations
 import datetime
 from collections.abc import Iterable, Iterator, Mapping
 from decimal import Decimal, InvalidOperation
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from terradask._aws.listing import listed
+from terradask._aws.session import Aws
 from terradask._pricing.products import Reading
-
-if TYPE_CHECKING:
-    from terradask._aws.session import Aws
 
 #: Both of EC2's names for Linux.
 LINUX = ("Linux/UNIX", "Linux/UNIX (Amazon VPC)")

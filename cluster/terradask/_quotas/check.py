@@ -5,8 +5,8 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterable
 from concurrent.futures import Future, ThreadPoolExecutor
-from typing import TYPE_CHECKING
 
+from terradask._aws.session import Aws
 from terradask._quotas.facts import quota_limit, running_beside, vcpus_in_use, vcpus_of
 from terradask._quotas.launch_needs import (
     Allowance,
@@ -19,9 +19,6 @@ from terradask._quotas.launch_needs import (
 )
 from terradask.errors import AccessDenied
 from terradask_modules.names import TAG_CLUSTER, TAG_WORKSPACE
-
-if TYPE_CHECKING:
-    from terradask._aws.session import Aws
 
 #: As long is waited for AWS's answer where what went on meanwhile was faster.
 PATIENCE_SECONDS = 5.0

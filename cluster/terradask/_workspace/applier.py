@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from terradask._aws.service_roles import ensure_service_roles
+from terradask._plans.policy_gate import PolicyGate
+from terradask._plans.saved import Plan
+from terradask._workspace.cleanup import Cleanup
+from terradask._workspace.clusters import Clusters
+from terradask._workspace.context import WorkspaceContext
+from terradask._workspace.stack_runner import StackRunner
 from terradask.errors import AwsError
 from terradask_modules.names import NETWORK_STACK
-
-if TYPE_CHECKING:
-    from terradask._plans.policy_gate import PolicyGate
-    from terradask._plans.saved import Plan
-    from terradask._workspace.cleanup import Cleanup
-    from terradask._workspace.clusters import Clusters
-    from terradask._workspace.context import WorkspaceContext
-    from terradask._workspace.stack_runner import StackRunner
 
 
 @dataclass(frozen=True)

@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from terradask._cleanup.recover_cluster import ClusterRecovery
 from terradask._cleanup.recover_network import NetworkRecovery
 from terradask._cleanup.search import clusters_with_resources
+from terradask._stacks.stack import Stack
+from terradask._workspace.clusters import Clusters
+from terradask._workspace.context import WorkspaceContext
 from terradask.errors import BaselineInUse
-
-if TYPE_CHECKING:
-    from terradask._stacks.stack import Stack
-    from terradask._workspace.clusters import Clusters
-    from terradask._workspace.context import WorkspaceContext
 
 
 class Cleanup:

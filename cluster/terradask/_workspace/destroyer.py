@@ -4,22 +4,18 @@ from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from terradask._cleanup.remove_orphans import ClusterActions
 from terradask._cleanup.scan import ScanScope
 from terradask._cleanup.sweep import Sweeper
 from terradask._deployments.key_access import check_may_change
-from terradask._workspace.context import configuration_of
+from terradask._workspace.cleanup import Cleanup
+from terradask._workspace.clusters import Clusters
+from terradask._workspace.context import WorkspaceContext, configuration_of
+from terradask._workspace.stack_runner import StackRunner
 from terradask.errors import ClusterNotFound, NoBaseline
 from terradask_modules.names import NETWORK_STACK
 from terradask_stacks.settings import validate_cluster_name
-
-if TYPE_CHECKING:
-    from terradask._workspace.cleanup import Cleanup
-    from terradask._workspace.clusters import Clusters
-    from terradask._workspace.context import WorkspaceContext
-    from terradask._workspace.stack_runner import StackRunner
 
 
 @dataclass(frozen=True)

@@ -7,31 +7,27 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from terradask._deployments.launch import planned_launch
 from terradask._plans.basis import PlanPlace, terradask_version
 from terradask._plans.commit import commit_of
 from terradask._plans.folder import Plans
 from terradask._plans.impact import may_hit
+from terradask._plans.policy_gate import PolicyGate
 from terradask._plans.report import PlanReport, ReportContext, WorkspaceReport
-from terradask._plans.saved import open_plan
+from terradask._plans.saved import Plan, open_plan
+from terradask._plans.summary import PlanSummary
 from terradask._policy.masking import masked_text
 from terradask._quotas.check import LaunchCheck
-from terradask._workspace.context import configuration_of
+from terradask._stacks.answers import ClusterAnswers, HardwareExplanation
+from terradask._workspace.cleanup import Cleanup
+from terradask._workspace.clusters import Clusters
+from terradask._workspace.context import WorkspaceContext, configuration_of
+from terradask._workspace.stack_runner import StackRunner
 from terradask.errors import BaselineFormat, NoBaseline, TerradaskError, TerraformCancelled
 from terradask_modules.names import NETWORK_STACK
 from terradask_stacks.settings import validate_cluster_name
-
-if TYPE_CHECKING:
-    from terradask._plans.policy_gate import PolicyGate
-    from terradask._plans.saved import Plan
-    from terradask._plans.summary import PlanSummary
-    from terradask._stacks.answers import ClusterAnswers, HardwareExplanation
-    from terradask._workspace.cleanup import Cleanup
-    from terradask._workspace.clusters import Clusters
-    from terradask._workspace.context import WorkspaceContext
-    from terradask._workspace.stack_runner import StackRunner
 
 _Path = str | os.PathLike[str]
 _NONE: Mapping[str, Any] = MappingProxyType({})

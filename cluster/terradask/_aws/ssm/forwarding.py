@@ -11,15 +11,13 @@ import sys
 import threading
 import time
 from collections import deque
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from terradask._aws.session import Aws
 from terradask._aws.ssm import guard
 from terradask._aws.ssm.plugin import RESPONSE_VARIABLE, Plugin
 from terradask.errors import SessionFailed
 from terradask_modules.names import SESSION_DOCUMENT
-
-if TYPE_CHECKING:
-    from terradask._aws.session import Aws
 
 logger = logging.getLogger("terradask")
 

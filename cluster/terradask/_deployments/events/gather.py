@@ -6,15 +6,13 @@ import datetime
 import logging
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from terradask._deployments.events import activities, reports
 from terradask._deployments.events.timeline import Event, merge
+from terradask._deployments.record import ClusterRecord
 from terradask._deployments.store import EVENTS
-
-if TYPE_CHECKING:
-    from terradask._deployments.record import ClusterRecord
-    from terradask_host.documents import Run
+from terradask_host.documents import Run
 
 logger = logging.getLogger("terradask")
 

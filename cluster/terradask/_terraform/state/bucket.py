@@ -5,18 +5,16 @@ from __future__ import annotations
 import contextlib
 import json
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from botocore.exceptions import ClientError
 
 from terradask._aws.answers import unless
+from terradask._aws.session import Aws
 from terradask._aws.tags import tags_of
 from terradask._terraform.state.s3 import bucket_errors, missing_bucket
 from terradask.errors import AccessDenied, BucketTaken, InvalidInput
 from terradask_modules.iam import POLICY_VERSION, deny_without_tls
-
-if TYPE_CHECKING:
-    from terradask._aws.session import Aws
 
 #: Marks a bucket that terradask made, and whose settings it sees to.
 TAG = "terradask:state"

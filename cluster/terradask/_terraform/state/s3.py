@@ -8,11 +8,12 @@ import json
 import uuid
 from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from botocore.exceptions import ClientError
 
 from terradask._aws.s3 import ObjectStore, StoredObject, as_json
+from terradask._aws.session import Aws
 from terradask._common.processes import this_user
 from terradask._terraform.state.backend import ASIDE, FoundState, LockWait, until_free
 from terradask._terraform.state.local import LocalBackend
@@ -20,9 +21,6 @@ from terradask._terraform.state.lock_info import LockInfo
 from terradask._terraform.state.lock_owner import proof_of_end
 from terradask._terraform.state.model import StateInfo, state_of
 from terradask.errors import AccessDenied, BackendMissing, StateConflict
-
-if TYPE_CHECKING:
-    from terradask._aws.session import Aws
 
 #: The command that makes the bucket of the networks' states.
 MAKE_BUCKET = "terradask init --state s3"

@@ -7,8 +7,9 @@ import json
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from terradask._aws.session import Aws
 from terradask._common.processes import this_user
 from terradask._terraform.folder_lock import FolderLock
 from terradask._terraform.state.lock import locked_error
@@ -16,9 +17,6 @@ from terradask._terraform.state.lock_info import LockInfo
 from terradask._terraform.state.lock_owner import proof_of_end
 from terradask._terraform.state.s3 import S3Backend, StateBackend
 from terradask.errors import AccessDenied, InvalidInput, StateLocked
-
-if TYPE_CHECKING:
-    from terradask._aws.session import Aws
 
 RECORDS = "unlocks.jsonl"
 FORMAT = 1
