@@ -20,6 +20,8 @@ EVERYTHING = {
     "Version": "2012-10-17",
     "Statement": [{"Effect": "Allow", "Action": "*", "Resource": "*"}],
 }
+_OFTEN = ("list", "status", "start", "stop", "sweep")
+_SELDOM = ("destroy", "plan", "repair")
 #: Reading what would be a harm all the same.
 _SECRETS = ("secretsmanager:GetSecretValue",)
 _NAMED = {
@@ -52,10 +54,14 @@ class Administrator:
     def __init__(self, load: Callable[[], Workspace], draws: random.Random) -> None:
         self._load, self._draws = load, draws
 
-    def command(self, cluster: str, *, seldom: bool) -> Command:
-        """Return a command on a cluster; `seldom` allows those that take Terraform."""
+    def any_command(self, cluster: str, *, seldom: bool) -> Command:
+        """Return a command on a cluster; `seldom` one of those that take Terraform."""
+        return self.command(self._draws.choice(_SELDOM if seldom else _OFTEN), cluster)
+
+    def command(self, name: str, cluster: str) -> Command:
+        """Return a command on a cluster, or on the whole workspace, by its name."""
         load = self._load
-        often: dict[str, Callable[[], object]] = {
+        commands: dict[str, Callable[[], object]] = {
             "list": lambda: load().overview(),
             "status": lambda: (
                 load().deployment(cluster).status(),
@@ -64,15 +70,11 @@ class Administrator:
             "start": lambda: load().deployment(cluster).start(n_workers=1, check_quotas=False),
             "stop": lambda: load().deployment(cluster).stop(),
             "sweep": lambda: load().sweep(grace_seconds=0),
-        }
-        rare: dict[str, Callable[[], object]] = {
             "destroy": lambda: load().destroy_cluster(cluster),
             "plan": lambda: load().plan_cluster(cluster),
             "repair": lambda: load().repair_state(cluster),
         }
-        chosen = rare if seldom else often
-        name = self._draws.choice(list(chosen))
-        return Command(name, None if name == "sweep" else cluster, chosen[name])
+        return Command(name, None if name == "sweep" else cluster, commands[name])
 
 
 def foreign_calls(

@@ -8,8 +8,9 @@ import contextlib
 import random
 import re
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import cycle
 from typing import Any
 
 import pytest
@@ -21,12 +22,13 @@ from terradask.errors import TerradaskError
 from terradask_simulator import Simulator
 
 from ...simulator.acting import ACCOUNT, Account, host
-from .administrator import Administrator, foreign_calls
+from .administrator import Administrator, Command, foreign_calls
 from .calls import Call, Caller
 from .documents import Forger
 from .foreign import FOREIGN_BUCKET, canary
 from .reach import TAG_CLUSTER, TAG_WORKSPACE, Actor, forbidden
 from .rights import Right, calls_of, rights_of
+from .ruses import RUSES, TRICKED, Ruse, Target
 from .snapshot import Change, Snapshot, changes, names_in
 from .stage import Stage
 
@@ -115,6 +117,7 @@ class Siege:
     outcomes: Counter[str] = field(default_factory=Counter)
     endings: Counter[str] = field(default_factory=Counter)
     used: set[tuple[str, str]] = field(default_factory=set)
+    _ruses: Iterator[Ruse] = field(default_factory=lambda: cycle(RUSES))
     _said: list[str] = field(default_factory=list)
     _actors: list[Actor] = field(default_factory=list)
     _secret_texts: dict[str, set[str]] = field(default_factory=lambda: defaultdict(set))
@@ -122,17 +125,20 @@ class Siege:
 
     def episode(self, attacker: Attacker, steps: int, *, terraform: bool = False) -> bool:
         """Let an attacker make bursts of calls, with commands of the administrator between them,
-        and undo everything.
+        and undo everything. A person begins with a ruse, while the cluster is whole.
 
         Return whether the stage is as it was. Those who make roles and templates of their own, and
         sweeps of a cluster whose documents they deleted, can change what only Terraform makes.
         """
         self._said, self._actors, self._last = [], [attacker.actor], self.stage.base
         self._learn(self._last)
+        if not attacker.actor.is_host:
+            self._trick(attacker, next(self._ruses))
         for step in range(steps):
             self._burst(attacker)
             if self.draws.random() < 0.5 or step == steps - 1:
-                self._command(seldom=terraform and step == steps - 1)
+                seldom = terraform and step == steps - 1
+                self._command(self.administrator.any_command(self.cluster, seldom=seldom))
         left = self.stage.restore()
         assert not left or attacker.actor.isolated, self._told("the stage is not as it was", left)
         return not left
@@ -155,18 +161,28 @@ class Siege:
         simulator.reset_calls()
         for _ in range(self.draws.randint(10, 25)):
             call = drawing.call(self.draws.choices(*_weighted(attacker.rights))[0])
-            if call is None:
-                continue
-            outcome, answer = attacker.send(call)
-            self._said.append(f"{attacker.actor.role}: {str(call)[:400]} -> {outcome}")
-            self.outcomes[outcome] += 1
-            self._check_answer(attacker, answer)
+            if call is not None:
+                self._send(attacker, call)
         self._check_requests(attacker)
         self._look(attacker.actor)
 
-    def _command(self, *, seldom: bool) -> None:
+    def _trick(self, attacker: Attacker, ruse: Ruse) -> None:
+        stage = self.stage
+        self._send(
+            attacker, ruse(Target(stage.workspace, self.cluster, stage.bucket, stage.genuine))
+        )
+        self._look(attacker.actor)
+        for name in TRICKED:
+            self._command(self.administrator.command(name, self.cluster))
+
+    def _send(self, attacker: Attacker, call: Call) -> None:
+        outcome, answer = attacker.send(call)
+        self._said.append(f"{attacker.actor.role}: {str(call)[:400]} -> {outcome}")
+        self.outcomes[outcome] += 1
+        self._check_answer(attacker, answer)
+
+    def _command(self, command: Command) -> None:
         workspace = self.stage.workspace
-        command = self.administrator.command(self.cluster, seldom=seldom)
         self.stage.simulator.reset_calls()
         ending = command.ending()
         self._said.append(f"administrator: {command.name} {self.cluster} -> {ending}")
