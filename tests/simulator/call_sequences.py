@@ -32,6 +32,7 @@ _PLACEHOLDERS = [
         (r"\b[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}\b", "<uuid>"),
         (r"\b[0-9a-f]{64}\b", "<sha256>"),
         (r"\b[0-9a-f]{32}\b", "<md5>"),
+        (r"(:secret:[\w/-]+)-\w{6}\b", r"\1-<six>"),
         (r"\b\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d[.\d]*(Z|\+00:00)?", "<time>"),
         (
             r"\b(ami|eipalloc|i|igw|lt|nat|rtb|rtbassoc|sg|sgr|subnet|vol|vpc|vpce)-[0-9a-f]{8,17}\b",
