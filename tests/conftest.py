@@ -16,6 +16,7 @@ import pytest
 from terradask_simulator import process
 
 from .forked_daemons import DaemonForker
+from .kept_providers import UNKEPT_VARIABLE
 from .quick_provider import DIRECT_VARIABLE, QuickProvider
 from .quick_provider import quick_provider as make_quick_provider
 
@@ -88,6 +89,12 @@ def quick_provider(tmp_path_factory: pytest.TempPathFactory) -> Iterator[QuickPr
         tmp_path_factory.mktemp("provider"), Path(__file__).parents[1] / ".terraform.lock.hcl"
     ) as provider:
         yield provider
+
+
+@pytest.fixture
+def unkept_provider(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Have providers end with Terraform: for tests that look at what is left."""
+    monkeypatch.setenv(UNKEPT_VARIABLE, "1")
 
 
 @pytest.fixture

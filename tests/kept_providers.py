@@ -21,6 +21,9 @@ import grpc.aio
 
 OPTIONS = [("grpc.max_receive_message_length", -1), ("grpc.max_send_message_length", -1)]
 
+#: Set to anything, it has the provider end with its start.
+UNKEPT_VARIABLE = "TESTS_UNKEPT_PROVIDER"
+
 #: How many wait for their next start: each has 300 MB.
 _MOST = 2
 
@@ -51,6 +54,11 @@ class Launch:
     program: str
     environ: Mapping[str, str]
     folder: str
+
+    @property
+    def is_kept(self) -> bool:
+        """Whether another start may have it afterwards."""
+        return UNKEPT_VARIABLE not in self.environ
 
     def key(self) -> tuple[object, ...]:
         """Return what is the same where one provider can serve both."""

@@ -108,10 +108,11 @@ class _Start(grpc.GenericRpcHandler):
 
     def end(self) -> None:
         """Keep the provider for the next start, if Terraform has let this one end in order."""
-        if self._asked is None or self._asked.cancel() or self._asked.exception() is not None:
+        asked, self._asked = self._asked, None
+        if asked is None or asked.cancel() or asked.exception() is not None:
             return
         self._relay.providers.give_back(
-            self._asked.result(), is_good=self._is_over and not self._was_stopped
+            asked.result(), is_good=self._is_over and not self._was_stopped and self._launch.is_kept
         )
 
     async def ask(self, method: str, request: bytes) -> bytes:
@@ -136,6 +137,7 @@ class _Start(grpc.GenericRpcHandler):
     ) -> bytes:
         if method == _SHUTDOWN:
             self._is_over = True
+            self.end()
             self._writer.close()
             return b""
         self._was_stopped |= method == _STOP

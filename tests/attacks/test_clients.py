@@ -25,7 +25,12 @@ pytestmark = pytest.mark.simulator
 @pytest.fixture(scope="module")
 def cluster(sim_environ):
     with Cluster(
-        "attacked", n_workers=1, max_workers=2, wait_for_workers=True, use_dashboard_https=True
+        "attacked",
+        n_workers=1,
+        max_workers=2,
+        wait_for_workers=True,
+        use_dashboard_https=True,
+        scheduler_options={"dashboard": True},
     ) as cluster:
         yield cluster
 

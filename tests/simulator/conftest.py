@@ -58,6 +58,9 @@ class QuickSimulator(Simulator):
             **super().overlay,
             **self.provider.environ,
             "TERRADASK_NETWORK__SESSION_MANAGER": "true",
+            # The dashboard's pages take a scheduler as long to import as all the rest: the tests
+            # that open them ask for them.
+            "TERRADASK_CLUSTER__SCHEDULER_OPTIONS": '{"dashboard": false}',
         }
 
 

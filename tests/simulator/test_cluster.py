@@ -30,7 +30,7 @@ def cluster(sim_environ):
             max_workers=8,
             tags={"cost-centre": "4711"},
             environ={"SEEN_BY_ALL": "yes"},
-            scheduler_options={"idle_timeout": "2 hours"},
+            scheduler_options={"idle_timeout": "2 hours", "dashboard": False},
             worker_options={"resources": {"GPU": 1}},
         ) as cluster,
     ):

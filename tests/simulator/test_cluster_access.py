@@ -93,7 +93,12 @@ def cluster(sim_environ, secrets, temporary):
         named_besides(patch, "user-of-sessions"),
         dask.config.set(planted),
         Cluster(
-            "guarded", n_workers=2, wait_for_workers=True, max_workers=8, private_to_creator=True
+            "guarded",
+            n_workers=2,
+            wait_for_workers=True,
+            max_workers=8,
+            private_to_creator=True,
+            scheduler_options={"dashboard": True},
         ) as cluster,
     ):
         # boto3 took the caller's own; what is started from here on gets this one.
@@ -321,6 +326,7 @@ with Cluster("guarded") as cluster, cluster.get_client() as client:
     assert Workspace.load().deployment("guarded").status().state == "running"
 
 
+@pytest.mark.usefixtures("unkept_provider")
 def test_no_secret_is_found_anywhere_in_a_life_or_after_it(cluster, sim, secrets, temporary):
     """Roles' keys are in the cluster's secret and in their hosts' memory-backed folders; the
     authority's is nowhere.

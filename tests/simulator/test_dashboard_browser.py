@@ -46,7 +46,12 @@ ROWS = """() => (window.Bokeh?.documents ?? [])
 @pytest.fixture(scope="module")
 def cluster(sim_environ):
     with Cluster(
-        "seen", n_workers=1, wait_for_workers=True, max_workers=4, use_dashboard_https=True
+        "seen",
+        n_workers=1,
+        wait_for_workers=True,
+        max_workers=4,
+        use_dashboard_https=True,
+        scheduler_options={"dashboard": True},
     ) as cluster:
         yield cluster
 
