@@ -9,10 +9,9 @@ from typing import Any
 
 import pytest
 
-from terradask._network.given_findings import LikelyFinding
 from terradask._network.given_firewall import firewall_findings
 from terradask._network.given_identity import identity_findings
-from terradask._network.given_network import network_findings
+from terradask._network.given_network import LikelyFinding, network_findings
 from terradask_stacks.errors import Finding
 
 from .given_facts import (

@@ -61,10 +61,6 @@ class Stray:
         return self.held is None and self.ripe_at <= now
 
 
-#: The field's word for it.
-Orphan = Stray
-
-
 def judge(
     inventory: Inventory,
     *,

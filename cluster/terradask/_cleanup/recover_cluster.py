@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping
 from contextlib import suppress
+from dataclasses import KW_ONLY, dataclass
 from typing import TYPE_CHECKING
 
 from terradask._aws.autoscaling import Groups
@@ -34,28 +35,25 @@ _KEYS = f"{SECRET}.keys"
 _Ids = Callable[[], Mapping[str, str]]
 
 
+@dataclass(frozen=True)
 class ClusterRecovery:
     """Ends and removes resources before and after Terraform works on a cluster."""
 
-    def __init__(
-        self,
-        aws: Aws,
-        deployment: Deployment,
-        *,
-        workspace: str,
-        network: DeployedNetwork,
-        progress: Progress,
-    ) -> None:
-        self._aws = aws
-        self._deployment = deployment
-        self._name = deployment.name
-        self._workspace = workspace
-        self._network = network
-        self._progress = progress
+    aws: Aws
+    deployment: Deployment
+    _: KW_ONLY
+    workspace: str
+    network: DeployedNetwork
+    progress: Progress
+
+    @property
+    def name(self) -> str:
+        """The cluster's."""
+        return self.deployment.name
 
     def zero(self) -> None:
         """Scale its groups to zero, found by tags: a half-made cluster has no descriptor."""
-        groups, state = Groups.tagged(self._aws, workspace=self._workspace, cluster=self._name)
+        groups, state = Groups.tagged(self.aws, workspace=self.workspace, cluster=self.name)
         groups.zero(state)
         # Deleting the groups takes their schedules along; this is for a destroy that fails before.
         with suppress(AccessDenied):
@@ -83,7 +81,7 @@ class ClusterRecovery:
         if left:
             self._refuse_busy(left.values())
             names = ", ".join(resource.id for resource in left.values())
-            self._progress(Message(f"removing what an interrupted deployment left: {names}"))
+            self.progress(Message(f"removing what an interrupted deployment left: {names}"))
             self._delete(left.values())
         # After the groups: their instances would be in these security groups.
         if not OF_CLUSTERS.isdisjoint(address.partition(".")[0] for address in creates):
@@ -103,16 +101,16 @@ class ClusterRecovery:
         self._remove(found, ids)
         # Terraform would try once, and fail.
         if any(of_type(found, "aws_placement_group")):
-            with phase(self._progress, "end hosts", self._name):
-                wait_for_hosts(self._aws, workspace=self._workspace, cluster=self._name)
+            with phase(self.progress, "end hosts", self.name):
+                wait_for_hosts(self.aws, workspace=self.workspace, cluster=self.name)
 
     def _found(self) -> list[Resource]:
-        isolated = self._network.isolated()
-        own_templates = isolated is not None or self._network.own_templates()
+        isolated = self.network.isolated()
+        own_templates = isolated is not None or self.network.own_templates()
         return find_cluster(
-            self._aws,
-            workspace=self._workspace,
-            cluster=self._name,
+            self.aws,
+            workspace=self.workspace,
+            cluster=self.name,
             isolated=isolated,
             own_templates=own_templates,
         )
@@ -120,13 +118,13 @@ class ClusterRecovery:
     def _remove(self, found: list[Resource], ids: _Ids) -> bool:
         left = unknown(found, ids()) if found else []
         if left:
-            with phase(self._progress, "remove", self._name):
-                delete_resources(self._aws, left, progress=self._progress, cluster=self._name)
+            with phase(self.progress, "remove", self.name):
+                delete_resources(self.aws, left, progress=self.progress, cluster=self.name)
         return bool(left)
 
     def forget_empty_state(self) -> None:
         """Remove the empty state of an interrupted first plan: it would count as a cluster."""
-        objects = self._deployment.objects
+        objects = self.deployment.objects
         with suppress(Exception):
             # If another object is beside it, such as its lock, it is in use.
             if holds_nothing(objects):
@@ -135,7 +133,7 @@ class ClusterRecovery:
     def forget(self) -> None:
         """Remove the leftovers of a cluster that Terraform has destroyed."""
         self._remove_groups_and_secret()
-        delete_objects(self._deployment.objects)
+        delete_objects(self.deployment.objects)
 
     def _remove_groups_and_secret(self) -> bool:
         left = self._groups_and_secret()
@@ -143,26 +141,26 @@ class ClusterRecovery:
         return bool(left)
 
     def _groups_and_secret(self) -> dict[str, Resource]:
-        return find_groups_and_secret(self._aws, Owner(self._workspace, self._name))
+        return find_groups_and_secret(self.aws, Owner(self.workspace, self.name))
 
     def _secret_in_the_way(self) -> dict[str, Resource]:
         """Return the secret of the cluster's name, also one that is to be deleted; refuse one that
         isn't the cluster's.
         """
-        owner, name = Owner(self._workspace, self._name), secret_id(self._workspace, self._name)
-        found = describe_secret(self._aws.client("secretsmanager"), name)
+        owner, name = Owner(self.workspace, self.name), secret_id(self.workspace, self.name)
+        found = describe_secret(self.aws.client("secretsmanager"), name)
         if found is not None and not owner.owns(found):
             advice = (
                 f"if nothing else needs it: aws secretsmanager delete-secret --secret-id {name} "
-                f"--force-delete-without-recovery; then terradask apply {self._name} makes the "
+                f"--force-delete-without-recovery; then terradask apply {self.name} makes the "
                 "cluster's own. Find out who made it"
             )
-            raise foreign_secret(self._name, name, found.tags, owner.tags, advice)
+            raise foreign_secret(self.name, name, found.tags, owner.tags, advice)
         return {} if found is None else {_KEYS: found}
 
     def _delete(self, resources: Iterable[Resource]) -> None:
         for resource in resources:
-            delete_resource(self._aws, resource)
+            delete_resource(self.aws, resource)
 
     def _refuse_busy(self, resources: Iterable[Resource]) -> None:
         """Refuse to remove groups with instances: they may be all of a running cluster."""
@@ -172,7 +170,7 @@ class ClusterRecovery:
             if resource.description.get("DesiredCapacity") or resource.description.get("Instances")
         ]
         if busy:
-            name = self._name
+            name = self.name
             raise ClusterError(
                 f"groups of cluster {name!r} have instances, but Terraform's state doesn't know "
                 "them: the state may have been lost",

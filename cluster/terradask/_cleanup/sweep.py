@@ -5,7 +5,7 @@ from __future__ import annotations
 import datetime
 import time
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from terradask._cleanup.findings import Sweep, Swept
 from terradask._cleanup.inventory import Inventory, Kind
@@ -22,19 +22,19 @@ MOST_WAIT_SECONDS = 60.0
 _Dates = Mapping[tuple[Kind, str], datetime.datetime]
 
 
+@dataclass(frozen=True)
 class Sweeper:
     """Finds the orphans of one workspace, and removes them."""
 
-    def __init__(self, scope: ScanScope, actions: ClusterActions, progress: Progress) -> None:
-        self._scope = scope
-        self._actions = actions
-        self._progress = progress
+    scope: ScanScope
+    actions: ClusterActions
+    progress: Progress
 
     def find(self, grace_seconds: float) -> Sweep:
         """Return the orphans, with their prices. Read-only."""
         found, _ = self._scan(grace_seconds, {})
         keys = price_keys(parts for orphan in found.strays for parts in orphan.parts)
-        return replace(found, quotes=AwsPriceList(self._scope.aws).look_up(keys)) if keys else found
+        return replace(found, quotes=AwsPriceList(self.scope.aws).look_up(keys)) if keys else found
 
     def remove(self, found: Sweep) -> Swept:
         """Remove what was found and is still an orphan; the next sweep continues a broken one."""
@@ -56,12 +56,12 @@ class Sweeper:
                     "it, or something of its cluster's, is younger than "
                     f"{found.grace_seconds:.0f} s"
                 )
-        swept = OrphanRemoval(self._scope.aws, inventory, self._actions, self._progress).run(going)
+        swept = OrphanRemoval(self.scope.aws, inventory, self.actions, self.progress).run(going)
         return replace(swept, kept={**kept, **swept.kept})
 
     def _scan(self, grace_seconds: float, first_seen: _Dates) -> tuple[Sweep, Inventory]:
-        scope = self._scope
-        with phase(self._progress, "look", scope.workspace):
+        scope = self.scope
+        with phase(self.progress, "look", scope.workspace):
             inventory = scan(scope)
         orphans = judge(
             inventory, grace=datetime.timedelta(seconds=grace_seconds), first_seen=first_seen
@@ -93,7 +93,7 @@ class Sweeper:
         seconds = max((wait for wait in waits if 0 < wait <= MOST_WAIT_SECONDS), default=0.0)
         if seconds:
             # AWS's clock has a resolution of one second.
-            self._progress(
+            self.progress(
                 Message(
                     f"waiting {seconds + 1:.0f} s: some of it may be younger than "
                     f"{found.grace_seconds:.0f} s"

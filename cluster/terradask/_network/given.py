@@ -20,10 +20,9 @@ def check_given(settings: Settings, aws: Aws) -> list[Finding]:
     Permissions needed: those of `describe_given`.
     """
     from terradask._network.given_facts import describe_given
-    from terradask._network.given_findings import LikelyFinding
     from terradask._network.given_firewall import firewall_findings
     from terradask._network.given_identity import identity_findings
-    from terradask._network.given_network import network_findings
+    from terradask._network.given_network import LikelyFinding, network_findings
 
     if not _gives(settings.network):
         return []

@@ -8,8 +8,7 @@ from functools import partial
 from ipaddress import IPv4Network, IPv6Network, ip_network
 from typing import TYPE_CHECKING
 
-from terradask._network.given_findings import LikelyFinding, own_tag
-from terradask._network.given_network import interface_endpoints, subnet_id
+from terradask._network.given_network import LikelyFinding, interface_endpoints, own_tag, subnet_id
 from terradask_modules.ingress import EVERY_PORT, Ports, first_closed, is_within, ports_text
 from terradask_modules.names import ROLES, SCHEDULER_PORTS
 from terradask_stacks.checks import HOST_SERVICES, SESSION_SERVICES

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from terradask._network.given_findings import LikelyFinding, own_tag
+from terradask._network.given_network import LikelyFinding, own_tag
 from terradask_modules.iam import listed, statements_of
 from terradask_modules.names import ROLES
 from terradask_stacks.errors import Finding

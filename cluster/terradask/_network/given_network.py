@@ -6,8 +6,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from terradask._network.given_findings import LikelyFinding, own_tag
-from terradask_modules.names import ROLES
+from terradask._aws.tags import tags_of
+from terradask_modules.names import ROLES, TAG_WORKSPACE
 from terradask_stacks.checks import HOST_SERVICES, services_called
 from terradask_stacks.errors import Finding
 
@@ -30,6 +30,31 @@ _TARGETS = (
     "CoreNetworkArn",
     "EgressOnlyInternetGatewayId",
 )
+
+
+class LikelyFinding(Finding):
+    """Something that is probably wrong: it is reported, and refuses nothing."""
+
+
+def own_tag(
+    where: str, given: str, description: Mapping[str, Any], workspace: str
+) -> Iterator[Finding]:
+    """Find given resources with this workspace's tag: destroying the network removes those."""
+    tags = tags_of(description.get("Tags"))
+    if tags.get(TAG_WORKSPACE) == workspace:
+        yield Finding(
+            where=where,
+            problem=(
+                f"it carries the tag {TAG_WORKSPACE} = {workspace}, by which terradask knows "
+                "what is its own and may be removed"
+            ),
+            given=given,
+            allowed="resources without this workspace's tag",
+            advice=(
+                f"remove the tag {TAG_WORKSPACE} from it, or leave the setting out if "
+                "terradask made it"
+            ),
+        )
 
 
 def network_findings(settings: Settings, facts: GivenFacts) -> Iterator[Finding]:

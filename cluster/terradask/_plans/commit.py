@@ -11,16 +11,8 @@ _LIMIT_SECONDS = 5
 
 def commit_of(folder: Path) -> str | None:
     """Return the commit, with ``-dirty`` for changed tracked files; None without git."""
-    command = [
-        "git",
-        "-C",
-        str(folder),
-        "describe",
-        "--always",
-        "--dirty",
-        "--abbrev=40",
-        "--exclude=*",
-    ]
+    options = ["--always", "--dirty", "--abbrev=40", "--exclude=*"]
+    command = ["git", "-C", str(folder), "describe", *options]
     try:
         done = subprocess.run(
             command,

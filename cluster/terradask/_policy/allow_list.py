@@ -21,10 +21,8 @@ from terradask._policy.stack_shapes import (
 )
 from terradask_modules.iam import listed
 
-#: The parts of a stack's configuration.
 _SECTIONS = frozenset({"//", "terraform", "provider", "resource", "data"})
 _PLAN_SECTIONS = frozenset({"resources"})
-#: The settings of Terraform's own.
 _SETTINGS = frozenset({"backend", "required_providers", "required_version"})
 _SOURCE = "hashicorp/aws"
 _PREFIX = "registry.terraform.io/"

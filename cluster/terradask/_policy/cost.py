@@ -12,7 +12,6 @@ if TYPE_CHECKING:
     from terradask._pricing.estimate import CostEstimate
     from terradask_stacks.settings.policy import PolicySettings
 
-#: The name of the check.
 COST_CHECK = "cost"
 _NAMED = 3
 

@@ -256,7 +256,6 @@ _HOSTS: dict[str, Shape] = {
 RESOURCES: dict[str, Shape] = {**NETWORK, **FIREWALL, **_IDENTITY, **_STORAGE, **_HOSTS}
 
 _CHECKED = {"lifecycle": may({"postcondition": must(ANY)})}
-#: Shapes of data sources.
 DATA: dict[str, Shape] = {
     "aws_vpc": {"id": must(given("vpc-*"))},
     "aws_subnet": {"id": must(given("subnet-*")), **_CHECKED},
@@ -306,7 +305,6 @@ NAMES: dict[str, tuple[str, ...]] = {
     **{kind: ("workspace",) for kind in _STORAGE if kind.startswith("aws_s3_bucket")},
 }
 
-#: The provider, and its settings.
 PROVIDER: Shape = {
     "region": must("{region}"),
     "ignore_tags": must({"key_prefixes": must("terradask:run:")}),
@@ -316,7 +314,6 @@ REQUIRED_PROVIDERS: Shape = {
     "aws": must({"source": must("hashicorp/aws"), "version": must("{version}")})
 }
 
-#: Settings of the backends that hold states.
 BACKENDS: dict[str, Shape] = {
     "local": {"path": must("*/network.tfstate", "*/{cluster}.tfstate")},
     "s3": {

@@ -7,7 +7,6 @@ from collections.abc import Sequence
 
 from terradask._policy.findings import PolicyFinding, Severity
 
-#: Format of the JSON output.
 FINDINGS_FORMAT = 1
 
 _SEVERITIES: tuple[Severity, ...] = ("error", "warning", "note")

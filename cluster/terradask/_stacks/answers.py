@@ -144,19 +144,19 @@ def on_deployed_network(loaded: LoadedSettings, baseline: Baseline) -> LoadedSet
     return replace(loaded, settings=settings)
 
 
+@dataclass(frozen=True)
 class ClusterResolver:
     """Checks clusters' settings against their network, and resolves what they leave open."""
 
-    def __init__(self, loaded: LoadedSettings, aws: Aws, progress: Progress) -> None:
-        self._loaded = loaded
-        self._aws = aws
-        self._progress = progress
+    loaded: LoadedSettings
+    aws: Aws
+    progress: Progress
 
     def deployed(
         self, name: str, baseline: Baseline, lock: Mapping[str, Any] | None, *, refresh: bool
     ) -> ClusterAnswers:
         """Return a cluster's answers on the deployed network; `lock`: those it is deployed with."""
-        settings = self._loaded.settings.for_cluster(name)
+        settings = self.loaded.settings.for_cluster(name)
         network = _as_deployed(settings.network, baseline, settings.cluster.zone_name)
         _check(settings, network, None, baseline.zones, given="security_groups" in baseline.given)
         place, earlier = self._place(baseline), self._earlier(name, lock)
@@ -164,7 +164,7 @@ class ClusterResolver:
 
     def declared(self, name: str, network: NetworkLock) -> ClusterAnswers:
         """Return a declared cluster's answers on the same file's network, deployed or not."""
-        settings = self._loaded.settings.for_cluster(name)
+        settings = self.loaded.settings.for_cluster(name)
         given = settings.network.security_groups is not None
         _check(settings, settings.network, network, network.zones, given=given)
         place = Place(
@@ -181,14 +181,14 @@ class ClusterResolver:
         self, name: str, baseline: Baseline, lock: Mapping[str, Any] | None
     ) -> HardwareExplanation:
         """Return which instance types a cluster gets on the deployed network, and why."""
-        cluster = self._loaded.settings.cluster_named(name)
+        cluster = self.loaded.settings.cluster_named(name)
         place, earlier = self._place(baseline), self._earlier(name, lock)
         held = earlier if earlier is not None and still_holds(earlier, cluster, place) else None
         chosen = find_hardware(
             cluster,
             zones_for(cluster, place),
-            self._aws,
-            progress=self._progress,
+            self.aws,
+            progress=self.progress,
             preferred=None if earlier is None else earlier.zone,
             workspace=place.workspace,
             with_catalog=True,
@@ -200,16 +200,16 @@ class ClusterResolver:
     def _place(self, baseline: Baseline) -> Place:
         return Place(
             baseline.account,
-            self._aws.partition,
+            self.aws.partition,
             frozenset(baseline.zones),
             baseline.architectures,
-            workspace=self._loaded.settings.workspace.name,
+            workspace=self.loaded.settings.workspace.name,
             given="vpc" in baseline.given,
         )
 
     def _earlier(self, name: str, deployed: Mapping[str, Any] | None) -> ClusterLock | None:
         """Return earlier answers: those in the lock file, else the deployed ones."""
-        written = read_lock(self._loaded.lock_path).clusters.get(name)
+        written = read_lock(self.loaded.lock_path).clusters.get(name)
         if written is None and deployed is not None:
             return ClusterLock.model_validate(deployed)
         return written
@@ -218,10 +218,10 @@ class ClusterResolver:
         self, name: str, place: Place, earlier: ClusterLock | None, *, refresh: bool = False
     ) -> ClusterLock:
         """Resolve, and lock a declared cluster's answers, so that all machines plan the same."""
-        settings, path = self._loaded.settings, self._loaded.lock_path
+        settings, path = self.loaded.settings, self.loaded.lock_path
         cluster = settings.cluster_named(name)
         lock = resolve_cluster(
-            cluster, place, self._aws, earlier, refresh=refresh, progress=self._progress
+            cluster, place, self.aws, earlier, refresh=refresh, progress=self.progress
         )
         if name in settings.clusters:
             lock_file = read_lock(path)
