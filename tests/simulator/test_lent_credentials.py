@@ -28,6 +28,7 @@ from terradask._dask import attached, secrets
 from terradask.errors import ClusterError, SchedulerUnreachable
 from terradask_simulator import Simulator
 
+from ..kept_providers import UNKEPT_VARIABLE
 from ..waiting import HANG_SECONDS, eventually
 from .lent_user import ARN, BUCKET, user_of
 
@@ -77,6 +78,8 @@ def lent(sim: Simulator, user: dict[str, str]) -> Iterator[Lent]:
     ):
         for name, value in user.items():
             patch.setenv(name, value)
+        # It would have her credentials after Terraform's end.
+        patch.setenv(UNKEPT_VARIABLE, "1")
         patch.setattr(attached, "lend", noted)
         with Cluster(
             "lent",
