@@ -27,6 +27,10 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 
 _FRESH_SPAWN = process.spawn
 
+# All boto3 sessions share what they read of services, as the clients of one session do: reading
+# EC2's model takes longer than most tests. moto reads it as soon as it is imported.
+botocore.session.create_loader = functools.cache(botocore.session.create_loader)
+
 # How long an example takes says more of the machine than of the code.
 hypothesis.settings.register_profile("suite", deadline=None)
 hypothesis.settings.load_profile("suite")
@@ -51,17 +55,6 @@ def pytest_collection_finish() -> None:
     """
     gc.collect()
     gc.freeze()
-
-
-@pytest.fixture(scope="session", autouse=True)
-def _models_read_once() -> Iterator[None]:
-    """Have all boto3 sessions share what they read of services, as the clients of one session do:
-    reading EC2's model takes longer than most tests.
-    """
-    with pytest.MonkeyPatch.context() as patched:
-        shared = functools.cache(botocore.session.create_loader)
-        patched.setattr(botocore.session, "create_loader", shared)
-        yield
 
 
 @pytest.fixture(scope="session", autouse=True)

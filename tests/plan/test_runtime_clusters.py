@@ -177,7 +177,6 @@ def test_saved_plan_is_applied_on_another_machine(
     assert (groups(), keys("clusters/saved/"), keys("applied/clusters/saved")) == ([], [], [])
 
 
-@pytest.mark.usefixtures("direct_provider")
 def test_interrupted_deployment_is_found_finished_or_destroyed(
     machine: Callable[[str], Path], workspace: Workspace, monkeypatch: pytest.MonkeyPatch
 ):
