@@ -199,6 +199,11 @@ def test_a_templates_own_tags_and_second_version_work(network):
     network.delete_group(group)
 
 
+def test_a_template_that_is_gone_is_an_error(network):
+    with pytest.raises(ClientError, match=r"InvalidLaunchTemplateId\.NotFound"):
+        network.ec2.describe_launch_templates(LaunchTemplateIds=["lt-0123456789abcdef0"])
+
+
 def test_a_full_subnet_fails_the_launch_with_the_reason(network, template):
     first, second = network.sim.vpc_cidr.split(".")[:2]
     subnet = network.ec2.create_subnet(

@@ -1,11 +1,11 @@
 """A launch template's own tags stay out of its data, and later ones are shown; every version's user
-data is read.
+data is read; a missing id is an error.
 
 moto copies the tags of CreateLaunchTemplate into the template's data, where the Terraform provider
 sees a ``tag_specifications`` block that Terraform's configuration lacks: a plan that never becomes
 empty. It decodes user data for the first version only; an instance of the second version then fails
 to launch. It shows the tags of the template's birth for ever, so that the plan after a new tag is
-that tag again.
+that tag again. It leaves out ids that don't exist.
 """
 
 from __future__ import annotations
@@ -18,11 +18,13 @@ __all__ = ["install"]
 def install() -> None:
     """Replace moto's launch template functions."""
     from moto.core.types import Base64EncodedString
+    from moto.ec2.exceptions import InvalidLaunchTemplateIdNotFound
     from moto.ec2.models.launch_templates import LaunchTemplate, LaunchTemplateBackend
     from moto.ec2.utils import parse_user_data
 
     create_template = LaunchTemplateBackend.create_launch_template
     create_version = LaunchTemplate.create_version
+    describe_templates = LaunchTemplateBackend.describe_launch_templates
 
     def create_launch_template(
         backend: Any,
@@ -49,6 +51,15 @@ def install() -> None:
             data = {**data, "UserData": parse_user_data(user_data)}
         return create_version(template, data, description)
 
+    def describe_launch_templates(
+        backend: Any, template_names: Any = None, template_ids: Any = None, filters: Any = None
+    ) -> Any:
+        for identity in template_ids or ():
+            if identity not in backend.launch_templates:
+                raise InvalidLaunchTemplateIdNotFound(identity)
+        return describe_templates(backend, template_names, template_ids, filters)
+
+    LaunchTemplateBackend.describe_launch_templates = describe_launch_templates
     LaunchTemplateBackend.create_launch_template = create_launch_template
     LaunchTemplate.tags = property(
         lambda template: template.get_tags(), lambda template, tags: None
