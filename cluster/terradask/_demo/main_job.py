@@ -261,7 +261,6 @@ class MainJob:
                 pieces.piece,
                 len(self._kept) + number,
                 workers=[address],
-                allow_other_workers=True,
                 pure=False,
             )
             for address in workers
