@@ -47,6 +47,32 @@ def allow(
     return statement("Allow", action, sid=sid, resource=resource, condition=condition)
 
 
+def only_in_account(
+    statements: Iterable[Statement], bucket_arn: str, account: str
+) -> list[Statement]:
+    """Return statements whose rights on a bucket and its objects end where another account has it:
+    names of buckets are unique across all of AWS, and ARNs of S3 name no account.
+
+    Where there is no bucket yet there may be no such key:
+    https://docs.aws.amazon.com/IAM/latest/UserGuide/reference_policies_condition-keys.html#condition-keys-resourceaccount
+    """
+    own = {"StringEqualsIfExists": {"aws:ResourceAccount": account}}
+    return [
+        {**one, "Condition": both(one.get("Condition", {}), own)}
+        if all(_is_in_bucket(each, bucket_arn) for each in _as_list(one["Resource"]))
+        else one
+        for one in statements
+    ]
+
+
+def _as_list(value: str | list[str]) -> list[str]:
+    return [value] if isinstance(value, str) else value
+
+
+def _is_in_bucket(resource: str, bucket_arn: str) -> bool:
+    return resource == bucket_arn or resource.startswith(f"{bucket_arn}/")
+
+
 def deny_without_tls(sid: str, bucket_arn: str) -> Statement:
     """Return the statement by which a bucket refuses every request without TLS."""
     return statement(

@@ -16,6 +16,7 @@ from terradask_modules.iam import (
     allow,
     both,
     deny_without_tls,
+    only_in_account,
     policy_text,
     statement,
 )
@@ -151,6 +152,11 @@ def host_statements(scope: PolicyScope, role: str) -> list[Statement]:
     """Return what a role's hosts do for the cluster's sake: read, report, log, leave; and a
     scheduler's to move its cluster's numbers.
     """
+    statements = _host_statements(scope, role)
+    return only_in_account(statements, scope.bucket_arn, scope.account)
+
+
+def _host_statements(scope: PolicyScope, role: str) -> list[Statement]:
     groups = _one_or_many(scope.group_arns)
     leave = "autoscaling:TerminateInstanceInAutoScalingGroup"
     if role != "scheduler":

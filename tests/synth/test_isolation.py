@@ -195,7 +195,7 @@ def test_a_roles_rights_name_the_one_cluster(role: str) -> None:
     conditions = [
         statement["Condition"]["StringEquals"]
         for statement in statements
-        if "Condition" in statement and statement["Sid"] not in shared
+        if "StringEquals" in statement.get("Condition", {}) and statement["Sid"] not in shared
     ]
     both = {
         "aws:ResourceTag/terradask:workspace": "default",

@@ -223,6 +223,8 @@ OWN_GROUPS = (
     "terradask-blue-*"
 )
 OWN_TAG = {"aws:ResourceTag/terradask:workspace": "blue"}
+IN_ACCOUNT = {"aws:ResourceAccount": "123456789012"}
+OWN_BUCKET = {"Condition": {"StringEqualsIfExists": IN_ACCOUNT}}
 
 
 def _rights(statement: dict[str, Any], role: str = "worker", **more: Any) -> list[tuple[str, str]]:
@@ -238,9 +240,17 @@ def _rights(statement: dict[str, Any], role: str = "worker", **more: Any) -> lis
 @pytest.mark.parametrize(
     "statement",
     [
-        {"Action": "s3:GetObject", "Resource": f"arn:aws:s3:::{BUCKET}/host/*"},
-        {"Action": "s3:PutObject", "Resource": f"arn:aws:s3:::{BUCKET}/clusters/*/hosts/*"},
-        {"Action": "s3:PutObject", "Resource": f"arn:aws:s3:::{BUCKET}/clusters/a/hosts/i-*"},
+        {"Action": "s3:GetObject", "Resource": f"arn:aws:s3:::{BUCKET}/host/*", **OWN_BUCKET},
+        {
+            "Action": "s3:PutObject",
+            "Resource": f"arn:aws:s3:::{BUCKET}/clusters/*/hosts/*",
+            **OWN_BUCKET,
+        },
+        {
+            "Action": "s3:PutObject",
+            "Resource": f"arn:aws:s3:::{BUCKET}/clusters/a/hosts/i-*",
+            **OWN_BUCKET,
+        },
         {
             "Action": ["autoscaling:TerminateInstanceInAutoScalingGroup"],
             "Resource": OWN_GROUPS,
@@ -263,17 +273,26 @@ def test_what_hosts_need_is_fine(statement: dict[str, Any]) -> None:
 @pytest.mark.parametrize(
     "statement",
     [
-        {"Action": "s3:GetObject", "Resource": f"arn:aws:s3:::{BUCKET}/*"},
-        {"Action": "s3:GetObject", "Resource": f"arn:aws:s3:::{BUCKET}/clusters/?luster.json"},
-        {"Action": "s3:Get*", "Resource": f"arn:aws:s3:::{BUCKET}/host/*"},
-        {"Action": "s3:PutObject", "Resource": f"arn:aws:s3:::{BUCKET}/host/*"},
-        {"Action": "s3:PutObject", "Resource": "arn:aws:s3:::terradask-red-1/clusters/*/hosts/*"},
+        {"Action": "s3:GetObject", "Resource": f"arn:aws:s3:::{BUCKET}/*", **OWN_BUCKET},
+        {
+            "Action": "s3:GetObject",
+            "Resource": f"arn:aws:s3:::{BUCKET}/clusters/?luster.json",
+            **OWN_BUCKET,
+        },
+        {"Action": "s3:Get*", "Resource": f"arn:aws:s3:::{BUCKET}/host/*", **OWN_BUCKET},
+        {"Action": "s3:PutObject", "Resource": f"arn:aws:s3:::{BUCKET}/host/*", **OWN_BUCKET},
+        {
+            "Action": "s3:PutObject",
+            "Resource": "arn:aws:s3:::terradask-red-1/clusters/*/hosts/*",
+            **OWN_BUCKET,
+        },
         {
             "Action": "autoscaling:TerminateInstanceInAutoScalingGroup",
             "Resource": OWN_GROUPS,
             "Condition": {"StringEquals": {**OWN_TAG, next(iter(OWN_TAG)): ["blue", "red"]}},
         },
         {"Action": "autoscaling:SetDesiredCapacity", "Resource": OWN_GROUPS},
+        {"Action": "s3:GetObject", "Resource": f"arn:aws:s3:::{BUCKET}/host/*"},
     ],
 )
 def test_what_lies_only_partly_within_a_grant_is_found(statement: dict[str, Any]) -> None:

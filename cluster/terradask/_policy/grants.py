@@ -41,6 +41,8 @@ _GROUPS = (
 )
 _WORKSPACE_TAG = {"aws:ResourceTag/terradask:workspace": ("{workspace}",)}
 _CLUSTER_TAG = {"aws:ResourceTag/terradask:cluster": ("{cluster}",)}
+#: Names of buckets are unique across all of AWS: it could be another account's.
+_OWN_BUCKET = {"StringEqualsIfExists": {"aws:ResourceAccount": ("{account}",)}}
 _IN_REGION = {"StringEquals": {"aws:RequestedRegion": ("{region}",)}}
 
 _OF_THE_WORKSPACE = (
@@ -52,12 +54,14 @@ _OF_THE_WORKSPACE = (
             f"{_CLUSTERS}/software.lock",
             f"{_CLUSTERS}/scheduler.json",
         ),
+        _OWN_BUCKET,
     ),
-    Grant(("s3:ListBucket",), (_BUCKET,)),
-    Grant(("s3:GetObject", "s3:PutObject"), (f"{_CLUSTERS}/hosts/*",)),
+    Grant(("s3:ListBucket",), (_BUCKET,), _OWN_BUCKET),
+    Grant(("s3:GetObject", "s3:PutObject"), (f"{_CLUSTERS}/hosts/*",), _OWN_BUCKET),
     Grant(
         ("s3:PutObject",),
         (f"{_CLUSTERS}/closing.json", f"{_CLUSTERS}/scheduler.json"),
+        _OWN_BUCKET,
         roles=(SCHEDULER,),
     ),
     Grant(

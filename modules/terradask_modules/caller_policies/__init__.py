@@ -48,7 +48,12 @@ from terradask_modules.caller_policies._scope import SERVICE_ROLES, CallerScope
 from terradask_modules.caller_policies._sessions import open_sessions
 from terradask_modules.caller_policies._state import keep_network_state, read_network_state
 from terradask_modules.caller_policies._trust import GitHubActions, parse_trust
-from terradask_modules.iam import MAX_POLICY_CHARACTERS, Statement, characters
+from terradask_modules.iam import (
+    MAX_POLICY_CHARACTERS,
+    Statement,
+    characters,
+    only_in_account,
+)
 from terradask_modules.names import resource_name
 
 __all__ = [
@@ -78,6 +83,10 @@ def caller_policies(scope: CallerScope, caller: Caller) -> dict[str, dict[str, A
 
 def caller_statements(scope: CallerScope, caller: Caller) -> list[Statement]:
     """Return everything that a caller may do."""
+    return only_in_account(_statements(scope, caller), scope.bucket, scope.place.account)
+
+
+def _statements(scope: CallerScope, caller: Caller) -> list[Statement]:
     if caller == "setup":
         return [
             *read_network(scope),

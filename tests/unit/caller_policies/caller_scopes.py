@@ -255,7 +255,7 @@ def same_key(used: str, known: str) -> bool:
     return used == known
 
 
-GLOBAL_KEYS = {"aws:RequestedRegion", "aws:TagKeys"}
+GLOBAL_KEYS = {"aws:RequestedRegion", "aws:ResourceAccount", "aws:TagKeys"}
 
 
 def _is_name_of_workspace(arn: str, given: CallerScope) -> bool:

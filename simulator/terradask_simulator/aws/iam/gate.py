@@ -39,7 +39,8 @@ class Gate:
         world = MotoWorld(operation.region)
         common = _common(operation, principal)
         for need in needs_of(operation, world):
-            request = Request(need.action, need.resource, context_of(need, common), principal.arn)
+            owned = common | _owner(world.account_of(need.resource))
+            request = Request(need.action, need.resource, context_of(need, owned), principal.arn)
             if not reference.is_known(need.action):
                 _log.error(
                     "%s is no action that AWS's service authorization reference knows", need.action
@@ -78,6 +79,11 @@ def _decide(request: Request, principal: Principal, world: MotoWorld) -> Decisio
     document = world.resource_policy(request.action, request.resource)
     resource = None if document is None else Policy.parse(document, "the resource's own policy")
     return evaluate(request, Policies(held.identity, held.boundary, held.session, resource))
+
+
+def _owner(account: str | None) -> dict[str, tuple[str, ...]]:
+    """Return the condition key of the account that has a resource."""
+    return {} if account is None else {"aws:ResourceAccount": (account,)}
 
 
 def _name(operation: Operation, action: str) -> str:

@@ -250,6 +250,15 @@ class MotoWorld:
         backend = logs_backends[self.account][self.region]
         return table(backend.list_tags_log_group(name)) if name in backend.groups else {}
 
+    def account_of(self, resource: str) -> str | None:
+        """Return the account of a bucket, or of the one that an object is in, by an ARN; None for
+        what is neither, and where there is no bucket.
+        """
+        if ":s3:::" not in resource:
+            return None
+        found = self._bucket(resource.rpartition(":")[2].partition("/")[0])
+        return None if found is None else str(found.account_id)
+
     def has_object(self, bucket: str, key: str) -> bool:
         """Return whether an object exists."""
         from moto.s3.models import FakeDeleteMarker
