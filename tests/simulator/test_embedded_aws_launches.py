@@ -200,8 +200,11 @@ def test_a_templates_own_tags_and_second_version_work(network):
 
 
 def test_a_template_that_is_gone_is_an_error(network):
-    with pytest.raises(ClientError, match=r"InvalidLaunchTemplateId\.NotFound"):
-        network.ec2.describe_launch_templates(LaunchTemplateIds=["lt-0123456789abcdef0"])
+    gone = "lt-0123456789abcdef0"
+    with pytest.raises(ClientError, match=r"InvalidLaunchTemplateId\.NotFound\)"):
+        network.ec2.describe_launch_templates(LaunchTemplateIds=[gone])
+    with pytest.raises(ClientError, match=r"InvalidLaunchTemplateId\.NotFound\)"):
+        network.ec2.delete_launch_template(LaunchTemplateId=gone)
 
 
 def test_a_full_subnet_fails_the_launch_with_the_reason(network, template):

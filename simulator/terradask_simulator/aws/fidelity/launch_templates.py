@@ -5,7 +5,8 @@ moto copies the tags of CreateLaunchTemplate into the template's data, where the
 sees a ``tag_specifications`` block that Terraform's configuration lacks: a plan that never becomes
 empty. It decodes user data for the first version only; an instance of the second version then fails
 to launch. It shows the tags of the template's birth for ever, so that the plan after a new tag is
-that tag again. It leaves out ids that don't exist.
+that tag again. It leaves out ids that don't exist, and has another error where they are deleted,
+which the provider doesn't know: https://github.com/hashicorp/terraform-provider-aws/blob/main/internal/service/ec2/ec2_launch_template.go
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ def install() -> None:
     create_template = LaunchTemplateBackend.create_launch_template
     create_version = LaunchTemplate.create_version
     describe_templates = LaunchTemplateBackend.describe_launch_templates
+    delete_template = LaunchTemplateBackend.delete_launch_template
 
     def create_launch_template(
         backend: Any,
@@ -59,6 +61,12 @@ def install() -> None:
                 raise InvalidLaunchTemplateIdNotFound(identity)
         return describe_templates(backend, template_names, template_ids, filters)
 
+    def delete_launch_template(backend: Any, name: str, identity: str | None) -> Any:
+        if identity and identity not in backend.launch_templates:
+            raise InvalidLaunchTemplateIdNotFound(identity)
+        return delete_template(backend, name, identity)
+
+    LaunchTemplateBackend.delete_launch_template = delete_launch_template
     LaunchTemplateBackend.describe_launch_templates = describe_launch_templates
     LaunchTemplateBackend.create_launch_template = create_launch_template
     LaunchTemplate.tags = property(
