@@ -59,14 +59,10 @@ def only_in_account(
     own = {"StringEqualsIfExists": {"aws:ResourceAccount": account}}
     return [
         {**one, "Condition": both(one.get("Condition", {}), own)}
-        if all(_is_in_bucket(each, bucket_arn) for each in _as_list(one["Resource"]))
+        if all(_is_in_bucket(each, bucket_arn) for each in listed(one["Resource"]))
         else one
         for one in statements
     ]
-
-
-def _as_list(value: str | list[str]) -> list[str]:
-    return [value] if isinstance(value, str) else value
 
 
 def _is_in_bucket(resource: str, bucket_arn: str) -> bool:

@@ -15,7 +15,14 @@ from typing import TYPE_CHECKING
 from terradask._aws.autoscaling import Groups
 from terradask._cleanup.delete import delete_objects, delete_resource, delete_resources
 from terradask._cleanup.instances import wait_for_hosts
-from terradask._cleanup.resources import OF_CLUSTERS, SECRET, Owner, Resource, of_type, unknown
+from terradask._cleanup.resources import (
+    OF_CLUSTERS,
+    SECRET_ADDRESS,
+    Owner,
+    Resource,
+    of_type,
+    unknown,
+)
 from terradask._cleanup.search import describe_secret, find_cluster, find_groups_and_secret
 from terradask._common.progress import Message, Progress, phase
 from terradask._deployments.secret import foreign_secret
@@ -27,9 +34,6 @@ if TYPE_CHECKING:
     from terradask._aws.session import Aws
     from terradask._deployments.deployment import Deployment
     from terradask._network.deployed import DeployedNetwork
-
-#: Where the stack has the cluster's secret.
-_KEYS = f"{SECRET}.keys"
 
 #: Returns a state's ids: address -> id. A function, since it takes a process.
 _Ids = Callable[[], Mapping[str, str]]
@@ -71,7 +75,7 @@ class ClusterRecovery:
         Raises `ClusterError`; `ForeignResources` for a secret without the cluster's tags.
         """
         found = self._groups_and_secret()
-        if _KEYS in creates:
+        if SECRET_ADDRESS in creates:
             found |= self._secret_in_the_way()
         left = {address: resource for address, resource in found.items() if address in creates}
         if left:
@@ -156,7 +160,7 @@ class ClusterRecovery:
                 "cluster's own. Find out who made it"
             )
             raise foreign_secret(self.name, name, found.tags, owner.tags, advice)
-        return {} if found is None else {_KEYS: found}
+        return {} if found is None else {SECRET_ADDRESS: found}
 
     def _delete(self, resources: Iterable[Resource]) -> None:
         for resource in resources:

@@ -30,6 +30,7 @@ from terradask._cleanup.resources import (
     INGRESS_RULE,
     NETWORK_INTERFACE,
     SECRET,
+    SECRET_ADDRESS,
     VOLUME,
     Owner,
     Resource,
@@ -291,7 +292,7 @@ def find_groups_and_secret(aws: Aws, owner: Owner) -> dict[str, Resource]:
         secret = found.result()
     return {
         **{f"{AUTOSCALING_GROUP}.{name}": _group(group) for name, group in groups.items()},
-        **({} if secret is None else {f"{SECRET}.keys": secret}),
+        **({} if secret is None else {SECRET_ADDRESS: secret}),
     }
 
 
