@@ -1,4 +1,4 @@
-"""An AWS account on moto, in this process."""
+"""An AWS account on moto, in this process: one at a time, since moto's state is the process's."""
 
 from __future__ import annotations
 
@@ -8,7 +8,22 @@ from contextlib import contextmanager
 
 import pytest
 from moto import mock_aws
+from moto.core.base_backend import BackendDict
 from moto.ec2.models import ec2_backends
+from moto.server import ThreadedMotoServer
+
+
+@contextmanager
+def _fresh() -> Iterator[None]:
+    """Leave nothing to a later account, and find nothing of an earlier one.
+
+    moto's reset makes an EC2 anew for other services' sake, which it then resets no more.
+    """
+    ec2_backends.clear()
+    try:
+        yield
+    finally:
+        ec2_backends.clear()
 
 
 @contextmanager
@@ -22,7 +37,19 @@ def moto_account(*, images: bool = False) -> Iterator[None]:
         patch.setenv("AWS_ACCESS_KEY_ID", "test")
         patch.setenv("AWS_SECRET_ACCESS_KEY", "test")
         patch.setenv("MOTO_EC2_LOAD_DEFAULT_AMIS", str(images).lower())
-        # moto's reset makes an EC2 anew for other services' sake, which the next test then finds.
-        ec2_backends.clear()
-        with mock_aws():
+        with _fresh(), mock_aws():
             yield
+
+
+@contextmanager
+def moto_server() -> Iterator[str]:
+    """Answer at an endpoint of this machine, as an account with AWS's images alone."""
+    server = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
+    server.start()
+    host, port = server.get_host_and_port()
+    try:
+        with _fresh():
+            BackendDict.reset()
+            yield f"http://{host}:{port}"
+    finally:
+        server.stop()

@@ -7,13 +7,12 @@ ends a host starts one of its own.
 
 from __future__ import annotations
 
-import urllib.request
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-from moto.server import ThreadedMotoServer
+from tests.moto_account import moto_server
 
 from .account import Account
 from .authority import RUN_ID
@@ -22,17 +21,10 @@ from .cluster import Cluster
 
 @pytest.fixture(scope="module")
 def account() -> Iterator[Account]:
-    server = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
-    server.start()
-    host, port = server.get_host_and_port()
-    try:
-        # moto's state is the process's: an earlier module's account would still be there.
-        with urllib.request.urlopen(f"http://{host}:{port}/moto-api/reset", data=b""):
-            account = Account(f"http://{host}:{port}")
+    with moto_server() as endpoint:
+        account = Account(endpoint)
         yield account
         account.close()
-    finally:
-        server.stop()
 
 
 @pytest.fixture(scope="module")
