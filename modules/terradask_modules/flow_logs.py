@@ -68,6 +68,7 @@ class FlowLogs(Construct):
             permissions_boundary=rules.permissions_boundary,
             description=f"VPC flow logs of terradask workspace {where.workspace}",
             assume_role_policy=flow_logs_trust_policy(where),
+            force_detach_policies=True,
             tags=tags,
         )
         at(_NAME, role)

@@ -104,6 +104,8 @@ class InstanceGroup(Construct):
             suspended_processes=["AZRebalance"],
             force_delete=True,
             wait_for_capacity_timeout="0",
+            # Instances on their way out take minutes; the provider's own limit is ten.
+            timeouts={"delete": "30m"},
             lifecycle=TerraformResourceLifecycle(ignore_changes=["desired_capacity"]),
             tag=[
                 {"key": key, "value": value, "propagateAtLaunch": True}

@@ -14,6 +14,8 @@ Condition = dict[str, dict[str, Any]]
 #: Characters that a managed policy may have, white space aside:
 #: https://docs.aws.amazon.com/IAM/latest/UserGuide/reference_iam-quotas.html
 MAX_POLICY_CHARACTERS = 6_144
+#: The same of all inline policies of a role together.
+MAX_ROLE_POLICY_CHARACTERS = 10_240
 
 #: Of the language: variables are known from it on.
 POLICY_VERSION = "2012-10-17"

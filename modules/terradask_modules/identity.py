@@ -20,7 +20,12 @@ from terradask_modules.aws import (
     at,
 )
 from terradask_modules.errors import InvalidInput
-from terradask_modules.iam import MAX_POLICY_CHARACTERS, characters, policy_document
+from terradask_modules.iam import (
+    MAX_POLICY_CHARACTERS,
+    MAX_ROLE_POLICY_CHARACTERS,
+    characters,
+    policy_document,
+)
 from terradask_modules.names import ROLES, boundary_name, clusters_role_path, role_name
 from terradask_modules.policies import (
     PolicyScope,
@@ -82,6 +87,11 @@ class Identity(Construct):
         statements. None: what `where` says.
     tags
         Tags of every resource.
+
+    Raises
+    ------
+    InvalidInput
+        If a role's document is longer than AWS takes: too many data buckets.
     """
 
     def __init__(
@@ -100,7 +110,10 @@ class Identity(Construct):
         self.roles: dict[str, Role] = {}
         for role, policy in (("scheduler", scheduler_policy), ("worker", worker_policy)):
             self.roles[role] = self._role(
-                role, policy(where) if access is None else self._with_access(role, access[role])
+                role,
+                _within(MAX_ROLE_POLICY_CHARACTERS, policy(where), where, f"the {role}s' policy")
+                if access is None
+                else self._with_access(role, access[role]),
             )
 
     def _with_access(self, role: str, access: Any) -> str:
@@ -126,6 +139,9 @@ class Identity(Construct):
             permissions_boundary=self._rules.permissions_boundary,
             description=f"Dask {role} hosts of {whose}",
             assume_role_policy=trust_policy(where.partition),
+            # What others attach, as Systems Manager's Quick Setup does, would keep it from being
+            # deleted.
+            force_detach_policies=True,
             tags=self._tags,
         )
         at(role, made)
@@ -176,18 +192,13 @@ class Boundary(Construct):
         self, scope: Construct, *, where: PolicyScope, rules: RoleRules, tags: Mapping[str, str]
     ) -> None:
         super().__init__(scope, "boundary")
-        document = scheduler_policy(where)
-        length = characters(json.loads(document))
-        if length > MAX_POLICY_CHARACTERS:
-            raise InvalidInput(
-                "the policy that bounds the roles of isolated clusters is too long",
-                given=f"{length} characters, with {len(where.data_buckets)} data buckets",
-                allowed=f"{MAX_POLICY_CHARACTERS} characters",
-                advice=(
-                    "name fewer network.data_buckets, or give a network.permissions_boundary "
-                    "of your own"
-                ),
-            )
+        document = _within(
+            MAX_POLICY_CHARACTERS,
+            scheduler_policy(where),
+            where,
+            "the policy that bounds the roles of isolated clusters",
+            "a network.permissions_boundary",
+        )
         policy = IamPolicy(
             self,
             "policy",
@@ -199,6 +210,24 @@ class Boundary(Construct):
         )
         at("boundary", policy)
         self.arn: str = policy.arn
+
+
+def _within(
+    limit: int,
+    document: str,
+    where: PolicyScope,
+    what: str,
+    instead: str = "network.instance_profiles",
+) -> str:
+    length = characters(json.loads(document))
+    if length > limit:
+        raise InvalidInput(
+            f"{what} is longer than AWS takes",
+            given=f"{length} characters, with {len(where.data_buckets)} data buckets",
+            allowed=f"{limit} characters",
+            advice=f"name fewer network.data_buckets, or give {instead} of your own",
+        )
+    return document
 
 
 class GivenIdentity(Construct):

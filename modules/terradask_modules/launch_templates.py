@@ -29,7 +29,6 @@ class HostTemplate:
     group: str | None = None
     architecture: str
     image_id: str
-    instance_type: str
     disk_size_gib: int
     security_group_ids: Sequence[str]
     #: ``true`` or ``false``.
@@ -70,7 +69,8 @@ class Templates(Construct):
 
     Instances demand IMDSv2 with a hop limit of one, see their own tags in the metadata, have
     encrypted disks, end when they power off, and carry the workspace's tags on instance, volume and
-    network interface from birth.
+    network interface from birth. Of which type they are is their group's: a type here would have to
+    be on offer in every zone of every group, or AWS would refuse to make the group.
 
     Resources created: a launch template for each role and architecture. They cost nothing.
 
@@ -129,7 +129,6 @@ class Templates(Construct):
             description=f"Dask {host.role} hosts of {self._whose}",
             update_default_version=True,
             image_id=host.image_id,
-            instance_type=host.instance_type,
             instance_initiated_shutdown_behavior="terminate",
             iam_instance_profile=dict(host.profile),
             metadata_options={

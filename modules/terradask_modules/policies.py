@@ -32,6 +32,14 @@ from terradask_modules.names import (
     secrets_prefix,
 )
 
+_DATA_ACTIONS = (
+    "s3:AbortMultipartUpload",
+    "s3:DeleteObject",
+    "s3:GetObject",
+    "s3:ListMultipartUploadParts",
+    "s3:PutObject",
+)
+
 #: What a host reads of a cluster. Terraform's state is not among it.
 _READABLE = ("run.json", "software.lock", "scheduler.json")
 
@@ -291,27 +299,32 @@ def _one_or_many(values: list[str]) -> str | list[str]:
 
 
 def _data_statements(scope: PolicyScope) -> list[Statement]:
-    statements = []
-    for number, path in enumerate(sorted(scope.data_buckets)):
-        bucket, _, prefix = path.partition("/")
-        arn = f"arn:{scope.partition}:s3:::{bucket}"
-        within = {"StringLike": {"s3:prefix": [prefix, f"{prefix}/*"]}} if prefix else None
-        statements += [
-            allow(f"ListData{number}", "s3:ListBucket", arn, within),
-            allow(f"LocateData{number}", "s3:GetBucketLocation", arn),
+    """Return a statement for each set of actions: a role's policies are limited in length."""
+    paths = [path.partition("/") for path in sorted(scope.data_buckets)]
+    if not paths:
+        return []
+    #: Prefix -> its buckets: what may be listed is a condition, which holds for all of a statement.
+    listed: dict[str, list[str]] = {}
+    for bucket, _, prefix in paths:
+        listed.setdefault(prefix, []).append(f"arn:{scope.partition}:s3:::{bucket}")
+    buckets = dict.fromkeys(arn for arns in listed.values() for arn in arns)
+    objects = [
+        f"arn:{scope.partition}:s3:::{'/'.join(filter(None, (bucket, prefix, '*')))}"
+        for bucket, _, prefix in paths
+    ]
+    return [
+        allow("LocateData", "s3:GetBucketLocation", _one_or_many(list(buckets))),
+        allow("UseData", list(_DATA_ACTIONS), _one_or_many(objects)),
+        *(
             allow(
-                f"UseData{number}",
-                [
-                    "s3:AbortMultipartUpload",
-                    "s3:DeleteObject",
-                    "s3:GetObject",
-                    "s3:ListMultipartUploadParts",
-                    "s3:PutObject",
-                ],
-                f"{arn}/{prefix}/*" if prefix else f"{arn}/*",
-            ),
-        ]
-    return statements
+                f"ListData{number}",
+                "s3:ListBucket",
+                _one_or_many(arns),
+                {"StringLike": {"s3:prefix": [prefix, f"{prefix}/*"]}} if prefix else None,
+            )
+            for number, (prefix, arns) in enumerate(sorted(listed.items()))
+        ),
+    ]
 
 
 def _key_statements(scope: PolicyScope) -> list[Statement]:

@@ -110,6 +110,7 @@ class ClusterStack(TerraformStack):
             bucket=self._bucket,
             key=cluster_key(name, "terraform.tfstate"),
             region=workspace.region,
+            skip_region_validation=True,
             # No `encrypt`: it would request S3's own key, while the bucket's default may be a
             # customer's key.
         )

@@ -151,6 +151,7 @@ class NetworkStack(TerraformStack):
             bucket=state.bucket_for(self._lock.account, workspace.region),
             key=network_state_key(workspace.name),
             region=workspace.region,
+            skip_region_validation=True,
             encrypt=True,
             kms_key_id=state.kms_key_arn,
         )
@@ -296,7 +297,6 @@ class NetworkStack(TerraformStack):
                 role=role,
                 architecture=architecture,
                 image_id=image_id,
-                instance_type=network.default_instance_types[architecture],
                 disk_size_gib=disk_size_gib,
                 profile_arn=self._roles[role].profile_arn,
                 security_group_ids=[self._security_groups[role]],

@@ -175,24 +175,12 @@ class OwnTemplates:
             group=group,
             architecture=self.architecture,
             image_id=baseline.text("launch", "image_ids", self.architecture),
-            instance_type=baseline.text("launch", *self._instance_type),
             disk_size_gib=disk.size_gib or baseline.number("launch", "disk_size_gib", role),
             disk_throughput_mibps=disk.throughput_mibps,
             security_group_ids=security_groups,
             public_address=baseline.text("launch", "public_address", role),
             kms_key_arn=baseline.optional("kms_key_arn"),
             **profile,
-        )
-
-    @property
-    def _instance_type(self) -> tuple[str, ...]:
-        """The path of the templates' instance type: networks of versions before ARM have only the
-        one for x86-64.
-        """
-        return (
-            ("instance_type",)
-            if self.architecture == "x86_64"
-            else ("instance_types", self.architecture)
         )
 
     def _templates(self, scope: Construct, hosts: list[HostTemplate]) -> Mapping[str, Any]:

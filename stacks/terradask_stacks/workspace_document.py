@@ -125,11 +125,6 @@ def _launch(made: Made, network: NetworkSettings) -> dict[str, Any]:
     return {
         "user_data_base64": made.user_data_base64,
         "image_ids": dict(made.image_ids),
-        "instance_type": network.default_instance_type,
-        "instance_types": {
-            architecture: network.default_instance_types[architecture]
-            for architecture in made.image_ids
-        },
         "disk_size_gib": {
             "scheduler": network.scheduler_disk_size_gib,
             "worker": network.worker_disk_size_gib,

@@ -25,6 +25,7 @@ from terradask.errors import (
     TerraformError,
     UnknownInstanceType,
 )
+from terradask_modules.iam import policy_text, statement
 from terradask_simulator import leftovers
 
 from .deployed import BUCKET, REGION, SETTINGS
@@ -122,6 +123,9 @@ def test_doctor_finds_everything(workspace: Workspace, monkeypatch: pytest.Monke
     assert all(f.fix for f in broken.values() if not f.ok)
 
 
+EMPTY = policy_text([statement("Allow", "s3:ListAllMyBuckets", resource="*")])
+
+
 def _empty_security_group(name: str) -> str:
     """Leave a group as Terraform leaves it when it is killed just after it was made: with the rule
     that AWS gives it.
@@ -174,12 +178,13 @@ def test_network_that_the_state_does_not_know_is_imported(
     state.write_text(json.dumps(document))
     actions = {change.address: change.action for change in workspace.plan_network().summary.changes}
     assert (
-        actions["aws_subnet.public-us-east-1a"]
-        == actions["aws_route_table_association.private-us-east-1a"]
+        actions[f"aws_subnet.public-{REGION}a"]
+        == actions[f"aws_route_table_association.private-{REGION}a"]
         == "import"
     )
     assert actions["aws_internet_gateway.this"] == "update"
-    assert actions["aws_iam_role.worker"] == "import"
+    # Imported, and from now on deleted with whatever else is attached to it.
+    assert actions["aws_iam_role.worker"] == "update"
     # Imported, the rule that lets everything out would stay, and no plan would show it.
     assert actions["aws_security_group.worker"] == "create"
 
@@ -218,14 +223,14 @@ def test_network_that_the_state_does_not_know_is_imported(
 
 def test_adding_a_zone_and_changing_hosts_replaces_nothing(workspace: Workspace):
     larger = Workspace.load(
-        workspace.root, network={"zones": ["us-east-1a", "us-east-1b"], "worker_disk_size_gib": 200}
+        workspace.root, network={"zones": [f"{REGION}a", f"{REGION}b"], "worker_disk_size_gib": 200}
     )
     plan = larger.plan_network()
     actions = {change.address: change.action for change in plan.summary.changes}
     created = {address for address, action in actions.items() if action == "create"}
     assert {address.partition(".")[2] for address in created} == {
-        "public-us-east-1b",
-        "private-us-east-1b",
+        f"public-{REGION}b",
+        f"private-{REGION}b",
     }
     assert {address: action for address, action in actions.items() if address not in created} == {
         "aws_launch_template.worker-arm64": "update",
@@ -277,6 +282,10 @@ def test_network_is_destroyed_last(workspace: Workspace, machine: Callable[[str]
             {"Key": "terradask:cluster", "Value": "lost"},
         ],
     )
+    # As Systems Manager's Quick Setup does with every role of instances.
+    iam = boto3.client("iam", REGION)
+    attached = iam.create_policy(PolicyName="company", PolicyDocument=EMPTY)["Policy"]["Arn"]
+    iam.attach_role_policy(RoleName="terradask-default-worker", PolicyArn=attached)
     # Nothing but the tag leads there: this machine has no state.
     elsewhere = Workspace.load(machine("last"))
     with pytest.raises(BaselineInUse, match="lost"):

@@ -119,6 +119,12 @@ def test_a_type_that_no_zone_offers_or_that_runs_no_such_image_never_launches(
     network.delete_group(group)
 
 
+def test_no_group_is_made_on_a_template_whose_type_its_zone_lacks(network):
+    template = network.template(InstanceType="x9.huge")
+    with pytest.raises(ClientError, match=r"fully-formed launch template.*\(x9.huge\) is not supp"):
+        network.group("lacks", template)
+
+
 def test_spot_groups_launch_spot(network, template):
     policy = {
         "LaunchTemplate": {

@@ -65,7 +65,6 @@ NETWORKS: dict[str, dict[str, Any]] = {
             "architectures": ["x86_64", "arm64"],
             "image": "ami-00000001",
             "arm64_image": "ami-00000002",
-            "default_arm64_instance_type": "m8g.xlarge",
         }
     },
     "company-rules": {
@@ -103,7 +102,6 @@ NETWORKS: dict[str, dict[str, Any]] = {
             "public_subnet_prefix_length": 28,
             "worker_disk_size_gib": 30,
             "scheduler_disk_size_gib": 20,
-            "default_instance_type": "m5.large",
             "cluster_launch_templates": True,
         },
     },

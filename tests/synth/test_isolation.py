@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from terradask_modules.errors import InvalidInput
 from terradask_modules.names import host_name, role_name
 from terradask_modules.policies import PolicyScope, host_statements
 from terradask_stacks.errors import SettingsError
@@ -269,12 +270,11 @@ def test_a_companys_boundary_takes_the_place_of_ours(synth: Any) -> None:
 
 
 def test_a_bound_that_iam_would_refuse_is_refused_first(synth: Any) -> None:
-    with pytest.raises(Exception, match="too long"):
-        synth(
-            "network",
-            workspace=ISOLATED,
-            network={"data_buckets": [f"lake-{number}" for number in range(20)]},
-        )
+    buckets = [f"a-bucket-with-a-long-name-{number:02}" for number in range(30)]
+    with pytest.raises(InvalidInput) as caught:
+        synth("network", workspace=ISOLATED, network={"data_buckets": buckets})
+    assert "bounds the roles of isolated clusters is longer than AWS takes" in str(caught.value)
+    assert caught.value.allowed == "6144 characters"
 
 
 @pytest.mark.parametrize(

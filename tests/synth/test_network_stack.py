@@ -11,6 +11,8 @@ from typing import Any
 
 import pytest
 
+from terradask_modules.errors import InvalidInput
+
 from ..golden import check_golden
 
 Document = dict[str, Any]
@@ -213,10 +215,31 @@ def test_no_host_reads_terraforms_state(network: Document) -> None:
 def test_data_ends_at_its_prefix(network: Document) -> None:
     worker = statements(network, "worker")
 
-    assert worker["UseData0"]["Resource"] == "arn:aws:s3:::lake/raw/*"
-    assert worker["ListData0"]["Condition"] == {"StringLike": {"s3:prefix": ["raw", "raw/*"]}}
-    assert worker["UseData1"]["Resource"] == "arn:aws:s3:::results/*"
-    assert "Condition" not in worker["ListData1"]
+    assert worker["UseData"]["Resource"] == ["arn:aws:s3:::lake/raw/*", "arn:aws:s3:::results/*"]
+    listing = {
+        one["Resource"]: one.get("Condition") for sid, one in worker.items() if "List" in sid
+    }
+    assert listing["arn:aws:s3:::lake"] == {"StringLike": {"s3:prefix": ["raw", "raw/*"]}}
+    assert listing["arn:aws:s3:::results"] is None
+
+
+def _paths(number: int) -> dict[str, Any]:
+    return {"data_buckets": [f"a-bucket-with-a-long-name-{i}/part-{i}" for i in range(number)]}
+
+
+def test_many_data_buckets_fit_into_a_role(synth: Callable[..., Document]) -> None:
+    document = synth("network", network=_paths(20))
+    assert "s3:prefix" in document["resource"]["aws_iam_role_policy"]["scheduler"]["policy"]
+
+
+def test_more_data_buckets_than_a_role_has_room_for_are_refused_first(
+    synth: Callable[..., Document],
+) -> None:
+    with pytest.raises(InvalidInput) as caught:
+        synth("network", network=_paths(30))
+    assert "the schedulers' policy is longer than AWS takes" in str(caught.value)
+    assert "30 data buckets" in str(caught.value.given)
+    assert caught.value.allowed == "10240 characters"
 
 
 def test_user_data_is_the_same_for_both_roles_and_names_no_cluster(network: Document) -> None:

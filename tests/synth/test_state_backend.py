@@ -18,6 +18,7 @@ def test_in_s3_it_is_encrypted_locked_natively_and_lies_under_the_workspaces_nam
         "bucket": "terradask-state-123456789012-us-east-1",
         "key": "workspaces/blue/network.tfstate",
         "region": "us-east-1",
+        "skip_region_validation": True,
         "encrypt": True,
         "use_lockfile": True,
     }

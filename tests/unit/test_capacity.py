@@ -1,10 +1,11 @@
 """Why AWS launches nothing: its texts read, remembered, and told."""
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
-from terradask._aws.launch_problem import LaunchProblem, read_problem
+from terradask._aws.launch_problem import LaunchProblem, launch_failure, read_problem
 from terradask._deployments.pending_launches import CapacityMemory
 from terradask._deployments.shortfall import Pool, Shortfall, describe, no_capacity
 
@@ -83,9 +84,38 @@ TEXTS = {
     ),
     (
         "Could not launch On-Demand Instances. InvalidParameterCombination - The specified "
-        "instance "
-        "type is not eligible for Free Tier."
+        "instance type is not eligible for Free Tier. For a list of Free Tier instance types, run "
+        "'describe-instance-types' with the filter 'free-tier-eligible=true'."
     ): (
+        "InvalidParameterCombination",
+        "free-plan",
+        None,
+    ),
+    "Your request for accessing resources in this region is being validated, and you will not be "
+    "able to launch additional resources in this region until the validation is complete.": (
+        "PendingVerification",
+        "account",
+        None,
+    ),
+    "Could not launch On-Demand Instances. Blocked - This account is currently blocked and not "
+    "recognized as a valid account.": ("Blocked", "account", None),
+    "The requested configuration is currently not supported. Please check the documentation for "
+    "supported configurations.": ("Unsupported", "unsupported", None),
+    "Instance became unhealthy while waiting for instance to be in InService state. Termination "
+    "Reason: Client.VolumeLimitExceeded: Volume limit exceeded": (
+        "VolumeLimitExceeded",
+        "storage",
+        None,
+    ),
+    "Instance became unhealthy while waiting for instance to be in InService state. Termination "
+    "Reason: Client.InvalidKMSKey.InvalidState: The KMS key provided is in an incorrect state": (
+        "InvalidKMSKey.InvalidState",
+        "key",
+        None,
+    ),
+    "Instance became unhealthy while waiting for instance to be in InService state. Termination "
+    "Reason: Client.InternalError: Client error on launch": ("InternalError", "key", None),
+    "Could not launch On-Demand Instances. InvalidParameterCombination - Enclave option not set": (
         "InvalidParameterCombination",
         "other",
         None,
@@ -98,6 +128,7 @@ SPOT = Pool(
     ("us-east-1a",), "spot", ("m6i.xlarge", "m5.xlarge", "m6a.xlarge", "m5a.xlarge", "m7i.xlarge")
 )
 ON_DEMAND = Pool(("us-east-1a",), "on-demand", ("m6i.xlarge",))
+POOLS = {"workers": ON_DEMAND}
 NO_SPOT = read_problem(
     "There is no Spot capacity available that matches your request. Launching EC2 instance failed."
 )
@@ -112,6 +143,40 @@ def test_the_texts_of_aws_are_read(text):
     problem = read_problem(f"{text} Launching EC2 instance failed.")
     assert (problem.code, problem.kind, problem.instance_type) == TEXTS[text]
     assert "failed." not in problem.text
+
+
+UNHEALTHY = "Instance became unhealthy while waiting for instance to be in InService state."
+
+
+@pytest.mark.parametrize(
+    ("status", "text", "read"),
+    [
+        ("Failed", "We currently do not have sufficient m6i.xlarge capacity", True),
+        ("Cancelled", f"{UNHEALTHY} Termination Reason: Client.InternalError: on launch", True),
+        ("Cancelled", f"{UNHEALTHY} Termination Reason: Client.UserInitiatedShutdown: Bye", False),
+        ("Cancelled", None, False),
+        ("Successful", None, False),
+        ("InProgress", None, False),
+    ],
+)
+def test_launches_that_aws_calls_cancelled_failed_unless_they_were_meant_to(status, text, read):
+    activity = {"StatusCode": status, "StatusMessage": text, "Description": "Launching …"}
+    assert launch_failure(activity) == (text if read else None)
+
+
+def test_a_free_plan_an_unready_account_a_full_quota_and_a_key_each_have_advice():
+    def advice(text: str, **more: Any) -> str:
+        problem = replace(read_problem(text), **more)
+        return str(no_capacity("etl", Shortfall(4, 0, {"workers": (problem,)}), POOLS).advice)
+
+    free = "The specified instance type is not eligible for Free Tier."
+    assert advice(free, eligible=("m7i-flex.large", "t3.small")).endswith(
+        "in worker_vm_types: m7i-flex.large, t3.small"
+    )
+    assert "free-tier-eligible" in advice(free)
+    assert "AWS Support" in advice("Blocked - This account is currently blocked")
+    assert "L-7A658B76" in advice("VolumeLimitExceeded - Volume limit exceeded")
+    assert "terradask doctor" in advice("InvalidKMSKey.InvalidState - The KMS key is wrong")
 
 
 def test_a_problem_is_remembered_for_three_minutes_by_group_and_type():

@@ -96,8 +96,6 @@ def test_settings_are_frozen() -> None:
         (NetworkSettings, {"data_buckets": ["bucket/*"]}, "no \\*"),
         (NetworkSettings, {"log_retention_days": 31}, "CloudWatch"),
         (NetworkSettings, {"image": "ami-latest"}, "hexadecimal"),
-        (NetworkSettings, {"default_instance_type": "m7g.large"}, "ARM"),
-        (NetworkSettings, {"default_arm64_instance_type": "m7i.large"}, "x86-64"),
         (NetworkSettings, {"architectures": []}, "at least 1"),
         (NetworkSettings, {"architectures": ["riscv"]}, "'x86_64' or 'arm64'"),
         (

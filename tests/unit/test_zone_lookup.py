@@ -43,6 +43,7 @@ def test_failures_are_read_from_the_activities_of_the_workspaces_groups() -> Non
         _activity("terradask-other-etl-workers"),
         _activity("web"),
         _activity(StatusCode="Successful", StatusMessage=None),
+        _activity(StatusCode="Cancelled", StatusMessage=None),
         _activity(StatusCode="Failed", StatusMessage=""),
         _activity(StartTime=NOW - FAILURES_COUNT_FOR - timedelta(seconds=1)),
         _activity(Details="no JSON"),

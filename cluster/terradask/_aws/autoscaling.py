@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from terradask._aws.free_plan import with_eligible
 from terradask._aws.group_limits import (
     despite_minimum,
     scheduled_actions,
@@ -15,7 +16,7 @@ from terradask._aws.group_limits import (
     unschedule,
 )
 from terradask._aws.groups import PROTECTION_BATCH, Group, Member, ProtectAndLower, Removal
-from terradask._aws.launch_problem import LaunchProblem, read_problem
+from terradask._aws.launch_problem import LaunchProblem, launch_failure, read_problem
 from terradask._aws.listing import listed_groups
 from terradask._aws.tags import as_text, found_tags, tags_of
 from terradask.errors import AccessDenied, ForeignResources
@@ -129,18 +130,22 @@ class Groups:
         )
 
     def failures(self, group: str) -> list[tuple[datetime.datetime, LaunchProblem]]:
-        """Return when and why launches of a group failed lately, in one call.
+        """Return when and why launches of a group failed lately, in one call; two where the
+        account's plan lacks the type.
 
         Permission needed: ``autoscaling:DescribeScalingActivities``.
         """
         response = self._client.describe_scaling_activities(
             AutoScalingGroupName=self._names[group], MaxRecords=_ACTIVITIES
         )
-        return [
-            (activity["StartTime"], read_problem(activity["StatusMessage"]))
+        problems = [
+            (activity["StartTime"], read_problem(text))
             for activity in response["Activities"]
-            if activity["StatusCode"] == "Failed" and activity.get("StatusMessage")
+            if (text := launch_failure(activity)) is not None
         ]
+        if not any(problem.kind == "free-plan" for _, problem in problems):
+            return problems
+        return [(at, with_eligible(problem, self._aws)) for at, problem in problems]
 
     def activities(self, group: str, since: datetime.datetime) -> list[dict[str, Any]]:
         """Return what a group has done since a time, the newest first, as AWS lists it; a call for

@@ -1,10 +1,12 @@
-"""Why AWS launches nothing, read from the texts of scaling activities. Pure.
+"""Why AWS launches nothing, read from scaling activities. Pure.
 
 The texts are those of https://docs.aws.amazon.com/autoscaling/ec2/userguide/ts-as-capacity.html and
 ts-as-instancelaunchfailure.html, and as people report them: ``Could not launch Spot Instances.
 UnfulfillableCapacity - Unable to fulfill capacity due to your request configuration. Please adjust
 your request and try again. Launching EC2 instance failed.`` The codes are EC2's:
-https://docs.aws.amazon.com/AWSEC2/latest/APIReference/errors-overview.html
+https://docs.aws.amazon.com/AWSEC2/latest/APIReference/errors-overview.html, and where an instance
+ended before it was in service, those of
+https://docs.aws.amazon.com/AWSEC2/latest/APIReference/API_StateReason.html
 """
 
 from __future__ import annotations
@@ -12,22 +14,44 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
-Kind = Literal["capacity", "quota", "addresses", "unsupported", "other"]
+Kind = Literal[
+    "capacity",
+    "quota",
+    "storage",
+    "addresses",
+    "unsupported",
+    "key",
+    "free-plan",
+    "account",
+    "other",
+]
 
 _KIND_OF_CODE: Mapping[str, Kind] = {
     "InsufficientCapacity": "capacity",
     "InsufficientInstanceCapacity": "capacity",
     "ReservationCapacityExceeded": "capacity",
+    "SpotInstanceTermination": "capacity",
     "UnfulfillableCapacity": "capacity",
     "InstanceLimitExceeded": "quota",
     "MaxSpotInstanceCountExceeded": "quota",
     "VcpuLimitExceeded": "quota",
+    "MaxIOPSLimitExceeded": "storage",
+    "VolumeLimitExceeded": "storage",
     "InsufficientFreeAddressesInSubnet": "addresses",
     "InvalidFleetConfiguration": "unsupported",
     "Unsupported": "unsupported",
+    "InvalidKMSKey.InvalidState": "key",
+    # Of an instance that was launching: a key that Auto Scaling may not use.
+    # https://docs.aws.amazon.com/autoscaling/ec2/userguide/ts-as-instancelaunchfailure.html
+    "InternalError": "key",
+    "Blocked": "account",
+    "PendingVerification": "account",
 }
+
+#: Texts that say more than their code.
+_KIND_OF_PHRASE: Mapping[str, Kind] = {"not eligible for free tier": "free-plan"}
 
 #: Texts that come without a code, whatever their case.
 _CODE_OF_PHRASE = {
@@ -40,11 +64,30 @@ _CODE_OF_PHRASE = {
     "not enough free addresses in subnet": "InsufficientFreeAddressesInSubnet",
     "insufficient free addresses": "InsufficientFreeAddressesInSubnet",
     "is not supported in your requested availability zone": "Unsupported",
+    "requested configuration is currently not supported": "Unsupported",
+    "not eligible for free tier": "InvalidParameterCombination",
+    "account is currently being verified": "PendingVerification",
+    "accessing resources in this region is being validated": "PendingVerification",
+    "account is currently blocked": "Blocked",
 }
 _CODED = re.compile(
     r"^(?:Could not launch (?:Spot|On-Demand) Instances\.\s*)?(?P<code>[A-Z][A-Za-z.]+) - "
     r"(?P<text>.+)$",
     re.DOTALL,
+)
+#: ``Instance became unhealthy while waiting for instance to be in InService state. Termination
+#: Reason: Client.VolumeLimitExceeded: Volume limit exceeded``
+_TERMINATED = re.compile(
+    r"Termination Reason: (?:Client|Server)\.(?P<code>[A-Z][A-Za-z.]+): (?P<text>.+)$", re.DOTALL
+)
+#: Why an instance ends that was meant to.
+_ON_PURPOSE = frozenset(
+    {
+        "InstanceInitiatedShutdown",
+        "InstanceTerminated",
+        "UserInitiatedHibernate",
+        "UserInitiatedShutdown",
+    }
 )
 _ENDING = re.compile(r"\s*Launching EC2 instance failed\.?\s*$")
 _TYPE = re.compile(
@@ -62,20 +105,39 @@ class LaunchProblem:
     text: str
     #: The type that AWS names, if it names one.
     instance_type: str | None = None
+    #: Types that the account's plan has, where that is the problem, and they are known.
+    eligible: tuple[str, ...] = ()
 
     @property
     def kind(self) -> Kind:
-        """What is missing: capacity, a quota, addresses, support in the zone, or something else."""
-        return _KIND_OF_CODE.get(self.code, "other")
+        """What is missing: capacity, a quota, storage, addresses, support in the zone, the right to
+        use a key, a type in the account's plan, an account that may launch, or something else.
+        """
+        low = self.text.lower()
+        said = (kind for phrase, kind in _KIND_OF_PHRASE.items() if phrase in low)
+        return next(said, _KIND_OF_CODE.get(self.code, "other"))
 
     def __str__(self) -> str:
         return f"{self.code}: {self.text}"
 
 
+def launch_failure(activity: Mapping[str, Any]) -> str | None:
+    """Return AWS's text on why a launch failed; None of every other scaling activity.
+
+    AWS calls a launch ``Cancelled`` whose instance ended before it was in service: for want of a
+    key or of storage, or because it was meant to.
+    """
+    text = activity.get("StatusMessage") or ""
+    if activity["StatusCode"] == "Failed":
+        return text or activity.get("Description")
+    ended = _TERMINATED.search(text) if activity["StatusCode"] == "Cancelled" else None
+    return text if ended is not None and ended["code"] not in _ON_PURPOSE else None
+
+
 def read_problem(status_message: str) -> LaunchProblem:
-    """Read the ``StatusMessage`` of a scaling activity that failed."""
+    """Read the text of a launch that failed."""
     text = _ENDING.sub("", " ".join(status_message.split()))
-    coded = _CODED.match(text)
+    coded = _CODED.match(text) or _TERMINATED.search(text)
     if coded is not None:
         code, text = coded["code"].removeprefix("Client.").removeprefix("Server."), coded["text"]
     else:

@@ -204,6 +204,9 @@ def _delete_instance_profile(client: Any, profile: Resource) -> None:
 def _delete_role(client: Any, role: Resource) -> None:
     for policy in client.list_role_policies(RoleName=role.id)["PolicyNames"]:
         client.delete_role_policy(RoleName=role.id, PolicyName=policy)
+    # Others attach some, such as Systems Manager's Quick Setup.
+    for attached in client.list_attached_role_policies(RoleName=role.id)["AttachedPolicies"]:
+        client.detach_role_policy(RoleName=role.id, PolicyArn=attached["PolicyArn"])
     client.delete_role(RoleName=role.id)
 
 

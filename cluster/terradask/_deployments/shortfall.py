@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from terradask._aws.launch_problem import LaunchProblem
-from terradask._quotas.needs import vcpu_quota
+from terradask._quotas.needs import GP3_STORAGE, vcpu_quota
 from terradask.errors import NoCapacity
 
 #: A message names this many types of a pool and counts the rest.
@@ -111,6 +111,20 @@ def _advice(cluster: str, shortfall: Shortfall, pools: Mapping[str, Pool]) -> st
             f"ask AWS for a higher quota, {_quotas(short)}, or end other instances; `terradask "
             "quotas` shows them"
         )
+    if "storage" in kinds:
+        advice.append(
+            f"ask AWS for a higher quota, {GP3_STORAGE.name} ({GP3_STORAGE.code}), or use smaller "
+            "disks (worker_disk_size, scheduler_disk_size)"
+        )
+    if "key" in kinds:
+        advice.append("let Auto Scaling use network.kms_key_arn: `terradask doctor` says how")
+    if "free-plan" in kinds:
+        advice.append(_of_the_free_plan(shortfall, pools))
+    if "account" in kinds:
+        advice.append(
+            "AWS lets this account launch nothing yet: wait for its mail, or ask AWS Support; then "
+            "try again"
+        )
     if "addresses" in kinds:
         advice.append("give the zone a larger subnet (network.cidr, or network.subnets)")
     if kinds & {"capacity", "unsupported"}:
@@ -124,6 +138,24 @@ def _advice(cluster: str, shortfall: Shortfall, pools: Mapping[str, Pool]) -> st
     if not advice:
         advice.append("correct the problem that AWS names")
     return "; ".join(advice)
+
+
+def _of_the_free_plan(shortfall: Shortfall, pools: Mapping[str, Pool]) -> str:
+    eligible = {
+        name
+        for problems in shortfall.problems.values()
+        for problem in problems
+        for name in problem.eligible
+    }
+    asks = dict.fromkeys(f"{pools[group].settings}vm_types" for group in shortfall.problems)
+    which = ", ".join(sorted(eligible)) or (
+        "those that `aws ec2 describe-instance-types --filters Name=free-tier-eligible,Values=true`"
+        " lists"
+    )
+    return (
+        "upgrade the account to AWS's Paid plan, or name types of the Free plan in "
+        f"{' and '.join(asks)}: {which}"
+    )
 
 
 def _other_zones(cluster: str, pools: Iterable[Pool]) -> list[str]:

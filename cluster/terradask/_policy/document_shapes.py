@@ -153,8 +153,6 @@ WORKSPACE_DOCUMENT: Shape = {
             # P1 judges it.
             "user_data_base64": must(ANY),
             "image_ids": must(Keyed("{architectures}", must(given("ami-*")), {})),
-            "instance_type": must(ANY),
-            "instance_types": must(ANY),
             "disk_size_gib": must(ANY),
             "public_address": _by_role(scheduler=must(True, False), worker=must(True, False)),
         }

@@ -42,6 +42,7 @@ _IDENTITY: dict[str, Shape] = {
         "description": must(ANY),
         "path": may("/*", *_BASELINE_PATH),
         "assume_role_policy": _P6,
+        "force_detach_policies": must(True),
         "permissions_boundary": may(
             given("arn:{partition}:iam::*:policy/*"), *baseline("isolated.permissions_boundary")
         ),
@@ -138,7 +139,6 @@ _HOSTS: dict[str, Shape] = {
         "name": must(f"{NAME}-{{role}}*", f"{CLUSTERS_NAME}-{{role}}*"),
         "description": must(ANY),
         "image_id": must(given("ami-*"), *baseline("launch.image_ids.*")),
-        "instance_type": must(ANY),
         # P1 judges what is written out.
         "user_data": must(literal, *baseline("launch.user_data_base64")),
         "iam_instance_profile": must(
@@ -242,6 +242,7 @@ _HOSTS: dict[str, Shape] = {
         "suspended_processes": must("AZRebalance"),
         "force_delete": must(True),
         "wait_for_capacity_timeout": must("0"),
+        "timeouts": must({"delete": must("30m")}),
         "lifecycle": may({"ignore_changes": must("desired_capacity")}),
         "tag": must(TagBlocks(GROUP_TAGS)),
     },
@@ -307,6 +308,7 @@ NAMES: dict[str, tuple[str, ...]] = {
 
 PROVIDER: Shape = {
     "region": must("{region}"),
+    "skip_region_validation": must(True),
     "ignore_tags": must({"key_prefixes": must("terradask:run:")}),
 }
 #: The providers, by source and exact version.
@@ -320,6 +322,7 @@ BACKENDS: dict[str, Shape] = {
         "bucket": must("{bucket}", given("*")),
         "key": must("*workspaces/{workspace}/network.tfstate", "*{cluster}/terraform.tfstate"),
         "region": must("{region}"),
+        "skip_region_validation": must(True),
         "encrypt": may(True),
         "use_lockfile": must(True),
         "kms_key_id": may(given(KEY_ARN)),

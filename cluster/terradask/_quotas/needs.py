@@ -3,6 +3,7 @@
 Codes: https://docs.aws.amazon.com/ec2/latest/instancetypes/ec2-instance-quotas.html (vCPUs, by
 instance family), https://docs.aws.amazon.com/general/latest/gr/ec2-service.html,
 https://docs.aws.amazon.com/general/latest/gr/as.html,
+https://docs.aws.amazon.com/ebs/latest/userguide/ebs-resource-quotas.html,
 https://docs.aws.amazon.com/vpc/latest/userguide/amazon-vpc-limits.html.
 """
 
@@ -51,6 +52,7 @@ VPCS = Quota("vpc", "L-F678F1CE", "VPCs per Region")
 NAT_GATEWAYS = Quota("vpc", "L-FE5A380F", "NAT gateways per Availability Zone")
 SECURITY_GROUPS = Quota("vpc", "L-E79EC296", "VPC security groups per Region")
 SECURITY_GROUP_RULES = Quota("vpc", "L-0EA8095F", "Inbound or outbound rules per security group")
+GP3_STORAGE = Quota("ebs", "L-7A658B76", "Storage for General Purpose SSD (gp3) volumes, in TiB")
 ADDRESSES = Quota("ec2", "L-0263D0A3", "EC2-VPC Elastic IPs")
 LAUNCH_TEMPLATES = Quota("ec2", "L-FB451C26", "Launch templates per Region")
 GROUPS = Quota("autoscaling", "L-CDE20ADC", "Auto Scaling groups per Region")

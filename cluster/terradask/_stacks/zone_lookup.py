@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from botocore.exceptions import BotoCoreError, ClientError
 
-from terradask._aws.launch_problem import read_problem
+from terradask._aws.launch_problem import launch_failure, read_problem
 from terradask._instance_types.zones import ZoneEvidence, ZoneFailure
 from terradask._pricing.spot_prices import fetch_region_spot_prices
 from terradask.errors import AwsError
@@ -65,15 +65,9 @@ def read_failures(
     """
     begins = resource_name(workspace, "")
     for activity in activities:
-        name, text = activity["AutoScalingGroupName"], activity.get("StatusMessage")
+        name, text = activity["AutoScalingGroupName"], launch_failure(activity)
         zone = _zone(activity)
-        if (
-            activity["StatusCode"] == "Failed"
-            and name.startswith(begins)
-            and text
-            and zone
-            and activity["StartTime"] >= since
-        ):
+        if text and name.startswith(begins) and zone and activity["StartTime"] >= since:
             yield ZoneFailure(
                 zone, "spot" if name.endswith("-spot") else "on-demand", read_problem(text)
             )

@@ -69,12 +69,18 @@ SEE_ROLES = (
     "iam:ListRolePolicies",
 )
 #: What a role's permissions boundary can be a condition of.
-MAKE_ROLES = ("iam:CreateRole", "iam:DeleteRolePolicy", "iam:PutRolePolicy")
+MAKE_ROLES = (
+    "iam:CreateRole",
+    "iam:DeleteRolePolicy",
+    "iam:DetachRolePolicy",
+    "iam:PutRolePolicy",
+)
 #: The same, where a boundary is demanded: it can be put on a role, and there is no right to take it
 #: away.
 MAKE_BOUNDED_ROLES = (
     "iam:CreateRole",
     "iam:DeleteRolePolicy",
+    "iam:DetachRolePolicy",
     "iam:PutRolePermissionsBoundary",
     "iam:PutRolePolicy",
 )

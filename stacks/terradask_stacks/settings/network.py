@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import partial
 from typing import Annotated, Literal, get_args
 
 from pydantic import AfterValidator, Field, model_validator
@@ -22,7 +21,6 @@ from terradask_stacks.validators.resources import (
     check_policy_arn,
     check_role_name_prefix,
     check_role_path,
-    check_type_for,
     check_vpc_id,
 )
 
@@ -227,23 +225,6 @@ class NetworkSettings(Section):
         'decide what their hosts run from boot. With workspace.isolation = "cluster" they always '
         "have their own templates.",
     )
-    default_instance_type: Annotated[str, AfterValidator(partial(check_type_for, "x86_64"))] = (
-        Field(
-            default="m6i.xlarge",
-            description=(
-                "Instance type that the launch templates for x86-64 name; a cluster's "
-                "groups override it."
-            ),
-        )
-    )
-    default_arm64_instance_type: Annotated[
-        str, AfterValidator(partial(check_type_for, "arm64"))
-    ] = Field(
-        default="m7g.xlarge",
-        description=(
-            "Instance type that the launch templates for ARM name; a cluster's groups override it."
-        ),
-    )
 
     @property
     def wanted_architectures(self) -> list[Architecture]:
@@ -264,11 +245,6 @@ class NetworkSettings(Section):
             architecture: getattr(self, setting) for architecture, setting in IMAGE_SETTINGS.items()
         }
         return {architecture: image for architecture, image in given.items() if image is not None}
-
-    @property
-    def default_instance_types(self) -> dict[Architecture, str]:
-        """Architecture -> the type that its launch templates name."""
-        return {"x86_64": self.default_instance_type, "arm64": self.default_arm64_instance_type}
 
     @model_validator(mode="after")
     def _images_are_used(self) -> NetworkSettings:

@@ -6,7 +6,6 @@ import re
 from collections.abc import Sequence
 
 from terradask_modules.secret_policy import PRINCIPAL_PATTERN
-from terradask_stacks.hardware.architecture import Architecture, is_arm_name
 from terradask_stacks.hardware.request import MAX_TYPES, TYPE_NAME
 from terradask_stacks.validators.refusal import matching, refuse, unique
 
@@ -82,18 +81,6 @@ def check_instance_types(types: Sequence[str]) -> list[str]:
         if not TYPE_NAME.fullmatch(name):
             raise refuse(f"{name!r} is not an instance type", allowed="a type such as m6i.xlarge")
     return unique(types)
-
-
-def check_type_for(architecture: Architecture, instance_type: str) -> str:
-    """Return an instance type whose name fits an architecture."""
-    check_instance_types([instance_type])
-    arm = architecture == "arm64"
-    if is_arm_name(instance_type) != arm:
-        raise refuse(
-            f"{instance_type!r} is an {'x86-64' if arm else 'ARM'} type",
-            allowed="ARM types such as m7g.xlarge" if arm else "x86-64 types such as m6i.xlarge",
-        )
-    return instance_type
 
 
 def check_image(image: str) -> str:

@@ -57,6 +57,7 @@ ADDED: dict[str, str] = {
     "iam:DeleteInstanceProfile": "its end",
     "iam:DeleteRole": "its end",
     "iam:DeleteRolePolicy": "its end",
+    "iam:DetachRolePolicy": "its end, where others have attached policies to it",
     "iam:GetInstanceProfile": "plan",
     "iam:GetRole": "plan",
     "iam:GetRolePolicy": "plan",
@@ -131,6 +132,7 @@ def test_roles_of_clusters_are_made_within_the_boundary_alone(caller: Caller) ->
         "iam:CreateRole",
         "iam:PutRolePolicy",
         "iam:DeleteRolePolicy",
+        "iam:DetachRolePolicy",
         "iam:PutRolePermissionsBoundary",
     ):
         tags = gets(OF_CLUSTER)

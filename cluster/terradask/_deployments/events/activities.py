@@ -11,6 +11,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
+from terradask._aws.launch_problem import launch_failure
 from terradask._deployments.events.timeline import Event, Observation
 
 _LAUNCHING = re.compile(r"Launching a new EC2 instance: (i-[0-9a-f]+)")
@@ -38,15 +39,9 @@ def observations_of(group: str, activities: Iterable[Mapping[str, Any]]) -> Iter
 def failures_of(group: str, activities: Iterable[Mapping[str, Any]]) -> Iterator[Event]:
     """Yield the launches that failed, with AWS's message."""
     for activity in activities:
-        if activity["StatusCode"] == "Failed":
-            yield Event(
-                activity["StartTime"],
-                group,
-                group,
-                "failed",
-                "launch",
-                activity.get("StatusMessage") or activity["Description"],
-            )
+        text = launch_failure(activity)
+        if text is not None:
+            yield Event(activity["StartTime"], group, group, "failed", "launch", text)
 
 
 def cause_of(activity: Mapping[str, Any]) -> str | None:

@@ -27,6 +27,7 @@ def install_all(*, public_cidr: str) -> None:
         launches,
         log_group_keys,
         metadata_tags,
+        newer_regions,
         placement_groups,
         pricing,
         quotas,
@@ -50,6 +51,7 @@ def install_all(*, public_cidr: str) -> None:
     launches.install()
     log_group_keys.install()
     metadata_tags.install()
+    newer_regions.install()
     group_launches.install()
     group_limits.install()
     group_schedules.install()

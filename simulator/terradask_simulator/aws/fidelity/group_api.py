@@ -12,6 +12,7 @@ from typing import Any
 
 from terradask_simulator.aws.fidelity.group_activities import activities_of
 from terradask_simulator.aws.fidelity.group_numbers import existing_group
+from terradask_simulator.aws.fidelity.group_templates import check_template
 
 __all__ = ["install"]
 
@@ -37,11 +38,13 @@ def install() -> None:
     update = AutoScalingResponse.update_auto_scaling_group
 
     def create_auto_scaling_group(response: Any) -> Any:
+        check_template(response)
         result = create(response)
         _keep(response)
         return result
 
     def update_auto_scaling_group(response: Any) -> Any:
+        check_template(response)
         result = update(response)
         _keep(response)
         return result

@@ -1,0 +1,37 @@
+"""AWS's Free plan, whose accounts may launch a few small instance types only.
+
+https://docs.aws.amazon.com/awsaccountbilling/latest/aboutv2/free-tier-plans.html
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from terradask._aws.launch_problem import LaunchProblem
+from terradask._aws.listing import listed
+from terradask.errors import AwsError
+
+if TYPE_CHECKING:
+    from terradask._aws.session import Aws
+
+
+def eligible_types(aws: Aws) -> tuple[str, ...]:
+    """Return the region's types that the Free plan has, those with most memory first.
+
+    Permission needed: ``ec2:DescribeInstanceTypes``.
+    """
+    eligible = [{"Name": "free-tier-eligible", "Values": ["true"]}]
+    found = listed(aws.client("ec2"), "describe_instance_types", "InstanceTypes", Filters=eligible)
+    sizes = {one["InstanceType"]: one["MemoryInfo"]["SizeInMiB"] for one in found}
+    return tuple(sorted(sizes, key=lambda name: (-sizes[name], name)))
+
+
+def with_eligible(problem: LaunchProblem, aws: Aws) -> LaunchProblem:
+    """Return a problem with the types that the account may launch, as far as they can be read."""
+    if problem.kind != "free-plan":
+        return problem
+    try:
+        return replace(problem, eligible=eligible_types(aws))
+    except AwsError:
+        return problem
