@@ -202,6 +202,28 @@ class Switches:
         """
         return self._switched("delay_launches", {"factor": factor, "seed": seed})
 
+    def cancel_launches(
+        self, reason: str = "Client.VolumeLimitExceeded: Volume limit exceeded"
+    ) -> Switched:
+        """End instances that are launched from now on before they run: ``Cancelled`` activities.
+
+        Parameters
+        ----------
+        reason
+            EC2's code and text; empty ends it.
+        """
+        return self._switched("cancel_launches", {"reason": reason})
+
+    def linger_terminating(self, seconds: float = 120.0) -> Switched:
+        """Let instances shut down for half of this time; groups list them for all of it.
+
+        Parameters
+        ----------
+        seconds
+            How long; 0 ends it, and what was ending.
+        """
+        return self._switched("linger_terminating", {"seconds": seconds})
+
     def hollow_hosts(self, on: bool = True) -> Switched:
         """Simulate workers' instances from now on: Dask workers that join as their instances, a
         hundred in a process.
@@ -307,12 +329,7 @@ class Switches:
         Parameters
         ----------
         instance_id
-            The instance of a machine that runs.
-
-        Raises
-        ------
-        SimulatorError
-            There is no such machine.
+            The instance of a machine that runs; another is a `SimulatorError`.
         """
         self._turn("fill_disk", {"instance_id": instance_id})
 
@@ -335,8 +352,7 @@ class Switches:
 
     def switches(self) -> dict[str, Any]:
         """Return how the switches stand, by name."""
-        table: dict[str, Any] = request_control(self.info, "GET", "switches")
-        return table
+        return dict(request_control(self.info, "GET", "switches"))
 
     def turn(self, name: str, **arguments: Any) -> None:
         """Turn a switch by its name, for those who read it from a command line.

@@ -192,6 +192,101 @@ def test_an_instance_that_someone_else_ends_is_replaced_and_the_reason_recorded(
     network.delete_group(group)
 
 
+def test_members_that_are_ended_stay_listed_and_refuse_as_on_aws(network, template):
+    group = network.group("lingers", template)
+    network.want(group, 3)
+    leaves, dies, stays = network.reaches(group, 3)
+    leave = network.autoscaling.terminate_instance_in_auto_scaling_group
+    protect = network.autoscaling.set_instance_protection
+
+    def states():
+        return {
+            one["InstanceId"]: one["LifecycleState"] for one in network.describe(group)["Instances"]
+        }
+
+    with network.sim.linger_terminating(600):
+        leave(InstanceId=leaves, ShouldDecrementDesiredCapacity=True)
+        assert states() == {leaves: "Terminating", dies: "InService", stays: "InService"}
+        assert network.instances([leaves])[0]["State"]["Name"] == "shutting-down"
+        assert network.activities(group)[0]["StatusCode"] == "InProgress"
+        assert refused(
+            protect,
+            AutoScalingGroupName=group,
+            InstanceIds=[stays, leaves],
+            ProtectedFromScaleIn=True,
+        ) == (
+            "ValidationError",
+            f"The instance {leaves} is not in InService or EnteringStandby or Standby.",
+        )
+        assert not any(one["ProtectedFromScaleIn"] for one in network.describe(group)["Instances"])
+        # A second time the number is lowered again.
+        leave(InstanceId=leaves, ShouldDecrementDesiredCapacity=True)
+        assert network.describe(group)["DesiredCapacity"] == 1
+        network.want(group, 2)
+        # What ends otherwise is listed too, and replaced.
+        network.ec2.terminate_instances(InstanceIds=[dies])
+        eventually(lambda: list(states().values()).count("Terminating") == 2)
+        eventually(lambda: list(states().values()).count("InService") == 2)
+        network.want(group, 0)
+        eventually(lambda: set(states().values()) == {"Terminating"})
+        code, _ = refused(network.autoscaling.delete_auto_scaling_group, AutoScalingGroupName=group)
+        assert code == "ScalingActivityInProgress"
+        network.delete_group(group)
+        assert network.describe(group)["Status"] == "Delete in progress"
+        _, text = refused(network.want, name=group, desired=1)
+        assert text == "The AutoScaling group may not be modified while it is pending delete"
+        code, text = refused(network.group, name=group, template=template)
+        assert (code, "already exists and is pending delete" in text) == ("AlreadyExists", True)
+    eventually(
+        lambda: (
+            not network.autoscaling.describe_auto_scaling_groups(AutoScalingGroupNames=[group])[
+                "AutoScalingGroups"
+            ]
+        )
+    )
+    assert network.instances([leaves])[0]["State"]["Name"] == "terminated"
+    network.delete_group(network.group(group, template))
+
+
+def test_launches_that_end_before_they_run_are_cancelled_with_the_reason(network, template):
+    group = network.group("cancelled", template)
+    with network.sim.cancel_launches():
+        network.want(group, 1)
+        (cancelled,) = eventually(
+            lambda: [one for one in network.activities(group) if one["StatusCode"] == "Cancelled"]
+        )
+    text = (
+        "Instance became unhealthy while waiting for instance to be in InService state. "
+        "Termination Reason: Client.VolumeLimitExceeded: Volume limit exceeded"
+    )
+    assert cancelled["StatusMessage"] == text
+    assert cancelled["Description"].endswith(f".  Status Reason: {text}")
+    network.reaches(group, 1)
+    network.delete_group(group)
+
+
+def test_a_launch_that_goes_on_blocks_what_ends_or_protects_its_instance(network, template):
+    group = network.group("blocked", template)
+    with network.sim.delay_launches(100):
+        network.want(group, 1)
+        (pending,) = network.reaches(group, 1)
+        code, text = refused(
+            network.autoscaling.terminate_instance_in_auto_scaling_group,
+            InstanceId=pending,
+            ShouldDecrementDesiredCapacity=True,
+        )
+        (activity,) = network.activities(group)
+        assert (code, activity["ActivityId"] in text) == ("ScalingActivityInProgress", True)
+        _, text = refused(
+            network.autoscaling.set_instance_protection,
+            AutoScalingGroupName=group,
+            InstanceIds=[pending],
+            ProtectedFromScaleIn=True,
+        )
+        assert "is not in InService" in text
+    network.delete_group(group)
+
+
 def test_scheduled_actions_run_and_belong_to_their_group(network, template):
     groups = [network.group(name, template) for name in ("timed-1", "timed-2")]
     soon = datetime.datetime.now(datetime.UTC) + datetime.timedelta(seconds=2)

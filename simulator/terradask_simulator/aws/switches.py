@@ -14,6 +14,8 @@ from terradask_simulator.aws.errors import EmbeddedAwsError
 from terradask_simulator.aws.fidelity import spot
 from terradask_simulator.aws.fidelity.capacity import SHORTAGES, Shortage
 from terradask_simulator.aws.fidelity.delays import Delays, current_delays, set_delays
+from terradask_simulator.aws.fidelity.launch_ends import current_reason, set_reason
+from terradask_simulator.aws.fidelity.lingering import current_linger, set_linger
 from terradask_simulator.aws.fidelity.pricing_spot import CHANGES, PriceChange
 from terradask_simulator.aws.fidelity.quotas import applied_quotas, set_quota
 from terradask_simulator.aws.fidelity.throttling import Throttle
@@ -50,6 +52,8 @@ class AwsSwitches:
             "recommend_rebalance": self._recommend_rebalance,
             "throttle": self._throttle_calls,
             "delay_launches": self._delay_launches,
+            "cancel_launches": self._cancel_launches,
+            "linger_terminating": self._linger_terminating,
             "hide_instances": self._hide_instances,
             "drop_answers": self._drop_answers,
             "expire_credentials": self._expire_credentials,
@@ -70,6 +74,8 @@ class AwsSwitches:
             ],
             "throttle": self._throttle.factor,
             "delay_launches": {"factor": delays.factor, "seed": delays.seed},
+            "cancel_launches": current_reason(),
+            "linger_terminating": current_linger(),
             "hide_instances": asdict(current_lag()),
             "drop_answers": self._loss(),
             "expire_credentials": sorted(self._signatures.expired),
@@ -132,6 +138,12 @@ class AwsSwitches:
     def _delay_launches(self, factor: float, seed: int) -> Undo:
         before = set_delays(Delays(float(factor), int(seed)))
         return "delay_launches", {"factor": before.factor, "seed": before.seed}
+
+    def _cancel_launches(self, reason: str) -> Undo:
+        return "cancel_launches", {"reason": set_reason(reason)}
+
+    def _linger_terminating(self, seconds: float) -> Undo:
+        return "linger_terminating", {"seconds": set_linger(float(seconds))}
 
     def _hide_instances(self, seconds: float, seed: int) -> Undo:
         before = set_lag(Lag(float(seconds), int(seed)))

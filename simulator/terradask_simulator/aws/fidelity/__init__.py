@@ -25,6 +25,7 @@ def install_all(*, public_cidr: str) -> None:
         instance_types,
         launch_templates,
         launches,
+        lingering,
         log_group_keys,
         metadata_tags,
         newer_regions,
@@ -49,6 +50,7 @@ def install_all(*, public_cidr: str) -> None:
     instance_types.install()
     launch_templates.install()
     launches.install()
+    lingering.install()
     log_group_keys.install()
     metadata_tags.install()
     newer_regions.install()

@@ -13,10 +13,12 @@ from typing import Any
 
 from terradask_simulator.aws.backend import now_text
 
-__all__ = ["activities_of", "finish", "record", "record_end", "remember_end"]
+__all__ = ["activities_of", "activity_of", "finish", "record", "record_end", "remember_end"]
 
 #: AWS keeps six weeks of activities; this many per group are kept here.
 _KEPT = 5000
+
+_UNHEALTHY = "Instance became unhealthy while waiting for instance to be in InService state."
 
 
 def activities_of(backend: Any) -> dict[str, deque[dict[str, Any]]]:
@@ -66,13 +68,19 @@ def record(
     return activity
 
 
-def record_end(group: Any, instance: Any, cause: str) -> dict[str, Any]:
-    """Record the end of an instance, and that its launch will not go on, where it still did."""
-    finish(instance, "Cancelled")
+def record_end(
+    group: Any, instance: Any, cause: str, *, reason: str | None = None, goes_on: bool = False
+) -> dict[str, Any]:
+    """Record the end of an instance, and that its launch will not go on, where it still did.
+
+    It goes on until `finish`, or is over.
+    """
+    _cancel(instance, reason)
     return record(
         group,
         f"Terminating EC2 instance: {instance.id}",
         cause,
+        goes_on=instance if goes_on else None,
         subnet_id=instance.subnet_id or "",
         zone=instance.placement.zone or "",
     )
@@ -85,6 +93,22 @@ def finish(instance: Any, status: str = "Successful") -> None:
     activity = instance.__dict__.pop("_embedded_activity", None)
     if activity is not None:
         activity.update(StatusCode=status, Progress=100, EndTime=utcnow())
+
+
+def activity_of(instance: Any) -> dict[str, Any] | None:
+    """Return the activity that goes on with an instance."""
+    found: dict[str, Any] | None = instance.__dict__.get("_embedded_activity")
+    return found
+
+
+def _cancel(instance: Any, reason: str | None) -> None:
+    activity = activity_of(instance)
+    finish(instance, "Cancelled")
+    if activity is not None and reason:
+        # https://github.com/gruntwork-io/terratest/pull/693
+        text = f"{_UNHEALTHY} Termination Reason: {reason}"
+        activity["Description"] += f".  Status Reason: {text}"
+        activity["StatusMessage"] = text
 
 
 def remember_end(group: Any) -> None:

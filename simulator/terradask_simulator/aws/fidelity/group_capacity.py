@@ -12,14 +12,17 @@ import time
 from typing import Any
 
 from terradask_simulator.aws.backend import now_text
-from terradask_simulator.aws.fidelity.group_activities import finish, record_end
-from terradask_simulator.aws.fidelity.group_launches import fill, launch
+from terradask_simulator.aws.fidelity.group_activities import finish
+from terradask_simulator.aws.fidelity.group_ends import TERMINATING, end_members, forget_ended
+from terradask_simulator.aws.fidelity.group_launches import back_off, fill, launch
 from terradask_simulator.aws.fidelity.group_pools import has_room
 from terradask_simulator.aws.fidelity.group_zones import lopsided, members, to_end
 
 __all__ = ["maintain", "maintain_all"]
 
 _log = logging.getLogger(__name__)
+
+_ALIVE = ("pending", "running")
 
 #: Instances launched or ended for one group before other calls get their turn.
 BATCH = 100
@@ -47,6 +50,7 @@ def maintain(group: Any) -> bool:
     batch, balance the zones.
     """
     suspended = set(group._suspended_processes)
+    forget_ended(group)
     _take_into_service(group)
     if "HealthCheck" not in suspended:
         _lose_dead(group)
@@ -79,40 +83,27 @@ def _lose_dead(group: Any) -> None:
     dead = [
         state
         for state in group.instance_states
-        if state.instance.state not in ("pending", "running")
-    ]
-    if not dead:
-        return
-    gone = {state.instance.id for state in dead}
-    group.instance_states = [
-        state for state in group.instance_states if state.instance.id not in gone
+        if state.lifecycle_state != TERMINATING and state.instance.state not in _ALIVE
     ]
     for state in dead:
-        if state.instance.state == "stopped":
-            group.ec2_backend.terminate_instances([state.instance.id])
-        record_end(
+        if state.lifecycle_state == "Pending":
+            back_off(group)
+        end_members(
             group,
-            state.instance,
+            [state],
             f"At {now_text()} an instance was taken out of service in response to an EC2 health "
             "check indicating it "
             "has been terminated or stopped.",
+            reason=state.instance.state_reason.message,
         )
 
 
 def _end_unhealthy(group: Any) -> None:
-    for state in [
-        state for state in group.active_instances() if state.health_status == "Unhealthy"
-    ]:
-        group.instance_states = [one for one in group.instance_states if one is not state]
-        group.ec2_backend.terminate_instances([state.instance.id])
-        record_end(
-            group,
-            state.instance,
-            (
-                f"At {now_text()} an instance was taken out of service in response to a user "
-                "health-check."
-            ),
-        )
+    end_members(
+        group,
+        [state for state in group.active_instances() if state.health_status == "Unhealthy"],
+        f"At {now_text()} an instance was taken out of service in response to a user health-check.",
+    )
 
 
 def _scale_in(group: Any, count: int) -> bool:
@@ -123,19 +114,14 @@ def _scale_in(group: Any, count: int) -> bool:
 
 
 def _end(group: Any, victims: list[Any], why: str) -> None:
-    gone = {state.instance.id for state in victims}
     before = len(members(group))
-    group.instance_states = [
-        state for state in group.instance_states if state.instance.id not in gone
-    ]
-    group.ec2_backend.terminate_instances(sorted(gone))
-    cause = (
+    end_members(
+        group,
+        victims,
         f"{why}  At {now_text()} an instance was taken out of service in response to a difference "
         "between desired and actual capacity, "
-        f"shrinking the capacity from {before} to {before - len(gone)}."
-    ).strip()
-    for state in victims:
-        record_end(group, state.instance, cause)
+        f"shrinking the capacity from {before} to {before - len(victims)}.".strip(),
+    )
 
 
 def _rebalance(group: Any) -> None:

@@ -24,7 +24,7 @@ from terradask_simulator.aws.fidelity.group_pools import (
 )
 from terradask_simulator.aws.fidelity.group_zones import Place, members, spread
 
-__all__ = ["fill", "install", "launch"]
+__all__ = ["back_off", "fill", "install", "launch"]
 
 
 def launch(group: Any, count: int) -> bool:
@@ -50,11 +50,18 @@ def launch(group: Any, count: int) -> bool:
     if all(launched):
         group._embedded_failures = 0
         return True
-    # AWS tries again, and doesn't publish how soon: at first after seconds here, then each minute.
+    back_off(group)
+    return False
+
+
+def back_off(group: Any) -> None:
+    """Have a group wait before it launches again.
+
+    AWS doesn't publish how long: at first seconds here, then a minute.
+    """
     failures = getattr(group, "_embedded_failures", 0) + 1
     group._embedded_failures = failures
     group._embedded_retry_at = time.monotonic() + min(2.0**failures, 60.0)
-    return False
 
 
 def _markets(group: Any, count: int) -> Counter[str]:

@@ -10,11 +10,19 @@ from __future__ import annotations
 from typing import Any
 
 from terradask_simulator.aws.backend import BELL, now_text
-from terradask_simulator.aws.fidelity.group_activities import record, record_end, remember_end
-from terradask_simulator.aws.fidelity.group_numbers import change_desired, error, existing_group
+from terradask_simulator.aws.fidelity.group_activities import activity_of
+from terradask_simulator.aws.fidelity.group_ends import TERMINATING, end_members, forget_group
+from terradask_simulator.aws.fidelity.group_numbers import (
+    change_desired,
+    changeable_group,
+    error,
+    is_deleted,
+)
 from terradask_simulator.aws.fidelity.group_schedules import drop_actions
 
 __all__ = ["install"]
+
+_PROTECTABLE = ("InService", "EnteringStandby", "Standby")
 
 
 def install() -> None:
@@ -26,18 +34,12 @@ def install() -> None:
 
     def create_auto_scaling_group(backend: Any, name: str, **kwargs: Any) -> Any:
         if name in backend.autoscaling_groups:
-            raise error(
-                (
-                    "AutoScalingGroup by this name already exists - A group already exists with "
-                    "the "
-                    f"name {name}"
-                ),
-                "AlreadyExists",
-            )
+            raise error(_taken(backend.autoscaling_groups[name]), "AlreadyExists")
         _check_between(kwargs["desired_capacity"], kwargs["min_size"], kwargs["max_size"])
         return create(backend, name, **kwargs)
 
     def update(group: Any, **kwargs: Any) -> None:
+        changeable_group(group.autoscaling_backend, group.name)
         low = group.min_size if kwargs["min_size"] is None else kwargs["min_size"]
         high = group.max_size if kwargs["max_size"] is None else kwargs["max_size"]
         desired = kwargs["desired_capacity"]
@@ -72,6 +74,18 @@ def install() -> None:
     FakeAutoScalingGroup.set_desired_capacity = _set_number
 
 
+def _taken(group: Any) -> str:
+    text = "AutoScalingGroup by this name already exists - A group "
+    if not is_deleted(group):
+        return f"{text}already exists with the name {group.name}"
+    # https://github.com/hashicorp/terraform/issues/1105
+    return (
+        f"{text}with the name {group.name} already exists and is pending delete.  Please wait "
+        "until Autoscaling completes the deletion process before creating another group with the "
+        "same name."
+    )
+
+
 def _check_between(desired: int | None, low: int | None, high: int | None) -> None:
     low, high = int(low or 0), int(high or 0)
     if low > high:
@@ -91,7 +105,7 @@ def _set_number(group: Any, new_capacity: int | None) -> None:
 
 
 def _set_desired_capacity(backend: Any, group_name: str, desired_capacity: int | None) -> None:
-    group = existing_group(backend, group_name)
+    group = changeable_group(backend, group_name)
     if desired_capacity is None:
         raise error(
             "1 validation error detected: Value null at 'desiredCapacity' failed to satisfy "
@@ -121,7 +135,15 @@ def _terminate_instance(backend: Any, instance_id: str, should_decrement: bool) 
 
 
 def _take_out(group: Any, state: Any, should_decrement: bool) -> dict[str, Any]:
-    before = group.desired_capacity
+    before, instance = group.desired_capacity, state.instance
+    changeable_group(group.autoscaling_backend, group.name)
+    going_on = activity_of(instance)
+    if state.lifecycle_state == "Pending" and going_on is not None:
+        # https://github.com/LeanerCloud/AutoSpotting/pull/371
+        raise error(
+            f"Scaling activity {going_on['ActivityId']} is in progress and blocks this action",
+            "ScalingActivityInProgress",
+        )
     if should_decrement and before <= group.min_size:
         raise error(
             f"Currently, desiredSize equals minSize ({group.min_size}). Terminating instance "
@@ -130,7 +152,6 @@ def _take_out(group: Any, state: Any, should_decrement: bool) -> dict[str, Any]:
             "flag to false or "
             "lower group's min size."
         )
-    instance = state.instance
     cause = (
         f"At {now_text()} instance {instance.id} was taken out of service in response to a "
         "user request"
@@ -138,17 +159,18 @@ def _take_out(group: Any, state: Any, should_decrement: bool) -> dict[str, Any]:
     if should_decrement:
         group.desired_capacity = before - 1
         cause += f", shrinking the capacity from {before} to {before - 1}"
-    group.instance_states = [one for one in group.instance_states if one is not state]
-    group.ec2_backend.terminate_instances([instance.id])
-    activity = record_end(group, instance, cause + ".")
     BELL.set()
+    if state.lifecycle_state == TERMINATING and going_on is not None:
+        # The number is lowered each time: https://github.com/kubernetes/autoscaler/issues/4095
+        return going_on
+    (activity,) = end_members(group, [state], cause + ".")
     return {**activity, "StatusCode": "InProgress", "Progress": 0}
 
 
 def _set_instance_protection(
     backend: Any, group_name: str, instance_ids: list[str], protected_from_scale_in: bool | None
 ) -> None:
-    group = existing_group(backend, group_name)
+    group = changeable_group(backend, group_name)
     if len(instance_ids) > 50:
         raise error(
             "1 validation error detected: Value at 'instanceIds' failed to satisfy constraint: "
@@ -161,6 +183,12 @@ def _set_instance_protection(
             raise error(
                 f"The instance {instance_id} is not part of Auto Scaling group {group_name}."
             )
+        if states[instance_id].lifecycle_state not in _PROTECTABLE:
+            # https://github.com/guardian/riff-raff/pull/510 (terminating),
+            # https://github.com/infrahouse/infrahouse-toolkit/issues/223 (pending)
+            raise error(
+                f"The instance {instance_id} is not in InService or EnteringStandby or Standby."
+            )
     for instance_id in instance_ids:
         states[instance_id].protected_from_scale_in = bool(protected_from_scale_in)
     BELL.set()
@@ -170,7 +198,8 @@ def _delete_auto_scaling_group(backend: Any, group_name: str, force: bool = Fals
     if group_name not in backend.autoscaling_groups:
         raise error(f"AutoScalingGroup name not found - AutoScalingGroup '{group_name}' not found")
     group = backend.autoscaling_groups[group_name]
-    if group.instance_states and not force:
+    left = [one for one in group.instance_states if one.lifecycle_state != TERMINATING]
+    if left and not force:
         raise error(
             (
                 "You cannot delete an AutoScalingGroup while there are instances or pending Spot "
@@ -178,20 +207,20 @@ def _delete_auto_scaling_group(backend: Any, group_name: str, force: bool = Fals
             ),
             "ResourceInUse",
         )
-    ids = [state.instance.id for state in group.instance_states]
-    group.instance_states = []
-    group.desired_capacity = 0
-    if ids:
-        group.ec2_backend.terminate_instances(ids)
-    for instance_id in ids:
-        record(
-            group,
-            f"Terminating EC2 instance: {instance_id}",
-            f"At {now_text()} a user request force deleted AutoScalingGroup.",
+    if group.instance_states and not force:
+        # https://github.com/cloud-custodian/cloud-custodian/issues/1689
+        raise error(
+            "You cannot delete an AutoScalingGroup while there are scaling activities in progress "
+            "for that group.",
+            "ScalingActivityInProgress",
         )
-    backend.autoscaling_groups.pop(group_name)
+    group.min_size = group.desired_capacity = 0
+    end_members(group, left, f"At {now_text()} a user request force deleted AutoScalingGroup.")
     drop_actions(backend, group_name)
-    remember_end(group)
+    if group.instance_states:
+        group.status = "Delete in progress"
+    else:
+        forget_group(group)
     BELL.set()
 
 

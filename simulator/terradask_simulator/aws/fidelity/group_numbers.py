@@ -6,7 +6,7 @@ from typing import Any
 
 from terradask_simulator.aws.backend import BELL, now_text
 
-__all__ = ["change_desired", "error", "existing_group"]
+__all__ = ["change_desired", "changeable_group", "error", "existing_group", "is_deleted"]
 
 
 def error(text: str, code: str = "ValidationError") -> Exception:
@@ -22,6 +22,20 @@ def existing_group(backend: Any, name: str) -> Any:
     if name not in backend.autoscaling_groups:
         raise error("AutoScalingGroup name not found - null")
     return backend.autoscaling_groups[name]
+
+
+def is_deleted(group: Any) -> bool:
+    """Return whether a group is only listed until its last member has ended."""
+    return bool(getattr(group, "status", None))
+
+
+def changeable_group(backend: Any, name: str) -> Any:
+    """Return a group by name, or raise what AWS raises, also of one that is being deleted."""
+    group = existing_group(backend, name)
+    if is_deleted(group):
+        # https://github.com/kubernetes/kops/issues/1001
+        raise error("The AutoScaling group may not be modified while it is pending delete")
+    return group
 
 
 def change_desired(group: Any, desired: int, why: str) -> None:

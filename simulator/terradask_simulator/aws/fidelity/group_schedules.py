@@ -10,7 +10,7 @@ import datetime
 from typing import Any
 
 from terradask_simulator.aws.backend import BELL
-from terradask_simulator.aws.fidelity.group_numbers import change_desired, error, existing_group
+from terradask_simulator.aws.fidelity.group_numbers import change_desired, changeable_group, error
 
 __all__ = ["drop_actions", "install", "parse_time", "run_due_actions"]
 
@@ -57,7 +57,7 @@ def _put(
 ) -> Any:
     from moto.autoscaling.models import FakeScheduledAction
 
-    group = existing_group(backend, name)
+    group = changeable_group(backend, name)
     if recurrence:
         raise error(
             "The embedded AWS does not run recurring scheduled actions: give a StartTime and "

@@ -15,6 +15,7 @@ from terradask_simulator.aws.fidelity.architectures import check_architecture
 from terradask_simulator.aws.fidelity.capacity import check_capacity
 from terradask_simulator.aws.fidelity.delays import hold
 from terradask_simulator.aws.fidelity.instance_index import index_of
+from terradask_simulator.aws.fidelity.launch_ends import doom
 from terradask_simulator.aws.fidelity.metadata_tags import check_tag_keys
 from terradask_simulator.aws.fidelity.spot import mark
 from terradask_simulator.aws.fidelity.vcpu_limits import check_vcpus
@@ -65,6 +66,7 @@ def install() -> None:
             _finish(backend, instance, kwargs["nics"], tags)
             mark(instance)
             hold(instance)
+            doom(instance)
             note_birth(instance)
             # moto's own response associates the first instance's profile where the request names
             # one.
