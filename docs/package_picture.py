@@ -30,6 +30,7 @@ _WORDS = {
     "_workspace": "Workspace",
     "_dask": "Cluster",
     "_doctor": "what is missing",
+    "_live_check": "the account check",
     "_demo": "terradask demo",
     "cli": "command line",
     "app": "cdktf's app",

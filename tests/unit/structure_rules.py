@@ -34,6 +34,7 @@ ORDER = (
     "cost",  # `terradask.cost`, for programs
     "policy",  # `terradask.policy`, for programs
     "_doctor",  # what is missing on this machine or in the account
+    "_live_check",  # the account check: one real life of a small cluster
     "_demo",  # `terradask demo`
     "cli",  # the command line
     "app",  # the app of the `cdktf` command

@@ -57,6 +57,7 @@ EXAMPLES: list[TerradaskError] = [
     errors.RegionUnknown("a"),
     errors.EndpointUnreachable("a"),
     errors.BucketTaken("a"),
+    errors.LiveCheckFailed("a"),
     errors.AccountChanged("a"),
     errors.TerraformError("a", verb="plan", diagnostics=[Diagnostic("error", "s", "d")]),
     errors.ProviderUnavailable("a"),

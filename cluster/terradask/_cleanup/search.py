@@ -279,6 +279,16 @@ def find_in_ec2(
     ]
 
 
+def find_everything_in_ec2(client: Any, workspace: str) -> list[Resource]:
+    """Return a workspace's EC2 resources of all kinds but instances, whatever cluster's.
+
+    Permission needed: ``ec2:Describe*``.
+    """
+    owner = Owner(workspace)
+    found = _answers([partial(find_in_ec2, client, kind, owner) for kind in _IN_EC2])
+    return [each for each in found if owner.tags.items() <= each.tags.items()]
+
+
 def find_groups_and_secret(aws: Aws, owner: Owner) -> dict[str, Resource]:
     """Return a cluster's groups and secret, by their names and tags: address -> resource.
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import click
 
-from terradask.cli._invocation import json_option
+from terradask.cli._invocation import json_option, yes_option
+from terradask.cli._live import run_live
 from terradask.cli._output import result, result_json
 
 #: Every workspace starts without a network, which makes the roles: told, but no failure.
@@ -24,15 +25,30 @@ _MISSING = 3
     is_flag=True,
     help="Check only this machine: Python, Node, Terraform, the provider.",
 )
+@click.option(
+    "--live",
+    is_flag=True,
+    help="Check the account: run a small cluster in a workspace of its own, and remove everything.",
+)
+@yes_option
 @json_option
 @click.pass_context
-def doctor(ctx: click.Context, fix: bool, toolchain: bool, as_json: bool) -> None:
+def doctor(
+    ctx: click.Context, *, fix: bool, toolchain: bool, live: bool, yes: bool, as_json: bool
+) -> None:
     """Check Python, Node, Terraform, the provider, credentials and region, and print the fix for
     each problem.
 
-    Changes nothing on AWS. Exits with 3 if something is missing.
+    Changes nothing on AWS, without --live. Exits with 3 if something is missing. With --live it
+    shows what the check costs, asks, writes a report, and exits with the code of the first step
+    that failed.
     """
     from dataclasses import asdict
+
+    if live:
+        if toolchain or fix:
+            raise click.UsageError("--live checks everything: leave out --fix and --toolchain")
+        ctx.exit(run_live(yes=yes, as_json=as_json))
 
     from terradask._doctor.doctor import CHECKS, TOOLCHAIN, examine
 

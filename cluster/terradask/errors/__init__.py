@@ -7,6 +7,7 @@ from terradask.errors._baseline import *
 from terradask.errors._cluster import *
 from terradask.errors._foreign import *
 from terradask.errors._given import *
+from terradask.errors._live_check import *
 from terradask.errors._machine import *
 from terradask.errors._policy import *
 from terradask.errors._terraform import *

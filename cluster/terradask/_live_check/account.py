@@ -1,0 +1,209 @@
+"""The free steps: what can be known of an account before anything is made in it."""
+
+from __future__ import annotations
+
+import datetime
+import email.utils
+from dataclasses import dataclass, field
+from decimal import Decimal
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, get_args
+
+from terradask._aws.answers import unless
+from terradask._aws.listing import listed_zones
+from terradask._common.progress import Progress, silent
+from terradask._doctor.doctor import TOOLCHAIN, check_service_roles, examine
+from terradask._live_check.smoke_settings import (
+    CLUSTER,
+    DISK_GIB,
+    MOST_WORKERS,
+    cluster_settings,
+)
+from terradask._live_check.steps import Notes, Step
+from terradask._pricing.prices import PriceKey, Product
+from terradask._pricing.running import RunningHost, hourly_usd, parts_of_host, parts_of_secret
+from terradask._pricing.sources import unavailable
+from terradask.errors import LiveCheckFailed, QuotaTooSmall
+
+if TYPE_CHECKING:
+    from terradask._aws.session import Aws
+    from terradask._workspace.workspace import Workspace
+    from terradask_stacks.settings import Settings
+
+#: AWS refuses calls from 15 minutes on; less already breaks certificates and reports.
+_MOST_SKEW_SECONDS = 300
+
+
+@dataclass
+class Account:
+    """Looks at an account, with the user's own workspace."""
+
+    workspace: Workspace
+    progress: Progress = silent
+    #: What the steps have found.
+    zone: str = ""
+    instance_types: list[str] = field(default_factory=list)
+    disk_gib: int = DISK_GIB
+    hourly_usd: Decimal | None = None
+
+    @property
+    def _aws(self) -> Aws:
+        return self.workspace.aws
+
+    def steps(self) -> list[Step]:
+        """Return the steps, in the order in which they need each other."""
+        return [
+            Step("machine", "Python, Node, Terraform and the provider are here", self._machine),
+            Step("identity", "AWS accepts the credentials", self._identity),
+            Step("clock", "this machine's clock is right", self._clock),
+            Step("region", "the region is there, with zones", self._region),
+            Step("service-roles", "AWS's own roles for launches", self._service_roles),
+            Step("instance-type", "a zone offers a cheap instance type", self._instance_type),
+            Step("image", "the image can be launched", self._image),
+            Step("prices", "AWS's price list answers", self._prices),
+            Step("quotas", "the quotas suffice", self._quotas),
+        ]
+
+    def _machine(self, notes: Notes) -> None:
+        for finding in examine(TOOLCHAIN):
+            notes.facts[finding.check] = finding.found
+            if not finding.ok:
+                raise LiveCheckFailed(
+                    f"{finding.check}: {finding.found}", given=finding.found, advice=finding.fix
+                )
+
+    def _identity(self, notes: Notes) -> None:
+        # Who calls stays here: the report is for others.
+        kind = self._aws.caller_arn.split(":")[5].partition("/")[0]
+        notes.facts |= {"principal": kind, "partition": self._aws.partition}
+
+    def _clock(self, notes: Notes) -> None:
+        answer = self._aws.client("sts").get_caller_identity()
+        told = answer["ResponseMetadata"]["HTTPHeaders"].get("date")
+        if told is None:
+            return
+        here = datetime.datetime.now(datetime.UTC)
+        ahead = (here - email.utils.parsedate_to_datetime(told)).total_seconds()
+        notes.facts["seconds_ahead_of_aws"] = round(ahead)
+        if abs(ahead) > _MOST_SKEW_SECONDS:
+            raise LiveCheckFailed(
+                "this machine's clock is wrong",
+                given=f"{abs(ahead):.0f} s {'ahead of' if ahead > 0 else 'behind'} AWS",
+                allowed=f"at most {_MOST_SKEW_SECONDS} s",
+                advice="set the clock, and have it kept (NTP)",
+            )
+
+    def _region(self, notes: Notes) -> None:
+        self._aws.check_region()
+        zones = listed_zones(self._aws.client("ec2"))
+        notes.facts |= {"region": self._aws.region, "zones": zones}
+        if not zones:
+            raise LiveCheckFailed(
+                "the region has no zone for this account",
+                given=self._aws.region,
+                advice="open the region for the account, or choose another: workspace.region",
+            )
+
+    def _service_roles(self, notes: Notes) -> None:
+        # A missing one is made with the network.
+        notes.facts["found"] = check_service_roles(self._aws).found
+
+    def _instance_type(self, notes: Notes) -> None:
+        from terradask._stacks.resolve_hardware import find_hardware
+
+        chosen = find_hardware(self._settings.clusters[CLUSTER], (), self._aws, progress=silent)
+        self.zone = chosen.zone
+        self.instance_types = chosen.types()["workers"][:1]
+        notes.facts |= {
+            "zone": self.zone,
+            "type": self.instance_types[0],
+            "why": chosen.reasons()["workers"],
+        }
+
+    def _image(self, notes: Notes) -> None:
+        from terradask._stacks.resolve_network import resolve_network
+
+        image = resolve_network(self._settings, self._aws).image_ids["x86_64"]
+        found: list[Any] = []
+        with unless("InvalidAMI*"):
+            found = self._aws.client("ec2").describe_images(ImageIds=[image])["Images"]
+        if not found or found[0].get("State", "available") != "available":
+            raise LiveCheckFailed(
+                "the image can't be launched",
+                given=image,
+                allowed="an image of this region that is available",
+                advice="leave network.image out for the newest Amazon Linux 2023",
+            )
+        root = found[0].get("RootDeviceName")
+        mapped = {one.get("DeviceName"): one for one in found[0].get("BlockDeviceMappings", ())}
+        size = mapped.get(root, {}).get("Ebs", {}).get("VolumeSize")
+        notes.facts |= {"image": image, "root_device": root, "snapshot_gib": size}
+        self.disk_gib = max(DISK_GIB, size or 0)
+
+    def _prices(self, notes: Notes) -> str | None:
+        from terradask._pricing.price_list import AwsPriceList
+
+        region, name = self._aws.region, self.instance_types[0]
+        hosts = [
+            parts_of_host(RunningHost(name, "on-demand", self.zone, True, self.disk_gib), region)
+        ] * (1 + MOST_WORKERS)
+        parts = [*hosts, parts_of_secret(region)]
+        # One of each product, whatever the check itself takes.
+        asked = {
+            PriceKey(product, region) for product in get_args(Product) if product != "instance"
+        } | {
+            PriceKey("instance", region, name, "on-demand"),
+            PriceKey("instance", region, name, "spot", self.zone),
+        }
+        quotes = AwsPriceList(self._aws).look_up(sorted(asked, key=str))
+        notes.facts["source"] = quotes.source
+        notes.facts["usd"] = {
+            str(key): f"{price.usd} per {price.per}" for key, price in quotes.prices.items()
+        }
+        notes.facts["without"] = {str(key): why for key, why in quotes.problems.items()}
+        self.hourly_usd = hourly_usd(parts, quotes)
+        if unavailable(region, None) is not None:
+            return unavailable(region, None)
+        if quotes.problems:
+            missing = "; ".join(f"{key}: {why}" for key, why in quotes.problems.items())
+            raise LiveCheckFailed(
+                "AWS's price list doesn't answer for everything",
+                given=missing,
+                advice="plans then show no cost; the caller needs pricing:GetProducts and "
+                "ec2:DescribeSpotPriceHistory",
+            )
+        return None
+
+    def _quotas(self, notes: Notes) -> None:
+        from terradask._quotas.report import check_quotas
+
+        groups = {CLUSTER: dict.fromkeys(("scheduler", "workers", "cheap"), self.instance_types)}
+        checks = check_quotas(self._aws, self._settings, zones=[self.zone], group_types=groups)
+        notes.facts["quotas"] = {
+            one.name: {"limit": one.limit, "needed": one.needed} for one in checks
+        }
+        short = [one.describe() for one in checks if one.verdict == "short"]
+        if short:
+            raise QuotaTooSmall(short)
+
+    @cached_property
+    def _settings(self) -> Settings:
+        """The check's settings as far as the free steps need them."""
+        from terradask_stacks.settings import Settings
+
+        user = self.workspace.settings
+        network = {
+            "nat": "none",
+            "public_workers": True,
+            "architectures": ["x86_64"],
+            "cidr": user.network.cidr,
+            "image": user.network.image,
+            "image_owners": user.network.image_owners,
+        }
+        return Settings.model_validate(
+            {
+                "workspace": {"name": "smoke", "region": user.workspace.region},
+                "network": network,
+                "clusters": {CLUSTER: cluster_settings(user)},
+            }
+        )

@@ -1,0 +1,164 @@
+"""The account check: the steps put together, in the order free, network, IAM, cluster, removal."""
+
+from __future__ import annotations
+
+import datetime
+import json
+import platform
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from decimal import Decimal
+from functools import partial
+from importlib import metadata
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from terradask._aws.own_address import own_cidr
+from terradask._common.clock import utc_text
+from terradask._common.progress import Progress, silent
+from terradask._live_check.account import Account
+from terradask._live_check.cluster import ClusterLife
+from terradask._live_check.network import Network, UserRole
+from terradask._live_check.place import SmokeWorkspace, base_folder, provider_lock_of
+from terradask._live_check.removal import Removal, left_by_tag
+from terradask._live_check.report import LiveReport
+from terradask._live_check.runner import Runner
+from terradask._live_check.smoke_settings import LIMIT_SECONDS, smoke_settings
+from terradask._live_check.steps import Notes, Step
+from terradask._live_check.time_limit import time_limit
+from terradask._terraform import provider_mirror
+
+if TYPE_CHECKING:
+    from terradask._workspace.workspace import Workspace
+
+
+@dataclass
+class LiveCheck:
+    """One check of the account that a workspace's settings lead to."""
+
+    workspace: Workspace
+    runner: Runner
+    progress: Progress = silent
+    started_at: str = field(default_factory=utc_text)
+    name: str = ""
+
+    def run(self, confirm: Callable[[Offer], None]) -> None:
+        """Run every step, until one fails; what was made is removed in any case.
+
+        `confirm` is called once before anything is made, and raises if it shall not be.
+        """
+        account = Account(self.workspace, self.progress)
+        if not self.runner.run(account.steps()):
+            return
+        confirm(Offer(self.workspace.account_id, self.workspace.region, account.hourly_usd))
+        if not self._remove_earlier(account):
+            return
+        place = self._begin(account)
+        self.name = place.name
+        with place.alone():
+            self._in(place)
+
+    def _in(self, place: SmokeWorkspace) -> None:
+        """Run what makes something, in the throw-away workspace, and remove it."""
+
+        def load() -> Workspace:
+            return type(self.workspace).load(place.folder, progress=self.progress)
+
+        mine = load()
+        role = UserRole(mine)
+        life = ClusterLife(place.folder, load, mine.aws, self.progress)
+        making = [*Network(mine).steps(), *role.steps(), *life.steps(role.acting)]
+        removal = Removal(place, mine).steps()
+        with time_limit(LIMIT_SECONDS) as limit:
+            self.runner.why_interrupted = limit.why_interrupted
+            self.runner.run_and_remove(making, removal, before_removal=[limit.lift, life.leave])
+
+    def _begin(self, account: Account) -> SmokeWorkspace:
+        """Write down what is to be removed, before anything is made."""
+        user = self.workspace
+        place = SmokeWorkspace.begin(
+            base_folder(),
+            account=user.account_id,
+            region=user.region,
+            limit=datetime.timedelta(seconds=2 * LIMIT_SECONDS),
+        )
+        self._write_settings(place, account)
+        return place
+
+    def _write_settings(self, place: SmokeWorkspace, account: Account) -> None:
+        user = self.workspace.settings
+        settings = smoke_settings(
+            user,
+            place.name,
+            until=place.record.until,
+            zone=account.zone,
+            types=account.instance_types,
+            disk_gib=account.disk_gib,
+            own_cidr=None
+            if user.cluster.connect == "ssm"
+            else own_cidr(user.workspace.own_address_url),
+        )
+        place.write_settings(settings, provider_lock_of(self.workspace.root))
+
+    def _remove_earlier(self, account: Account) -> bool:
+        """Remove what checks have left that were killed; return whether nothing is left."""
+        aws, base = self.workspace.aws, base_folder()
+        for place in [*SmokeWorkspace.left(base), *left_by_tag(aws, base)]:
+            if (place.record.account, place.record.region) != (aws.account_id, aws.region):
+                continue
+            if not place.has_settings:
+                self._write_settings(place, account)
+            taken = place.taken_over()
+            with taken.alone():
+                mine = type(self.workspace).load(taken.folder, progress=self.progress)
+                step = Step(
+                    f"earlier-{taken.name}",
+                    "what an earlier check left is removed",
+                    partial(_all_of, Removal(taken, mine).steps()),
+                )
+                if not self.runner.run([step]):
+                    return False
+        return True
+
+    def report(self) -> LiveReport:
+        """Return how it went, so far."""
+        return LiveReport(
+            self.started_at,
+            self.name,
+            self.workspace.settings.workspace.region,
+            {
+                "terradask": metadata.version("terradask"),
+                "python": platform.python_version(),
+                "provider": provider_mirror.PROVIDER_VERSION,
+            },
+            tuple(self.runner.results),
+        )
+
+    def write_report(self, folder: Path) -> Path:
+        """Write the report, and return its file."""
+        report = self.report()
+        path = folder / report.file_name
+        path.write_text(json.dumps(report.as_dict(), indent=2) + "\n", encoding="utf-8")
+        return path
+
+
+@dataclass(frozen=True)
+class Offer:
+    """What a check will take, for the question before it."""
+
+    account: str
+    region: str
+    hourly_usd: Decimal | None
+    limit_seconds: float = LIMIT_SECONDS
+
+    @property
+    def most_usd(self) -> Decimal | None:
+        """The most that it costs, if everything runs for as long as it may."""
+        if self.hourly_usd is None:
+            return None
+        return (self.hourly_usd * Decimal(self.limit_seconds) / 3600).quantize(Decimal("0.01"))
+
+
+def _all_of(steps: list[Step], notes: Notes) -> None:
+    for step in steps:
+        step.run(notes)

@@ -1,0 +1,100 @@
+"""The settings of the throw-away workspace: as cheap as can be, with what the user's organisation
+prescribes. Pure.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from terradask._live_check.place import UNTIL_TAG
+
+if TYPE_CHECKING:
+    from terradask_stacks.settings import Settings
+
+CLUSTER = "check"
+#: The group whose worker is on spot.
+SPOT_GROUP = "cheap"
+#: Most workers at once: two on demand, one on spot.
+MOST_WORKERS = 3
+#: Of an image with a larger snapshot, as large as that.
+DISK_GIB = 12
+#: What a worker's instance needs: enough for Dask and its installation.
+CPU, MEMORY = 2, ["4 GiB", "8 GiB"]
+#: How long the steps that cost may take; then everything is removed.
+LIMIT_SECONDS = 1500
+#: A cluster of the check ends by then, by AWS's own schedule.
+LIFETIME_SECONDS = 1800
+
+#: What an organisation may prescribe for every network.
+_PRESCRIBED = (
+    "permissions_boundary",
+    "role_path",
+    "role_name_prefix",
+    "kms_key_arn",
+    "image",
+    "image_owners",
+)
+
+
+def cluster_settings(user: Settings, *, types: list[str] | None = None) -> dict[str, Any]:
+    """Return the settings of the check's cluster: of the cheapest types, or of given ones."""
+    hardware: dict[str, Any] = (
+        {"worker_cpu": CPU, "worker_memory": MEMORY}
+        if types is None
+        else {"worker_vm_types": types, "scheduler_vm_types": types}
+    )
+    group = {"cpu": CPU, "memory": MEMORY} if types is None else {"vm_types": types}
+    return {
+        **hardware,
+        "connect": "ssm" if user.cluster.connect == "ssm" else "public",
+        "n_workers": 1,
+        "max_workers": MOST_WORKERS - 1,
+        "worker_groups": {
+            SPOT_GROUP: {**group, "n_workers": 1, "max_workers": 1, "spot_policy": "spot"}
+        },
+        "scheduler_options": dict(user.cluster.scheduler_options),
+        "idle_timeout_seconds": LIFETIME_SECONDS,
+        "max_lifetime_seconds": LIFETIME_SECONDS,
+    }
+
+
+def smoke_settings(
+    user: Settings,
+    name: str,
+    *,
+    until: str,
+    zone: str,
+    types: list[str],
+    disk_gib: int,
+    own_cidr: str | None,
+) -> Mapping[str, Mapping[str, Any]]:
+    """Return the throw-away workspace's sections.
+
+    Without a NAT gateway and endpoints, a network costs nothing by the hour.
+    """
+    given = user.network.model_dump(mode="json", include=set(_PRESCRIBED), exclude_defaults=True)
+    ports = [{"ports": ["8786-8787"], "cidr": own_cidr, "description": "live check"}]
+    return {
+        "workspace": {
+            "name": name,
+            "region": user.workspace.region,
+            "own_address_url": user.workspace.own_address_url,
+            "tags": {**user.workspace.tags, UNTIL_TAG: until},
+        },
+        "network": {
+            **given,
+            "cidr": user.network.cidr,
+            "zones": [zone],
+            "nat": "none",
+            "public_workers": True,
+            "flow_logs": True,
+            "session_manager": True,
+            "architectures": ["x86_64"],
+            "log_retention_days": 1,
+            "worker_disk_size_gib": disk_gib,
+            "scheduler_disk_size_gib": disk_gib,
+            "ingress": ports if own_cidr else [],
+        },
+        f"clusters.{CLUSTER}": cluster_settings(user, types=types),
+    }

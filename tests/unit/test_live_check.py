@@ -1,0 +1,219 @@
+"""The account check's own parts: order, failure, removal, report. What it does is seen in
+`tests/simulator/test_live_check.py`.
+"""
+
+from __future__ import annotations
+
+import datetime
+import json
+import tomllib
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from botocore.exceptions import ClientError
+
+from terradask._live_check.cluster import seconds_by_state
+from terradask._live_check.place import NAME, SmokeWorkspace
+from terradask._live_check.report import LiveReport, without_identity
+from terradask._live_check.runner import Runner
+from terradask._live_check.smoke_settings import smoke_settings
+from terradask._live_check.steps import Notes, Step
+from terradask._live_check.time_limit import time_limit
+from terradask._live_check.toml import to_toml
+from terradask.errors import AccessDenied, LiveCheckFailed
+from terradask_host.documents import HostReport
+from terradask_stacks.loading import settings_in
+from terradask_stacks.settings import Settings
+
+REFUSAL = {"Error": {"Code": "UnauthorizedOperation", "Message": "You are not authorized"}}
+
+
+class Steps:
+    """Steps that write down that they ran, and fail in some way."""
+
+    def __init__(self) -> None:
+        self.ran: list[str] = []
+
+    def step(self, name: str, do: Callable[[Notes], str | None] = lambda _: None) -> Step:
+        def run(notes: Notes) -> str | None:
+            self.ran.append(name)
+            return do(notes)
+
+        return Step(name, f"{name} works", run)
+
+
+def refused(_notes: Notes) -> None:
+    try:
+        raise ClientError(REFUSAL, "CreateVpc")
+    except ClientError as error:
+        raise AccessDenied("ec2:CreateVpc", "You are not authorized") from error
+
+
+def interrupted(_notes: Notes) -> None:
+    raise KeyboardInterrupt
+
+
+def test_steps_end_at_the_first_that_fails_with_awss_words() -> None:
+    steps, runner = Steps(), Runner(clock=iter(range(100)).__next__)
+    left_out = steps.step("session", lambda _: "there is no plugin")
+    assert not runner.run(
+        [steps.step("one"), left_out, steps.step("vpc", refused), steps.step("next")]
+    )
+    assert steps.ran == ["one", "session", "vpc"]
+    assert [(one.outcome, one.seconds) for one in runner.results] == [
+        ("passed", 1),
+        ("left out", 1),
+        ("failed", 1),
+    ]
+    assert runner.results[1].why_left_out == "there is no plugin"
+    failed = runner.failed
+    assert failed is not None
+    assert (failed.name, failed.exit_code) == ("vpc", 3)
+    assert failed.texts == ("UnauthorizedOperation: You are not authorized",)
+    assert failed.error is not None
+    assert failed.error["action"] == "ec2:CreateVpc"
+
+
+@pytest.mark.parametrize("how", [refused, interrupted])
+def test_what_was_made_is_removed_in_any_case(how: Callable[[Notes], None]) -> None:
+    steps, runner = Steps(), Runner()
+    making = [steps.step("make", how), steps.step("use")]
+    # A part of the removal that fails doesn't keep the next from trying.
+    removal = [steps.step("remove", refused), steps.step("prove")]
+    try:
+        runner.run_and_remove(making, removal, before_removal=[lambda: steps.ran.append("let go")])
+    except KeyboardInterrupt:
+        assert how is interrupted
+    assert steps.ran == ["make", "let go", "remove", "prove"]
+    assert [one.outcome for one in runner.results] == ["failed", "failed", "passed"]
+    assert runner.failed is not None
+    assert runner.failed.name == "make"
+
+
+def test_a_failed_removal_fails_a_check_that_passed() -> None:
+    steps, runner = Steps(), Runner()
+    runner.run_and_remove([steps.step("make")], [steps.step("remove", refused)])
+    assert runner.failed is not None
+    assert runner.failed.name == "remove"
+
+
+def test_an_interrupted_removal_ends_there() -> None:
+    steps, runner = Steps(), Runner()
+    removal = [steps.step("remove", interrupted), steps.step("prove")]
+    with pytest.raises(KeyboardInterrupt):
+        runner.run_and_remove([steps.step("make")], removal)
+    assert steps.ran == ["make", "remove"]
+
+
+def test_a_check_that_takes_too_long_is_removed_and_fails() -> None:
+    steps, runner = Steps(), Runner()
+
+    def forever(_notes: Notes) -> None:
+        while True:
+            datetime.datetime.now(datetime.UTC)
+
+    with time_limit(0.01) as limit:
+        runner.why_interrupted = limit.why_interrupted
+        making, removal = [steps.step("slow", forever)], [steps.step("remove")]
+        runner.run_and_remove(making, removal, before_removal=[limit.lift])
+    assert steps.ran == ["slow", "remove"]
+    assert runner.failed is not None
+    assert runner.failed.error is not None
+    assert "longer than it may" in runner.failed.error["problem"]
+    # Afterwards an interruption is the user's again.
+    assert limit.why_interrupted() is None
+
+
+def test_the_report_names_no_account_and_no_caller() -> None:
+    steps, runner = Steps(), Runner()
+
+    def told(notes: Notes) -> None:
+        notes.facts["bucket"] = "terradask-smoke-1a2b-123456789012-us-east-1"
+        notes.text(
+            "User: arn:aws:sts::123456789012:assumed-role/Admin/grace@acme.org is not authorized"
+        )
+        raise LiveCheckFailed("no", given="203.0.113.7/32 and arn:aws:iam::123456789012:user/grace")
+
+    runner.run([steps.step("told", told)])
+    report = LiveReport("2026-11-22T23:50:40Z", "smoke-1a2b", "us-east-1", {}, runner.results)
+    text = json.dumps(report.as_dict())
+    for secret in ("123456789012", "grace", "Admin", "203.0.113.7"):
+        assert secret not in text
+    assert "assumed-role/<name> is not authorized" in text
+    assert report.as_dict()["failed_step"] == "told"
+    assert report.file_name == "terradask-live-20261122T235040Z.json"
+    # Ids that only look alike stay.
+    assert without_identity("i-012345678901a 1234567890123") == "i-012345678901a 1234567890123"
+
+
+def test_the_settings_are_what_the_organisation_prescribes_and_cheap() -> None:
+    user = Settings.model_validate(
+        {
+            "workspace": {"region": "eu-west-1", "tags": {"team": "data é"}},
+            "network": {
+                "role_name_prefix": "acme-",
+                "nat": "per_zone",
+                "permissions_boundary": "arn:aws:iam::123456789012:policy/boundary",
+            },
+            "cluster": {"connect": "ssm", "worker_gpu": 8},
+        }
+    )
+    document = smoke_settings(
+        user,
+        "smoke-1a2b",
+        until="2026-11-23T00:00:00Z",
+        zone="eu-west-1a",
+        types=["c7i.large"],
+        disk_gib=12,
+        own_cidr=None,
+    )
+    text = to_toml(document)
+    settings = settings_in(text, Path("terradask.toml"))
+    assert tomllib.loads(text)["workspace"]["tags"]["team"] == "data é"
+    assert settings.workspace.tags["terradask-live-check-until"] == "2026-11-23T00:00:00Z"
+    network = settings.network
+    assert (network.nat, network.interface_endpoints, network.ingress) == ("none", [], [])
+    assert (network.role_name_prefix, network.permissions_boundary) == (
+        "acme-",
+        "arn:aws:iam::123456789012:policy/boundary",
+    )
+    cluster = settings.cluster_named("check")
+    assert (cluster.connect, cluster.worker_gpu, cluster.max_workers) == ("ssm", None, 2)
+    assert cluster.worker_groups["cheap"].spot_policy == "spot"
+
+
+def test_what_a_killed_check_left_is_found_by_its_record(tmp_path: Path) -> None:
+    limit = datetime.timedelta(minutes=1)
+    place = SmokeWorkspace.begin(tmp_path, account="1", region="us-east-1", limit=limit)
+    assert NAME.fullmatch(place.name)
+    # It runs: this process is its own.
+    assert SmokeWorkspace.left(tmp_path) == []
+    record = place.folder / "record.json"
+    document = json.loads(record.read_bytes())
+    record.write_text(json.dumps({**document, "process_started": "0"}))
+    (found,) = SmokeWorkspace.left(tmp_path)
+    assert (found.name, found.has_settings) == (place.name, False)
+    assert found.taken_over().record.runs
+    assert SmokeWorkspace.left(tmp_path) == []
+    # What isn't a check's is left alone.
+    record.write_text(json.dumps({**document, "process_started": "0", "name": "default"}))
+    assert SmokeWorkspace.left(tmp_path) == []
+    place.forget()
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_seconds_by_state_add_up_over_several_visits() -> None:
+    at = "2026-11-22T00:00:{:02d}Z".format
+    history = (("booting", at(0)), ("waiting", at(4)), ("starting", at(5)), ("waiting", at(8)))
+    report = HostReport(
+        "i-1",
+        "worker",
+        "workers",
+        "running",
+        None,
+        at(9),
+        "run",
+        history=(*history, ("running", at(9))),
+    )
+    assert seconds_by_state(report) == {"booting": 4, "waiting": 2, "starting": 3}
