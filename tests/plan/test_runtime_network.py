@@ -21,6 +21,7 @@ from terradask.errors import (
     BaselineInUse,
     InvalidInput,
     NoBaseline,
+    QuotaExceeded,
     SettingsError,
     TerraformError,
     UnknownInstanceType,
@@ -245,6 +246,23 @@ def test_adding_a_zone_and_changing_hosts_replaces_nothing(workspace: Workspace)
         if c.type == "aws_launch_template"
         for a in c.attributes
     }
+
+
+def test_more_addresses_than_the_account_may_have_are_refused_before_the_first(
+    workspace: Workspace,
+):
+    ec2 = boto3.client("ec2", REGION)
+    others = [ec2.allocate_address(Domain="vpc")["AllocationId"] for _ in range(4)]
+    zones = {"zones": [f"{REGION}a", f"{REGION}b"]}
+    plans = workspace.root / ".terradask"
+    before = set(plans.rglob("network--*"))
+    with pytest.raises(
+        QuotaExceeded, match=r"L-0263D0A3, is 5, of which 4 are in use; 2 are needed"
+    ):
+        Workspace.load(workspace.root, network={**zones, "nat": "per_zone"}).plan_network()
+    assert set(plans.rglob("network--*")) == before
+    for address in others:
+        ec2.release_address(AllocationId=address)
 
 
 def test_network_of_another_format_is_refused_by_the_stack_itself(workspace: Workspace):

@@ -69,6 +69,7 @@ class FakeAws:
             "describe_launch_templates": {"LaunchTemplates": []},
             "describe_security_groups": {"SecurityGroups": []},
             "describe_vpcs": {"Vpcs": []},
+            "describe_volumes": {"Volumes": []},
             "describe_nat_gateways": {"NatGateways": []},
             "describe_subnets": {"Subnets": []},
             "describe_availability_zones": {

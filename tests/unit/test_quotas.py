@@ -8,10 +8,11 @@ from typing import Any
 import pytest
 
 from terradask._quotas import needs
+from terradask._quotas.network_check import check_network_quotas
 from terradask._quotas.report import QuotaCheck, check_quotas, request_more
 from terradask._workspace.workspace import Workspace
 from terradask.cli import run
-from terradask.errors import UnknownInstanceType
+from terradask.errors import AccessDenied, QuotaExceeded, UnknownInstanceType
 from terradask_stacks.settings import Settings
 
 from .quota_facts import TYPES, FakeAws
@@ -285,3 +286,54 @@ def test_request_asks_first(checks: list[QuotaCheck], monkeypatch: pytest.Monkey
     checks.append(check(5.0, 804))
     monkeypatch.setattr("sys.stdin.isatty", lambda: False, raising=False)
     assert run(["quotas", "--request"]) == 2
+
+
+def _network(creates: list[str], warned: list[str], **answers: Any) -> None:
+    aws = FakeAws(limits={"L-F678F1CE": 5}, default_limits={"L-0263D0A3": 5}, **answers)
+    check_network_quotas(aws, creates, warned.append)  # type: ignore[arg-type]
+
+
+def test_a_network_is_refused_what_the_account_has_no_room_for() -> None:
+    gateways = [f"aws_eip.nat-us-east-1{zone}" for zone in "abc"]
+    three = {"describe_addresses": {"Addresses": [{}] * 3}}
+    with pytest.raises(QuotaExceeded) as caught:
+        _network([*gateways, "aws_vpc.this"], [], **three, describe_vpcs={"Vpcs": [{}] * 5})
+    assert [(q["code"], q["in_use"], q["needed"]) for q in caught.value.quotas] == [
+        ("L-0263D0A3", 3, 3),
+        ("L-F678F1CE", 5, 1),
+    ]
+    assert "--quota-code L-0263D0A3 --desired-value 6" in str(caught.value.advice)
+    assert "network.nat = 'single'" in str(caught.value.advice)
+    # As many as there is room for; and what isn't made is not asked about.
+    _network(gateways[:2], [], **three)
+    _network(["aws_subnet.public-us-east-1a"], [])
+
+
+def test_without_the_permission_a_network_is_not_refused() -> None:
+    def denied(**_: Any) -> Any:
+        raise AccessDenied("ec2:DescribeAddresses", "no")
+
+    warned: list[str] = []
+    _network(["aws_eip.nat-us-east-1a"], warned, describe_addresses=denied)
+    assert "lacks ec2:DescribeAddresses" in warned[0]
+
+
+def test_the_storage_of_all_disks_counts_in_tebibytes() -> None:
+    checks = check_quotas(
+        FakeAws(
+            limits={"L-7A658B76": 50},
+            describe_volumes={"Volumes": [{"Size": 1100}, own(Size=5000)]},
+        ),  # type: ignore[arg-type]
+        settings(
+            cluster={
+                "max_workers": 100,
+                "worker_disk_size": 500,
+                "worker_groups": {"big": {"max_workers": 2, "disk_size": 2000}},
+            },
+            network={"cluster_launch_templates": True},
+        ),
+    )
+    storage = found(checks, "L-7A658B76")
+    # 50 + 100 x 500 + 2 x 2000 GiB.
+    assert (storage.reach, storage.others, storage.verdict) == (53, 2, "short")
+    assert "big: 2 x 2000 GiB" in storage.why

@@ -42,7 +42,7 @@ class Need:
     """How much of a quota a workspace can come to use."""
 
     quota: Quota
-    #: vCPUs, or resources.
+    #: vCPUs, resources, or TiB.
     amount: int
     #: What it is made of.
     why: str
@@ -52,6 +52,7 @@ VPCS = Quota("vpc", "L-F678F1CE", "VPCs per Region")
 NAT_GATEWAYS = Quota("vpc", "L-FE5A380F", "NAT gateways per Availability Zone")
 SECURITY_GROUPS = Quota("vpc", "L-E79EC296", "VPC security groups per Region")
 SECURITY_GROUP_RULES = Quota("vpc", "L-0EA8095F", "Inbound or outbound rules per security group")
+GIB_OF_A_TIB = 1024
 GP3_STORAGE = Quota("ebs", "L-7A658B76", "Storage for General Purpose SSD (gp3) volumes, in TiB")
 ADDRESSES = Quota("ec2", "L-0263D0A3", "EC2-VPC Elastic IPs")
 LAUNCH_TEMPLATES = Quota("ec2", "L-FB451C26", "Launch templates per Region")
@@ -153,6 +154,29 @@ def cluster_needs(
         f"one for the scheduler and each market of workers of {len(clusters)} clusters",
     )
     return [*sorted(needs, key=lambda need: need.quota), groups]
+
+
+def storage_need(clusters: Mapping[str, ClusterSettings], network: NetworkSettings) -> Need:
+    """Return the gp3 storage, in TiB, of all clusters' volumes when they run with
+    ``max_workers``.
+    """
+    from terradask_stacks.groups import worker_groups_of
+
+    total, parts = 0, []
+    for name, cluster in sorted(clusters.items()):
+        disks = {role: disk.size_gib for role, disk in cluster.own_disks.items()}
+        sizes = [(SCHEDULER_GROUP, 1, disks.get("scheduler") or network.scheduler_disk_size_gib)]
+        sizes += [
+            (
+                group.name,
+                group.max_workers,
+                disks.get(group.name) or disks.get("worker") or network.worker_disk_size_gib,
+            )
+            for group in worker_groups_of(cluster)
+        ]
+        total += sum(count * size for _, count, size in sizes)
+        parts += [f"{name} {group}: {count} x {size} GiB" for group, count, size in sizes]
+    return Need(GP3_STORAGE, -(-total // GIB_OF_A_TIB), _join(parts))
 
 
 def own_needs(clusters: Iterable[str]) -> list[Need]:

@@ -15,6 +15,7 @@ from terradask._quotas import needs
 from terradask._quotas.facts import quota_limit, running_beside, vcpus_in_use, vcpus_of
 from terradask._quotas.needs import Quota
 from terradask_modules.names import TAG_WORKSPACE
+from terradask_stacks.settings.network import DEFAULT_ZONES
 
 if TYPE_CHECKING:
     from terradask._aws.session import Aws
@@ -105,10 +106,12 @@ def check_quotas(
     vcpus = vcpus_of(ec2, types | {instance_type for instance_type, _ in running})
     # The default lists types that a region may lack.
     _refuse_unknown(named, vcpus, aws.region)
-    span = zones or settings.network.zone_names or listed_zones(ec2)
+    span = zones or settings.network.zone_names or listed_zones(ec2)[:DEFAULT_ZONES]
     isolated = needs.own_needs(clusters) if settings.workspace.isolation == "cluster" else []
     of_clusters = needs.cluster_needs(clusters, group_types, vcpus)
-    every = needs.together([*of_clusters, *needs.network_needs(settings.network, span), *isolated])
+    storage = needs.storage_need(clusters, settings.network)
+    of_network = needs.network_needs(settings.network, span)
+    every = needs.together([*of_clusters, storage, *of_network, *isolated])
     used = _use_by_others(ec2, scaling, settings.workspace.name, running, vcpus)
     with ThreadPoolExecutor(8) as pool:
         open_requests = pool.submit(_open_requests, quotas)
@@ -186,6 +189,11 @@ def _use_by_others(
     for quota, where in lists.items():
         used[quota] = sum(not _is_own(item, workspace) for item in listed(*where))
     used[needs.NAT_GATEWAYS] = _nat_gateways_of_others(ec2, workspace)
+    gp3 = listed(
+        ec2, "describe_volumes", "Volumes", Filters=[{"Name": "volume-type", "Values": ["gp3"]}]
+    )
+    others = sum(volume["Size"] for volume in gp3 if not _is_own(volume, workspace))
+    used[needs.GP3_STORAGE] = -(-others // needs.GIB_OF_A_TIB)
     return dict(used)
 
 

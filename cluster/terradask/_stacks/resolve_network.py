@@ -18,7 +18,7 @@ from terradask._aws.listing import listed_zones
 from terradask.errors import AccountChanged, InvalidInput, UnknownImage, UnknownZone
 from terradask_modules.cidr import slot_count
 from terradask_stacks.lock import NetworkLock, assign_slots
-from terradask_stacks.settings.network import IMAGE_SETTINGS
+from terradask_stacks.settings.network import DEFAULT_ZONES, IMAGE_SETTINGS
 
 if TYPE_CHECKING:
     from terradask._aws.session import Aws
@@ -128,7 +128,8 @@ def _network_zones(
         private_prefix_length=network.private_subnet_prefix_length,
     )
     kept = [zone for zone in found if existing is not None and zone in existing.zones]
-    return [*kept, *(zone for zone in found if zone not in kept)][:room]
+    wished = [*kept, *(zone for zone in found if zone not in kept)]
+    return wished[: min(room, max(len(kept), DEFAULT_ZONES))]
 
 
 def _architectures(

@@ -20,6 +20,7 @@ from terradask._plans.saved import Plan, open_plan
 from terradask._plans.summary import PlanSummary
 from terradask._policy.masking import masked_text
 from terradask._quotas.check import LaunchCheck
+from terradask._quotas.network_check import check_network_quotas
 from terradask._stacks.answers import ClusterAnswers, HardwareExplanation
 from terradask._workspace.cleanup import Cleanup
 from terradask._workspace.clusters import Clusters
@@ -69,7 +70,15 @@ class Planner:
             configuration_of(self.context).network(refresh=refresh, check=not destroy)
             stack.init()
             imports = {} if destroy else self.cleanup.network(stack).imports()
-            return stack.plan(self._place, destroy=destroy, out=out, imports=imports)
+            plan = stack.plan(self._place, destroy=destroy, imports=imports)
+            try:
+                check_network_quotas(self.context.aws, plan.creates, self.context.message)
+            except BaseException:
+                plan.remove()
+                raise
+            if out is not None:
+                plan.save(out)
+            return plan
 
     def cluster(
         self,

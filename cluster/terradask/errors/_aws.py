@@ -105,18 +105,19 @@ class QuotaTooSmall(AwsError):
 
 
 class QuotaExceeded(AwsError):
-    """A cluster needs more vCPUs than the account's quota allows: nothing was made or started.
+    """A cluster needs more vCPUs, or a network more addresses, than the account's quota allows:
+    nothing was made or started.
 
     Parameters
     ----------
     cluster
-        The cluster's name.
+        The cluster's name; None for the network.
     largest
         Group of workers, or ``scheduler`` -> how many of its hosts fit within the quotas, for
         groups whose hosts don't all fit.
     quotas
         The quotas that count them: ``service``, ``code``, ``name``, ``limit``, ``in_use`` beside
-        the cluster and ``needed`` by it, in vCPUs.
+        the cluster and ``needed`` by it, in vCPUs or resources.
     """
 
     exit_code = 8

@@ -6,7 +6,7 @@ from terradask_modules.caller_policies._scope import CallerScope
 from terradask_modules.iam import Statement, allow
 
 #: Services that have quotas which a workspace can reach.
-_SERVICES = ("autoscaling", "ec2", "vpc")
+_SERVICES = ("autoscaling", "ebs", "ec2", "vpc")
 
 
 def see_quotas(scope: CallerScope, *, request: bool = False) -> list[Statement]:
@@ -21,6 +21,7 @@ def see_quotas(scope: CallerScope, *, request: bool = False) -> list[Statement]:
                 "autoscaling:DescribeAutoScalingGroups",
                 "ec2:DescribeInstanceTypes",
                 "ec2:DescribeInstances",
+                "ec2:DescribeVolumes",
                 "servicequotas:GetAWSDefaultServiceQuota",
                 "servicequotas:ListRequestedServiceQuotaChangeHistory",
             ],

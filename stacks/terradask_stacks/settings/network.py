@@ -27,6 +27,10 @@ from terradask_stacks.validators.resources import (
 EndpointService = Literal[
     "secretsmanager", "autoscaling", "ec2", "logs", "sts", "ssm", "ssmmessages"
 ]
+#: As many zones a network has where the settings name none: NAT gateways and endpoints are billed
+#: in each, and an account may have five addresses for them.
+DEFAULT_ZONES = 3
+
 #: Architecture -> the setting of its image.
 IMAGE_SETTINGS: dict[Architecture, str] = {"x86_64": "image", "arm64": "arm64_image"}
 
@@ -60,7 +64,7 @@ class NetworkSettings(Section):
         default=None,
         min_length=1,
         description=(
-            "Availability zones that get subnets. Unset: every zone of the region, as "
+            "Availability zones that get subnets. Unset: the region's first three by name, as "
             "found and locked at the first plan."
         ),
     )

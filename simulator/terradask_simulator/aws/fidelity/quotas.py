@@ -6,6 +6,7 @@ run 5 vCPUs, which is no cluster: the account here is one for which they were ra
 that run clusters have. Values:
 https://docs.aws.amazon.com/ec2/latest/instancetypes/ec2-instance-quotas.html,
 https://docs.aws.amazon.com/general/latest/gr/ec2-service.html,
+https://docs.aws.amazon.com/ebs/latest/userguide/ebs-resource-quotas.html,
 https://docs.aws.amazon.com/general/latest/gr/as.html
 """
 
@@ -48,6 +49,10 @@ _QUOTAS: dict[str, tuple[str, dict[str, tuple[str, float]]]] = {
             "L-0263D0A3": ("EC2-VPC Elastic IPs", 5),
             "L-FB451C26": ("Launch templates", 5_000),
         },
+    ),
+    "ebs": (
+        "Amazon Elastic Block Store (Amazon EBS)",
+        {"L-7A658B76": ("Storage for General Purpose SSD (gp3) volumes, in TiB", 50)},
     ),
     "autoscaling": (
         "Amazon EC2 Auto Scaling",
