@@ -60,18 +60,14 @@ class LiveCheck:
 
     def _in(self, place: SmokeWorkspace) -> None:
         """Run what makes something, in the throw-away workspace, and remove it."""
-
-        def load() -> Workspace:
-            return type(self.workspace).load(place.folder, progress=self.progress)
-
-        mine = load()
-        role = UserRole(mine)
-        life = ClusterLife(place.folder, load, mine.aws, self.progress)
-        making = [*Network(mine).steps(), *role.steps(), *life.steps(role.acting)]
-        removal = Removal(place, mine).steps()
+        parts = Parts.of(place, self.workspace, self.progress)
         with time_limit(LIMIT_SECONDS) as limit:
             self.runner.why_interrupted = limit.why_interrupted
-            self.runner.run_and_remove(making, removal, before_removal=[limit.lift, life.leave])
+            self.runner.run_and_remove(
+                parts.steps(),
+                parts.removal.steps(),
+                before_removal=[limit.lift, parts.life.leave],
+            )
 
     def _begin(self, account: Account) -> SmokeWorkspace:
         """Write down what is to be removed, before anything is made."""
@@ -110,11 +106,11 @@ class LiveCheck:
                 self._write_settings(place, account)
             taken = place.taken_over()
             with taken.alone():
-                mine = type(self.workspace).load(taken.folder, progress=self.progress)
+                removal = Parts.of(taken, self.workspace, self.progress).removal
                 step = Step(
                     f"earlier-{taken.name}",
                     "what an earlier check left is removed",
-                    partial(_all_of, Removal(taken, mine).steps()),
+                    partial(_all_of, removal.steps()),
                 )
                 if not self.runner.run([step]):
                     return False
@@ -140,6 +136,37 @@ class LiveCheck:
         path = folder / report.file_name
         path.write_text(json.dumps(report.as_dict(), indent=2) + "\n", encoding="utf-8")
         return path
+
+
+@dataclass(frozen=True)
+class Parts:
+    """What makes something in a throw-away workspace, and what removes it. Used inside
+    `SmokeWorkspace.alone`.
+    """
+
+    network: Network
+    role: UserRole
+    life: ClusterLife
+    removal: Removal
+
+    @classmethod
+    def of(cls, place: SmokeWorkspace, user: Workspace, progress: Progress) -> Parts:
+        """Put them together."""
+
+        def load() -> Workspace:
+            return type(user).load(place.folder, progress=progress)
+
+        mine = load()
+        life = ClusterLife(place.folder, load, mine.aws, progress)
+        return cls(Network(mine), UserRole(mine), life, Removal(place, mine))
+
+    def steps(self) -> list[Step]:
+        """Return the steps that make something."""
+        return [
+            *self.network.steps(),
+            *self.role.steps(),
+            *self.life.steps(self.role.acting),
+        ]
 
 
 @dataclass(frozen=True)

@@ -46,6 +46,10 @@ class Admission:
             _log.warning("refused: %s %r: %s", operation.method, operation.path, refusal.code)
         return refusal
 
+    def date_header(self) -> tuple[tuple[str, str], ...]:
+        """Return AWS's time for an answer; nothing if it is this machine's."""
+        return self._signatures.date_header()
+
     def is_owner(self, operation: Operation) -> bool:
         """Return whether a request that isn't `unsigned` is signed with the owner's key."""
         return self._signatures.is_owner(operation)

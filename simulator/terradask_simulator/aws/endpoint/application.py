@@ -127,7 +127,7 @@ class Application:
             if close is not None:
                 close()
         status, headers = said[-1]
-        return Answer(status, tuple(headers), content)
+        return Answer(status, (*headers, *self._admission.date_header()), content)
 
 
 def _answer(status: str, kind: str, body: bytes, *more: tuple[str, str]) -> Answer:

@@ -45,6 +45,14 @@ class Signatures:
         """Return whether a call that was let in is signed with the owner's key."""
         return operation.access_key == self._keys.owner.access_key_id
 
+    def date_header(self) -> tuple[tuple[str, str], ...]:
+        """Return AWS's time for an answer; nothing if it is this machine's."""
+        if not self.ahead_seconds:
+            return ()
+        ahead = datetime.timedelta(seconds=self.ahead_seconds)
+        now = datetime.datetime.now(datetime.UTC) + ahead
+        return (("Date", format_datetime(now, usegmt=True)),)
+
     def check(
         self, operation: Operation, environ: Mapping[str, Any], body: bytes
     ) -> Refusal | None:

@@ -1,0 +1,159 @@
+"""`terradask doctor --live` on the embedded AWS: it passes, and what is planted makes it fail at
+the right step with AWS's words.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from terradask import Workspace
+from terradask._live_check.check import LiveCheck, Offer
+from terradask._live_check.runner import Runner
+from terradask_simulator import Simulator, leftovers
+
+from ..command import in_this_process
+
+pytestmark = [pytest.mark.simulator]
+
+EVERYTHING = {"Effect": "Allow", "Action": "*", "Resource": "*"}
+
+
+class FreeStepsPassedError(Exception):
+    """The check asks: everything that is free is well."""
+
+
+def _passed(_offer: Offer) -> None:
+    raise FreeStepsPassedError
+
+
+def _without(*actions: str) -> dict[str, Any]:
+    deny = {"Effect": "Deny", "Action": list(actions), "Resource": "*"}
+    return {"Version": "2012-10-17", "Statement": [EVERYTHING, deny]}
+
+
+def _free_steps(sim: Simulator, *denied: str) -> tuple[str, str, str]:
+    """Run the free steps as a caller who lacks some rights; return the step that failed, its error,
+    and AWS's words.
+    """
+    rights = _without(*denied or ("s3:CreateJob",))
+    with sim.acting_as("newcomer", rights):
+        return _failure_of(LiveCheck(Workspace.load(), Runner()))
+
+
+def _failure_of(check: LiveCheck) -> tuple[str, str, str]:
+    try:
+        check.run(_passed)
+    except FreeStepsPassedError:
+        return "", "", ""
+    failed = check.runner.failed
+    assert failed is not None
+    assert failed.error is not None
+    return failed.name, failed.error["error"], " ".join(failed.texts)
+
+
+@pytest.mark.parametrize(
+    ("action", "step"),
+    [
+        ("ec2:DescribeAvailabilityZones", "region"),
+        ("ec2:DescribeInstanceTypeOfferings", "instance-type"),
+        ("ssm:GetParameter", "image"),
+        ("ec2:DescribeImages", "image"),
+        ("servicequotas:GetServiceQuota", "quotas"),
+        ("autoscaling:DescribeAccountLimits", "quotas"),
+    ],
+)
+def test_a_missing_right_is_named_at_the_step_that_needs_it(
+    sim: Simulator, action: str, step: str
+) -> None:
+    failed, error, words = _free_steps(sim, action)
+    assert (failed, error) == (step, "AccessDenied")
+    assert action in words or "not authorized" in words
+
+
+@pytest.mark.parametrize("action", ["pricing:GetProducts", "ec2:DescribeSpotPriceHistory"])
+def test_a_price_list_that_refuses_is_noticed(sim: Simulator, action: str) -> None:
+    with sim.acting_as("newcomer", _without(action)):
+        check = LiveCheck(Workspace.load(), Runner())
+        assert _failure_of(check)[:2] == ("prices", "LiveCheckFailed")
+        assert check.runner.failed is not None
+        assert action in str(check.runner.failed.error)
+
+
+@pytest.mark.parametrize(
+    ("code", "most", "name"),
+    [
+        ("L-1216C47A", 5, "Running On-Demand Standard"),
+        ("L-34B43A08", 1, "Spot Instance Requests"),
+    ],
+)
+def test_a_quota_that_is_too_small_is_named_before_anything_is_made(
+    sim: Simulator, code: str, most: int, name: str
+) -> None:
+    with sim.applied(), sim.set_quota(code, most):
+        check = LiveCheck(Workspace.load(), Runner())
+        assert _failure_of(check)[:2] == ("quotas", "QuotaTooSmall")
+        assert check.runner.failed is not None
+        assert name in str(check.runner.failed.error)
+
+
+@pytest.mark.parametrize(
+    ("seconds", "step", "error"),
+    [(600, "clock", "LiveCheckFailed"), (3600, "identity", "ClockSkewed")],
+)
+def test_a_wrong_clock_is_noticed(sim: Simulator, seconds: int, step: str, error: str) -> None:
+    with sim.applied(), sim.skew_clock(seconds):
+        assert _failure_of(LiveCheck(Workspace.load(), Runner()))[:2] == (step, error)
+
+
+def test_credentials_that_end_meanwhile_are_named(
+    sim: Simulator, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    environ = sim.environ_of("leaver", _without("s3:CreateJob"))
+    sim.expire_credentials(environ["AWS_ACCESS_KEY_ID"])
+    for key, value in environ.items():
+        monkeypatch.setenv(key, value)
+    failed, error, words = _failure_of(LiveCheck(Workspace.load(), Runner()))
+    assert (failed, error) == ("identity", "ExpiredCredentials")
+    assert "ExpiredToken" in words
+
+
+def test_a_region_that_does_not_exist_is_named(
+    sim: Simulator, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with sim.applied():
+        monkeypatch.setenv("TERRADASK_WORKSPACE__REGION", "us-east-9")
+        found = _failure_of(LiveCheck(Workspace.load(), Runner()))
+    assert found[:2] == ("identity", "RegionUnknown")
+
+
+def test_nothing_is_made_without_an_answer(sim: Simulator, tmp_path: Path) -> None:
+    done = in_this_process("doctor", "--live", environ=sim.environ, folder=tmp_path)
+    assert done.returncode == 2
+    assert "--yes" in done.stderr
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_it_passes_and_nothing_is_left(sim: Simulator, tmp_path: Path) -> None:
+    done = in_this_process(
+        "doctor", "--live", "--yes", "--json", environ=sim.environ, folder=tmp_path
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    report = json.loads(done.stdout)
+    assert report["passed"]
+    steps = {step["name"]: step for step in report["steps"]}
+    assert {step["outcome"] for step in report["steps"]} == {"passed"}
+    assert len(steps) == 29
+    assert "at most $" in done.stderr
+    (file,) = tmp_path.iterdir()
+    assert json.loads(file.read_bytes()) == report
+    assert "123456789012" not in file.read_text()
+    assert "4 times" in str(steps["failure"]["facts"])
+    assert any("Terminating EC2 instance" in text for text in steps["shrink"]["texts"])
+    with sim.applied():
+        assert leftovers(report["workspace"]) == []
+    asked = sim.requests()[f"arn:aws:iam::123456789012:role/terradask-{report['workspace']}-check"]
+    assert [one.request.action for one in asked if not one.allowed] == []
