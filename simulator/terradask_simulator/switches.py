@@ -6,42 +6,13 @@ from __future__ import annotations
 
 import inspect
 from decimal import Decimal
-from types import TracebackType
 from typing import Any, Literal
 
 from terradask_simulator.errors import SimulatorError
 from terradask_simulator.process import SimulatorInfo, request_control
+from terradask_simulator.switched import Switched
 
-__all__ = ["Switched", "Switches"]
-
-
-class Switched:
-    """A switch that was turned; as a context manager it turns it back at the end of the block.
-
-    Parameters
-    ----------
-    switches
-        Where it was turned.
-    undo
-        Name and arguments that turn it back.
-    """
-
-    def __init__(self, switches: Switches, undo: tuple[str, dict[str, Any]]) -> None:
-        self._switches = switches
-        self._undo = undo
-
-    def __enter__(self) -> None:
-        """Leave the switch as it was turned."""
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        """Turn it back."""
-        name, arguments = self._undo
-        self._switches._turn(name, arguments)
+__all__ = ["Switches"]
 
 
 class Switches:
@@ -125,6 +96,19 @@ class Switches:
             False lets everything launch again.
         """
         return self._switched("enforce_quotas", {"on": on})
+
+    def refuse_account(
+        self, state: Literal["free-plan", "unverified", "blocked", ""] = "free-plan"
+    ) -> Switched:
+        """Refuse launches as for an account on AWS's Free plan, whose types are few, or for one
+        that may launch nothing: not verified yet, or blocked.
+
+        Parameters
+        ----------
+        state
+            Empty switches it off.
+        """
+        return self._switched("refuse_account", {"state": state})
 
     def set_spot_price(
         self, instance_type: str, usd: Decimal | float | str, zone: str | None = None
@@ -390,7 +374,7 @@ class Switches:
 
     def _switched(self, name: str, arguments: dict[str, Any]) -> Switched:
         back, given = self._turn(name, arguments)
-        return Switched(self, (back, given))
+        return Switched(lambda: self._turn(back, given))
 
     def _turn(self, name: str, arguments: dict[str, Any]) -> Any:
         answer = request_control(self.info, "POST", f"switches/{name}", arguments)

@@ -118,6 +118,7 @@ def test_doctor_finds_everything(workspace: Workspace, monkeypatch: pytest.Monke
         "terraform",
         "credentials",
         "region",
+        "account-plan",
         "service-roles",
         "baseline",
     }

@@ -9,6 +9,13 @@ from typing import Any
 import pytest
 from botocore.exceptions import ClientError
 
+from terradask._aws.free_plan import with_eligible
+from terradask._aws.launch_problem import launch_failure, read_problem
+from terradask._aws.session import Aws
+from terradask._doctor.account_plan import check_account_plan
+from terradask_simulator.errors import SimulatorError
+from terradask_stacks.settings import Settings
+
 from ..waiting import eventually
 
 pytestmark = pytest.mark.simulator
@@ -123,6 +130,26 @@ def test_no_group_is_made_on_a_template_whose_type_its_zone_lacks(network):
     template = network.template(InstanceType="x9.huge")
     with pytest.raises(ClientError, match=r"fully-formed launch template.*\(x9.huge\) is not supp"):
         network.group("lacks", template)
+
+
+@pytest.mark.usefixtures("sim_environ")
+def test_an_account_on_the_free_plan_launches_the_types_that_it_has_alone(network, template):
+    group = network.group("free-plan", template)
+    with network.sim.refuse_account():
+        network.want(group, 1)
+        (failed, *_) = eventually(
+            lambda: [one for one in network.activities(group) if one["StatusCode"] == "Failed"]
+        )
+        aws = Aws("us-east-1")
+        problem = with_eligible(read_problem(launch_failure(failed)), aws)
+        assert (problem.code, problem.kind) == ("InvalidParameterCombination", "free-plan")
+        assert problem.eligible[:2] == ("m7i-flex.large", "c7i-flex.large")
+        found = check_account_plan(aws, Settings())
+        assert "m7i-flex.large" in found.fix
+    assert check_account_plan(aws, Settings()).ok
+    with pytest.raises(SimulatorError, match="free-plan, unverified, blocked"):
+        network.sim.refuse_account("new")
+    network.delete_group(group)
 
 
 def test_spot_groups_launch_spot(network, template):

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING
 
 from terradask._aws.service_roles import AUTOSCALING, ServiceRole, find_service_roles
+from terradask._doctor.account_plan import check_account_plan
 from terradask._doctor.finding import Finding
 from terradask._doctor.volume_key import check_volume_key
 from terradask._terraform import provider_mirror
@@ -28,6 +29,7 @@ CHECKS = (
     "settings",
     "credentials",
     "region",
+    "account-plan",
     "service-roles",
     "volume-key",
     "baseline",
@@ -56,6 +58,7 @@ class _Examiner:
             "settings": self._settings,
             "credentials": self._credentials,
             "region": self._region,
+            "account-plan": self._account_plan,
             "service-roles": self._service_roles,
             "volume-key": self._volume_key,
             "baseline": self._baseline,
@@ -133,6 +136,9 @@ class _Examiner:
         client = aws.client("ec2")
         zones = client.describe_availability_zones()["AvailabilityZones"]
         return Finding("region", True, f"{aws.region} with {len(zones)} zones")
+
+    def _account_plan(self) -> Finding:
+        return check_account_plan(self._workspace.aws, self._workspace.settings)
 
     def _service_roles(self) -> Finding:
         return check_service_roles(self._workspace.aws)

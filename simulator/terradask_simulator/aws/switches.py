@@ -12,6 +12,7 @@ from terradask_simulator.aws.endpoint.lost_answers import Loss, LostAnswers
 from terradask_simulator.aws.endpoint.signatures import Signatures
 from terradask_simulator.aws.errors import EmbeddedAwsError
 from terradask_simulator.aws.fidelity import spot
+from terradask_simulator.aws.fidelity.account_state import current_state, set_state
 from terradask_simulator.aws.fidelity.capacity import SHORTAGES, Shortage
 from terradask_simulator.aws.fidelity.delays import Delays, current_delays, set_delays
 from terradask_simulator.aws.fidelity.launch_ends import current_reason, set_reason
@@ -46,6 +47,7 @@ class AwsSwitches:
             "allow_capacity": self._allow_capacity,
             "set_quota": self._set_quota,
             "enforce_quotas": self._enforce_quotas,
+            "refuse_account": self._refuse_account,
             "set_spot_price": self._set_spot_price,
             "reset_spot_prices": self._reset_spot_prices,
             "interrupt_spot": self._interrupt_spot,
@@ -68,6 +70,7 @@ class AwsSwitches:
             "no_capacity": [asdict(shortage) for shortage in SHORTAGES],
             "set_quota": applied_quotas(),
             "enforce_quotas": Enforcement.on,
+            "refuse_account": current_state(),
             "set_spot_price": [
                 {"instance_type": change.instance_type, "zone": change.zone, "usd": str(change.usd)}
                 for change in CHANGES
@@ -109,6 +112,9 @@ class AwsSwitches:
     def _enforce_quotas(self, on: bool) -> Undo:
         before, Enforcement.on = Enforcement.on, on
         return "enforce_quotas", {"on": before}
+
+    def _refuse_account(self, state: str) -> Undo:
+        return "refuse_account", {"state": set_state(state)}
 
     def _set_spot_price(self, instance_type: str, usd: str, zone: str) -> Undo:
         CHANGES.append(

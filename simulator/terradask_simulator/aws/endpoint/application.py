@@ -17,6 +17,7 @@ from terradask_simulator.aws.endpoint.calls import Call, CallRecorder, identify
 from terradask_simulator.aws.endpoint.lost_answers import LostAnswers, cut_connection
 from terradask_simulator.aws.endpoint.paths import CONTROL_PREFIX, CONTROL_SERVICE, OWN_ADDRESS_PATH
 from terradask_simulator.aws.endpoint.replays import Answer, Replays
+from terradask_simulator.aws.fidelity.account_state import plan_state
 from terradask_simulator.aws.iam.operation import Operation, read_operation
 from terradask_simulator.aws.iam.refusals import Refusal
 
@@ -103,7 +104,11 @@ class Application:
             refusal = self._admission.refusal(operation)
             if refusal is not None:
                 return _refused(refusal)
-            answer = self._by_moto(environ, call)
+            answer = (
+                _answer("200 OK", "application/x-amz-json-1.0", plan_state())
+                if call.action == "freetier:GetAccountPlanState"
+                else self._by_moto(environ, call)
+            )
             if self._lost_answers.loss.takes(call.action):
                 _log.info("the answer gets lost: %s", call.action)
                 cut_connection()

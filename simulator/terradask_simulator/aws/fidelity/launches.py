@@ -11,6 +11,7 @@ from __future__ import annotations
 import copy
 from typing import Any
 
+from terradask_simulator.aws.fidelity.account_state import check_account
 from terradask_simulator.aws.fidelity.architectures import check_architecture
 from terradask_simulator.aws.fidelity.capacity import check_capacity
 from terradask_simulator.aws.fidelity.delays import hold
@@ -86,6 +87,7 @@ def _check_pool(
     instance_type = (
         data.get("InstanceType") if kwargs.get("is_instance_type_default") else None
     ) or kwargs["instance_type"]
+    check_account(instance_type)
     check_architecture(backend, image_id, instance_type)
     market = (
         "spot"

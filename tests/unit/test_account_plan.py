@@ -1,0 +1,71 @@
+"""The account's plan, as doctor sees it. No AWS is asked."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from terradask._doctor import account_plan
+from terradask._doctor.account_plan import check_account_plan
+from terradask.errors import AccessDenied
+from terradask_stacks.settings import Settings
+
+from .quota_facts import Client
+
+ELIGIBLE = {"t3.small": 2048, "m7i-flex.large": 8192}
+FLEX = ["m7i-flex.large"]
+
+
+class PlannedAccount:
+    """An account with a plan; whatever region is asked."""
+
+    profile = None
+    plan = "FREE"
+
+    def __init__(self, _region: str = "eu-west-1", *, profile: str | None = None) -> None:
+        self.partition = "aws"
+
+    def client(self, name: str) -> Client:
+        def state(**_: Any) -> dict[str, str]:
+            if self.plan == "DENIED":
+                raise AccessDenied("freetier:GetAccountPlanState", "no")
+            return {"accountPlanType": self.plan}
+
+        types = [
+            {"InstanceType": one, "MemoryInfo": {"SizeInMiB": size}}
+            for one, size in ELIGIBLE.items()
+        ]
+        answers = {
+            "freetier": {"get_account_plan_state": state},
+            "ec2": {"describe_instance_types": {"InstanceTypes": types}},
+        }
+        return Client(answers[name])
+
+
+@pytest.mark.parametrize(
+    ("plan", "cluster", "ok", "told"),
+    [
+        ("PAID", {}, True, "not the Free plan"),
+        ("DENIED", {}, True, "can't be seen by this caller"),
+        ("FREE", {}, False, "m7i-flex.large, t3.small"),
+        ("FREE", {"worker_vm_types": FLEX}, False, "scheduler_vm_types"),
+        ("FREE", {"worker_vm_types": FLEX, "scheduler_vm_types": FLEX}, True, "of each group"),
+    ],
+)
+def test_the_free_plan_lacks_the_types_of_most_clusters(
+    monkeypatch: pytest.MonkeyPatch, plan: str, cluster: dict[str, Any], ok: bool, told: str
+) -> None:
+    monkeypatch.setattr(account_plan, "Aws", PlannedAccount)
+    monkeypatch.setattr(PlannedAccount, "plan", plan)
+    settings = Settings.model_validate({"cluster": cluster})
+    found = check_account_plan(PlannedAccount(), settings)  # type: ignore[arg-type]
+    assert found.ok is ok
+    assert told in f"{found.found} {found.fix}"
+
+
+def test_other_partitions_have_no_free_plan() -> None:
+    china = PlannedAccount()
+    china.partition = "aws-cn"
+    found = check_account_plan(china, Settings())  # type: ignore[arg-type]
+    assert (found.ok, found.found) == (True, "aws-cn has no Free plan")
