@@ -34,6 +34,9 @@ pytestmark = [pytest.mark.simulator]
 FAILURES = 3
 JOIN_SECONDS = 12.0
 
+#: Longer than it takes to scale again.
+LINGER_SECONDS = 20.0
+
 #: Two steps are a minute of a cluster's life.
 SHORT_STEPS = 6
 
@@ -52,6 +55,7 @@ def made(sim: Simulator, sim_environ: dict[str, str]) -> Iterator[Soak]:
         sim.hollow_hosts(),
         sim.time_hosts(**timing),
         Soak(sim, "faulty", drawn("faults"), gentle=True) as made,
+        sim.linger_terminating(LINGER_SECONDS),
     ):
         yield made
     assert invariants.left_behind(sim, "faulty") == []

@@ -70,7 +70,9 @@ for title, cues in STORIES:
 def scarce(sim: Simulator) -> Iterator[None]:
     sim.refuse_capacity(SCARCE)
     try:
-        yield
+        # The cluster's schedulers take as long to end as a few of the provider's looks.
+        with sim.linger_terminating(5):
+            yield
     finally:
         sim.allow_capacity()
         subprocess.run(

@@ -27,7 +27,12 @@ UNJOINED_SECONDS = TIMING["join_seconds"] + 20.0
 
 
 def test_an_hour(sim: Simulator, sim_environ: dict[str, str]) -> None:
-    with sim.hollow_hosts(), sim.time_hosts(**TIMING), Soak(sim, "soak", drawn("an hour")) as soak:
+    with (
+        sim.hollow_hosts(),
+        sim.time_hosts(**TIMING),
+        sim.linger_terminating(30),
+        Soak(sim, "soak", drawn("an hour")) as soak,
+    ):
         for _ in range(STEPS):
             soak.step()
         assert invariants.state_in_disorder(sim, Workspace.load().bucket, "soak") == []

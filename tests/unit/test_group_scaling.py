@@ -57,7 +57,7 @@ class FakeGroups:
     def protect(self, name: str, instance_ids: Any) -> None:
         pass
 
-    def remove(self, name: str, how: Any, pause: Any) -> None:
+    def remove(self, name: str, how: Any, pause: Any) -> bool:
         self.calls["remove"] += 1
         gone = (
             set(self.there[name]) - set(how.survivors)
@@ -68,6 +68,7 @@ class FakeGroups:
         self.desired[name] = (
             how.desired if hasattr(how, "desired") else self.desired[name] - len(gone)
         )
+        return True
 
     def failures(self, name: str) -> list[tuple[datetime.datetime, LaunchProblem]]:
         self.asked.append(name)

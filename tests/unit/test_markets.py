@@ -158,7 +158,7 @@ class FakeGroups:
     def protect(self, name: str, instance_ids) -> None:
         pass
 
-    def remove(self, name: str, how, pause) -> None:
+    def remove(self, name: str, how, pause) -> bool:
         gone = (
             set(self.there[name]) - set(how.survivors)
             if isinstance(how, ProtectAndLower)
@@ -169,6 +169,7 @@ class FakeGroups:
         self.desired[name] = (
             how.desired if isinstance(how, ProtectAndLower) else self.desired[name] - len(gone)
         )
+        return True
 
     def failures(self, name: str):
         self.calls["failures"] += 1

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from distributed.core import Status
 
-from terradask._aws.groups import Group, Member, ProtectAndLower
+from terradask._aws.groups import Group, Member, ProtectAndLower, TerminateEach
 from terradask._aws.rate_limit import RateLimiter
 from terradask._dask.health import Health
 from terradask._dask.host_workers import JoinedWorkers
@@ -40,6 +40,10 @@ class World:
             self.alive[self.desired - draws.choice([0, 0, draws.randint(0, self.desired)]) :]
         )
         self.joined = {one for one in self.alive if draws.random() < 0.9}
+        #: Who is ``Pending``: AWS neither protects them nor ends them by their ids.
+        self.launching = {
+            one for one in self.alive if one not in self.joined and draws.random() < 0.3
+        }
         self.retired: set[str] = set()
         self.ended: set[str] = set()
         self.protected: set[str] = set()
@@ -52,17 +56,25 @@ class World:
 
     def describe(self) -> dict[str, Group]:
         self._let_join()
-        shown = tuple(Member(one, "InService") for one in self.alive if one not in self.hidden)
-        return {"workers": Group("workers", self.desired, 100, shown)}
+        shown = tuple(
+            Member(one, "Pending" if one in self.launching else "InService")
+            for one in self.alive
+            if one not in self.hidden
+        )
+        ending = tuple(Member(one, "Terminating") for one in sorted(self.ended))
+        return {"workers": Group("workers", self.desired, 100, ending + shown)}
 
     def _let_join(self) -> None:
         # AWS takes its time to answer, and hosts that boot join meanwhile.
         self.joined |= {
-            one for one in self.alive if one not in self.retired and self.draws.random() < self.wake
+            one
+            for one in self.alive
+            if one not in self.retired | self.launching and self.draws.random() < self.wake
         }
 
     def protect(self, name: str, instance_ids: Iterable[str]) -> None:
         self.protected = {*instance_ids}
+        assert not self.protected & (self.launching | self.ended)
         # No survivors, no call.
         if self.protected:
             self._let_join()
@@ -75,7 +87,7 @@ class World:
         # Whom AWS ends, when nobody is protected, nobody can know: here those that work.
         self._end(self.alive[: max(len(self.alive) - n, 0)])
 
-    def remove(self, name: str, how: Any, pause: Any) -> None:
+    def remove(self, name: str, how: Any, pause: Any) -> bool:
         if isinstance(how, ProtectAndLower):
             assert self.protected == {*how.survivors}
             self.protected = set()
@@ -83,8 +95,12 @@ class World:
             newest_first = [one for one in reversed(self.alive) if one not in how.survivors]
             self._end(newest_first[: len(self.alive) - how.desired])
         else:
-            self.desired -= len(how.instance_ids)
-            self._end(how.instance_ids)
+            ended = [one for one in how.instance_ids if one not in self.launching]
+            # Of one that is on its way out, too.
+            self.desired -= len(ended)
+            self._end(ended)
+            return len(ended) == len(how.instance_ids)
+        return True
 
     def _end(self, instance_ids: Iterable[str]) -> None:
         gone = set(instance_ids)
@@ -126,6 +142,7 @@ async def scale_down(world: World) -> int:
     target = world.draws.randint(0, world.desired)
     await workers.resize({"workers": target}, world)
     world.hidden.clear()
+    world.launching.clear()
     await workers.finish(world)
     await workers.mirror()
     assert workers.plan == workers.members == set(world.alive)
@@ -134,17 +151,18 @@ async def scale_down(world: World) -> int:
 
 def test_who_is_removed_was_retired_and_as_many_stay_as_were_wanted() -> None:
     draws = drawn("scale-downs")
-    removed = hidden = hurried = 0
+    removed = hidden = hurried = launching = 0
     for number in range(ROUNDS):
         world = World(draws)
         hidden += bool(world.hidden)
         hurried += bool(world.wake)
+        launching += bool(world.launching)
         target = asyncio.run(scale_down(world))
         assert len(world.alive) == world.desired == target, number
         assert world.betrayed == set(), number
         removed += len(world.ended)
     assert removed > ROUNDS
-    assert min(hidden, hurried) > ROUNDS / 5
+    assert min(hidden, hurried, launching) > ROUNDS / 5
 
 
 def test_a_number_that_somebody_else_has_set_meanwhile_stays() -> None:
@@ -152,6 +170,7 @@ def test_a_number_that_somebody_else_has_set_meanwhile_stays() -> None:
         world = World(random.Random(1))
         world.desired, world.alive = 6, [f"i-{number}" for number in range(6)]
         world.joined, world.hidden = set(world.alive), {"i-3", "i-4", "i-5"}
+        world.launching = set()
         workers = workers_of(world)
         await workers.resize({"workers": 1}, world)
         assert len(world.alive) > 1
@@ -161,6 +180,48 @@ def test_a_number_that_somebody_else_has_set_meanwhile_stays() -> None:
         return world
 
     assert len(asyncio.run(main()).alive) > 1
+
+
+def test_a_host_whose_launch_goes_on_is_ended_when_it_is_over() -> None:
+    async def main() -> World:
+        world = World(random.Random(1))
+        world.desired, world.alive = 3, ["i-1", "i-2", "i-3"]
+        world.joined, world.hidden, world.launching = {"i-1", "i-2"}, set(), {"i-3"}
+        world.wake = 0.0
+        workers = workers_of(world)
+        await workers.remove(["i-2", "i-3"], world)
+        assert (world.alive, workers.plan) == (["i-1", "i-3"], {"i-1", "i-3"})
+        world.launching.clear()
+        await workers.finish(world)
+        await workers.finish(world)
+        return world
+
+    world = asyncio.run(main())
+    assert (world.alive, world.desired) == (["i-1"], 1)
+
+
+def test_a_host_that_leaves_while_others_are_removed_is_not_ended_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("terradask._dask.workers._FRESH_SECONDS", 0.0)
+
+    class Leaves(World):
+        """A group that a retired host leaves by itself, while another is being ended."""
+
+        def remove(self, name: str, how: Any, pause: Any) -> bool:
+            done = super().remove(name, how, pause)
+            if "i-2" in self.alive:
+                super().remove(name, TerminateEach(("i-2",)), pause)
+            return done
+
+    async def main() -> World:
+        world = Leaves(random.Random(1))
+        world.desired, world.alive = 4, ["i-1", "i-2", "i-3", "i-4"]
+        world.joined, world.hidden, world.launching = set(world.alive), set(), set()
+        await workers_of(world).remove(["i-1", "i-2"], world)
+        return world
+
+    assert asyncio.run(main()).desired == 2
 
 
 def behind_a_cut(world: World) -> WorkerPool:

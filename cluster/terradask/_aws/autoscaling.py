@@ -36,6 +36,9 @@ LOWERED_SECONDS = 60.0
 #: How long it is given where it may end instances that it doesn't show.
 UNSEEN_SECONDS = 3.0
 
+#: How AWS refuses an instance that has ended; the last also for one on its way out.
+_LEFT = ("not found", "not part of", "not in inservice")
+
 #: As many of a group's newest activities are read.
 _ACTIVITIES = 20
 
@@ -91,6 +94,8 @@ class Groups:
         groups = {
             by_autoscaling_group[found["AutoScalingGroupName"]]: found
             for found in response["AutoScalingGroups"]
+            # One that is being deleted is listed until its last instance has ended.
+            if not found.get("Status")
         }
         tags = {name: tags_of(found.get("Tags")) for name, found in groups.items()}
         own = {name for name in groups if self._tags.items() <= tags[name].items()}
@@ -176,17 +181,20 @@ class Groups:
         """Take `protect` back."""
         self._protect(group, instance_ids, protected=False)
 
-    def remove(self, group: str, how: Removal, pause: Callable[[], None]) -> None:
-        """Remove exactly those instances that `how` names; survivors are protected before."""
+    def remove(self, group: str, how: Removal, pause: Callable[[], None]) -> bool:
+        """Remove exactly those instances that `how` names; survivors are protected before.
+
+        Return whether that is done: AWS ends no instance while its launch goes on.
+        """
         if isinstance(how, ProtectAndLower):
             try:
                 self.set_desired(group, how.desired)
                 self._await_lowered(group, how, pause)
             finally:
                 self.unprotect(group, how.survivors)
-            return
-        for instance_id in how.instance_ids:
-            self._terminate(group, instance_id)
+            return True
+        launching = [one for one in how.instance_ids if not self._terminate(group, one)]
+        return not launching
 
     def _await_lowered(self, group: str, how: ProtectAndLower, pause: Callable[[], None]) -> None:
         """Return when AWS has chosen what it ends, or another client has set the number, or after a
@@ -207,10 +215,9 @@ class Groups:
     def zero(self, state: Mapping[str, Group] | None = None) -> None:
         """Ask for no instance in any group, also below a minimum. Raises `ForeignResources`."""
         for name, group in (state if state is not None else self.describe()).items():
-            self._protect(
-                name, [m.instance_id for m in group.members if m.protected], protected=False
-            )
-            if group.desired or group.members:
+            held = [m.instance_id for m in group.members if m.protected and m.in_service]
+            self._protect(name, held, protected=False)
+            if group.desired or group.active_ids:
                 self.set_desired(name, 0)
         # After the cluster's own: they cost.
         self._refuse_foreign(self._names)
@@ -292,7 +299,8 @@ class Groups:
             raise
         return True
 
-    def _terminate(self, group: str, instance_id: str) -> None:
+    def _terminate(self, group: str, instance_id: str) -> bool:
+        """End an instance, and return whether its launch didn't prevent that."""
         from botocore.exceptions import ClientError
 
         end = partial(
@@ -303,6 +311,8 @@ class Groups:
         try:
             despite_minimum(self._client, self._names[group], end)
         except ClientError as error:
+            if error.response["Error"].get("Code") == "ScalingActivityInProgress":
+                return False
             # A host that was retired may have left by itself in the meantime, with decrement.
             if not _has_left(error):
                 raise
@@ -310,6 +320,7 @@ class Groups:
             # Of an instance in no group, AWS may also refuse for want of a right on the group.
             if not self._is_in_no_group(instance_id):
                 raise
+        return True
 
     def _is_in_no_group(self, instance_id: str) -> bool:
         return all(
@@ -341,10 +352,10 @@ def _as_group(name: str, found: Mapping[str, Any]) -> Group:
 
 
 def _has_left(error: ClientError) -> bool:
-    """Return whether AWS refuses because an instance isn't in its group any more."""
+    """Return whether AWS refuses because an instance isn't in its group's service any more."""
     told = error.response["Error"]
     text = told.get("Message", "").lower()
-    return told.get("Code") == "ValidationError" and ("not found" in text or "not part of" in text)
+    return told.get("Code") == "ValidationError" and any(each in text for each in _LEFT)
 
 
 def _watchdog_action(autoscaling_group: str) -> str:

@@ -24,6 +24,11 @@ class Member:
         """Whether it counts towards the group's desired capacity."""
         return self.lifecycle_state in {"Pending", "Pending:Wait", "Pending:Proceed", "InService"}
 
+    @property
+    def in_service(self) -> bool:
+        """Whether AWS protects it, or ends it at once: neither before nor on its way out."""
+        return self.lifecycle_state == "InService"
+
 
 @dataclass(frozen=True)
 class Group:
@@ -42,9 +47,7 @@ class Group:
     @property
     def booting_ids(self) -> frozenset[str]:
         """Ids of the members that count and aren't in service: AWS doesn't protect them yet."""
-        return frozenset(
-            m.instance_id for m in self.members if m.active and m.lifecycle_state != "InService"
-        )
+        return frozenset(m.instance_id for m in self.members if m.active and not m.in_service)
 
 
 @dataclass(frozen=True)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -88,6 +88,25 @@ def delete_objects(objects: ClusterObjects) -> None:
     """Delete a cluster's objects, its state last: it leads to the cluster until then."""
     objects.delete(name for name in objects.names() if name not in (STATE, STATE_LOCK))
     objects.delete([STATE])
+
+
+def wait_for_groups(aws: Aws, names: Sequence[str]) -> None:
+    """Wait until AWS lists deleted groups no more, for at most ten minutes: until their instances
+    have ended, none can be made under their names.
+
+    Permission needed: ``autoscaling:DescribeAutoScalingGroups``.
+    """
+    client = aws.client("autoscaling")
+    if names:
+        wait_until(
+            lambda: (
+                not client.describe_auto_scaling_groups(AutoScalingGroupNames=list(names))[
+                    "AutoScalingGroups"
+                ]
+            ),
+            limit_seconds=LIMIT_SECONDS,
+            pause_seconds=PAUSE_SECONDS,
+        )
 
 
 def _delete_when_unused(

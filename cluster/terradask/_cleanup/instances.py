@@ -15,8 +15,8 @@ from terradask._common.polling import wait_until
 from terradask._common.progress import Message, Progress
 from terradask.errors import ClusterError
 
-#: Longest wait for EC2 to show instances as ending, in seconds: it may not show one for a minute.
-LIMIT_SECONDS = 120.0
+#: Longest wait for EC2 to show instances as ending, in seconds: it may not show one for minutes.
+LIMIT_SECONDS = 300.0
 PAUSE_SECONDS = 2.0
 _BATCH = 100
 

@@ -13,9 +13,15 @@ from dataclasses import KW_ONLY, dataclass
 from typing import TYPE_CHECKING
 
 from terradask._aws.autoscaling import Groups
-from terradask._cleanup.delete import delete_objects, delete_resource, delete_resources
+from terradask._cleanup.delete import (
+    delete_objects,
+    delete_resource,
+    delete_resources,
+    wait_for_groups,
+)
 from terradask._cleanup.instances import wait_for_hosts
 from terradask._cleanup.resources import (
+    AUTOSCALING_GROUP,
     OF_CLUSTERS,
     SECRET_ADDRESS,
     Owner,
@@ -163,15 +169,17 @@ class ClusterRecovery:
         return {} if found is None else {SECRET_ADDRESS: found}
 
     def _delete(self, resources: Iterable[Resource]) -> None:
-        for resource in resources:
+        gone = list(resources)
+        for resource in gone:
             delete_resource(self.aws, resource)
+        wait_for_groups(self.aws, [one.id for one in gone if one.type == AUTOSCALING_GROUP])
 
     def _refuse_busy(self, resources: Iterable[Resource]) -> None:
         """Refuse to remove groups with instances: they may be all of a running cluster."""
         busy = [
             resource.id
             for resource in resources
-            if resource.description.get("DesiredCapacity") or resource.description.get("Instances")
+            if resource.description.get("DesiredCapacity") or _has_instances(resource)
         ]
         if busy:
             name = self.name
@@ -183,6 +191,14 @@ class ClusterRecovery:
                 advice=f"terradask destroy {name} ends them; or restore "
                 f"clusters/{name}/terraform.tfstate from the bucket's versions",
             )
+
+
+def _has_instances(group: Resource) -> bool:
+    """Return whether a group has any but those that it ends."""
+    return any(
+        not one["LifecycleState"].startswith("Terminat")
+        for one in group.description.get("Instances", ())
+    )
 
 
 def _is_meant(found: Resource, identity: str | None) -> bool:

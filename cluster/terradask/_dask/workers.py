@@ -14,7 +14,14 @@ from dataclasses import KW_ONLY, dataclass, field
 from typing import Any
 
 from terradask._aws.autoscaling import Groups
-from terradask._aws.groups import Group, ProtectAndLower, Removal, one_by_one, removal
+from terradask._aws.groups import (
+    Group,
+    ProtectAndLower,
+    Removal,
+    TerminateEach,
+    one_by_one,
+    removal,
+)
 from terradask._aws.rate_limit import POLL_INTERVAL_SECONDS, RateLimiter
 from terradask._dask.host_workers import hosts_at, hosts_to_close, is_extra
 from terradask._dask.scaling import PENDING_PREFIX, Roster, cheapest_victims
@@ -25,6 +32,10 @@ from terradask_host.structure import worker_names
 from terradask_modules.names import SCHEDULER_GROUP, WORKER_GROUP
 
 logger = logging.getLogger("terradask")
+
+#: How old a reading may be by which an instance is ended: a retired host leaves by itself later,
+#: and AWS lowers the number again if it is told to end one that is on its way out.
+_FRESH_SECONDS = 3.0
 
 #: What one call to AWS returned, by the cluster's own names of its Auto Scaling groups.
 Described = Mapping[str, Group]
@@ -80,6 +91,9 @@ class Workers:
     run_is_over: bool = field(default=False, init=False)
     #: Group of workers -> the number to shrink to, and AWS's desired number at that time.
     _unfinished: dict[str, tuple[int, int]] = field(default_factory=dict, init=False)
+    #: Hosts to remove that AWS doesn't end yet: their launch goes on.
+    _launching: set[str] = field(default_factory=set, init=False)
+    _read_at: float = field(default=0.0, init=False)
 
     def __post_init__(self) -> None:
         self.sets = {name: WorkerSet(name, names) for name, names in self.worker_groups.items()}
@@ -126,7 +140,11 @@ class Workers:
         self._mirror(described)
 
     async def finish(self, scheduler: Any) -> None:
-        """Go on with shrinking that missed hosts which AWS didn't show at that time."""
+        """Go on with what AWS refused during a launch, and with shrinking that missed hosts which
+        AWS didn't show at that time.
+        """
+        if self._launching:
+            await self.remove(self._launching, scheduler)
         if self._unfinished:
             described = await self._read()
             # Another number is that of another client, which came later.
@@ -162,7 +180,7 @@ class Workers:
                 described = await self._cancel_pending(shrinking, scheduler, described)
             victims = await self._victims(shrinking, scheduler, joined, described)
         if victims:
-            described = await self.remove(victims, scheduler)
+            described, _ = await self._end(victims, scheduler)
         elif growing:
             await self._read_members_into_plan()
         for name in numbers:
@@ -174,7 +192,12 @@ class Workers:
 
     async def remove(self, victims: Iterable[str], scheduler: Any) -> Described:
         """End exactly these hosts, after their workers' data has been moved."""
-        chosen = set(victims)
+        described, self._launching = await self._end(victims, scheduler)
+        return described
+
+    async def _end(self, victims: Iterable[str], scheduler: Any) -> tuple[Described, set[str]]:
+        """As `remove`; return also the hosts that AWS doesn't end while their launch goes on."""
+        chosen, launching = set(victims), set[str]()
         unretired = {
             name
             for host in chosen
@@ -201,16 +224,20 @@ class Workers:
                         group.active_ids, chosen, booting=group.booting_ids, missing=missing
                     )
                     for step in one_by_one(how):
-                        await self._remove_once(retire, group.name, step)
+                        if not await self._remove_once(retire, group.name, step):
+                            launching.update(chosen.intersection(group.booting_ids))
             each.roster.drop(chosen)
-        return await self._read_members_into_plan()
+        return await self._read_members_into_plan(), launching
 
     async def _remove_once(
         self, ready: Callable[[], Awaitable[bool]], group: str, how: Removal
-    ) -> None:
+    ) -> bool:
         """Remove instances once `ready` says so, last of all: throttled calls take seconds, in
-        which hosts that were booting join.
+        which hosts that were booting join. Return whether no launch prevented that.
         """
+        if isinstance(how, TerminateEach) and time.monotonic() - self._read_at > _FRESH_SECONDS:
+            active = (await self._read_now())[group].active_ids
+            how = TerminateEach(tuple(one for one in how.instance_ids if one in active))
         survivors = how.survivors if isinstance(how, ProtectAndLower) else ()
         await self.call(self.groups.protect, group, survivors)
         is_ready = False
@@ -219,8 +246,7 @@ class Workers:
         finally:
             if not is_ready:
                 await self.call(self.groups.unprotect, group, survivors)
-        if is_ready:
-            await self.call(self.groups.remove, group, how, self._pause)
+        return not is_ready or bool(await self.call(self.groups.remove, group, how, self._pause))
 
     async def _cancel_pending(
         self, shrinking: Mapping[str, int], scheduler: Any, described: Described
@@ -313,6 +339,7 @@ class Workers:
 
     async def _read(self) -> Described:
         described: Described = await self.call(self.groups.describe)
+        self._read_at = time.monotonic()
         gone = sorted(self._names - described.keys())
         if gone:
             raise ClusterError(

@@ -91,7 +91,7 @@ class _SchedulerHosts:
         self._seen |= dict.fromkeys(member.instance_id for member in members)
         documents = [self._read_report(instance_id) for instance_id in self._seen]
         reports = read_host_reports(document for document in documents if document is not None)
-        if not members:
+        if group is None or not group.active_ids:
             check_scheduler_launches(self.record, self.run)
         return [report for report in reports if report.run_id == self.run.run_id]
 
