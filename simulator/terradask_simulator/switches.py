@@ -237,6 +237,22 @@ class Switches:
         """
         return self._switched("hide_instances", {"seconds": seconds, "seed": seed})
 
+    def hide_objects(
+        self, share: float = 0.2, *, seconds: float = 900.0, seed: int = 0
+    ) -> Switched:
+        """Answer 404 to readings of objects in buckets whose versioning is young.
+
+        Parameters
+        ----------
+        share
+            Of how many readings, from 0 to 1; 0 ends it.
+        seconds
+            For how long after a bucket's versioning was first enabled.
+        seed
+            The same seed and readings miss the same objects.
+        """
+        return self._switched("hide_objects", {"share": share, "seconds": seconds, "seed": seed})
+
     def drop_answers(
         self, action: str = "*", *, share: float = 1.0, times: int = 0, seed: int = 0
     ) -> Switched:

@@ -56,6 +56,25 @@ def test_a_versioned_bucket_can_be_emptied(s3):
     s3.delete_bucket(Bucket="versions")
 
 
+def test_objects_of_young_buckets_are_missed_and_listed(network, s3):
+    for bucket in ("young", "never"):
+        s3.create_bucket(Bucket=bucket)
+    s3.put_bucket_versioning(Bucket="young", VersioningConfiguration={"Status": "Enabled"})
+    for bucket in ("young", "never"):
+        s3.put_object(Bucket=bucket, Key="k", Body=b"x")
+    with network.sim.hide_objects(1.0):
+        with pytest.raises(s3.exceptions.NoSuchKey):
+            s3.get_object(Bucket="young", Key="k")
+        with pytest.raises(botocore.exceptions.ClientError, match="404"):
+            s3.head_object(Bucket="young", Key="k")
+        assert s3.list_objects_v2(Bucket="young")["KeyCount"] == 1
+        assert s3.get_object(Bucket="never", Key="k")["Body"].read() == b"x"
+        with pytest.raises(botocore.exceptions.ClientError, match="Precondition"):
+            s3.put_object(Bucket="young", Key="k", Body=b"y", IfNoneMatch="*")
+    with network.sim.hide_objects(1.0, seconds=0.0):
+        assert s3.get_object(Bucket="young", Key="k")["Body"].read() == b"x"
+
+
 def test_conditional_writes_let_one_writer_win(s3):
     s3.create_bucket(Bucket="locks")
     s3.put_object(Bucket="locks", Key="lock", Body=b"first", IfNoneMatch="*")

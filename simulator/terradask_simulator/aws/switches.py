@@ -22,6 +22,7 @@ from terradask_simulator.aws.fidelity.quotas import applied_quotas, set_quota
 from terradask_simulator.aws.fidelity.throttling import Throttle
 from terradask_simulator.aws.fidelity.vcpu_limits import Enforcement
 from terradask_simulator.aws.fidelity.visibility import Lag, current_lag, set_lag
+from terradask_simulator.aws.fidelity.young_buckets import Youth, current_youth, set_youth
 from terradask_simulator.aws.network import LoopbackNetwork
 from terradask_simulator.aws.switchboard import Switch, Undo
 
@@ -57,6 +58,7 @@ class AwsSwitches:
             "cancel_launches": self._cancel_launches,
             "linger_terminating": self._linger_terminating,
             "hide_instances": self._hide_instances,
+            "hide_objects": self._hide_objects,
             "drop_answers": self._drop_answers,
             "expire_credentials": self._expire_credentials,
             "skew_clock": self._skew_clock,
@@ -80,6 +82,7 @@ class AwsSwitches:
             "cancel_launches": current_reason(),
             "linger_terminating": current_linger(),
             "hide_instances": asdict(current_lag()),
+            "hide_objects": asdict(current_youth()),
             "drop_answers": self._loss(),
             "expire_credentials": sorted(self._signatures.expired),
             "skew_clock": self._signatures.ahead_seconds,
@@ -154,6 +157,10 @@ class AwsSwitches:
     def _hide_instances(self, seconds: float, seed: int) -> Undo:
         before = set_lag(Lag(float(seconds), int(seed)))
         return "hide_instances", asdict(before)
+
+    def _hide_objects(self, share: float, seconds: float, seed: int) -> Undo:
+        before = set_youth(Youth(float(share), float(seconds), int(seed)))
+        return "hide_objects", asdict(before)
 
     def _drop_answers(self, action: str, share: float, times: int, seed: int) -> Undo:
         before = self._loss()

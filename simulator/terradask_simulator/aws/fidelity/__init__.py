@@ -40,6 +40,7 @@ def install_all(*, public_cidr: str) -> None:
         spot,
         subnet_ipv6,
         visibility,
+        young_buckets,
     )
 
     account_lookup.install()
@@ -70,3 +71,4 @@ def install_all(*, public_cidr: str) -> None:
     spot.install()
     subnet_ipv6.install()
     visibility.install()
+    young_buckets.install()
