@@ -15,9 +15,10 @@ from typing import TYPE_CHECKING
 from terradask._aws.answers import unless
 from terradask._aws.endpoints import ENDPOINT_VARIABLE, is_loopback_endpoint
 from terradask._aws.listing import listed_zones
+from terradask._stacks.endpoint_services import check_zones, find_endpoint_services
 from terradask.errors import AccountChanged, InvalidInput, UnknownImage, UnknownZone
 from terradask_modules.cidr import slot_count
-from terradask_stacks.lock import NetworkLock, assign_slots
+from terradask_stacks.lock import EndpointService, NetworkLock, assign_slots
 from terradask_stacks.settings.network import DEFAULT_ZONES, IMAGE_SETTINGS
 
 if TYPE_CHECKING:
@@ -40,8 +41,8 @@ def resolve_network(
     Raises `UnknownZone`, `UnknownImage`, `AccountChanged`, `InvalidInput`.
 
     Permissions needed: ``ec2:DescribeAvailabilityZones``; ``ssm:GetParameter`` on AWS's public
-    parameters, or ``ec2:DescribeImages`` for given images. Nothing that is in the earlier answers
-    is looked up again.
+    parameters, or ``ec2:DescribeImages`` for given images; ``ec2:DescribeVpcEndpointServices``
+    with interface endpoints. Nothing that is in the earlier answers is looked up again.
     """
     if settings.network.vpc_id is None:
         _check_block(settings.network.cidr)
@@ -54,12 +55,16 @@ def resolve_network(
             )
             for architecture in _architectures(settings.network, existing_lock, refresh)
         }
+        services = pool.submit(_endpoint_services, settings.network, aws, existing_lock, refresh)
         account, partition = caller.result()
         _check_account(account, existing_lock, aws)
+        slots = assign_slots(existing_lock.zones if existing_lock else {}, zones.result())
+        check_zones(services.result(), slots)
         return NetworkLock(
             account=account,
             partition=partition,
-            zones=assign_slots(existing_lock.zones if existing_lock else {}, zones.result()),
+            zones=slots,
+            endpoint_services=services.result(),
             image_ids={architecture: image.result() for architecture, image in images.items()},
         )
 
@@ -130,6 +135,16 @@ def _network_zones(
     kept = [zone for zone in found if existing is not None and zone in existing.zones]
     wished = [*kept, *(zone for zone in found if zone not in kept)]
     return wished[: min(room, max(len(kept), DEFAULT_ZONES))]
+
+
+def _endpoint_services(
+    network: NetworkSettings, aws: Aws, existing: NetworkLock | None, refresh: bool
+) -> dict[str, EndpointService]:
+    wanted = network.interface_endpoints if network.vpc_id is None else []
+    known = {} if existing is None or refresh else existing.endpoint_services
+    if set(wanted) <= known.keys():
+        return {service: known[service] for service in wanted}
+    return find_endpoint_services(aws, wanted)
 
 
 def _architectures(
