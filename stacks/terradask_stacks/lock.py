@@ -43,6 +43,9 @@ class NetworkLock(_Model):
         description="Zone name -> slot in the network's block. A zone keeps its slot."
     )
     image_ids: dict[Architecture, str] = Field(description="Architecture -> image id.")
+    image_sizes_gib: dict[Architecture, int] = Field(
+        default={}, description="Architecture -> size of the image's root volume, in GiB."
+    )
     endpoint_services: dict[str, EndpointService] = Field(
         default={}, description="Service of network.interface_endpoints -> AWS's side of it."
     )
