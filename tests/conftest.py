@@ -15,7 +15,8 @@ import pytest
 
 from terradask_simulator import process
 
-from .forked_daemons import DaemonForker
+from .forked_daemons import spawner
+from .forking import ForkServer
 from .kept_providers import UNKEPT_VARIABLE
 from .quick_provider import DIRECT_VARIABLE, QuickProvider
 from .quick_provider import quick_provider as make_quick_provider
@@ -60,11 +61,12 @@ def pytest_collection_finish() -> None:
 @pytest.fixture(scope="session", autouse=True)
 def _forked_daemons() -> Iterator[None]:
     """Have this process's simulators forked, rather than started from nothing."""
-    forker = DaemonForker()
+    daemons, hosts = ForkServer("tests.forked_daemons"), ForkServer("tests.forked_hosts")
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(process, "spawn", forker.spawn)
+        patched.setattr(process, "spawn", spawner(daemons, hosts))
         yield
-    forker.close()
+    daemons.close()
+    hosts.close()
 
 
 @pytest.fixture

@@ -376,6 +376,8 @@ def test_each_lives_on_rights_of_its_own_and_leaves_nothing(
         assert denied_by(document, [one.request for one in logged if one.allowed]) == []
         # The scheduler that nobody shut down had no numbers to move at its end.
         unseen = UNSEEN | ({"autoscaling:SetDesiredCapacity"} if ".one-" in role else set())
+        # A worker that boots slowly finds its scheduler's address there.
+        unseen |= {"s3:ListBucket"} if role.endswith("worker") else set()
         assert {
             action for _, action in needless(document, [one.request for one in logged])
         } <= unseen
@@ -390,8 +392,9 @@ def test_each_lives_on_rights_of_its_own_and_leaves_nothing(
             {"Version": "2012-10-17", "Statement": own},
             [one.request for one in logged if one.allowed],
         )
-        # Listing roles is for a sweep.
-        assert {action for _, action in unused} <= CHANGES | {"iam:ListRoles"}
+        # Listing roles is for a sweep; a policy is detached that somebody else attached.
+        spared = {"iam:ListRoles", "iam:DetachRolePolicy"}
+        assert {action for _, action in unused} <= CHANGES | spared
         assert {action for _, action in unused} >= CHANGES
     with walled.sim.applied():
         assert [leftovers("walled", cluster=name) for name in both] == [[], []]

@@ -13,8 +13,9 @@ import sys
 import threading
 import time
 from collections import deque
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 from terradask_simulator.aws.addresses import loopback_of
 from terradask_simulator.aws.instances import InstanceView
@@ -25,7 +26,7 @@ from terradask_simulator.hosts.processes import MARK, marked_processes, signal_a
 from terradask_simulator.hosts.systemd_unit import Unit, parse_unit
 from terradask_simulator.hosts.wheel import WheelStore, read_host_json
 
-__all__ = ["GRACE_SECONDS", "Machine", "instance_size"]
+__all__ = ["GRACE_SECONDS", "Machine", "instance_size", "spawn"]
 
 #: From SIGTERM to SIGKILL when an instance ends.
 GRACE_SECONDS = 5.0
@@ -122,15 +123,8 @@ class Machine:
             self._starts.append(time.monotonic())
             self._make_directories()
             with self.log_path.open("ab") as log:
-                self._process = subprocess.Popen(
-                    [sys.executable, "-m", "terradask_host", *self.unit.arguments],
-                    env=self._environ(),
-                    cwd=self.folder,
-                    stdin=subprocess.DEVNULL,
-                    stdout=log,
-                    stderr=subprocess.STDOUT,
-                    start_new_session=True,
-                    umask=self.unit.umask,
+                self._process = spawn(
+                    self.unit.arguments, self._environ(), self.folder, self.unit.umask, log
                 )
             self.state = "running"
         self.log(f"started process {self._process.pid}")
@@ -250,6 +244,22 @@ class Machine:
             )
             script.write_text(f"#!/bin/sh\n{body}\n")
             script.chmod(0o755)
+
+
+def spawn(
+    arguments: Sequence[str], environ: Mapping[str, str], folder: Path, umask: int, log: IO[bytes]
+) -> subprocess.Popen[bytes]:
+    """Start the host program, in a session of its own; what it writes goes into `log`."""
+    return subprocess.Popen(
+        [sys.executable, "-m", "terradask_host", *arguments],
+        env=environ,
+        cwd=folder,
+        stdin=subprocess.DEVNULL,
+        stdout=log,
+        stderr=subprocess.STDOUT,
+        start_new_session=True,
+        umask=umask,
+    )
 
 
 def _wait(process: subprocess.Popen[bytes], seconds: float) -> None:

@@ -1,0 +1,165 @@
+"""Hosts' programs and their Dask processes, forked.
+
+They run the same code as ever, the host program from the wheel that user data names, with the same
+arguments, environment and folder; that they also start from nothing is what
+``tests/simulator/hosts`` tests.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import os
+import re
+import runpy
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from multiprocessing import popen_fork, popen_spawn_posix
+from pathlib import Path
+from types import SimpleNamespace
+from typing import IO, Any
+
+from .forking import Forked, fork
+
+#: Services that the host program calls: their models take longer to read than boto3 to import.
+_SERVICES = ("autoscaling", "ec2", "logs", "s3", "secretsmanager", "sts")
+
+#: The variable that says where Dask processes are forked; the host program's own.
+_HERE = "TERRADASK_TESTS_HERE"
+
+
+def spawn_program(
+    address: str,
+    arguments: Sequence[str],
+    environ: Mapping[str, str],
+    folder: Path,
+    umask: int,
+    log: IO[bytes],
+) -> Forked:
+    """Have a host's program forked; stands in for `terradask_simulator.hosts.machine.spawn`."""
+    with Path(os.devnull).open("rb") as nothing:
+        return fork(
+            address,
+            ["-m", "terradask_host", *arguments],
+            environ={**environ, _HERE: address},
+            folder=folder,
+            umask=umask,
+            files={0: nothing.fileno(), 1: log.fileno(), 2: log.fileno()},
+        )
+
+
+def _spawn_dask(
+    address: str,
+    command: Sequence[str],
+    *,
+    env: Mapping[str, str],
+    cwd: Path,
+    pass_fds: Sequence[int],
+    **_: Any,
+) -> Forked | subprocess.Popen[bytes]:
+    """Have a Dask process forked, with pipes for its standard input and output; stands in for
+    `subprocess.Popen` in `terradask_host.agent.child`.
+    """
+    its_in, to_it = os.pipe()
+    from_it, its_out = os.pipe()
+    try:
+        process = fork(
+            address,
+            command[1:],
+            environ={**env, _HERE: address},
+            folder=cwd,
+            umask=_umask(),
+            files={0: its_in, 1: its_out, 2: its_out, **{each: each for each in pass_fds}},
+        )
+    finally:
+        os.close(its_in)
+        os.close(its_out)
+    process.stdin, process.stdout = os.fdopen(to_it, "wb", 0), os.fdopen(from_it, "rb")
+    return process
+
+
+def _umask() -> int:
+    """Return this process's; `os.umask` would change it for a moment."""
+    said = re.search(r"^Umask:\s*(\d+)", Path("/proc/self/status").read_text(), re.M)
+    assert said is not None
+    return int(said[1], 8)
+
+
+def preload() -> None:
+    """Import what hosts need; Dask's configuration is nobody's."""
+    import boto3
+    import botocore.session
+    import distributed
+
+    assert distributed
+    botocore.session.create_loader = functools.cache(botocore.session.create_loader)
+    for service in _SERVICES:
+        boto3.client(
+            service, region_name="us-east-1", aws_access_key_id="a", aws_secret_access_key="b"
+        ).close()
+
+
+def run(arguments: list[str]) -> int:
+    """Be what an interpreter with these arguments is."""
+    here = os.environ.pop(_HERE)
+    if _configures_dask():
+        # Dask reads its configuration when it is imported.
+        os.execve(sys.executable, [sys.executable, *arguments], os.environ)
+    added = os.environ.get("PYTHONPATH", "").split(os.pathsep)
+    sys.path[:] = [each for each in added if each] + [
+        each for each in sys.path if each != str(Path(__file__).parents[1])
+    ]
+    if arguments[0] == "-m":
+        sys.argv = arguments[1:]
+        with contextlib.suppress(ModuleNotFoundError):
+            from terradask_host.agent import child
+
+            child.subprocess = SimpleNamespace(  # type: ignore[assignment]
+                PIPE=subprocess.PIPE,
+                STDOUT=subprocess.STDOUT,
+                Popen=functools.partial(_spawn_dask, here),
+            )
+        runpy.run_module(arguments[1], run_name="__main__", alter_sys=True)
+    elif "-c" in arguments:
+        sys.argv = arguments[arguments.index("-c") :]
+        exec(sys.argv.pop(1), {})
+    else:
+        assert arguments[0] == "-P"
+        sys.argv = arguments[1:]
+        _fork_workers(here)
+        runpy.run_path(arguments[1], run_name="__main__")
+    return 0
+
+
+def _fork_workers(address: str) -> None:
+    """Have the processes forked that a nanny starts through `multiprocessing`."""
+    forked: dict[int, Forked] = {}
+
+    def spawn(_: bytes, command: Sequence[str], descriptors: Sequence[int]) -> int:
+        process = fork(
+            address,
+            [os.fsdecode(each) for each in command[1:]],
+            environ={**os.environ, _HERE: address},
+            folder=Path.cwd(),
+            umask=_umask(),
+            files={number: number for number in (0, 1, 2, *descriptors)},
+        )
+        forked[process.pid] = process
+        return process.pid
+
+    def poll(self: Any, flag: int = os.WNOHANG) -> int | None:
+        if self.pid not in forked:
+            return own_poll(self, flag)
+        self.returncode = forked[self.pid].poll() if flag else forked[self.pid].wait()
+        return self.returncode
+
+    own_poll = popen_fork.Popen.poll
+    popen_spawn_posix.util.spawnv_passfds = spawn
+    popen_fork.Popen.poll = poll
+
+
+def _configures_dask() -> bool:
+    return any(name.startswith("DASK_") for name in os.environ) or any(
+        (Path.home() / place).exists() for place in (".config/dask", ".dask")
+    )
