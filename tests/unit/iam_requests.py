@@ -76,6 +76,9 @@ class SmallWorld:
     def key_of(self, resource, named, *, new):
         return self.key
 
+    def session_tags(self, session_id):
+        return {"aws:ssmmessages:session-id": "AROA1:me"}
+
     def log_group_tags(self, name):
         return {"terradask:workspace": "a"}
 

@@ -175,6 +175,14 @@ def test_condition_keys_that_aws_does_not_send_are_left_out():
     assert not reference.carries("s3:GetObject", "object", "s3:prefix")
 
 
+def test_a_session_is_known_by_the_tag_of_its_owner():
+    for action in ("ResumeSession", "TerminateSession"):
+        (need,) = needs_of(call("ssm", action, SessionId="me-0abc"), SmallWorld())
+        assert need.resource == f"arn:aws:ssm:{REGION}:{ACCOUNT}:session/me-0abc"
+        found = {key.lower(): value for key, value in context_of(need, {}).items()}
+        assert found["ssm:resourcetag/aws:ssmmessages:session-id"] == ("AROA1:me",)
+
+
 def test_a_session_needs_the_host_and_the_document():
     needs = needs_of(
         call("ssm", "StartSession", Target="i-1", DocumentName="AWS-StartPortForwardingSession"),

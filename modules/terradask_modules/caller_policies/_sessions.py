@@ -13,8 +13,9 @@ def open_sessions(scope: CallerScope) -> list[Statement]:
 
     A document is asked for by name, or the default one would give a shell:
     https://docs.aws.amazon.com/systems-manager/latest/userguide/getting-started-specify-session-document.html.
-    Sessions are named after who opened them:
-    https://docs.aws.amazon.com/systems-manager/latest/userguide/getting-started-restrict-access-quickstart.html
+    A session carries the unique id of who opened it as a tag; its own id begins with a name, which
+    several roles' sessions can have:
+    https://docs.aws.amazon.com/systems-manager/latest/userguide/getting-started-restrict-access-examples.html
     """
     if not scope.session_manager:
         return []
@@ -36,6 +37,7 @@ def open_sessions(scope: CallerScope) -> list[Statement]:
         allow(
             "KeepOwnSessions",
             ["ssm:ResumeSession", "ssm:TerminateSession"],
-            [place.arn("ssm", f"session/${{aws:{who}}}-*") for who in ("userid", "username")],
+            place.arn("ssm", "session/*"),
+            {"StringEquals": {"ssm:resourceTag/aws:ssmmessages:session-id": "${aws:userid}"}},
         ),
     ]

@@ -276,10 +276,10 @@ def test_a_session_is_evaluated_so(resource: str, tags: dict[str, str], allowed_
 
 
 @pytest.mark.parametrize(
-    ("session", "allowed_so"),
-    [("AROA1:me-0abc", True), ("AROA1:you-0abc", False), ("me-0abc", False)],
+    ("owner", "allowed_so"),
+    [("AROA1:me", True), ("AROA1:you", False), ("AROA2:me", False), ("AIDA1", False)],
 )
-def test_only_ones_own_session_is_ended(session: str, allowed_so: bool) -> None:
+def test_only_ones_own_session_is_ended(owner: str, allowed_so: bool) -> None:
     held = Policies(
         tuple(
             Policy.parse(document)
@@ -288,7 +288,10 @@ def test_only_ones_own_session_is_ended(session: str, allowed_so: bool) -> None:
     )
     request = Request(
         "ssm:TerminateSession",
-        f"arn:aws:ssm:eu-west-1:{ACCOUNT}:session/{session}",
-        {"aws:userid": ("AROA1:me",)},
+        f"arn:aws:ssm:eu-west-1:{ACCOUNT}:session/me-0abc",
+        {
+            "aws:userid": ("AROA1:me",),
+            "ssm:resourceTag/aws:ssmmessages:session-id": (owner,),
+        },
     )
     assert evaluate(request, held).allowed is allowed_so

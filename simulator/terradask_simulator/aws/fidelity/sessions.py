@@ -13,6 +13,7 @@ from typing import Any
 
 from terradask_simulator.aws.addresses import loopback_of
 from terradask_simulator.aws.backend import STATE_LOCK
+from terradask_simulator.aws.fidelity.session_owners import note_owner
 from terradask_simulator.aws.iam.principals import find_principal
 from terradask_simulator.aws.instances import find_instance, role_of, view_of
 from terradask_simulator.aws.session_manager.sessions import Sessions
@@ -54,7 +55,9 @@ def install(sessions: Sessions) -> None:
             if instance is None or not instance.is_running() or not _agent_connected(instance):
                 raise _refusal("TargetNotConnected", f"{target} is not connected.")
             address = loopback_of(view_of(instance).private_address)
-        session = sessions.open(target, address, port, who=_named_after(response.get_access_key()))
+        who, user_id = _caller(response.get_access_key())
+        session = sessions.open(target, address, port, who=who)
+        note_owner(session.session_id, user_id)
         url = f"tcp://127.0.0.1:{session.stream_port}"
         return ActionResult(
             {"SessionId": session.session_id, "TokenValue": session.token, "StreamUrl": url}
@@ -79,14 +82,17 @@ def install(sessions: Sessions) -> None:
         setattr(SimpleSystemManagerResponse, answer.__name__, answer)
 
 
-def _named_after(access_key: str) -> str:
-    """Return what a caller's sessions are named after, so that policies can match one's own.
-
-    https://docs.aws.amazon.com/systems-manager/latest/userguide/getting-started-restrict-access-quickstart.html
+def _caller(access_key: str) -> tuple[str, str]:
+    """Return what a caller's sessions are named after, a user's name or that of a role's session,
+    and its unique id.
     """
     with STATE_LOCK:
         principal = find_principal(access_key)
-    return "simulated" if principal is None else principal.context["aws:userid"][0]
+    if principal is None:
+        return "simulated", ""
+    user_id = principal.context["aws:userid"][0]
+    named = principal.context.get("aws:username", ())
+    return (named[0] if named else user_id.rpartition(":")[2]), user_id
 
 
 def _agent_connected(instance: Any) -> bool:

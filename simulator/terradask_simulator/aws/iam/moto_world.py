@@ -8,6 +8,7 @@ from typing import Any
 
 from terradask_simulator.aws.account import ACCOUNT
 from terradask_simulator.aws.fidelity.placement_groups import placement_group_id
+from terradask_simulator.aws.fidelity.session_owners import owner_tags
 from terradask_simulator.aws.iam.world import TemplateData
 
 __all__ = ["MotoWorld", "iam_backend", "table"]
@@ -242,6 +243,10 @@ class MotoWorld:
             else short.removeprefix("key/")
         )
         return backend.keys.get(key_id)
+
+    def session_tags(self, session_id: str) -> dict[str, str]:
+        """Return the tags that AWS gave a session of Session Manager."""
+        return owner_tags(session_id)
 
     def log_group_tags(self, name: str) -> dict[str, str]:
         """Return a log group's tags."""

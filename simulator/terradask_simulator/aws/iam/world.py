@@ -111,6 +111,10 @@ class World(Protocol):
         """Return a log group's tags."""
         ...
 
+    def session_tags(self, session_id: str) -> Tags:
+        """Return the tags that AWS gave a session of Session Manager."""
+        ...
+
     def has_object(self, bucket: str, key: str) -> bool:
         """Return whether an object exists."""
         ...

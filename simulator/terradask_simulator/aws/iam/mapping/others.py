@@ -74,6 +74,11 @@ def ssm_needs(operation: Operation, world: World) -> Iterator[Need]:
         arn = f"arn:{world.partition}:ssm:{world.region}:{account}:document/{name}"
         yield Need(action, arn, "document", context=named_document)
         return
+    if "session" in reference.resource_types(action):
+        session = named(operation.parameters, "SessionId")
+        arn = f"arn:{world.partition}:ssm:{world.region}:{world.account}:session/{session}"
+        yield Need(action, arn, "session", has_tags=world.session_tags(session))
+        return
     names = texts(operation.parameters, "Names", "Name", "Path")
     if "parameter" not in reference.resource_types(action) or not names:
         yield from any_needs(operation, world)
