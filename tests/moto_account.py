@@ -12,6 +12,8 @@ from moto.core.base_backend import BackendDict
 from moto.ec2.models import ec2_backends
 from moto.server import ThreadedMotoServer
 
+from terradask_simulator.aws.fidelity import image_disks
+
 
 @contextmanager
 def _fresh() -> Iterator[None]:
@@ -31,6 +33,7 @@ def moto_account(*, images: bool = False) -> Iterator[None]:
     """Answer as an account with nothing in it, and with AWS's images only where they are asked for:
     making a thousand takes longer than most tests.
     """
+    image_disks.install()
     with pytest.MonkeyPatch.context() as patch:
         for name in [name for name in os.environ if name.startswith("AWS_")]:
             patch.delenv(name)

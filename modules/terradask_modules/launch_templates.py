@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from terradask_modules.aws import Construct, LaunchTemplate, at
-from terradask_modules.names import host_name
+from terradask_modules.names import ROOT_DEVICE, host_name
 
 #: What gp3 has without charge, and what throughput takes: 0.25 MiB/s for each of its IOPS. Even our
 #: smallest volume, of 8 GiB, may have the 4,000 IOPS of 1,000 MiB/s: 500 for each GiB.
@@ -139,7 +139,7 @@ class Templates(Construct):
             },
             block_device_mappings=[
                 {
-                    "deviceName": "/dev/xvda",
+                    "deviceName": ROOT_DEVICE,
                     "ebs": {
                         "volumeType": "gp3",
                         "volumeSize": host.disk_size_gib,

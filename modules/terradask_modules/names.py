@@ -24,6 +24,9 @@ TAG_GROUP = "terradask:group"
 TAG_RUN_PREFIX = "terradask:run:"
 
 ROLES = ("scheduler", "worker")
+
+#: Where hosts' images have their root, which is a host's one volume.
+ROOT_DEVICE = "/dev/xvda"
 #: A cluster's own names of its groups; which of workers it has, for which markets, is a fact of the
 #: cluster (`market_group`).
 SCHEDULER_GROUP = "scheduler"

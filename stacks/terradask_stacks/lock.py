@@ -25,6 +25,13 @@ class _Model(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
 
+class EndpointService(_Model):
+    """AWS's side of an interface endpoint."""
+
+    name: str = Field(description="Such as com.amazonaws.us-east-1.logs; in China others.")
+    zones: list[str] = Field(description="The zones of the region that have it.")
+
+
 class NetworkLock(_Model):
     """What the network's stack was made from, in addition to its settings."""
 
@@ -36,6 +43,12 @@ class NetworkLock(_Model):
         description="Zone name -> slot in the network's block. A zone keeps its slot."
     )
     image_ids: dict[Architecture, str] = Field(description="Architecture -> image id.")
+    image_sizes_gib: dict[Architecture, int] = Field(
+        default={}, description="Architecture -> size of the image's root volume, in GiB."
+    )
+    endpoint_services: dict[str, EndpointService] = Field(
+        default={}, description="Service of network.interface_endpoints -> AWS's side of it."
+    )
 
 
 class ClusterLock(_Model):

@@ -5,12 +5,13 @@ object that describes them.
 from __future__ import annotations
 
 import base64
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 from terradask_modules.aws import Construct, Fn, LocalBackend, S3Backend, TerraformStack
 from terradask_modules.cidr import zone_cidrs
-from terradask_modules.endpoints import InterfaceEndpoints
+from terradask_modules.endpoints import Endpoint, InterfaceEndpoints
 from terradask_modules.firewall import Firewall
 from terradask_modules.flow_logs import FlowLogs
 from terradask_modules.given_network import GivenNetwork
@@ -226,14 +227,23 @@ class NetworkStack(TerraformStack):
             InterfaceEndpoints(
                 self,
                 workspace=workspace.name,
-                region=workspace.region,
                 vpc_id=vpc.vpc_id,
-                subnet_ids=list(vpc.private_subnet_ids.values()),
                 security_group_id=firewall.endpoints_id,
-                services=network.interface_endpoints,
+                services={
+                    service: self._endpoint(service, vpc.private_subnet_ids)
+                    for service in network.interface_endpoints
+                },
                 tags=self._tags,
             )
         return {"scheduler": firewall.scheduler_id, "worker": firewall.worker_id}
+
+    def _endpoint(self, service: str, subnet_ids: Mapping[str, str]) -> Endpoint:
+        known = self._lock.endpoint_services.get(service)
+        if known is None:
+            region = self._settings.workspace.region
+            return Endpoint(f"com.amazonaws.{region}.{service}", list(subnet_ids.values()))
+        within = [subnet for zone, subnet in subnet_ids.items() if zone in known.zones]
+        return Endpoint(known.name, within)
 
     def _identify(self, network: NetworkSettings) -> dict[str, Role]:
         """Return the hosts' identities: role -> role and instance profile."""

@@ -14,6 +14,7 @@ from moto.server import main
 from terradask_simulator.aws.fidelity import (
     bucket_policies,
     delete_markers,
+    image_disks,
     launch_templates,
     newer_regions,
     placement_groups,
@@ -50,6 +51,7 @@ if __name__ == "__main__":
     for correction in (
         bucket_policies,
         delete_markers,
+        image_disks,
         launch_templates,
         newer_regions,
         placement_groups,

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from terradask_stacks.lock import EndpointService
+
 from .conftest import ACCOUNT
 
 _SERVICES = ["secretsmanager", "autoscaling", "ec2", "logs", "sts"]
@@ -94,10 +96,18 @@ NETWORKS: dict[str, dict[str, Any]] = {
     },
     "small": {
         "zones": {"cn-north-1a": 0},
-        "locked": {"partition": "aws-cn"},
+        "locked": {
+            "partition": "aws-cn",
+            "endpoint_services": {
+                "logs": EndpointService(
+                    name="cn.com.amazonaws.cn-north-1.logs", zones=["cn-north-1a"]
+                )
+            },
+        },
         "workspace": {"region": "cn-north-1"},
         "network": {
             "cidr": "10.1.0.0/24",
+            "interface_endpoints": ["logs"],
             "private_subnet_prefix_length": 26,
             "public_subnet_prefix_length": 28,
             "worker_disk_size_gib": 30,

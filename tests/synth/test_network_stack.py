@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from terradask_modules.errors import InvalidInput
+from terradask_stacks.lock import EndpointService
 
 from ..golden import check_golden
 
@@ -305,3 +306,16 @@ def test_descriptions_are_taken_as_they_stand(synth: Synth) -> None:
 
     assert "$${path.module}" in {rule["description"] for rule in rules}
     assert "$${path.module}" in resource(document, "aws_s3_object.workspace")["content"]
+
+
+def test_endpoints_are_where_and_called_as_aws_has_them(synth: Synth) -> None:
+    logs = EndpointService(name="cn.com.amazonaws.us-east-1.logs", zones=["us-east-1b"])
+    endpoints = synth(
+        "network",
+        locked={"endpoint_services": {"logs": logs}},
+        network={"interface_endpoints": ["logs", "sts"]},
+    )["resource"]["aws_vpc_endpoint"]
+    assert endpoints["logs"]["service_name"] == "cn.com.amazonaws.us-east-1.logs"
+    assert endpoints["logs"]["subnet_ids"] == ["${aws_subnet.private-us-east-1b.id}"]
+    assert endpoints["sts"]["service_name"] == "com.amazonaws.us-east-1.sts"
+    assert len(endpoints["sts"]["subnet_ids"]) == 2

@@ -11,8 +11,9 @@ import pytest
 from moto.ec2.models import ec2_backends
 
 from terradask._aws.session import Aws
+from terradask._stacks.images import check_own_disks
 from terradask._stacks.resolve_network import resolve_network
-from terradask.errors import AccountChanged, InvalidInput, UnknownImage, UnknownZone
+from terradask.errors import AccountChanged, InvalidInput, SettingsError, UnknownImage, UnknownZone
 from terradask_stacks.lock import NetworkLock
 from terradask_stacks.settings import Settings
 
@@ -165,6 +166,51 @@ def test_an_image_of_somebody_else_is_refused_until_they_are_named(aws: Aws):
         resolve_network(_settings(network={"image": own, "image_owners": ["amazon"]}), aws)
     with pytest.raises(ValueError, match="owns no images"):
         _settings(network={"image_owners": ["canonical"]})
+
+
+def test_an_image_with_another_root_device_is_refused(aws: Aws):
+    """Templates name the root volume: at another device it would stay as the image has it, beside
+    an empty disk.
+    """
+    ubuntu = next(
+        image
+        for image in ec2_backends["123456789012"]["us-east-1"].amis.values()
+        if image.root_device_name == "/dev/sda1" and image.architecture == "x86_64"
+    )
+    given = {"image": ubuntu.id, "image_owners": [ubuntu.owner_id]}
+    with pytest.raises(UnknownImage, match="root volume is at another device") as caught:
+        resolve_network(_settings(network=given), aws)
+    assert caught.value.given == f"{ubuntu.id}: /dev/sda1"
+
+
+def test_disks_smaller_than_the_image_are_refused_now_and_later(aws: Aws):
+    image = ec2_backends["123456789012"]["us-east-1"].amis[_image("x86_64")]
+    image._embedded_size_gib = 75
+    named = {"image": image.id, "worker_disk_size_gib": 74}
+    with pytest.raises(SettingsError) as caught:
+        resolve_network(_settings(network=named), aws)
+    assert [finding.where for finding in caught.value.findings] == [
+        "network.scheduler_disk_size_gib",
+        "network.worker_disk_size_gib",
+    ]
+    assert caught.value.findings[1].allowed == "75 GiB and more"
+    enough = {"image": image.id, "scheduler_disk_size_gib": 75}
+    lock = resolve_network(_settings(network=enough), aws)
+    assert lock.image_sizes_gib == {"x86_64": 75}
+    with pytest.raises(SettingsError, match="worker_disk_size_gib"):
+        resolve_network(_settings(network={**enough, "worker_disk_size_gib": 20}), aws, lock)
+
+
+def test_a_clusters_own_disks_have_room_for_its_image_as_far_as_that_is_known():
+    lock = _network_lock(image_sizes_gib={"x86_64": 75})
+    small = _settings(
+        cluster={"worker_disk_size": 70, "worker_groups": {"big": {"disk_size": 80}}}
+    ).cluster
+    with pytest.raises(SettingsError) as caught:
+        check_own_disks(small, lock)
+    assert [finding.where for finding in caught.value.findings] == ["cluster.worker_disk_size"]
+    check_own_disks(small, None)
+    check_own_disks(_settings(cluster={"arm": True, "worker_disk_size": 70}).cluster, lock)
 
 
 def test_who_gives_an_image_says_which_for_arm(aws: Aws):

@@ -269,3 +269,17 @@ def test_events_are_read_and_other_lines_are_not():
         'Successfully configured the backend "s3"!',
     ):
         assert parse_event(other) is None
+
+
+def test_a_zone_without_nat_gateways_is_named() -> None:
+    text = (
+        "creating EC2 NAT Gateway: operation error EC2: CreateNatGateway, https response error "
+        "StatusCode: 400, RequestID: 83a3257b, api error NotAvailableInZone: Nat Gateway is not "
+        "available in this availability zone"
+    )
+    found = Diagnostic("error", text, "", address="aws_nat_gateway.nat-ap-northeast-1a")
+    error = error_of(verb="apply", folder="network", exit_code=1, diagnostics=[found], stderr="")
+    assert isinstance(error, TerraformError)
+    assert error.problem == "AWS has no NAT gateways in zone ap-northeast-1a"
+    assert "network.zones" in str(error.advice)
+    assert "NotAvailableInZone" in str(error.given)

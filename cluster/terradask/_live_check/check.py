@@ -51,9 +51,9 @@ class LiveCheck:
         if not self.runner.run(account.steps()):
             return
         confirm(Offer(self.workspace.account_id, self.workspace.region, account.hourly_usd))
-        if not self._remove_earlier(account):
+        if not self.remove_earlier(account):
             return
-        place = self._begin(account)
+        place = self.begin(account)
         self.name = place.name
         with place.alone():
             self._in(place)
@@ -69,7 +69,7 @@ class LiveCheck:
                 before_removal=[limit.lift, parts.life.leave],
             )
 
-    def _begin(self, account: Account) -> SmokeWorkspace:
+    def begin(self, account: Account) -> SmokeWorkspace:
         """Write down what is to be removed, before anything is made."""
         user = self.workspace
         place = SmokeWorkspace.begin(
@@ -96,7 +96,7 @@ class LiveCheck:
         )
         place.write_settings(settings, provider_lock_of(self.workspace.root))
 
-    def _remove_earlier(self, account: Account) -> bool:
+    def remove_earlier(self, account: Account) -> bool:
         """Remove what checks have left that were killed; return whether nothing is left."""
         aws, base = self.workspace.aws, base_folder()
         for place in [*SmokeWorkspace.left(base), *left_by_tag(aws, base)]:

@@ -109,6 +109,14 @@ class ClusterLife:
             wait_for_workers=True, shutdown_on_close=False, timeout=_HOSTS_SECONDS
         )
         self._note_activities(notes)
+        joined = {name: len(one.observed) for name, one in self._cluster.worker_groups.items()}
+        if joined != {WORKER_GROUP: 1, SPOT_GROUP: 1}:
+            raise LiveCheckFailed(
+                "AWS has no capacity for the cluster's workers",
+                given=joined,
+                allowed="a worker on demand and one on spot",
+                advice="try again later, or in another region; AWS's words are in the report",
+            )
 
     def _reports(self, notes: Notes) -> None:
         def are_running() -> bool:
@@ -154,26 +162,22 @@ class ClusterLife:
     def _logs(self, notes: Notes) -> None:
         logs = self.own.client("logs")
         group = log_group_name(self.folder.name)
+        hosts = {one.instance_id for one in self._deployment.reports()}
 
-        def streams() -> set[str]:
-            found = listed(
-                logs,
-                "describe_log_streams",
-                "logStreams",
-                logGroupName=group,
-                logStreamNamePrefix=f"{CLUSTER}/",
-            )
-            return {one["logStreamName"] for one in found if one.get("lastEventTimestamp")}
+        def silent() -> set[str]:
+            prefix = f"{CLUSTER}/"
+            question = {"logGroupName": group, "logStreamNamePrefix": prefix}
+            found = listed(logs, "describe_log_streams", "logStreams", **question)
+            with_events = {one["logStreamName"] for one in found if one.get("lastEventTimestamp")}
+            return hosts - {name.removeprefix(prefix) for name in with_events}
 
-        wait_until(
-            lambda: len(streams()) >= 3, limit_seconds=_LOG_SECONDS, pause_seconds=_PAUSE_SECONDS
-        )
-        notes.facts["streams"] = len(streams())
-        if len(streams()) < 3:
+        if not wait_until(
+            lambda: not silent(), limit_seconds=_LOG_SECONDS, pause_seconds=_PAUSE_SECONDS
+        ):
             raise LiveCheckFailed(
                 "the hosts' logs don't arrive in CloudWatch",
-                given=f"{len(streams())} streams with events in {group}",
-                allowed="one for each of three hosts",
+                given=f"nothing of {', '.join(sorted(silent()))} in {group}",
+                advice="hosts need logs:CreateLogStream and logs:PutLogEvents",
             )
 
     def _session(self, notes: Notes) -> str | None:

@@ -68,7 +68,8 @@ NETWORK: dict[str, Shape] = {
     },
     "aws_vpc_endpoint": {
         "vpc_id": _VPC,
-        "service_name": must("com.amazonaws.{region}.{name}"),
+        # In China some begin so.
+        "service_name": must("com.amazonaws.{region}.{name}", "cn.com.amazonaws.{region}.{name}"),
         "vpc_endpoint_type": must("Gateway", "Interface"),
         "private_dns_enabled": may(True),
         "route_table_ids": may(*to("aws_route_table.public.id", "aws_route_table.private-*.id")),

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from terradask._common.progress import Progress, silent
 from terradask._quotas.needs import GroupTypes, named_or_default
+from terradask._stacks.images import check_own_disks
 from terradask._stacks.resolve_cluster import (
     Place,
     requested_hardware,
@@ -159,6 +160,7 @@ class ClusterResolver:
         settings = self.loaded.settings.for_cluster(name)
         network = _as_deployed(settings.network, baseline, settings.cluster.zone_name)
         _check(settings, network, None, baseline.zones, given="security_groups" in baseline.given)
+        check_own_disks(settings.cluster, read_lock(self.loaded.lock_path).network)
         place, earlier = self._place(baseline), self._earlier(name, lock)
         return ClusterAnswers(settings, self._resolve(name, place, earlier, refresh=refresh))
 
@@ -167,6 +169,7 @@ class ClusterResolver:
         settings = self.loaded.settings.for_cluster(name)
         given = settings.network.security_groups is not None
         _check(settings, settings.network, network, network.zones, given=given)
+        check_own_disks(settings.cluster, network)
         place = Place(
             network.account,
             network.partition,

@@ -12,22 +12,19 @@ import os
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING
 
-from terradask._aws.answers import unless
 from terradask._aws.endpoints import ENDPOINT_VARIABLE, is_loopback_endpoint
 from terradask._aws.listing import listed_zones
-from terradask.errors import AccountChanged, InvalidInput, UnknownImage, UnknownZone
+from terradask._stacks.endpoint_services import check_zones, find_endpoint_services
+from terradask._stacks.images import check_disks, find_image
+from terradask.errors import AccountChanged, InvalidInput, UnknownZone
 from terradask_modules.cidr import slot_count
-from terradask_stacks.lock import NetworkLock, assign_slots
-from terradask_stacks.settings.network import DEFAULT_ZONES, IMAGE_SETTINGS
+from terradask_stacks.lock import EndpointService, NetworkLock, assign_slots
+from terradask_stacks.settings.network import DEFAULT_ZONES
 
 if TYPE_CHECKING:
     from terradask._aws.session import Aws
     from terradask_stacks.hardware.architecture import Architecture
     from terradask_stacks.settings import NetworkSettings, Settings
-
-#: AWS's public parameters for the newest Amazon Linux 2023:
-#: https://gist.github.com/guitarrapc/7dab82a3dcffc2921f9f756e7a7f549a
-IMAGE_PARAMETER = "/aws/service/ami-amazon-linux-latest/al2023-ami-kernel-default-{architecture}"
 
 _LOOPBACK = ipaddress.ip_network("127.0.0.0/8")
 
@@ -39,9 +36,9 @@ def resolve_network(
 
     Raises `UnknownZone`, `UnknownImage`, `AccountChanged`, `InvalidInput`.
 
-    Permissions needed: ``ec2:DescribeAvailabilityZones``; ``ssm:GetParameter`` on AWS's public
-    parameters, or ``ec2:DescribeImages`` for given images. Nothing that is in the earlier answers
-    is looked up again.
+    Permissions needed: ``ec2:DescribeAvailabilityZones``, ``DescribeImages``; ``ssm:GetParameter``
+    on AWS's public parameters for images that aren't given; ``ec2:DescribeVpcEndpointServices``
+    with interface endpoints. Nothing that is in the earlier answers is looked up again.
     """
     if settings.network.vpc_id is None:
         _check_block(settings.network.cidr)
@@ -50,17 +47,25 @@ def resolve_network(
         zones = pool.submit(_network_zones, settings.network, aws, existing_lock, refresh)
         images = {
             architecture: pool.submit(
-                _image, architecture, settings.network, aws, existing_lock, refresh
+                find_image, architecture, settings.network, aws, existing_lock, refresh=refresh
             )
             for architecture in _architectures(settings.network, existing_lock, refresh)
         }
+        services = pool.submit(_endpoint_services, settings.network, aws, existing_lock, refresh)
         account, partition = caller.result()
         _check_account(account, existing_lock, aws)
+        slots = assign_slots(existing_lock.zones if existing_lock else {}, zones.result())
+        check_zones(services.result(), slots)
+        found = {architecture: image.result() for architecture, image in images.items()}
+        sizes = {name: size for name, (_, size) in found.items() if size is not None}
+        check_disks(settings.network, sizes)
         return NetworkLock(
             account=account,
             partition=partition,
-            zones=assign_slots(existing_lock.zones if existing_lock else {}, zones.result()),
-            image_ids={architecture: image.result() for architecture, image in images.items()},
+            zones=slots,
+            endpoint_services=services.result(),
+            image_ids={architecture: image for architecture, (image, _) in found.items()},
+            image_sizes_gib=sizes,
         )
 
 
@@ -132,6 +137,16 @@ def _network_zones(
     return wished[: min(room, max(len(kept), DEFAULT_ZONES))]
 
 
+def _endpoint_services(
+    network: NetworkSettings, aws: Aws, existing: NetworkLock | None, refresh: bool
+) -> dict[str, EndpointService]:
+    wanted = network.interface_endpoints if network.vpc_id is None else []
+    known = {} if existing is None or refresh else existing.endpoint_services
+    if set(wanted) <= known.keys():
+        return {service: known[service] for service in wanted}
+    return find_endpoint_services(aws, wanted)
+
+
 def _architectures(
     network: NetworkSettings, existing: NetworkLock | None, refresh: bool
 ) -> list[Architecture]:
@@ -143,63 +158,3 @@ def _architectures(
             [*existing.image_ids, *(network.wanted_architectures if refresh else network.images)]
         )
     )
-
-
-def _image(
-    architecture: Architecture,
-    network: NetworkSettings,
-    aws: Aws,
-    existing: NetworkLock | None,
-    refresh: bool,
-) -> str:
-    locked = existing.image_ids.get(architecture) if existing is not None else None
-    given = network.images.get(architecture)
-    if given is not None:
-        if given != locked:
-            _check_image(architecture, given, network.image_owners, aws)
-        return given
-    return locked if locked is not None and not refresh else _newest_image(architecture, aws)
-
-
-def _newest_image(architecture: Architecture, aws: Aws) -> str:
-    client = aws.client("ssm")
-    return str(
-        client.get_parameter(Name=IMAGE_PARAMETER.format(architecture=architecture))["Parameter"][
-            "Value"
-        ]
-    )
-
-
-def _check_image(architecture: Architecture, image: str, owners: list[str], aws: Aws) -> None:
-    setting = IMAGE_SETTINGS[architecture]
-    client = aws.client("ec2")
-    found = []
-    with unless("InvalidAMI*"):
-        found = client.describe_images(ImageIds=[image])["Images"]
-    if not found:
-        raise UnknownImage(
-            f"there is no such image in {aws.region}",
-            given=image,
-            allowed="an image of this region that the account may launch",
-            advice=f"correct network.{setting}, or leave it out for the newest Amazon Linux 2023",
-        )
-    owner = found[0]["OwnerId"]
-    known_as = {owner, found[0].get("ImageOwnerAlias"), "self" if owner == aws.account_id else None}
-    if not known_as & set(owners):
-        raise UnknownImage(
-            "the image belongs to another owner: its software runs as root on every host",
-            given=f"{image}, of account {owner}",
-            allowed=f"images of {', '.join(owners)}",
-            advice=(
-                f'if you trust them, network.image_owners = ["{owner}"]; else another '
-                f"network.{setting}"
-            ),
-        )
-    actual = found[0].get("Architecture", architecture)
-    if actual != architecture:
-        raise UnknownImage(
-            f"the image is for {actual}",
-            given=image,
-            allowed=f"an image for {architecture}",
-            advice=f"choose another network.{setting}",
-        )

@@ -94,7 +94,20 @@ def _typed(found: Diagnostic, common: dict[str, Any]) -> TerraformError | AwsErr
             given=bucket[1],
             advice="deploy the network, which makes the bucket: terradask apply network",
         )
+    if "NotAvailableInZone" in text and "Nat Gateway" in text:
+        return _no_gateway(found, common)
     return _about_provider(text, common) or _about_credentials(found, common)
+
+
+def _no_gateway(found: Diagnostic, common: dict[str, Any]) -> TerraformError:
+    _, _, zone = (found.address or "").partition(".nat-")
+    return TerraformError(
+        f"AWS has no NAT gateways in zone {zone}",
+        **common,
+        given=f"{found.address}: {found.detail or found.summary}",
+        allowed="zones of the region that have them",
+        advice="name other zones in network.zones, then plan and apply the network again",
+    )
 
 
 def _about_provider(text: str, common: dict[str, Any]) -> TerraformError | None:

@@ -12,6 +12,7 @@ def read_network(scope: CallerScope) -> list[Statement]:
     optional = [
         *(["ec2:DescribeEgressOnlyInternetGateways"] if scope.dual_stack else []),
         *(["ec2:DescribeFlowLogs"] if scope.flow_logs else []),
+        *(["ec2:DescribeVpcEndpointServices"] if scope.interface_endpoints else []),
     ]
     return [
         # Describe calls know no resources.

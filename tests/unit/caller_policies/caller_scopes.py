@@ -95,6 +95,7 @@ UNSEEN: dict[str, str] = {
     "ec2:DeleteEgressOnlyInternetGateway": "network.dual_stack",
     "ec2:DescribeEgressOnlyInternetGateways": "network.dual_stack",
     "iam:DetachRolePolicy": "a role's end, where others have attached policies to it",
+    "ec2:DescribeVpcEndpointServices": "network.interface_endpoints",
     "kms:ListGrants": "doctor, with a customer's key",
     "kms:Decrypt": "objects, secrets and states with a customer's key",
     "kms:GenerateDataKey": "the same",

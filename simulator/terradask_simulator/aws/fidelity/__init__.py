@@ -21,6 +21,7 @@ def install_all(*, public_cidr: str) -> None:
         group_launches,
         group_limits,
         group_schedules,
+        image_disks,
         instance_index,
         instance_types,
         launch_templates,
@@ -47,6 +48,7 @@ def install_all(*, public_cidr: str) -> None:
     addresses.install(public_cidr)
     attached_interfaces.install()
     bucket_policies.install()
+    image_disks.install()
     instance_index.install()
     instance_types.install()
     launch_templates.install()

@@ -15,6 +15,7 @@ from terradask_simulator.aws.fidelity.account_state import check_account
 from terradask_simulator.aws.fidelity.architectures import check_architecture
 from terradask_simulator.aws.fidelity.capacity import check_capacity
 from terradask_simulator.aws.fidelity.delays import hold
+from terradask_simulator.aws.fidelity.image_disks import check_root_volume
 from terradask_simulator.aws.fidelity.instance_index import index_of
 from terradask_simulator.aws.fidelity.launch_ends import doom
 from terradask_simulator.aws.fidelity.metadata_tags import check_tag_keys
@@ -89,6 +90,8 @@ def _check_pool(
     ) or kwargs["instance_type"]
     check_account(instance_type)
     check_architecture(backend, image_id, instance_type)
+    devices = kwargs.get("block_device_mappings") or data.get("BlockDeviceMappings") or []
+    check_root_volume(backend, image_id, devices)
     market = (
         "spot"
         if kwargs["instance_market_options"] or kwargs.get("lifecycle") == "spot"

@@ -97,14 +97,16 @@ def _caller(access_key: str) -> tuple[str, str]:
 
 def _agent_connected(instance: Any) -> bool:
     role = role_of(instance)
-    return role is not None and set(_allowed(role)) >= _AGENT_CALLS
+    if role is None:
+        return False
+    return {*_actions(role, "Allow")} - {*_actions(role, "Deny")} >= _AGENT_CALLS
 
 
-def _allowed(role: Any) -> Iterator[str]:
-    """Yield what a role's own policies allow, as they write it."""
+def _actions(role: Any, effect: str) -> Iterator[str]:
+    """Yield what a role's own policies allow, or deny, as they write it."""
     for document in role.policies.values():
         for statement in json.loads(document)["Statement"]:
-            if statement["Effect"] == "Allow":
+            if statement["Effect"] == effect:
                 actions = statement["Action"]
                 yield from [actions] if isinstance(actions, str) else actions
 
