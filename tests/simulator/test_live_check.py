@@ -62,6 +62,7 @@ def _failure_of(check: LiveCheck) -> tuple[str, str, str]:
         ("ec2:DescribeInstanceTypeOfferings", "instance-type"),
         ("ssm:GetParameter", "image"),
         ("ec2:DescribeImages", "image"),
+        ("pricing:GetProducts", "prices"),
         ("servicequotas:GetServiceQuota", "quotas"),
         ("autoscaling:DescribeAccountLimits", "quotas"),
     ],
@@ -74,13 +75,22 @@ def test_a_missing_right_is_named_at_the_step_that_needs_it(
     assert action in words or "not authorized" in words
 
 
-@pytest.mark.parametrize("action", ["pricing:GetProducts", "ec2:DescribeSpotPriceHistory"])
-def test_a_price_list_that_refuses_is_noticed(sim: Simulator, action: str) -> None:
+def test_spot_prices_that_are_refused_are_noticed(sim: Simulator) -> None:
+    action = "ec2:DescribeSpotPriceHistory"
     with sim.acting_as("newcomer", _without(action)):
         check = LiveCheck(Workspace.load(), Runner())
         assert _failure_of(check)[:2] == ("prices", "LiveCheckFailed")
         assert check.runner.failed is not None
         assert action in str(check.runner.failed.error)
+
+
+def test_an_account_on_the_free_plan_is_checked_with_a_type_of_it(sim: Simulator) -> None:
+    with sim.applied(), sim.refuse_account("free-plan"):
+        check = LiveCheck(Workspace.load(), Runner())
+        assert _failure_of(check) == ("", "", "")
+    facts = {one.name: one.facts for one in check.runner.results}
+    assert "t3.micro" in facts["account-plan"]["types"]
+    assert facts["instance-type"]["type"] == "m7i-flex.large"
 
 
 @pytest.mark.parametrize(
@@ -146,7 +156,7 @@ def test_it_passes_and_nothing_is_left(sim: Simulator, tmp_path: Path) -> None:
     assert report["passed"]
     steps = {step["name"]: step for step in report["steps"]}
     assert {step["outcome"] for step in report["steps"]} == {"passed"}
-    assert len(steps) == 29
+    assert len(steps) == 30
     assert "at most $" in done.stderr
     (file,) = tmp_path.iterdir()
     assert json.loads(file.read_bytes()) == report

@@ -143,6 +143,13 @@ def test_no_capacity(made: Made, market: Any) -> None:
     assert "capacity" in f"{failed.texts} {failed.error}".lower()
 
 
+def test_an_account_that_is_not_verified_yet(made: Made) -> None:
+    with made.sim.refuse_account("unverified"):
+        failed = made.life()
+    assert failed.name == "cluster"
+    assert "PendingVerification" in f"{failed.texts} {failed.error}"
+
+
 def test_a_quota_that_others_have_used_up_meanwhile(made: Made) -> None:
     with made.sim.enforce_quotas(), made.sim.set_quota("L-1216C47A", 1):
         failed = made.life()

@@ -4,31 +4,37 @@ from __future__ import annotations
 
 import datetime
 import email.utils
+import json
 from dataclasses import dataclass, field
 from decimal import Decimal
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, get_args
 
 from terradask._aws.answers import unless
-from terradask._aws.listing import listed_zones
+from terradask._aws.free_plan import eligible_types
+from terradask._aws.listing import listed, listed_zones
+from terradask._aws.session import Aws
 from terradask._common.progress import Progress, silent
+from terradask._doctor.account_plan import check_account_plan
 from terradask._doctor.doctor import TOOLCHAIN, check_service_roles, examine
+from terradask._instance_types.catalog import named_catalog
 from terradask._live_check.smoke_settings import (
     CLUSTER,
     DISK_GIB,
+    LEAST_MEMORY_MIB,
     MOST_WORKERS,
     cluster_settings,
 )
 from terradask._live_check.steps import Notes, Step
 from terradask._pricing.prices import PriceKey, Product
+from terradask._pricing.products import fields_of, query_for
 from terradask._pricing.running import RunningHost, hourly_usd, parts_of_host, parts_of_secret
-from terradask._pricing.sources import unavailable
+from terradask._pricing.sources import pricing_region, unavailable
 from terradask.errors import LiveCheckFailed, QuotaTooSmall
 
 if TYPE_CHECKING:
-    from terradask._aws.session import Aws
     from terradask._workspace.workspace import Workspace
-    from terradask_stacks.settings import Settings
+    from terradask_stacks.settings import ClusterSettings, Settings
 
 #: AWS refuses calls from 15 minutes on; less already breaks certificates and reports.
 _MOST_SKEW_SECONDS = 300
@@ -45,6 +51,8 @@ class Account:
     instance_types: list[str] = field(default_factory=list)
     disk_gib: int = DISK_GIB
     hourly_usd: Decimal | None = None
+    #: Types of AWS's Free plan, if the account is on it.
+    _eligible: tuple[str, ...] = ()
 
     @property
     def _aws(self) -> Aws:
@@ -57,6 +65,7 @@ class Account:
             Step("identity", "AWS accepts the credentials", self._identity),
             Step("clock", "this machine's clock is right", self._clock),
             Step("region", "the region is there, with zones", self._region),
+            Step("account-plan", "which types the account may launch", self._account_plan),
             Step("service-roles", "AWS's own roles for launches", self._service_roles),
             Step("instance-type", "a zone offers a cheap instance type", self._instance_type),
             Step("image", "the image can be launched", self._image),
@@ -104,6 +113,13 @@ class Account:
                 advice="open the region for the account, or choose another: workspace.region",
             )
 
+    def _account_plan(self, notes: Notes) -> None:
+        finding = check_account_plan(self._aws, self._settings)
+        notes.facts["found"] = finding.found
+        if not finding.ok:
+            self._eligible = eligible_types(self._aws)
+            notes.facts["types"] = self._eligible
+
     def _service_roles(self, notes: Notes) -> None:
         # A missing one is made with the network.
         notes.facts["found"] = check_service_roles(self._aws).found
@@ -111,7 +127,7 @@ class Account:
     def _instance_type(self, notes: Notes) -> None:
         from terradask._stacks.resolve_hardware import find_hardware
 
-        chosen = find_hardware(self._settings.clusters[CLUSTER], (), self._aws, progress=silent)
+        chosen = find_hardware(self._cluster(), (), self._aws, progress=silent)
         self.zone = chosen.zone
         self.instance_types = chosen.types()["workers"][:1]
         notes.facts |= {
@@ -155,6 +171,11 @@ class Account:
             PriceKey("instance", region, name, "on-demand"),
             PriceKey("instance", region, name, "spot", self.zone),
         }
+        notes.facts["usage_types"] = {
+            str(key): self._usage_types(key)
+            for key in sorted(asked, key=str)
+            if key.market != "spot" and unavailable(region, key.market) is None
+        }
         quotes = AwsPriceList(self._aws).look_up(sorted(asked, key=str))
         notes.facts["source"] = quotes.source
         notes.facts["usd"] = {
@@ -174,6 +195,13 @@ class Account:
             )
         return None
 
+    def _usage_types(self, key: PriceKey) -> list[str]:
+        """Return what the price list calls the products that a query finds."""
+        pricing = Aws(pricing_region(key.region), attempts=2).client("pricing")
+        entries = listed(pricing, "get_products", "PriceList", **fields_of(query_for(key)))
+        products = [json.loads(entry)["product"]["attributes"] for entry in entries]
+        return sorted({str(one.get("usagetype")) for one in products})
+
     def _quotas(self, notes: Notes) -> None:
         from terradask._quotas.report import check_quotas
 
@@ -185,6 +213,28 @@ class Account:
         short = [one.describe() for one in checks if one.verdict == "short"]
         if short:
             raise QuotaTooSmall(short)
+
+    def _cluster(self) -> ClusterSettings:
+        """Return the check's cluster, of types that the account may launch."""
+        if not self._eligible:
+            return self._settings.clusters[CLUSTER]
+        catalog = named_catalog(self._aws, self._eligible)
+        usable = [
+            name
+            for name in self._eligible
+            if (one := catalog.types.get(name)) is not None
+            and one.architecture == "x86_64"
+            and one.memory_mib >= LEAST_MEMORY_MIB
+        ]
+        if not usable:
+            raise LiveCheckFailed(
+                "AWS's Free plan has no type that is large enough for a worker here",
+                given=", ".join(self._eligible),
+                allowed=f"an x86-64 type with {LEAST_MEMORY_MIB} MiB",
+                advice="upgrade the account to the Paid plan, or choose another region",
+            )
+        settings = cluster_settings(self.workspace.settings, types=usable)
+        return type(self._settings.cluster).model_validate(settings)
 
     @cached_property
     def _settings(self) -> Settings:

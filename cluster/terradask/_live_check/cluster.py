@@ -24,6 +24,7 @@ from terradask.errors import LiveCheckFailed, SessionManagerPluginMissing
 from terradask_modules.names import WORKER_GROUP, group_name, log_group_name, market_group
 
 if TYPE_CHECKING:
+    from terradask._aws.autoscaling import Groups
     from terradask._aws.session import Aws
     from terradask._dask.cluster import Cluster
     from terradask._deployments.deployment import Deployment
@@ -227,7 +228,6 @@ class ClusterLife:
         deployment = self._deployment
         groups = deployment.groups
         self._open_cluster.scale({SPOT_GROUP: 0})
-        self._await_number(groups, _ON_SPOT, 0)
         survivor, leaving = groups.describe()[WORKER_GROUP].active_ids[:2]
         groups.protect(WORKER_GROUP, [survivor])
         how = ProtectAndLower((survivor,), 1)
@@ -235,7 +235,10 @@ class ClusterLife:
         # What AWS says of a member on its way out, for the embedded AWS to say the same.
         for text in _refusals(deployment.aws, deployment, leaving):
             notes.text(text)
-        notes.facts["seconds_by_lifecycle_state"] = self._await_number(groups, WORKER_GROUP, 1)
+        notes.facts["seconds_until_gone"] = {
+            group: round(self._seconds_until(groups, group, number))
+            for group, number in ((_ON_SPOT, 0), (WORKER_GROUP, 1))
+        }
         left = groups.describe()[WORKER_GROUP].active_ids
         self._note_activities(notes)
         if left != (survivor,):
@@ -245,26 +248,21 @@ class ClusterLife:
                 allowed=survivor,
             )
 
-    def _await_number(self, groups: Any, group: str, number: int) -> dict[str, float]:
-        """Wait until a group shows so many members, and return how long others were in which state
-        of theirs.
-        """
-        seen: dict[str, float] = {}
+    def _seconds_until(self, groups: Groups, group: str, number: int) -> float:
+        """Wait until a group shows so many members, and return how long that took."""
+        began = time.monotonic()
 
         def is_there() -> bool:
-            members = groups.describe()[group].members
-            for member in members:
-                if not member.active:
-                    seen[member.lifecycle_state] = seen.get(member.lifecycle_state, 0) + 1
-            return len(members) == number
+            return len(groups.describe()[group].members) == number
 
         if not wait_until(is_there, limit_seconds=_HOSTS_SECONDS, pause_seconds=_PAUSE_SECONDS):
+            members = groups.describe()[group].members
             raise LiveCheckFailed(
                 "instances don't leave their group",
-                given=groups.describe()[group].members,
+                given=", ".join(f"{one.instance_id} {one.lifecycle_state}" for one in members),
                 allowed=f"{number} members",
             )
-        return seen
+        return time.monotonic() - began
 
     def _stop(self, notes: Notes) -> None:
         self._open_cluster.stop()

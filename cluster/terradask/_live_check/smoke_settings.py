@@ -21,6 +21,8 @@ MOST_WORKERS = 3
 DISK_GIB = 12
 #: What a worker's instance needs: enough for Dask and its installation.
 CPU, MEMORY = 2, ["4 GiB", "8 GiB"]
+#: The same where types are named: AWS's sizes are a little less than they are called.
+LEAST_MEMORY_MIB = 3_600
 #: How long the steps that cost may take; then everything is removed.
 LIMIT_SECONDS = 1500
 #: A cluster of the check ends by then, by AWS's own schedule.
