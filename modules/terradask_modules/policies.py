@@ -31,6 +31,7 @@ from terradask_modules.names import (
     secret_id,
     secrets_prefix,
 )
+from terradask_modules.partitions import dns_suffix
 
 _DATA_ACTIONS = (
     "s3:AbortMultipartUpload",
@@ -83,7 +84,7 @@ class PolicyScope:
     @property
     def dns_suffix(self) -> str:
         """What the names of services end with."""
-        return "amazonaws.com.cn" if self.partition == "aws-cn" else "amazonaws.com"
+        return dns_suffix(self.partition)
 
     @property
     def bucket_arn(self) -> str:
@@ -132,10 +133,8 @@ class PolicyScope:
 
 def trust_policy(partition: str) -> str:
     """Return the document by which EC2 alone may hand a role to instances."""
-    suffix = "amazonaws.com.cn" if partition == "aws-cn" else "amazonaws.com"
-    return policy_text(
-        [statement("Allow", "sts:AssumeRole", principal={"Service": f"ec2.{suffix}"})]
-    )
+    service = {"Service": f"ec2.{dns_suffix(partition)}"}
+    return policy_text([statement("Allow", "sts:AssumeRole", principal=service)])
 
 
 def scheduler_policy(scope: PolicyScope) -> str:

@@ -6,6 +6,8 @@ import ipaddress
 from collections.abc import Mapping
 from urllib.parse import urlsplit
 
+from terradask_modules.partitions import SUFFIXES
+
 ENDPOINT_VARIABLE = "AWS_ENDPOINT_URL"
 
 
@@ -24,9 +26,8 @@ def is_loopback_endpoint(environ: Mapping[str, str]) -> bool:
 
 def is_aws(endpoint: str) -> bool:
     """Return whether an endpoint's URL is one of AWS's own."""
-    return (urlsplit(endpoint).hostname or "").endswith(
-        (".amazonaws.com", ".amazonaws.com.cn", ".api.aws")
-    )
+    ours = (*(f".{suffix}" for suffix in SUFFIXES), ".api.aws")
+    return (urlsplit(endpoint).hostname or "").endswith(ours)
 
 
 def cache_name(endpoint: str | None) -> str | None:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from terradask._network.given_network import LikelyFinding, own_tag
 from terradask_modules.iam import listed, statements_of
 from terradask_modules.names import ROLES
+from terradask_modules.partitions import SUFFIXES, dns_suffix, partition_of
 from terradask_stacks.errors import Finding
 from terradask_stacks.settings.network import IMAGE_SETTINGS
 
@@ -44,7 +45,7 @@ def trusts_instances(role: Description) -> bool:
             action in {"sts:AssumeRole", "sts:*", "*"} for action in listed(statement.get("Action"))
         )
         and any(
-            str(service).startswith("ec2.amazonaws.com")
+            service in {f"ec2.{suffix}" for suffix in SUFFIXES}
             for service in _principals(statement, "Service")
         )
         for statement in statements_of(role.get("AssumeRolePolicyDocument"))
@@ -157,7 +158,7 @@ def _key_policy_findings(arn: str, policy: Description, region: str) -> Iterator
         ),
         (
             "Service",
-            f"logs.{region}.amazonaws.com",
+            f"logs.{region}.{dns_suffix(partition_of(region))}",
             "CloudWatch Logs: the log group can't be encrypted with it",
             "https://docs.aws.amazon.com/AmazonCloudWatch/latest/logs/encrypt-log-data-kms.html",
         ),

@@ -113,7 +113,7 @@ _OF_THE_WORKSPACE = (
 )
 
 _KEY_ACTIONS = ("kms:Decrypt", "kms:GenerateDataKey")
-_THROUGH = ("s3.{region}.amazonaws.com*", "secretsmanager.{region}.amazonaws.com*")
+_THROUGH = ("s3.{region}.{suffix}", "secretsmanager.{region}.{suffix}")
 _DATA_ACTIONS = (
     "s3:AbortMultipartUpload",
     "s3:DeleteObject",

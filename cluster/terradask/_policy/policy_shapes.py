@@ -13,19 +13,17 @@ def _policy(**statement: Any) -> Shape:
     return {"Version": must("2012-10-17"), "Statement": must({"Sid": may(ANY), **statement})}
 
 
-def _trust(service: str, condition: Any = None) -> Shape:
+def _trust(principal: str, condition: Any = None) -> Shape:
     conditions = {"Condition": must(condition)} if condition else {}
     return _policy(
         Effect=must("Allow"),
-        Principal=must(
-            {"Service": must(f"{service}.amazonaws.com", f"{service}.amazonaws.com.cn")}
-        ),
+        Principal=must({"Service": must(principal)}),
         Action=must("sts:AssumeRole"),
         **conditions,
     )
 
 
-_HOSTS_TRUST = _trust("ec2")
+_HOSTS_TRUST = _trust("ec2.{suffix}")
 #: Role -> who may assume it.
 TRUST: dict[str, Shape] = {
     SCHEDULER: _HOSTS_TRUST,
@@ -33,7 +31,8 @@ TRUST: dict[str, Shape] = {
     # The conditions keep other accounts' flow logs from it:
     # https://docs.aws.amazon.com/IAM/latest/UserGuide/confused-deputy.html
     FLOW_LOGS: _trust(
-        "vpc-flow-logs",
+        # Of this name in every partition.
+        "vpc-flow-logs.amazonaws.com",
         {
             "StringEquals": must({"aws:SourceAccount": must("{account}")}),
             "ArnLike": must(

@@ -9,17 +9,18 @@ from functools import cached_property
 from typing import Any
 
 from terradask_modules.names import role_name
+from terradask_modules.partitions import SUFFIXES, dns_suffix, partition_of
 
 _BUCKET = re.compile(
-    r"terradask-(?P<workspace>[a-z][a-z0-9-]*)-(?P<account>\d{12})-(?P<region>[a-z]{2}-[a-z0-9-]+)"
+    r"terradask-(?P<workspace>[a-z][a-z0-9-]*)-(?P<account>\d{12})-(?P<region>[a-z]{2,4}-[a-z0-9-]+)"
 )
-_PARTITIONS = {"cn-": "aws-cn", "us-gov-": "aws-us-gov"}
 #: What a part of a name may be if the plan doesn't say it.
 _ANY = {
     "workspace": "[a-z][a-z0-9-]{0,19}",
     "account": r"\d{12}",
-    "region": "[a-z]{2}-[a-z0-9-]+",
+    "region": "[a-z]{2,4}-[a-z0-9-]+",
     "partition": "aws(?:-[a-z]+)*",
+    "suffix": f"(?:{'|'.join(map(re.escape, SUFFIXES))})",
     "cluster": "[a-z][a-z0-9-]{0,31}",
     "sha256": "[0-9a-f]{64}",
 }
@@ -56,17 +57,14 @@ class Scope:
     @property
     def partition(self) -> str | None:
         """Its AWS partition."""
-        if self.region is None:
-            return None
-        return next(
-            (name for start, name in _PARTITIONS.items() if self.region.startswith(start)), "aws"
-        )
+        return None if self.region is None else partition_of(self.region)
 
     @cached_property
     def patterns(self) -> Mapping[str, str]:
         """Regular expressions of its parts by name."""
         known = {each.name: getattr(self, each.name) for each in fields(self)}
         known["partition"] = self.partition
+        known["suffix"] = dns_suffix(self.partition) if self.partition else None
         found = {name: re.escape(value) if value else _ANY[name] for name, value in known.items()}
         found["bucket"] = "terradask-{workspace}-{account}-{region}".format(**found)
         return found

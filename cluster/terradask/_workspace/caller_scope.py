@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from terradask_modules.caller_policies import CallerScope
 from terradask_modules.errors import InvalidInput
+from terradask_modules.partitions import partition_of
 from terradask_modules.policies import PolicyScope
 from terradask_stacks.settings.state import network_state_key
 
@@ -67,13 +68,6 @@ def caller_scope(settings: Settings, aws: Aws, *, account: str | None = None) ->
         else None,
         state_key_arn=state.kms_key_arn if remote else None,
     )
-
-
-def partition_of(region: str) -> str:
-    """Return a region's partition, the first part of every ARN there."""
-    import botocore.session
-
-    return str(botocore.session.Session().get_partition_for_region(region))
 
 
 def _given_identity(network: NetworkSettings, aws: Aws) -> tuple[tuple[str, ...], tuple[str, ...]]:
