@@ -54,6 +54,7 @@ EXAMPLES: list[TerradaskError] = [
     errors.QuotaExceeded(
         "a", cluster="etl", largest={"workers": 3}, quotas=[{"code": "L-1216C47A", "limit": 64}]
     ),
+    errors.RegionNotEnabled("ap-southeast-6"),
     errors.RegionUnknown("a"),
     errors.EndpointUnreachable("a"),
     errors.BucketTaken("a"),

@@ -6,6 +6,7 @@ import threading
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
+from terradask._aws.codes import refuse_code
 from terradask._aws.translation import (
     CREDENTIALS_ADVICE,
     EXPIRED,
@@ -14,12 +15,17 @@ from terradask._aws.translation import (
     translated,
     unknown_region,
 )
-from terradask.errors import NoCredentials
+from terradask.errors import AwsError, InvalidCredentials, NoCredentials, RegionNotEnabled
 from terradask_host.bucket_owner import expect_owner
+from terradask_modules.partitions import partition_of
 
 if TYPE_CHECKING:
     from boto3.session import Session
     from botocore.credentials import Credentials
+
+
+#: A region that no account can disable.
+_ALWAYS_ENABLED = "us-east-1"
 
 
 class Aws:
@@ -92,8 +98,10 @@ class Aws:
         with translated(self.region):
             session = self._boto()
             # Without this check, a missing login shows only at the first call.
-            if session.get_credentials() is None:
+            credentials = session.get_credentials()
+            if credentials is None:
                 raise NoCredentials("there are no AWS credentials", advice=CREDENTIALS_ADVICE)
+            refuse_code(session, credentials.method)
             config = Config(
                 retries={"mode": "standard", "total_max_attempts": self._attempts},
                 connect_timeout=5,
@@ -125,5 +133,21 @@ class Aws:
     def _caller(self) -> dict[str, str]:
         with self._lock:
             if self._identity is None:
-                self._identity = self.client("sts").get_caller_identity()
+                try:
+                    self._identity = self.client("sts").get_caller_identity()
+                except InvalidCredentials as error:
+                    if self._accepted_elsewhere():
+                        raise RegionNotEnabled(self.region) from error
+                    raise
             return self._identity
+
+    def _accepted_elsewhere(self) -> bool:
+        """Return whether AWS takes the credentials where every account has them taken."""
+        if partition_of(self.region) != "aws" or self.region == _ALWAYS_ENABLED:
+            return False
+        elsewhere = Aws(_ALWAYS_ENABLED, profile=self._profile, attempts=self._attempts)
+        try:
+            elsewhere.client("sts").get_caller_identity()
+        except AwsError:
+            return False
+        return True

@@ -11,6 +11,7 @@ import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
 
 from terradask._aws.endpoints import ENDPOINT_VARIABLE
 from terradask._common.clock import utc_text
@@ -222,10 +223,26 @@ def _unreachable(error: Exception, region: str) -> AwsError:
     return EndpointUnreachable(
         "AWS doesn't answer",
         given=str(error),
-        advice=f"is the embedded AWS at {endpoint} still running?"
-        if endpoint
-        else "check the network, a proxy, a VPN",
+        advice=f"is the embedded AWS at {endpoint} still running?" if endpoint else _way_out(error),
     )
+
+
+def _way_out(error: Exception) -> str:
+    """Return what to check between here and AWS."""
+    from urllib.request import getproxies
+
+    from botocore.exceptions import SSLError
+
+    proxy = urlsplit(getproxies().get("https", ""))
+    where = (
+        f"the proxy {proxy.hostname}:{proxy.port} (HTTPS_PROXY)" if proxy.hostname else "a proxy"
+    )
+    if isinstance(error, SSLError):
+        return (
+            f"{where} may show certificates of its own: name the file with its authority in "
+            "AWS_CA_BUNDLE"
+        )
+    return f"check the network, {where}, a VPN"
 
 
 def _clocks(response: Mapping[str, Any]) -> str | None:

@@ -147,6 +147,29 @@ class RegionUnknown(AwsError):
     exit_code = 2
 
 
+class RegionNotEnabled(AwsError):
+    """The account hasn't enabled the region, so AWS refuses its credentials there.
+
+    Parameters
+    ----------
+    region
+        The region.
+    """
+
+    exit_code = 2
+
+    def __init__(self, region: str) -> None:
+        super().__init__(
+            "the account has not enabled this region: AWS accepts its credentials elsewhere",
+            given=region,
+            advice=(
+                f"aws account enable-region --region-name {region}, which takes minutes to hours; "
+                "or choose another workspace.region"
+            ),
+        )
+        self.region = region
+
+
 class EndpointUnreachable(AwsError):
     """AWS doesn't answer."""
 
