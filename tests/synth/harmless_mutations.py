@@ -53,11 +53,9 @@ HARMLESS: dict[str, tuple[tuple[str, str, str], ...]] = {
         (r".*", r".*depends_on.*", "removed|emptied"),
     ),
     "Sizes and types of machines: `policy.max_hourly_cost_usd` limits them": (
-        (r"resource\.aws_launch_template", r"instance_type", ".*"),
         (r"resource\.aws_launch_template", r".*\.ebs\.(volume_size|iops|throughput)", ".*"),
         (r"resource\.aws_autoscaling_group", r".*instance_type", "made foreign"),
         (r"resource\.aws_autoscaling_group", r".*allocation_strategy|placement_group", "removed"),
-        (r"resource\.aws_s3_object", r"content: instance_type", "made foreign"),
     ),
     "A way is missing, or leads through another zone: hosts reach less, or pay for it": (
         (r"resource\.aws_vpc_endpoint", r".*", "removed|emptied|pointed elsewhere"),
