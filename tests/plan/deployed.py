@@ -1,4 +1,4 @@
-"""What a workspace has in moto, and what kills Terraform there."""
+"""What a workspace has in its account, and what kills Terraform there."""
 
 from __future__ import annotations
 

@@ -109,7 +109,6 @@ def test_doctor_finds_everything(workspace: Workspace, monkeypatch: pytest.Monke
     assert "123456789012" in findings["credentials"].found
     assert workspace.baseline().vpc_id in findings["baseline"].found
     monkeypatch.setenv("TERRADASK_WORKSPACE__NAME", "other")
-    monkeypatch.delenv("AWS_ACCESS_KEY_ID")
     monkeypatch.setenv("AWS_CONFIG_FILE", os.devnull)
     monkeypatch.setenv("AWS_SHARED_CREDENTIALS_FILE", os.devnull)
     monkeypatch.setenv("TERRAFORM_BINARY_NAME", "/no/such/terraform")

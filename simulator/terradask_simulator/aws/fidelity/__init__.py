@@ -17,6 +17,7 @@ def install_all(*, public_cidr: str) -> None:
         attached_interfaces,
         bucket_policies,
         delete_markers,
+        endpoint_routes,
         group_api,
         group_launches,
         group_limits,
@@ -62,6 +63,7 @@ def install_all(*, public_cidr: str) -> None:
     group_schedules.install()
     group_api.install()
     delete_markers.install()
+    endpoint_routes.install()
     placement_groups.install()
     pricing.install()
     quotas.install()
