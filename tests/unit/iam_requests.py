@@ -29,6 +29,7 @@ class SmallWorld:
     secrets: dict[str, tuple[str, dict[str, str]]] = field(default_factory=dict)
     objects: set[str] = field(default_factory=set)
     key: str = ""
+    service_roles: bool = True
     partition: str = "aws"
     account: str = ACCOUNT
     region: str = REGION
@@ -62,7 +63,8 @@ class SmallWorld:
         return self.secrets.get(name_or_arn)
 
     def identity(self, kind, name):
-        return (f"arn:aws:iam::{ACCOUNT}:{kind}/{name}", {}) if name.startswith("there") else None
+        there = name.startswith(("there", *(("AWSServiceRole",) if self.service_roles else ())))
+        return (f"arn:aws:iam::{ACCOUNT}:{kind}/{name}", {}) if there else None
 
     def role_of_profile(self, name_or_arn):
         return f"arn:aws:iam::{ACCOUNT}:role/{name_or_arn.rpartition('/')[2]}"

@@ -80,6 +80,14 @@ def test_a_group_on_a_template_needs_what_its_launches_need():
         ("autoscaling:CreateAutoScalingGroup", f"{GROUP}*:autoScalingGroupName/a-g"),
         *LAUNCH,
     ]
+    # https://docs.aws.amazon.com/autoscaling/ec2/userguide/autoscaling-service-linked-role.html
+    world.service_roles = False
+    made = set(asked(operation, world)) - {*LAUNCH}
+    assert {action for action, _ in made} == {
+        "autoscaling:CreateAutoScalingGroup",
+        "iam:CreateServiceLinkedRole",
+    }
+    world.service_roles = True
     needs = needs_of(operation, world)
     assert context_of(needs[0], {}) == {
         "autoscaling:InstanceTypes": ("m7i.large",),
@@ -153,3 +161,19 @@ def test_an_instance_of_no_group_is_no_groups():
     assert asked(operation) == [
         ("autoscaling:TerminateInstanceInAutoScalingGroup", f"{GROUP}*:autoScalingGroupName/*")
     ]
+
+
+# https://docs.aws.amazon.com/autoscaling/ec2/userguide/using-systems-manager-parameters.html
+@pytest.mark.parametrize(
+    ("image", "parameter"),
+    [
+        ("resolve:ssm:/aws/service/ami/latest", f"{REGION}::parameter/aws/service/ami/latest"),
+        ("resolve:ssm:golden:3", f"{REGION}:{ACCOUNT}:parameter/golden"),
+    ],
+)
+def test_an_image_that_a_parameter_names_is_read_in_the_callers_name(image, parameter):
+    world = SmallWorld(templates={"lt-1": {**TEMPLATE, "ImageId": image}})
+    operation = query("ec2", "RunInstances", LaunchTemplate__LaunchTemplateId="lt-1")
+    found = asked(operation, world)
+    assert ("ssm:GetParameters", f"arn:aws:ssm:{parameter}") in found
+    assert not any("image/" in resource for _, resource in found)

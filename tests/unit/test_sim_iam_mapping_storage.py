@@ -49,6 +49,24 @@ def test_s3(method, path, string, expected):
     ]
 
 
+# https://docs.aws.amazon.com/AmazonS3/latest/API/API_CreateBucket.html
+def test_what_a_bucket_is_made_with_needs_the_right_to_change_that():
+    def needed(**headers):
+        return [action.removeprefix("s3:") for action, _ in asked(rest("PUT", "/b", **headers))]
+
+    assert needed(x_amz_acl="private") == ["CreateBucket"]
+    assert needed(x_amz_acl="public-read") == ["CreateBucket", "PutBucketAcl"]
+    assert needed(x_amz_object_ownership="BucketOwnerEnforced") == [
+        "CreateBucket",
+        "PutBucketOwnershipControls",
+    ]
+    assert needed(x_amz_bucket_object_lock_enabled="true") == [
+        "CreateBucket",
+        "PutBucketObjectLockConfiguration",
+        "PutBucketVersioning",
+    ]
+
+
 def test_every_sub_resource_of_s3_is_an_action_that_aws_knows():
     for part in BUCKET_PARTS:
         asked(rest("GET", "/b", part))

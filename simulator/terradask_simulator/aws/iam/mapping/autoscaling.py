@@ -20,6 +20,8 @@ from terradask_simulator.aws.iam.world import World
 __all__ = ["autoscaling_needs"]
 
 _GROUP = "autoScalingGroup"
+#: https://docs.aws.amazon.com/autoscaling/ec2/userguide/autoscaling-service-linked-role.html
+_ROLE = "AWSServiceRoleForAutoScaling"
 _LAUNCHES = ("CreateAutoScalingGroup", "UpdateAutoScalingGroup")
 
 
@@ -37,6 +39,15 @@ def autoscaling_needs(operation: Operation, world: World) -> Iterator[Need]:
             has = tags
         yield Need(
             action, arn, _GROUP, has_tags=has, gets_tags=tags or None, context=_facts(parameters)
+        )
+    if operation.name == "CreateAutoScalingGroup" and world.identity("role", _ROLE) is None:
+        # Auto Scaling makes its own role with an account's first group, in the caller's name.
+        service = "autoscaling.amazonaws.com"
+        yield Need(
+            "iam:CreateServiceLinkedRole",
+            f"arn:{world.partition}:iam::{world.account}:role/aws-service-role/{service}/{_ROLE}",
+            "role",
+            context={"iam:AWSServiceName": (service,)},
         )
     if operation.name in _LAUNCHES:
         for launch in _launches(parameters):

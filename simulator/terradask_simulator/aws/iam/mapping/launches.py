@@ -19,6 +19,10 @@ from terradask_simulator.aws.iam.world import World
 __all__ = ["Launch", "launch_needs"]
 
 
+#: What a template's image begins with that is a parameter of Systems Manager.
+_PARAMETER = "resolve:ssm:"
+
+
 @dataclass(frozen=True)
 class Launch:
     """A launch as a request describes it; what it leaves out comes from the template.
@@ -82,6 +86,17 @@ def launch_needs(launch: Launch, world: World) -> Iterator[Need]:
             context={"ec2:CreateAction": ("RunInstances",)},
             refusal=launch.refusal,
         )
+    image = launch.image or str(data.get("ImageId", ""))
+    if image.startswith(_PARAMETER):
+        # https://docs.aws.amazon.com/autoscaling/ec2/userguide/using-systems-manager-parameters.html
+        name = image.removeprefix(_PARAMETER).partition(":")[0].lstrip("/")
+        account = "" if name.startswith("aws/") else world.account
+        yield Need(
+            "ssm:GetParameters",
+            f"arn:{world.partition}:ssm:{world.region}:{account}:parameter/{name}",
+            "parameter",
+            refusal=launch.refusal,
+        )
     profile = launch.profile or _profile(data)
     role = world.role_of_profile(profile) if profile else ""
     if role:
@@ -133,7 +148,8 @@ def _resources(
     for group in groups:
         yield "security-group", group, not launch.security_groups, _in_vpc(world, group)
     image = launch.image or str(data.get("ImageId", ""))
-    if image:
+    # A parameter's image has no id in the request.
+    if image and not image.startswith(_PARAMETER):
         yield "image", image, not launch.image, {}
     key_name = launch.key_name or str(data.get("KeyName", ""))
     if key_name:

@@ -20,6 +20,7 @@ _SECRET_FACTS = (
     "ForceDeleteWithoutRecovery",
     "RecoveryWindowInDays",
     "KmsKeyId",
+    "BlockPublicPolicy",
 )
 #: Operations that take a log group's ARN without the ending for its streams.
 _TAGS_LOG_GROUPS = {"TagResource", "UntagResource", "ListTagsForResource"}

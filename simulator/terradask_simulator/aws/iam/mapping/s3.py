@@ -97,6 +97,25 @@ def _on_bucket(operation: Operation, world: World, bucket: str) -> Iterator[Need
     else:
         names = {"PUT": "CreateBucket", "DELETE": "DeleteBucket"}
         yield _bucket(world, bucket, names.get(method, "ListBucket"), operation)
+        if method == "PUT":
+            for name in _made_with(operation):
+                yield _bucket(world, bucket, name, None)
+
+
+def _made_with(operation: Operation) -> Iterator[str]:
+    """Yield the actions that headers of CreateBucket need besides.
+
+    https://docs.aws.amazon.com/AmazonS3/latest/API/API_CreateBucket.html
+    """
+    headers = operation.headers
+    if headers.get("x-amz-acl", "private") != "private" or any(
+        name.startswith("x-amz-grant-") for name in headers
+    ):
+        yield "PutBucketAcl"
+    if headers.get("x-amz-bucket-object-lock-enabled", "").lower() == "true":
+        yield from ("PutBucketObjectLockConfiguration", "PutBucketVersioning")
+    if "x-amz-object-ownership" in headers:
+        yield "PutBucketOwnershipControls"
 
 
 def _on_object(operation: Operation, world: World, bucket: str, key: str) -> Iterator[Need]:
