@@ -56,10 +56,11 @@ COMMON = {
     "terradask_simulator": {"terradask_modules.errors", "terradask_modules.errors.TerradaskError"}
 }
 # What stands at both ends, and is the same: the HTTP proxy of the dashboard, the documents in the
-# bucket, and whose the bucket is.
+# bucket, whose the bucket is, and what is called at most once.
 SHARED = {
     "terradask": (
         "terradask_host.bucket_owner.",
+        "terradask_host.end_once.",
         "terradask_host.documents.",
         "terradask_host.http_proxy.",
         "terradask_host.structure.",

@@ -17,6 +17,7 @@ from terradask._aws.translation import (
 )
 from terradask.errors import AwsError, InvalidCredentials, NoCredentials, RegionNotEnabled
 from terradask_host.bucket_owner import expect_owner
+from terradask_host.end_once import end_once
 from terradask_modules.partitions import partition_of
 
 if TYPE_CHECKING:
@@ -112,7 +113,8 @@ class Aws:
             make: Any = session.client
             made = make(name, config=config)
         made.meta.events.register("after-call", self._forget_expired)
-        return expect_owner(made) if name == "s3" else made
+        settle = {"s3": expect_owner, "autoscaling": end_once}.get(name)
+        return made if settle is None else settle(made)
 
     def _forget_expired(self, parsed: Mapping[str, Any], **_: Any) -> None:
         """Have the next client read the credentials again: boto3 reads them once."""

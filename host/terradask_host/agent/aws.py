@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from terradask_host import __version__
 from terradask_host.bucket_owner import expect_owner
+from terradask_host.end_once import end_once
 from terradask_host.errors import MetadataUnavailable
 
 if TYPE_CHECKING:
@@ -67,7 +68,8 @@ class Aws:
             user_agent_extra=f"terradask-host/{__version__}",
         )
         made = self._own_session().create_client(service, region_name=self.region, config=config)
-        return expect_owner(made) if service == "s3" else made
+        settle = {"s3": expect_owner, "autoscaling": end_once}.get(service)
+        return made if settle is None else settle(made)
 
 
 def is_aws_error(error: Exception) -> bool:

@@ -1,0 +1,101 @@
+"""An instance is ended at most once where an answer is lost: AWS would lower its group's number
+again. Throttled calls are repeated.
+"""
+
+from __future__ import annotations
+
+import boto3
+import pytest
+from botocore.awsrequest import AWSResponse
+from botocore.config import Config
+from botocore.exceptions import ClientError, ConnectionClosedError
+
+from terradask._aws.autoscaling import Groups
+from terradask_host.end_once import end_once
+
+NAME = "terradask-default-etl-workers"
+TAGS = "".join(
+    f"<member><Key>terradask:{key}</Key><Value>{value}</Value></member>"
+    for key, value in (("workspace", "default"), ("cluster", "etl"))
+)
+
+
+class LosesAnswers:
+    """An AWS that ends an instance, lowers the number with each call, and loses the first answer,
+    or fails another way first.
+    """
+
+    def __init__(self, first: Exception | int) -> None:
+        self.first: Exception | int | None = first
+        self.calls, self.desired, self.state = 0, 3, "InService"
+
+    def client(self, _: str):
+        made = boto3.client(
+            "autoscaling",
+            region_name="us-east-1",
+            aws_access_key_id="a",
+            aws_secret_access_key="b",
+            config=Config(retries={"mode": "standard", "max_attempts": 4}),
+        )
+        made.meta.events.register("before-send.auto-scaling", self._answer)
+        return end_once(made)
+
+    def _answer(self, request, **_):
+        body = str(request.body)
+        if "Action=Describe" in body:
+            member = f"<InstanceId>i-1</InstanceId><LifecycleState>{self.state}</LifecycleState>"
+            return self._response(
+                200,
+                "<DescribeAutoScalingGroupsResponse><DescribeAutoScalingGroupsResult>"
+                f"<AutoScalingGroups><member><AutoScalingGroupName>{NAME}</AutoScalingGroupName>"
+                f"<Tags>{TAGS}</Tags><DesiredCapacity>{self.desired}</DesiredCapacity>"
+                f"<MaxSize>9</MaxSize><Instances><member>{member}</member></Instances>"
+                "</member></AutoScalingGroups></DescribeAutoScalingGroupsResult>"
+                "</DescribeAutoScalingGroupsResponse>",
+            )
+        self.calls += 1
+        first, self.first = self.first, None
+        if first == 400:
+            return self._error(400, "Throttling")
+        self.desired, self.state = self.desired - 1, "Terminating"
+        if isinstance(first, Exception):
+            raise first
+        if first:
+            return self._error(first, "InternalFailure")
+        call = "TerminateInstanceInAutoScalingGroup"
+        return self._response(200, f"<{call}Response><{call}Result/></{call}Response>")
+
+    def _error(self, status, code):
+        return self._response(
+            status, f"<ErrorResponse><Error><Code>{code}</Code></Error></ErrorResponse>"
+        )
+
+    def _response(self, status, text):
+        class Raw:
+            def stream(self, *_, **__):
+                yield text.encode()
+
+        return AWSResponse("https://aws", status, {}, Raw())
+
+
+@pytest.mark.parametrize("first", [ConnectionClosedError(endpoint_url="https://aws"), 500])
+def test_a_lost_end_is_looked_up_and_not_repeated(first):
+    aws = LosesAnswers(first)
+    client = aws.client("autoscaling")
+    with pytest.raises((ConnectionClosedError, ClientError)):
+        client.terminate_instance_in_auto_scaling_group(
+            InstanceId="i-1", ShouldDecrementDesiredCapacity=True
+        )
+    assert (aws.calls, aws.desired) == (1, 2)
+    aws = LosesAnswers(first)
+    groups = Groups(aws, ("workers",), workspace="default", cluster="etl")  # type: ignore[arg-type]
+    assert groups._terminate("workers", "i-1")
+    assert (aws.calls, aws.desired) == (1, 2)
+
+
+def test_a_throttled_end_is_repeated():
+    aws = LosesAnswers(400)
+    aws.client("autoscaling").terminate_instance_in_auto_scaling_group(
+        InstanceId="i-1", ShouldDecrementDesiredCapacity=True
+    )
+    assert (aws.calls, aws.desired) == (2, 2)
