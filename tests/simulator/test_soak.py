@@ -31,6 +31,7 @@ def test_an_hour(sim: Simulator, sim_environ: dict[str, str]) -> None:
         sim.hollow_hosts(),
         sim.time_hosts(**TIMING),
         sim.linger_terminating(30),
+        sim.delay_launches(0.1),
         Soak(sim, "soak", drawn("an hour")) as soak,
     ):
         for _ in range(STEPS):

@@ -4,6 +4,7 @@ request.
 
 from __future__ import annotations
 
+import datetime
 import io
 import json
 from pathlib import Path
@@ -80,7 +81,14 @@ class MemoryS3:
             "Body": io.BytesIO(content),
             "ContentLength": len(content),
             "ETag": etag_of(content),
+            "LastModified": datetime.datetime.now(datetime.UTC),
         }
+
+    def list_objects_v2(self, **request: Any) -> dict[str, Any]:
+        # A look at what is missing; it is counted with the reading that found nothing.
+        objects = self.buckets.get(request["Bucket"], {})
+        found = sorted(key for key in objects if key.startswith(request["Prefix"]))
+        return {"Contents": [{"Key": key} for key in found[: request["MaxKeys"]]]}
 
     def put_object(self, **request: Any) -> None:
         objects, key = self._begin("PutObject", request["Bucket"]), request["Key"]

@@ -9,8 +9,10 @@ from collections.abc import Iterator
 import pytest
 from botocore.exceptions import ClientError
 
+from terradask._aws import s3
 from terradask._aws.s3 import ObjectStore, as_json
 from terradask._aws.session import Aws
+from terradask.errors import AwsError
 
 from ..moto_account import moto_account
 
@@ -35,6 +37,50 @@ def test_what_is_missing_is_none(aws: Aws) -> None:
     assert found is not None
     assert found.content == b'{"a": 2, "b": 1}'
     assert ObjectStore(aws, BUCKET).names() == ["clusters/etl/run.json"]
+
+
+class MissesTwice:
+    """An S3 that doesn't find an object at first, although it lists it, as in a young bucket."""
+
+    def __init__(self, aws: Aws) -> None:
+        self.client = aws.client("s3")
+        self.found = aws.client("s3").get_object
+        self.calls = 0
+
+    def get_object(self, **named: str) -> object:
+        self.calls += 1
+        if self.calls <= 2:
+            named = {**named, "Key": "absent"}
+        return self.found(**named)
+
+
+def test_a_missing_object_that_is_listed_is_asked_for_again(
+    aws: Aws, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(s3, "_PAUSE_SECONDS", 0.0)
+    store, young = ObjectStore(aws, BUCKET, "clusters/etl/"), MissesTwice(aws)
+    store.write("run.json", b"1")
+    store.write("run.json.tflock", b"2")
+    monkeypatch.setattr(young.client, "get_object", young.get_object)
+    assert store.read("run.json") is None
+    found = store.read_surely("run.json")
+    assert found is not None
+    assert (found.content, young.calls) == (b"1", 3)
+    # A longer name that begins so is another's.
+    store.delete("run.json")
+    assert store.read_surely("run.json") is None
+    store.write("run.json", b"1")
+    monkeypatch.setattr(s3, "_MISSED_SECONDS", -1.0)
+    young.calls = 0
+    with pytest.raises(AwsError, match="15 minutes"):
+        store.read_surely("run.json")
+    # An object that is older than any bucket's youth.
+    monkeypatch.setattr(s3, "_YOUNG_SECONDS", -60.0)
+    young.calls = 2
+    assert store.read("run.json") is not None
+    young.calls = 0
+    assert store.read_surely("run.json") is None
+    s3._OLD.clear()
 
 
 def test_a_missing_bucket_is_an_empty_one_unless_it_is_required(aws: Aws) -> None:

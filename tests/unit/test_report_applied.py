@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 import io
 from pathlib import Path
 from typing import Any
@@ -33,7 +34,16 @@ class FakeS3:
         if asked["Key"] not in self.objects:
             raise ClientError({"Error": {"Code": "NoSuchKey"}}, "GetObject")
         content = self.objects[asked["Key"]]
-        return {"Body": io.BytesIO(content), "ContentLength": len(content), "ETag": '"1"'}
+        return {
+            "Body": io.BytesIO(content),
+            "ContentLength": len(content),
+            "ETag": '"1"',
+            "LastModified": datetime.datetime.now(datetime.UTC),
+        }
+
+    def list_objects_v2(self, **asked: Any) -> dict[str, Any]:
+        found = sorted(key for key in self.objects if key.startswith(asked["Prefix"]))
+        return {"Contents": [{"Key": key} for key in found[: asked["MaxKeys"]]]}
 
     def put_object(self, **asked: Any) -> None:
         assert (asked["Bucket"], asked["ContentType"]) == (BUCKET, "application/json")

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import closing
 from typing import Any, NamedTuple
 
 from terradask._aws.answers import unless
 from terradask._aws.session import Aws
-from terradask.errors import DocumentFormat
+from terradask.errors import AwsError, DocumentFormat
 
 #: Largest object that is read, unless a smaller limit is given: a state of many resources.
 MOST_BYTES = 64 * 2**20
@@ -24,6 +25,14 @@ _MISSING = frozenset({"NoSuchKey", "404"})
 _LOST_RACE = frozenset({"PreconditionFailed", "ConditionalRequestConflict", "412", "409"})
 
 _DELETE_BATCH = 1000
+
+#: After a bucket's versioning is first enabled, S3 may miss objects for so long:
+#: https://docs.aws.amazon.com/AmazonS3/latest/userguide/manage-versioning-examples.html
+_YOUNG_SECONDS = 900.0
+#: How long one that is listed is asked for. AWS calls such answers intermittent.
+_MISSED_SECONDS, _PAUSE_SECONDS = 60.0, 0.5
+#: Buckets with an object so old that no other is missed.
+_OLD: set[str] = set()
 
 
 class StoredObject(NamedTuple):
@@ -59,10 +68,40 @@ class ObjectStore:
         self._missing = _MISSING if bucket_required else _MISSING | {_NO_BUCKET}
         self._options = dict(options or {})
 
+    def read_surely(self, key: str, *, most_bytes: int = MOST_BYTES) -> StoredObject | None:
+        """As `read`, where absence has consequences: in a young bucket S3 may miss what is there,
+        so a missing object is looked up in the list. Raises `AwsError` if S3 keeps missing it.
+
+        Permission needed besides: ``s3:ListBucket``.
+        """
+        deadline = time.monotonic() + _MISSED_SECONDS
+        while (found := self.read(key, most_bytes=most_bytes)) is None and self._lists(key):
+            if time.monotonic() > deadline:
+                raise AwsError(
+                    "S3 lists an object and doesn't find it",
+                    given=f"s3://{self._bucket}/{self._prefix}{key}",
+                    advice="try again in 15 minutes: the bucket's versioning may be that young",
+                )
+            time.sleep(_PAUSE_SECONDS)
+        return found
+
+    def _lists(self, key: str) -> bool:
+        if self._bucket in _OLD:
+            return False
+        with unless(*self._missing):
+            answer = self._client.list_objects_v2(
+                Bucket=self._bucket, Prefix=self._prefix + key, MaxKeys=1
+            )
+            # Of several keys that begin so, the shortest comes first.
+            return any(one["Key"] == self._prefix + key for one in answer.get("Contents", ()))
+        return False
+
     def read(self, key: str, *, most_bytes: int = MOST_BYTES) -> StoredObject | None:
         """Return an object, or None; raises `DocumentFormat` if it is larger than `most_bytes`."""
         with unless(*self._missing):
             answer = self._client.get_object(**self._named(key))
+            if answer["LastModified"].timestamp() < time.time() - _YOUNG_SECONDS:
+                _OLD.add(self._bucket)
             with closing(answer["Body"]) as body:
                 if answer["ContentLength"] > most_bytes:
                     where = f"s3://{self._bucket}/{self._prefix}{key}"

@@ -9,7 +9,7 @@ import os
 import secrets
 import shutil
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, replace
 from pathlib import Path
 from types import MappingProxyType
@@ -31,10 +31,14 @@ from terradask._policy.masking import masked_text
 from terradask._terraform.plan_file import PlanFile
 from terradask._terraform.progress import ResourceProgress
 from terradask._terraform.state.lock import BreakLock
+from terradask._terraform.state.model import StateVersion
 from terradask._terraform.terraform import Terraform
-from terradask.errors import TerraformError
+from terradask.errors import StalePlan, StateConflict, TerraformError
 
 _IMPORTS = "imports.tf.json"
+
+#: How often a plan is made until it starts from the state that there is.
+_ATTEMPTS = 6
 
 
 class StateCheck(Protocol):
@@ -48,6 +52,10 @@ class StateCheck(Protocol):
         """Check the state that a plan's file starts from."""
         ...
 
+    def ids(self) -> Mapping[str, str]:
+        """Return the ids in the state: address -> id."""
+        ...
+
 
 class Stack:
     """A synthesised stack in its folder."""
@@ -59,14 +67,17 @@ class Stack:
         *,
         plans: Path,
         progress: Progress,
+        version: Callable[[], StateVersion],
         check: StateCheck | None = None,
         state_lock_seconds: int = 60,
         break_lock: BreakLock | None = None,
+        give_back: Callable[[Mapping[str, Any]], bool] = lambda ended: False,
     ) -> None:
         self.name = name
         self.folder = folder
         self._plans = plans
         self._progress = progress
+        self._version = version
         self._check = check
         self.terraform = Terraform(
             folder,
@@ -74,6 +85,7 @@ class Stack:
             on_event=ResourceProgress(progress, name),
             on_wait=lambda text: progress(Message(text)),
             break_lock=break_lock,
+            give_back=give_back,
             state_lock_seconds=state_lock_seconds,
         )
 
@@ -90,6 +102,8 @@ class Stack:
 
     def ids(self) -> Mapping[str, str]:
         """Return the ids in the state: address -> id. The folder has to be initialised."""
+        if self._check is not None:
+            return self._check.ids()
         state = self.terraform.state()
         return {} if state is None else state.ids
 
@@ -104,12 +118,7 @@ class Stack:
         """Plan, and keep the plan's file until it is applied, at most for a day."""
         self._forget_old_plans()
         with phase(self._progress, "plan", self.name), self._importing(imports), _without_secrets():
-            plan_file = self.terraform.plan(self._new_file(), destroy=destroy)
-            try:
-                self._check_planned(plan_file.path)
-            except BaseException:
-                plan_file.path.unlink(missing_ok=True)
-                raise
+            plan_file = self._planned(destroy=destroy)
         plan = Plan(
             folder=self.folder,
             plan_file=plan_file,
@@ -142,7 +151,7 @@ class Stack:
             _without_secrets(),
         ):
             self._check_planned(plan.plan_file.path)
-            self.terraform.apply(plan.plan_file)
+            self._apply(plan.plan_file)
         plan.remove()
 
     def destroy(self, *, refresh: bool) -> None:
@@ -155,15 +164,57 @@ class Stack:
 
     def _destroy_checked(self, *, refresh: bool) -> None:
         """Destroy exactly what was checked: who may write the state can write it at any moment."""
-        file = self._new_file()
+        plan_file = self._planned(destroy=True, refresh=refresh)
         try:
-            plan_file = self.terraform.plan(file, destroy=True, refresh=refresh)
-            self._check_planned(plan_file.path)
-            self.terraform.apply(plan_file)
+            self._apply(plan_file)
         finally:
-            file.unlink(missing_ok=True)
+            plan_file.path.unlink(missing_ok=True)
+
+    def _apply(self, plan_file: PlanFile) -> None:
+        """Apply a plan; again where Terraform calls it stale because it has missed the state."""
+        for left in reversed(range(_ATTEMPTS)):
+            try:
+                self.terraform.apply(plan_file)
+                return
+            except StalePlan:
+                planned = PlanArchive.read(plan_file.path).state
+                if not left or not planned.lineage or self._version() != planned:
+                    raise
+                self._progress(Message("Terraform found no state, though there is one: once more"))
+
+    def _planned(self, **options: bool) -> PlanFile:
+        """Plan from the state, and check it; again where Terraform has missed the state."""
+        for left in reversed(range(_ATTEMPTS)):
+            plan_file = self.terraform.plan(self._new_file(), **options)
+            try:
+                if not left or not self._missed_state(plan_file.path):
+                    self._check_planned(plan_file.path)
+                    break
+                self._progress(Message("Terraform found no state, though there is one: once more"))
+            except BaseException:
+                plan_file.path.unlink(missing_ok=True)
+                raise
+            plan_file.path.unlink(missing_ok=True)
+        return plan_file
+
+    def _missed_state(self, path: Path) -> bool:
+        """Return whether a plan starts from no state where there is one: S3 may miss objects of a
+        young bucket, which Terraform takes for absence.
+        """
+        return not PlanArchive.read(path).state.lineage and bool(self._version().lineage)
 
     def _check_planned(self, path: Path) -> None:
+        if self._missed_state(path):
+            raise StateConflict(
+                f"Terraform found no state of {self.name}, though there is one: nothing was "
+                "changed",
+                verb="plan",
+                folder=str(self.folder),
+                advice=(
+                    "try again: S3 may miss objects for 15 minutes after their bucket was made. A "
+                    f"plan that was saved before the state was there: terradask plan {self.name}"
+                ),
+            )
         if self._check is not None:
             self._check.planned(path)
 

@@ -54,6 +54,9 @@ class TerraformCommands:
     on_event: Callable[[Event], None] = lambda event: None
     on_wait: Callable[[str], None] = lambda text: None
     folder_limit_seconds: float = 600.0
+    #: Gives the state's lock back where Terraform could not, and returns whether it is free; called
+    #: with the command that has ended.
+    give_back: Callable[[Mapping[str, Any]], bool] = lambda ended: False
     #: Held while Terraform works here; take it around several commands that belong together.
     lock: FolderLock = field(init=False)
     _cancelled: threading.Event = field(default_factory=threading.Event, init=False)
@@ -128,6 +131,9 @@ class TerraformCommands:
         if done.cancelled:
             self._cancelled.clear()
         if done.exit_code == 0:
+            return output
+        # All but this is done: S3 may miss objects of a young bucket, such as a lock.
+        if output.only_kept_lock and self.lock.ended and self.give_back(self.lock.ended):
             return output
         if done.cancelled:
             raise TerraformCancelled(

@@ -65,6 +65,9 @@ def _diagnostic(document: Mapping[str, Any]) -> Diagnostic:
     )
 
 
+_KEPT_LOCK = "Error releasing the state lock"
+
+
 @dataclass
 class CommandOutput:
     """What a command has said."""
@@ -91,6 +94,12 @@ class CommandOutput:
             self.creating[event.address] = time.monotonic()
         elif event.type in ("apply_complete", "apply_errored"):
             self.creating.pop(event.address, None)
+
+    @property
+    def only_kept_lock(self) -> bool:
+        """Whether nothing failed but giving the state's lock back."""
+        errors = [one for one in self.diagnostics if one.severity == "error"]
+        return bool(errors) and all(one.summary.startswith(_KEPT_LOCK) for one in errors)
 
     def between_requests(self) -> bool:
         """Return whether no request to create something seems to be on its way.

@@ -43,8 +43,10 @@ class StackRunner:
             plans=context.plans,
             progress=context.progress,
             state_lock_seconds=context.settings.state.lock_timeout_seconds,
+            version=partial(states.version, name),
             check=None if name == NETWORK_STACK else states.check(name),
             break_lock=partial(states.break_lock, name),
+            give_back=partial(states.give_back, name),
         )
 
     @contextmanager

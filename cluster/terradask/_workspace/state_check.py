@@ -10,7 +10,7 @@ from terradask._cleanup.known_state import without
 from terradask._cleanup.state_guard import StateGuard
 from terradask._deployments.store import STATE
 from terradask._plans.basis import PlanArchive
-from terradask._terraform.state.model import state_of
+from terradask._terraform.state.model import StateInfo, state_of
 from terradask.errors import StateConflict
 from terradask_modules.names import cluster_key
 from terradask_stacks.cluster_resources import ClusterNames
@@ -43,6 +43,11 @@ class ClusterStateCheck:
         """Refuse a plan that starts from such a state. Raises `ForeignResources`."""
         self._guard.check(PlanArchive.read(path).document, self._where)
 
+    def ids(self) -> Mapping[str, str]:
+        """Return the ids in the state in the bucket: address -> id."""
+        found = self._read()
+        return {} if found is None else StateInfo.from_json(found[0]).ids
+
     def foreign(self) -> tuple[Mapping[str, str], ...]:
         """Return the entries of the state in the bucket that aren't the cluster's."""
         found = self._read()
@@ -67,7 +72,7 @@ class ClusterStateCheck:
         return foreign
 
     def _read(self) -> tuple[Mapping[str, Any], str] | None:
-        found = self._store.read(self._key)
+        found = self._store.read_surely(self._key)
         document = None if found is None else state_of(found.content, self._where)
         return None if found is None or not document else (document, found.etag)
 

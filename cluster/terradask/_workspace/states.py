@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from terradask._deployments.store import STATE
 from terradask._plans.applied import AppliedNotes
+from terradask._terraform.state.lock_owner import proof_of_loss
 from terradask._terraform.state.migrate import NetworkState
 from terradask._terraform.state.model import StateVersion
 from terradask._terraform.state.s3 import S3Backend, StateBackend
@@ -17,6 +18,9 @@ from terradask_modules.names import NETWORK_STACK, cluster_key
 from terradask_stacks.settings import validate_cluster_name
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from typing import Any
+
     from terradask._terraform.state.lock_info import LockInfo
     from terradask._workspace.context import WorkspaceContext
     from terradask._workspace.state_check import ClusterStateCheck
@@ -106,6 +110,19 @@ class StackStates:
         if isinstance(place, S3Backend):
             self._note_unlock(stack, place, lock, proof)
             place.break_lock(lock.id)
+
+    def give_back(self, stack: str, ended: Mapping[str, Any]) -> bool:
+        """Delete the lock that a command of this process took and could not delete as it ended;
+        return whether none is left.
+        """
+        place = self.place(stack)
+        if not isinstance(place, S3Backend):
+            return False
+        lock = place.lock()
+        if lock is not None and proof_of_loss(lock, ended) is not None:
+            place.break_lock(lock.id)
+            lock = None
+        return lock is None
 
     def _note_unlock(self, stack: str, place: S3Backend, lock: LockInfo, proof: str) -> None:
         write_down(

@@ -24,7 +24,7 @@ class ClusterObjects:
     """The objects of one cluster.
 
     Permissions: ``s3:GetObject`` and ``s3:PutObject`` below ``clusters/<name>/``,
-    ``secretsmanager:GetSecretValue`` on the cluster's secret.
+    ``s3:ListBucket``, ``secretsmanager:GetSecretValue`` on the cluster's secret.
     """
 
     def __init__(self, aws: Aws, bucket: str, cluster: str) -> None:
@@ -88,17 +88,14 @@ class ClusterObjects:
         return etag
 
     def etag(self, name: str) -> str | None:
-        """Return an object's ETag, or None where there is none."""
-        try:
-            answer = self._aws.client("s3").head_object(
-                Bucket=self._bucket, Key=self._prefix + name
-            )
-        except Exception as error:
-            if is_aws_error(error) and error_code(error) in _MISSING:
-                return None
-            raise
-        etag: str = answer["ETag"]
-        return etag
+        """Return an object's ETag, or None where there is none.
+
+        By the list: for minutes after its bucket was made, S3 may not find an object that is there.
+        https://docs.aws.amazon.com/AmazonS3/latest/userguide/manage-versioning-examples.html
+        """
+        key = self._prefix + name
+        answer = self._aws.client("s3").list_objects_v2(Bucket=self._bucket, Prefix=key, MaxKeys=1)
+        return next((one["ETag"] for one in answer.get("Contents", ()) if one["Key"] == key), None)
 
     def read_secret(self, secret_id: str) -> dict[str, Any] | None:
         """Return the secret's current document, or None while it has no value."""

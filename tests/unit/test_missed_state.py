@@ -1,0 +1,140 @@
+"""Where S3 misses a state, Terraform finds none: nothing is planned or applied from that. A lock
+that it could not give back is removed.
+"""
+
+from __future__ import annotations
+
+import datetime
+import json
+import time
+import zipfile
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from terradask._aws.session import Aws
+from terradask._common.processes import this_user
+from terradask._stacks.stack import Stack
+from terradask._terraform.events import CommandOutput
+from terradask._terraform.plan_file import PlanFile
+from terradask._terraform.state.model import StateVersion
+from terradask._workspace.states import StackStates
+from terradask.errors import Diagnostic, StalePlan, StateConflict
+
+from ..moto_account import moto_account
+
+STATE = StateVersion(4, "a-lineage")
+
+
+class MissesTheState:
+    """A Terraform that finds no state so many times."""
+
+    def __init__(self, times: int) -> None:
+        self.times, self.planned, self.applied = times, 0, 0
+
+    def _found(self) -> StateVersion:
+        self.times -= 1
+        return StateVersion() if self.times >= 0 else STATE
+
+    def plan(self, out: Path, **_: bool) -> PlanFile:
+        self.planned += 1
+        found = self._found()
+        document = {
+            "terraform_version": "1",
+            "serial": found.serial,
+            "lineage": found.lineage,
+        }
+        with zipfile.ZipFile(out, "w") as archive:
+            archive.writestr("tfstate", json.dumps(document))
+        return PlanFile(out, "")
+
+    def apply(self, plan_file: PlanFile) -> None:
+        self.applied += 1
+        if self._found() != STATE:
+            raise StalePlan("stale", verb="apply")
+
+
+@pytest.fixture
+def stack(tmp_path: Path) -> Stack:
+    check: Any = SimpleNamespace(planned=lambda path: None)
+    return Stack(
+        "etl",
+        tmp_path / "etl",
+        plans=tmp_path,
+        progress=lambda event: None,
+        version=lambda: STATE,
+        check=check,
+    )
+
+
+def destroyed(stack: Stack, terraform: Any) -> Any:
+    stack.terraform = terraform
+    (stack.folder).mkdir()
+    stack.destroy(refresh=False)
+    return terraform
+
+
+@pytest.mark.parametrize("times", [0, 1, 3])
+def test_it_is_planned_again_until_the_state_is_found(stack: Stack, times: int) -> None:
+    done = destroyed(stack, MissesTheState(times))
+    assert (done.planned, done.applied) == (times + 1, 1)
+
+
+def test_a_state_that_stays_missing_is_an_error_and_nothing_is_applied(stack: Stack) -> None:
+    misses = MissesTheState(1000)
+    with pytest.raises(StateConflict, match="found no state of etl"):
+        destroyed(stack, misses)
+    assert misses.applied == 0
+    assert not list(stack.folder.parent.glob("*.tfplan"))
+
+
+def test_a_plan_that_is_called_stale_for_want_of_the_state_is_applied_again(stack: Stack) -> None:
+    class MissesItLate(MissesTheState):
+        """As it applies."""
+
+        def plan(self, out: Path, **options: bool) -> PlanFile:
+            times, self.times = self.times, 0
+            plan_file = super().plan(out, **options)
+            self.times = times
+            return plan_file
+
+    assert destroyed(stack, MissesItLate(2)).applied == 3
+    (stack.folder).rmdir()
+    stack._version = lambda: StateVersion(5, "a-lineage")
+    with pytest.raises(StalePlan):
+        destroyed(stack, MissesItLate(1))
+
+
+def test_a_command_that_only_kept_its_lock_is_told_from_others() -> None:
+    kept = Diagnostic(severity="error", summary="Error releasing the state lock")
+    other = Diagnostic(severity="error", summary="Error: no")
+    warned = Diagnostic(severity="warning", summary="Deprecated")
+    assert CommandOutput(0, [kept, warned]).only_kept_lock
+    for found in ([], [warned], [other], [kept, other]):
+        assert not CommandOutput(0, found).only_kept_lock
+
+
+def test_the_lock_of_a_command_that_has_ended_is_given_back_and_no_other(tmp_path: Path) -> None:
+    bucket, now = "terradask-default-123456789012-us-east-1", time.time()
+    created = datetime.datetime.fromtimestamp(now, datetime.UTC)
+    lock = {
+        "ID": "1",
+        "Operation": "OperationTypeApply",
+        "Who": this_user(),
+        "Path": f"{bucket}/clusters/etl/terraform.tfstate",
+        "Created": f"{created:%Y-%m-%dT%H:%M:%S.%fZ}",
+    }
+    ended = {"command": "terraform apply", "child": 1, "started_at": now - 1, "ended_at": now + 1}
+    with moto_account():
+        context: Any = SimpleNamespace(aws=Aws("us-east-1"), bucket=bucket)
+        states, client = StackStates(context), context.aws.client("s3")
+        client.create_bucket(Bucket=bucket)
+        where = {"Bucket": bucket, "Key": "clusters/etl/terraform.tfstate.tflock"}
+        assert states.give_back("etl", ended)
+        client.put_object(**where, Body=json.dumps({**lock, "Who": "ada@elsewhere"}))
+        assert not states.give_back("etl", ended)
+        client.put_object(**where, Body=json.dumps(lock))
+        assert states.give_back("etl", ended)
+        assert client.list_objects_v2(Bucket=bucket)["KeyCount"] == 0
