@@ -6,6 +6,7 @@ import sys
 import pytest
 
 from terradask._deployments.software import lock_software
+from terradask._deployments.wheel_tags import describe_newer
 from terradask.errors import SoftwareNotInstalled
 from terradask_modules.errors import InvalidInput
 
@@ -77,3 +78,39 @@ def test_a_second_demand_for_the_same_package_is_checked_too():
 def test_what_is_no_requirement_is_refused():
     with pytest.raises(InvalidInput, match="not a requirement"):
         lock_software(["pandas = 3"])
+
+
+@pytest.fixture
+def wheel(tmp_path, monkeypatch):
+    """Install a package from a wheel with some platform tags."""
+
+    def install(*platforms):
+        folder = tmp_path / "fresh-1.0.dist-info"
+        folder.mkdir(exist_ok=True)
+        (folder / "METADATA").write_text("Metadata-Version: 2.1\nName: fresh\nVersion: 1.0\n")
+        (folder / "RECORD").write_text("")
+        tags = "".join(f"Tag: cp311-cp311-{platform}\n" for platform in platforms)
+        (folder / "WHEEL").write_text(f"Wheel-Version: 1.0\n{tags}")
+
+    monkeypatch.syspath_prepend(tmp_path)
+    return install
+
+
+@pytest.mark.parametrize(
+    ("platforms", "needed"),
+    [
+        (("manylinux_2_39_x86_64",), (2, 39)),
+        (("manylinux_2_34_x86_64",), None),
+        # A wheel may be for several; an older one suffices.
+        (("manylinux_2_17_x86_64.manylinux2014_x86_64.manylinux_2_39_x86_64",), None),
+        (("manylinux2014_x86_64", "manylinux_2_39_x86_64"), None),
+        (("macosx_11_0_arm64",), None),
+        (("any",), None),
+        ((), None),
+    ],
+)
+def test_wheels_for_a_newer_glibc_than_the_hosts_are_told(wheel, platforms, needed):
+    wheel(*platforms)
+    lock = lock_software(["fresh"])
+    assert lock.newer_glibc == ({} if needed is None else {"fresh": needed})
+    assert "fresh (glibc 2.39)" in describe_newer({"fresh": (2, 39)})

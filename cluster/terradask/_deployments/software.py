@@ -13,6 +13,7 @@ from packaging.utils import canonicalize_name
 
 from terradask._deployments.archive_hashes import archive_hashes
 from terradask._deployments.package_origin import conda_origin, direct_origin
+from terradask._deployments.wheel_tags import newer_glibc
 from terradask.errors import SoftwareNotFromIndex, SoftwareNotInstalled
 from terradask_modules.errors import InvalidInput
 
@@ -45,6 +46,8 @@ class SoftwareLock:
     packages: Mapping[str, str] = field(default_factory=dict)
     #: SHA-256 of each archive of the version, by package name; for all packages, or none.
     hashes: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    #: The glibc that the client's wheel needs, by package name, where hosts have an older one.
+    newer_glibc: Mapping[str, tuple[int, int]] = field(default_factory=dict)
 
     def to_requirements(self) -> str:
         """Return the lock as a requirements file: ``name==version`` and its ``--hash`` options."""
@@ -79,10 +82,12 @@ def lock_software(
     found = _with_needs([*map(Requirement, base), *map(_parse, software)], markers)
     _check_origins(found, hashed=lock_file is not None)
     packages = {name: distribution.version for name, (distribution, _) in found.items()}
+    glibc = {name: newer_glibc(distribution) for name, (distribution, _) in found.items()}
     return SoftwareLock(
         python_version(),
         packages,
         archive_hashes(lock_file, packages) if lock_file is not None else {},
+        {name: needed for name, needed in glibc.items() if needed is not None},
     )
 
 

@@ -32,6 +32,7 @@ from terradask._deployments.store import (
     SOFTWARE,
     parse_object,
 )
+from terradask._deployments.wheel_tags import describe_newer
 from terradask._deployments.worker_counts import numbers_at_start
 from terradask._quotas.check import LaunchCheck
 from terradask.errors import ClusterError, ClusterStopped, DocumentChanged, QuotaExceeded
@@ -104,6 +105,8 @@ class Starter:
     def start_planned(self, plan: RunPlan, warn: Callable[[str], None]) -> Run:
         """Start a run unless one is active. Raises `ClusterStopped`, `QuotaExceeded`."""
         record, run = self.record, plan.run
+        if plan.software.newer_glibc:
+            warn(describe_newer(plan.software.newer_glibc))
         while not claim(record, run):
             current = record.current_run()
             if current is not None:
