@@ -75,6 +75,28 @@ def test_a_missing_right_is_named_at_the_step_that_needs_it(
     assert action in words or "not authorized" in words
 
 
+def test_aws_own_simulator_finds_rights_that_lack_before_anything_is_made(sim: Simulator) -> None:
+    with sim.acting_as("newcomer", _without("ec2:CreateVpc", "iam:CreatePolicy")):
+        check = LiveCheck(Workspace.load(), Runner())
+        assert _failure_of(check)[:2] == ("rights", "LiveCheckFailed")
+    failed = check.runner.failed
+    assert failed is not None
+    assert failed.error is not None
+    assert failed.error["given"] == "ec2:CreateVpc (explicitDeny); iam:CreatePolicy (explicitDeny)"
+
+
+def test_a_caller_with_exactly_the_generated_rights_passes_the_simulator(
+    sim: Simulator, policies: dict[str, list[dict[str, Any]]]
+) -> None:
+    # Of a workspace that begins like any other check's.
+    text = json.dumps([*policies["setup"], *policies["user"]]).replace("default", "smoke")
+    own = {"Version": "2012-10-17", "Statement": [{**EVERYTHING, "Action": ["iam:*", "sts:*"]}]}
+    with sim.acting_as("exact", *json.loads(text), own):
+        check = LiveCheck(Workspace.load(), Runner())
+        results = [_failure_of(check), check.runner.results[-1].name]
+    assert results == [("", "", ""), "rights"]
+
+
 def test_spot_prices_that_are_refused_are_noticed(sim: Simulator) -> None:
     action = "ec2:DescribeSpotPriceHistory"
     with sim.acting_as("newcomer", _without(action)):
@@ -155,8 +177,10 @@ def test_it_passes_and_nothing_is_left(sim: Simulator, tmp_path: Path) -> None:
     report = json.loads(done.stdout)
     assert report["passed"]
     steps = {step["name"]: step for step in report["steps"]}
-    assert {step["outcome"] for step in report["steps"]} == {"passed"}
-    assert len(steps) == 30
+    # The embedded AWS's owner is no user or role of IAM's.
+    left_out = [step["name"] for step in report["steps"] if step["outcome"] != "passed"]
+    assert left_out == ["rights"]
+    assert len(steps) == 31
     assert "at most $" in done.stderr
     (file,) = tmp_path.iterdir()
     assert json.loads(file.read_bytes()) == report

@@ -229,7 +229,9 @@ def test_a_watchdog_that_is_gone(made: Made) -> None:
 
 
 def test_a_caller_who_may_not_make_the_network(sim: Simulator) -> None:
-    with sim.acting_as("newcomer", _rights("ec2:CreateFlowLogs")):
+    # Where the policy simulator may not be asked, the network finds it.
+    rights = _rights("ec2:CreateFlowLogs", "iam:SimulatePrincipalPolicy")
+    with sim.acting_as("newcomer", rights):
         check = LiveCheck(Workspace.load(), Runner())
         check.run(lambda _offer: None)
     failed = check.runner.failed

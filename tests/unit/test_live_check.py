@@ -16,6 +16,7 @@ from botocore.exceptions import ClientError
 from terradask._live_check.cluster import seconds_by_state
 from terradask._live_check.place import NAME, SmokeWorkspace
 from terradask._live_check.report import LiveReport, without_identity
+from terradask._live_check.rights import questions, refused
 from terradask._live_check.runner import Runner
 from terradask._live_check.smoke_settings import smoke_settings
 from terradask._live_check.steps import Notes, Step
@@ -23,6 +24,7 @@ from terradask._live_check.time_limit import time_limit
 from terradask._live_check.toml import to_toml
 from terradask.errors import AccessDenied, LiveCheckFailed
 from terradask_host.documents import HostReport
+from terradask_modules.iam import allow
 from terradask_stacks.loading import settings_in
 from terradask_stacks.settings import Settings
 
@@ -217,3 +219,43 @@ def test_seconds_by_state_add_up_over_several_visits() -> None:
         history=(*history, ("running", at(9))),
     )
     assert seconds_by_state(report) == {"booting": 4, "waiting": 2, "starting": 3}
+
+
+def test_a_right_is_missing_only_if_nothing_allows_it_for_sure() -> None:
+    def told(action: str, decision: str, **more: object) -> dict[str, object]:
+        return {"EvalActionName": action, "EvalDecision": decision, **more}
+
+    beyond = {"OrganizationsDecisionDetail": {"AllowedByOrganizations": False}}
+    results = [
+        told("ec2:CreateVpc", "explicitDeny"),
+        # Of two resources it may be made in one.
+        told("ec2:CreateSubnet", "implicitDeny"),
+        told("ec2:CreateSubnet", "allowed"),
+        told("iam:PassRole", "implicitDeny", MissingContextValues=["iam:AssociatedResourceArn"]),
+        told("ec2:RunInstances", "implicitDeny", **beyond),
+    ]
+    assert refused(results) == {
+        "ec2:CreateVpc": "explicitDeny",
+        "ec2:RunInstances": "implicitDeny, by a policy of the organisation",
+    }
+
+
+def test_the_policy_simulator_is_asked_with_what_calls_would_carry() -> None:
+    condition = {
+        "StringEquals": {"aws:RequestTag/a": ["b", "c"]},
+        "Null": {"aws:TagKeys": "false", "autoscaling:MaxSize": "true"},
+    }
+    statements = [
+        allow("Make", [f"ec2:Create{n}" for n in range(60)], ["arn:1", "arn:2"], condition),
+        allow("All", "s3:*", "*"),
+        {"Effect": "Deny", "Action": "ec2:DeleteVpc", "Resource": "*"},
+    ]
+    first, second, _nothing = [*questions(statements, "eu-west-1"), None]
+    assert first is not None
+    assert second is not None
+    assert (len(first.actions), len(second.actions), first.resource) == (50, 10, "arn:1")
+    assert first.context == {
+        "aws:RequestedRegion": ("string", "eu-west-1"),
+        "aws:RequestTag/a": ("string", "b"),
+        "aws:TagKeys": ("stringList", "any"),
+    }

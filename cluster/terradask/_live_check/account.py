@@ -8,9 +8,8 @@ import json
 from dataclasses import dataclass, field
 from decimal import Decimal
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, get_args
+from typing import TYPE_CHECKING, get_args
 
-from terradask._aws.answers import unless
 from terradask._aws.free_plan import eligible_types
 from terradask._aws.listing import listed, listed_zones
 from terradask._aws.session import Aws
@@ -18,6 +17,7 @@ from terradask._common.progress import Progress, silent
 from terradask._doctor.account_plan import check_account_plan
 from terradask._doctor.doctor import TOOLCHAIN, check_service_roles, examine
 from terradask._instance_types.catalog import named_catalog
+from terradask._live_check.rights import check_rights
 from terradask._live_check.smoke_settings import (
     CLUSTER,
     DISK_GIB,
@@ -30,6 +30,7 @@ from terradask._pricing.prices import PriceKey, Product
 from terradask._pricing.products import fields_of, query_for
 from terradask._pricing.running import RunningHost, hourly_usd, parts_of_host, parts_of_secret
 from terradask._pricing.sources import pricing_region, unavailable
+from terradask._workspace.caller_scope import caller_scope
 from terradask.errors import LiveCheckFailed, QuotaTooSmall
 
 if TYPE_CHECKING:
@@ -71,6 +72,7 @@ class Account:
             Step("image", "the image can be launched", self._image),
             Step("prices", "AWS's price list answers", self._prices),
             Step("quotas", "the quotas suffice", self._quotas),
+            Step("rights", "AWS's policy simulator allows what follows", self._rights),
         ]
 
     def _machine(self, notes: Notes) -> None:
@@ -139,22 +141,17 @@ class Account:
     def _image(self, notes: Notes) -> None:
         from terradask._stacks.resolve_network import resolve_network
 
-        image = resolve_network(self._settings, self._aws).image_ids["x86_64"]
-        found: list[Any] = []
-        with unless("InvalidAMI*"):
-            found = self._aws.client("ec2").describe_images(ImageIds=[image])["Images"]
-        if not found or found[0].get("State", "available") != "available":
+        lock = resolve_network(self._settings, self._aws)
+        image, size = lock.image_ids["x86_64"], lock.image_sizes_gib.get("x86_64")
+        notes.facts |= {"image": image, "snapshot_gib": size}
+        if size is None:
             raise LiveCheckFailed(
-                "the image can't be launched",
+                "the image can't be found in this account",
                 given=image,
-                allowed="an image of this region that is available",
+                allowed="an image of this region that the account may launch",
                 advice="leave network.image out for the newest Amazon Linux 2023",
             )
-        root = found[0].get("RootDeviceName")
-        mapped = {one.get("DeviceName"): one for one in found[0].get("BlockDeviceMappings", ())}
-        size = mapped.get(root, {}).get("Ebs", {}).get("VolumeSize")
-        notes.facts |= {"image": image, "root_device": root, "snapshot_gib": size}
-        self.disk_gib = max(DISK_GIB, size or 0)
+        self.disk_gib = max(DISK_GIB, size)
 
     def _prices(self, notes: Notes) -> str | None:
         from terradask._pricing.price_list import AwsPriceList
@@ -213,6 +210,9 @@ class Account:
         short = [one.describe() for one in checks if one.verdict == "short"]
         if short:
             raise QuotaTooSmall(short)
+
+    def _rights(self, notes: Notes) -> str | None:
+        return check_rights(self._aws, caller_scope(self._settings, self._aws), notes)
 
     def _cluster(self) -> ClusterSettings:
         """Return the check's cluster, of types that the account may launch."""

@@ -39,6 +39,7 @@ def install_all(*, public_cidr: str) -> None:
         rule_ids,
         service_roles,
         session_tokens,
+        simulated_policies,
         spot,
         subnet_ipv6,
         visibility,
@@ -72,6 +73,7 @@ def install_all(*, public_cidr: str) -> None:
     rule_ids.install()
     service_roles.install()
     session_tokens.install()
+    simulated_policies.install()
     spot.install()
     subnet_ipv6.install()
     visibility.install()

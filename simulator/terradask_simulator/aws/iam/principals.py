@@ -16,7 +16,7 @@ from terradask_simulator.aws.iam.documents import MalformedPolicy, Policy
 from terradask_simulator.aws.iam.evaluation import Policies
 from terradask_simulator.aws.iam.moto_world import iam_backend, table
 
-__all__ = ["Principal", "find_principal"]
+__all__ = ["Principal", "find_entity", "find_principal"]
 
 _log = logging.getLogger(__name__)
 
@@ -68,8 +68,24 @@ def find_principal(access_key: str, owner: str = "") -> Principal | None:
     return None
 
 
+def find_entity(arn: str) -> Principal | None:
+    """Return the user or role of an ARN, as if it called itself."""
+    for user in iam_backend().users.values():
+        if user.arn == arn:
+            return _user(user)
+    role = _role(arn)
+    if role is None:
+        return None
+    context = _context(role.arn, "AssumedRole", role.id, table(role.tags))
+    return Principal(arn, arn, _policies_of(role), context)
+
+
+def _role(arn: str) -> Any:
+    return next((one for one in iam_backend().roles.values() if one.arn == arn), None)
+
+
 def _session(assumed: Any) -> Principal | None:
-    role = next((one for one in iam_backend().roles.values() if one.arn == assumed.role_arn), None)
+    role = _role(assumed.role_arn)
     if role is None:
         return None
     context = _context(
@@ -80,13 +96,17 @@ def _session(assumed: Any) -> Principal | None:
         context["ec2:SourceInstanceARN"] = (
             f"arn:aws:ec2:{assumed.region_name}:{ACCOUNT}:instance/{assumed.session_name}",
         )
+    session = _read(assumed.policy, "session policy") if assumed.policy else None
+    policies = replace(_policies_of(role), session=session)
+    return Principal(assumed.arn, role.arn, policies, context)
+
+
+def _policies_of(role: Any) -> Policies:
     boundary = _managed([role.permissions_boundary_arn] if role.permissions_boundary_arn else [])
-    policies = Policies(
+    return Policies(
         identity=(*_inline(role.policies), *_managed(role.managed_policies)),
         boundary=boundary[0] if boundary else None,
-        session=_read(assumed.policy, "session policy") if assumed.policy else None,
     )
-    return Principal(assumed.arn, role.arn, policies, context)
 
 
 def _user(user: Any) -> Principal:

@@ -43,6 +43,9 @@ def iam_needs(operation: Operation, world: World) -> Iterator[Need]:
     if operation.name == "CreateServiceLinkedRole":
         yield _linked(action, parameters, world)
         return
+    if operation.name == "SimulatePrincipalPolicy":
+        yield Need(action, named(parameters, "PolicySourceArn"))
+        return
     tags = {named(row, "Key"): named(row, "Value") for row in rows(parameters, "Tags")}
     keys = tuple(texts(parameters, "TagKeys"))
     needs = [
