@@ -45,7 +45,7 @@ class Steps:
         return Step(name, f"{name} works", run)
 
 
-def refused(_notes: Notes) -> None:
+def denied(_notes: Notes) -> None:
     try:
         raise ClientError(REFUSAL, "CreateVpc")
     except ClientError as error:
@@ -60,7 +60,7 @@ def test_steps_end_at_the_first_that_fails_with_awss_words() -> None:
     steps, runner = Steps(), Runner(clock=iter(range(100)).__next__)
     left_out = steps.step("session", lambda _: "there is no plugin")
     assert not runner.run(
-        [steps.step("one"), left_out, steps.step("vpc", refused), steps.step("next")]
+        [steps.step("one"), left_out, steps.step("vpc", denied), steps.step("next")]
     )
     assert steps.ran == ["one", "session", "vpc"]
     assert [(one.outcome, one.seconds) for one in runner.results] == [
@@ -77,12 +77,12 @@ def test_steps_end_at_the_first_that_fails_with_awss_words() -> None:
     assert failed.error["action"] == "ec2:CreateVpc"
 
 
-@pytest.mark.parametrize("how", [refused, interrupted])
+@pytest.mark.parametrize("how", [denied, interrupted])
 def test_what_was_made_is_removed_in_any_case(how: Callable[[Notes], None]) -> None:
     steps, runner = Steps(), Runner()
     making = [steps.step("make", how), steps.step("use")]
     # A part of the removal that fails doesn't keep the next from trying.
-    removal = [steps.step("remove", refused), steps.step("prove")]
+    removal = [steps.step("remove", denied), steps.step("prove")]
     try:
         runner.run_and_remove(making, removal, before_removal=[lambda: steps.ran.append("let go")])
     except KeyboardInterrupt:
@@ -95,7 +95,7 @@ def test_what_was_made_is_removed_in_any_case(how: Callable[[Notes], None]) -> N
 
 def test_a_failed_removal_fails_a_check_that_passed() -> None:
     steps, runner = Steps(), Runner()
-    runner.run_and_remove([steps.step("make")], [steps.step("remove", refused)])
+    runner.run_and_remove([steps.step("make")], [steps.step("remove", denied)])
     assert runner.failed is not None
     assert runner.failed.name == "remove"
 
@@ -250,9 +250,7 @@ def test_the_policy_simulator_is_asked_with_what_calls_would_carry() -> None:
         allow("All", "s3:*", "*"),
         {"Effect": "Deny", "Action": "ec2:DeleteVpc", "Resource": "*"},
     ]
-    first, second, _nothing = [*questions(statements, "eu-west-1"), None]
-    assert first is not None
-    assert second is not None
+    first, second = questions(statements, "eu-west-1")
     assert (len(first.actions), len(second.actions), first.resource) == (50, 10, "arn:1")
     assert first.context == {
         "aws:RequestedRegion": ("string", "eu-west-1"),
