@@ -78,7 +78,7 @@ class Storage(Construct):
         )
         at("workspace", self._bucket)
         private = self._keep_private()
-        self._encrypt_and_version(kms_key_arn)
+        settled = self._encrypt_and_version(kms_key_arn)
         policy = S3BucketPolicy(
             self,
             "policy",
@@ -88,7 +88,9 @@ class Storage(Construct):
             depends_on=[private],
         )
         at("workspace", policy)
-        self._guards = [private, policy]
+        # Each object has its key and a version; and its age is less than versioning's, by which
+        # clients know when S3 misses no object any more.
+        self._guards = [private, policy, *settled]
 
     def put(self, name: str, *, key: str, **content: Any) -> Any:
         """Put an object into the bucket, once the bucket is closed to everybody else.
@@ -135,7 +137,7 @@ class Storage(Construct):
         at("workspace", ownership)
         return block
 
-    def _encrypt_and_version(self, kms_key_arn: str | None) -> None:
+    def _encrypt_and_version(self, kms_key_arn: str | None) -> list[Any]:
         rule: dict[str, Any] = {"applyServerSideEncryptionByDefault": {"sseAlgorithm": "AES256"}}
         if kms_key_arn is not None:
             # A key of the bucket's saves most calls to KMS, which cost.
@@ -160,3 +162,4 @@ class Storage(Construct):
             versioning_configuration={"status": "Enabled"},
         )
         at("workspace", versioning)
+        return [encryption, versioning]

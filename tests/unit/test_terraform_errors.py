@@ -271,6 +271,14 @@ def test_events_are_read_and_other_lines_are_not():
         assert parse_event(other) is None
 
 
+def test_an_object_that_s3_misses_is_told_from_one_that_is_gone() -> None:
+    text = "reading S3 Object (clusters/etl/cluster.json): couldn't find resource"
+    found = Diagnostic("error", text, "", address="aws_s3_object.descriptor")
+    error = error_of(verb="apply", folder="etl", exit_code=1, diagnostics=[found], stderr="")
+    assert "15 minutes" in str(error.advice)
+    assert "clusters/etl/cluster.json" in str(error.given)
+
+
 def test_a_zone_without_nat_gateways_is_named() -> None:
     text = (
         "creating EC2 NAT Gateway: operation error EC2: CreateNatGateway, https response error "

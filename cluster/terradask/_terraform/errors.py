@@ -94,6 +94,15 @@ def _typed(found: Diagnostic, common: dict[str, Any]) -> TerraformError | AwsErr
             given=bucket[1],
             advice="deploy the network, which makes the bucket: terradask apply network",
         )
+    if re.search(r"reading S3 Object .*couldn't find resource", text, re.DOTALL):
+        # https://docs.aws.amazon.com/AmazonS3/latest/userguide/manage-versioning-examples.html
+        return TerraformError(
+            "S3 doesn't find an object that it has just stored",
+            **common,
+            given=f"{found.address}: {found.detail or found.summary}",
+            advice="run the same command again: S3 may miss objects for 15 minutes after their "
+            "bucket was made",
+        )
     if "NotAvailableInZone" in text and "Nat Gateway" in text:
         return _no_gateway(found, common)
     return _about_provider(text, common) or _about_credentials(found, common)
