@@ -7,6 +7,7 @@ from __future__ import annotations
 import datetime
 import json
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -111,10 +112,6 @@ def starter_of(
     root: Path | None = None,
 ) -> Starter:
     return Starter(record, stop=lambda: record.objects.delete([RUN]), root=root, prepare=prepare)
-
-
-def silent(text: str) -> None:
-    raise AssertionError(text)
 
 
 @pytest.fixture
@@ -392,7 +389,10 @@ class NoRoom:
 
 def test_without_room_in_quotas_nothing_is_raised_and_what_was_prepared_goes(aws: Aws) -> None:
     record = Record(aws)
-    plan = RunPlan(run("mine"), {"workers": 1}, lock_software([]), NoRoom())  # type: ignore[arg-type]
+    software = replace(lock_software([]), newer_glibc={"fresh": (2, 39)})
+    plan = RunPlan(run("mine"), {"workers": 1}, software, NoRoom())  # type: ignore[arg-type]
+    warned: list[str] = []
     with pytest.raises(QuotaExceeded):
-        starter_of(record).start_planned(plan, silent)
+        starter_of(record).start_planned(plan, warned.append)
+    assert "fresh (glibc 2.39)" in warned[0]
     assert (record.noted, record.desired) == (None, {"scheduler": 0, "workers": 0})
