@@ -189,7 +189,8 @@ def test_a_host_whose_launch_goes_on_is_ended_when_it_is_over() -> None:
         world.joined, world.hidden, world.launching = {"i-1", "i-2"}, set(), {"i-3"}
         world.wake = 0.0
         workers = workers_of(world)
-        await workers.remove(["i-2", "i-3"], world)
+        await workers.remove(["i-3"], world)
+        await workers.remove(["i-2"], world)
         assert (world.alive, workers.plan) == (["i-1", "i-3"], {"i-1", "i-3"})
         world.launching.clear()
         await workers.finish(world)
@@ -198,6 +199,21 @@ def test_a_host_whose_launch_goes_on_is_ended_when_it_is_over() -> None:
 
     world = asyncio.run(main())
     assert (world.alive, world.desired) == (["i-1"], 1)
+
+
+def test_a_number_that_is_asked_for_later_keeps_a_host_whose_launch_goes_on() -> None:
+    async def main() -> World:
+        world = World(random.Random(1))
+        world.desired, world.alive = 2, ["i-1", "i-2"]
+        world.joined, world.hidden, world.launching = {"i-1"}, set(), {"i-2"}
+        workers = workers_of(world)
+        await workers.remove(["i-2"], world)
+        await workers.resize({"workers": 2}, world)
+        world.launching.clear()
+        await workers.finish(world)
+        return world
+
+    assert asyncio.run(main()).alive == ["i-1", "i-2"]
 
 
 def test_a_host_that_leaves_while_others_are_removed_is_not_ended_again(

@@ -185,6 +185,8 @@ class Workers:
             await self._read_members_into_plan()
         for name in numbers:
             self._unfinished.pop(name, None)
+            # A number that was asked for later says how many stay.
+            self._launching.difference_update(self.sets[name].members)
         left = {name: self.sets[name].desired(described) for name in shrinking}
         self._unfinished |= {
             name: (n, left[name]) for name, n in shrinking.items() if left[name] > n
@@ -192,7 +194,9 @@ class Workers:
 
     async def remove(self, victims: Iterable[str], scheduler: Any) -> Described:
         """End exactly these hosts, after their workers' data has been moved."""
-        described, self._launching = await self._end(victims, scheduler)
+        chosen = set(victims)
+        described, launching = await self._end(chosen, scheduler)
+        self._launching = (self._launching - chosen) | launching
         return described
 
     async def _end(self, victims: Iterable[str], scheduler: Any) -> tuple[Described, set[str]]:
