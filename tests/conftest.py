@@ -28,6 +28,9 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 
 _FRESH_SPAWN = process.spawn
 
+#: Markers of what runs only where they are asked for.
+_LEFT_OUT = ("soak", "boot")
+
 # All boto3 sessions share what they read of services, as the clients of one session do: reading
 # EC2's model takes longer than most tests. moto reads it as soon as it is imported.
 botocore.session.create_loader = functools.cache(botocore.session.create_loader)
@@ -42,9 +45,11 @@ os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Leave out what takes minutes, unless its marker is asked for."""
-    if "soak" in str(config.getoption("markexpr")):
-        return
-    left_out = [item for item in items if item.get_closest_marker("soak") is not None]
+    asked = str(config.getoption("markexpr"))
+    markers = [marker for marker in _LEFT_OUT if marker not in asked]
+    left_out = [
+        item for item in items if any(item.get_closest_marker(marker) for marker in markers)
+    ]
     if left_out:
         config.hook.pytest_deselected(items=left_out)
         items[:] = [item for item in items if item not in left_out]

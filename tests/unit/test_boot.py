@@ -7,6 +7,7 @@ import hashlib
 import importlib.metadata
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -230,5 +231,8 @@ def test_boot_refuses_a_package_with_another_hash(machine: Machine, tmp_path: Pa
     assert answer.returncode == 1
     assert "HASH" in answer.stderr.upper()
     assert "attempt 5 of 5 failed" in answer.stdout
-    assert machine.report()["state"] == "failed"
+    report = machine.report()
+    assert report["state"] == "failed"
+    # The command itself, and whether it may have failed for want of space.
+    assert re.search(r" -m pip .*boot\.lock \(\d+ MiB left on the disk\)$", report["reason"])
     assert "shutdown" in machine.calls

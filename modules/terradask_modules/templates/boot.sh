@@ -14,7 +14,7 @@ retry() {
     say "attempt ${attempt} of 5 failed: $1"
     sleep "$((attempt * 3))"
   done
-  return 1
+  failed "${BASH_LINENO[0]}" "$*"
 }
 
 setting() {
@@ -48,8 +48,10 @@ print(json.dumps({"format": 1, "run_id": run_id or None, "instance_id": instance
 failed() {
   trap - ERR
   set +e
-  say "failed at line $1: $2"
-  report "boot.sh failed at line $1: $2" || say "the reason could not be reported"
+  # The log, which may have the message, lies on the same disk.
+  local reason="boot.sh failed at line $1: $2 ($(df --output=avail --block-size=M "${base}" | tail -n 1 | tr -d ' M') MiB left on the disk)"
+  say "${reason}"
+  report "${reason}" || say "the reason could not be reported"
   shutdown --poweroff +1 "terradask: this host could not boot"
   exit 1
 }

@@ -1,0 +1,180 @@
+"""Machines that boot what instances of the embedded AWS would, and what AWS does with their
+power.
+"""
+
+from __future__ import annotations
+
+import itertools
+import os
+import subprocess
+import threading
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from ..waiting import eventually
+from .system import SYSTEM
+from .wires import connect
+
+_SCRIPT = Path(__file__).with_name("machine.sh")
+#: Where version 2 is, alone or beside version 1.
+_CONTROL_GROUPS = ("/sys/fs/cgroup", "/sys/fs/cgroup/unified")
+_LOOK_SECONDS = 0.3
+#: What a hypervisor's power button does, as systemd has it: systemd(1), SIGRTMIN+4.
+_POWER_BUTTON = 34 + 4
+
+
+class Machine:
+    """A computer: a disk, a card on the network, and systemd.
+
+    Parameters
+    ----------
+    folder
+        Where it keeps its files.
+    number, address
+        Its card's.
+    files
+        Text by path, on its disk from the start.
+    disk
+        The size of its disk, as mount takes it; empty: no limit.
+    """
+
+    def __init__(
+        self, folder: Path, number: int, address: str, *, files: Mapping[str, str], disk: str = ""
+    ) -> None:
+        self.folder, self.address = folder, address
+        for name, text in files.items():
+            path = folder / "files" / name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(text)
+        self.name = "ip-" + address.replace(".", "-")
+        #: Of `time.time`.
+        self.started_at = time.time()
+        with (folder / "machine.log").open("wb") as log:
+            self.process = subprocess.Popen(
+                [_SCRIPT, SYSTEM, folder, self.name, disk],
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+            )
+        own, its = (Path(f"/proc/{who}/ns/net") for who in ("thread-self", self.process.pid))
+        eventually(lambda: not own.samefile(its))
+        connect(self.process.pid, number, address, folder)
+
+    @property
+    def is_off(self) -> bool:
+        """Whether it has no power any more."""
+        return self.process.poll() is not None
+
+    def press_power_button(self) -> None:
+        """Ask it to power off."""
+        for child in _children(self.process.pid):
+            os.kill(child, _POWER_BUTTON)
+
+    def pull_the_plug(self) -> None:
+        """End it at once."""
+        self.process.kill()
+        self.process.wait()
+        for root in _CONTROL_GROUPS:
+            for group, _, _ in os.walk(Path(root, f"terradask-{self.name}"), topdown=False):
+                # Its last processes may be leaving yet.
+                eventually(lambda group=group: _removed(Path(group)))
+
+    def read(self, path: str) -> str:
+        """Return a file of its disk as it was left, or nothing."""
+        found = self.folder / "disk/upper" / path
+        return found.read_text(errors="replace") if found.exists() else ""
+
+    def console(self) -> str:
+        """Return its log so far."""
+        return (self.folder / "machine.log").read_text(errors="replace") + (
+            self.folder / "console.log"
+        ).read_text(errors="replace")
+
+
+def _removed(group: Path) -> bool:
+    try:
+        group.rmdir()
+    except OSError:
+        return False
+    return True
+
+
+def _children(pid: int) -> list[int]:
+    return [int(word) for word in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+
+
+@dataclass(frozen=True)
+class Special:
+    """What a machine has that others have not.
+
+    Parameters
+    ----------
+    files, disk
+        See `Machine`.
+    """
+
+    files: Mapping[str, str] = field(default_factory=dict)
+    disk: str = ""
+
+
+class Power:
+    """Boots each instance that there is, presses the power button of one that is to end, and ends
+    the instance of a machine that has powered off.
+    """
+
+    def __init__(self, ec2: Any, folder: Path, *, files: Mapping[str, str]) -> None:
+        self._ec2, self._folder, self._files = ec2, folder, files
+        self._numbers = itertools.count()
+        self._ended = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="power")
+        #: What machines of instances have besides, by the value of the tag ``Name``.
+        self.special: dict[str, Special] = {}
+        #: By instance.
+        self.machines: dict[str, Machine] = {}
+
+    def __enter__(self) -> Power:
+        """Begin."""
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """End, and each machine with it."""
+        self._ended.set()
+        self._thread.join()
+        for machine in self.machines.values():
+            machine.pull_the_plug()
+
+    def _run(self) -> None:
+        pressed: set[str] = set()
+        while not self._ended.wait(_LOOK_SECONDS):
+            for instance in self._instances():
+                key, state = instance["InstanceId"], instance["State"]["Name"]
+                machine = self.machines.get(key)
+                if machine is None and state in ("pending", "running"):
+                    self.machines[key] = self._boot(instance)
+                elif machine is not None and machine.is_off and state == "running":
+                    self._ec2.terminate_instances(InstanceIds=[key])
+                elif machine is not None and state not in ("pending", "running"):
+                    if key not in pressed and not machine.is_off:
+                        machine.press_power_button()
+                    pressed.add(key)
+
+    def _instances(self) -> list[dict[str, Any]]:
+        answer = self._ec2.describe_instances()
+        return [each for found in answer["Reservations"] for each in found["Instances"]]
+
+    def _boot(self, instance: Mapping[str, Any]) -> Machine:
+        tags = {tag["Key"]: tag["Value"] for tag in instance["Tags"]}
+        special = self.special.get(tags.get("Name", ""), Special())
+        folder = self._folder / instance["InstanceId"]
+        folder.mkdir()
+        return Machine(
+            folder,
+            next(self._numbers),
+            instance["PrivateIpAddress"],
+            files={**self._files, **special.files},
+            disk=special.disk,
+        )
