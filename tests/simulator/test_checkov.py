@@ -8,7 +8,6 @@ import subprocess
 import sys
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -20,7 +19,7 @@ pytestmark = pytest.mark.simulator
 
 ROOT = Path(__file__).parents[2]
 CHECKOV = ROOT / ".venv-checkov/bin/checkov"
-SYNTH = (sys.executable, "-m", "terradask", "synth", "network", "--out", "checked")
+SYNTH = (sys.executable, "-m", "terradask", "synth", "network")
 
 
 def run(command: tuple[str, ...], folder: Path, environ: Mapping[str, str], code: int = 0) -> str:
@@ -37,28 +36,28 @@ def run(command: tuple[str, ...], folder: Path, environ: Mapping[str, str], code
     return done.stdout
 
 
-def checked(folder: Path) -> dict[str, Any]:
-    """Return what checkov counts in a folder; it lists no reports where it reads nothing."""
-    command = (str(CHECKOV), "-d", "checked", "--framework", "terraform_json", "-o", "json")
-    config = ("--config-file", str(ROOT / ".checkov.yaml"))
-    text = run((*command, *config), folder, {"PATH": os.environ["PATH"], "HOME": str(folder)})
-    report = json.loads(text)
-    summary: dict[str, Any] = report.get("summary", report)
-    return summary
-
-
 @pytest.mark.skipif(not CHECKOV.exists(), reason="checkov is not installed: make checkov")
 def test_checkov_reads_what_is_written_for_it_and_nothing_else(
     sim: Simulator, tmp_path: Path
 ) -> None:
     environ = sim.environ | {"TERRADASK_NETWORK__ZONES": '["us-east-1a", "us-east-1b"]'}
-    run(SYNTH, tmp_path, environ)
-    assert checked(tmp_path)["passed"] == 0
-    run((*SYNTH, "--for-checkov"), tmp_path, environ)
-    found = checked(tmp_path)
-    assert found["passed"] > 50
-    assert (found["failed"], found["parsing_errors"]) == (0, 0)
+    run((*SYNTH, "--out", "applied"), tmp_path, environ)
+    run((*SYNTH, "--out", "checked", "--for-checkov"), tmp_path, environ)
+    text = run(
+        (
+            *(str(CHECKOV), "-d", "checked", "-d", "applied", "--framework", "terraform_json"),
+            *("-o", "json", "--config-file", str(ROOT / ".checkov.yaml")),
+        ),
+        tmp_path,
+        {"PATH": os.environ["PATH"], "HOME": str(tmp_path)},
+    )
+    checked, start = json.JSONDecoder().raw_decode(text)
+    # It counts on from one folder to the next.
+    after = json.loads(text[start:])["summary"]
+    assert checked["summary"]["passed"] == after["passed"] > 50
+    assert (checked["summary"]["failed"], after["failed"]) == (0, 0)
+    assert (checked["summary"]["parsing_errors"], after["parsing_errors"]) == (0, 1)
 
 
 def test_what_is_applied_keeps_its_required_version(sim: Simulator, tmp_path: Path) -> None:
-    run((*SYNTH[:-2], "--for-checkov"), tmp_path, sim.environ, code=2)
+    run((*SYNTH, "--for-checkov"), tmp_path, sim.environ, code=2)
