@@ -71,7 +71,9 @@ class Vault:
         return {"Bucket": self.bucket, "Key": f"clusters/{CLUSTER}/{name}"}
 
 
-@pytest.fixture(scope="module", params=["workspace", "cluster"])
+@pytest.fixture(
+    scope="module", params=["workspace", pytest.param("cluster", marks=pytest.mark.soak)]
+)
 def vault(
     request: pytest.FixtureRequest,
     sim: Simulator,
