@@ -17,6 +17,8 @@ from terradask_modules.aws import (
     IamPolicy,
     IamRole,
     IamRolePolicy,
+    Postcondition,
+    TerraformResourceLifecycle,
     at,
 )
 from terradask_modules.errors import InvalidInput
@@ -33,6 +35,18 @@ from terradask_modules.policies import (
     scheduler_policy,
     trust_policy,
     worker_policy,
+)
+
+_SHORT_ENOUGH = TerraformResourceLifecycle(
+    postcondition=[
+        Postcondition(
+            condition=f"${{length(self.policy) <= {MAX_ROLE_POLICY_CHARACTERS}}}",
+            error_message=(
+                "The policy of the cluster's hosts is longer than AWS takes: give the cluster "
+                "fewer groups of workers, or the network fewer network.data_buckets."
+            ),
+        )
+    ]
 )
 
 
@@ -145,7 +159,15 @@ class Identity(Construct):
             tags=self._tags,
         )
         at(role, made)
-        inline = IamRolePolicy(self, f"{role}-policy", name=name, role=made.name, policy=policy)
+        inline = IamRolePolicy(
+            self,
+            f"{role}-policy",
+            name=name,
+            role=made.name,
+            policy=policy,
+            # What is read when it is planned can't be counted here.
+            lifecycle=None if where.cluster is None else _SHORT_ENOUGH,
+        )
         at(role, inline)
         profile = IamInstanceProfile(
             self,

@@ -78,7 +78,8 @@ HARMLESS: dict[str, tuple[tuple[str, str, str], ...]] = {
         ),
         (r"resource\.aws_s3_object", r"source_hash", "removed"),
     ),
-    "Terraform's own checks of what it reads; a plan doesn't show them": (
+    "Terraform's own checks of what it reads and makes; a plan doesn't show them": (
+        (r"resource\.aws_iam_role_policy", r"lifecycle.*", ".*"),
         (r"data\..*|resource\.aws_autoscaling_group", r"lifecycle.*", ".*"),
     ),
     "A role's path grants nothing": ((r"resource\.aws_iam_.*", r"path", "removed"),),

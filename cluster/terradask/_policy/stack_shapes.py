@@ -36,6 +36,8 @@ _BASELINE_PATH = baseline("isolated.role_path")
 _P3 = _P6 = must(ANY)
 _P6_OR_NONE = may(ANY)
 
+_CHECKED = {"lifecycle": may({"postcondition": must(ANY)})}
+
 _IDENTITY: dict[str, Shape] = {
     "aws_iam_role": {
         "name": must(_HOSTS_ROLE, _BASELINE_ROLE),
@@ -52,6 +54,7 @@ _IDENTITY: dict[str, Shape] = {
         "name": must(_HOSTS_ROLE, _BASELINE_ROLE),
         "role": must(*to("aws_iam_role.{name}.name")),
         "policy": _P6,
+        **_CHECKED,
     },
     "aws_iam_policy": {
         "name": must("*terradask-{workspace}-hosts"),
@@ -256,7 +259,6 @@ _HOSTS: dict[str, Shape] = {
 #: Shapes of managed resources, by type.
 RESOURCES: dict[str, Shape] = {**NETWORK, **FIREWALL, **_IDENTITY, **_STORAGE, **_HOSTS}
 
-_CHECKED = {"lifecycle": may({"postcondition": must(ANY)})}
 DATA: dict[str, Shape] = {
     "aws_vpc": {"id": must(given("vpc-*"))},
     "aws_subnet": {"id": must(given("subnet-*")), **_CHECKED},
