@@ -179,8 +179,8 @@ def test_it_passes_and_nothing_is_left(sim: Simulator, tmp_path: Path) -> None:
     steps = {step["name"]: step for step in report["steps"]}
     # The embedded AWS's owner is no user or role of IAM's.
     left_out = [step["name"] for step in report["steps"] if step["outcome"] != "passed"]
-    assert left_out == ["rights"]
-    assert len(steps) == 31
+    assert left_out == ["earlier", "rights"]
+    assert len(steps) == 33
     assert "at most $" in done.stderr
     (file,) = tmp_path.iterdir()
     assert json.loads(file.read_bytes()) == report

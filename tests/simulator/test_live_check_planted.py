@@ -19,10 +19,12 @@ from typing import Any
 import pytest
 
 from terradask import Workspace
+from terradask._common.progress import silent
 from terradask._live_check import cluster as life
 from terradask._live_check import network
 from terradask._live_check.account import Account
 from terradask._live_check.check import LiveCheck, Parts
+from terradask._live_check.earlier import EarlierChecks
 from terradask._live_check.place import SmokeWorkspace
 from terradask._live_check.runner import Runner
 from terradask._live_check.steps import Step, StepResult
@@ -237,11 +239,19 @@ def test_a_caller_who_may_not_make_the_network(sim: Simulator) -> None:
     failed = check.runner.failed
     assert failed is not None
     assert failed.name == "network"
-    assert "ec2:CreateFlowLogs" in f"{failed.texts} {failed.error}"
+    assert "ec2:CreateFlowLogs" in " ".join(failed.texts)
     assert check.runner.results[-1].name == "nothing-left"
     assert check.runner.results[-1].outcome == "passed"
     with sim.applied():
         assert leftovers(check.name) == []
+
+
+def _removed_now() -> list[str]:
+    """Return what the next check removes first."""
+    runner = Runner()
+    assert runner.run([EarlierChecks(Workspace.load(), silent).step()]), runner.failed
+    removed: list[str] = runner.results[0].facts["removed"]
+    return removed
 
 
 def test_what_changed_meanwhile_and_what_is_left(sim: Simulator) -> None:
@@ -277,12 +287,34 @@ def test_what_changed_meanwhile_and_what_is_left(sim: Simulator) -> None:
         base = Path(os.environ["TERRADASK_STATE_DIR"]) / "live-checks"
         record = base / check.name / "record.json"
         record.write_text(json.dumps({**json.loads(record.read_bytes()), "process_started": "0"}))
-        again = LiveCheck(Workspace.load(), Runner())
-        account = Account(again.workspace)
-        assert Runner().run(account.steps())
-        assert again.remove_earlier(account)
-        assert [one.name for one in again.runner.results] == [f"earlier-{check.name}"]
+        assert _removed_now() == [check.name]
         assert not (base / check.name).exists()
+
+
+def test_what_another_machine_left_is_found_by_its_tags(sim: Simulator) -> None:
+    def plant(name: str, until: str) -> None:
+        tags = {"terradask:workspace": name, "terradask-live-check-until": until}
+        specification = [
+            {
+                "ResourceType": "vpc",
+                "Tags": [{"Key": key, "Value": value} for key, value in tags.items()],
+            }
+        ]
+        with contextlib.closing(sim.client("ec2")) as ec2:
+            ec2.create_vpc(CidrBlock=sim.vpc_cidr, TagSpecifications=specification)
+
+    plant("smoke-0001", "2026-01-01T00:00:00Z")
+    # One that may run, one that is no check's.
+    plant("smoke-0002", "2126-01-01T00:00:00Z")
+    plant("smoke-screen", "2026-01-01T00:00:00Z")
+    with sim.applied():
+        assert _removed_now() == ["smoke-0001"]
+        assert leftovers("smoke-0001") == []
+        assert len(leftovers("smoke-0002")) == len(leftovers("smoke-screen")) == 1
+    with contextlib.closing(sim.client("ec2")) as ec2:
+        filters = [{"Name": "tag:terradask:workspace", "Values": ["smoke-*"]}]
+        for vpc in ec2.describe_vpcs(Filters=filters)["Vpcs"]:
+            ec2.delete_vpc(VpcId=vpc["VpcId"])
 
 
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
@@ -324,9 +356,6 @@ def test_a_check_that_is_ended(sim: Simulator, tmp_path: Path, number: int) -> N
         assert leftovers(tag) != []
         # A Terraform that was running finishes what it has begun.
         time.sleep(1)
-        again = LiveCheck(Workspace.load(), Runner())
-        account = Account(again.workspace)
-        assert Runner().run(account.steps())
-        assert again.remove_earlier(account), again.runner.failed
+        assert _removed_now() == [tag]
         assert leftovers(tag) == []
         assert not base.exists()

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, get_args
 
 from terradask._aws.free_plan import eligible_types
 from terradask._aws.listing import listed, listed_zones
+from terradask._aws.own_address import own_cidr
 from terradask._aws.session import Aws
 from terradask._common.progress import Progress, silent
 from terradask._doctor.account_plan import check_account_plan
@@ -52,6 +53,8 @@ class Account:
     instance_types: list[str] = field(default_factory=list)
     disk_gib: int = DISK_GIB
     hourly_usd: Decimal | None = None
+    #: Where the check's clients come from; None if nothing has to be let in.
+    own_cidr: str | None = None
     #: Types of AWS's Free plan, if the account is on it.
     _eligible: tuple[str, ...] = ()
 
@@ -59,11 +62,16 @@ class Account:
     def _aws(self) -> Aws:
         return self.workspace.aws
 
-    def steps(self) -> list[Step]:
-        """Return the steps, in the order in which they need each other."""
+    def who_calls(self) -> list[Step]:
+        """Return the steps that all others need."""
         return [
             Step("machine", "Python, Node, Terraform and the provider are here", self._machine),
             Step("identity", "AWS accepts the credentials", self._identity),
+        ]
+
+    def steps(self) -> list[Step]:
+        """Return the other steps, in the order in which they need each other."""
+        return [
             Step("clock", "this machine's clock is right", self._clock),
             Step("region", "the region is there, with zones", self._region),
             Step("account-plan", "which types the account may launch", self._account_plan),
@@ -72,6 +80,7 @@ class Account:
             Step("image", "the image can be launched", self._image),
             Step("prices", "AWS's price list answers", self._prices),
             Step("quotas", "the quotas suffice", self._quotas),
+            Step("address", "this machine's address outside is known", self._address),
             Step("rights", "AWS's policy simulator allows what follows", self._rights),
         ]
 
@@ -210,6 +219,13 @@ class Account:
         short = [one.describe() for one in checks if one.verdict == "short"]
         if short:
             raise QuotaTooSmall(short)
+
+    def _address(self, notes: Notes) -> str | None:
+        user = self.workspace.settings
+        if user.cluster.connect == "ssm":
+            return 'with connect = "ssm" nothing has to be let in'
+        self.own_cidr = own_cidr(user.workspace.own_address_url)
+        return None
 
     def _rights(self, notes: Notes) -> str | None:
         return check_rights(self._aws, caller_scope(self._settings, self._aws), notes)

@@ -8,23 +8,22 @@ import platform
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from decimal import Decimal
-from functools import partial
 from importlib import metadata
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from terradask._aws.own_address import own_cidr
 from terradask._common.clock import utc_text
 from terradask._common.progress import Progress, silent
 from terradask._live_check.account import Account
 from terradask._live_check.cluster import ClusterLife
+from terradask._live_check.earlier import EarlierChecks
 from terradask._live_check.network import Network, UserRole
 from terradask._live_check.place import SmokeWorkspace, base_folder, provider_lock_of
-from terradask._live_check.removal import Removal, left_by_tag
+from terradask._live_check.removal import Removal
 from terradask._live_check.report import LiveReport
 from terradask._live_check.runner import Runner
 from terradask._live_check.smoke_settings import LIMIT_SECONDS, smoke_settings
-from terradask._live_check.steps import Notes, Step
+from terradask._live_check.steps import Step
 from terradask._live_check.time_limit import time_limit
 from terradask._terraform import provider_mirror
 
@@ -48,11 +47,11 @@ class LiveCheck:
         `confirm` is called once before anything is made, and raises if it shall not be.
         """
         account = Account(self.workspace, self.progress)
-        if not self.runner.run(account.steps()):
+        first, then = account.who_calls(), account.steps()
+        earlier = EarlierChecks(self.workspace, self.progress)
+        if not self.runner.run([*first, earlier.step(), *then]):
             return
         confirm(Offer(self.workspace.account_id, self.workspace.region, account.hourly_usd))
-        if not self.remove_earlier(account):
-            return
         place = self.begin(account)
         self.name = place.name
         with place.alone():
@@ -78,43 +77,17 @@ class LiveCheck:
             region=user.region,
             limit=datetime.timedelta(seconds=2 * LIMIT_SECONDS),
         )
-        self._write_settings(place, account)
-        return place
-
-    def _write_settings(self, place: SmokeWorkspace, account: Account) -> None:
-        user = self.workspace.settings
         settings = smoke_settings(
-            user,
+            user.settings,
             place.name,
             until=place.record.until,
             zone=account.zone,
             types=account.instance_types,
             disk_gib=account.disk_gib,
-            own_cidr=None
-            if user.cluster.connect == "ssm"
-            else own_cidr(user.workspace.own_address_url),
+            own_cidr=account.own_cidr,
         )
-        place.write_settings(settings, provider_lock_of(self.workspace.root))
-
-    def remove_earlier(self, account: Account) -> bool:
-        """Remove what checks have left that were killed; return whether nothing is left."""
-        aws, base = self.workspace.aws, base_folder()
-        for place in [*SmokeWorkspace.left(base), *left_by_tag(aws, base)]:
-            if (place.record.account, place.record.region) != (aws.account_id, aws.region):
-                continue
-            if not place.has_settings:
-                self._write_settings(place, account)
-            taken = place.taken_over()
-            with taken.alone():
-                removal = Parts.of(taken, self.workspace, self.progress).removal
-                step = Step(
-                    f"earlier-{taken.name}",
-                    "what an earlier check left is removed",
-                    partial(_all_of, removal.steps()),
-                )
-                if not self.runner.run([step]):
-                    return False
-        return True
+        place.write_settings(settings, provider_lock_of(user.root))
+        return place
 
     def report(self) -> LiveReport:
         """Return how it went, so far."""
@@ -184,8 +157,3 @@ class Offer:
         if self.hourly_usd is None:
             return None
         return (self.hourly_usd * Decimal(self.limit_seconds) / 3600).quantize(Decimal("0.01"))
-
-
-def _all_of(steps: list[Step], notes: Notes) -> None:
-    for step in steps:
-        step.run(notes)

@@ -7,7 +7,7 @@ from typing import Any
 
 from botocore.exceptions import ClientError
 
-from terradask.errors import TerradaskError
+from terradask.errors import TerradaskError, TerraformError
 
 _INTERRUPTED = 130
 
@@ -36,4 +36,7 @@ def texts_of(error: BaseException) -> Iterator[str]:
         if isinstance(found, ClientError):
             said = found.response.get("Error", {})
             yield f"{said.get('Code', '')}: {said.get('Message', '')}"
+        if isinstance(found, TerraformError):
+            # The provider hands AWS's words on.
+            yield from (one.text for one in found.diagnostics)
         found = found.__cause__ or found.__context__

@@ -16,6 +16,8 @@ FORMAT = 1
 _ACCOUNT = re.compile(r"(?<![0-9A-Za-z])[0-9]{12}(?![0-9A-Za-z])")
 #: The name of a user or of a session, after the kind of principal.
 _PRINCIPAL = re.compile(r"(:(?:user|assumed-role|federated-user)/)[^\s\"']+")
+#: A person's folder on this machine.
+_HOME = re.compile(r"(/(?:home|Users)/)[^/\s\"']+")
 _ADDRESS = re.compile(r"(?<![0-9.])[0-9]{1,3}(?:\.[0-9]{1,3}){3}/32")
 
 
@@ -59,5 +61,5 @@ class LiveReport:
 
 def without_identity(text: str) -> str:
     """Return a text without numbers of accounts, names of callers and their addresses."""
-    text = _PRINCIPAL.sub(r"\1<name>", text)
+    text = _HOME.sub(r"\1<name>", _PRINCIPAL.sub(r"\1<name>", text))
     return _ADDRESS.sub("<address>/32", _ACCOUNT.sub("<account>", text))

@@ -1,4 +1,4 @@
-"""Run steps in order, time them, and always remove what they made. Knows neither AWS nor Dask."""
+"""Run steps in order, time them, and always remove what they made. Pure, but for the clock."""
 
 from __future__ import annotations
 

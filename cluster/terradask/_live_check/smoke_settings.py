@@ -68,8 +68,8 @@ def smoke_settings(
     until: str,
     zone: str,
     types: list[str],
-    disk_gib: int,
-    own_cidr: str | None,
+    disk_gib: int = DISK_GIB,
+    own_cidr: str | None = None,
 ) -> Mapping[str, Mapping[str, Any]]:
     """Return the throw-away workspace's sections.
 
