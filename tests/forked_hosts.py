@@ -56,11 +56,14 @@ def _spawn_dask(
     env: Mapping[str, str],
     cwd: Path,
     pass_fds: Sequence[int],
-    **_: Any,
+    **more: Any,
 ) -> Forked | subprocess.Popen[bytes]:
     """Have a Dask process forked, with pipes for its standard input and output; stands in for
     `subprocess.Popen` in `terradask_host.agent.child`.
     """
+    if command[0] != sys.executable:
+        # A broken environment's Python, for one.
+        return subprocess.Popen(command, env=env, cwd=cwd, pass_fds=pass_fds, **more)
     its_in, to_it = os.pipe()
     from_it, its_out = os.pipe()
     try:
