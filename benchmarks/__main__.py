@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 from types import ModuleType
 
-from benchmarks import choice, creation, declared, imports, peer, scaling, synthesis
+from benchmarks import boot, choice, creation, declared, imports, peer, scaling, synthesis
 from benchmarks._measure import NotMeasured, machine, table
 
 _PARTS = {
@@ -20,6 +20,7 @@ _PARTS = {
     "declared": declared,
     "scaling": scaling,
     "peer": peer,
+    "boot": boot,
 }
 _PAGE = Path(__file__).parents[1] / "docs" / "benchmarks.md"
 

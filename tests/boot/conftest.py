@@ -1,59 +1,14 @@
-"""An embedded AWS whose instances are machines that boot."""
+"""An embedded AWS whose instances are machines that boot, once for all tests."""
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Iterator
-from contextlib import ExitStack
-from dataclasses import dataclass
-from pathlib import Path
-from typing import Any
-from urllib.parse import urlsplit
 
 import pytest
 
-from terradask import Workspace
-from terradask_simulator import Simulator
-
-from ..package_index import list_archive, serving
-from ..quick_provider import QuickProvider
-from .machines import Power
-from .metadata_service import metadata_service
-from .system import PACKAGES, why_not
-from .wires import CIDR, own_network, reachable
-
-
-class BootSimulator(Simulator):
-    """An embedded AWS with private addresses that machines can have."""
-
-    provider: QuickProvider
-
-    @property
-    def overlay(self) -> dict[str, str | None]:
-        """Variables that are set, and with None those that are removed."""
-        return {
-            **super().overlay,
-            **self.provider.environ,
-            "TERRADASK_NETWORK__CIDR": CIDR,
-            "TERRADASK_CLUSTER__SCHEDULER_OPTIONS": '{"dashboard": false}',
-        }
-
-
-@dataclass
-class BootedAws:
-    """An embedded AWS whose instances boot.
-
-    Parameters
-    ----------
-    sim, power
-        Its parts.
-    without_token
-        What was asked of the metadata service without a token.
-    """
-
-    sim: Simulator
-    power: Power
-    without_token: list[str]
+from .booted_aws import BootedAws, booted_aws
+from .system import why_not
+from .wires import own_network
 
 
 @pytest.fixture(scope="session")
@@ -70,55 +25,8 @@ def _own_network() -> Iterator[None]:
 def aws(
     _own_network: None, request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[BootedAws]:
-    """The embedded AWS with the network deployed, IAM evaluated, and an index with the packages of
-    hosts.
-    """
-    with ExitStack() as stack:
-        sim = stack.enter_context(BootSimulator.start(enforce_iam=True, boot_hosts=False))
-        # Only now: its relay has to be in the same network.
-        sim.provider = request.getfixturevalue("quick_provider")
-        stack.enter_context(sim.applied())
-        workspace = Workspace.load(network={"zones": ["us-east-1a"]})
-        workspace.apply(workspace.plan_network())
-        index = stack.enter_context(serving(_index(tmp_path_factory.mktemp("index"))))
-        files = _image(
-            stack.enter_context(reachable(urlsplit(sim.endpoint_url).port or 0)),
-            stack.enter_context(reachable(urlsplit(index).port or 0)),
-        )
-        without_token = stack.enter_context(metadata_service(sim))
-        ec2: Any = sim.client("ec2")
-        stack.callback(ec2.close)
-        folder = tmp_path_factory.mktemp("machines")
-        stack.callback(shutil.rmtree, folder, ignore_errors=True)
-        power = stack.enter_context(Power(ec2, folder, files=files))
-        yield BootedAws(sim, power, without_token)
-
-
-def _index(root: Path) -> Path:
-    (root / "files").symlink_to(PACKAGES)
-    for archive in PACKAGES.glob("*.whl"):
-        list_archive(root, archive.name.split("-")[0].replace("_", "-").lower(), archive)
-    return root
-
-
-def _image(endpoint: str, index: str) -> dict[str, str]:
-    """Return the files of an image for a network without internet: docs/network.md has the first
-    two. The embedded AWS answers on loopback alone, each machine's here.
-    """
-    system, address = "etc/systemd/system", urlsplit(endpoint)
-    host = urlsplit(index).hostname
-    return {
-        "etc/pip.conf": f"[global]\nindex-url = {index}/simple\ntrusted-host = {host}\n",
-        f"{system}/terradask-host.service.d/index.conf": (
-            f"[Service]\nEnvironment=UV_DEFAULT_INDEX={index}/simple\n"
-        ),
-        f"{system}/aws.socket": f"[Socket]\nListenStream=127.0.0.1:{address.port}\n",
-        f"{system}/aws.service": (
-            f"[Service]\nExecStart=/lib/systemd/systemd-socket-proxyd {address.netloc}\n"
-        ),
-        f"{system}/sockets.target.d/aws.conf": "[Unit]\nWants=aws.socket\n",
-        "etc/systemd/system.conf.d/aws.conf": (
-            f"[Manager]\nDefaultEnvironment=AWS_ENDPOINT_URL=http://127.0.0.1:{address.port}\n"
-        ),
-        "etc/systemd/journald.conf.d/console.conf": "[Journal]\nForwardToConsole=yes\n",
-    }
+    """The embedded AWS with the network deployed."""
+    # Only now: its relay has to be in the same network.
+    provider = request.getfixturevalue("quick_provider")
+    with booted_aws(provider, tmp_path_factory.mktemp("boot")) as made:
+        yield made

@@ -126,7 +126,9 @@ class Power:
     """
 
     def __init__(self, ec2: Any, folder: Path, *, files: Mapping[str, str]) -> None:
-        self._ec2, self._folder, self._files = ec2, folder, files
+        self._ec2, self._folder = ec2, folder
+        #: What every machine's disk has from the start.
+        self.files = dict(files)
         self._numbers = itertools.count()
         self._ended = threading.Event()
         self._thread = threading.Thread(target=self._run, name="power")
@@ -175,6 +177,6 @@ class Power:
             folder,
             next(self._numbers),
             instance["PrivateIpAddress"],
-            files={**self._files, **special.files},
+            files={**self.files, **special.files},
             disk=special.disk,
         )

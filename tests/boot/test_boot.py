@@ -18,13 +18,12 @@ import pytest
 from terradask import Cluster
 
 from ..waiting import eventually
-from .conftest import BootedAws
+from .booted_aws import NO_CLUSTER, TEMPLATE, BootedAws, launch
 from .machines import Machine, Special
 
 pytestmark = [pytest.mark.boot]
 
 BOOT_SECONDS = 240
-TEMPLATE = "terradask-default-worker"
 #: What a host that can't boot is to report: its reason, or its last lines too.
 BROKEN = {
     "another-wheel": "sha256sum",
@@ -53,7 +52,7 @@ class Broken:
             bucket = s3.list_buckets()["Buckets"][0]["Name"]
             try:
                 answer = s3.get_object(
-                    Bucket=bucket, Key=f"clusters/broken/hosts/{self.instance_id}.json"
+                    Bucket=bucket, Key=f"clusters/{NO_CLUSTER}/hosts/{self.instance_id}.json"
                 )
             except s3.exceptions.NoSuchKey:
                 return {}
@@ -85,7 +84,7 @@ def broken(aws: BootedAws) -> dict[str, Broken]:
     ):
         planted = _planted_user_data(s3, _user_data(ec2))
         besides = {"another-wheel": {"UserData": planted}}
-        return {name: Broken(aws, _launch(ec2, name, **besides.get(name, {}))) for name in BROKEN}
+        return {name: Broken(aws, launch(ec2, name, **besides.get(name, {}))) for name in BROKEN}
 
 
 def _user_data(ec2: Any) -> str:
@@ -104,32 +103,6 @@ def _planted_user_data(s3: Any, user_data: str) -> str:
     assert found is not None
     s3.put_object(Bucket=found["bucket"], Key="host/planted.whl", Body=b"other code")
     return user_data.replace(found["key"], "host/planted.whl")
-
-
-def _launch(ec2: Any, name: str, **besides: Any) -> str:
-    tags = {
-        "Name": name,
-        "terradask:cluster": "broken",
-        "terradask:role": "worker",
-        "terradask:group": "workers",
-    }
-    (subnet,) = ec2.describe_subnets(
-        Filters=[{"Name": "tag:terradask:workspace", "Values": ["default"]}]
-    )["Subnets"][:1]
-    instance = ec2.run_instances(
-        LaunchTemplate={"LaunchTemplateName": TEMPLATE},
-        MinCount=1,
-        MaxCount=1,
-        TagSpecifications=[
-            {
-                "ResourceType": "instance",
-                "Tags": [{"Key": key, "Value": value} for key, value in tags.items()],
-            }
-        ],
-        NetworkInterfaces=[{"DeviceIndex": 0, "SubnetId": subnet["SubnetId"]}],
-        **besides,
-    )["Instances"][0]
-    return str(instance["InstanceId"])
 
 
 # Debian's Python has another patch release than the client's.

@@ -1,0 +1,136 @@
+"""From power on to a host that is `running`, by step, on one machine that boots alone with systemd
+and cloud-init in namespaces (`make boot-test`), beside a machine whose user data does nothing.
+AWS's own part, and Amazon Linux's `dnf`, are not in it. Packages come from an index on loopback.
+States have whole seconds.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import datetime
+import json
+import re
+import sys
+import tempfile
+from collections.abc import Mapping
+from contextlib import ExitStack
+from pathlib import Path
+
+from tests.boot.booted_aws import BootedAws, booted_aws, launch
+from tests.boot.system import why_not
+from tests.boot.wires import own_network
+from tests.quick_provider import quick_provider
+from tests.waiting import eventually
+
+from benchmarks._measure import NotMeasured, Row, Verdict
+from terradask import Cluster
+
+_ROOT = Path(__file__).parents[1]
+_TRACE = "var/log/boot-trace"
+#: What bash reads before a script: it writes each command with its time.
+_TRACING = f"""\
+exec 9>>/{_TRACE}
+BASH_XTRACEFD=9
+PS4='+ $EPOCHREALTIME '
+set -x
+"""
+_TRACE_FILES = {
+    "etc/boot-trace.sh": _TRACING,
+    "etc/systemd/system.conf.d/trace.conf": (
+        "[Manager]\nDefaultEnvironment=BASH_ENV=/etc/boot-trace.sh\n"
+    ),
+}
+_EMPTY = "#cloud-config\nruncmd: [[/bin/sh, -c, 'date +%s.%N >/var/log/started']]\n"
+#: Steps of boot.sh: a name, and a pattern of the command with which it begins.
+_STEPS = {
+    "the host program's wheel": "retry aws s3 cp ",
+    "its virtual environment": "python3.11 -m venv ",
+    "unpacking": "python3.11 -m zipfile ",
+    "its packages": "retry .*/python -m pip ",
+    "installing it": ".*/python -m pip .* --no-index ",
+    "user, disks, unit": "getent passwd ",
+}
+_STARTED, _WHOLE = "power on to boot.sh", "boot.sh to `running`"
+_UNIT = "systemctl daemon-reload"
+
+
+def measure(runs: int) -> tuple[list[Row], list[Verdict]]:
+    """Boot hosts one after another."""
+    reason = why_not()
+    if reason:
+        raise NotMeasured(reason)
+    with ExitStack() as stack:
+        folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="terradask-boot-")))
+        stack.enter_context(own_network())
+        (folder / "provider").mkdir()
+        provider = stack.enter_context(
+            quick_provider(folder / "provider", _ROOT / ".terraform.lock.hcl")
+        )
+        aws = stack.enter_context(booted_aws(provider, folder))
+        aws.power.files |= _TRACE_FILES
+        rows: dict[str, Row] = {}
+        for number in range(runs + 1):
+            for name, seconds in {**_empty(aws, number), **_host(aws, number)}.items():
+                print(f"  run {number}: {name} {seconds:.2f}", file=sys.stderr, flush=True)
+                if number:
+                    rows.setdefault(name, Row(name)).runs.append(seconds)
+    whole = rows[_WHOLE]
+    return list(rows.values()), [Verdict(_WHOLE, whole.median, 30, " s")]
+
+
+def _empty(aws: BootedAws, number: int) -> dict[str, float]:
+    """Boot a machine whose user data does nothing."""
+    with contextlib.closing(aws.sim.client("ec2")) as ec2:
+        instance = launch(ec2, f"empty-{number}", UserData=_EMPTY)
+        eventually(lambda: instance in aws.power.machines)
+        machine = aws.power.machines[instance]
+        started = eventually(lambda: machine.read("var/log/started").strip())
+        ec2.terminate_instances(InstanceIds=[instance])
+        eventually(lambda: machine.is_off)
+    return {"power on to the first command of other user data": float(started) - machine.started_at}
+
+
+def _host(aws: BootedAws, number: int) -> dict[str, float]:
+    """Boot the scheduler of a cluster, alone."""
+    known = set(aws.power.machines)
+    with Cluster(f"bench-{number}", n_workers=0, connect="private", timeout=240):
+        (machine,) = (aws.power.machines[key] for key in set(aws.power.machines) - known)
+        with contextlib.closing(aws.sim.client("s3")) as s3:
+            bucket = s3.list_buckets()["Buckets"][0]["Name"]
+            keys = s3.list_objects_v2(Bucket=bucket, Prefix=f"clusters/bench-{number}/hosts/")
+            (key,) = (item["Key"] for item in keys["Contents"])
+
+            def history() -> dict[str, str]:
+                report = json.loads(s3.get_object(Bucket=bucket, Key=key)["Body"].read())
+                return dict(report["history"]) if report["state"] == "running" else {}
+
+            states = {state: _epoch(at) for state, at in eventually(history).items()}
+        trace = machine.read(_TRACE)
+    eventually(lambda: machine.is_off)
+    return _steps(trace, machine.started_at, states)
+
+
+def _steps(trace: str, started_at: float, states: Mapping[str, float]) -> dict[str, float]:
+    """Return the seconds of each step, from the commands of boot.sh and the states of the host."""
+    calls = [
+        (float(found[1]), found[2])
+        for found in re.finditer(r"^\+ (\d+\.\d+) (.*)$", trace, re.MULTILINE)
+    ]
+    begins = [
+        (at, name) for at, call in calls for name, step in _STEPS.items() if re.match(step, call)
+    ]
+    first = next(at for at, call in calls if call.startswith("readonly config="))
+    unit = next(at for at, call in calls if call.startswith(_UNIT))
+    seconds = {_STARTED: first - started_at}
+    for (at, name), (end, _) in zip(begins, [*begins[1:], (unit, "")], strict=True):
+        seconds[f"boot.sh: {name}"] = end - at
+    seconds["boot.sh, all"] = unit - first
+    seconds["unit to `environment`"] = states["environment"] - unit
+    seconds["`environment` to `starting`"] = states["starting"] - states["environment"]
+    seconds["`starting` to `running`"] = states["running"] - states["starting"]
+    seconds[_WHOLE] = states["running"] - first
+    return seconds
+
+
+def _epoch(at: str) -> float:
+    return datetime.datetime.fromisoformat(at).timestamp()
