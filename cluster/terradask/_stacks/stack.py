@@ -150,6 +150,13 @@ class Stack:
             phase(self._progress, "destroy" if plan.destroy else "apply", self.name),
             _without_secrets(),
         ):
+            if self._missed_state(plan.plan_file.path):
+                raise StalePlan(
+                    "the state has changed since this plan was made",
+                    verb="apply",
+                    folder=str(self.folder),
+                    advice="plan again, review the new plan, and apply it",
+                )
             self._check_planned(plan.plan_file.path)
             self._apply(plan.plan_file)
         plan.remove()
@@ -210,10 +217,7 @@ class Stack:
                 "changed",
                 verb="plan",
                 folder=str(self.folder),
-                advice=(
-                    "try again: S3 may miss objects for 15 minutes after their bucket was made. A "
-                    f"plan that was saved before the state was there: terradask plan {self.name}"
-                ),
+                advice="try again: S3 may miss objects for 15 minutes after their bucket was made",
             )
         if self._check is not None:
             self._check.planned(path)
