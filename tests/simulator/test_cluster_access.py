@@ -234,9 +234,13 @@ def booting(cluster, sim, sim_environ):
         groups.set_desired_capacity(AutoScalingGroupName=name, DesiredCapacity=len(before) + 1)
         (instance_id,) = eventually(lambda: listed() - before)
         yield instance_id
-        groups.terminate_instance_in_auto_scaling_group(
-            InstanceId=instance_id, ShouldDecrementDesiredCapacity=True
-        )
+        # A call that ends it is refused while it is launched; a lower number takes it, for the
+        # others are protected.
+        others = {"AutoScalingGroupName": name, "InstanceIds": sorted(before)}
+        groups.set_instance_protection(**others, ProtectedFromScaleIn=True)
+        groups.set_desired_capacity(AutoScalingGroupName=name, DesiredCapacity=len(before))
+        eventually(lambda: listed() == before)
+        groups.set_instance_protection(**others, ProtectedFromScaleIn=False)
 
 
 async def test_a_workers_certificate_makes_no_worker_on_an_instance_that_boots(
