@@ -11,6 +11,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+import tomlkit
 from botocore.exceptions import ClientError
 
 from terradask._live_check.cluster import seconds_by_state
@@ -21,7 +22,6 @@ from terradask._live_check.runner import Runner
 from terradask._live_check.smoke_settings import smoke_settings
 from terradask._live_check.steps import Notes, Step
 from terradask._live_check.time_limit import time_limit
-from terradask._live_check.toml import to_toml
 from terradask.errors import AccessDenied, LiveCheckFailed
 from terradask_host.documents import HostReport
 from terradask_modules.iam import allow
@@ -171,7 +171,7 @@ def test_the_settings_are_what_the_organisation_prescribes_and_cheap() -> None:
         disk_gib=12,
         own_cidr=None,
     )
-    text = to_toml(document)
+    text = tomlkit.dumps(document)
     settings = settings_in(text, Path("terradask.toml"))
     assert tomllib.loads(text)["workspace"]["tags"]["team"] == "data é"
     assert settings.workspace.tags["terradask-live-check-until"] == "2026-11-23T00:00:00Z"

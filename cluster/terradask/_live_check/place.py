@@ -18,7 +18,6 @@ from typing import Any
 
 from terradask._common.clock import utc_text
 from terradask._common.processes import process_started
-from terradask._live_check.toml import to_toml
 from terradask_stacks.files import write_whole
 from terradask_stacks.loading import FILE_NAME, STATE_DIR_VARIABLE
 
@@ -109,7 +108,9 @@ class SmokeWorkspace:
         """Write ``terradask.toml``, with the provider's lock file of the user's workspace if it has
         one.
         """
-        write_whole(self.folder / FILE_NAME, to_toml(settings))
+        import tomlkit
+
+        write_whole(self.folder / FILE_NAME, tomlkit.dumps(settings))
         if provider_lock.is_file():
             shutil.copy(provider_lock, self.folder / _PROVIDER_LOCK)
 

@@ -79,9 +79,10 @@ def smoke_settings(
     ports = [{"ports": ["8786-8787"], "cidr": own_cidr, "description": "live check"}]
     return {
         "workspace": {
+            **user.workspace.model_dump(
+                mode="json", include={"region", "own_address_url"}, exclude_none=True
+            ),
             "name": name,
-            "region": user.workspace.region,
-            "own_address_url": user.workspace.own_address_url,
             "tags": {**user.workspace.tags, UNTIL_TAG: until},
         },
         "network": {
@@ -98,5 +99,5 @@ def smoke_settings(
             "scheduler_disk_size_gib": disk_gib,
             "ingress": ports if own_cidr else [],
         },
-        f"clusters.{CLUSTER}": cluster_settings(user, types=types),
+        "clusters": {CLUSTER: cluster_settings(user, types=types)},
     }
