@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import logging
 import os
 import re
 import runpy
@@ -131,6 +132,7 @@ def run(arguments: list[str]) -> int:
         assert arguments[0] == "-P"
         sys.argv = arguments[1:]
         _fork_workers(here)
+        _initialize_logging_with_configuration()
         runpy.run_path(arguments[1], run_name="__main__")
     return 0
 
@@ -160,6 +162,25 @@ def _fork_workers(address: str) -> None:
     own_poll = popen_fork.Popen.poll
     popen_spawn_posix.util.spawnv_passfds = spawn
     popen_fork.Popen.poll = poll
+
+
+def _initialize_logging_with_configuration() -> None:
+    """Do what importing distributed does in a process that is configured before."""
+    import dask.config
+    from distributed.config import initialize_logging
+
+    update = dask.config.update
+
+    def updated(*given: Any, **options: Any) -> Any:
+        whole = update(*given, **options)
+        for logger in map(logging.getLogger, list(logging.root.manager.loggerDict)):
+            logger.handlers.clear()
+            logger.setLevel(logging.NOTSET)
+            logger.propagate = True
+        initialize_logging(dask.config.config)
+        return whole
+
+    dask.config.update = updated
 
 
 def _configures_dask() -> bool:
