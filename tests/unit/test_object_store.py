@@ -58,6 +58,8 @@ def test_a_missing_object_that_is_listed_is_asked_for_again(
     aws: Aws, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(s3, "_PAUSE_SECONDS", 0.0)
+    # Other tests have buckets of this name.
+    monkeypatch.setattr(s3, "_OLD", set())
     store, young = ObjectStore(aws, BUCKET, "clusters/etl/"), MissesTwice(aws)
     store.write("run.json", b"1")
     store.write("run.json.tflock", b"2")
