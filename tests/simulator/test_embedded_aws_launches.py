@@ -144,7 +144,7 @@ def test_an_account_on_the_free_plan_launches_the_types_that_it_has_alone(
             lambda: [one for one in network.activities(group) if one["StatusCode"] == "Failed"]
         )
         aws = Aws("us-east-1")
-        problem = with_eligible(read_problem(launch_failure(failed)), aws)
+        (problem,) = with_eligible([read_problem(launch_failure(failed))], aws)
         assert (problem.code, problem.kind) == ("InvalidParameterCombination", "free-plan")
         assert problem.eligible[:2] == ("m7i-flex.large", "c7i-flex.large")
         found = check_account_plan(aws, Settings())

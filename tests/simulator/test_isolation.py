@@ -44,8 +44,8 @@ UNSEEN = {
     "autoscaling:DescribeAutoScalingGroups",
     # No agent of Session Manager's runs here.
     "ssm:UpdateInstanceInformation",
-    *(f"ssmmessages:{verb}Channel" for verb in ("CreateControl", "OpenControl")),
-    *(f"ssmmessages:{verb}Channel" for verb in ("CreateData", "OpenData")),
+    *(f"ssmmessages:Create{kind}Channel" for kind in ("Control", "Data")),
+    *(f"ssmmessages:Open{kind}Channel" for kind in ("Control", "Data")),
 }
 
 #: What only a change of a standing cluster or of the boundary calls.

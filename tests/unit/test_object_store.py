@@ -58,8 +58,6 @@ def test_a_missing_object_that_is_listed_is_asked_for_again(
     aws: Aws, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(s3, "_PAUSE_SECONDS", 0.0)
-    # Other tests have buckets of this name.
-    monkeypatch.setattr(s3, "_OLD", set())
     store, young = ObjectStore(aws, BUCKET, "clusters/etl/"), MissesTwice(aws)
     store.write("run.json", b"1")
     store.write("run.json.tflock", b"2")
@@ -82,7 +80,6 @@ def test_a_missing_object_that_is_listed_is_asked_for_again(
     assert store.read("run.json") is not None
     young.calls = 0
     assert store.read_surely("run.json") is None
-    s3._OLD.clear()
 
 
 def test_a_missing_bucket_is_an_empty_one_unless_it_is_required(aws: Aws) -> None:

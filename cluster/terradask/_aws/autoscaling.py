@@ -147,14 +147,13 @@ class Groups:
         response = self._client.describe_scaling_activities(
             AutoScalingGroupName=self._names[group], MaxRecords=_ACTIVITIES
         )
-        problems = [
-            (activity["StartTime"], read_problem(text))
+        failed = [
+            (activity["StartTime"], text)
             for activity in response["Activities"]
             if (text := launch_failure(activity)) is not None
         ]
-        if not any(problem.kind == "free-plan" for _, problem in problems):
-            return problems
-        return [(at, with_eligible(problem, self._aws)) for at, problem in problems]
+        problems = with_eligible([read_problem(text) for _, text in failed], self._aws)
+        return [(at, problem) for (at, _), problem in zip(failed, problems, strict=True)]
 
     def activities(self, group: str, since: datetime.datetime) -> list[dict[str, Any]]:
         """Return what a group has done since a time, the newest first, as AWS lists it; a call for

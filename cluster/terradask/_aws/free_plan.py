@@ -5,6 +5,8 @@ https://docs.aws.amazon.com/awsaccountbilling/latest/aboutv2/free-tier-plans.htm
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -27,11 +29,15 @@ def eligible_types(aws: Aws) -> tuple[str, ...]:
     return tuple(sorted(sizes, key=lambda name: (-sizes[name], name)))
 
 
-def with_eligible(problem: LaunchProblem, aws: Aws) -> LaunchProblem:
-    """Return a problem with the types that the account may launch, as far as they can be read."""
-    if problem.kind != "free-plan":
-        return problem
-    try:
-        return replace(problem, eligible=eligible_types(aws))
-    except AwsError:
-        return problem
+def with_eligible(problems: Sequence[LaunchProblem], aws: Aws) -> list[LaunchProblem]:
+    """Return problems, those of the plan with the types that the account may launch, as far as they
+    can be read: in one look-up, if there are such problems.
+    """
+    if any(problem.kind == "free-plan" for problem in problems):
+        with suppress(AwsError):
+            eligible = eligible_types(aws)
+            return [
+                replace(one, eligible=eligible) if one.kind == "free-plan" else one
+                for one in problems
+            ]
+    return list(problems)

@@ -31,8 +31,6 @@ _DELETE_BATCH = 1000
 _YOUNG_SECONDS = 900.0
 #: How long one that is listed is asked for. AWS calls such answers intermittent.
 _MISSED_SECONDS, _PAUSE_SECONDS = 60.0, 0.5
-#: Buckets with an object so old that no other is missed.
-_OLD: set[str] = set()
 
 
 class StoredObject(NamedTuple):
@@ -86,7 +84,7 @@ class ObjectStore:
         return found
 
     def _lists(self, key: str) -> bool:
-        if self._bucket in _OLD:
+        if self._bucket in self._aws.settled_buckets:
             return False
         with unless(*self._missing):
             answer = self._client.list_objects_v2(
@@ -101,7 +99,7 @@ class ObjectStore:
         with unless(*self._missing):
             answer = self._client.get_object(**self._named(key))
             if answer["LastModified"].timestamp() < time.time() - _YOUNG_SECONDS:
-                _OLD.add(self._bucket)
+                self._aws.settled_buckets.add(self._bucket)
             with closing(answer["Body"]) as body:
                 if answer["ContentLength"] > most_bytes:
                     where = f"s3://{self._bucket}/{self._prefix}{key}"

@@ -6,7 +6,7 @@ import threading
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from terradask._aws.codes import refuse_code
+from terradask._aws.mfa import refuse_mfa
 from terradask._aws.translation import (
     CREDENTIALS_ADVICE,
     EXPIRED,
@@ -40,6 +40,8 @@ class Aws:
         self._attempts = attempts
         self._profile = profile
         self._session: Session | None = None
+        #: Buckets with an object so old that S3 misses no other: noted by `ObjectStore`.
+        self.settled_buckets: set[str] = set()
         self._clients: dict[str, Any] = {}
         self._identity: dict[str, str] | None = None
         self._lock = threading.RLock()
@@ -102,7 +104,7 @@ class Aws:
             credentials = session.get_credentials()
             if credentials is None:
                 raise NoCredentials("there are no AWS credentials", advice=CREDENTIALS_ADVICE)
-            refuse_code(session, credentials.method)
+            refuse_mfa(session, credentials.method)
             config = Config(
                 retries={"mode": "standard", "total_max_attempts": self._attempts},
                 connect_timeout=5,

@@ -9,6 +9,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from terradask._aws.answers import unless
+from terradask._cleanup.delete import delete_resource
+from terradask._cleanup.resources import Resource
 from terradask._common.polling import wait_until
 from terradask._live_check.place import environment
 from terradask._live_check.steps import Notes, Step
@@ -151,15 +153,11 @@ class UserRole:
     def remove(self) -> None:
         """Remove the role and its policies, as far as they are there."""
         iam = self.workspace.aws.client("iam")
-        with unless("NoSuchEntity"):
-            for one in iam.list_attached_role_policies(RoleName=self.name)["AttachedPolicies"]:
-                iam.detach_role_policy(RoleName=self.name, PolicyArn=one["PolicyArn"])
+        delete_resource(self.workspace.aws, Resource("aws_iam_role", self.name))
         scope = caller_scope(self.workspace.settings, self.workspace.aws)
         for name in caller_policies(scope, "user"):
             with unless("NoSuchEntity"):
                 iam.delete_policy(PolicyArn=f"{self._arn_of('policy')}{name}")
-        with unless("NoSuchEntity"):
-            iam.delete_role(RoleName=self.name)
 
     def _arn_of(self, kind: str) -> str:
         aws = self.workspace.aws

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from terradask._live_check.steps import StepResult
+from terradask._live_check.steps import StepResult, first_failed
 
 FORMAT = 1
 
@@ -35,7 +35,7 @@ class LiveReport:
     @property
     def failed(self) -> StepResult | None:
         """The first step that failed."""
-        return next((result for result in self.results if result.outcome == "failed"), None)
+        return first_failed(self.results)
 
     def as_dict(self) -> dict[str, Any]:
         """Return it for JSON, without account, names of callers and their addresses."""

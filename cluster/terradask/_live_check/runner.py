@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from terradask._live_check.failures import described, exit_code_of, texts_of
-from terradask._live_check.steps import Notes, Step, StepResult
+from terradask._live_check.steps import Notes, Step, StepResult, first_failed
 from terradask.errors import TerradaskError
 
 
@@ -25,7 +25,7 @@ class Runner:
     @property
     def failed(self) -> StepResult | None:
         """The first step that failed."""
-        return next((result for result in self.results if result.outcome == "failed"), None)
+        return first_failed(self.results)
 
     def run(self, steps: Sequence[Step]) -> bool:
         """Run steps until one fails; return whether none did."""

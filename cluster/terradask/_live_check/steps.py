@@ -56,3 +56,8 @@ class StepResult:
         found = {key: value for key, value in asdict(self).items() if value not in (None, {}, ())}
         found.pop("exit_code", None)
         return {**found, "seconds": round(self.seconds, 2)}
+
+
+def first_failed(results: Sequence[StepResult]) -> StepResult | None:
+    """Return the first step that failed."""
+    return next((result for result in results if result.outcome == "failed"), None)

@@ -194,15 +194,21 @@ class Stack:
         for left in reversed(range(_ATTEMPTS)):
             plan_file = self.terraform.plan(self._new_file(), **options)
             try:
-                if not left or not self._missed_state(plan_file.path):
+                if not self._missed_state(plan_file.path):
                     self._check_planned(plan_file.path)
-                    break
-                self._progress(Message("Terraform found no state, though there is one: once more"))
+                    return plan_file
             except BaseException:
                 plan_file.path.unlink(missing_ok=True)
                 raise
             plan_file.path.unlink(missing_ok=True)
-        return plan_file
+            if left:
+                self._progress(Message("Terraform found no state, though there is one: once more"))
+        raise StateConflict(
+            f"Terraform found no state of {self.name}, though there is one: nothing was changed",
+            verb="plan",
+            folder=str(self.folder),
+            advice="try again: S3 may miss objects for 15 minutes after their bucket was made",
+        )
 
     def _missed_state(self, path: Path) -> bool:
         """Return whether a plan starts from no state where there is one: S3 may miss objects of a
@@ -211,14 +217,6 @@ class Stack:
         return not PlanArchive.read(path).state.lineage and bool(self._version().lineage)
 
     def _check_planned(self, path: Path) -> None:
-        if self._missed_state(path):
-            raise StateConflict(
-                f"Terraform found no state of {self.name}, though there is one: nothing was "
-                "changed",
-                verb="plan",
-                folder=str(self.folder),
-                advice="try again: S3 may miss objects for 15 minutes after their bucket was made",
-            )
         if self._check is not None:
             self._check.planned(path)
 

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from boto3.session import Session
 
 
-def refuse_code(session: Session, method: str) -> None:
+def refuse_mfa(session: Session, method: str) -> None:
     """Refuse a role's profile that asks for a code. Raises `NoCredentials`.
 
     boto3 would ask at each new session, and Terraform's provider can't ask at all:
