@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 
 from terradask import Cluster
+from terradask._aws import s3
 from terradask.errors import (
     ClusterError,
     ExpiredCredentials,
@@ -37,6 +38,9 @@ JOIN_SECONDS = 12.0
 #: Longer than it takes to scale again.
 LINGER_SECONDS = 20.0
 
+#: Longer than any session of tests.
+YOUNG_SECONDS = 1e6
+
 #: Two steps are a minute of a cluster's life.
 SHORT_STEPS = 6
 
@@ -52,15 +56,17 @@ SCALING_CALLS = (
 def made(sim: Simulator, sim_environ: dict[str, str]) -> Iterator[Soak]:
     timing = {**TIMING, "join_seconds": JOIN_SECONDS, "join_failures": FAILURES}
     with (
+        pytest.MonkeyPatch.context() as patch,
         sim.hollow_hosts(),
         sim.time_hosts(**timing),
         sim.hide_objects(0.0),
         Soak(sim, "faulty", drawn("faults"), gentle=True) as made,
         sim.linger_terminating(LINGER_SECONDS),
     ):
-        # As in a workspace's first minutes, until the cluster is closed. Before, the provider looks
-        # once for each object that it makes.
-        sim.hide_objects(0.2, seconds=1e6, seed=drawn("young").randrange(1000))
+        # As in a workspace's first minutes, until the cluster is closed, however old the bucket is.
+        # Before, the provider looks once for each object that it makes.
+        patch.setattr(s3, "_YOUNG_SECONDS", YOUNG_SECONDS)
+        sim.hide_objects(0.2, seconds=YOUNG_SECONDS, seed=drawn("young").randrange(1000))
         yield made
     assert invariants.left_behind(sim, "faulty") == []
 

@@ -62,24 +62,23 @@ def test_a_missing_object_that_is_listed_is_asked_for_again(
     store.write("run.json", b"1")
     store.write("run.json.tflock", b"2")
     monkeypatch.setattr(young.client, "get_object", young.get_object)
-    assert store.read("run.json") is None
-    found = store.read_surely("run.json")
+    found = store.read("run.json")
     assert found is not None
     assert (found.content, young.calls) == (b"1", 3)
     # A longer name that begins so is another's.
     store.delete("run.json")
-    assert store.read_surely("run.json") is None
+    assert store.read("run.json") is None
     store.write("run.json", b"1")
     monkeypatch.setattr(s3, "_MISSED_SECONDS", -1.0)
     young.calls = 0
     with pytest.raises(AwsError, match="15 minutes"):
-        store.read_surely("run.json")
+        store.read("run.json")
     # An object that is older than any bucket's youth.
     monkeypatch.setattr(s3, "_YOUNG_SECONDS", -60.0)
     young.calls = 2
     assert store.read("run.json") is not None
     young.calls = 0
-    assert store.read_surely("run.json") is None
+    assert store.read("run.json") is None
 
 
 def test_a_missing_bucket_is_an_empty_one_unless_it_is_required(aws: Aws) -> None:

@@ -66,14 +66,17 @@ class ObjectStore:
         self._missing = _MISSING if bucket_required else _MISSING | {_NO_BUCKET}
         self._options = dict(options or {})
 
-    def read_surely(self, key: str, *, most_bytes: int = MOST_BYTES) -> StoredObject | None:
-        """As `read`, where absence has consequences: in a young bucket S3 may miss what is there,
-        so a missing object is looked up in the list. Raises `AwsError` if S3 keeps missing it.
+    def read(self, key: str, *, most_bytes: int = MOST_BYTES) -> StoredObject | None:
+        """Return an object, or None where there is none.
 
-        Permission needed besides: ``s3:ListBucket``.
+        In a young bucket S3 may miss what is there, so a missing object is looked up in the list.
+        Raises `DocumentFormat` if it is larger than `most_bytes`, `AwsError` if S3 keeps missing
+        it.
+
+        Permissions needed: ``s3:GetObject``, ``s3:ListBucket``.
         """
         deadline = time.monotonic() + _MISSED_SECONDS
-        while (found := self.read(key, most_bytes=most_bytes)) is None and self._lists(key):
+        while (found := self._read(key, most_bytes)) is None and self._lists(key):
             if time.monotonic() > deadline:
                 raise AwsError(
                     "S3 lists an object and doesn't find it",
@@ -94,8 +97,7 @@ class ObjectStore:
             return any(one["Key"] == self._prefix + key for one in answer.get("Contents", ()))
         return False
 
-    def read(self, key: str, *, most_bytes: int = MOST_BYTES) -> StoredObject | None:
-        """Return an object, or None; raises `DocumentFormat` if it is larger than `most_bytes`."""
+    def _read(self, key: str, most_bytes: int) -> StoredObject | None:
         with unless(*self._missing):
             answer = self._client.get_object(**self._named(key))
             if answer["LastModified"].timestamp() < time.time() - _YOUNG_SECONDS:

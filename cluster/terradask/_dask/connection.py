@@ -25,6 +25,7 @@ from terradask.errors import (
     SchedulerUnreachable,
     VersionMismatch,
 )
+from terradask_host.documents import SchedulerAddress
 
 logger = logging.getLogger("terradask")
 
@@ -97,11 +98,7 @@ class SchedulerConnection:
             try:
                 attachment = await self._reach_again()
                 known = self.joined.scheduler_id
-                comm = (
-                    await self._subscribe()
-                    if attachment.scheduler.boot == self.attachment.scheduler.boot
-                    else None
-                )
+                comm = await self._subscribe() if self._is_same(attachment.scheduler) else None
                 # A new process listens before its host publishes it.
                 if comm is None or self.joined.scheduler_id != known:
                     if comm is not None:
@@ -128,6 +125,10 @@ class SchedulerConnection:
                 return comm
             await asyncio.sleep(self.pause_seconds)
         return None
+
+    def _is_same(self, scheduler: SchedulerAddress) -> bool:
+        ours = self.attachment.scheduler
+        return (scheduler.boot, scheduler.instance_id) == (ours.boot, ours.instance_id)
 
     async def _reach_again(self) -> Attachment:
         attachment, comm = await self.dialer.reach(self.attachment, LOST_SECONDS)

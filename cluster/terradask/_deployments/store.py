@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 from terradask._aws.s3 import MOST_BYTES as ANY_BYTES
-from terradask._aws.s3 import TEXT, ObjectStore, StoredObject, as_json
+from terradask._aws.s3 import TEXT, ObjectStore, as_json
 from terradask._aws.session import Aws
 from terradask._common.json_text import parse_json
 from terradask.errors import DocumentFormat
@@ -21,9 +21,6 @@ HOSTS = "hosts/"
 EVENTS = "events/"
 STATE = "terraform.tfstate"
 STATE_LOCK = "terraform.tfstate.tflock"
-
-#: Objects whose absence means that a cluster, or its run, is gone.
-_SURE = frozenset({DESCRIPTOR, RUN, STATE})
 
 #: Objects of one run, deleted when the cluster is stopped.
 OF_A_RUN = (RUN, SCHEDULER, SOFTWARE)
@@ -76,16 +73,13 @@ class ClusterObjects:
 
     def read_bytes(self, name: str) -> bytes | None:
         """Return an object's content, or None if it doesn't exist."""
-        found = self._reader(name)(name)
+        found = self._store.read(name)
         return None if found is None else found.content
 
     def read_version(self, name: str) -> tuple[dict[str, Any], str] | None:
         """Return a JSON object with its ETag, for `replace`, or None if it doesn't exist."""
-        found = self._reader(name)(name, most_bytes=_most_bytes(name))
+        found = self._store.read(name, most_bytes=_most_bytes(name))
         return None if found is None else (parse_object(found.content, name), found.etag)
-
-    def _reader(self, name: str) -> Callable[..., StoredObject | None]:
-        return self._store.read_surely if name in _SURE else self._store.read
 
     def write(self, name: str, document: dict[str, Any]) -> None:
         """Write a JSON object, replacing any existing one."""

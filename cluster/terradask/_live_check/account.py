@@ -17,7 +17,7 @@ from terradask._aws.session import Aws
 from terradask._common.progress import Progress, silent
 from terradask._doctor.account_plan import check_account_plan
 from terradask._doctor.doctor import TOOLCHAIN, check_service_roles, examine
-from terradask._instance_types.catalog import named_catalog
+from terradask._instance_types.catalog import load_catalog, named_catalog
 from terradask._live_check.rights import check_rights
 from terradask._live_check.smoke_settings import (
     CLUSTER,
@@ -138,6 +138,8 @@ class Account:
     def _instance_type(self, notes: Notes) -> None:
         from terradask._stacks.resolve_hardware import find_hardware
 
+        # This caller has to be able to ask, whatever an earlier one has left on disk.
+        load_catalog(self._aws, refresh=True)
         chosen = find_hardware(self._cluster(), (), self._aws, progress=silent)
         self.zone = chosen.zone
         self.instance_types = chosen.types()["workers"][:1]

@@ -127,7 +127,7 @@ def read_baseline(aws: Aws, bucket: str) -> Baseline:
 
     Permissions needed: ``s3:GetObject`` on ``workspace.json`` in the bucket, ``s3:ListBucket``.
     """
-    found = ObjectStore(aws, bucket).read_surely(BASELINE_KEY)
+    found = ObjectStore(aws, bucket).read(BASELINE_KEY)
     if found is None:
         raise NoBaseline(
             "the network of this workspace isn't deployed",

@@ -72,7 +72,7 @@ class ClusterStateCheck:
         return foreign
 
     def _read(self) -> tuple[Mapping[str, Any], str] | None:
-        found = self._store.read_surely(self._key)
+        found = self._store.read(self._key)
         document = None if found is None else state_of(found.content, self._where)
         return None if found is None or not document else (document, found.etag)
 

@@ -230,10 +230,14 @@ class SchedulerHost:
             raise _Over(self._previous.ended.reason)
 
     def _read_previous(self) -> SchedulerAddress | None:
-        document = self._patiently(
-            lambda _: self._host.objects.read_document("scheduler.json") or {},
-            "answer about scheduler.json",
-        )
+        objects, name = self._host.objects, "scheduler.json"
+
+        def read(_: float) -> dict[str, Any] | None:
+            document = objects.read_document(name)
+            # S3 may miss an object of a young bucket; clients and workers know boots by number.
+            return document if document or objects.etag(name) else {}
+
+        document = self._patiently(read, f"answer about {name}")
         try:
             return SchedulerAddress.read(document) if document else None
         except UNREADABLE as error:

@@ -147,7 +147,7 @@ class S3Backend:
 
     def _get(self, key: str) -> StoredObject | None:
         with self._named("s3:GetObject"):
-            return self._store.read_surely(key)
+            return self._store.read(key)
 
     def _delete(self, key: str, *, etag: str | None = None) -> None:
         with self._named("s3:DeleteObject"):
