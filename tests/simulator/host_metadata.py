@@ -6,8 +6,11 @@ import psutil
 
 from terradask_simulator import HostInfo
 
+from ..waiting import eventually
+
 
 def metadata_of(host: HostInfo) -> str:
     """Return the endpoint in the environment of a host's process."""
-    environ: dict[str, str] = psutil.Process(host.pid).environ()
-    return environ["AWS_EC2_METADATA_SERVICE_ENDPOINT"]
+    process = psutil.Process(host.pid)
+    # A process that was just forked shows that of the one which it comes from.
+    return str(eventually(lambda: process.environ().get("AWS_EC2_METADATA_SERVICE_ENDPOINT")))

@@ -23,6 +23,7 @@ class FakeS3:
     def __init__(self) -> None:
         self.objects: dict[str, bytes] = {}
         self.denied = ""
+        self.settled_buckets: set[str] = set()
 
     def client(self, _service: str) -> FakeS3:
         return self
