@@ -124,6 +124,7 @@ def launch(ec2: Any, name: str, **besides: Any) -> str:
         "terradask:cluster": NO_CLUSTER,
         "terradask:role": "worker",
         "terradask:group": "workers",
+        "terradask:run:python": "3.11",
     }
     instance = ec2.run_instances(
         LaunchTemplate={"LaunchTemplateName": TEMPLATE},

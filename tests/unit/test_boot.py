@@ -120,7 +120,7 @@ class Machine:
             "curl",
             """case "${@: -1}" in
               */api/token) echo t;; */instance-id) echo i-7;; *:cluster) echo etl;;
-              *:role) echo worker;;
+              *:role) echo worker;; *:python) echo "${RUN_PYTHON:-3.11}";;
               *:group) echo workers;; */local-ipv4) echo 10.0.0.7;; *) exit 22;; esac""",
         )
         self.environ = {
@@ -195,6 +195,21 @@ def test_boot_makes_the_environment_and_starts_the_unit(machine: Machine) -> Non
     # A baked image that has Python already needs no repository.
     assert "dnf" not in machine.calls
     assert "shutdown" not in machine.calls
+
+
+def test_the_runs_python_comes_from_the_systems_repositories(machine: Machine) -> None:
+    script = machine.folder / "boot.sh"
+    head, rest = script.read_text().split("\nretry aws s3 cp", 1)
+    assert "venv" in rest
+    script.write_text(head)
+    for version in ("3.98; reboot", "3.98"):
+        machine.environ["RUN_PYTHON"] = version
+        assert machine.boot().returncode == 0
+        installed = [line for line in machine.calls.splitlines() if line.startswith("dnf")]
+        if version == "3.98":
+            assert [line.rpartition("install ")[2] for line in installed] == ["python3.98"]
+        else:
+            assert installed == []
 
 
 def test_boot_refuses_another_wheel_says_why_and_powers_off(machine: Machine) -> None:

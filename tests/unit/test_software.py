@@ -7,7 +7,7 @@ import pytest
 
 from terradask._deployments.software import lock_software
 from terradask._deployments.wheel_tags import describe_newer
-from terradask.errors import SoftwareNotInstalled
+from terradask.errors import PythonNotOnHosts, SoftwareNotInstalled
 from terradask_modules.errors import InvalidInput
 
 
@@ -17,6 +17,14 @@ def test_dask_and_all_it_needs_in_the_versions_installed_here():
     for name in ("dask", "distributed", "tornado", "msgpack", "cloudpickle"):
         assert lock.packages[name] == importlib.metadata.version(name)
     assert "cdktf" not in lock.packages
+
+
+def test_a_python_that_hosts_lack_is_refused(monkeypatch):
+    monkeypatch.setattr("platform.python_version_tuple", lambda: ("3", "98", "1"))
+    with pytest.raises(PythonNotOnHosts) as caught:
+        lock_software()
+    assert caught.value.python == "3.98"
+    assert "3.11" in str(caught.value.allowed)
 
 
 def test_what_is_named_comes_with_what_it_needs():

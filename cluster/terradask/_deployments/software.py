@@ -14,7 +14,7 @@ from packaging.utils import canonicalize_name
 from terradask._deployments.archive_hashes import archive_hashes
 from terradask._deployments.package_origin import conda_origin, direct_origin
 from terradask._deployments.wheel_tags import newer_glibc
-from terradask.errors import SoftwareNotFromIndex, SoftwareNotInstalled
+from terradask.errors import PythonNotOnHosts, SoftwareNotFromIndex, SoftwareNotInstalled
 from terradask_modules.errors import InvalidInput
 
 #: What every host needs: Dask, distributed in a version without known vulnerabilities
@@ -31,6 +31,10 @@ HOST_MARKERS = {
     "sys_platform": "linux",
     "platform_system": "Linux",
 }
+
+#: Amazon Linux 2023's own (https://docs.aws.amazon.com/linux/al2023/ug/python.html), which hosts
+#: install: they get none from elsewhere.
+HOST_PYTHONS = ("3.11", "3.12", "3.13", "3.14")
 
 #: Processor architecture: EC2's name -> the name in Linux and so in Python's markers.
 MACHINES = {"x86_64": "x86_64", "arm64": "aarch64"}
@@ -74,9 +78,12 @@ def lock_software(
 ) -> SoftwareLock:
     """Lock the hosts' environment to the versions that are installed here.
 
-    Raises `SoftwareNotInstalled`, `SoftwareNotFromIndex`, `SoftwareLockInvalid`,
-    `SoftwareNotLocked`, `InvalidInput`.
+    Raises `PythonNotOnHosts`, `SoftwareNotInstalled`, `SoftwareNotFromIndex`,
+    `SoftwareLockInvalid`, `SoftwareNotLocked`, `InvalidInput`.
     """
+    python = python_version()
+    if python not in HOST_PYTHONS:
+        raise PythonNotOnHosts(python, HOST_PYTHONS)
     base = [name for name in BASE if name not in OPTIONAL or _installed(name) is not None]
     markers = {**HOST_MARKERS, "platform_machine": MACHINES[architecture]}
     found = _with_needs([*map(Requirement, base), *map(_parse, software)], markers)
@@ -84,7 +91,7 @@ def lock_software(
     packages = {name: distribution.version for name, (distribution, _) in found.items()}
     glibc = {name: newer_glibc(distribution) for name, (distribution, _) in found.items()}
     return SoftwareLock(
-        python_version(),
+        python,
         packages,
         archive_hashes(lock_file, packages) if lock_file is not None else {},
         {name: needed for name, needed in glibc.items() if needed is not None},

@@ -265,6 +265,8 @@ def prepare_run(record: ClusterRecord, plan: RunPlan) -> None:
         "terradask:run:id": run.run_id,
         "terradask:run:owner": run.owner,
         "terradask:run:started": run.started_at,
+        # boot.sh installs it: hosts may not.
+        "terradask:run:python": run.python,
     }
     with ThreadPoolExecutor(4) as pool:
         waits = [

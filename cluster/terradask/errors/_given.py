@@ -138,6 +138,27 @@ class SoftwareNotLocked(InvalidInput):
         )
 
 
+class PythonNotOnHosts(InvalidInput):
+    """Hosts have no Python of the client's version, which they need to run its functions.
+
+    Parameters
+    ----------
+    python
+        The client's, as ``3.15``.
+    allowed
+        Those that hosts have.
+    """
+
+    def __init__(self, python: str, allowed: Sequence[str]) -> None:
+        super().__init__(
+            f"Hosts have no Python {python}, and they need the version that is used here.",
+            given=python,
+            allowed=f"Python {', '.join(allowed)}, which Amazon Linux 2023 has",
+            advice="use an environment with one of these versions",
+        )
+        self.python = python
+
+
 class SoftwareNotInstalled(InvalidInput):
     """A package for the hosts is not installed where the cluster is made, or in another version."""
 

@@ -126,7 +126,17 @@ def build_environment(
     # no hash of it.
     checks = [_REQUIRE_HASHES, "--no-build"] if has_hashes(lock) else []
     steps = [
-        [uv, "venv", "--no-config", "--clear", "--python", python, str(folder)],
+        # boot.sh has installed this Python.
+        [
+            uv,
+            "venv",
+            "--no-config",
+            "--no-python-downloads",
+            "--clear",
+            "--python",
+            python,
+            str(folder),
+        ],
         # The lock has all that is needed: nothing comes in that it doesn't list.
         [
             uv,
@@ -176,7 +186,6 @@ def uv_environ(base: Mapping[str, str], paths: Paths) -> dict[str, str]:
     own = {
         "HOME": str(paths.state),
         "UV_CACHE_DIR": str(paths.state / "uv-cache"),
-        "UV_PYTHON_INSTALL_DIR": str(paths.state / "python"),
         "UV_NO_PROGRESS": "1",
     }
     return kept | own
@@ -210,7 +219,8 @@ def _try(
             f"Building the environment {how}: uv {step[1]}:\n{_tail(lines)}",
             advice="Check the versions that software= names, that each has a wheel for this "
             "processor "
-            f"({platform.machine()}), and that the instance reaches the package index.{hashed}",
+            f"({platform.machine()}), that the instance has this Python, and that it reaches the "
+            f"package index.{hashed}",
         )
 
 

@@ -22,11 +22,26 @@ setting() {
 print(functools.reduce(lambda value, key: value[key], sys.argv[2].split("."), json.load(open(sys.argv[1]))))' "${config}" "$1"
 }
 
+# One of the instance metadata service's, by IMDSv2.
+fact() {
+  local imds=http://169.254.169.254/latest token
+  token="$(curl -sf -m 5 -X PUT -H 'X-aws-ec2-metadata-token-ttl-seconds: 60' "${imds}/api/token")" || return 1
+  curl -sf -m 5 -H "X-aws-ec2-metadata-token: ${token}" "${imds}/meta-data/$1"
+}
+
+# The Python of the run's environment. Tags may lag behind the launch.
+python_of_run() {
+  local attempt version
+  for attempt in {1..10}; do
+    if version="$(fact tags/instance/terradask:run:python)"; then break; fi
+    sleep 1
+  done
+  if [[ "${version}" =~ ^3\.[0-9]{1,2}$ ]]; then echo "python${version}"; fi
+}
+
 # Says why in the place where clients look: clusters/<name>/hosts/<instance id>.json.
 report() {
-  local imds=http://169.254.169.254/latest token id cluster
-  token="$(curl -sSf -m 5 -X PUT -H 'X-aws-ec2-metadata-token-ttl-seconds: 300' "${imds}/api/token")"
-  fact() { curl -sSf -m 5 -H "X-aws-ec2-metadata-token: ${token}" "${imds}/meta-data/$1"; }
+  local id cluster
   id="$(fact instance-id)"
   cluster="$(fact tags/instance/terradask:cluster)"
   [[ -n "${id}" && -n "${cluster}" ]] || return 1
@@ -63,8 +78,14 @@ region="$(setting region)"
 bucket="$(setting bucket)"
 wheel="${base}/$(basename "${key}")"
 
-# The repositories of Amazon Linux lie in S3, which the VPC's gateway endpoint reaches.
-command -v python3.11 >/dev/null || retry dnf --assumeyes --quiet --setopt=install_weak_deps=False install python3.11
+# The repositories of Amazon Linux lie in S3, which the VPC's gateway endpoint reaches. The host program
+# has Python 3.11, and takes the run's from the system too.
+missing=()
+for python in python3.11 $(python_of_run); do
+  command -v "${python}" >/dev/null || missing+=("${python}")
+done
+[[ -z "${missing[*]}" ]] ||
+  retry dnf --assumeyes --quiet --setopt=install_weak_deps=False install "${missing[@]}"
 
 retry aws s3 cp --only-show-errors --region "${region}" "s3://${bucket}/${key}" "${wheel}"
 echo "${sha256}  ${wheel}" | sha256sum --check --strict --quiet

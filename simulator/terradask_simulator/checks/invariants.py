@@ -38,6 +38,7 @@ TAGS = (
     "terradask:role",
     "terradask:run:id",
     "terradask:run:owner",
+    "terradask:run:python",
     "terradask:run:started",
 )
 
