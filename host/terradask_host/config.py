@@ -46,6 +46,11 @@ class Paths:
         return self.root / "var" / "lib" / "terradask"
 
     @property
+    def tagged(self) -> Path:
+        """The id of the instance, once its volumes and interfaces have its tags."""
+        return self.state / "tagged"
+
+    @property
     def environments(self) -> Path:
         """Where software environments are built."""
         return self.state / "environments"

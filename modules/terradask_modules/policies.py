@@ -22,6 +22,7 @@ from terradask_modules.iam import (
 )
 from terradask_modules.names import (
     TAG_CLUSTER,
+    TAG_GROUP,
     TAG_WORKSPACE,
     bucket_name,
     flow_log_group_name,
@@ -252,8 +253,34 @@ def _common(scope: PolicyScope) -> list[Statement]:
         # https://docs.aws.amazon.com/AmazonS3/latest/userguide/conditional-writes.html
         allow("ReportState", ["s3:GetObject", "s3:PutObject"], f"{scope.objects_arn}/hosts/*"),
         allow("ReadKeys", "secretsmanager:GetSecretValue", scope.secrets_arn),
+        tag_own_parts(scope),
         *_log_statements(scope),
     ]
+
+
+def tag_own_parts(scope: PolicyScope) -> Statement:
+    """Return the right to tag volumes and network interfaces, once: those with the workspace's tag
+    that have no `TAG_GROUP` yet, which the request must give them.
+
+    IAM can't compare a volume with the instance that asks. The workspace's tag can't change, nor
+    the name, by which a sweep knows what was a host's.
+    """
+    asked = {
+        key.replace("Resource", "Request", 1): it for key, it in scope.own["StringEquals"].items()
+    }
+    once = {
+        f"aws:ResourceTag/{TAG_GROUP}": "true",
+        "aws:RequestTag/Name": "true",
+        f"aws:RequestTag/{TAG_GROUP}": "false",
+        f"aws:RequestTag/{TAG_CLUSTER}": "false",
+    }
+    parts = [scope.arn("ec2", f"{kind}/*") for kind in ("network-interface", "volume")]
+    return allow(
+        "TagOwnParts",
+        "ec2:CreateTags",
+        parts,
+        both(scope.own, {"StringEquals": asked}, {"Null": once}),
+    )
 
 
 def _log_statements(scope: PolicyScope) -> list[Statement]:

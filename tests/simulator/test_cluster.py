@@ -3,6 +3,7 @@ really boot.
 """
 
 import asyncio
+import contextlib
 import json
 import os
 
@@ -14,6 +15,8 @@ from terradask import Cluster, Workspace
 from terradask.errors import InvalidInput
 
 from ..waiting import HANG_SECONDS, eventually
+from .acting import Account, host, refused
+from .host_parts import make_volume, wait_for_tags, whose
 from .scripts import run_python
 
 pytestmark = [pytest.mark.simulator]
@@ -85,15 +88,29 @@ def test_what_was_asked_for_reaches_the_hosts(cluster, client):
     assert all(15 * 2**30 < w["memory_limit"] <= 16 * 2**30 for w in workers)
 
 
-def test_tags_are_on_the_groups_and_their_instances(cluster):
+def test_tags_are_on_every_volume_and_interface_and_stay(cluster, sim):
+    """Costs are counted by them; a task on a host can't move them to another cluster."""
     workspace = Workspace.load()
     ec2, run = workspace.aws.client("ec2"), workspace.deployment("shared").run()
-    for reservation in ec2.describe_instances(InstanceIds=sorted(cluster.observed))["Reservations"]:
-        tags = {t["Key"]: t["Value"] for i in reservation["Instances"] for t in i["Tags"]}
-        assert tags["cost-centre"] == "4711"
-        assert tags["terradask:cluster"] == "shared"
-        assert tags["terradask:workspace"] == "default"
-        assert tags["terradask:run:id"] == run.run_id
+    hosts = wait_for_tags(ec2, "default", "shared", 1 + len(cluster.observed))
+    assert {one.tags["terradask:role"] for one in hosts} == {"scheduler", "worker"}
+    for one in hosts:
+        assert one.tags["cost-centre"] == "4711"
+        assert one.tags["terradask:run:id"] == run.run_id
+        assert one.tags["terradask:run:owner"]
+    mine, elsewhere = whose("default", "mine"), whose("mine", "shared")
+    with contextlib.ExitStack() as stack:
+        strangers, fresh = make_volume(ec2, stack, []), make_volume(ec2, stack, mine[:1])
+        owner = Account(sim, sim.environ, stack)
+        for role in ("scheduler", "worker"):
+            theirs = host(owner, sim, stack, f"terradask-default-{role}").client("ec2")
+            for one in hosts:
+                for part in (*one.parts, one.instance_id):
+                    assert refused(theirs.create_tags, Resources=[part], Tags=mine)
+                    assert refused(theirs.delete_tags, Resources=[part], Tags=mine[1:2])
+            assert refused(theirs.create_tags, Resources=[strangers], Tags=mine)
+            assert refused(theirs.create_tags, Resources=[fresh], Tags=elsewhere)
+            assert refused(theirs.create_tags, Resources=[fresh, strangers], Tags=mine)
 
 
 def test_its_repr_says_what_it_is(cluster, client):

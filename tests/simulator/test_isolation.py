@@ -9,13 +9,8 @@ from __future__ import annotations
 
 import contextlib
 import json
-import subprocess
-import sys
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
-from pathlib import Path
-from typing import Any
 
 import pytest
 from distributed import Client
@@ -29,13 +24,14 @@ from terradask_simulator.iam import denied_by, needless
 from terradask_stacks.loading import load_settings
 
 from ..quick_provider import QuickProvider
-from ..waiting import HANG_SECONDS, PROCESS_SECONDS, eventually
+from ..waiting import HANG_SECONDS, eventually
 from .acting import ACCOUNT, Account, host, refused
+from .host_parts import make_volume, wait_for_tags, whose
+from .walled import ROLES, SETTINGS, Walled
 
 pytestmark = [pytest.mark.simulator, pytest.mark.slow]
 
 BUCKET = f"terradask-walled-{ACCOUNT}-us-east-1"
-ROLES = f"arn:aws:iam::{ACCOUNT}:role/terradask/walled/"
 
 #: What this life doesn't show: a retired worker's leaving.
 UNSEEN = {
@@ -61,58 +57,6 @@ CHANGES = {
     "iam:UntagInstanceProfile",
     "iam:UntagRole",
 }
-
-SETTINGS = """
-[workspace]
-name = "walled"
-isolation = "cluster"
-[network]
-vpc_id = "{vpc_id}"
-[network.subnets."us-east-1a"]
-scheduler = "{public_subnet_id}"
-worker = "{private_subnet_id}"
-[[network.ingress]]
-cidr = "127.0.0.0/8"
-[cluster]
-n_workers = 1
-max_workers = 2
-[clusters.one]
-"""
-
-
-@dataclass
-class Walled:
-    """The workspace, and who works in it."""
-
-    sim: Simulator
-    folder: Path
-    policies: dict[Caller, list[dict[str, Any]]]
-    environs: dict[Caller, dict[str, str]] = field(default_factory=dict)
-
-    def run(self, caller: Caller, *arguments: str) -> subprocess.CompletedProcess[str]:
-        """Run the command as one of the callers."""
-        done = subprocess.run(
-            [sys.executable, "-m", "terradask", *arguments],
-            cwd=self.folder,
-            env=self.environs[caller],
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            check=False,
-            timeout=PROCESS_SECONDS,
-        )
-        assert done.returncode == 0, done.stdout + done.stderr
-        return done
-
-    def actions(self, role: str) -> set[str]:
-        """Return what hosts of a role have done."""
-        return {one.request.action for one in self.sim.requests().get(f"{ROLES}{role}", ())}
-
-    def denied(self, caller: Caller) -> list[str]:
-        """Return what was refused."""
-        logged = self.sim.requests().get(f"arn:aws:iam::{ACCOUNT}:role/walled-{caller}", ())
-        refused = (one.request for one in logged if not one.allowed)
-        return [f"{request.action} on {request.resource}" for request in refused]
 
 
 @pytest.fixture(scope="module")
@@ -230,6 +174,21 @@ def test_a_host_reaches_nothing_of_the_other_cluster(
         assert refused(mine.client("ec2").terminate_instances, InstanceIds=[instance])
         assume = {"RoleArn": f"{ROLES}terradask-walled.two-worker", "RoleSessionName": "mine"}
         assert refused(mine.client("sts").assume_role, **assume)
+
+
+def test_tags_are_on_every_volume_and_interface_and_stay(
+    walled: Walled, both: dict[str, Cluster], owner: Account, clients: contextlib.ExitStack
+) -> None:
+    ec2 = owner.client("ec2")
+    hosts = {name: wait_for_tags(ec2, "walled", name, 2) for name in both}
+    assert all(one.tags["terradask:run:owner"] for name in hosts for one in hosts[name])
+    parts = [part for name in hosts for one in hosts[name] for part in one.parts]
+    parts.append(make_volume(ec2, clients, whose("walled", "two")[:2]))
+    for role in ("scheduler", "worker"):
+        mine = host(owner, walled.sim, clients, f"terradask/walled/terradask-walled.one-{role}")
+        tag = mine.client("ec2").create_tags
+        for cluster in both:
+            assert all(refused(tag, Resources=[p], Tags=whose("walled", cluster)) for p in parts)
 
 
 def test_who_is_let_in_stands_in_the_clusters_own_group(

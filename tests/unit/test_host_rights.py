@@ -47,6 +47,21 @@ OWN, SISTER, LONGER, FOREIGN = (
     tagged("default-two", "etl"),
     {},
 )
+TAG, EC2 = "ec2:CreateTags", f"arn:aws:ec2:{REGION}:{ACCOUNT}"
+VOLUME = f"{EC2}:volume/vol-1"
+
+
+def asked(workspace: str, cluster: str) -> dict[str, str]:
+    """Return the tags of a request that says whose something is to be."""
+    tags = {**tagged(workspace, cluster), "aws:ResourceTag/terradask:group": "workers"}
+    return {key.replace("Resource", "Request"): value for key, value in tags.items()}
+
+
+MINE = asked("default", "etl")
+MINE_WITHOUT_GROUP = {key: value for key, value in MINE.items() if not key.endswith(":group")}
+MINE_WITHOUT_CLUSTER = {key: value for key, value in MINE.items() if not key.endswith(":cluster")}
+#: As a template makes it, before its host has tagged it, and after.
+FRESH, TAGGED = OWN, {"aws:ResourceTag/terradask:group": "workers"}
 HERE, ELSEWHERE = {"aws:RequestedRegion": REGION}, {"aws:RequestedRegion": "eu-west-1"}
 TO_EC2 = {"iam:PassedToService": "ec2.amazonaws.com"}
 
@@ -241,6 +256,42 @@ ACTS = {
         f"arn:aws:ec2:{REGION}:{ACCOUNT}:instance/i-9",
         {"aws:RequestTag/terradask:workspace": "default"},
     ),
+    # Tags of volumes and interfaces, which decide whose costs they are
+    "tags the volume that its machine was made with": within(
+        TAG, VOLUME, context={**FRESH, **MINE}
+    ),
+    "tags its network interface": within(
+        TAG, VOLUME.replace("volume", "network-interface"), context={**FRESH, **MINE}
+    ),
+    "tags a fresh volume as another cluster's": sisters(
+        TAG, VOLUME, context={**FRESH, **asked("default", "ml")}
+    ),
+    "tags another cluster's fresh volume as its own": sisters(
+        TAG, VOLUME, context={**SISTER, **MINE}
+    ),
+    "tags its own volume again, with another project": never(
+        TAG, VOLUME, {**FRESH, **TAGGED, **MINE}
+    ),
+    "takes over another cluster's volume": never(TAG, VOLUME, {**SISTER, **TAGGED, **MINE}),
+    "takes over another workspace's volume": never(TAG, VOLUME, {**LONGER, **MINE}),
+    "takes over a volume of the account": never(TAG, VOLUME, {**FOREIGN, **MINE}),
+    "moves a volume to another workspace": never(
+        TAG, VOLUME, {**FRESH, **asked("default-two", "etl")}
+    ),
+    "takes the tag that a sweep goes by": never(
+        TAG, VOLUME, {**FRESH, **MINE, "aws:RequestTag/terradask:workspace": ""}
+    ),
+    "hides a volume from a sweep by another name": never(
+        TAG, VOLUME, {**FRESH, **MINE, "aws:RequestTag/Name": "database"}
+    ),
+    "tags a volume without saying whose it is": never(TAG, VOLUME, {**FRESH, **MINE_WITHOUT_GROUP}),
+    "tags a volume as a host's that is no cluster's": never(
+        TAG, VOLUME, {**FRESH, **MINE_WITHOUT_CLUSTER}
+    ),
+    "tags its own instance": never(TAG, f"{EC2}:instance/i-1", {**OWN, **MINE}),
+    "tags a firewall as its own": never(TAG, f"{EC2}:security-group/sg-1", {**OWN, **MINE}),
+    "takes its volume's tags": never("ec2:DeleteTags", VOLUME, OWN),
+    "reads a volume by a snapshot": never("ec2:CreateSnapshot", VOLUME, OWN),
     # Wider by another role, or another machine
     "launches a machine": never(
         "ec2:RunInstances", f"arn:aws:ec2:{REGION}:{ACCOUNT}:instance/*", OWN

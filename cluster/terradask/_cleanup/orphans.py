@@ -1,7 +1,7 @@
 """Decide which items of an inventory are orphans, and when each may be removed. Pure.
 
-An item with another workspace's tag, or none, is never an orphan; nor is one of a live deployment,
-or one that a command works on.
+An item with another workspace's tag, or none, is never an orphan; nor is one that a command works
+on, or one of a live deployment, except an instance without a group and parts of hosts without one.
 """
 
 from __future__ import annotations
@@ -164,7 +164,13 @@ class _Judge:
             yield self._orphan(item, why, since, held)
 
     def _lost_instances(self, items: list[Item], held: str | None) -> Iterator[Stray]:
-        """Yield a live deployment's instances whose group is gone: it would never end them."""
+        """Yield what a live deployment never removes: parts of machines that are gone, and
+        instances whose group is gone.
+        """
+        for item in items:
+            if item.is_hosts and item.kind in _PARTS_OF_HOSTS:
+                lost = self._orphan(item, "it belongs to no machine", self._since(item), held)
+                yield replace(lost, is_of_living=True)
         if self.inventory.groups is None:
             return
         for item in items:

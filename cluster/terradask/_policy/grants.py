@@ -30,6 +30,8 @@ class Grant:
     roles: tuple[str, ...] = _HOSTS
     #: Whether the resources have to carry the workspace's tag; of a cluster's own roles its too.
     tagged: bool = False
+    #: Whether a request has to give them the same tags.
+    asked: bool = False
 
 
 _BUCKET = "arn:{partition}:s3:::{bucket}"
@@ -69,6 +71,24 @@ _OF_THE_WORKSPACE = (
         (
             "arn:{partition}:secretsmanager:{region}:{account}:secret:terradask/{workspace}/{secrets}",
         ),
+    ),
+    # Once: what has a group's tag keeps its tags, and its workspace and name in any case.
+    Grant(
+        ("ec2:CreateTags",),
+        tuple(
+            f"arn:{{partition}}:ec2:{{region}}:{{account}}:{kind}/*"
+            for kind in ("network-interface", "volume")
+        ),
+        {
+            "Null": {
+                "aws:ResourceTag/terradask:group": ("true",),
+                "aws:RequestTag/Name": ("true",),
+                "aws:RequestTag/terradask:group": ("false",),
+                "aws:RequestTag/terradask:cluster": ("false",),
+            },
+        },
+        tagged=True,
+        asked=True,
     ),
     Grant(("logs:CreateLogStream",), (f"{_LOGS}:*",)),
     Grant(("logs:PutLogEvents",), (f"{_LOGS}:{{streams}}",)),
@@ -128,7 +148,9 @@ def grants_of(rules: WorkspaceRules, scope: Scope) -> Iterator[Grant]:
     tags = {**_WORKSPACE_TAG, **(_CLUSTER_TAG if scope.cluster is not None else {})}
     for grant in _OF_THE_WORKSPACE:
         if grant.tagged:
-            yield replace(grant, conditions={**grant.conditions, "StringEquals": tags})
+            asked = {key.replace("Resource", "Request", 1): it for key, it in tags.items()}
+            equal = {**tags, **asked} if grant.asked else tags
+            yield replace(grant, conditions={**grant.conditions, "StringEquals": equal})
         else:
             yield grant
     keys = [each for each in rules.given or () if ":kms:" in each]

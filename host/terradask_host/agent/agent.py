@@ -20,6 +20,7 @@ from terradask_host.agent.keys import write_keys
 from terradask_host.agent.logs import HostLog, LogShipper
 from terradask_host.agent.memory_files import check_in_memory
 from terradask_host.agent.objects import ClusterObjects, OwnReport, wait_for
+from terradask_host.agent.own_tags import OwnTags
 from terradask_host.agent.report import Reporter
 from terradask_host.agent.retry import backoff
 from terradask_host.agent.scheduler import SchedulerHost
@@ -96,9 +97,21 @@ class Agent:
             self._timing,
             self._log.info,
         )
+        tags = OwnTags(
+            self._aws,
+            InstanceMetadata(self._config.metadata_endpoint),
+            self._config.paths.root,
+            self._config.paths.tagged,
+            log=self._log.info,
+            report=lambda why: reporter.note(
+                identity.group, "untagged", f"{identity.instance_id}: {why}"
+            ),
+        )
+        tags.start()
         try:
             return self._be(identity, objects, reporter)
         finally:
+            tags.close()
             watch.close()
             reporter.close()
             shipper.close()

@@ -117,7 +117,7 @@ class Reporter:
         self._report()
 
     def note(self, group: str, what: str, why: str) -> None:
-        """Report what the host did to a group of others."""
+        """Report what the host did to a group of others, or couldn't do to itself."""
         self._notes = [*self._notes, (now_text(), group, what, why)][-MOST_NOTES:]
         self._report()
 

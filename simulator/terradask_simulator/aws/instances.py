@@ -43,6 +43,8 @@ class InstanceView:
         TCP ports that its security groups mention.
     tags
         Its tags.
+    volume_ids
+        Its volumes, as its machine shows them.
     """
 
     instance_id: str
@@ -54,6 +56,7 @@ class InstanceView:
     user_data: bytes = field(repr=False)
     ports: tuple[int, ...] = ()
     tags: dict[str, str] = field(default_factory=dict)
+    volume_ids: tuple[str, ...] = ()
 
 
 def view_of(instance: Any) -> InstanceView:
@@ -69,6 +72,7 @@ def view_of(instance: Any) -> InstanceView:
         user_data=_user_data(instance),
         ports=_ports(instance),
         tags=dict(backend.tags.get(instance.id, {})),
+        volume_ids=tuple(each.volume_id for each in instance.block_device_mapping.values()),
     )
 
 

@@ -145,6 +145,11 @@ def metadata_paths(instance: Any) -> dict[str, str]:
         "local-hostname": instance.private_dns_name,
         "local-ipv4": instance.private_ip_address,
         "mac": instance.nics[0].mac_address,
+        **{
+            f"network/interfaces/macs/{interface.mac_address}/{name}": str(value)
+            for number, interface in instance.nics.items()
+            for name, value in (("device-number", number), ("interface-id", interface.id))
+        },
         "placement/availability-zone": zone,
         "placement/region": instance.ec2_backend.region_name,
         "security-groups": "\n".join(sorted({group.name for group in instance.nics[0].group_set})),

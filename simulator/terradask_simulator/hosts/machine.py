@@ -109,6 +109,7 @@ class Machine:
             (self.root / folder).mkdir(parents=True, exist_ok=True)
         make_run(self.root)
         self._write_power_commands()
+        self._show_volumes()
         write_files(parse_cloud_config(self.instance.user_data), self.root)
         host = read_host_json(self.root)
         unit = self.root / _UNIT
@@ -228,6 +229,17 @@ class Machine:
             "TERRADASK_HOST_MEMORY_BYTES": str(memory_bytes),
             **self._faults.environ(self.folder),
         }
+
+    def _show_volumes(self) -> None:
+        """List the instance's volumes as Linux lists NVMe controllers of EC2: a volume's id is the
+        serial number, without its dash.
+        https://docs.aws.amazon.com/ebs/latest/userguide/identify-nvme-ebs-device.html
+        """
+        for number, volume_id in enumerate(self.instance.volume_ids):
+            controller = self.root / f"sys/class/nvme/nvme{number}"
+            controller.mkdir(parents=True, exist_ok=True)
+            (controller / "model").write_text("Amazon Elastic Block Store              \n")
+            (controller / "serial").write_text(volume_id.replace("-", "") + "\n")
 
     def _write_power_commands(self) -> None:
         """Shadow the commands that power a machine off: they must never reach the computer that

@@ -72,13 +72,15 @@ CLOSING = deployed(is_whole=True, closing_at=ago(60), started_at=ago(600))
         (world(thing("security-group", age=None)), [("security-group", False)]),
         # A deployment that lives owns what carries its tag.
         (
-            world(
-                thing("instance", group="g"),
-                thing("volume", is_hosts=True),
-                etl=LIVE,
-                groups=frozenset({"g"}),
-            ),
+            world(thing("instance", group="g"), thing("volume"), etl=LIVE, groups=frozenset({"g"})),
             [],
+        ),
+        # But for what was made for a machine, and belongs to none.
+        (world(thing("volume", is_hosts=True), etl=LIVE), [("volume", True)]),
+        (world(thing("volume", is_hosts=True, age=5), etl=LIVE), [("volume", False)]),
+        (
+            world(thing("volume", is_hosts=True), etl=replace(LIVE, held="ana")),
+            [("volume", False)],
         ),
         (world(thing("instance"), etl=LIVE), []),
         (world(thing("secret", ends_at=ago(-9e5)), etl=LIVE), []),
@@ -103,8 +105,7 @@ CLOSING = deployed(is_whole=True, closing_at=ago(60), started_at=ago(600))
         (world(thing("group"), etl=deployed()), [("objects", True), ("group", True)]),
         (world(thing("group"), etl=deployed(touched=5)), [("objects", False), ("group", False)]),
         (world(thing("group"), etl=deployed(held="ana")), [("objects", False), ("group", False)]),
-        # Volumes carry the workspace's tag alone: those that were made for hosts, and belong to
-        # none.
+        # Volumes that no host has tagged carry the workspace's tag alone.
         (world(thing("volume", cluster=None, is_hosts=True)), [("volume", True)]),
         (world(thing("volume", cluster=None, is_hosts=True, age=5)), [("volume", False)]),
         (world(thing("volume", cluster=None)), []),
@@ -242,6 +243,8 @@ def may_not_go_from(seen: Inventory, home: Deployed, one: Item) -> bool:
         and home.started_at > home.closing_at
     )
     if home.is_whole and (home.closing_at is None or restarted):
+        if one.is_hosts and one.kind in ("volume", "network-interface"):
+            return False
         return not (
             one.kind == "instance"
             and seen.groups is not None

@@ -28,7 +28,7 @@ def observations_of(reports: Iterable[HostReport]) -> Iterator[Observation]:
 
 
 def notes_of(reports: Iterable[HostReport]) -> Iterator[Event]:
-    """Yield the scheduler's host's notes about other groups' hosts."""
+    """Yield the scheduler's host's notes about other groups' hosts, and hosts' own."""
     for report in reports:
         for at, group, what, why in report.notes:
             yield Event(

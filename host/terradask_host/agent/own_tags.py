@@ -1,0 +1,151 @@
+"""The tags of this host's own volumes and network interfaces.
+
+Auto Scaling gives a group's tags to instances alone
+(https://docs.aws.amazon.com/autoscaling/ec2/userguide/ec2-auto-scaling-tagging.html), and a launch
+template that clusters share names none of them. So a host gives its instance's tags to what its
+instance consists of, once: its role allows no second time.
+"""
+
+from __future__ import annotations
+
+import re
+import threading
+from collections.abc import Callable
+from pathlib import Path
+
+from terradask_host.agent.aws import Aws, is_aws_error
+from terradask_host.agent.retry import backoff
+from terradask_host.errors import MetadataUnavailable
+from terradask_host.metadata import InstanceMetadata
+
+#: Below the root: where Linux lists NVMe controllers. On EC2 a volume's serial number is its id.
+#: https://docs.aws.amazon.com/ebs/latest/userguide/identify-nvme-ebs-device.html
+CONTROLLERS = Path("sys") / "class" / "nvme"
+_MODEL = "Amazon Elastic Block Store"
+_SERIAL = re.compile(r"vol-?([0-9a-f]{8,17})")
+
+#: Some of the last try are a minute apart: IAM takes seconds to know a new role, EC2 limits calls.
+TRIES = 8
+
+#: The template's own name stays: by it a sweep knows what was a host's.
+_KEPT = "Name"
+
+
+class OwnTags:
+    """Tags this host's volumes and interfaces on a thread: neither a slow answer nor a refusal
+    delays the boot. What can't be tagged is logged and reported.
+
+    Permissions needed: ``ec2:CreateTags`` on volumes and network interfaces that have the
+    workspace's tag and no ``terradask:group``.
+
+    Parameters
+    ----------
+    aws, metadata
+        Clients; `metadata` is used by the thread alone.
+    root
+        The machine's file system.
+    done
+        File that holds the instance's id once its parts are tagged.
+    log
+        Takes lines for the log.
+    report
+        Takes why, when the last try has failed.
+    """
+
+    def __init__(
+        self,
+        aws: Aws,
+        metadata: InstanceMetadata,
+        root: Path,
+        done: Path,
+        *,
+        log: Callable[[str], None],
+        report: Callable[[str], None],
+        first_pause_seconds: float = 2.0,
+    ) -> None:
+        self._aws = aws
+        self._metadata = metadata
+        self._root = root
+        self._done = done
+        self._log = log
+        self._report = report
+        self._first_pause_seconds = first_pause_seconds
+        self._closing = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="own tags", daemon=True)
+
+    def start(self) -> None:
+        """Start the thread."""
+        self._thread.start()
+
+    def close(self) -> None:
+        """Try no more."""
+        self._closing.set()
+
+    def join(self, timeout_seconds: float) -> None:
+        """Wait for the thread, for at most so long."""
+        self._thread.join(timeout_seconds)
+
+    def _run(self) -> None:
+        trouble = ""
+        pauses = backoff(self._first_pause_seconds, ceiling_seconds=60.0)
+        for attempt, pause in zip(range(1, TRIES + 1), pauses, strict=False):
+            try:
+                self._tag()
+                return
+            except (MetadataUnavailable, OSError) as error:
+                trouble = str(error)
+            except Exception as error:  # noqa: BLE001 - it must not end the host
+                trouble = str(error) if is_aws_error(error) else repr(error)
+            self._log(f"this host's disks and interfaces can't be tagged, try {attempt}: {trouble}")
+            if attempt < TRIES and self._closing.wait(pause):
+                return
+        self._report(f"its disks and interfaces lack the cluster's tags: {trouble}")
+
+    def _tag(self) -> None:
+        instance_id = self._metadata.get("meta-data/instance-id") or ""
+        if self._done.exists() and self._done.read_text() == instance_id:
+            return
+        tags = instance_tags(self._metadata)
+        volumes = volume_ids(self._root / CONTROLLERS)
+        if not volumes:
+            self._log("this machine doesn't show its volumes' ids: they keep their template's tags")
+        parts = [*volumes, *interface_ids(self._metadata)]
+        self._aws.client("ec2").create_tags(
+            Resources=parts,
+            Tags=[{"Key": key, "Value": value} for key, value in sorted(tags.items())],
+        )
+        self._done.parent.mkdir(parents=True, exist_ok=True)
+        self._done.write_text(instance_id)
+        self._log(f"tagged {', '.join(parts)} like the instance")
+
+
+def instance_tags(metadata: InstanceMetadata) -> dict[str, str]:
+    """Return the instance's tags that its parts get: all but AWS's own and the name."""
+    keys = (metadata.get("meta-data/tags/instance") or "").split("\n")
+    return {
+        key: metadata.get(f"meta-data/tags/instance/{key}") or ""
+        for key in keys
+        if key and key != _KEPT and not key.lower().startswith("aws:")
+    }
+
+
+def interface_ids(metadata: InstanceMetadata) -> list[str]:
+    """Return the instance's network interfaces."""
+    folder = "meta-data/network/interfaces/macs"
+    macs = (metadata.get(f"{folder}/") or "").split("\n")
+    found = (metadata.get(f"{folder}/{mac.rstrip('/')}/interface-id") for mac in macs if mac)
+    return [each for each in found if each]
+
+
+def volume_ids(controllers: Path) -> list[str]:
+    """Return the instance's EBS volumes; none on types of before Nitro, whose disks aren't NVMe."""
+    found = []
+    for controller in sorted(controllers.iterdir()) if controllers.is_dir() else ():
+        model, serial = (
+            (controller / name).read_text().strip() if (controller / name).is_file() else ""
+            for name in ("model", "serial")
+        )
+        match = _SERIAL.fullmatch(serial)
+        if model == _MODEL and match:
+            found.append(f"vol-{match[1]}")
+    return found
