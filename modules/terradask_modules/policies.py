@@ -45,6 +45,13 @@ _DATA_ACTIONS = (
 #: What a host reads of a cluster. Terraform's state is not among it.
 _READABLE = ("run.json", "software.lock", "scheduler.json")
 
+_SCHEDULE = "autoscaling:PutScheduledUpdateGroupAction"
+#: Of a scheduled action: it sets numbers, and no limits of the group.
+_NO_LIMITS: Condition = {
+    "NumericEqualsIfExists": {"autoscaling:MinSize": "0"},
+    "Null": {"autoscaling:MaxSize": "true"},
+}
+
 
 @dataclass(frozen=True, kw_only=True)
 class PolicyScope:
@@ -178,9 +185,14 @@ def _host_statements(scope: PolicyScope, role: str) -> list[Statement]:
             "s3:PutObject",
             [f"{scope.objects_arn}/{name}" for name in ("closing.json", "scheduler.json")],
         ),
-        # With leaving: a cluster's groups are listed once less, and a role's policies are limited.
-        allow("MoveOwnGroups", ["autoscaling:SetDesiredCapacity", leave], groups, scope.own),
-        move_watchdog(groups, scope.own),
+        # In one: a cluster's groups are listed once, and a role's policies are limited in length.
+        # The watchdog's conditions hold for what knows no limits.
+        allow(
+            "MoveOwnGroups",
+            ["autoscaling:SetDesiredCapacity", leave, _SCHEDULE],
+            groups,
+            both(scope.own, _NO_LIMITS),
+        ),
         # AWS knows no narrower right to look at groups.
         allow(
             "SeeGroups",
@@ -195,12 +207,7 @@ def move_watchdog(groups: str | list[str], own: Condition) -> Statement:
     """Return the right to schedule a group's numbers, as the watchdog does, but no limits of the
     group: a minimum above 0 would make every stop fail.
     """
-    limits = {
-        "NumericEqualsIfExists": {"autoscaling:MinSize": "0"},
-        "Null": {"autoscaling:MaxSize": "true"},
-    }
-    action = "autoscaling:PutScheduledUpdateGroupAction"
-    return allow("MoveWatchdog", action, groups, both(own, limits))
+    return allow("MoveWatchdog", _SCHEDULE, groups, both(own, _NO_LIMITS))
 
 
 def flow_logs_trust_policy(scope: PolicyScope) -> str:

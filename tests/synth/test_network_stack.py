@@ -198,7 +198,6 @@ def test_only_schedulers_move_numbers(network: Document) -> None:
     assert set(scheduler) - set(worker) == {
         "TellOfCluster",
         "MoveOwnGroups",
-        "MoveWatchdog",
         "SeeGroups",
     }
     assert set(worker) - set(scheduler) == {"LeaveForGood"}
