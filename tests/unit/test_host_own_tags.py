@@ -14,7 +14,6 @@ from terradask_host.agent.own_tags import CONTROLLERS, TRIES, OwnTags, volume_id
 from ..waiting import HANG_SECONDS
 
 FACTS = {
-    "meta-data/instance-id": "i-1",
     "meta-data/tags/instance": "Name\naws:autoscaling:groupName\nterradask:group\nteam",
     "meta-data/tags/instance/Name": "terradask-default-worker",
     "meta-data/tags/instance/terradask:group": "workers",
@@ -61,14 +60,13 @@ def controller(root: Path, number: int, model: str, serial: str) -> None:
     (folder / "serial").write_text(f"{serial}\n")
 
 
-def tag(
-    root: Path, ec2: _RefusingEc2, facts: dict[str, str] = FACTS
-) -> tuple[list[str], list[str]]:
+def tag(root: Path, ec2: _RefusingEc2, instance_id: str = "i-1") -> tuple[list[str], list[str]]:
     lines: list[str] = []
     reported: list[str] = []
     tags = OwnTags(
         ec2,  # type: ignore[arg-type]
-        _Metadata(facts),  # type: ignore[arg-type]
+        _Metadata(FACTS),  # type: ignore[arg-type]
+        instance_id,
         root,
         root / "state" / "tagged",
         log=lines.append,
@@ -101,7 +99,7 @@ def test_volumes_and_interfaces_get_the_instances_tags_once(root: Path) -> None:
 def test_an_image_of_a_host_makes_another_instance(root: Path) -> None:
     ec2 = _RefusingEc2()
     tag(root, ec2)
-    tag(root, ec2, {**FACTS, "meta-data/instance-id": "i-2"})
+    tag(root, ec2, "i-2")
     assert len(ec2.calls) == 2
 
 

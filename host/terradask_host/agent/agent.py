@@ -100,6 +100,7 @@ class Agent:
         tags = OwnTags(
             self._aws,
             InstanceMetadata(self._config.metadata_endpoint),
+            identity.instance_id,
             self._config.paths.root,
             self._config.paths.tagged,
             log=self._log.info,

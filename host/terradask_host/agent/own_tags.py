@@ -42,6 +42,8 @@ class OwnTags:
     ----------
     aws, metadata
         Clients; `metadata` is used by the thread alone.
+    instance_id
+        This instance's id.
     root
         The machine's file system.
     done
@@ -56,6 +58,7 @@ class OwnTags:
         self,
         aws: Aws,
         metadata: InstanceMetadata,
+        instance_id: str,
         root: Path,
         done: Path,
         *,
@@ -65,6 +68,7 @@ class OwnTags:
     ) -> None:
         self._aws = aws
         self._metadata = metadata
+        self._instance_id = instance_id
         self._root = root
         self._done = done
         self._log = log
@@ -102,8 +106,7 @@ class OwnTags:
         self._report(f"its disks and interfaces lack the cluster's tags: {trouble}")
 
     def _tag(self) -> None:
-        instance_id = self._metadata.get("meta-data/instance-id") or ""
-        if self._done.exists() and self._done.read_text() == instance_id:
+        if self._done.exists() and self._done.read_text() == self._instance_id:
             return
         tags = instance_tags(self._metadata)
         volumes = volume_ids(self._root / CONTROLLERS)
@@ -115,7 +118,7 @@ class OwnTags:
             Tags=[{"Key": key, "Value": value} for key, value in sorted(tags.items())],
         )
         self._done.parent.mkdir(parents=True, exist_ok=True)
-        self._done.write_text(instance_id)
+        self._done.write_text(self._instance_id)
         self._log(f"tagged {', '.join(parts)} like the instance")
 
 
