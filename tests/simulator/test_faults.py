@@ -84,6 +84,7 @@ def faulty(made: Soak) -> Iterator[Soak]:
     unretired = invariants.removed_unretired(sim, name, made.witness, lost=made.lost)
     if unretired:
         made.tell(time.time() - 60)
+        print(*unretired, sep="\n")
     assert unretired == []
     assert invariants.unjoined(sim, name, made.witness.joined, seconds=JOIN_SECONDS + 20) == []
 

@@ -5,10 +5,12 @@ admission.
 import asyncio
 import contextlib
 import random
+import time
 
 import pytest
-from distributed import Client, Scheduler, Worker
+from distributed import Client, Scheduler, Worker, rpc
 
+from terradask_host.preload import worker_admission
 from terradask_host.preload.instance_proofs import startup_information
 from terradask_host.preload.worker_admission import MOST_TOLD, WorkerAdmission
 from terradask_host.rules.instance_proof import PROOF_KEY
@@ -226,6 +228,24 @@ async def test_a_worker_whose_instance_is_no_longer_the_clusters_is_removed():
         await asyncio.wait_for(first.finished(), HANG_SECONDS)
         assert [state.name for state in scheduler.workers.values()] == ["i-2"]
         assert refused == ["'i-1'"]
+
+
+async def test_a_worker_that_is_retired_before_it_joins_waits_whether_its_host_ends(monkeypatch):
+    monkeypatch.setattr(worker_admission, "_LEAVING_SECONDS", 0.5)
+    async with (
+        scheduler_with(Rules(), lambda: ["i-1", "i-2", "i-3"]) as (scheduler, _, _, refused),
+        rpc(scheduler.address) as client,
+    ):
+        since = time.monotonic()
+        assert await client.retire_workers(names=["i-1", "i-3"], close_workers=True) == {}
+        ended = asyncio.ensure_future(worker(scheduler, "i-3").start())
+        async with worker(scheduler, "i-2"):
+            assert time.monotonic() - since < 0.5
+            ended.cancel()
+            async with worker(scheduler, "i-1"):
+                assert time.monotonic() - since >= 0.5
+                assert {state.name for state in scheduler.workers.values()} == {"i-1", "i-2"}
+        assert refused == []
 
 
 async def test_what_strangers_call_themselves_is_told_short_and_not_for_ever():

@@ -25,6 +25,11 @@ MOST_TOLD = 20
 
 _NAME_CHARACTERS = 64
 
+#: A worker that was retired before it joined waits for so long: AWS may take seconds to end its
+#: host.
+_LEAVING_SECONDS = 10.0
+_POLL_SECONDS = 0.1
+
 _NOT_OURS = "it is no instance of this cluster, which accepts workers only on its own instances"
 
 
@@ -49,8 +54,12 @@ class WorkerAdmission:
         self._asking = False
         self._refused: set[str] = set()
         self._removing: asyncio.Task[None] | None = None
+        #: Names of workers that were retired -> until when they may not join.
+        self._leaving: dict[str, float] = {}
         self._register = scheduler.handlers["register-worker"]
         scheduler.handlers["register-worker"] = self.register
+        self._retire = scheduler.handlers["retire_workers"]
+        scheduler.handlers["retire_workers"] = self.retire
 
     async def register(
         self, comm: Any, *, name: Any, address: str, extra: Any = None, **facts: Any
@@ -61,6 +70,8 @@ class WorkerAdmission:
         proof = extra.pop(PROOF_KEY, None)
         why = await self._why_not(comm, str(name), proof)
         if why is None:
+            while self._leaving.get(str(name), 0.0) > time.monotonic() and not comm.closed():
+                await asyncio.sleep(_POLL_SECONDS)
             # A worker that left while it waited would stay at the scheduler as a dead worker.
             if not comm.closed():
                 await self._register(comm, name=name, address=address, extra=extra, **facts)
@@ -68,6 +79,20 @@ class WorkerAdmission:
         self._report_refused(str(name), address, why)
         message = f"{_short(str(name))} is refused: {why}"
         await comm.write({"status": "error", "message": message, "time": time.time()})
+
+    async def retire(self, *, names: Iterable[Any] | None = None, **options: Any) -> Any:
+        """Retire workers, and let none of these names join for some seconds; replaces Dask's own
+        handler, which passes over names that have not joined.
+
+        A client retires the workers of a host right before it ends that: what joined in between
+        would end with tasks.
+        """
+        if names is not None:
+            now = time.monotonic()
+            names = [str(name) for name in names]
+            self._leaving = {name: until for name, until in self._leaving.items() if until > now}
+            self._leaving |= dict.fromkeys(names, now + _LEAVING_SECONDS)
+        return await self._retire(names=names, **options)
 
     def update(self, instance_ids: Iterable[str] | None) -> None:
         """Set the cluster's instances, as AWS lists them; None if AWS doesn't answer."""
