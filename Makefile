@@ -132,7 +132,7 @@ boot-test: setup boot-system ## Boot the launch templates' user data with system
 
 .PHONY: soak
 soak: setup ## Run what the tests leave out: every point of each fault, an hour of random ones, attackers' random calls; TERRADASK_SEED=N repeats a run
-	@$(BIN)/pytest -m soak -s
+	@TERRADASK_SEED=$${TERRADASK_SEED:-$$RANDOM} $(BIN)/pytest -m soak -s
 
 .PHONY: lint
 lint: $(VENV)/.installed audit ## Ruff (rules, format), mypy --strict, and known vulnerabilities of what is locked
