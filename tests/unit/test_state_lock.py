@@ -150,8 +150,12 @@ def test_a_lock_that_another_running_terraform_may_hold_is_nobodys_own(
     assert proof_of_loss(_lock(path="b/another"), _ended())
 
 
-def _refused(folder_lock: FolderLock, lock: LockInfo, times: int) -> Callable[[int], str]:
-    """A command that meets a lock so often."""
+def _refused(
+    folder_lock: FolderLock, lock: LockInfo, times: int, met: list[LockInfo]
+) -> Callable[[int], str]:
+    """A command that meets a lock so often; what S3 then has is in `met`, also where it hides that
+    from Terraform (a lock without an id).
+    """
     left = [times]
 
     def run(seconds: int) -> str:
@@ -161,7 +165,9 @@ def _refused(folder_lock: FolderLock, lock: LockInfo, times: int) -> Callable[[i
         if not left[0]:
             return "done"
         left[0] -= 1
-        raise locked_error(replace(lock, since=since), {"verb": "apply", "folder": "/w/etl"})
+        met.append(replace(lock, since=since, id="one"))
+        shown = met[-1] if lock.id else LockInfo()
+        raise locked_error(shown, {"verb": "apply", "folder": "/w/etl"})
 
     return run
 
@@ -176,19 +182,22 @@ def _refused(folder_lock: FolderLock, lock: LockInfo, times: int) -> Callable[[i
         (1, False, 0, False),
     ],
 )
+@pytest.mark.parametrize("lock_id", ["one", None])
 def test_a_command_goes_on_past_its_own_lock(
-    tmp_path: Path, times: int, in_s3: bool, removed: int, ends: bool
+    tmp_path: Path, times: int, in_s3: bool, removed: int, ends: bool, lock_id: str | None
 ):
     gone: list[str] = []
+    met: list[LockInfo] = []
     with FolderLock(tmp_path / "etl", limit_seconds=0) as folder_lock:
 
         def go_on() -> str:
             return run_past_lock(
-                _refused(folder_lock, _lock(), times),
+                _refused(folder_lock, replace(_lock(), id=lock_id), times, met),
                 limit_seconds=0,
                 folder_lock=folder_lock,
                 in_s3=in_s3,
                 break_lock=lambda lock, proof: gone.append(str(lock.id)),
+                find_lock=lambda: met[-1],
                 on_wait=lambda text: None,
             )
 
@@ -198,6 +207,21 @@ def test_a_command_goes_on_past_its_own_lock(
             with pytest.raises(StateLocked):
                 go_on()
     assert gone == ["one"] * removed
+
+
+def test_a_lock_that_is_gone_when_it_is_looked_for_is_in_no_ones_way(tmp_path: Path):
+    unknown = replace(_lock(), id=None)
+    with FolderLock(tmp_path / "etl", limit_seconds=0) as folder_lock:
+        done = run_past_lock(
+            _refused(folder_lock, unknown, 2, []),
+            limit_seconds=0,
+            folder_lock=folder_lock,
+            in_s3=True,
+            break_lock=lambda lock, proof: pytest.fail(f"{lock} is not the command's"),
+            find_lock=lambda: None,
+            on_wait=lambda text: None,
+        )
+    assert done == "done"
 
 
 @pytest.mark.parametrize(

@@ -31,6 +31,7 @@ from terradask._policy.masking import masked_text
 from terradask._terraform.plan_file import PlanFile
 from terradask._terraform.progress import ResourceProgress
 from terradask._terraform.state.lock import BreakLock
+from terradask._terraform.state.lock_info import LockInfo
 from terradask._terraform.state.model import StateVersion
 from terradask._terraform.terraform import Terraform
 from terradask.errors import StalePlan, StateConflict, TerraformError
@@ -71,6 +72,7 @@ class Stack:
         check: StateCheck | None = None,
         state_lock_seconds: int = 60,
         break_lock: BreakLock | None = None,
+        find_lock: Callable[[], LockInfo | None] = lambda: None,
         give_back: Callable[[Mapping[str, Any]], bool] = lambda ended: False,
     ) -> None:
         self.name = name
@@ -85,6 +87,7 @@ class Stack:
             on_event=ResourceProgress(progress, name),
             on_wait=lambda text: progress(Message(text)),
             break_lock=break_lock,
+            find_lock=find_lock,
             give_back=give_back,
             state_lock_seconds=state_lock_seconds,
         )

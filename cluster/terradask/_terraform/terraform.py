@@ -14,6 +14,7 @@ from terradask._terraform.events import CommandOutput
 from terradask._terraform.init_stamp import InitStamp, init_key
 from terradask._terraform.plan_file import PlanFile, sha256_of
 from terradask._terraform.state.lock import BreakLock, run_past_lock
+from terradask._terraform.state.lock_info import LockInfo
 from terradask._terraform.state.model import StateInfo, read_state_file, state_file
 from terradask.errors import TerraformError
 
@@ -33,6 +34,8 @@ class Terraform(TerraformCommands):
 
     _: KW_ONLY
     break_lock: BreakLock | None = None
+    #: Returns the lock on the state, where Terraform doesn't say whose it is.
+    find_lock: Callable[[], LockInfo | None] = lambda: None
     before_init: Callable[[], None] = lambda: None
     state_lock_seconds: int = 10
 
@@ -144,6 +147,7 @@ class Terraform(TerraformCommands):
             folder_lock=self.lock,
             in_s3=state_file(self.folder, self.configuration()) is None,
             break_lock=self.break_lock or (lambda lock, proof: self.force_unlock(str(lock.id))),
+            find_lock=self.find_lock,
             on_wait=self.on_wait,
         )
 

@@ -46,6 +46,7 @@ class StackRunner:
             version=partial(states.version, name),
             check=None if name == NETWORK_STACK else states.check(name),
             break_lock=partial(states.break_lock, name),
+            find_lock=partial(states.find_lock, name),
             give_back=partial(states.give_back, name),
         )
 

@@ -111,6 +111,10 @@ class StackStates:
             self._note_unlock(stack, place, lock, proof)
             place.break_lock(lock.id)
 
+    def find_lock(self, stack: str) -> LockInfo | None:
+        """Return the lock on a stack's state, also where a young bucket hides it from Terraform."""
+        return self.place(stack).lock()
+
     def give_back(self, stack: str, ended: Mapping[str, Any]) -> bool:
         """Delete the lock that a command of this process took and could not delete as it ended;
         return whether none is left.

@@ -50,12 +50,14 @@ def run_past_lock(
     folder_lock: FolderLock,
     in_s3: bool,
     break_lock: BreakLock,
+    find_lock: Callable[[], LockInfo | None],
     on_wait: Callable[[str], None],
 ) -> _Result:
     """Run a command that locks the state; where a lock stands in its way, once more, after saying
     whose it is.
 
-    A lock that the command took itself without hearing so is removed, and the command runs again.
+    A lock that the command took itself without hearing so is removed, and the command runs again;
+    also where Terraform doesn't say whose lock it is, because S3 misses a young bucket's object.
 
     Raises `StateLocked`.
     """
@@ -65,12 +67,13 @@ def run_past_lock(
             try:
                 return run(seconds)
             except StateLocked as error:
-                lock = _lock_of(error)
-                proof = proof_of_loss(lock, folder_lock.ended)
-                if proof is None:
+                lock = _lock_of(error) if error.lock_id else find_lock()
+                proof = lock and proof_of_loss(lock, folder_lock.ended)
+                if lock and proof:
+                    on_wait(f"removing the lock on the state: {proof}")
+                    break_lock(lock, proof)
+                elif error.lock_id:
                     raise
-                on_wait(f"removing the lock on the state: {proof}")
-                break_lock(lock, proof)
         return run(seconds)
 
     try:
