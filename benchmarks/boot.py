@@ -1,7 +1,7 @@
 """From power on to a host that is `running`, by step, on one machine that boots alone with systemd
 and cloud-init in namespaces (`make boot-test`), beside a machine whose user data does nothing.
-AWS's own part, and Amazon Linux's `dnf`, are not in it. Packages come from an index on loopback.
-States have whole seconds.
+AWS's own part, and Amazon Linux's `dnf`, are not in it. The environment's packages come from an
+index on loopback. States have whole seconds.
 """
 
 from __future__ import annotations
@@ -43,11 +43,10 @@ _TRACE_FILES = {
 _EMPTY = "#cloud-config\nruncmd: [[/bin/sh, -c, 'date +%s.%N >/var/log/started']]\n"
 #: Steps of boot.sh: a name, and a pattern of the command with which it begins.
 _STEPS = {
-    "the host program's wheel": "retry aws s3 cp ",
-    "its virtual environment": "python3.11 -m venv ",
-    "unpacking": "python3.11 -m zipfile ",
-    "its packages": "retry .*/python -m pip ",
-    "installing it": ".*/python -m pip .* --no-index ",
+    "the host program and its packages": "retry get_host_program",
+    "unpacking uv": "unpack ",
+    "its virtual environment": ".*/uv venv ",
+    "installing it": ".*/uv pip install ",
     "user, disks, unit": "getent passwd ",
 }
 _STARTED, _WHOLE = "power on to boot.sh", "boot.sh to `running`"

@@ -36,6 +36,8 @@ class BootSimulator(Simulator):
             **super().overlay,
             **self.provider.environ,
             "TERRADASK_NETWORK__CIDR": CIDR,
+            "TERRADASK_NETWORK__ARCHITECTURES": '["x86_64"]',
+            "TERRADASK_NETWORK__HOST_PACKAGES": str(PACKAGES),
             "TERRADASK_CLUSTER__SCHEDULER_OPTIONS": '{"dashboard": false}',
         }
 
@@ -59,8 +61,8 @@ class BootedAws:
 
 @contextmanager
 def booted_aws(provider: QuickProvider, folder: Path) -> Iterator[BootedAws]:
-    """Deploy the network with IAM evaluated, and serve an index with the packages of hosts; call it
-    in a network of its own.
+    """Deploy the network with IAM evaluated, and serve an index with the environment's packages;
+    call it in a network of its own.
     """
     with ExitStack() as stack:
         sim = stack.enter_context(BootSimulator.start(enforce_iam=True, boot_hosts=False))
@@ -92,13 +94,11 @@ def _index(root: Path) -> Path:
 
 
 def _image(endpoint: str, index: str) -> dict[str, str]:
-    """Return the files of an image for a network without internet: docs/network.md has the first
-    two. The embedded AWS answers on loopback alone, each machine's here.
+    """Return the files of an image for a network without internet: docs/network.md has the first.
+    The embedded AWS answers on loopback alone, each machine's here.
     """
     system, address = "etc/systemd/system", urlsplit(endpoint)
-    host = urlsplit(index).hostname
     return {
-        "etc/pip.conf": f"[global]\nindex-url = {index}/simple\ntrusted-host = {host}\n",
         f"{system}/terradask-host.service.d/index.conf": (
             f"[Service]\nEnvironment=UV_DEFAULT_INDEX={index}/simple\n"
         ),

@@ -28,16 +28,22 @@ BOOT_SECONDS = 240
 BROKEN = {
     "another-wheel": "sha256sum",
     "full-disk": r"\((\d|\d\d) MiB left on the disk\)",
-    "no-index": r"-m pip .*\n(.*\n)*.*No matching distribution",
 }
 #: Room for cloud-init, and not for packages.
 SMALL_DISK = "24m"
-NO_INDEX = "[global]\nindex-url = http://127.0.0.1:9/simple\nretries = 0\n"
+#: Where nothing answers.
+NO_INDEX = "http://127.0.0.1:9/simple"
+NO_INDEX_FILES = {
+    "etc/pip.conf": f"[global]\nindex-url = {NO_INDEX}\nretries = 0\n",
+    "etc/systemd/system/terradask-host.service.d/index.conf": (
+        f"[Service]\nEnvironment=UV_DEFAULT_INDEX={NO_INDEX}\n"
+    ),
+}
 
 
 @dataclass
-class Broken:
-    """A machine that can't boot, and its instance."""
+class LoneHost:
+    """A machine of no run, and its instance."""
 
     aws: BootedAws
     instance_id: str
@@ -70,13 +76,12 @@ class Broken:
 
 
 @pytest.fixture(scope="module")
-def broken(aws: BootedAws) -> dict[str, Broken]:
+def broken(aws: BootedAws) -> dict[str, LoneHost]:
     """Machines that can't boot. They power off a minute after they have found out, which the other
     test does not wait for.
     """
     aws.power.special = {
         "full-disk": Special(disk=SMALL_DISK),
-        "no-index": Special(files={"etc/pip.conf": NO_INDEX}),
     }
     with (
         contextlib.closing(aws.sim.client("ec2")) as ec2,
@@ -84,7 +89,7 @@ def broken(aws: BootedAws) -> dict[str, Broken]:
     ):
         planted = _planted_user_data(s3, _user_data(ec2))
         besides = {"another-wheel": {"UserData": planted}}
-        return {name: Broken(aws, launch(ec2, name, **besides.get(name, {}))) for name in BROKEN}
+        return {name: LoneHost(aws, launch(ec2, name, **besides.get(name, {}))) for name in BROKEN}
 
 
 def _user_data(ec2: Any) -> str:
@@ -96,13 +101,21 @@ def _user_data(ec2: Any) -> str:
 
 
 def _planted_user_data(s3: Any, user_data: str) -> str:
-    """Put a wheel with other code into the bucket, and return user data that leads to it: its key
-    changes nothing for the other hosts, which boot meanwhile.
+    """Put a wheel with other code into the bucket, with the packages beside it, and return user
+    data that leads to it: its key changes nothing for the other hosts, which boot meanwhile.
     """
-    found = re.search(r'"bucket": "(?P<bucket>[^"]+)".*"key": "(?P<key>[^"]+)"', user_data)
+    found = re.search(
+        r'"bucket": "(?P<bucket>[^"]+)".*"key": "(?P<folder>[^"]+)/(?P<name>[^"/]+)"', user_data
+    )
     assert found is not None
-    s3.put_object(Bucket=found["bucket"], Key="host/planted.whl", Body=b"other code")
-    return user_data.replace(found["key"], "host/planted.whl")
+    bucket, folder, name = found["bucket"], found["folder"], found["name"]
+    for entry in s3.list_objects_v2(Bucket=bucket, Prefix=f"{folder}/")["Contents"]:
+        key = entry["Key"]
+        source = {"Bucket": bucket, "Key": key}
+        planted = key.replace(folder, "host/planted", 1)
+        s3.copy_object(Bucket=bucket, Key=planted, CopySource=source)
+    s3.put_object(Bucket=bucket, Key=f"host/planted/{name}", Body=b"other code")
+    return user_data.replace(folder, "host/planted")
 
 
 # Debian's Python has another patch release than the client's.
@@ -126,7 +139,7 @@ def test_a_cluster_boots_computes_and_powers_off(aws: BootedAws) -> None:
 
 @pytest.mark.parametrize("name", BROKEN)
 def test_a_host_that_can_not_boot_says_why_and_powers_off(
-    broken: dict[str, Broken], name: str
+    broken: dict[str, LoneHost], name: str
 ) -> None:
     host = broken[name]
     report = eventually(host.report, seconds=BOOT_SECONDS, explain=host.console)
@@ -136,6 +149,16 @@ def test_a_host_that_can_not_boot_says_why_and_powers_off(
     eventually(lambda: host.state() in ("shutting-down", "terminated"))
 
 
-def test_every_fact_was_asked_for_with_a_token(aws: BootedAws, broken: dict[str, Broken]) -> None:
+def test_a_host_needs_no_index_for_its_own_program(aws: BootedAws) -> None:
+    aws.power.special["no-index"] = Special(files=NO_INDEX_FILES)
+    with contextlib.closing(aws.sim.client("ec2")) as ec2:
+        host = LoneHost(aws, launch(ec2, "no-index"))
+        report = eventually(host.report, seconds=BOOT_SECONDS, explain=host.console)
+        assert report["state"] == "booting", host.console()
+        ec2.terminate_instances(InstanceIds=[host.instance_id])
+    eventually(lambda: host.machine is not None and host.machine.is_off, explain=host.console)
+
+
+def test_every_fact_was_asked_for_with_a_token(aws: BootedAws, broken: dict[str, LoneHost]) -> None:
     assert broken
     assert not aws.without_token

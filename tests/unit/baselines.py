@@ -36,7 +36,7 @@ def baseline(**changes: Any) -> Baseline:
         "secrets_prefix": "terradask/default/",
         "log_group": "/terradask/default",
         "nat": "single",
-        "host": {"wheel_key": "k", "wheel_sha256": "0"},
+        "host": {"wheel_key": "host/0a/terradask_host.whl", "wheel_sha256": "0a"},
         **changes,
     }
     return Baseline.model_validate(document)

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import base64
 import hashlib
-import importlib.metadata
 import json
-import os
+import platform
 import re
 import shutil
 import subprocess
@@ -34,21 +33,35 @@ def files(text: str) -> dict[str, str]:
     return {entry["path"]: entry["content"] for entry in yaml.safe_load(text)["write_files"]}
 
 
-def probe_wheel(folder: Path) -> tuple[Path, str]:
-    """A wheel of one module, standing for the host program's needs, and its boot.lock line."""
-    path = folder / "boot_probe-1.0-py3-none-any.whl"
+#: As small as can be, in place of what is in boot.lock.
+PROBE = "boot_probe-1.0-py3-none-any.whl"
+UV = f"uv-1.0-py3-none-manylinux_2_17_{platform.machine()}.whl"
+OWN_UV = Path(sys.executable).with_name("uv")
+
+
+def make_wheel(path: Path, files: dict[str, str]) -> str:
+    """Make a wheel, and return its line of boot.lock."""
+    name, version, *tags = path.stem.split("-")
+    about = f"{name}-{version}.dist-info"
     with zipfile.ZipFile(path, "w") as archive:
-        archive.writestr("boot_probe.py", "")
+        for file, text in files.items():
+            archive.writestr(file, text)
         archive.writestr(
-            "boot_probe-1.0.dist-info/METADATA",
-            "Metadata-Version: 2.1\nName: boot-probe\nVersion: 1.0\n",
+            f"{about}/METADATA", f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n"
         )
         archive.writestr(
-            "boot_probe-1.0.dist-info/WHEEL",
-            "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n",
+            f"{about}/WHEEL",
+            f"Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: {'-'.join(tags)}\n",
         )
-        archive.writestr("boot_probe-1.0.dist-info/RECORD", "")
-    return path, f"boot-probe==1.0 --hash=sha256:{hashlib.sha256(path.read_bytes()).hexdigest()}\n"
+        archive.writestr(f"{about}/RECORD", "")
+    digest = hashlib.sha256(path.read_bytes()).hexdigest()
+    return f"{name}=={version} \\\n    --hash=sha256:{digest}\n"
+
+
+def make_uv(path: Path, *, first: str = "") -> str:
+    """Make uv's wheel, whose program is the one of this environment."""
+    script = f'#!/bin/bash\n{first}\nexec {OWN_UV} "$@"\n'
+    return make_wheel(path, {"uv-1.0.data/scripts/uv": script})
 
 
 def host_wheel(folder: Path, lock: str) -> Path:
@@ -79,7 +92,7 @@ class Machine:
     they were called.
     """
 
-    def __init__(self, folder: Path, script: str, *, wheel: Path, sha256: str, links: Path) -> None:
+    def __init__(self, folder: Path, script: str, *, wheel: Path, sha256: str) -> None:
         self.folder = folder
         for name in ("bin", "etc", "opt", "bucket"):
             (folder / name).mkdir()
@@ -112,9 +125,14 @@ class Machine:
         store = folder / "bucket"
         self.command(
             "aws",
-            f'from="${{@: -2:1}}" to="${{@: -1}}"; from="${{from/s3:\\/\\/the-bucket/{store}}}";'
-            f'to="${{to/s3:\\/\\/the-bucket/{store}}}"; mkdir -p "$(dirname "$to")"; cp "$from" '
-            '"$to"',
+            f"""from="${{@: -2:1}}" to="${{@: -1}}"
+            from="${{from/s3:\\/\\/the-bucket/{store}}}"
+            to="${{to/s3:\\/\\/the-bucket/{store}}}"
+            mkdir -p "$(dirname "$to"x)"
+            if [ "$3" != --recursive ]; then cp "$from" "$to"; exit; fi
+            for file in "$from"*; do
+              case "$file" in *-any.whl | *_$(uname -m).whl) cp "$file" "$to" || exit 1;; esac
+            done""",
         )
         self.command(
             "curl",
@@ -125,9 +143,6 @@ class Machine:
         )
         self.environ = {
             "PATH": f"{folder / 'bin'}:/usr/bin:/bin",
-            "PIP_NO_INDEX": "1",
-            "PIP_FIND_LINKS": str(links),
-            "PIP_CONFIG_FILE": os.devnull,
         }
 
     def command(self, name: str, body: str) -> None:
@@ -146,6 +161,11 @@ class Machine:
         )
 
     @property
+    def archives(self) -> Path:
+        """Where the bucket has the wheel and its packages."""
+        return self.folder / "bucket/host/x"
+
+    @property
     def calls(self) -> str:
         return (self.folder / "calls").read_text()
 
@@ -155,14 +175,19 @@ class Machine:
 
 @pytest.fixture
 def machine(files: dict[str, str], tmp_path: Path) -> Machine:
-    links = tmp_path / "links"
-    links.mkdir()
-    _, lock = probe_wheel(links)
+    made = tmp_path / "made"
+    made.mkdir()
+    lock = make_wheel(made / PROBE, {"boot_probe.py": ""}) + make_uv(made / UV)
     wheel = host_wheel(tmp_path, lock)
     sha256 = hashlib.sha256(wheel.read_bytes()).hexdigest()
     (tmp_path / "machine").mkdir()
     script = files["/opt/terradask/boot.sh"]
-    return Machine(tmp_path / "machine", script, wheel=wheel, sha256=sha256, links=links)
+    machine = Machine(tmp_path / "machine", script, wheel=wheel, sha256=sha256)
+    for name in (PROBE, UV):
+        shutil.copy(made / name, machine.archives)
+    # For another processor.
+    make_uv(machine.archives / "uv-1.0-py3-none-manylinux_2_17_pdp11.whl", first="exit 1")
+    return machine
 
 
 def test_boot_makes_the_environment_and_starts_the_unit(machine: Machine) -> None:
@@ -175,13 +200,18 @@ def test_boot_makes_the_environment_and_starts_the_unit(machine: Machine) -> Non
     aws.write_text(script)
     answer = machine.boot()
     assert answer.returncode == 0, answer.stdout + answer.stderr
-    assert "attempt 2 of 5 failed: aws" in answer.stdout
+    assert "attempt 2 of 5 failed: get_host_program" in answer.stdout
     python = machine.folder / "opt/venv/bin/python"
     code = "import boot_probe, terradask_host; print(terradask_host.__file__)"
     where = subprocess.run(
         [python, "-I", "-c", code], capture_output=True, text=True, check=True
     ).stdout
     assert where.startswith(str(machine.folder / "opt/venv"))
+    # uv too, with which the host program makes the environment.
+    assert (machine.folder / "opt/venv/bin/uv").exists()
+    # Compiled: the unit may write nothing there.
+    assert list((machine.folder / "opt/venv").rglob("boot_probe.*.pyc"))
+    assert [path.name for path in (machine.folder / "opt").iterdir()] == ["venv"]
     assert "systemctl enable --now --no-block terradask-host.service" in machine.calls
     # Local disks are mounted before the unit starts, and when its user is known.
     assert (
@@ -191,7 +221,10 @@ def test_boot_makes_the_environment_and_starts_the_unit(machine: Machine) -> Non
     )
     assert "no local disks" in answer.stdout
     assert "useradd --system" in machine.calls
-    assert "--region eu-west-1 s3://the-bucket/host/x/" in machine.calls
+    # One call, which takes a second, for everything.
+    assert machine.calls.count("\naws ") + machine.calls.startswith("aws ") == 3
+    assert "--region eu-west-1 " in machine.calls
+    assert " s3://the-bucket/host/x/ " in machine.calls
     # A baked image that has Python already needs no repository.
     assert "dnf" not in machine.calls
     assert "shutdown" not in machine.calls
@@ -199,13 +232,18 @@ def test_boot_makes_the_environment_and_starts_the_unit(machine: Machine) -> Non
 
 def test_the_runs_python_comes_from_the_systems_repositories(machine: Machine) -> None:
     script = machine.folder / "boot.sh"
-    head, rest = script.read_text().split("\nretry aws s3 cp", 1)
+    head, rest = script.read_text().split("\n# The host program and its own packages", 1)
     assert "venv" in rest
     script.write_text(head)
     for version in ("3.98; reboot", "3.98"):
         machine.environ["RUN_PYTHON"] = version
         assert machine.boot().returncode == 0
-        installed = [line for line in machine.calls.splitlines() if line.startswith("dnf")]
+        calls = machine.folder / "calls"
+        installed = [
+            line
+            for line in (calls.read_text().splitlines() if calls.exists() else ())
+            if line.startswith("dnf")
+        ]
         if version == "3.98":
             assert [line.rpartition("install ")[2] for line in installed] == ["python3.98"]
         else:
@@ -213,7 +251,7 @@ def test_the_runs_python_comes_from_the_systems_repositories(machine: Machine) -
 
 
 def test_boot_refuses_another_wheel_says_why_and_powers_off(machine: Machine) -> None:
-    wheel = next((machine.folder / "bucket/host/x").iterdir())
+    (wheel,) = machine.archives.glob("terradask_host-*")
     wheel.write_bytes(wheel.read_bytes() + b"x")
     answer = machine.boot()
     assert answer.returncode == 1
@@ -230,24 +268,35 @@ def test_boot_refuses_another_wheel_says_why_and_powers_off(machine: Machine) ->
     assert report["log_tail"] == ["first", "second"]
 
 
-def test_boot_refuses_a_package_with_another_hash(machine: Machine, tmp_path: Path) -> None:
-    # With the pip that is here, which takes less time than installing one.
-    pip = importlib.metadata.distribution("pip").locate_file("pip")
-    machine.command(
-        "python3.11",
-        f"""[ "$2" = venv ] || exec {sys.executable} "$@"
-            {sys.executable} -m venv --without-pip "$4"
-            ln -s {pip} "$4"/lib/python3.*/site-packages/""",
-    )
-    probe = tmp_path / "links/boot_probe-1.0-py3-none-any.whl"
-    with zipfile.ZipFile(probe, "a") as archive:
-        archive.writestr("more.py", "")
+def test_boot_refuses_a_package_with_another_hash(machine: Machine) -> None:
+    make_wheel(machine.archives / PROBE, {"boot_probe.py": "", "more.py": ""})
     answer = machine.boot()
     assert answer.returncode == 1
     assert "HASH" in answer.stderr.upper()
-    assert "attempt 5 of 5 failed" in answer.stdout
     report = machine.report()
     assert report["state"] == "failed"
     # The command itself, and whether it may have failed for want of space.
-    assert re.search(r" -m pip .*boot\.lock \(\d+ MiB left on the disk\)$", report["reason"])
+    assert re.search(r"pip install .*\(\d+ MiB left on the disk\)$", report["reason"], re.DOTALL)
+    assert "systemctl" not in machine.calls
     assert "shutdown" in machine.calls
+
+
+def test_boot_runs_no_installer_with_another_hash(machine: Machine) -> None:
+    make_uv(machine.archives / UV, first=f"touch {machine.folder}/ran")
+    answer = machine.boot()
+    assert answer.returncode == 1
+    assert f"{UV} is not one that boot.lock lists" in answer.stderr
+    assert re.search(r"line \d+: unpack .*/uv-", machine.report()["reason"])
+    assert not (machine.folder / "ran").exists()
+
+
+def test_boot_says_which_folder_of_the_bucket_lacks_packages(machine: Machine) -> None:
+    (machine.archives / UV).unlink()
+    answer = machine.boot()
+    assert answer.returncode == 1
+    lack = (
+        f"s3://the-bucket/host/x/ lacks the host program or its packages for {platform.machine()}"
+    )
+    assert f"terradask-boot: {lack}: terradask doctor --fix" in answer.stdout
+    assert "attempt 5 of 5 failed" in answer.stdout
+    assert "get_host_program" in machine.report()["reason"]

@@ -90,6 +90,8 @@ EXAMPLES: list[TerradaskError] = [
     errors.BaselineFormat("a", found=2, known=1, advice="b"),
     errors.ArchitectureMissing("arm64", types=["m7g.large"], architectures=["x86_64"]),
     errors.BaselineInUse(["etl", "ml"]),
+    errors.HostPackagesMissing("arm64", where="s3://b/host/0a/w.whl"),
+    errors.HostPackagesUnavailable("a", packages=["uv==1.0"]),
     errors.ClusterError("a", cluster="etl"),
     errors.ClusterNotFound("a", cluster="etl"),
     errors.ClusterPrivate(

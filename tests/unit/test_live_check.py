@@ -22,6 +22,7 @@ from terradask._live_check.runner import Runner
 from terradask._live_check.smoke_settings import smoke_settings
 from terradask._live_check.steps import Notes, Step
 from terradask._live_check.time_limit import time_limit
+from terradask._workspace.host_packages import packages_folder
 from terradask.errors import AccessDenied, LiveCheckFailed
 from terradask_host.documents import HostReport
 from terradask_modules.iam import allow
@@ -157,6 +158,7 @@ def test_the_settings_are_what_the_organisation_prescribes_and_cheap() -> None:
             "network": {
                 "role_name_prefix": "acme-",
                 "nat": "per_zone",
+                "host_packages": "archives",
                 "permissions_boundary": "arn:aws:iam::123456789012:policy/boundary",
             },
             "cluster": {"connect": "ssm", "worker_gpu": 8},
@@ -170,6 +172,7 @@ def test_the_settings_are_what_the_organisation_prescribes_and_cheap() -> None:
         types=["c7i.large"],
         disk_gib=12,
         own_cidr=None,
+        host_packages=packages_folder(user, Path("/team")),
     )
     text = tomlkit.dumps(document)
     settings = settings_in(text, Path("terradask.toml"))
@@ -181,6 +184,7 @@ def test_the_settings_are_what_the_organisation_prescribes_and_cheap() -> None:
         "acme-",
         "arn:aws:iam::123456789012:policy/boundary",
     )
+    assert network.host_packages == "/team/archives"
     cluster = settings.cluster_named("check")
     assert (cluster.connect, cluster.worker_gpu, cluster.max_workers) == ("ssm", None, 2)
     assert cluster.worker_groups["cheap"].spot_policy == "spot"

@@ -39,6 +39,7 @@ from .baselines import baseline
 #: Of the environment in which the tests run.
 DEV_LOCK = Path(__file__).parents[2] / "requirements/dev.lock"
 BUCKET = "terradask-default-123456789012-us-east-1"
+UV = "host/0a/uv-1-py3-none-any.whl"  # hosts find the packages of their own program
 STRUCTURE = Structure(
     groups={"workers": GroupEntry(autoscaling_group="a", role="worker", max_size=9)},
     worker=WorkerEntry(class_name="acme.Worker", options={"nthreads": 2}),
@@ -121,6 +122,7 @@ def aws() -> Iterator[Aws]:
         s3 = found.client("s3")
         s3.create_bucket(Bucket=BUCKET)
         s3.put_object(Bucket=BUCKET, Key="workspace.json", Body=baseline().model_dump_json())
+        s3.put_object(Bucket=BUCKET, Key=UV, Body=b"")
         found.client("secretsmanager").create_secret(Name="terradask/default/etl")
         yield found
 

@@ -48,6 +48,7 @@ WRITES: dict[str, tuple[str, str, dict[str, tuple[str, ...]]]] = {
         document: ("s3:PutObject", f"{BUCKET}/{key}", {})
         for document, key in {
             "`host/<sha256>/<wheel>`": "host/0a/terradask_host.whl",
+            "`host/<sha256>/<archive>`": "host/0a/uv-1.0-py3-none-any.whl",
             "`workspace.json`": "workspace.json",
             "`applied/network.json`": "applied/network.json",
             "`applied/clusters/<cluster>.json`": "applied/clusters/etl.json",

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import datetime
+import os
 import secrets
 import uuid
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import KW_ONLY, dataclass, field, replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from terradask._aws.autoscaling import WATCHDOG_MINUTES
+from terradask._aws.endpoints import is_loopback_endpoint
 from terradask._aws.s3 import as_json
 from terradask._common.clock import utc_text
 from terradask._deployments.archive_hashes import lock_file_of
@@ -38,6 +41,9 @@ from terradask._quotas.check import LaunchCheck
 from terradask.errors import ClusterError, ClusterStopped, DocumentChanged, QuotaExceeded
 from terradask_host.documents import LifetimePolicy, Run, sha256_of
 from terradask_modules.names import SCHEDULER_GROUP, TAG_DESCRIPTOR
+
+if TYPE_CHECKING:
+    from terradask._network.baseline import Baseline
 
 
 @dataclass(frozen=True)
@@ -152,10 +158,8 @@ class Starter:
 def plan_run(record: ClusterRecord, options: StartOptions, root: Path | None) -> RunPlan:
     """Return a run's plan, and begin to check quotas; writes nothing.
 
-    Raises `InvalidInput`, `NoBaseline`, `BaselineFormat`.
+    Raises `InvalidInput`, and as `bootable_baseline` does.
     """
-    from terradask._network.baseline import read_baseline  # pydantic is slow to import
-
     descriptor, settings = record.descriptor, record.descriptor.settings
     environ, software, sends_config = (
         settings[name] if (given := getattr(options, name)) is None else given
@@ -167,11 +171,13 @@ def plan_run(record: ClusterRecord, options: StartOptions, root: Path | None) ->
     if options.check_quotas:
         launch = deployed_launch(descriptor, numbers)
         check = LaunchCheck(record.aws, launch, workspace=descriptor.workspace)
-    lock = lock_software(
-        list(software),
-        architecture=descriptor.architecture,
-        lock_file=options.software_lock or lock_file_of(settings, root),
-    )
+    with ThreadPoolExecutor(1) as pool:
+        baseline = pool.submit(bootable_baseline, record)
+        lock = lock_software(
+            list(software),
+            architecture=descriptor.architecture,
+            lock_file=options.software_lock or lock_file_of(settings, root),
+        )
     now = datetime.datetime.now(datetime.UTC)
     run = Run(
         run_id=f"{now:%Y%m%dT%H%M%SZ}-{secrets.token_hex(3)}",
@@ -186,9 +192,25 @@ def plan_run(record: ClusterRecord, options: StartOptions, root: Path | None) ->
         life=options.life or lifetime_policy(settings),
         hashed=bool(lock.hashes),
         structure=descriptor.structure,
-        host_roles=read_baseline(record.aws, record.bucket).host_roles(record.name),
+        host_roles=baseline.result().host_roles(record.name),
     )
     return RunPlan(run, numbers, lock, check)
+
+
+def bootable_baseline(record: ClusterRecord) -> Baseline:
+    """Return the network, which has what hosts need to boot.
+
+    Raises `NoBaseline`, `BaselineFormat`, `HostPackagesMissing`.
+    """
+    # pydantic is slow to import
+    from terradask._network.baseline import read_baseline
+    from terradask._network.host_packages import check_host_packages
+
+    baseline = read_baseline(record.aws, record.bucket)
+    # Hosts of an embedded AWS are processes, which install nothing.
+    if not is_loopback_endpoint(os.environ):
+        check_host_packages(record.aws, baseline, record.descriptor.architecture)
+    return baseline
 
 
 def check_startable(record: ClusterRecord) -> None:

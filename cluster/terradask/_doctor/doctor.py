@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from terradask._aws.service_roles import AUTOSCALING, ServiceRole, find_service_roles
 from terradask._doctor.account_plan import check_account_plan
 from terradask._doctor.finding import Finding
+from terradask._doctor.host_packages import check_host_packages
 from terradask._doctor.volume_key import check_volume_key
 from terradask._terraform import provider_mirror
 from terradask._terraform.binary import find_terraform
@@ -33,6 +34,7 @@ CHECKS = (
     "service-roles",
     "volume-key",
     "baseline",
+    "host-packages",
 )
 
 
@@ -62,6 +64,7 @@ class _Examiner:
             "service-roles": self._service_roles,
             "volume-key": self._volume_key,
             "baseline": self._baseline,
+            "host-packages": self._host_packages,
         }
 
     def run(self, name: str) -> Finding:
@@ -156,6 +159,9 @@ class _Examiner:
                 f"{baseline.terradask_version}"
             ),
         )
+
+    def _host_packages(self) -> Finding:
+        return check_host_packages(self._workspace, fix=self._fix)
 
 
 def check_service_roles(aws: Aws) -> Finding:

@@ -26,6 +26,7 @@ from terradask._live_check.smoke_settings import LIMIT_SECONDS, smoke_settings
 from terradask._live_check.steps import Step
 from terradask._live_check.time_limit import time_limit
 from terradask._terraform import provider_mirror
+from terradask._workspace.host_packages import packages_folder
 
 if TYPE_CHECKING:
     from terradask._workspace.workspace import Workspace
@@ -85,6 +86,7 @@ class LiveCheck:
             types=account.instance_types,
             disk_gib=account.disk_gib,
             own_cidr=account.own_cidr,
+            host_packages=packages_folder(user.settings, user.root),
         )
         place.write_settings(settings, provider_lock_of(user.root))
         return place

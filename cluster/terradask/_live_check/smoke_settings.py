@@ -5,6 +5,7 @@ prescribes. Pure.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from terradask._live_check.place import UNTIL_TAG
@@ -70,6 +71,7 @@ def smoke_settings(
     types: list[str],
     disk_gib: int = DISK_GIB,
     own_cidr: str | None = None,
+    host_packages: Path | None = None,
 ) -> Mapping[str, Mapping[str, Any]]:
     """Return the throw-away workspace's sections.
 
@@ -87,6 +89,8 @@ def smoke_settings(
         },
         "network": {
             **given,
+            # A path of the user's settings counts from where these lie.
+            **({} if host_packages is None else {"host_packages": str(host_packages)}),
             "cidr": user.network.cidr,
             "zones": [zone],
             "nat": "none",

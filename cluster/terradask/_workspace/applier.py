@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from terradask._aws.service_roles import ensure_service_roles
 from terradask._plans.policy_gate import PolicyGate
@@ -10,9 +13,16 @@ from terradask._plans.saved import Plan
 from terradask._workspace.cleanup import Cleanup
 from terradask._workspace.clusters import Clusters
 from terradask._workspace.context import WorkspaceContext
+from terradask._workspace.host_packages import HostPackages
 from terradask._workspace.stack_runner import StackRunner
-from terradask.errors import AwsError
+from terradask.errors import AccessDenied, AwsError
 from terradask_modules.names import NETWORK_STACK
+
+if TYPE_CHECKING:
+    from terradask._stacks.stack import Stack
+
+#: A plan that creates it is of a new network.
+BUCKET_ADDRESS = "aws_s3_bucket.workspace"
 
 
 @dataclass(frozen=True)
@@ -23,6 +33,7 @@ class Applier:
     stacks: StackRunner
     clusters: Clusters
     cleanup: Cleanup
+    packages: HostPackages
     gate: PolicyGate
 
     def apply(self, plan: Plan) -> None:
@@ -33,10 +44,15 @@ class Applier:
             self.context.network.forget()
         else:
             self._cluster(plan)
-        self.note(plan)
+        self._note(plan)
 
     def note(self, plan: Plan) -> None:
         """Note what a stack is applied from; as `Workspace.note_applied` says."""
+        if plan.stack == NETWORK_STACK and not plan.destroy:
+            self._complete(plan)
+        self._note(plan)
+
+    def _note(self, plan: Plan) -> None:
         if plan.destroy:
             return
         if plan.stack != NETWORK_STACK:
@@ -58,10 +74,38 @@ class Applier:
             if plan.destroy:
                 self.cleanup.refuse_while_in_use()
                 recovery.remove_unknown()
-            else:
+                stack.apply(plan)
+                return
+            with self._packages(stack, has_bucket=BUCKET_ADDRESS not in plan.creates):
                 ensure_service_roles(self.context.aws)
                 recovery.remove_unfinished_groups(plan.creates)
-            stack.apply(plan)
+                stack.apply(plan)
+
+    @contextmanager
+    def _packages(self, stack: Stack, *, has_bucket: bool) -> Iterator[None]:
+        """Get the host program's packages before anything changes, and put them into the bucket as
+        early as it is there: running clusters launch hosts from changed templates at once.
+        """
+        if not self.packages.are_needed:
+            yield
+            return
+        program = self.packages.planned(stack)
+        archives = self.packages.gather(program)
+        if has_bucket:
+            self.packages.put(program, archives)
+        yield
+        if not has_bucket:
+            self.packages.put(program, archives)
+
+    def _complete(self, plan: Plan) -> None:
+        """Put packages into the bucket that an interruption, or another program than terradask,
+        has left out. A caller who may not can go on with clusters: starts refuse what can't boot.
+        """
+        try:
+            with self._packages(self.stacks.stack(plan.stack), has_bucket=True):
+                return
+        except AccessDenied as error:
+            self.context.message(f"packages that hosts lack are not put: {error.problem}")
 
     def _cluster(self, plan: Plan) -> None:
         with self.stacks.locked(plan.stack) as stack:

@@ -117,6 +117,27 @@ class WorkspaceInfo:
         """
         return self._parts.context.network.baseline()
 
+    def missing_host_packages(self) -> dict[str, list[str]]:
+        """Look for the packages of hosts' own program in the workspace's bucket, from which hosts
+        install them. Nothing changes.
+
+        `apply` puts them there. After a deployment by ``cdktf deploy``, or by Terraform alone,
+        `put_host_packages` does.
+
+        Returns
+        -------
+        dict
+            Architecture -> the packages that hosts would not find, each as ``name==version``. Empty
+            on an embedded AWS, whose hosts install nothing.
+
+        Raises
+        ------
+        NoBaseline
+            If the network isn't deployed.
+        """
+        packages = self._parts.packages
+        return packages.deployed().lacking() if packages.are_needed else {}
+
     def deployments(self) -> list[Deployment]:
         """Return the clusters that are deployed, sorted by name; `Deployment.status` says how each
         one is.

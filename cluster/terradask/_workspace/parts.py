@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from terradask._workspace.clusters import Clusters
     from terradask._workspace.context import WorkspaceContext
     from terradask._workspace.destroyer import Destroyer
+    from terradask._workspace.host_packages import HostPackages
     from terradask._workspace.planner import Planner
 
 
@@ -44,7 +45,16 @@ class WorkspaceParts:
         """Applies plans."""
         from terradask._workspace.applier import Applier
 
-        return Applier(self.context, self.stacks, self.clusters, self._cleanup, self._gate)
+        return Applier(
+            self.context, self.stacks, self.clusters, self._cleanup, self.packages, self._gate
+        )
+
+    @cached_property
+    def packages(self) -> HostPackages:
+        """The host program's own packages."""
+        from terradask._workspace.host_packages import HostPackages
+
+        return HostPackages(self.context)
 
     @cached_property
     def destroyer(self) -> Destroyer:

@@ -55,6 +55,9 @@ class Workspace(WorkspacePlans, WorkspaceInfo):
             If the state has changed since the plan was made.
         PolicyViolation
             If policy forbids what it would make; waivers are in the settings.
+        HostPackagesUnavailable
+            If the packages of hosts' own program, which the network's bucket lacks, can't be had
+            here. Nothing has changed.
         TerraformError
             If something could not be made. What was made is in the state: plan and apply again, or
             destroy.
@@ -68,7 +71,8 @@ class Workspace(WorkspacePlans, WorkspaceInfo):
         """Note what a stack is applied from, and the state that this left; without the right to do
         so, nothing is noted.
 
-        A cluster whose destruction was begun and not finished stays from here on.
+        A cluster whose destruction was begun and not finished stays from here on. Of the network,
+        packages for hosts that its bucket lacks are put there, as `put_host_packages` does.
         `apply` does all this by itself. For a plan that changes nothing this is all that is left to
         do.
 
@@ -78,6 +82,32 @@ class Workspace(WorkspacePlans, WorkspaceInfo):
             The plan: applied, or without a change.
         """
         self._parts.applier.note(plan)
+
+    def put_host_packages(self) -> tuple[str, ...]:
+        """Put the packages of hosts' own program into the workspace's bucket, as far as any are
+        missing: from pip's index, or from the folder ``network.host_packages``.
+
+        Needs the rights of ``terradask iam setup`` to objects under ``host/``.
+
+        Returns
+        -------
+        tuple of str
+            The archives that were put there.
+
+        Raises
+        ------
+        HostPackagesUnavailable
+            If they can't be had here. Nothing has changed.
+        NoBaseline
+            If the network isn't deployed.
+        """
+        packages = self._parts.packages
+        if not packages.are_needed:
+            return ()
+        program = packages.deployed()
+        archives = packages.gather(program)
+        packages.put(program, archives)
+        return tuple(path.name for path in archives)
 
     def destroy_cluster(self, name: str) -> None:
         """Destroy a cluster, running or not: groups to zero, then everything that Terraform made,

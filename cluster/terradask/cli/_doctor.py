@@ -18,7 +18,8 @@ _MISSING = 3
 @click.option(
     "--fix",
     is_flag=True,
-    help="Fix what can be fixed from here: find the provider on this machine.",
+    help="Fix what can be fixed from here: find the provider on this machine, put packages that "
+    "hosts lack into the workspace's bucket.",
 )
 @click.option(
     "--toolchain",
@@ -39,9 +40,9 @@ def doctor(
     """Check Python, Node, Terraform, the provider, credentials and region, and print the fix for
     each problem.
 
-    Changes nothing on AWS, without --live. Exits with 3 if something is missing. With --live it
-    shows what the check costs, asks, writes a report, and exits with the code of the first step
-    that failed.
+    Changes nothing on AWS, without --fix or --live. Exits with 3 if something is missing. With
+    --live it shows what the check costs, asks, writes a report, and exits with the code of the
+    first step that failed.
     """
     from dataclasses import asdict
 

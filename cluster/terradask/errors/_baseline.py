@@ -85,3 +85,51 @@ class BaselineInUse(BaselineError):
             + "; ".join(f"terradask destroy {name}" for name in clusters),
         )
         self.clusters = tuple(clusters)
+
+
+class HostPackagesMissing(BaselineError):
+    """The host program's own packages aren't in the workspace's bucket: no host could boot.
+
+    Parameters
+    ----------
+    architecture
+        Of the hosts that would look for them.
+    where
+        The host program, beside which they belong.
+    """
+
+    def __init__(self, architecture: str, *, where: str) -> None:
+        super().__init__(
+            f"hosts ({architecture}) would not find their own program's packages",
+            given=f"no package beside {where}",
+            advice="put them there: terradask doctor --fix, or terradask apply network",
+        )
+        self.architecture = architecture
+        self.where = where
+
+
+class HostPackagesUnavailable(BaselineError):
+    """The host program's own packages can't be had here, neither from an index nor from a folder.
+
+    Parameters
+    ----------
+    packages
+        Those that are needed, each as ``name==version``.
+    """
+
+    def __init__(
+        self,
+        problem: str,
+        *,
+        packages: Iterable[str],
+        given: str | None = None,
+        allowed: str | None = None,
+    ) -> None:
+        self.packages = tuple(packages)
+        super().__init__(
+            problem,
+            given=given or ", ".join(self.packages),
+            allowed=allowed,
+            advice="configure pip's index (PIP_INDEX_URL, or pip.conf), or set "
+            "network.host_packages to a folder with the archives",
+        )

@@ -17,9 +17,12 @@ retry() {
   failed "${BASH_LINENO[0]}" "$*"
 }
 
+# One a line, of host.json.
 setting() {
   python3 -c 'import functools, json, sys
-print(functools.reduce(lambda value, key: value[key], sys.argv[2].split("."), json.load(open(sys.argv[1]))))' "${config}" "$1"
+settings = json.load(open(sys.argv[1]))
+for name in sys.argv[2:]:
+    print(functools.reduce(lambda value, key: value[key], name.split("."), settings))' "${config}" "$@"
 }
 
 # One of the instance metadata service's, by IMDSv2.
@@ -72,11 +75,26 @@ failed() {
 }
 trap 'failed "${LINENO}" "${BASH_COMMAND}"' ERR
 
-key="$(setting wheel.key)"
-sha256="$(setting wheel.sha256)"
-region="$(setting region)"
-bucket="$(setting bucket)"
-wheel="${base}/$(basename "${key}")"
+# Unpacks the host program's list of packages, and uv, if that list has its checksum.
+unpack() {
+  python3.11 -c 'import hashlib, pathlib, re, sys, zipfile
+wheel, uv, to = map(pathlib.Path, sys.argv[1:])
+lock = zipfile.ZipFile(wheel).read("terradask_host/boot.lock").decode()
+digest = hashlib.sha256(uv.read_bytes()).hexdigest()
+if f"--hash=sha256:{digest}" not in re.search(r"^uv==.*(\n .*)*", lock, re.MULTILINE)[0].split():
+    sys.exit(f"{uv.name} is not one that boot.lock lists: its SHA-256 is {digest}")
+to.mkdir()
+(to / "boot.lock").write_text(lock)
+with zipfile.ZipFile(uv) as archive:
+    program = next(name for name in archive.namelist() if name.endswith(".data/scripts/uv"))
+    (to / "uv").write_bytes(archive.read(program))
+(to / "uv").chmod(0o755)' "$@"
+}
+
+values="$(setting wheel.key wheel.sha256 region bucket)"
+{ read -r key; read -r sha256; read -r region; read -r bucket; } <<<"${values}"
+readonly archives="${base}/archives" unpacked="${base}/unpacked"
+wheel="${archives}/$(basename "${key}")"
 
 # The repositories of Amazon Linux lie in S3, which the VPC's gateway endpoint reaches. The host program
 # has Python 3.11, and takes the run's from the system too.
@@ -87,14 +105,27 @@ done
 [[ -z "${missing[*]}" ]] ||
   retry dnf --assumeyes --quiet --setopt=install_weak_deps=False install "${missing[@]}"
 
-retry aws s3 cp --only-show-errors --region "${region}" "s3://${bucket}/${key}" "${wheel}"
+# The host program and its own packages lie in one folder of the bucket.
+get_host_program() {
+  local from
+  from="s3://${bucket}/$(dirname "${key}")/"
+  aws s3 cp --recursive --only-show-errors --region "${region}" --exclude '*' --include '*-any.whl' \
+    --include "*_$(uname -m).whl" "${from}" "${archives}/" || return 1
+  [[ -f "${wheel}" ]] && compgen -G "${archives}/uv-*_$(uname -m).whl" >/dev/null && return 0
+  say "${from} lacks the host program or its packages for $(uname -m): terradask doctor --fix"
+  return 1
+}
+retry get_host_program
+# Each archive has to be one that the user data names: the wheel by its checksum, the others by theirs
+# in the list that the wheel has. Of uv nothing runs before; uv itself checks the others.
 echo "${sha256}  ${wheel}" | sha256sum --check --strict --quiet
-
-python3.11 -m venv --clear "${base}/venv"
-python3.11 -m zipfile --extract "${wheel}" "${base}/wheel"
-pip=("${base}/venv/bin/python" -m pip --disable-pip-version-check --quiet install --no-cache-dir --no-deps)
-retry "${pip[@]}" --require-hashes --only-binary :all: --requirement "${base}/wheel/terradask_host/boot.lock"
-"${pip[@]}" --no-index "${wheel}"
+uv_wheel=("${archives}"/uv-*_"$(uname -m)".whl)
+unpack "${wheel}" "${uv_wheel[0]}" "${unpacked}" || failed "${LINENO}" "unpack ${uv_wheel[0]}"
+echo "${wheel} --hash=sha256:${sha256}" >>"${unpacked}/boot.lock"
+quiet=(--quiet --no-config --offline --cache-dir "${base}/cache")
+"${unpacked}/uv" venv "${quiet[@]}" --clear --python "$(command -v python3.11)" "${base}/venv"
+"${unpacked}/uv" pip install "${quiet[@]}" --python "${base}/venv/bin/python" --no-deps --no-index --compile-bytecode \
+  --find-links "${archives}" --require-hashes --requirement "${unpacked}/boot.lock"
 
 getent passwd terradask >/dev/null ||
   useradd --system --user-group --home-dir /var/lib/terradask --no-create-home --shell /sbin/nologin terradask
@@ -106,3 +137,4 @@ systemctl daemon-reload
 # Without waiting: cloud-init itself is part of the boot that the unit is ordered behind.
 systemctl enable --now --no-block terradask-host.service
 say "terradask-host.service starts"
+rm -rf "${archives}" "${unpacked}" "${base}/cache" || say "what was unpacked is left"

@@ -216,6 +216,13 @@ class NetworkSettings(Section):
         description="Owners that image and arm64_image may have: accounts' ids, self, amazon, "
         "aws-marketplace. Any account may publish an image under any name.",
     )
+    host_packages: str | None = Field(
+        default=None,
+        min_length=1,
+        description="Folder, relative to terradask.toml, with the archives of the host program's "
+        "own packages, which terradask apply network puts into the workspace's bucket. Unset: pip "
+        "downloads them, from the index that it is configured with here.",
+    )
     worker_disk_size_gib: DiskSize = Field(
         default=100, description="Size of a worker's encrypted gp3 volume, in GiB."
     )

@@ -1,0 +1,113 @@
+"""The host program's own packages: archives beside its wheel in the workspace's bucket, so that
+hosts need no package index for them. ``boot.lock``, in the wheel, has their checksums.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import re
+import zipfile
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from packaging.utils import InvalidWheelFilename, canonicalize_name, parse_wheel_filename
+
+from terradask._aws.s3 import ObjectStore
+from terradask.errors import AccessDenied, HostPackagesMissing
+
+if TYPE_CHECKING:
+    from terradask._aws.session import Aws
+    from terradask._network.baseline import Baseline
+
+#: Architecture -> the processor's name in names of archives.
+MACHINES = {"x86_64": "x86_64", "arm64": "aarch64"}
+
+_LOCK = "terradask_host/boot.lock"
+_REQUIREMENT = re.compile(r"^([A-Za-z0-9._-]+)==(\S+)")
+_HASH = re.compile(r"--hash=sha256:([0-9a-f]{64})")
+
+
+@dataclass(frozen=True)
+class BootLock:
+    """The packages of one host program: exact versions, and a checksum of each archive."""
+
+    content: bytes
+
+    @classmethod
+    def of_wheel(cls, wheel: bytes) -> BootLock:
+        """Return the list in a host program's wheel."""
+        with zipfile.ZipFile(io.BytesIO(wheel)) as archive:
+            return cls(archive.read(_LOCK))
+
+    @cached_property
+    def hashes(self) -> Mapping[str, frozenset[str]]:
+        """``name==version`` -> the SHA-256 of each archive of it."""
+        parts = re.split(r"^(?=[A-Za-z0-9])", self.content.decode(), flags=re.MULTILINE)
+        return {
+            f"{canonicalize_name(found[1])}=={found[2]}": frozenset(_HASH.findall(part))
+            for part in parts
+            if (found := _REQUIREMENT.match(part))
+        }
+
+    def lacking(self, archives: Iterable[str], architecture: str) -> list[str]:
+        """Return the packages of which these archives have none for hosts of an architecture."""
+        there = {_package(name) for name in archives if _is_for(name, architecture)}
+        return [package for package in self.hashes if package not in there]
+
+    def chosen(self, folder: Path, architecture: str) -> dict[str, Path]:
+        """Return the archives of a folder for hosts of an architecture, one of each package: those
+        with a checksum that is listed. uv's is the last: boot.sh begins with it.
+        """
+        found: dict[str, Path] = {}
+        for path in sorted(folder.glob("*.whl")):
+            package = _package(path.name)
+            if (
+                package not in found
+                and _is_for(path.name, architecture)
+                and _sha256(path) in self.hashes.get(package, ())
+            ):
+                found[package] = path
+        return dict(sorted(found.items(), key=lambda item: item[0].startswith("uv==")))
+
+
+def _is_for(archive: str, architecture: str) -> bool:
+    """Return whether boot.sh fetches an archive on hosts of an architecture."""
+    return archive.endswith(("-any.whl", f"_{MACHINES[architecture]}.whl"))
+
+
+def _package(archive: str) -> str:
+    with suppress(InvalidWheelFilename):
+        name, version, _, _ = parse_wheel_filename(archive)
+        return f"{name}=={version}"
+    return ""
+
+
+def _sha256(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def beside(aws: Aws, bucket: str, wheel_key: str) -> ObjectStore:
+    """Return the objects beside a host program's wheel, where hosts look for its packages."""
+    return ObjectStore(aws, bucket, f"{wheel_key.rpartition('/')[0]}/")
+
+
+def check_host_packages(aws: Aws, baseline: Baseline, architecture: str) -> None:
+    """Check that hosts of an architecture find the host program's packages when they boot: uv,
+    which is put there last.
+
+    Raises `HostPackagesMissing`.
+
+    Permission needed: ``s3:ListBucket``; without it nothing is found wrong.
+    """
+    objects = beside(aws, baseline.bucket, baseline.host.wheel_key)
+    with suppress(AccessDenied):
+        if not any(_is_for(name, architecture) for name in objects.names("uv-")):
+            raise HostPackagesMissing(
+                architecture, where=f"s3://{baseline.bucket}/{baseline.host.wheel_key}"
+            )
