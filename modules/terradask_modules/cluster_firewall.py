@@ -20,8 +20,8 @@ class ClusterFirewall(SecurityGroups):
     :class:`terradask_modules.firewall.Firewall`. So is what reaches the scheduler from outside, by
     ``clients``, unless the cluster has rules of its own.
 
-    Resources created: two security groups, six rules, and one for each range of ports of `ingress`.
-    They cost nothing.
+    Resources created: two security groups, six rules, one for each range of ports of `ingress`, and
+    one out to a scheduler's port below 1024. They cost nothing.
 
     Permissions needed: those of :class:`terradask_modules.firewall.Firewall`.
 
@@ -63,6 +63,6 @@ class ClusterFirewall(SecurityGroups):
             for role in ("scheduler", "worker")
         }
         scheduler, worker = self.ids["scheduler"], self.ids["worker"]
-        self._admit_dask(scheduler, worker, scheduler_ports)
+        self._admit_dask(scheduler, worker, [scheduler_ports])
         self._admit_clients("scheduler", scheduler, ingress)
-        self._let_out_to_peers(scheduler, worker, "cluster")
+        self._let_out_to_peers(scheduler, worker, "cluster", [scheduler_ports])

@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from terradask_modules.aws import Construct
-from terradask_modules.ingress import Ingress
+from terradask_modules.ingress import Ingress, shared_scheduler_ports
 from terradask_modules.names import resource_name
 from terradask_modules.network import ANYWHERE, ANYWHERE_IPV6
 from terradask_modules.security_groups import SecurityGroups
@@ -18,9 +18,9 @@ _HTTPS = (443, 443)
 class Firewall(SecurityGroups):
     """Security groups of schedulers and workers, and of interface endpoints where there are some.
 
-    Schedulers are reached from the configured addresses and from workers; workers from schedulers
-    and workers alone. Out go hosts to the network itself, to S3, and to port 443. In a VPC with
-    other things in it, out to the network itself means to each other.
+    Schedulers are reached from the configured addresses and, on the same ports, from workers;
+    workers from schedulers and workers alone. Out go hosts to the network itself, to S3, and to
+    port 443. In a VPC with other things in it, out to the network itself means to each other.
 
     Where clusters are isolated, two more say what concerns the outside for their hosts too:
     ``clients``, what reaches schedulers, and ``hosts``, what hosts reach. No rule names either as
@@ -80,9 +80,11 @@ class Firewall(SecurityGroups):
         self.scheduler_id = self._named("scheduler", "Dask schedulers")
         self.worker_id = self._named("worker", "Dask workers")
         self._admit_clients("scheduler", self.scheduler_id, ingress)
-        self._admit_dask(self.scheduler_id, self.worker_id)
+        # Isolated clusters open their schedulers' ports themselves.
+        ports = shared_scheduler_ports(() if isolated else (rule.ports for rule in ingress))
+        self._admit_dask(self.scheduler_id, self.worker_id, ports)
         if vpc_cidr is None:
-            self._let_out_to_peers(self.scheduler_id, self.worker_id, "workspace")
+            self._let_out_to_peers(self.scheduler_id, self.worker_id, "workspace", ports)
         for role, group_id, internet in (
             ("scheduler", self.scheduler_id, True),
             ("worker", self.worker_id, internet_for_workers),

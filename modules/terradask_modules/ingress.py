@@ -6,6 +6,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from ipaddress import IPv4Network, IPv6Network
 
+from terradask_modules.names import LOWEST_PORT, SCHEDULER_PORTS
+
 #: The first and the last.
 Ports = tuple[int, int]
 Network = IPv4Network | IPv6Network
@@ -46,6 +48,20 @@ def first_closed(ports: Ports, spans: Iterable[Ports]) -> int | None:
         if low <= first:
             first = max(first, high + 1)
     return first if first <= last else None
+
+
+def shared_scheduler_ports(opened: Iterable[Ports]) -> list[Ports]:
+    """Return the ports on which workers reach schedulers that share a group: the usual ones first,
+    then those that are opened to clients. Never SSH's.
+    """
+    low, high = SCHEDULER_PORTS
+    found: list[Ports] = []
+    for first, last in sorted(opened):
+        for lowest, end in ((first, min(last, low - 1)), (max(first, high + 1), last)):
+            start = max(lowest, LOWEST_PORT, found[-1][1] + 1 if found else 0)
+            if start <= end:
+                found.append((start, end))
+    return [SCHEDULER_PORTS, *found]
 
 
 def is_within(inner: Network, outer: Network) -> bool:

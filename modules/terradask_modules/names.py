@@ -47,9 +47,11 @@ _MAX_ROLE_NAME_CHARACTERS = 40
 #: every region.
 SESSION_DOCUMENT = "AWS-StartPortForwardingSession"
 
-#: Ports on which a scheduler may listen for its workers: the firewall is the workspace's, the ports
-#: a cluster's.
+#: Ports on which schedulers are open to workers everywhere.
 SCHEDULER_PORTS = (8786, 8787)
+#: The lowest port of a scheduler's own: hosts let their users bind from here on, which the unit's
+#: file says too. Below it are the system's: SSH, names, leases of addresses.
+LOWEST_PORT = 80
 #: Ports that processes of hosts bind.
 UNPRIVILEGED = (1024, 65535)
 

@@ -15,8 +15,8 @@ from terradask_modules.aws import (
     at,
     literal,
 )
-from terradask_modules.ingress import Ingress, Ports
-from terradask_modules.names import SCHEDULER_PORTS, UNPRIVILEGED
+from terradask_modules.ingress import Ingress, Ports, ports_text
+from terradask_modules.names import UNPRIVILEGED
 
 
 class SecurityGroups(Construct):
@@ -51,16 +51,17 @@ class SecurityGroups(Construct):
         return group_id
 
     def _admit_dask(
-        self, scheduler_id: str, worker_id: str, scheduler_ports: Ports = SCHEDULER_PORTS
+        self, scheduler_id: str, worker_id: str, scheduler_ports: Sequence[Ports]
     ) -> None:
         """Let Dask's schedulers and workers in to each other."""
-        self._in(
-            "scheduler-from-worker",
-            scheduler_id,
-            scheduler_ports,
-            "Workers join and report to the scheduler",
-            referenced_security_group_id=worker_id,
-        )
+        for number, ports in enumerate(scheduler_ports):
+            self._in(
+                f"scheduler-{ports_text(ports)}-from-worker" if number else "scheduler-from-worker",
+                scheduler_id,
+                ports,
+                "Workers join and report to the scheduler",
+                referenced_security_group_id=worker_id,
+            )
         # Dask's workers and nannies choose their ports.
         for source, group_id, why in (
             ("scheduler", scheduler_id, "The scheduler gives work to workers"),
@@ -85,7 +86,9 @@ class SecurityGroups(Construct):
                 **({"cidr_ipv6": rule.cidr} if ":" in rule.cidr else {"cidr_ipv4": rule.cidr}),
             )
 
-    def _let_out_to_peers(self, scheduler_id: str, worker_id: str, owner: str) -> None:
+    def _let_out_to_peers(
+        self, scheduler_id: str, worker_id: str, owner: str, scheduler_ports: Sequence[Ports]
+    ) -> None:
         """Let Dask's schedulers and workers out to each other, and nowhere else."""
         ids = {"scheduler": scheduler_id, "worker": worker_id}
         for role, peer in (("scheduler", "worker"), ("worker", "scheduler"), ("worker", "worker")):
@@ -97,6 +100,17 @@ class SecurityGroups(Construct):
                 why,
                 referenced_security_group_id=ids[peer],
             )
+        below = UNPRIVILEGED[0] - 1
+        for first, last in scheduler_ports:
+            if first <= below:
+                ports = (first, min(last, below))
+                self._out(
+                    f"worker-{ports_text(ports)}-to-scheduler",
+                    worker_id,
+                    ports,
+                    f"Dask scheduler hosts of the {owner}",
+                    referenced_security_group_id=scheduler_id,
+                )
 
     def _in(self, name: str, group_id: str, ports: Ports, description: str, **peer: Any) -> None:
         first, last = ports

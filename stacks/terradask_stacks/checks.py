@@ -7,7 +7,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from terradask_modules.cidr import AWS_RESERVED_ADDRESSES, usable_addresses
-from terradask_modules.names import SCHEDULER_PORTS, UNPRIVILEGED
 from terradask_stacks.errors import Finding, SettingsError
 
 if TYPE_CHECKING:
@@ -157,49 +156,6 @@ def check_own_templates(
             "`terradask iam` again",
         )
         for name, value in cluster.own_disk_settings.items()
-    ]
-    if findings:
-        raise SettingsError(findings)
-
-
-def check_ports(workspace: WorkspaceSettings, cluster: ClusterSettings) -> None:
-    """Refuse a scheduler's ports that aren't opened between workers and schedulers.
-
-    Parameters
-    ----------
-    workspace
-        The workspace's settings. Where clusters share security groups, these open ports 8786 and
-        8787; an isolated one's open its own.
-    cluster
-        The cluster's settings.
-
-    Raises
-    ------
-    SettingsError
-        Naming the port's setting.
-    """
-    isolated = workspace.isolation == "cluster"
-    first, last = UNPRIVILEGED if isolated else SCHEDULER_PORTS
-    findings = [
-        Finding(
-            where=f"cluster.{name}",
-            problem="hosts open no port below 1024"
-            if isolated
-            else "the network doesn't open this port to workers",
-            given=port,
-            allowed=f"{first} to {last}",
-            advice=f"leave cluster.{name} unset"
-            + (
-                ""
-                if isolated
-                else ', or give clusters firewalls of their own: workspace.isolation = "cluster"'
-            ),
-        )
-        for name, port in (
-            ("scheduler_port", cluster.scheduler_port),
-            ("dashboard_port", cluster.dashboard_port),
-        )
-        if not first <= port <= last
     ]
     if findings:
         raise SettingsError(findings)

@@ -24,6 +24,7 @@ from terradask_modules.aws import (
 from terradask_modules.group import InstanceGroup
 from terradask_modules.names import (
     ROLES,
+    SCHEDULER_PORTS,
     TAG_CLUSTER,
     TAG_DESCRIPTOR,
     TAG_GROUP,
@@ -215,6 +216,7 @@ class ClusterStack(TerraformStack):
                 "here. Set what it was deployed with, or run: terradask apply network.",
             ),
             *self._own_templates_allowed(),
+            *self._port_opened(),
         ]
 
     def _own_templates_allowed(self) -> list[tuple[str, str]]:
@@ -228,6 +230,21 @@ class ClusterStack(TerraformStack):
                 "templates of their own, which "
                 f"{', '.join(settings)} takes. Set network.cluster_launch_templates = true and "
                 "run: terradask apply network.",
+            )
+        ]
+
+    def _port_opened(self) -> list[tuple[str, str]]:
+        port, (first, last) = self._cluster.scheduler_port, SCHEDULER_PORTS
+        if self._workspace.isolation == "cluster" or first <= port <= last:
+            return []
+        spans = "jsondecode(self.body).scheduler_ports"
+        return [
+            (
+                f"${{try(anytrue([for span in {spans} : span[0] <= {port} && {port} <= span[1]]), "
+                "false)}",
+                f"The network of workspace {self._workspace.name} doesn't open port {port} of "
+                f'schedulers to workers. Add {{ ports = [{port}], cidr = "YOUR.ADDRESS/32" }} to '
+                "network.ingress, if it isn't there, and run: terradask apply network.",
             )
         ]
 

@@ -9,7 +9,15 @@ from dataclasses import replace
 from ipaddress import ip_network
 from typing import TYPE_CHECKING
 
-from terradask_modules.ingress import Ingress, first_closed, is_within
+from terradask_modules.ingress import (
+    Ingress,
+    Ports,
+    first_closed,
+    is_within,
+    ports_text,
+    shared_scheduler_ports,
+)
+from terradask_modules.names import LOWEST_PORT
 from terradask_stacks.errors import Finding, SettingsError
 
 if TYPE_CHECKING:
@@ -28,6 +36,61 @@ def openings(rules: Iterable[IngressRule]) -> list[Ingress]:
         for rule in rules
         for ports in rule.port_ranges
     ]
+
+
+def ports_for_workers(workspace: WorkspaceSettings, network: NetworkSettings) -> list[Ports]:
+    """Return the ports on which workers reach schedulers through the network's own groups: what it
+    opens to clients too, where clusters share these groups.
+    """
+    shared = network.ingress if workspace.isolation == "workspace" else ()
+    return shared_scheduler_ports(rule.ports for rule in openings(shared))
+
+
+def check_ports(
+    workspace: WorkspaceSettings, network: NetworkSettings, cluster: ClusterSettings
+) -> None:
+    """Refuse a scheduler's ports that hosts can't bind, or that aren't opened to workers.
+
+    Parameters
+    ----------
+    workspace
+        The workspace's settings. An isolated cluster's security groups open its own ports.
+    network
+        The network's: where clusters share security groups, these open to workers what
+        ``network.ingress`` opens to clients, and the usual ports.
+    cluster
+        The cluster's settings.
+
+    Raises
+    ------
+    SettingsError
+        Naming the port's setting.
+    """
+    shared = workspace.isolation == "workspace"
+    opened = ports_for_workers(workspace, network) if shared else [(LOWEST_PORT, 65535)]
+    asked = {"scheduler_port": cluster.scheduler_port, "dashboard_port": cluster.dashboard_port}
+    sources = cluster.allow_ingress_from or ["YOUR.ADDRESS/32"]
+    ports = ", ".join(map(str, asked.values()))
+    rule = f'{{ ports = [{ports}], cidr = "{sources[0]}" }}'
+    findings = [
+        Finding(
+            where=f"cluster.{name}",
+            problem=f"hosts open no port below {LOWEST_PORT} to Dask"
+            if port < LOWEST_PORT
+            else "the network doesn't open this port to workers",
+            given=port,
+            allowed=", ".join(map(ports_text, opened)),
+            advice=f"choose a port from {LOWEST_PORT} on, such as 443 where firewalls let others "
+            "out to none"
+            if port < LOWEST_PORT
+            else f"add {rule} to network.ingress, which opens them to workers too, and run: "
+            "terradask apply network",
+        )
+        for name, port in asked.items()
+        if first_closed((port, port), opened) is not None
+    ]
+    if findings:
+        raise SettingsError(findings)
 
 
 def uncovered(wanted: Iterable[IngressRule], allowed: Sequence[IngressRule]) -> list[str]:

@@ -19,7 +19,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from terradask_modules.names import NETWORK_STACK
-from terradask_stacks.checks import check_ports
 from terradask_stacks.errors import LockError, SynthesisError
 from terradask_stacks.files import write_whole
 from terradask_stacks.host_wheel import build_host_wheel
@@ -164,7 +163,6 @@ class _Job:
                     allowed=", ".join([NETWORK_STACK, *sorted(clusters)]),
                 )
             validate_cluster_name(name)
-            check_ports(settings.workspace, clusters[name])
             if name not in lock.clusters:
                 raise _missing_answers(name)
             kept = LockFile(clusters={name: lock.clusters[name]})

@@ -13,6 +13,7 @@ from terradask_modules.names import clusters_role_path, log_group_name, secrets_
 from terradask_modules.network import ZoneSubnets
 from terradask_stacks.base import terradask_version
 from terradask_stacks.hardware.architecture import Architecture
+from terradask_stacks.ingress import ports_for_workers
 from terradask_stacks.settings import NetworkSettings, Settings
 
 WORKSPACE_FORMAT = 1
@@ -110,6 +111,7 @@ def workspace_document(settings: Settings, made: Made) -> dict[str, Any]:
             }
             for rule in network.ingress
         ],
+        "scheduler_ports": [list(ports) for ports in ports_for_workers(workspace, network)],
         "host": {"wheel_key": made.wheel_key, "wheel_sha256": made.wheel_sha256},
         "launch": _launch(made, network),
         "cluster_launch_templates": network.cluster_launch_templates,

@@ -112,15 +112,49 @@ def test_sources_make_nothing_where_groups_are_shared(synth: Callable[..., Docum
 
 @pytest.mark.parametrize(
     ("ports", "opened"),
-    [({}, (8786, 8787)), ({"scheduler_port": 9000, "dashboard_port": 9001}, (9000, 9000))],
+    [({}, (8786, 8787)), ({"scheduler_port": 443}, (443, 443))],
 )
 def test_workers_reach_the_port_that_an_isolated_cluster_chose(
     synth: Callable[..., Document], ports: Document, opened: tuple[int, int]
 ) -> None:
-    rule = synth("etl", workspace=ISOLATED, cluster=ports)["resource"][
-        "aws_vpc_security_group_ingress_rule"
-    ]["scheduler-from-worker"]
+    resources = synth("etl", workspace=ISOLATED, cluster=ports)["resource"]
+    rule = resources["aws_vpc_security_group_ingress_rule"]["scheduler-from-worker"]
     assert (rule["from_port"], rule["to_port"]) == opened
+    out = {
+        rule["from_port"]
+        for name, rule in resources["aws_vpc_security_group_egress_rule"].items()
+        if name.endswith("-to-scheduler")
+    }
+    assert out == ({1024, 443} if opened == (443, 443) else {1024})
+
+
+def test_shared_groups_open_to_workers_what_clients_reach_but_ssh(
+    synth: Callable[..., Document],
+) -> None:
+    network = {"ingress": [{"cidr": "203.0.113.7/32", "ports": [22, 443, "8786-8787"]}]}
+    made = synth("network", network=network)["resource"]
+    rules = made["aws_vpc_security_group_ingress_rule"]
+    assert {
+        name: rule["from_port"]
+        for name, rule in rules.items()
+        if name.endswith("from-worker") and name.startswith("scheduler")
+    } == {"scheduler-from-worker": 8786, "scheduler-443-from-worker": 443}
+    shared = rules["scheduler-443-from-worker"]
+    assert shared["referenced_security_group_id"].endswith("worker.id}")
+    content = made["aws_s3_object"]["workspace"]["content"]
+    assert '"scheduler_ports" = [[8786, 8787], [443, 443]]' in content
+    isolated = synth("network", workspace=ISOLATED, network=network)["resource"]
+    assert "scheduler-443-from-worker" not in isolated["aws_vpc_security_group_ingress_rule"]
+
+
+def test_a_port_that_the_deployed_network_closes_to_workers_stops_the_plan(
+    synth: Callable[..., Document],
+) -> None:
+    conditions = [
+        json.dumps(synth("etl", workspace=workspace, cluster={"scheduler_port": port})["data"])
+        for workspace, port in (({}, 443), ({}, 8786), (ISOLATED, 443))
+    ]
+    assert ["doesn't open port 443" in text for text in conditions] == [True, False, False]
 
 
 def test_no_host_gets_a_key_for_ssh(synth: Callable[..., Document]) -> None:

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from terradask_stacks.app import ClusterInputs, render
-from terradask_stacks.errors import LockError, SettingsError, SynthesisError
+from terradask_stacks.errors import LockError, SynthesisError
 from terradask_stacks.lock import ClusterLock, LockFile, NetworkLock
 from terradask_stacks.settings import ClusterSettings, Settings
 from terradask_stacks.synthesis import LOCK_HCL, synthesize
@@ -197,10 +197,6 @@ REFUSED: dict[str, tuple[type[Exception], dict[str, Any]]] = {
     "terradask plan network": (LockError, {"lock": LockFile(), "stacks": ["network"]}),
     "terradask plan etl": (LockError, {"lock": LockFile(), "stacks": ["etl"]}),
     "allowed: network, etl": (SynthesisError, {"stacks": ["nightly"]}),
-    "cluster.scheduler_port": (
-        SettingsError,
-        {"clusters": {"etl": ClusterSettings(scheduler_port=443)}},
-    ),
 }
 
 

@@ -17,10 +17,10 @@ from terradask._instance_types.zones import ZoneEvidence
 from terradask._stacks import resolve_hardware
 from terradask._stacks.answers import ClusterResolver, answers_to_destroy, group_types
 from terradask._stacks.resolve_cluster import Place, resolve_cluster
-from terradask_stacks.checks import check_ports
+from terradask_stacks.ingress import check_ports
 from terradask_stacks.loading import LoadedSettings, load_settings
 from terradask_stacks.lock import LockFile, read_lock, write_lock
-from terradask_stacks.settings import ClusterSettings
+from terradask_stacks.settings import ClusterSettings, NetworkSettings
 from terradask_stacks.settings.hardware import DEFAULT_INSTANCE_TYPES
 
 from .hardware_facts import catalog, prices
@@ -115,4 +115,4 @@ def test_a_cluster_with_ports_of_its_own_is_destroyed_whatever_the_settings_say_
     found = answers_to_destroy(loaded, baseline, aws, {"settings": settings, "lock": lock})  # type: ignore[arg-type]
 
     assert found.settings.cluster.max_workers == 7
-    check_ports(loaded.settings.workspace, found.settings.cluster)
+    check_ports(loaded.settings.workspace, NetworkSettings(), found.settings.cluster)

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from terradask_stacks.checks import check_egress, check_ports, check_reachable
+from terradask_stacks.checks import check_egress, check_reachable
 from terradask_stacks.errors import SettingsError
 from terradask_stacks.ingress import check_ingress
 from terradask_stacks.settings import ClusterSettings, NetworkSettings, WorkspaceSettings
@@ -183,12 +183,7 @@ def test_session_manager_takes_endpoints_of_its_own_without_a_way_out() -> None:
     )
 
 
-def test_an_isolated_cluster_chooses_its_ports() -> None:
-    check_ports(ISOLATED, ClusterSettings(scheduler_port=9000, dashboard_port=9001))
-    with pytest.raises(SettingsError, match="below 1024"):
-        check_ports(ISOLATED, ClusterSettings(scheduler_port=443))
-    with pytest.raises(SettingsError, match='isolation = "cluster"'):
-        check_ports(WorkspaceSettings(), ClusterSettings(scheduler_port=9000))
+def test_workers_of_an_isolated_cluster_reach_its_own_port() -> None:
     assert ClusterSettings().ports_for_workers == (8786, 8787)
     assert ClusterSettings(scheduler_port=8787, dashboard_port=8786).ports_for_workers == (
         8786,

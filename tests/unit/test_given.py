@@ -322,6 +322,15 @@ def test_groups_that_terradask_makes_are_admitted_by_their_subnets() -> None:
     assert "from workers" in found.problem
 
 
+def test_given_groups_open_another_port_of_schedulers_to_workers_too() -> None:
+    asked = [{"cidr": "203.0.113.0/24", "ports": ["8786-8787", 9000]}]
+    (found,) = findings(healthy(), ingress=asked)
+    assert "TCP ports 9000 in from workers" in found.problem
+    described = healthy()
+    described["security_groups"][SCHEDULER]["IpPermissions"].append(rule(9000, 9000, group=WORKER))
+    assert findings(described, ingress=asked) == []
+
+
 def test_data_is_a_given_roles_own_affair() -> None:
     (found,) = findings(healthy(), data_buckets=["lake"])
 

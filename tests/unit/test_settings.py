@@ -11,7 +11,7 @@ from pydantic import ValidationError
 
 from terradask_host.agent.launch_documents import RESERVED_OPTIONS
 from terradask_modules.errors import InvalidInput
-from terradask_stacks.checks import check_capacity, check_egress, check_ports
+from terradask_stacks.checks import check_capacity, check_egress
 from terradask_stacks.errors import SettingsError
 from terradask_stacks.lock import NetworkLock
 from terradask_stacks.settings import (
@@ -240,16 +240,6 @@ def test_public_workers_share_the_public_subnet() -> None:
     check_capacity(network, None, 249)
     with pytest.raises(SettingsError, match="public_subnet_prefix_length"):
         check_capacity(network, None, 250)
-
-
-def test_ports_that_the_network_does_not_open_are_named() -> None:
-    check_ports(WorkspaceSettings(), ClusterSettings())
-    with pytest.raises(SettingsError) as error:
-        check_ports(WorkspaceSettings(), ClusterSettings(scheduler_port=9000, dashboard_port=443))
-    assert [finding.where for finding in error.value.findings] == [
-        "cluster.scheduler_port",
-        "cluster.dashboard_port",
-    ]
 
 
 @pytest.mark.parametrize(

@@ -167,6 +167,31 @@ def test_systemd_finds_the_unit_closed(files: dict[str, str], tmp_path: Path) ->
         )
 
 
+def test_hosts_bind_443_without_a_right_and_nothing_of_the_systems(files: dict[str, str]) -> None:
+    unshare = tool("unshare", "on Debian and Ubuntu: apt-get install util-linux")
+    setpriv = tool("setpriv", "on Debian and Ubuntu: apt-get install util-linux")
+    walled = [unshare, "--user", "--map-root-user", "--net", "sh", "-ec"]
+    if subprocess.run([*walled, "true"], capture_output=True, check=False).returncode:
+        pytest.skip("this system lets processes make no namespaces")
+    lines = files["/etc/systemd/system/terradask-host.service"].splitlines()
+    (setting,) = [line for line in lines if "ip_unprivileged_port_start" in line]
+    command = setting.removeprefix("ExecStartPre=+-")
+    assert command != setting
+    bind = "import socket, sys\n"
+    bind += "for port in (22, 79, 80, 443):\n"
+    bind += "    try: socket.socket().bind(('', port)); print(sys.argv[1], port)\n"
+    bind += "    except PermissionError: pass\n"
+    # Root of the namespace, without a capability: as the unit's user is.
+    without = f'{setpriv} --bounding-set=-all --inh-caps=-all --no-new-privs "$1" -c "$2"'
+    found = subprocess.run(
+        [*walled, f"{without} before; {command}; {without} after", "sh", sys.executable, bind],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert found.stdout.splitlines() == ["after 80", "after 443"]
+
+
 def test_the_unit_gives_up_and_powers_off(files: dict[str, str]) -> None:
     lines = set(files["/etc/systemd/system/terradask-host.service"].splitlines())
     assert {

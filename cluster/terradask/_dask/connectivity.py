@@ -10,6 +10,7 @@ from terradask._aws.ssm.plugin import find_plugin
 from terradask._deployments.endpoint import route_of
 from terradask.errors import NoIngress, SettingsError
 from terradask_modules.ingress import parse_ports
+from terradask_modules.names import SCHEDULER_PORTS
 from terradask_stacks.checks import no_sessions
 from terradask_stacks.validators.addresses import ME
 
@@ -78,6 +79,9 @@ def _check_ingress(workspace: Workspace, settings: Mapping[str, Any]) -> None:
         if baseline.isolation == "cluster"
         else ""
     )
+    # Without ports, a rule is about the usual ones.
+    usual = SCHEDULER_PORTS[0] <= port <= SCHEDULER_PORTS[1]
+    ports = "" if usual else f"ports = [{port}, {connection.dashboard_port}] and "
     ssm = ", or connect='ssm', which needs no rule" if baseline.session_manager else ""
     raise NoIngress(
         (
@@ -86,7 +90,8 @@ def _check_ingress(workspace: Workspace, settings: Mapping[str, Any]) -> None:
         ),
         given=f"{section}.ingress = {'[]' if not let_in else [list(ports) for ports in let_in]}",
         allowed="rules of ports and CIDR blocks, such as your own address",
-        advice=f'{here}add [[{section}.ingress]] with cidr = "YOUR.ADDRESS/32" to terradask.toml'
+        advice=f"{here}add [[{section}.ingress]] with {ports}"
+        'cidr = "YOUR.ADDRESS/32" to terradask.toml'
         + (", or leave cluster.ingress out; " if own else " and run: terradask apply network; ")
         + f"or, inside the VPC, set connect='private'{ssm}",
     )

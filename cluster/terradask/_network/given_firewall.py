@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING
 
 from terradask._network.given_network import LikelyFinding, interface_endpoints, own_tag, subnet_id
 from terradask_modules.ingress import EVERY_PORT, Ports, first_closed, is_within, ports_text
-from terradask_modules.names import ROLES, SCHEDULER_PORTS
+from terradask_modules.names import ROLES
 from terradask_stacks.checks import HOST_SERVICES, SESSION_SERVICES
 from terradask_stacks.errors import Finding
+from terradask_stacks.ingress import ports_for_workers
 
 if TYPE_CHECKING:
     from terradask._network.given_facts import Description, GivenFacts
@@ -24,9 +25,8 @@ WORKER_PORTS: Ports = (32768, 60999)
 
 _EVERYWHERE = ip_network("0.0.0.0/0")
 
-#: Which role connects to which, on which ports.
+#: Which role connects to which, on which ports, beside workers to schedulers.
 _CALLS: tuple[tuple[str, str, Ports], ...] = (
-    ("worker", "scheduler", SCHEDULER_PORTS),
     ("scheduler", "worker", WORKER_PORTS),
     ("worker", "worker", WORKER_PORTS),
 )
@@ -54,7 +54,7 @@ def firewall_findings(settings: Settings, facts: GivenFacts) -> Iterator[Finding
             if peer.group is not None and peer.group in known
         }
         yield from _existence_findings(settings, facts, peers)
-        yield from _call_findings(groups, peers)
+        yield from _call_findings(settings, groups, peers)
         yield from _egress_findings(groups)
         yield from _client_findings(settings, groups)
     yield from _endpoint_findings(facts, peers)
@@ -117,8 +117,12 @@ def _existence_findings(
             )
 
 
-def _call_findings(groups: dict[str, Description], peers: dict[str, Peer]) -> Iterator[Finding]:
-    for caller, called, ports in _CALLS:
+def _call_findings(
+    settings: Settings, groups: dict[str, Description], peers: dict[str, Peer]
+) -> Iterator[Finding]:
+    to_schedulers = ports_for_workers(settings.workspace, settings.network)
+    joins = [("worker", "scheduler", ports) for ports in to_schedulers]
+    for caller, called, ports in (*joins, *_CALLS):
         for role, other, direction, key in (
             (called, caller, "in from", "IpPermissions"),
             (caller, called, "out to", "IpPermissionsEgress"),

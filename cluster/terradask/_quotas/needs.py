@@ -14,7 +14,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from terradask_modules.ingress import shared_scheduler_ports
 from terradask_modules.names import SCHEDULER_GROUP, market_group
+from terradask_stacks.ingress import openings
 
 if TYPE_CHECKING:
     from terradask_stacks.settings import ClusterSettings, NetworkSettings, Settings
@@ -202,13 +204,15 @@ def network_needs(network: NetworkSettings, zones: Sequence[str]) -> list[Need]:
     found = [Need(LAUNCH_TEMPLATES, 2 * len(architectures), templates)]
     if network.security_groups is None:
         groups = 3 if network.interface_endpoints else 2
-        ports = sum(len(rule.port_ranges) for rule in network.ingress)
+        opened = openings(network.ingress)
+        to_workers = len(shared_scheduler_ports(rule.ports for rule in opened))
         found += [
             # Out go five rules at most: to the network, to S3, to port 443, and over IPv6.
             Need(
                 SECURITY_GROUP_RULES,
-                max(ports + 1, 5),
-                f"the schedulers' group: {ports} of network.ingress, and one for workers",
+                max(len(opened) + to_workers, 5),
+                f"the schedulers' group: {len(opened)} of network.ingress, and {to_workers} for "
+                "workers",
             ),
             Need(
                 SECURITY_GROUPS,

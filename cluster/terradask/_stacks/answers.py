@@ -27,7 +27,7 @@ from terradask_stacks.checks import (
     check_reachable,
 )
 from terradask_stacks.errors import Finding, SettingsError
-from terradask_stacks.ingress import check_dashboard_https, check_ingress
+from terradask_stacks.ingress import check_dashboard_https, check_ingress, check_ports
 from terradask_stacks.loading import LoadedSettings
 from terradask_stacks.lock import ClusterLock, NetworkLock, read_lock, write_lock
 from terradask_stacks.settings import ClusterSettings, IngressRule, NetworkSettings, Settings
@@ -239,7 +239,7 @@ def answers_to_destroy(
     """Return answers that suffice to destroy a cluster: Terraform destroys what is in the state."""
     try:
         document = descriptor or {}
-        # A cluster's own ports need an isolating workspace, which today's settings may not be.
+        # A cluster's own ports need a network that opens them, which today's may not.
         cluster = ClusterSettings.model_validate(
             {name: value for name, value in document["settings"].items() if name not in _PORTS}
         )
@@ -273,6 +273,7 @@ def _check(
     check_egress(network)
     check_reachable(network, cluster)
     check_own_templates(settings.workspace, network, cluster)
+    check_ports(settings.workspace, network, cluster)
     check_ingress(settings.workspace, network, cluster)
     check_dashboard_https(settings.workspace, network.ingress, cluster, given=given)
     # Of given subnets a lock has nothing.
