@@ -18,6 +18,7 @@ import pytest
 
 from terradask_simulator import Simulator, leftovers
 
+from ..command import in_this_process
 from ..quick_provider import QuickProvider
 from ..waiting import PROCESS_SECONDS
 from . import acting
@@ -35,6 +36,10 @@ with Cluster("granted", shutdown_on_close=True) as cluster, cluster.get_client()
     cluster.wait_for_workers(2, timeout=600)
     cluster.scale(1)
 """
+
+#: Run in processes of their own, as users run them; `test_pipelines.py` and `test_faults.py` do it
+#: with the others.
+AS_PROCESSES = {"-c": (), "sweep": ("-m", "terradask")}
 
 Run = Callable[..., subprocess.CompletedProcess[str]]
 
@@ -55,36 +60,35 @@ def terradask(
     quick_provider.lock(tmp_path)
     (tmp_path / "terradask.toml").write_text("[clusters.granted]\nmax_workers = 3\nn_workers = 1\n")
 
-    def run(caller: str, *arguments: str, code: int = 0) -> subprocess.CompletedProcess[str]:
-        done = subprocess.run(
-            [
-                sys.executable,
-                *(arguments if arguments[0] == "-c" else ("-m", "terradask", *arguments)),
-            ],
+    def run(caller: str, *arguments: str) -> subprocess.CompletedProcess[str]:
+        done = begin(arguments, environs[caller])
+        assert done.returncode == 0, done.stdout + done.stderr
+        return done
+
+    def begin(
+        arguments: tuple[str, ...], environ: dict[str, str]
+    ) -> subprocess.CompletedProcess[str]:
+        if arguments[0] not in AS_PROCESSES:
+            return in_this_process(*arguments, environ=environ, folder=tmp_path)
+        return subprocess.run(
+            [sys.executable, *AS_PROCESSES[arguments[0]], *arguments],
             cwd=tmp_path,
-            env=environs[caller],
+            env=environ,
             stdin=subprocess.DEVNULL,
             capture_output=True,
             text=True,
             check=False,
             timeout=PROCESS_SECONDS,
         )
-        assert done.returncode == code, done.stdout + done.stderr
-        return done
 
     return run
 
 
 @pytest.fixture
-def removed(sim: Simulator) -> Iterator[None]:
+def removed(sim: Simulator, tmp_path: Path) -> Iterator[None]:
     """No cluster of these tests is left after them, whatever happened."""
     yield
-    subprocess.run(
-        [sys.executable, "-m", "terradask", "destroy", "granted", "--yes"],
-        env=sim.environ,
-        capture_output=True,
-        check=False,
-    )
+    in_this_process("destroy", "granted", "--yes", environ=sim.environ, folder=tmp_path)
 
 
 def denied(sim: Simulator, caller: str) -> list[str]:

@@ -14,6 +14,7 @@ import pytest
 from terradask._terraform.provider_mirror import cli_config_in_use
 from terradask_simulator import Simulator, leftovers
 
+from ..command import in_this_process
 from ..quick_provider import QuickProvider
 
 pytestmark = [pytest.mark.simulator, pytest.mark.slow]
@@ -53,6 +54,9 @@ ingress = [{{ cidr = "127.0.0.0/8" }}]
 max_workers = {max_workers}
 n_workers = 1
 """
+
+#: Run as users run them; `test_checkov.py` and `test_pipelines.py` do it with the others.
+AS_PROCESSES = {"list"}
 
 ATTACH = """
 from terradask import Cluster
@@ -113,7 +117,11 @@ def test_deploy_by_one_change_by_the_other_attach_from_python_destroy(
         return done.stdout
 
     def terradask(*arguments: str) -> str:
-        return run(sys.executable, "-m", "terradask", *arguments)
+        if arguments[0] in AS_PROCESSES:
+            return run(sys.executable, "-m", "terradask", *arguments)
+        done = in_this_process(*arguments, environ=environ, folder=app)
+        assert done.returncode == 0, done.stdout + done.stderr
+        return done.stdout
 
     # Answers that depend on the account are looked up once, by terradask; from then on the app is
     # pure.

@@ -24,9 +24,9 @@ pytestmark = [pytest.mark.simulator]
 COMMAND = [sys.executable, "-m", "terradask"]
 
 #: Run in processes of their own, as users run them. The start of one takes more time than most
-#: commands do, so the others run in this process: `test_cdktf_command.py`, `test_callers.py` and
-#: `test_interruptions.py` run each of them as users do, and here it is what tests of the terminal
-#: and of signals do.
+#: commands do, so the others run in this process: `test_cdktf_command.py`, `test_callers.py`,
+#: `test_pipelines.py`, `test_faults.py` and `test_interruptions.py` run each of them as users do,
+#: and here it is what tests of the terminal and of signals do.
 AS_PROCESSES = {"start", "stop"}
 
 

@@ -11,6 +11,8 @@ from typing import Any
 import pytest
 
 from terradask import Workspace
+from terradask._instance_types.catalog import load_catalog
+from terradask._live_check import account
 from terradask._live_check.check import LiveCheck, Offer
 from terradask._live_check.runner import Runner
 from terradask_simulator import Simulator, leftovers
@@ -24,6 +26,14 @@ EVERYTHING = {"Effect": "Allow", "Action": "*", "Resource": "*"}
 
 class FreeStepsPassedError(Exception):
     """The check asks: everything that is free is well."""
+
+
+@pytest.fixture
+def kept_catalog(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Have the check take the region's instance types from disk: it asks AWS for all of them, each
+    time anew, which takes longer than all other free steps.
+    """
+    monkeypatch.setattr(account, "load_catalog", lambda aws, **_refresh: load_catalog(aws))
 
 
 def _passed(_offer: Offer) -> None:
@@ -55,11 +65,21 @@ def _failure_of(check: LiveCheck) -> tuple[str, str, str]:
     return failed.name, failed.error["error"], " ".join(failed.texts)
 
 
+def test_the_right_to_ask_for_instance_types_is_needed_though_they_are_on_disk(
+    sim: Simulator,
+) -> None:
+    with sim.applied():
+        load_catalog(Workspace.load().aws)
+    failed, error, words = _free_steps(sim, "ec2:DescribeInstanceTypes")
+    assert (failed, error) == ("instance-type", "AccessDenied")
+    assert "ec2:DescribeInstanceTypes" in words
+
+
+@pytest.mark.usefixtures("kept_catalog")
 @pytest.mark.parametrize(
     ("action", "step"),
     [
         ("ec2:DescribeAvailabilityZones", "region"),
-        ("ec2:DescribeInstanceTypeOfferings", "instance-type"),
         ("ssm:GetParameter", "image"),
         ("ec2:DescribeImages", "image"),
         ("pricing:GetProducts", "prices"),
@@ -75,6 +95,7 @@ def test_a_missing_right_is_named_at_the_step_that_needs_it(
     assert action in words or "not authorized" in words
 
 
+@pytest.mark.usefixtures("kept_catalog")
 def test_aws_own_simulator_finds_rights_that_lack_before_anything_is_made(sim: Simulator) -> None:
     with sim.acting_as("newcomer", _without("ec2:CreateVpc", "iam:CreatePolicy")):
         check = LiveCheck(Workspace.load(), Runner())
@@ -85,6 +106,7 @@ def test_aws_own_simulator_finds_rights_that_lack_before_anything_is_made(sim: S
     assert failed.error["given"] == "ec2:CreateVpc (explicitDeny); iam:CreatePolicy (explicitDeny)"
 
 
+@pytest.mark.usefixtures("kept_catalog")
 def test_a_caller_with_exactly_the_generated_rights_passes_the_simulator(
     sim: Simulator, policies: dict[str, list[dict[str, Any]]]
 ) -> None:
@@ -97,6 +119,7 @@ def test_a_caller_with_exactly_the_generated_rights_passes_the_simulator(
     assert results == [("", "", ""), "rights"]
 
 
+@pytest.mark.usefixtures("kept_catalog")
 def test_spot_prices_that_are_refused_are_noticed(sim: Simulator) -> None:
     action = "ec2:DescribeSpotPriceHistory"
     with sim.acting_as("newcomer", _without(action)):
@@ -106,6 +129,7 @@ def test_spot_prices_that_are_refused_are_noticed(sim: Simulator) -> None:
         assert action in str(check.runner.failed.error)
 
 
+@pytest.mark.usefixtures("kept_catalog")
 def test_an_account_on_the_free_plan_is_checked_with_a_type_of_it(sim: Simulator) -> None:
     with sim.applied(), sim.refuse_account("free-plan"):
         check = LiveCheck(Workspace.load(), Runner())
@@ -115,6 +139,7 @@ def test_an_account_on_the_free_plan_is_checked_with_a_type_of_it(sim: Simulator
     assert facts["instance-type"]["type"] == "m7i-flex.large"
 
 
+@pytest.mark.usefixtures("kept_catalog")
 @pytest.mark.parametrize(
     ("code", "most", "name"),
     [
