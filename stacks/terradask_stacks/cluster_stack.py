@@ -305,6 +305,7 @@ class ClusterStack(TerraformStack):
             disks=self._cluster.own_disks,
             tags=self._tags,
             ingress=None if (ingress := self._cluster.own_ingress) is None else openings(ingress),
+            ssh=openings(self._cluster.ssh_ingress),
             scheduler_ports=self._cluster.ports_for_workers,
         )
         made = own.isolated(self) if workspace.isolation == "cluster" else own.shared(self)

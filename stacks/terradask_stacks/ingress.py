@@ -135,7 +135,7 @@ def check_ingress(
     SettingsError
         Naming what is missing.
     """
-    rules = cluster.own_ingress or []
+    rules = [*(cluster.own_ingress or ()), *cluster.ssh_ingress]
     anywhere = [rule.cidr for rule in rules if rule.is_anywhere]
     where = (
         "cluster.ingress" if cluster.allow_ingress_from is None else "cluster.allow_ingress_from"

@@ -73,6 +73,8 @@ class OwnTemplates:
         Tags of every resource, and of what is launched.
     ingress
         The ingress to an isolated cluster's scheduler. None: the network's rules.
+    ssh
+        The same for logging in, beside either.
     scheduler_ports
         The scheduler's ports for workers of an isolated cluster.
     """
@@ -83,6 +85,7 @@ class OwnTemplates:
     disks: Mapping[str, Disk]
     tags: Mapping[str, str]
     ingress: Sequence[Ingress] | None = None
+    ssh: Sequence[Ingress] = ()
     scheduler_ports: Ports = SCHEDULER_PORTS
 
     def isolated(self, scope: Construct) -> Mapping[str, Any]:
@@ -103,7 +106,7 @@ class OwnTemplates:
             workspace=where.workspace,
             cluster=str(where.cluster),
             vpc_id=baseline.text("vpc_id"),
-            ingress=self.ingress or (),
+            ingress=[*(self.ingress or ()), *self.ssh],
             scheduler_ports=self.scheduler_ports,
             tags=self.tags,
         )

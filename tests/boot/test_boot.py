@@ -10,6 +10,7 @@ import json
 import re
 import socket
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -22,6 +23,9 @@ from .booted_aws import NO_CLUSTER, TEMPLATE, BootedAws, launch
 from .machines import Machine, Special
 
 pytestmark = [pytest.mark.boot]
+
+#: What the unit writes before it starts: a scheduler may listen at 443.
+LOWEST_PORT_FILE = "/proc/sys/net/ipv4/ip_unprivileged_port_start"
 
 BOOT_SECONDS = 240
 #: What a host that can't boot is to report: its reason, or its last lines too.
@@ -130,6 +134,7 @@ def test_a_cluster_boots_computes_and_powers_off(aws: BootedAws) -> None:
             assert client.submit(sum, range(100)).result() == 4950
             addresses = [cluster.scheduler_address, *client.scheduler_info()["workers"]]
             where = client.submit(socket.gethostname).result()
+            assert client.submit(Path(LOWEST_PORT_FILE).read_text).result().split() == ["80"]
         machines = {machine.address: machine for machine in aws.power.machines.values()}
         mine = [machines[urlsplit(address).hostname or ""] for address in addresses]
     assert where == f"ip-{mine[1].address.replace('.', '-')}"

@@ -105,6 +105,14 @@ def test_sources_stand_in_an_isolated_clusters_own_group(
     assert rules(synth("etl", workspace=ISOLATED, cluster=cluster)) == opened
 
 
+def test_ssh_stands_beside_the_networks_rules(synth: Callable[..., Document]) -> None:
+    asked = {"allow_ssh": True, "allow_ssh_from": "203.0.113.7"}
+    stack = synth("etl", workspace=ISOLATED, cluster=asked)
+    assert rules(stack) == {("203.0.113.7/32", 22, 22)}
+    scheduler = stack["resource"]["aws_launch_template"]["scheduler-x86_64"]
+    assert ".security_groups.clients" in json.dumps(scheduler["network_interfaces"])
+
+
 def test_sources_make_nothing_where_groups_are_shared(synth: Callable[..., Document]) -> None:
     stack = synth("etl", cluster={"allow_ingress_from": "203.0.113.7/32"})
     assert "aws_vpc_security_group_ingress_rule" not in stack["resource"]

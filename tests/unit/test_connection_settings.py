@@ -102,15 +102,18 @@ def test_sources_become_rules_of_the_clusters_own_ports() -> None:
 
 
 def test_ssh_is_opened_where_it_is_asked_for_alone() -> None:
-    assert opened(allow_ingress_from=HERE, allow_ssh=True) == [(["8786-8787"], HERE), ([22], HERE)]
-    assert opened(allow_ingress_from=[], allow_ssh=True, allow_ssh_from=HERE) == [([22], HERE)]
+    for said, rules in (
+        ({"allow_ingress_from": HERE}, [(["8786-8787"], HERE)]),
+        ({"allow_ingress_from": [], "allow_ssh_from": HERE}, []),
+        ({"allow_ssh_from": HERE}, None),
+    ):
+        assert opened(**said, allow_ssh=True) == rules
+        (ssh,) = ClusterSettings(**said, allow_ssh=True).ssh_ingress
+        assert (ssh.ports, ssh.cidr) == ([22], HERE)
+    assert ClusterSettings(allow_ingress_from=HERE).ssh_ingress == []
     for said, problem in (
         ({"allow_ssh": True}, "no setting says from where"),
         ({"allow_ssh_from": HERE}, "without cluster.allow_ssh"),
-        (
-            {"allow_ssh": True, "allow_ssh_from": HERE},
-            "without cluster.ingress or cluster.allow_ingress_from",
-        ),
         ({"allow_ssh": True, "allow_ingress_from": []}, "no setting says from where"),
     ):
         with pytest.raises(ValidationError, match=problem):

@@ -61,6 +61,15 @@ def test_the_address_becomes_a_block_of_its_own(asked: tuple[str, type[Answer]])
     }
 
 
+def test_ssh_alone_is_for_this_machine(asked: tuple[str, type[Answer]]) -> None:
+    url, answer = asked
+    answer.text = b"203.0.113.7\n"
+    ssh = {"allow_ssh": True, "allow_ssh_from": ["203.0.113.7/32"]}
+    assert with_own_address({"allow_ssh": True}, url) == ssh
+    both = {"allow_ssh": True, "allow_ingress_from": "me"}
+    assert with_own_address(both, url) == {**both, "allow_ingress_from": ["203.0.113.7/32"]}
+
+
 @pytest.mark.parametrize(
     ("text", "status", "problem"),
     [
@@ -131,6 +140,9 @@ def test_nobody_answers() -> None:
         ({}, False),
         ({"allow_ingress_from": "me"}, True),
         ({"allow_ssh_from": ["me"]}, True),
+        ({"allow_ssh": True}, True),
+        ({"allow_ssh": True, "allow_ingress_from": ["203.0.113.7/32"]}, False),
+        ({"allow_ssh": False}, False),
         ({"allow_ingress_from": ["203.0.113.7/32"]}, False),
     ],
 )

@@ -120,7 +120,7 @@ class ClusterArguments(KindedArguments):
         If clusters share security groups, it has to lie within the network's rules.
     allow_ssh, allow_ssh_from
         Whether port 22 of the scheduler's host is also opened (it isn't by default), and to which
-        addresses: by default those of `allow_ingress_from`.
+        addresses: by default those of `allow_ingress_from`, or else this machine's.
     use_dashboard_https
         Whether the dashboard is also served over HTTPS at the scheduler's host, for people without
         terradask: `shared_dashboard` has the link. By default it isn't; `dashboard_link` works in

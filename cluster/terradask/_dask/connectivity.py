@@ -25,13 +25,15 @@ _SOURCES = ("allow_ingress_from", "allow_ssh_from")
 
 
 def names_me(structure: Mapping[str, Any]) -> bool:
-    """Return whether any argument contains "me"."""
-    return any(ME in _listed(structure.get(name)) for name in _SOURCES)
+    """Return whether any argument contains "me", or means it: SSH without addresses."""
+    return _ssh_from_here(structure) or any(ME in _listed(structure.get(name)) for name in _SOURCES)
 
 
 def with_own_address(structure: Mapping[str, Any], url: str) -> dict[str, Any]:
     """Return arguments with this machine's address for "me". Raises `EndpointUnreachable`."""
     block = own_cidr(url)
+    if _ssh_from_here(structure):
+        structure = {**structure, "allow_ssh_from": ME}
     found = {
         name: [block if each == ME else each for each in _listed(structure[name])]
         for name in _SOURCES
@@ -107,6 +109,10 @@ def _connection(settings: Mapping[str, Any]) -> ConnectionSettings:
 
 def _covers(ports: Sequence[int | str], port: int) -> bool:
     return any(first <= port <= last for first, last in map(parse_ports, ports))
+
+
+def _ssh_from_here(structure: Mapping[str, Any]) -> bool:
+    return structure.get("allow_ssh") is True and not any(map(structure.get, _SOURCES))
 
 
 def _listed(value: Any) -> list[Any]:

@@ -95,13 +95,15 @@ class ConnectionSettings(DashboardSettings):
             ports: list[int | str] = [f"{first}-{last}"] if last == first + 1 else [first, last]
             ports += [self.dashboard_https_port] if self.use_dashboard_https else []
             rules = [IngressRule(ports=ports, cidr=cidr) for cidr in self.allow_ingress_from]
-        if self.allow_ssh:
-            ssh = self.allow_ssh_from or self.allow_ingress_from or []
-            rules = [
-                *(rules or []),
-                *(IngressRule(ports=[SSH_PORT], cidr=cidr, description="SSH") for cidr in ssh),
-            ]
         return rules
+
+    @property
+    def ssh_ingress(self) -> list[IngressRule]:
+        """Who may log in at the scheduler's host, beside what the cluster's or the network's rules
+        let in.
+        """
+        sources = (self.allow_ssh_from or self.allow_ingress_from or []) if self.allow_ssh else []
+        return [IngressRule(ports=[SSH_PORT], cidr=cidr, description="SSH") for cidr in sources]
 
     @model_validator(mode="after")
     def _one_way(self) -> ConnectionSettings:
@@ -156,17 +158,7 @@ class ConnectionSettings(DashboardSettings):
             raise refuse(
                 "cluster.allow_ssh is true, but no setting says from where",
                 allowed="with cluster.allow_ssh_from, or cluster.allow_ingress_from",
-                advice="name the addresses that you log in from in allow_ssh_from",
-            )
-        if self.allow_ssh and self.ingress is None and self.allow_ingress_from is None:
-            raise refuse(
-                "cluster.allow_ssh is true without cluster.ingress or cluster.allow_ingress_from",
-                allowed=(
-                    "with one of them: a cluster with rules of its own does not use the network's"
-                ),
-                advice=(
-                    "set allow_ingress_from to the addresses that may reach the scheduler; [] "
-                    "for none"
-                ),
+                advice="name the addresses that you log in from in allow_ssh_from, such as "
+                "203.0.113.7/32; Cluster(allow_ssh=True) takes this machine's by itself",
             )
         return self
