@@ -68,6 +68,8 @@ failed() {
   set +e
   # The log, which may have the message, lies on the same disk.
   local reason="boot.sh failed at line $1: $2 ($(df --output=avail --block-size=M "${base}" | tail -n 1 | tr -d ' M') MiB left on the disk)"
+  # Without room on the disk, nothing of what follows could be relied on.
+  rm -rf "${base}/archives" "${base}/cache"
   say "${reason}"
   report "${reason}" || say "the reason could not be reported"
   shutdown --poweroff +1 "terradask: this host could not boot"
@@ -109,6 +111,8 @@ done
 get_host_program() {
   local from
   from="s3://${bucket}/$(dirname "${key}")/"
+  # What an attempt has left may be all that the disk has room for.
+  rm -rf "${archives}"
   aws s3 cp --recursive --only-show-errors --region "${region}" --exclude '*' --include '*-any.whl' \
     --include "*_$(uname -m).whl" "${from}" "${archives}/" || return 1
   [[ -f "${wheel}" ]] && compgen -G "${archives}/uv-*_$(uname -m).whl" >/dev/null && return 0
