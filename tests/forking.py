@@ -52,8 +52,11 @@ class Forked:
         return self.returncode
 
     def wait(self, timeout: float | None = None) -> int:
-        """Wait until it has ended."""
-        with self._lock:
+        """Wait until it has ended; another thread may do so too."""
+        if not self._lock.acquire(timeout=-1 if timeout is None else timeout):
+            raise subprocess.TimeoutExpired(f"process {self.pid}", timeout or 0)
+        with contextlib.ExitStack() as held:
+            held.callback(self._lock.release)
             if self.returncode is None:
                 if not select.select([self._channel], [], [], timeout)[0]:
                     raise subprocess.TimeoutExpired(f"process {self.pid}", timeout or 0)
