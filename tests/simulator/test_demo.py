@@ -15,40 +15,47 @@ from terradask._demo.main_job import MainJob
 from terradask._demo.story import DemoFailed, Story
 from terradask.cli import run
 from terradask_modules.errors import TerradaskError
-from terradask_stacks import synthesis
 
-from ..command import in_this_process
 from ..quick_provider import QuickProvider
 from ..waiting import PROCESS_SECONDS
 
 pytestmark = [pytest.mark.simulator]
 
+#: The demo, with another lock file for its folders.
+WITH_LOCK = """
+import sys
+from pathlib import Path
+from terradask.cli import run
+from terradask_stacks import synthesis
+synthesis.LOCK_HCL = Path(sys.argv[1])
+sys.exit(run(["demo"]))
+"""
+
 
 @pytest.mark.slow
 @pytest.mark.parametrize("package", ["quick", pytest.param("real", marks=pytest.mark.soak)])
 def test_the_demo_keeps_its_promises(
-    quick_provider: QuickProvider, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, package: str
+    quick_provider: QuickProvider, tmp_path: Path, package: str
 ) -> None:
     environ = {
         name: value
         for name, value in os.environ.items()
         if not name.startswith(("AWS_", "TERRADASK_"))
     }
+    command = ["-m", "terradask", "demo"]
     if package == "quick":
-        # In this process its embedded AWS and hosts are forked: starting them takes half the time.
-        monkeypatch.setattr(synthesis, "LOCK_HCL", quick_provider.lock_file)
-        done = in_this_process("demo", environ=environ | quick_provider.environ, folder=tmp_path)
-    else:
-        done = subprocess.run(
-            [sys.executable, "-m", "terradask", "demo"],
-            cwd=tmp_path,
-            env=environ,
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            check=False,
-            timeout=2 * PROCESS_SECONDS,
-        )
+        environ |= quick_provider.environ
+        command = ["-c", WITH_LOCK, str(quick_provider.lock_file)]
+    done = subprocess.run(
+        [sys.executable, *command],
+        cwd=tmp_path,
+        env=environ,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=2 * PROCESS_SECONDS,
+    )
     assert done.returncode == 0, done.stdout + done.stderr
     titles = re.findall(r"^\d+\. (.*)$", done.stdout, flags=re.MULTILINE)
     assert len(titles) == 9
