@@ -14,6 +14,7 @@ from terradask._aws.own_address import own_cidr
 from terradask._dask.connectivity import names_me, with_own_address
 from terradask.errors import EndpointUnreachable, SettingsError
 from terradask_stacks.loading import load_settings
+from terradask_stacks.settings import ClusterSettings
 
 
 class Answer(BaseHTTPRequestHandler):
@@ -54,7 +55,7 @@ def test_the_address_becomes_a_block_of_its_own(asked: tuple[str, type[Answer]])
         "allow_ingress_from": "me",
         "allow_ssh_from": ["me", "198.51.100.0/24", "203.0.113.7/32"],
     }
-    assert with_own_address(structure, url) == {
+    assert with_own_address(structure, url, ClusterSettings()) == {
         "max_workers": 3,
         "allow_ingress_from": ["203.0.113.7/32"],
         "allow_ssh_from": ["203.0.113.7/32", "198.51.100.0/24"],
@@ -65,9 +66,16 @@ def test_ssh_alone_is_for_this_machine(asked: tuple[str, type[Answer]]) -> None:
     url, answer = asked
     answer.text = b"203.0.113.7\n"
     ssh = {"allow_ssh": True, "allow_ssh_from": ["203.0.113.7/32"]}
-    assert with_own_address({"allow_ssh": True}, url) == ssh
+    assert with_own_address({"allow_ssh": True}, url, ClusterSettings()) == ssh
     both = {"allow_ssh": True, "allow_ingress_from": "me"}
-    assert with_own_address(both, url) == {**both, "allow_ingress_from": ["203.0.113.7/32"]}
+    found = with_own_address(both, url, ClusterSettings())
+    assert found == {**both, "allow_ingress_from": ["203.0.113.7/32"]}
+
+
+def test_ssh_alone_is_for_the_declared_addresses() -> None:
+    declared = ClusterSettings(allow_ssh=True, allow_ssh_from=["198.51.100.0/24"])
+    found = with_own_address({"allow_ssh": True}, "http://127.0.0.1:9", declared)
+    assert found == {"allow_ssh": True}
 
 
 @pytest.mark.parametrize(

@@ -25,15 +25,21 @@ _SOURCES = ("allow_ingress_from", "allow_ssh_from")
 
 
 def names_me(structure: Mapping[str, Any]) -> bool:
-    """Return whether any argument contains "me", or means it: SSH without addresses."""
-    return _ssh_from_here(structure) or any(ME in _listed(structure.get(name)) for name in _SOURCES)
+    """Return whether any argument contains "me", or may mean it: SSH without addresses."""
+    return _ssh_without_sources(structure) or _contains_me(structure)
 
 
-def with_own_address(structure: Mapping[str, Any], url: str) -> dict[str, Any]:
-    """Return arguments with this machine's address for "me". Raises `EndpointUnreachable`."""
-    block = own_cidr(url)
-    if _ssh_from_here(structure):
+def with_own_address(
+    structure: Mapping[str, Any], url: str, declared: ConnectionSettings
+) -> dict[str, Any]:
+    """Return arguments with this machine's address for "me", which SSH also means where neither
+    they nor the declared settings say from where. Raises `EndpointUnreachable`.
+    """
+    if _ssh_without_sources(structure) and not any(getattr(declared, name) for name in _SOURCES):
         structure = {**structure, "allow_ssh_from": ME}
+    if not _contains_me(structure):
+        return dict(structure)
+    block = own_cidr(url)
     found = {
         name: [block if each == ME else each for each in _listed(structure[name])]
         for name in _SOURCES
@@ -111,7 +117,11 @@ def _covers(ports: Sequence[int | str], port: int) -> bool:
     return any(first <= port <= last for first, last in map(parse_ports, ports))
 
 
-def _ssh_from_here(structure: Mapping[str, Any]) -> bool:
+def _contains_me(structure: Mapping[str, Any]) -> bool:
+    return any(ME in _listed(structure.get(name)) for name in _SOURCES)
+
+
+def _ssh_without_sources(structure: Mapping[str, Any]) -> bool:
     return structure.get("allow_ssh") is True and not any(map(structure.get, _SOURCES))
 
 

@@ -126,12 +126,14 @@ class Provisioner:
         from terradask._workspace.workspace import Workspace
 
         if names_me(self._request.structure):
-            url = Workspace.load(
-                self._request.path, workspace=dict(self._request.workspace)
-            ).settings.workspace.own_address_url
-            self._request = replace(
-                self._request, structure=with_own_address(self._request.structure, url)
+            request = self._request
+            loaded = Workspace.load(request.path, workspace=dict(request.workspace)).settings
+            structure = with_own_address(
+                request.structure,
+                loaded.workspace.own_address_url,
+                loaded.cluster_named(request.name),
             )
+            self._request = replace(request, structure=structure)
         request = self._request
         workspace = Workspace.load(request.path, progress=self._progress, **self._overrides())
         deployment = Deployment(workspace.aws, workspace.bucket, request.name)
