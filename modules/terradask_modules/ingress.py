@@ -13,6 +13,7 @@ Ports = tuple[int, int]
 Network = IPv4Network | IPv6Network
 
 EVERY_PORT: Ports = (0, 65535)
+SSH_PORT = 22
 
 
 @dataclass(frozen=True)

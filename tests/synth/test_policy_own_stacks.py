@@ -96,15 +96,50 @@ def test_a_setting_for_everybody_means_no_halves_and_no_ssh(network: Document, f
 
 
 @pytest.mark.parametrize("form", FORMS)
-def test_a_cluster_that_opens_ssh_is_stopped_until_somebody_waives_it(
+def test_ssh_that_the_settings_ask_for_is_told_and_no_other_is_let_through(
     synth: Callable[..., Document], form: str
 ) -> None:
-    opened = synth(
-        "etl",
-        workspace={"isolation": "cluster"},
-        cluster={"allow_ingress_from": "203.0.113.7/32", "allow_ssh": True},
-    )
-
-    assert {(finding.check, finding.severity) for finding in found(FORMS[form](opened))} >= {
-        ("P4", "error")
+    opened = {
+        "cluster": synth(
+            "etl",
+            workspace={"isolation": "cluster"},
+            cluster={"allow_ingress_from": "203.0.113.7/32", "allow_ssh": True},
+        ),
+        "network": synth(
+            "network",
+            network={"ingress": [{"cidr": "203.0.113.7"}, {"cidr": "203.0.113.7", "ports": [22]}]},
+        ),
     }
+    for stack in opened.values():
+        assert ssh_severities(FORMS[form](stack)) == ["warning"]
+        for change in (
+            {"cidr_ipv4": "203.0.113.8/32"},
+            {"cidr_ipv4": "203.0.0.0/8"},
+            {"from_port": 20},
+            {"ip_protocol": "-1"},
+            {"prefix_list_id": "pl-0123456789abcdef0"},
+        ):
+            changed = copy.deepcopy(stack)
+            rules = changed["resource"]["aws_vpc_security_group_ingress_rule"].values()
+            (rule,) = (each for each in rules if each.get("from_port") == 22)
+            rule.update(change)
+            assert "error" in ssh_severities(FORMS[form](changed)), change
+
+
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("cidr", ["203.0.0.0/15", "0.0.0.0/0", "2001:db8::/47"])
+def test_ssh_for_more_than_one_site_stops_whatever_the_settings_ask(
+    synth: Callable[..., Document], cidr: str, form: str
+) -> None:
+    opened = synth(
+        "network",
+        network={
+            "ingress": [{"cidr": cidr, "ports": [22]}],
+            "allow_ingress_from_anywhere": True,
+        },
+    )
+    assert ssh_severities(FORMS[form](opened), open_to_anywhere=True) == ["error"]
+
+
+def ssh_severities(document: Document, **given: Any) -> list[str]:
+    return [finding.severity for finding in found(document, **given) if finding.check == "P4"]

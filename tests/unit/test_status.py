@@ -9,7 +9,7 @@ import pytest
 from terradask._aws.groups import Group, Member
 from terradask._deployments.overview import ClusterOverview
 from terradask._deployments.state import derive_state
-from terradask._deployments.status import DeploymentStatus, dial_address
+from terradask._deployments.status import DeploymentStatus, _ssh_command, dial_address
 from terradask.cli._deployments import _story
 from terradask_host.documents import Ended, HostReport, Run, SchedulerAddress
 
@@ -110,3 +110,14 @@ def test_why_a_cluster_has_ended_is_told_to_people_and_scripts():
         assert status(state=state).why_ended is None
         assert "ended" not in story(status(state=state))
         assert status(state=state).as_dict()["ended"] is None
+
+
+def test_the_command_to_log_in_names_the_host_that_counts():
+    group = Group("g", 1, 1, (Member("i-old", "Terminating"), Member("i-new", "InService")))
+    command = _ssh_command({"allow_ssh": True}, group)
+    assert command == "aws ec2-instance-connect ssh --instance-id i-new --os-user ec2-user"
+    assert _ssh_command({"allow_ssh": False}, group) is None
+    assert _ssh_command({"allow_ssh": True}, None) is None
+    running = status(state="running", ssh_command=command)
+    assert f"log in     {command}" in story(running).splitlines()
+    assert "log in" not in story(status(state="running"))

@@ -7,6 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from terradask._aws.groups import Group
 from terradask._deployments.endpoint import route_of
 from terradask._deployments.record import ClusterRecord
 from terradask._deployments.state import SILENT, State, derive_state, ended_by_itself, of_run
@@ -40,6 +41,9 @@ class DeploymentStatus:
     ended
         When and why the run ended by itself, or is about to; None if it is active, or no reason was
         reported.
+    ssh_command
+        With ``allow_ssh``, what logs in at the scheduler's host by EC2 Instance Connect; else None.
+        It needs the permission ``ec2-instance-connect:SendSSHPublicKey``.
     """
 
     name: str
@@ -52,6 +56,7 @@ class DeploymentStatus:
     hosts: tuple[HostReport, ...]
     max_workers: int
     ended: Ended | None = None
+    ssh_command: str | None = None
 
     def workers(self, what: str) -> int:
         """Return the sum over all groups of workers of ``desired`` or ``instances``."""
@@ -113,4 +118,16 @@ def read_status(record: ClusterRecord) -> DeploymentStatus:
         hosts=hosts,
         max_workers=descriptor.max_workers,
         ended=ended_by_itself(run, scheduler),
+        ssh_command=_ssh_command(descriptor.settings, groups.get(SCHEDULER_GROUP)),
     )
+
+
+def _ssh_command(settings: Mapping[str, Any], scheduler: Group | None) -> str | None:
+    """Return the command for the host that AWS, not a document, says is the scheduler's.
+
+    https://docs.aws.amazon.com/cli/latest/reference/ec2-instance-connect/ssh.html
+    """
+    if settings.get("allow_ssh") is not True or scheduler is None or not scheduler.active_ids:
+        return None
+    host = scheduler.active_ids[0]
+    return f"aws ec2-instance-connect ssh --instance-id {host} --os-user ec2-user"

@@ -11,11 +11,11 @@ from terradask._policy.document import PlanDocument, Unknown
 from terradask._policy.findings import PolicyFinding
 from terradask._policy.openings import Opening, PrefixLists, network_of, openings
 from terradask._policy.roles import Groups
+from terradask._policy.ssh import is_asked_for, opens_ssh, sources_asked_for
 from terradask_modules.ingress import Network
 
 #: The widest blocks ever allocated: /8 of IPv4 (IANA IPv4 Address Space Registry), /16 of IPv6.
 _WIDEST = {4: 8, 6: 16}
-_SSH_PORT = 22
 _NAMED = (
     "name the addresses that your clients come from, such as 203.0.113.7/32: Dask runs "
     "whatever code a client sends"
@@ -64,7 +64,7 @@ def ingress_findings(document: PlanDocument) -> Iterator[PolicyFinding]:
 
 def worker_findings(document: PlanDocument) -> Iterator[PolicyFinding]:
     """Yield ingress to workers that isn't from hosts, SSH, and its keys (P4)."""
-    groups = Groups(document)
+    groups, asked = Groups(document), sources_asked_for(document)
     for opening in openings(document):
         stranger = bool(opening.blocks or opening.prefix_lists) or not groups.ours(opening.groups)
         if stranger and "worker" in groups.roles(opening.group):
@@ -74,19 +74,34 @@ def worker_findings(document: PlanDocument) -> Iterator[PolicyFinding]:
                 f"lets sources other than hosts reach workers at {opening.ports}",
                 _WORKERS,
             )
-        if stranger and opening.span[0] <= _SSH_PORT <= opening.span[1]:
-            yield _error(
-                "P4",
-                opening,
-                f"opens SSH ({opening.ports})",
-                "leave port 22 closed; hosts have no login, and write logs",
-            )
+        if stranger and opens_ssh(opening):
+            yield _ssh_finding(opening, asked)
     for resource in document.of("aws_launch_template", "aws_instance", "aws_launch_configuration"):
         key = resource.values.get("key_name")
         if key and key != Unknown():
             yield PolicyFinding(
                 "P4", "error", resource.address, "gives hosts a key for SSH", "leave key_name out"
             )
+
+
+def _ssh_finding(opening: Opening, asked: frozenset[Network]) -> PolicyFinding:
+    if is_asked_for(opening, asked):
+        return PolicyFinding(
+            "P4",
+            "warning",
+            opening.address,
+            f"opens SSH ({opening.ports}) to {', '.join(map(str, opening.networks))}, as the "
+            "settings say",
+            "who logs in can become root there, with the role of the scheduler's host and the "
+            "cluster's keys; without cluster.allow_ssh the port is closed",
+        )
+    return _error(
+        "P4",
+        opening,
+        f"opens SSH ({opening.ports})",
+        "leave port 22 closed; hosts have no login, and write logs. To log in at a scheduler's "
+        "host: cluster.allow_ssh, and the addresses in cluster.allow_ssh_from",
+    )
 
 
 def _undecided(document: PlanDocument, opening: Opening) -> Iterator[PolicyFinding]:

@@ -175,6 +175,7 @@ def _story(one: ClusterOverview, status: DeploymentStatus) -> str:
         ("active", _when(one.last_activity)),
         ("scheduler", status.scheduler_address),
         ("run", status.run_id),
+        ("log in", status.ssh_command),
     ]
     parts = ["\n".join(f"{label:<10} {value}" for label, value in facts if value is not None)]
     groups = [

@@ -8,6 +8,7 @@ from typing import Annotated, Literal
 
 from pydantic import BeforeValidator, Field, model_validator
 
+from terradask_modules.ingress import SSH_PORT
 from terradask_modules.names import SCHEDULER_PORTS
 from terradask_stacks.settings.base import Port
 from terradask_stacks.settings.dashboard import DashboardSettings
@@ -18,7 +19,6 @@ from terradask_stacks.validators.refusal import refuse
 #: How a client reaches a scheduler.
 Connect = Literal["public", "private", "ssm"]
 
-SSH_PORT = 22
 
 Sources = Annotated[list[str] | None, BeforeValidator(check_sources)]
 
@@ -58,7 +58,7 @@ class ConnectionSettings(DashboardSettings):
         default=False,
         description="Also open port 22 of the scheduler's host, to allow_ssh_from. Hosts have no "
         "SSH key: log in with EC2 "
-        "Instance Connect, or a key in your image. Policy P4 reports it.",
+        "Instance Connect, or a key in your image. Policy P4 warns of it.",
     )
     allow_ssh_from: Sources = Field(
         default=None,

@@ -12,6 +12,7 @@ from terradask_simulator.aws.iam.mapping.keys import key_needs
 from terradask_simulator.aws.iam.mapping.need import Facts, Need
 from terradask_simulator.aws.iam.mapping.others import (
     any_needs,
+    connect_needs,
     logs_needs,
     quota_needs,
     secret_needs,
@@ -26,6 +27,7 @@ __all__ = ["Need", "context_of", "needs_of"]
 _SERVICES: dict[str, Callable[[Operation, World], Iterator[Need]]] = {
     "autoscaling": autoscaling_needs,
     "ec2": ec2_needs,
+    "ec2-instance-connect": connect_needs,
     "iam": iam_needs,
     "logs": logs_needs,
     "s3": s3_needs,

@@ -10,7 +10,14 @@ from terradask_simulator.aws.iam.mapping.need import Need
 from terradask_simulator.aws.iam.operation import Operation, Parameters, named, rows, texts
 from terradask_simulator.aws.iam.world import World
 
-__all__ = ["any_needs", "logs_needs", "quota_needs", "secret_needs", "ssm_needs"]
+__all__ = [
+    "any_needs",
+    "connect_needs",
+    "logs_needs",
+    "quota_needs",
+    "secret_needs",
+    "ssm_needs",
+]
 
 _SECRET_FACTS = (
     "SecretId",
@@ -54,6 +61,24 @@ def secret_needs(operation: Operation, world: World) -> Iterator[Need]:
     )
     if operation.name == "CreateSecret" and tags:
         yield Need("secretsmanager:TagResource", arn, "Secret", gets_tags=tags)
+
+
+def connect_needs(operation: Operation, world: World) -> Iterator[Need]:
+    """Yield what one of EC2 Instance Connect's operations needs: the instance, whose tags are also
+    under EC2's prefix, and the user to log in as.
+    """
+    target = named(operation.parameters, "InstanceId")
+    tags = world.ec2_tags(target)
+    facts = {f"ec2:ResourceTag/{name}": (value,) for name, value in (tags or {}).items()}
+    if user := operation.parameters.get("InstanceOSUser"):
+        facts["ec2:osuser"] = (str(user),)
+    yield Need(
+        f"ec2-instance-connect:{operation.name}",
+        f"arn:{world.partition}:ec2:{world.region}:{world.account}:instance/{target}",
+        "instance",
+        has_tags=tags,
+        context=facts,
+    )
 
 
 def ssm_needs(operation: Operation, world: World) -> Iterator[Need]:
