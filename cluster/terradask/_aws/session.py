@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Mapping
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from terradask._aws.mfa import refuse_mfa
@@ -23,10 +24,21 @@ from terradask_modules.partitions import partition_of
 if TYPE_CHECKING:
     from boto3.session import Session
     from botocore.credentials import Credentials
+    from botocore.loaders import Loader
 
 
 #: A region that no account can disable.
 _ALWAYS_ENABLED = "us-east-1"
+
+
+@cache
+def _models(data_path: str | None) -> Loader:
+    """Return what reads AWS's models of services, once for all sessions of the process: EC2's alone
+    takes a tenth of a second.
+    """
+    from botocore.loaders import create_loader
+
+    return create_loader(data_path)
 
 
 class Aws:
@@ -128,8 +140,13 @@ class Aws:
     def _boto(self) -> Session:
         if self._session is None:
             import boto3
+            import botocore.session
 
-            session = boto3.Session(region_name=self.region, profile_name=self._profile)
+            core = botocore.session.get_session()
+            core.register_component("data_loader", _models(core.get_config_variable("data_path")))
+            session = boto3.Session(
+                botocore_session=core, region_name=self.region, profile_name=self._profile
+            )
             translate_calls(session, self.region)
             self._session = session
         return self._session
