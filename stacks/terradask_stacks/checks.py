@@ -11,7 +11,7 @@ from terradask_stacks.errors import Finding, SettingsError
 
 if TYPE_CHECKING:
     from terradask_stacks.lock import NetworkLock
-    from terradask_stacks.settings import ClusterSettings, NetworkSettings, WorkspaceSettings
+    from terradask_stacks.settings import ClusterSettings, NetworkSettings
 
 #: The services that a host calls, except S3, which always has a gateway endpoint.
 HOST_SERVICES = ("secretsmanager", "autoscaling", "ec2", "logs", "sts")
@@ -123,42 +123,6 @@ def no_sessions() -> Finding:
         "and start running clusters, and attach the "
         "policies of `terradask iam` again",
     )
-
-
-def check_own_templates(
-    workspace: WorkspaceSettings, network: NetworkSettings, cluster: ClusterSettings
-) -> None:
-    """Refuse a cluster's own disks if the network doesn't allow clusters to have their own launch
-    templates.
-
-    Raises
-    ------
-    SettingsError
-        Naming each setting of disks.
-    """
-    if workspace.isolation == "cluster" or network.cluster_launch_templates:
-        return
-    findings = [
-        Finding(
-            where=f"cluster.{name}",
-            problem=(
-                "this needs a launch template of the cluster's own, which the network does "
-                "not allow"
-            ),
-            given=value,
-            allowed=(
-                f"network.{name}_gib, for all clusters; or network.cluster_launch_templates = true"
-            )
-            if name in ("worker_disk_size", "scheduler_disk_size")
-            else "network.cluster_launch_templates = true",
-            advice="set network.cluster_launch_templates = true and run: terradask apply network; "
-            "then print and attach the policies of "
-            "`terradask iam` again",
-        )
-        for name, value in cluster.own_disk_settings.items()
-    ]
-    if findings:
-        raise SettingsError(findings)
 
 
 def check_capacity(

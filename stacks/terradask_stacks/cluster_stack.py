@@ -47,6 +47,7 @@ from terradask_stacks.ingress import openings
 from terradask_stacks.lock import ClusterLock
 from terradask_stacks.own_hosts import Baseline, OwnTemplates
 from terradask_stacks.settings import ClusterSettings, WorkspaceSettings
+from terradask_stacks.worker_disks import disk_conditions
 
 CLUSTER_FORMAT = 1
 WORKSPACE_FORMAT = 1
@@ -215,22 +216,8 @@ class ClusterStack(TerraformStack):
                 f"workspace.isolation than {isolation}, which is set "
                 "here. Set what it was deployed with, or run: terradask apply network.",
             ),
-            *self._own_templates_allowed(),
+            *disk_conditions(self._name, self._workspace, self._cluster, self._lock),
             *self._port_opened(),
-        ]
-
-    def _own_templates_allowed(self) -> list[tuple[str, str]]:
-        settings = self._cluster.own_disk_settings
-        if self._workspace.isolation == "cluster" or not settings:
-            return []
-        return [
-            (
-                "${try(jsondecode(self.body).cluster_launch_templates, false)}",
-                f"The network of workspace {self._workspace.name} lets clusters have no launch "
-                "templates of their own, which "
-                f"{', '.join(settings)} takes. Set network.cluster_launch_templates = true and "
-                "run: terradask apply network.",
-            )
         ]
 
     def _port_opened(self) -> list[tuple[str, str]]:
@@ -302,7 +289,7 @@ class ClusterStack(TerraformStack):
             ),
             architecture=lock.architecture,
             baseline=baseline,
-            disks=self._cluster.own_disks,
+            disks=self._cluster.own_disks if lock.network_disks_gib is None else {},
             tags=self._tags,
             ingress=None if (ingress := self._cluster.own_ingress) is None else openings(ingress),
             ssh=openings(self._cluster.ssh_ingress),
@@ -314,13 +301,18 @@ class ClusterStack(TerraformStack):
             for name, template in made.items()
         }
         theirs = {
-            role: ("templates", role, lock.architecture) for role in ROLES if role not in mine
+            **{role: ("templates", role) for role in ROLES if role not in mine},
+            **{
+                name: (("templates", "worker") if size is None else ("disks", "worker", str(size)))
+                for name, size in (lock.network_disks_gib or {}).items()
+            },
         }
+        where = lock.architecture
         return {
             **mine,
             **{
-                role: (baseline.text(*path, "id"), baseline.text(*path, "version"))
-                for role, path in theirs.items()
+                name: (baseline.text(*path, where, "id"), baseline.text(*path, where, "version"))
+                for name, path in theirs.items()
             },
         }
 

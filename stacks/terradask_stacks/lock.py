@@ -92,6 +92,14 @@ class ClusterLock(_Model):
         default={},
         description="Group -> the reason for its types, in a line; zone -> the reason for it.",
     )
+    network_disks_gib: dict[str, int | None] | None = Field(
+        default=None,
+        description=(
+            "Group of workers -> size of the disk that the network's launch template for it has. "
+            "A group's null: the network's usual disk. None: the cluster has launch templates of "
+            "its own, or no disks that differ."
+        ),
+    )
     creator: str | None = Field(
         default=None,
         description=(

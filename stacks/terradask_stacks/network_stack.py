@@ -33,6 +33,7 @@ from terradask_stacks.ingress import openings
 from terradask_stacks.lock import NetworkLock
 from terradask_stacks.settings import NetworkSettings, Settings
 from terradask_stacks.settings.state import network_state_key
+from terradask_stacks.worker_disks import offered_gib
 from terradask_stacks.workspace_document import ForIsolated, Made, workspace_document
 
 #: From ``cdktf.out/stacks/network``, where Terraform runs, to the workspace's root.
@@ -305,6 +306,7 @@ class NetworkStack(TerraformStack):
         hosts = [
             HostTemplate(
                 role=role,
+                group=group,
                 architecture=architecture,
                 image_id=image_id,
                 disk_size_gib=disk_size_gib,
@@ -314,9 +316,13 @@ class NetworkStack(TerraformStack):
                 kms_key_arn=network.kms_key_arn,
             )
             for architecture, image_id in self._image_ids.items()
-            for role, public_address, disk_size_gib in (
-                ("scheduler", network.public_schedulers, network.scheduler_disk_size_gib),
-                ("worker", network.public_workers, network.worker_disk_size_gib),
+            for role, group, public_address, disk_size_gib in (
+                ("scheduler", None, network.public_schedulers, network.scheduler_disk_size_gib),
+                ("worker", None, network.public_workers, network.worker_disk_size_gib),
+                *(
+                    ("worker", str(size), network.public_workers, size)
+                    for size in offered_gib(self._settings.workspace, network)
+                ),
             )
         ]
         return Templates(

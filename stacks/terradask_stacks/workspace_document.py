@@ -9,7 +9,7 @@ from typing import Any
 from terradask_modules.aws import Fn
 from terradask_modules.iam import Statement
 from terradask_modules.identity import Role
-from terradask_modules.names import clusters_role_path, log_group_name, secrets_prefix
+from terradask_modules.names import ROLES, clusters_role_path, log_group_name, secrets_prefix
 from terradask_modules.network import ZoneSubnets
 from terradask_stacks.base import terradask_version
 from terradask_stacks.hardware.architecture import Architecture
@@ -35,7 +35,7 @@ class Made:
     vpc_id: str
     vpc_cidr: str
     zones: Mapping[str, ZoneSubnets]
-    #: Role -> architecture -> launch template.
+    #: Role, or size of a larger disk for workers -> architecture -> launch template.
     templates: Mapping[str, Mapping[str, Any]]
     security_groups: Mapping[str, str]
     roles: Mapping[str, Role]
@@ -82,12 +82,14 @@ def workspace_document(settings: Settings, made: Made) -> dict[str, Any]:
         "vpc_id": made.vpc_id,
         "vpc_cidr": made.vpc_cidr,
         "zones": {zone: _zone(subnets, network) for zone, subnets in made.zones.items()},
-        "templates": {
-            role: {
-                architecture: {"id": template.id, "version": Fn.tostring(template.latest_version)}
-                for architecture, template in templates.items()
+        "templates": {role: _versions(made.templates[role]) for role in ROLES},
+        # By size in GiB, for workers that ask for larger disks than the network's usual.
+        "disks": {
+            "worker": {
+                size: _versions(templates)
+                for size, templates in made.templates.items()
+                if size not in ROLES
             }
-            for role, templates in made.templates.items()
         },
         "security_groups": dict(made.security_groups),
         "instance_profiles": {name: role.profile_name for name, role in made.roles.items()},
@@ -119,6 +121,13 @@ def workspace_document(settings: Settings, made: Made) -> dict[str, Any]:
         "isolated": None
         if made.isolated is None
         else _isolated(made.isolated, workspace.name, network),
+    }
+
+
+def _versions(templates: Mapping[str, Any]) -> dict[str, Any]:
+    return {
+        architecture: {"id": template.id, "version": Fn.tostring(template.latest_version)}
+        for architecture, template in templates.items()
     }
 
 

@@ -57,13 +57,16 @@ def test_given_images_are_taken(synth: Any) -> None:
     assert {
         name: template["image_id"] for name, template in found.items() if name.startswith("worker")
     } == {
-        "worker-x86_64": "ami-00000001",
-        "worker-arm64": "ami-00000002",
+        f"worker-{size}{architecture}": image
+        for architecture, image in (("x86_64", "ami-00000001"), ("arm64", "ami-00000002"))
+        for size in ("", "250-", "500-", "1000-")
     }
 
 
 def test_a_network_without_arm_has_nothing_of_it(network: dict[str, Any]) -> None:
-    assert set(network["resource"]["aws_launch_template"]) == {"scheduler-x86_64", "worker-x86_64"}
+    templates = set(network["resource"]["aws_launch_template"])
+    assert templates >= {"scheduler-x86_64", "worker-x86_64"}
+    assert all(name.endswith("-x86_64") for name in templates)
     assert "arm64" not in str(network)
 
 

@@ -9,9 +9,7 @@ from typing import Any
 
 import pytest
 
-from terradask_stacks.checks import check_own_templates
-from terradask_stacks.errors import SettingsError
-from terradask_stacks.settings import ClusterSettings, NetworkSettings, WorkspaceSettings
+from terradask_stacks.settings import ClusterSettings
 
 
 @pytest.fixture(scope="module")
@@ -127,35 +125,46 @@ def test_an_isolated_clusters_templates_have_its_disks(synth: Any) -> None:
     )
 
 
+def test_a_cluster_takes_larger_disks_from_the_network(synth: Any) -> None:
+    stack = synth(
+        "etl", cluster={"worker_disk_size": 200}, locked={"network_disks_gib": {"worker": 250}}
+    )
+    assert "aws_launch_template" not in stack["resource"]
+    used = {
+        name: group["mixed_instances_policy"]["launch_template"]["launch_template_specification"]
+        for name, group in stack["resource"]["aws_autoscaling_group"].items()
+    }
+    body = "jsondecode(data.aws_s3_object.baseline.body)"
+    assert used["workers"]["launch_template_id"] == f'${{{body}.disks.worker["250"].x86_64.id}}'
+    assert used["scheduler"]["launch_template_id"] == f"${{{body}.templates.scheduler.x86_64.id}}"
+    assert any(
+        'disks.worker["250"]' in one["condition"]
+        for one in stack["data"]["aws_s3_object"]["baseline"]["lifecycle"]["postcondition"]
+    )
+
+
+def test_the_network_has_a_template_for_each_larger_disk(synth: Any) -> None:
+    templates = synth("network")["resource"]["aws_launch_template"]
+    sizes = {
+        name: template["block_device_mappings"][0]["ebs"]["volume_size"]
+        for name, template in templates.items()
+    }
+    assert sizes == {
+        "scheduler-x86_64": 50,
+        "worker-x86_64": 100,
+        "worker-250-x86_64": 250,
+        "worker-500-x86_64": 500,
+        "worker-1000-x86_64": 1000,
+    }
+    assert templates["worker-250-x86_64"]["name"] == "terradask-default-worker-250"
+
+
 def test_workspace_json_says_whether(synth: Any) -> None:
     document = synth("network", network={"cluster_launch_templates": True})
     assert (
         '"cluster_launch_templates" = true'
         in document["resource"]["aws_s3_object"]["workspace"]["content"]
     )
-
-
-def test_disks_are_refused_by_name_where_the_network_lets_no_cluster_have_its_own() -> None:
-    workspace, network = WorkspaceSettings(), NetworkSettings()
-    own = ClusterSettings(worker_disk_size=200, scheduler_disk_size=20)
-    grouped = ClusterSettings.model_validate({"worker_groups": {"gpu": {"disk_size": 300}}})
-    with pytest.raises(SettingsError) as caught:
-        check_own_templates(workspace, network, grouped)
-    (finding,) = caught.value.findings
-    assert (finding.where, finding.allowed) == (
-        "cluster.worker_groups.gpu.disk_size",
-        "network.cluster_launch_templates = true",
-    )
-    with pytest.raises(SettingsError) as caught:
-        check_own_templates(workspace, network, own)
-    assert [finding.where for finding in caught.value.findings] == [
-        "cluster.worker_disk_size",
-        "cluster.scheduler_disk_size",
-    ]
-    assert "network.worker_disk_size_gib, for all clusters" in str(caught.value.findings[0].allowed)
-    check_own_templates(workspace, network, ClusterSettings())
-    check_own_templates(WorkspaceSettings(isolation="cluster"), network, own)
-    check_own_templates(workspace, NetworkSettings(cluster_launch_templates=True), own)
 
 
 @pytest.mark.parametrize(

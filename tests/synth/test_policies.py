@@ -65,7 +65,9 @@ def test_a_cluster_keeps_every_policy(cluster: Document) -> None:
 def test_public_workers_are_the_one_exception(synth: Callable[..., Document]) -> None:
     document = synth("network", network={"public_workers": True})
 
-    assert hosts_are_hardened(document) == ["worker-x86_64: no public address"]
+    assert hosts_are_hardened(document) == [
+        f"worker-{size}x86_64: no public address" for size in ("1000-", "250-", "500-", "")
+    ]
     assert [policy.__name__ for policy in ALL if policy(document)] == ["hosts_are_hardened"]
 
 

@@ -66,7 +66,8 @@ def test_public_workers_are_told_and_stop_nothing(
     told = found(FORMS[form](synth("network", network={"public_workers": True})))
 
     assert [(finding.check, finding.severity, finding.address) for finding in told] == [
-        ("P3", "warning", "aws_launch_template.worker-x86_64")
+        ("P3", "warning", f"aws_launch_template.worker-{size}x86_64")
+        for size in ("1000-", "250-", "500-", "")
     ]
 
 

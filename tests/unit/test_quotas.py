@@ -82,12 +82,12 @@ def test_every_declared_cluster_counts_at_its_largest() -> None:
 
 
 def test_isolated_clusters_count_with_what_they_make() -> None:
-    network = needs.network_needs(settings().network, ["a"])
+    network = needs.network_needs(settings().workspace, settings().network, ["a"])
     amounts = {
         need.quota.code: need.amount
         for need in needs.together([*network, *needs.own_needs(["etl", "ml"])])
     }
-    assert (amounts["L-FB451C26"], amounts["L-E79EC296"]) == (4 + 4, 2 + 2 + 4)
+    assert (amounts["L-FB451C26"], amounts["L-E79EC296"]) == (10 + 4, 2 + 2 + 4)
     assert len(amounts) == len(network)
 
 
@@ -126,11 +126,13 @@ def test_without_declared_clusters_one_counts() -> None:
     ("network", "expected"),
     [
         ({"nat": "single"}, {"L-0263D0A3": 1, "L-FE5A380F": 1, "L-F678F1CE": 1, "L-E79EC296": 2}),
-        ({"architectures": ["x86_64"]}, {"L-FB451C26": 2}),
-        ({"image": "ami-0123456789abcdef0"}, {"L-FB451C26": 2}),
+        ({"architectures": ["x86_64"]}, {"L-FB451C26": 5}),
+        ({"architectures": ["x86_64"], "worker_disk_sizes_gib": []}, {"L-FB451C26": 2}),
+        ({"cluster_launch_templates": True}, {"L-FB451C26": 4}),
+        ({"image": "ami-0123456789abcdef0"}, {"L-FB451C26": 5}),
         (
             {"image": "ami-0123456789abcdef0", "arm64_image": "ami-0123456789abcdef1"},
-            {"L-FB451C26": 4},
+            {"L-FB451C26": 10},
         ),
         ({"nat": "per_zone"}, {"L-0263D0A3": 3, "L-FE5A380F": 1}),
         (
@@ -143,7 +145,9 @@ def test_without_declared_clusters_one_counts() -> None:
 def test_what_a_network_needs(network: dict[str, Any], expected: dict[str, int]) -> None:
     amounts = {
         need.quota.code: need.amount
-        for need in needs.network_needs(settings(network=network).network, ["a", "b", "c"])
+        for need in needs.network_needs(
+            settings().workspace, settings(network=network).network, ["a", "b", "c"]
+        )
     }
     assert amounts | expected == amounts
 
@@ -164,9 +168,10 @@ def test_a_given_network_needs_what_is_made_on_it() -> None:
             },
         }
     )
-    assert [need.quota.code for need in needs.network_needs(given.network, ["us-east-1a"])] == [
-        "L-FB451C26"
-    ]
+    assert [
+        need.quota.code
+        for need in needs.network_needs(settings().workspace, given.network, ["us-east-1a"])
+    ] == ["L-FB451C26"]
 
 
 # ---- compared with what there is -----------------------------------------------------------------

@@ -78,10 +78,12 @@ class ClusterArguments(KindedArguments):
     worker_gpu_type
         Model of the GPUs, such as ``"A10G"``. By default T4.
     worker_disk_size, scheduler_disk_size
-        Size of each instance's volume, in GiB. By default the network's; other sizes need
+        Size of each instance's volume, in GiB. By default the network's. Workers have the next size
+        up of ``network.worker_disk_sizes_gib``; exact sizes, and more for schedulers, need
         ``network.cluster_launch_templates``.
     worker_disk_throughput
-        Throughput of a worker's volume, in MiB/s, 125 to 1,000. By default 125.
+        Throughput of a worker's volume, in MiB/s, 125 to 1,000. By default 125; other values need
+        ``network.cluster_launch_templates``.
     scheduler_gpu
         Whether the scheduler has a GPU. By default it has one if workers have, and if there is such
         a type.

@@ -39,6 +39,20 @@ class Template(_Model):
     version: str
 
 
+class Disks(_Model):
+    """Templates for larger disks than the usual."""
+
+    #: Size in GiB -> architecture -> template.
+    worker: dict[int, dict[str, Template]] = {}
+
+
+class Launch(_Model):
+    """What the network's templates give to hosts."""
+
+    #: By role.
+    disk_size_gib: dict[str, int] = {}
+
+
 class Ingress(_Model):
     """Who may reach schedulers."""
 
@@ -75,6 +89,9 @@ class Baseline(_Model):
     zones: dict[str, Zone]
     #: Role -> architecture -> template; every role has the same architectures.
     templates: dict[str, dict[str, Template]]
+    #: None: the network was deployed by a version that doesn't make them.
+    disks: Disks | None = None
+    launch: Launch = Launch()
     security_groups: dict[str, str]
     instance_profiles: dict[str, str]
     roles: dict[str, str]

@@ -123,6 +123,7 @@ WORKSPACE_DOCUMENT: Shape = {
         )
     ),
     "templates": _by_role(scheduler=_templates("scheduler"), worker=_templates("worker")),
+    "disks": may({"worker": may(Keyed("*", _templates("worker"), {}))}),
     "security_groups": _by_role(
         scheduler=must(*to("aws_security_group.scheduler.id"), given("sg-*")),
         worker=must(*to("aws_security_group.worker.id"), given("sg-*")),

@@ -229,11 +229,13 @@ _HOSTS: dict[str, Shape] = {
                             {
                                 "launch_template_id": must(
                                     *to("aws_launch_template.{role}-*.id"),
-                                    *baseline("templates.{role}.*.id"),
+                                    *baseline("templates.{role}.*.id", 'disks.{role}["*"].*.id'),
                                 ),
                                 "version": must(
                                     *to("aws_launch_template.{role}-*.latest_version"),
-                                    *baseline("templates.{role}.*.version"),
+                                    *baseline(
+                                        "templates.{role}.*.version", 'disks.{role}["*"].*.version'
+                                    ),
                                 ),
                             }
                         ),

@@ -19,7 +19,12 @@ from terradask_modules.names import SCHEDULER_GROUP, market_group
 from terradask_stacks.ingress import openings
 
 if TYPE_CHECKING:
-    from terradask_stacks.settings import ClusterSettings, NetworkSettings, Settings
+    from terradask_stacks.settings import (
+        ClusterSettings,
+        NetworkSettings,
+        Settings,
+        WorkspaceSettings,
+    )
 
 #: Cluster -> group -> instance types.
 GroupTypes = Mapping[str, Mapping[str, Sequence[str]]]
@@ -158,21 +163,26 @@ def cluster_needs(
     return [*sorted(needs, key=lambda need: need.quota), groups]
 
 
-def storage_need(clusters: Mapping[str, ClusterSettings], network: NetworkSettings) -> Need:
+def storage_need(
+    clusters: Mapping[str, ClusterSettings], workspace: WorkspaceSettings, network: NetworkSettings
+) -> Need:
     """Return the gp3 storage, in TiB, of all clusters' volumes when they run with
     ``max_workers``.
     """
     from terradask_stacks.groups import worker_groups_of
+    from terradask_stacks.worker_disks import network_disks
 
     total, parts = 0, []
     for name, cluster in sorted(clusters.items()):
-        disks = {role: disk.size_gib for role, disk in cluster.own_disks.items()}
+        disks: Mapping[str, int | None] | None = network_disks(workspace, network, cluster)
+        if disks is None:
+            disks = {role: disk.size_gib for role, disk in cluster.own_disks.items()}
         sizes = [(SCHEDULER_GROUP, 1, disks.get("scheduler") or network.scheduler_disk_size_gib)]
         sizes += [
             (
                 group.name,
                 group.max_workers,
-                disks.get(group.name) or disks.get("worker") or network.worker_disk_size_gib,
+                disks.get(group.name, disks.get("worker")) or network.worker_disk_size_gib,
             )
             for group in worker_groups_of(cluster)
         ]
@@ -194,14 +204,18 @@ def own_needs(clusters: Iterable[str]) -> list[Need]:
     ]
 
 
-def network_needs(network: NetworkSettings, zones: Sequence[str]) -> list[Need]:
+def network_needs(
+    workspace: WorkspaceSettings, network: NetworkSettings, zones: Sequence[str]
+) -> list[Need]:
     """Return what the network needs."""
-    architectures = network.wanted_architectures
+    from terradask_stacks.worker_disks import offered_gib
+
+    architectures, larger = network.wanted_architectures, len(offered_gib(workspace, network))
     templates = (
-        "one for schedulers, one for "
-        f"workers{'' if len(architectures) == 1 else ', for each architecture'}"
+        f"one for schedulers, {1 + larger} for workers by the size of their disks"
+        f"{'' if len(architectures) == 1 else ', for each architecture'}"
     )
-    found = [Need(LAUNCH_TEMPLATES, 2 * len(architectures), templates)]
+    found = [Need(LAUNCH_TEMPLATES, (2 + larger) * len(architectures), templates)]
     if network.security_groups is None:
         groups = 3 if network.interface_endpoints else 2
         opened = openings(network.ingress)

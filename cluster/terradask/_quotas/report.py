@@ -109,8 +109,8 @@ def check_quotas(
     span = zones or settings.network.zone_names or listed_zones(ec2)[:DEFAULT_ZONES]
     isolated = needs.own_needs(clusters) if settings.workspace.isolation == "cluster" else []
     of_clusters = needs.cluster_needs(clusters, group_types, vcpus)
-    storage = needs.storage_need(clusters, settings.network)
-    of_network = needs.network_needs(settings.network, span)
+    storage = needs.storage_need(clusters, settings.workspace, settings.network)
+    of_network = needs.network_needs(settings.workspace, settings.network, span)
     every = needs.together([*of_clusters, storage, *of_network, *isolated])
     used = _use_by_others(ec2, scaling, settings.workspace.name, running, vcpus)
     with ThreadPoolExecutor(8) as pool:

@@ -23,7 +23,6 @@ from terradask._stacks.resolve_network import resolve_network
 from terradask_stacks.checks import (
     check_capacity,
     check_egress,
-    check_own_templates,
     check_reachable,
 )
 from terradask_stacks.errors import Finding, SettingsError
@@ -32,6 +31,7 @@ from terradask_stacks.loading import LoadedSettings
 from terradask_stacks.lock import ClusterLock, NetworkLock, read_lock, write_lock
 from terradask_stacks.settings import ClusterSettings, IngressRule, NetworkSettings, Settings
 from terradask_stacks.settings.hardware import DEFAULT_INSTANCE_TYPES
+from terradask_stacks.worker_disks import check_disks_offered, network_disks
 
 if TYPE_CHECKING:
     from terradask._aws.session import Aws
@@ -160,15 +160,20 @@ class ClusterResolver:
         settings = self.loaded.settings.for_cluster(name)
         network = _as_deployed(settings.network, baseline, settings.cluster.zone_name)
         _check(settings, network, None, baseline.zones, given="security_groups" in baseline.given)
+        check_disks_offered(
+            settings.workspace, network, settings.cluster, has_menu=baseline.disks is not None
+        )
         check_own_disks(settings.cluster, read_lock(self.loaded.lock_path).network)
         place, earlier = self._place(baseline), self._earlier(name, lock)
-        return ClusterAnswers(settings, self._resolve(name, place, earlier, refresh=refresh))
+        resolved = self._resolve(name, place, earlier, refresh=refresh)
+        return _with_disks(ClusterAnswers(settings, resolved), network)
 
     def declared(self, name: str, network: NetworkLock) -> ClusterAnswers:
         """Return a declared cluster's answers on the same file's network, deployed or not."""
         settings = self.loaded.settings.for_cluster(name)
         given = settings.network.security_groups is not None
         _check(settings, settings.network, network, network.zones, given=given)
+        check_disks_offered(settings.workspace, settings.network, settings.cluster)
         check_own_disks(settings.cluster, network)
         place = Place(
             network.account,
@@ -178,7 +183,8 @@ class ClusterResolver:
             workspace=settings.workspace.name,
             given=settings.network.vpc_id is not None,
         )
-        return ClusterAnswers(settings, self._resolve(name, place, self._earlier(name, None)))
+        lock = self._resolve(name, place, self._earlier(name, None))
+        return _with_disks(ClusterAnswers(settings, lock), settings.network)
 
     def explain(
         self, name: str, baseline: Baseline, lock: Mapping[str, Any] | None
@@ -233,6 +239,15 @@ class ClusterResolver:
         return lock
 
 
+def _with_disks(answers: ClusterAnswers, network: NetworkSettings) -> ClusterAnswers:
+    """Add the disks that the network has templates for: each plan finds them anew."""
+    settings = answers.settings
+    disks = network_disks(settings.workspace, network, settings.cluster)
+    if not settings.cluster.own_disk_settings:
+        disks = None
+    return replace(answers, lock=answers.lock.model_copy(update={"network_disks_gib": disks}))
+
+
 def answers_to_destroy(
     loaded: LoadedSettings, baseline: Baseline, aws: Aws, descriptor: Mapping[str, Any] | None
 ) -> ClusterAnswers:
@@ -246,6 +261,9 @@ def answers_to_destroy(
         # Where the state lies follows from the account: every user can write the document.
         place = {"account": aws.account_id, "partition": aws.partition}
         lock = ClusterLock.model_validate({**document["lock"], **place})
+        if lock.network_disks_gib is not None:
+            # The network may have other sizes today.
+            lock = lock.model_copy(update={"network_disks_gib": {}})
     except (KeyError, ValueError, TypeError):
         # It was interrupted before its descriptor was written, or another version wrote it.
         cluster = ClusterSettings()
@@ -272,7 +290,6 @@ def _check(
     cluster = settings.cluster
     check_egress(network)
     check_reachable(network, cluster)
-    check_own_templates(settings.workspace, network, cluster)
     check_ports(settings.workspace, network, cluster)
     check_ingress(settings.workspace, network, cluster)
     check_dashboard_https(settings.workspace, network.ingress, cluster, given=given)
@@ -296,6 +313,8 @@ def _as_deployed(network: NetworkSettings, baseline: Baseline, zone: str | None)
         "allow_ingress_from_anywhere": baseline.allow_ingress_from_anywhere,
         "ingress": [IngressRule(ports=rule.ports, cidr=rule.cidr) for rule in baseline.ingress],
         "cluster_launch_templates": baseline.cluster_launch_templates,
+        "worker_disk_sizes_gib": [] if baseline.disks is None else list(baseline.disks.worker),
+        **{f"{role}_disk_size_gib": size for role, size in baseline.launch.disk_size_gib.items()},
         "vpc_id": baseline.vpc_id if "vpc" in baseline.given else None,
         "public_subnet_prefix_length": ip_network(subnets.public_cidr).prefixlen,
         "private_subnet_prefix_length": ip_network(subnets.private_cidr).prefixlen,

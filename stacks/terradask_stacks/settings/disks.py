@@ -4,6 +4,7 @@ network's.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Annotated
 
@@ -36,27 +37,35 @@ class Disk:
         return (self.size_gib, self.throughput_mibps) != (None, None)
 
 
+def smallest_fitting(size_gib: int, offered_gib: Iterable[int]) -> int | None:
+    """Return the smallest of the offered sizes that has room for a size; None beyond them."""
+    return min((offered for offered in offered_gib if offered >= size_gib), default=None)
+
+
 class DiskSettings(Section):
-    """Disks of a cluster's hosts. Setting any of them makes a launch template of the
-    cluster's own.
+    """Disks of a cluster's hosts. Where clusters may have launch templates of their own, setting
+    any of them makes one; else workers take the network's template of the next size up.
     """
 
     worker_disk_size: DiskSize | None = Field(
         default=None,
         description=(
-            "Size of a worker's encrypted gp3 volume, in GiB. Unset: network.worker_disk_size_gib."
+            "Size of a worker's encrypted gp3 volume, in GiB; without a launch template of the "
+            "cluster's own at least this, of network.worker_disk_sizes_gib. Unset: "
+            "network.worker_disk_size_gib."
         ),
     )
     worker_disk_throughput: Throughput | None = Field(
         default=None,
         description="Throughput of a worker's volume, in MiB/s. Unset: 125, which is free. Above "
         "750 the volume gets the IOPS "
-        "that this needs.",
+        "that this needs. Takes a launch template of the cluster's own.",
     )
     scheduler_disk_size: DiskSize | None = Field(
         default=None,
         description=(
-            "Size of the scheduler's volume, in GiB. Unset: network.scheduler_disk_size_gib."
+            "Size of the scheduler's volume, in GiB. Unset: network.scheduler_disk_size_gib; more "
+            "takes a launch template of the cluster's own."
         ),
     )
 

@@ -226,6 +226,13 @@ class NetworkSettings(Section):
     worker_disk_size_gib: DiskSize = Field(
         default=100, description="Size of a worker's encrypted gp3 volume, in GiB."
     )
+    worker_disk_sizes_gib: Annotated[list[DiskSize], AfterValidator(unique)] = Field(
+        default=[250, 500, 1000],
+        max_length=8,
+        description="Larger sizes that clusters may ask for with worker_disk_size, in GiB: for "
+        "each there is a launch template, which costs nothing; a worker's volume has the smallest "
+        "that is large enough. Not used where clusters have launch templates of their own.",
+    )
     scheduler_disk_size_gib: DiskSize = Field(
         default=50, description="Size of a scheduler's encrypted gp3 volume, in GiB."
     )
@@ -236,6 +243,13 @@ class NetworkSettings(Section):
         'decide what their hosts run from boot. With workspace.isolation = "cluster" they always '
         "have their own templates.",
     )
+
+    @property
+    def larger_worker_disks_gib(self) -> list[int]:
+        """The sizes that have a launch template beside the one of all workers."""
+        return sorted(
+            size for size in self.worker_disk_sizes_gib if size > self.worker_disk_size_gib
+        )
 
     @property
     def wanted_architectures(self) -> list[Architecture]:
