@@ -231,20 +231,21 @@ async def test_a_worker_whose_instance_is_no_longer_the_clusters_is_removed():
 
 
 async def test_a_worker_that_is_retired_before_it_joins_waits_whether_its_host_ends(monkeypatch):
-    monkeypatch.setattr(worker_admission, "_LEAVING_SECONDS", 0.5)
     async with (
         scheduler_with(Rules(), lambda: ["i-1", "i-2", "i-3"]) as (scheduler, _, _, refused),
         rpc(scheduler.address) as client,
     ):
-        since = time.monotonic()
-        assert await client.retire_workers(names=["i-1", "i-3"], close_workers=True) == {}
+        monkeypatch.setattr(worker_admission, "_LEAVING_SECONDS", HANG_SECONDS)
+        assert await client.retire_workers(names=["i-3"], close_workers=True) == {}
         ended = asyncio.ensure_future(worker(scheduler, "i-3").start())
-        async with worker(scheduler, "i-2"):
-            assert time.monotonic() - since < 0.5
+        since = time.monotonic()
+        monkeypatch.setattr(worker_admission, "_LEAVING_SECONDS", 0.5)
+        assert await client.retire_workers(names=["i-1"], close_workers=True) == {}
+        async with worker(scheduler, "i-2"), worker(scheduler, "i-1"):
+            assert time.monotonic() - since >= 0.5
+            assert {state.name for state in scheduler.workers.values()} == {"i-1", "i-2"}
+            assert not ended.done()
             ended.cancel()
-            async with worker(scheduler, "i-1"):
-                assert time.monotonic() - since >= 0.5
-                assert {state.name for state in scheduler.workers.values()} == {"i-1", "i-2"}
         assert refused == []
 
 
