@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 
 from terradask import Workspace
+from terradask._aws.listing import listed_groups
 from terradask_modules.caller_policies import CALLERS, CallerScope, caller_policies
 from terradask_modules.policies import PolicyScope
 from terradask_simulator import Simulator
@@ -82,6 +83,9 @@ def sim(
             workspace = Workspace.load(network={"zones": ["us-east-1a", "us-east-1b"]})
             workspace.apply(workspace.plan_network())
         yield simulator
+        # A test that leaves a cluster breaks one that comes after it in the same process.
+        left = list(listed_groups(simulator.client("autoscaling")))
+        assert [group["AutoScalingGroupName"] for group in left] == []
 
 
 @pytest.fixture(scope="module")

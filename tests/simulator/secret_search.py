@@ -18,6 +18,7 @@ from typing import Any
 
 from cryptography.hazmat.primitives import serialization
 
+from terradask._aws.listing import listed
 from terradask_simulator import Simulator
 
 Client = Callable[[str], Any]
@@ -116,8 +117,10 @@ def in_account(client: Client) -> Iterator[tuple[str, bytes]]:
                 )
                 place = f"s3://{bucket['Name']}/{one['Key']}"
                 yield place, answer["Body"].read() + json.dumps(answer["Metadata"]).encode()
-    for group in logs.describe_log_groups()["logGroups"]:
-        for stream in logs.describe_log_streams(logGroupName=group["logGroupName"])["logStreams"]:
+    for group in listed(logs, "describe_log_groups", "logGroups"):
+        for stream in listed(
+            logs, "describe_log_streams", "logStreams", logGroupName=group["logGroupName"]
+        ):
             which = {
                 "logGroupName": group["logGroupName"],
                 "logStreamName": stream["logStreamName"],
@@ -127,19 +130,26 @@ def in_account(client: Client) -> Iterator[tuple[str, bytes]]:
                 f"log {which['logStreamName']}",
                 "\n".join(event["message"] for event in events).encode(),
             )
-    for template in ec2.describe_launch_template_versions(Versions=["$Latest", "$Default"])[
-        "LaunchTemplateVersions"
-    ]:
+    for template in listed(
+        ec2,
+        "describe_launch_template_versions",
+        "LaunchTemplateVersions",
+        Versions=["$Latest", "$Default"],
+    ):
         data = template["LaunchTemplateData"]
         yield f"launch template {template['LaunchTemplateName']}", json.dumps(data).encode()
         yield (
             f"user data of {template['LaunchTemplateName']}",
             base64.b64decode(data.get("UserData", "")),
         )
-    yield "tags", json.dumps(ec2.describe_tags()["Tags"]).encode()
-    yield "groups", json.dumps(groups.describe_auto_scaling_groups(), default=str).encode()
-    yield "actions ahead", json.dumps(groups.describe_scheduled_actions(), default=str).encode()
-    yield "activities", json.dumps(groups.describe_scaling_activities(), default=str).encode()
+    for place, client_of, operation, member in (
+        ("tags", ec2, "describe_tags", "Tags"),
+        ("groups", groups, "describe_auto_scaling_groups", "AutoScalingGroups"),
+        ("actions ahead", groups, "describe_scheduled_actions", "ScheduledUpdateGroupActions"),
+        ("activities", groups, "describe_scaling_activities", "Activities"),
+    ):
+        rows = list(listed(client_of, operation, member))
+        yield place, json.dumps(rows, default=str).encode()
 
 
 def in_processes() -> Iterator[tuple[str, bytes]]:

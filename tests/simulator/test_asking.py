@@ -64,6 +64,7 @@ def test_what_is_asked_becomes_a_plan_that_says_why(
     )["LaunchTemplateVersions"]
     (disk,) = version["LaunchTemplateData"]["BlockDeviceMappings"]
     assert disk["Ebs"]["VolumeSize"] == 250
+    workspace.destroy_cluster("larger")
     with pytest.raises(SettingsError, match="worker_disk_size = 1000 or less"):
         workspace.plan_cluster("asked", worker_disk_size=1001)
     with pytest.raises(SettingsError, match=r"8786-8787 from 203\.0\.113\.0/24"):

@@ -304,3 +304,29 @@ def test_an_interface_in_use_is_not_deleted_and_its_instance_can_end(network, te
         network.ec2.delete_network_interface(**own)
     alone = network.ec2.create_network_interface(SubnetId=network.subnets[0])["NetworkInterface"]
     network.ec2.delete_network_interface(NetworkInterfaceId=alone["NetworkInterfaceId"])
+
+
+def test_templates_are_listed_page_by_page(network):
+    for number in range(17):
+        network.ec2.create_launch_template(
+            LaunchTemplateName=f"many-{number}",
+            LaunchTemplateData={"ImageId": "ami-12c6146b", "InstanceType": "m7i.large"},
+        )
+    first = network.ec2.describe_launch_templates()
+    assert len(first["LaunchTemplates"]) == 15
+    rest = network.ec2.describe_launch_templates(NextToken=first["NextToken"])
+    assert "NextToken" not in rest
+    names = {
+        one["LaunchTemplateName"] for one in first["LaunchTemplates"] + rest["LaunchTemplates"]
+    }
+    assert {f"many-{number}" for number in range(17)} <= names
+    versions = network.ec2.get_paginator("describe_launch_template_versions").paginate(
+        Versions=["$Latest"], PaginationConfig={"PageSize": 4}
+    )
+    assert names == {
+        one["LaunchTemplateName"] for page in versions for one in page["LaunchTemplateVersions"]
+    }
+    with pytest.raises(ClientError, match="Expecting a value between 1 and 200"):
+        network.ec2.describe_launch_templates(MaxResults=201)
+    for number in range(17):
+        network.ec2.delete_launch_template(LaunchTemplateName=f"many-{number}")

@@ -6,9 +6,9 @@ take seconds to write, in which it answers nothing else.
 
 from __future__ import annotations
 
-import base64
-import binascii
 from typing import Any
+
+from terradask_simulator.aws.fidelity.pages import page
 
 __all__ = ["install"]
 
@@ -45,40 +45,16 @@ def install() -> None:
         found = response.ec2_backend.describe_instance_types(
             response._get_param("InstanceTypes", []), response._filters_from_querystring()
         )
-        return ActionResult(_page("InstanceTypes", found, response, most=_TYPES))
+        return ActionResult(page("InstanceTypes", found, response, smallest=_SMALLEST, most=_TYPES))
 
     def describe_instance_type_offerings(response: Any) -> Any:
         found = response.ec2_backend.describe_instance_type_offerings(
             response._get_param("LocationType"), response._filters_from_querystring()
         )
-        return ActionResult(_page("InstanceTypeOfferings", found, response, most=_OFFERINGS))
+        return ActionResult(
+            page("InstanceTypeOfferings", found, response, smallest=_SMALLEST, most=_OFFERINGS)
+        )
 
     InstanceTypeBackend.describe_instance_types = described
     InstanceResponse.describe_instance_types = describe_instance_types
     InstanceResponse.describe_instance_type_offerings = describe_instance_type_offerings
-
-
-def _page(member: str, found: list[Any], response: Any, *, most: int) -> dict[str, Any]:
-    """Return the part of an answer that was asked for, and the token of the next one where there is
-    one.
-    """
-    from moto.ec2.exceptions import InvalidNextToken, InvalidParameterValue
-
-    size, token = (
-        int(response._get_param("MaxResults") or most),
-        response._get_param("NextToken") or "",
-    )
-    if not _SMALLEST <= size <= most:
-        raise InvalidParameterValue(
-            f"Value ( {size} ) for parameter maxResults is invalid. Expecting a value between "
-            f"{_SMALLEST} and {most}."
-        )
-    try:
-        start = int(base64.b64decode(token, validate=True) or 0)
-    except (ValueError, binascii.Error):
-        raise InvalidNextToken(token) from None
-    end = start + size
-    following = (
-        {"NextToken": base64.b64encode(str(end).encode()).decode()} if end < len(found) else {}
-    )
-    return {member: found[start:end], **following}

@@ -1,5 +1,5 @@
 """A launch template's own tags stay out of its data, and later ones are shown; every version's user
-data is read; a missing id is an error.
+data is read; a missing id is an error; lists come page by page.
 
 moto copies the tags of CreateLaunchTemplate into the template's data, where the Terraform provider
 sees a ``tag_specifications`` block that Terraform's configuration lacks: a plan that never becomes
@@ -7,13 +7,24 @@ empty. It decodes user data for the first version only; an instance of the secon
 to launch. It shows the tags of the template's birth for ever, so that the plan after a new tag is
 that tag again. It leaves out ids that don't exist, and has another error where they are deleted,
 which the provider doesn't know: https://github.com/hashicorp/terraform-provider-aws/blob/main/internal/service/ec2/ec2_launch_template.go
+It lists fifteen at most and says nothing of the rest.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
+from terradask_simulator.aws.fidelity.pages import page
+
 __all__ = ["install"]
+
+#: https://docs.aws.amazon.com/AWSEC2/latest/APIReference/API_DescribeLaunchTemplates.html
+_LARGEST_PAGE = 200
+#: How many are listed when the caller names no number. AWS doesn't say how many it lists then; with
+#: few, a client that doesn't ask for the next page fails early.
+_UNASKED = 15
+_EVERY = 1_000_000
 
 
 def install() -> None:
@@ -21,6 +32,7 @@ def install() -> None:
     from moto.core.types import Base64EncodedString
     from moto.ec2.exceptions import InvalidLaunchTemplateIdNotFound
     from moto.ec2.models.launch_templates import LaunchTemplate, LaunchTemplateBackend
+    from moto.ec2.responses.launch_templates import LaunchTemplates as Responses
     from moto.ec2.utils import parse_user_data
 
     create_template = LaunchTemplateBackend.create_launch_template
@@ -73,3 +85,22 @@ def install() -> None:
         lambda template: template.get_tags(), lambda template, tags: None
     )
     LaunchTemplate.create_version = create_launch_template_version
+    for operation, member in (
+        ("describe_launch_templates", "LaunchTemplates"),
+        ("describe_launch_template_versions", "LaunchTemplateVersions"),
+    ):
+        setattr(Responses, operation, _paged(getattr(Responses, operation), member))
+
+
+def _paged(describe: Callable[[Any], Any], member: str) -> Callable[[Any], Any]:
+    """Return an answer of moto's in pages."""
+    from moto.core.responses import ActionResult
+
+    def described(response: Any) -> Any:
+        asked = response.params
+        response.params = {**asked, "MaxResults": _EVERY}
+        found = describe(response).result[member]
+        response.params = {"MaxResults": _UNASKED, **asked}
+        return ActionResult(page(member, found, response, smallest=1, most=_LARGEST_PAGE))
+
+    return described
