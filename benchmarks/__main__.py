@@ -9,11 +9,22 @@ import sys
 from pathlib import Path
 from types import ModuleType
 
-from benchmarks import boot, choice, creation, declared, imports, peer, scaling, synthesis
+from benchmarks import (
+    boot,
+    choice,
+    creation,
+    declared,
+    imports,
+    peer,
+    scaling,
+    software,
+    synthesis,
+)
 from benchmarks._measure import NotMeasured, machine, table
 
 _PARTS = {
     "imports": imports,
+    "software": software,
     "synthesis": synthesis,
     "choice": choice,
     "creation": creation,

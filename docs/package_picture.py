@@ -16,6 +16,7 @@ _WIDTH, _BOX_HEIGHT, _ROW_HEIGHT, _LEFT, _TOP = 1000, 40, 84, 20, 66
 _WORDS = {
     "errors": "one tree",
     "_common": "files, clock, progress",
+    "_software": "packages for hosts",
     "_aws": "sessions, S3, groups",
     "_quotas": "room for a launch",
     "_terraform": "commands, state, lock",

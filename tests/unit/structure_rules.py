@@ -17,6 +17,7 @@ from .source_tree import BESIDES, ROOTS, Import, Module, Tree, dotted
 ORDER = (
     "errors",  # every error, in one tree
     "_common",  # progress, clock, files, polling
+    "_software",  # the running environment's packages, and which of them hosts can have
     "_aws",  # clients that translate errors, objects in S3, tags, Auto Scaling groups
     "_quotas",  # what the account may have, and what a plan needs of it
     "_terraform",  # Terraform in one stack's folder, its state and lock

@@ -14,7 +14,7 @@ from terradask._dask.versions import check_versions
 from terradask._deployments.attach import Attachment
 from terradask._deployments.documents import Descriptor, read_descriptor, read_run
 from terradask._deployments.keys import Bundle, KeySet
-from terradask._deployments.software import python_version
+from terradask._software.hosts import python_version
 from terradask.errors import (
     DocumentFormat,
     InvalidInput,

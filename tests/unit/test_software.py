@@ -6,7 +6,7 @@ import sys
 import pytest
 
 from terradask._deployments.software import lock_software
-from terradask._deployments.wheel_tags import describe_newer
+from terradask._software.wheel_tags import describe_newer
 from terradask.errors import PythonNotOnHosts, SoftwareNotInstalled
 from terradask_modules.errors import InvalidInput
 

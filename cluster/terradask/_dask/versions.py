@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib.metadata
 
 from terradask._deployments.attach import Attachment
-from terradask._deployments.software import python_version
+from terradask._software.hosts import python_version
 from terradask.errors import VersionMismatch
 
 #: Packages that need the same version: Dask's protocol has none, and results are pickled.

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib.metadata
-import platform
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -12,8 +11,9 @@ from packaging.requirements import InvalidRequirement, Requirement
 from packaging.utils import canonicalize_name
 
 from terradask._deployments.archive_hashes import archive_hashes
-from terradask._deployments.package_origin import conda_origin, direct_origin
-from terradask._deployments.wheel_tags import newer_glibc
+from terradask._software.hosts import HOST_PYTHONS, applies, host_markers, python_version
+from terradask._software.package_origin import conda_origin, direct_origin
+from terradask._software.wheel_tags import newer_glibc
 from terradask.errors import PythonNotOnHosts, SoftwareNotFromIndex, SoftwareNotInstalled
 from terradask_modules.errors import InvalidInput
 
@@ -24,20 +24,6 @@ BASE = ("dask", "distributed>=2026.1.1", "cloudpickle", "bokeh")
 
 #: Packages of `BASE` that a client may lack: without Bokeh the dashboard shows how to install it.
 OPTIONAL = frozenset({"bokeh"})
-
-#: Environment markers of the hosts; the client may run on macOS.
-HOST_MARKERS = {
-    "os_name": "posix",
-    "sys_platform": "linux",
-    "platform_system": "Linux",
-}
-
-#: Amazon Linux 2023's own (https://docs.aws.amazon.com/linux/al2023/ug/python.html), which hosts
-#: install: they get none from elsewhere.
-HOST_PYTHONS = ("3.11", "3.12", "3.13", "3.14")
-
-#: Processor architecture: EC2's name -> the name in Linux and so in Python's markers.
-MACHINES = {"x86_64": "x86_64", "arm64": "aarch64"}
 
 
 @dataclass(frozen=True)
@@ -67,12 +53,6 @@ class SoftwareLock:
         )
 
 
-def python_version() -> str:
-    """Return the client's Python, as ``major.minor``."""
-    major, minor, _ = platform.python_version_tuple()
-    return f"{major}.{minor}"
-
-
 def lock_software(
     software: Iterable[str] = (), *, architecture: str = "x86_64", lock_file: Path | None = None
 ) -> SoftwareLock:
@@ -85,8 +65,8 @@ def lock_software(
     if python not in HOST_PYTHONS:
         raise PythonNotOnHosts(python, HOST_PYTHONS)
     base = [name for name in BASE if name not in OPTIONAL or _installed(name) is not None]
-    markers = {**HOST_MARKERS, "platform_machine": MACHINES[architecture]}
-    found = _with_needs([*map(Requirement, base), *map(_parse, software)], markers)
+    requirements = [*map(Requirement, base), *map(_parse, software)]
+    found = _with_needs(requirements, host_markers(architecture))
     _check_origins(found, hashed=lock_file is not None)
     packages = {name: distribution.version for name, (distribution, _) in found.items()}
     glibc = {name: newer_glibc(distribution) for name, (distribution, _) in found.items()}
@@ -116,7 +96,7 @@ def _with_needs(
         distribution = _check(requirement)
         found.setdefault(name, (distribution, needed_by))
         needed = map(Requirement, distribution.requires or ())
-        waiting.extend((r, name) for r in needed if _applies(r, requirement.extras, markers))
+        waiting.extend((r, name) for r in needed if applies(r, requirement.extras, markers))
     return found
 
 
@@ -131,7 +111,7 @@ def _check_origins(
         origin = direct_origin(distribution) or (None if hashed else conda_origin(distribution))
         if origin is not None:
             needed = "" if needed_by is None else f", needed by {needed_by}"
-            origins[name] = f"{distribution.version}, {origin}{needed}"
+            origins[name] = f"{distribution.version}, {origin.description}{needed}"
     if origins:
         raise SoftwareNotFromIndex(origins)
 
@@ -162,12 +142,6 @@ def _check(requirement: Requirement) -> importlib.metadata.Distribution:
     ):
         raise _missing(requirement, distribution)
     return distribution
-
-
-def _applies(requirement: Requirement, extras: Iterable[str], markers: Mapping[str, str]) -> bool:
-    if requirement.marker is None:
-        return True
-    return any(requirement.marker.evaluate({**markers, "extra": extra}) for extra in ("", *extras))
 
 
 def _missing(

@@ -35,9 +35,9 @@ from terradask._deployments.store import (
     SOFTWARE,
     parse_object,
 )
-from terradask._deployments.wheel_tags import describe_newer
 from terradask._deployments.worker_counts import numbers_at_start
 from terradask._quotas.check import LaunchCheck
+from terradask._software.wheel_tags import describe_newer
 from terradask.errors import ClusterError, ClusterStopped, DocumentChanged, QuotaExceeded
 from terradask_host.documents import LifetimePolicy, Run, sha256_of
 from terradask_modules.names import SCHEDULER_GROUP, TAG_DESCRIPTOR

@@ -97,6 +97,7 @@ def _go_to(ctx: click.Context, parameter: click.Parameter, folders: tuple[str, .
         "iam": "terradask.cli._iam:iam",
         "quotas": "terradask.cli._quotas:quotas",
         "types": "terradask.cli._types:types",
+        "software": "terradask.cli._software:software",
         "explain": "terradask.cli._explain:explain",
         "sim": "terradask.cli._sim:sim",
         "demo": "terradask.cli._demo:demo",

@@ -11,9 +11,10 @@ import importlib.metadata
 import json
 import re
 from collections.abc import Mapping
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 from urllib.parse import urlsplit
 
 from packaging.utils import canonicalize_name
@@ -26,7 +27,16 @@ _METADATA = re.compile(r"([^/]+)-[^-/]+\.dist-info/METADATA$")
 _TOKEN = re.compile(r"/t/[^/]+")
 
 
-def direct_origin(distribution: importlib.metadata.Distribution) -> str | None:
+@dataclass(frozen=True)
+class Origin:
+    """Where a package came from that came from no index; without secrets."""
+
+    #: ``source``: found in a source folder on the path. ``unknown``: its record can't be read.
+    kind: Literal["editable", "folder", "archive", "repository", "conda", "source", "unknown"]
+    description: str
+
+
+def direct_origin(distribution: importlib.metadata.Distribution) -> Origin | None:
     """Return the folder, file, repository or URL that a package was installed from; None if it has
     come from an index, or from conda.
 
@@ -42,10 +52,10 @@ def direct_origin(distribution: importlib.metadata.Distribution) -> str | None:
         return _described(text)
     if any(distribution.read_text(name) is not None for name in ("RECORD", "installed-files.txt")):
         return None
-    return f"found, not installed, in {distribution.locate_file('')}"
+    return Origin("source", f"found, not installed, in {distribution.locate_file('')}")
 
 
-def conda_origin(distribution: importlib.metadata.Distribution) -> str | None:
+def conda_origin(distribution: importlib.metadata.Distribution) -> Origin | None:
     """Return a package's conda channel; None without one, or if it builds the index's packages."""
     if not _is_of_conda(distribution):
         return None
@@ -53,26 +63,28 @@ def conda_origin(distribution: importlib.metadata.Distribution) -> str | None:
         canonicalize_name(distribution.metadata["Name"])
     )
     if found is None:
-        return "installed by conda, from an unknown channel"
+        return Origin("conda", "installed by conda, from an unknown channel")
     if urlsplit(found).path.endswith(_PUBLIC_CHANNELS):
         return None
-    return f"installed by conda, from {found}"
+    return Origin("conda", f"installed by conda, from {found}")
 
 
 def _is_of_conda(distribution: importlib.metadata.Distribution) -> bool:
     return (distribution.read_text("INSTALLER") or "").strip() == "conda"
 
 
-def _described(text: str) -> str:
+def _described(text: str) -> Origin:
     try:
         document = json.loads(text)
         url = _without_secrets(document["url"])
     except (LookupError, TypeError, ValueError, AttributeError):
-        return "its direct_url.json can't be read"
+        return Origin("unknown", "its direct_url.json can't be read")
     if _part(document, "dir_info").get("editable"):
-        return f"editable, from {url}"
+        return Origin("editable", f"editable, from {url}")
     vcs = _part(document, "vcs_info")
-    return f"from {vcs['vcs']}+{url}" if "vcs" in vcs else f"from {url}"
+    if "vcs" in vcs:
+        return Origin("repository", f"from {vcs['vcs']}+{url}")
+    return Origin("folder" if "dir_info" in document else "archive", f"from {url}")
 
 
 def _part(document: Mapping[str, Any], name: str) -> Mapping[str, Any]:

@@ -1,0 +1,40 @@
+"""The platform that hosts install packages for, as Python's markers name it."""
+
+from __future__ import annotations
+
+import platform
+from collections.abc import Iterable, Mapping
+
+from packaging.requirements import Requirement
+
+#: Amazon Linux 2023's own (https://docs.aws.amazon.com/linux/al2023/ug/python.html), which hosts
+#: install: they get none from elsewhere.
+HOST_PYTHONS = ("3.11", "3.12", "3.13", "3.14")
+
+#: Processor architecture: EC2's name -> the name in Linux and so in Python's markers.
+MACHINES = {"x86_64": "x86_64", "arm64": "aarch64"}
+
+
+def host_markers(architecture: str) -> dict[str, str]:
+    """Return the environment markers of hosts where they differ from the client's, which may run on
+    macOS.
+    """
+    return {
+        "os_name": "posix",
+        "sys_platform": "linux",
+        "platform_system": "Linux",
+        "platform_machine": MACHINES[architecture],
+    }
+
+
+def python_version() -> str:
+    """Return the client's Python, as ``major.minor``."""
+    major, minor, _ = platform.python_version_tuple()
+    return f"{major}.{minor}"
+
+
+def applies(requirement: Requirement, extras: Iterable[str], markers: Mapping[str, str]) -> bool:
+    """Return whether a package's requirement holds with any of these extras, or without."""
+    if requirement.marker is None:
+        return True
+    return any(requirement.marker.evaluate({**markers, "extra": extra}) for extra in ("", *extras))

@@ -1,0 +1,181 @@
+"""What of the running environment hosts can have, and why not the rest: rules over `Installed`."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any, Literal
+
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
+
+from terradask._software.hosts import HOST_PYTHONS, applies
+from terradask._software.package_origin import Origin
+
+Verdict = Literal["taken", "dropped", "refused"]
+
+
+@dataclass(frozen=True)
+class Installed:
+    """A package of the running environment, as its metadata describes it."""
+
+    #: Canonical.
+    name: str
+    version: str
+    requires: tuple[Requirement, ...] = ()
+    #: Extras that the package offers.
+    extras: tuple[str, ...] = ()
+    #: None if it came from an index.
+    origin: Origin | None = None
+    #: What may prevent that hosts install it.
+    doubt: str | None = None
+
+
+@dataclass(frozen=True)
+class ScannedPackage:
+    """A package of the running environment, and whether hosts can have it."""
+
+    name: str
+    version: str
+    #: ``index``, or the `Origin`'s kind.
+    origin: str
+    verdict: Verdict
+    #: Why it is dropped or refused, or what may prevent that hosts install it.
+    why: str | None = None
+
+
+@dataclass(frozen=True)
+class AddedPackage:
+    """A package that isn't installed here, and that others need on the hosts' platform."""
+
+    name: str
+    requirement: str
+    needed_by: tuple[str, ...]
+    #: Why hosts can't have it.
+    refused: str | None = None
+
+
+@dataclass(frozen=True)
+class Scan:
+    """The packages of the running environment, by name, and what hosts need besides."""
+
+    python: str
+    architecture: str
+    packages: tuple[ScannedPackage, ...]
+    added: tuple[AddedPackage, ...]
+
+    @property
+    def python_on_hosts(self) -> bool:
+        """Whether hosts have this version of Python."""
+        return self.python in HOST_PYTHONS
+
+    @property
+    def counts(self) -> dict[str, int]:
+        """How many packages there are of each verdict, and how many are added."""
+        verdicts = [package.verdict for package in self.packages]
+        refused = sum(added.refused is not None for added in self.added)
+        return {
+            "taken": verdicts.count("taken"),
+            "dropped": verdicts.count("dropped"),
+            "refused": verdicts.count("refused") + refused,
+            "added": len(self.added) - refused,
+        }
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the scan as a JSON document."""
+        return asdict(self) | {"python_on_hosts": self.python_on_hosts, "counts": self.counts}
+
+
+def scan(
+    installed: Sequence[Installed],
+    *,
+    python: str,
+    architecture: str,
+    here: Mapping[str, str],
+    hosts: Mapping[str, str],
+) -> Scan:
+    """Judge the packages of an environment, whose markers are `here`, for the hosts'."""
+    dropped = _only_here(installed, here, hosts)
+    taken = [p for p in installed if p.name not in dropped and p.origin is None]
+    judged = (_judged(package, dropped) for package in installed)
+    return Scan(
+        python,
+        architecture,
+        tuple(sorted(judged, key=lambda package: package.name)),
+        _added(taken, {package.name for package in installed}, here, hosts),
+    )
+
+
+def _judged(package: Installed, dropped: Mapping[str, Sequence[str]]) -> ScannedPackage:
+    origin, verdict, why = "index", "taken", package.doubt
+    if package.origin is not None:
+        origin, verdict, why = package.origin.kind, "refused", package.origin.description
+    if package.name in dropped:
+        verdict = "dropped"
+        why = f"needed on this platform only, by {', '.join(dropped[package.name])}"
+    return ScannedPackage(package.name, package.version, origin, verdict, why)  # type: ignore[arg-type]
+
+
+def _only_here(
+    installed: Sequence[Installed], here: Mapping[str, str], hosts: Mapping[str, str]
+) -> dict[str, list[str]]:
+    """Return what is needed here and not on hosts, with what needs it.
+
+    What no package needs was installed for its own sake, and is kept.
+    """
+    needs: dict[str, list[tuple[str, bool]]] = defaultdict(list)
+    for package in installed:
+        for requirement in package.requires:
+            # Which extras were installed isn't recorded.
+            if applies(requirement, package.extras, here):
+                on_hosts = applies(requirement, package.extras, hosts)
+                needs[canonicalize_name(requirement.name)].append((package.name, on_hosts))
+    dropped: dict[str, list[str]] = {}
+    while True:
+        more = {
+            package.name: sorted({needer for needer, _ in edges})
+            for package in installed
+            if package.name not in dropped
+            and (edges := needs.get(package.name))
+            and all(not on_hosts or needer in dropped for needer, on_hosts in edges)
+        }
+        if not more:
+            return dropped
+        dropped |= more
+
+
+def _added(
+    taken: Sequence[Installed], names: set[str], here: Mapping[str, str], hosts: Mapping[str, str]
+) -> tuple[AddedPackage, ...]:
+    found: dict[tuple[str, str], list[str]] = defaultdict(list)
+    urls: dict[tuple[str, str], str] = {}
+    for needer, requirement in _needs_of_hosts(taken, here, hosts):
+        name = canonicalize_name(requirement.name)
+        if name in names:
+            continue
+        extras = f"[{','.join(sorted(requirement.extras))}]" if requirement.extras else ""
+        key = (name, f"{name}{extras}{requirement.specifier}")
+        found[key].append(needer)
+        if requirement.url is not None:
+            urls[key] = "needed from a URL, not from an index"
+    return tuple(
+        AddedPackage(name, text, tuple(sorted(set(needers))), urls.get((name, text)))
+        for (name, text), needers in sorted(found.items())
+    )
+
+
+def _needs_of_hosts(
+    taken: Sequence[Installed], here: Mapping[str, str], hosts: Mapping[str, str]
+) -> Iterator[tuple[str, Requirement]]:
+    """Yield what holds on hosts and not here, with the extras that packages ask of each other."""
+    asked: dict[str, set[str]] = defaultdict(set)
+    for package in taken:
+        for requirement in package.requires:
+            if requirement.extras and applies(requirement, (), hosts):
+                asked[canonicalize_name(requirement.name)] |= requirement.extras
+    for package in taken:
+        extras = asked[package.name]
+        for requirement in package.requires:
+            if applies(requirement, extras, hosts) and not applies(requirement, extras, here):
+                yield package.name, requirement

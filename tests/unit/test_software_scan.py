@@ -1,0 +1,196 @@
+"""Which packages of an environment hosts can have, and why not the others."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from terradask._software.environment import read_installed
+from terradask._software.hosts import host_markers
+from terradask._software.scan import AddedPackage, Scan, scan
+
+from ..command import in_this_process
+
+MAC = {
+    "os_name": "posix",
+    "sys_platform": "darwin",
+    "platform_system": "Darwin",
+    "platform_machine": "arm64",
+}
+
+
+def plant(site: Path, name: str, *needs: str, extras: tuple[str, ...] = (), **files: str) -> None:
+    """Plant an installed package, with these files beside its metadata."""
+    about = site / f"{name.replace('-', '_')}-1.0.dist-info"
+    about.mkdir(parents=True)
+    lines = [f"Requires-Dist: {need}" for need in needs]
+    lines += [f"Provides-Extra: {extra}" for extra in extras]
+    head = ["Metadata-Version: 2.1", f"Name: {name}", "Version: 1.0"]
+    (about / "METADATA").write_text("\n".join([*head, *lines, ""]))
+    for file, text in ({"RECORD": ""} | files).items():
+        (about / file.replace("__", ".")).write_text(text)
+
+
+def scanned(*sites: Path, architecture: str = "x86_64", python: str = "3.12") -> Scan:
+    """Scan these folders as a Mac's environment."""
+    found = importlib.metadata.distributions(path=[str(site) for site in sites])
+    return scan(
+        read_installed(found),
+        python=python,
+        architecture=architecture,
+        here=MAC,
+        hosts=host_markers(architecture),
+    )
+
+
+def verdicts(found: Scan) -> dict[str, str]:
+    return {package.name: package.verdict for package in found.packages}
+
+
+def test_what_came_from_an_index_is_taken(tmp_path: Path) -> None:
+    plant(tmp_path, "Acme_Tools", "acme-core")
+    plant(tmp_path, "acme-core")
+    found = scanned(tmp_path)
+    assert verdicts(found) == {"acme-core": "taken", "acme-tools": "taken"}
+    assert {package.origin for package in found.packages} == {"index"}
+    assert found.counts == {"taken": 2, "dropped": 0, "refused": 0, "added": 0}
+
+
+def test_what_only_this_platform_needs_is_dropped_with_what_it_needs(tmp_path: Path) -> None:
+    plant(tmp_path, "ipython", "appnope; sys_platform == 'darwin'", "decorator")
+    plant(tmp_path, "appnope", "pyobjc", "decorator")
+    plant(tmp_path, "pyobjc")
+    plant(tmp_path, "decorator")
+    found = scanned(tmp_path)
+    assert verdicts(found) == {
+        "appnope": "dropped",
+        "decorator": "taken",
+        "ipython": "taken",
+        "pyobjc": "dropped",
+    }
+    assert found.packages[0].why == "needed on this platform only, by ipython"
+
+
+def test_packages_that_need_each_other_are_taken(tmp_path: Path) -> None:
+    plant(tmp_path, "one", "two")
+    plant(tmp_path, "two", "one")
+    assert verdicts(scanned(tmp_path)) == {"one": "taken", "two": "taken"}
+
+
+def test_what_an_extra_needs_everywhere_is_taken(tmp_path: Path) -> None:
+    plant(tmp_path, "one", "two; extra == 'more'", extras=("more",))
+    plant(tmp_path, "three", "two; sys_platform == 'darwin'")
+    plant(tmp_path, "two")
+    assert verdicts(scanned(tmp_path))["two"] == "taken"
+
+
+def test_what_only_hosts_need_is_added(tmp_path: Path) -> None:
+    on_linux = "sys_platform == 'linux' and platform_machine == 'x86_64'"
+    plant(tmp_path, "torch", f"nvidia-cublas==12.8; {on_linux}", "triton>=3; os_name == 'nt'")
+    plant(tmp_path, "acme", f"nvidia-cublas==12.8; {on_linux}", "absent")
+    assert scanned(tmp_path).added == (
+        AddedPackage("nvidia-cublas", "nvidia-cublas==12.8", ("acme", "torch")),
+    )
+    assert scanned(tmp_path, architecture="arm64").added == ()
+
+
+def test_what_a_dropped_package_needs_is_not_added(tmp_path: Path) -> None:
+    plant(tmp_path, "one", "two; sys_platform == 'darwin'")
+    plant(tmp_path, "two", "three; sys_platform == 'linux'")
+    assert scanned(tmp_path).added == ()
+
+
+def test_what_a_refused_package_needs_is_not_added(tmp_path: Path) -> None:
+    direct = '{"url": "file:///x", "dir_info": {}}'
+    plant(tmp_path, "one", "two; sys_platform == 'linux'", direct_url__json=direct)
+    assert scanned(tmp_path).added == ()
+
+
+def test_extras_that_a_package_asks_of_another_count(tmp_path: Path) -> None:
+    plant(tmp_path, "one", "two[fast]")
+    plant(
+        tmp_path,
+        "two",
+        "three; extra == 'fast' and sys_platform == 'linux'",
+        "four; extra == 'slow' and sys_platform == 'linux'",
+        extras=("fast", "slow"),
+    )
+    assert [added.name for added in scanned(tmp_path).added] == ["three"]
+
+
+def test_what_hosts_would_need_from_a_url_is_refused(tmp_path: Path) -> None:
+    plant(tmp_path, "one", "two @ https://e.example/two.whl ; sys_platform == 'linux'")
+    found = scanned(tmp_path)
+    assert found.added[0].refused == "needed from a URL, not from an index"
+    assert found.counts["refused"] == 1
+    assert found.counts["added"] == 0
+
+
+@pytest.mark.parametrize(
+    ("record", "origin", "why"),
+    [
+        ({"dir_info": {"editable": True}}, "editable", "editable, from https://e.example/a"),
+        ({"dir_info": {}}, "folder", "from https://e.example/a"),
+        ({"archive_info": {}}, "archive", "from https://e.example/a"),
+        ({"vcs_info": {"vcs": "git"}}, "repository", "from git+https://e.example/a"),
+    ],
+)
+def test_what_came_from_no_index_is_refused_without_its_secrets(
+    tmp_path: Path, record: dict[str, Any], origin: str, why: str
+) -> None:
+    text = json.dumps({"url": "https://me:hunter2@e.example/a?token=hunter2", **record})
+    plant(tmp_path, "acme", direct_url__json=text)
+    (package,) = scanned(tmp_path).packages
+    assert (package.origin, package.verdict, package.why) == (origin, "refused", why)
+
+
+def test_requirements_that_can_not_be_read(tmp_path: Path) -> None:
+    plant(tmp_path, "old", "two (>>1)")
+    (package,) = scanned(tmp_path).packages
+    assert (package.origin, package.verdict) == ("index", "taken")
+    assert "its requirements can't be read" in str(package.why)
+
+
+def test_a_wheel_for_a_newer_glibc_is_taken_with_a_word(tmp_path: Path) -> None:
+    plant(tmp_path, "fresh", WHEEL="Tag: cp312-cp312-manylinux_2_39_x86_64\n")
+    (package,) = scanned(tmp_path).packages
+    assert (package.verdict, package.why) == ("taken", "its wheel needs glibc 2.39")
+
+
+def test_the_first_of_a_name_on_the_path_counts(tmp_path: Path) -> None:
+    plant(tmp_path / "b", "acme", direct_url__json='{"url": "file:///x", "dir_info": {}}')
+    plant(tmp_path / "a", "acme")
+    assert verdicts(scanned(tmp_path / "a", tmp_path / "b")) == {"acme": "taken"}
+    assert verdicts(scanned(tmp_path / "b", tmp_path / "a")) == {"acme": "refused"}
+
+
+def test_what_an_interrupted_installation_left_is_no_package(tmp_path: Path) -> None:
+    (tmp_path / "acme-1.0.dist-info").mkdir()
+    assert scanned(tmp_path).packages == ()
+
+
+def test_a_python_that_hosts_lack(tmp_path: Path) -> None:
+    assert not scanned(tmp_path, python="3.9").python_on_hosts
+    assert scanned(tmp_path).python_on_hosts
+
+
+def test_the_command_prints_a_table_or_json(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plant(tmp_path, "zz-local", direct_url__json='{"url": "file:///x", "dir_info": {}}')
+    monkeypatch.syspath_prepend(tmp_path)
+    shown = in_this_process("software", "scan")
+    assert shown.returncode == 0
+    line = next(line for line in shown.stdout.splitlines() if line.startswith("zz-local"))
+    assert line.split(maxsplit=4) == ["zz-local", "1.0", "folder", "refused", "from file:///x"]
+    assert " taken, " in shown.stderr
+    assert "Client.upload_file" in shown.stderr
+    document = json.loads(in_this_process("software", "scan", "--json").stdout)
+    found = {package["name"]: package["verdict"] for package in document["packages"]}
+    assert found["zz-local"] == "refused"
+    assert found["dask"] == "taken"
+    assert document["counts"]["taken"] == list(found.values()).count("taken")
