@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import threading
 import zipfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
@@ -17,41 +17,58 @@ class _Quiet(SimpleHTTPRequestHandler):
         """Say nothing."""
 
 
-def publish(root: Path, name: str, version: str, body: str = "") -> str:
-    """Put a wheel with one module into the index, in place of an earlier one, and return its
-    SHA-256, which the index tells too.
+def publish(
+    root: Path,
+    name: str,
+    version: str,
+    body: str = "",
+    *,
+    needs: Sequence[str] = (),
+    tag: str = "py3-none-any",
+    beside: bool = False,
+) -> str:
+    """Put a wheel with one module into the index, in place of earlier ones or beside them, and
+    return its SHA-256, which the index tells too.
     """
     module = name.replace("-", "_")
     about = f"{module}-{version}.dist-info"
-    wheel = root / "files" / f"{module}-{version}-py3-none-any.whl"
+    wheel = root / "files" / f"{module}-{version}-{tag}.whl"
     wheel.parent.mkdir(parents=True, exist_ok=True)
     with zipfile.ZipFile(wheel, "w") as archive:
         archive.writestr(f"{module}.py", body)
         archive.writestr(
-            f"{about}/METADATA", f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n"
+            f"{about}/METADATA",
+            f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n"
+            + "".join(f"Requires-Dist: {need}\n" for need in needs),
         )
         archive.writestr(
-            f"{about}/WHEEL", "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n"
+            f"{about}/WHEEL", f"Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: {tag}\n"
         )
         archive.writestr(f"{about}/RECORD", "")
-    return list_archive(root, name, wheel)
+    return list_archive(root, name, wheel, beside=beside)
 
 
-def list_archive(root: Path, name: str, archive: Path) -> str:
-    """List a file as the package's one archive, and return its SHA-256."""
+def list_archive(root: Path, name: str, archive: Path, *, beside: bool = False) -> str:
+    """List a file as the package's one archive, or beside others, and return its SHA-256."""
     digest = hashlib.sha256(archive.read_bytes()).hexdigest()
     page = root / "simple" / name / "index.html"
     page.parent.mkdir(parents=True, exist_ok=True)
-    page.write_text(
-        f'<!DOCTYPE html><a href="/files/{archive.name}#sha256={digest}">{archive.name}</a>'
-    )
+    others = page.read_text() if beside and page.exists() else "<!DOCTYPE html>"
+    page.write_text(f'{others}<a href="/files/{archive.name}#sha256={digest}">{archive.name}</a>')
     return digest
 
 
 @contextmanager
-def serving(root: Path) -> Iterator[str]:
-    """Serve the index, and yield its URL."""
-    server = ThreadingHTTPServer(("127.0.0.1", 0), partial(_Quiet, directory=str(root)))
+def serving(root: Path, asked: list[str] | None = None) -> Iterator[str]:
+    """Serve the index, and yield its URL; the paths that are asked for are put into the list."""
+
+    class Handler(_Quiet):
+        def do_GET(self) -> None:
+            if asked is not None:
+                asked.append(self.path)
+            super().do_GET()
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), partial(Handler, directory=str(root)))
     thread = threading.Thread(target=server.serve_forever, args=(0.05,), daemon=True)
     thread.start()
     try:

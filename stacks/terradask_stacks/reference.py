@@ -82,6 +82,8 @@ _EXAMPLES: dict[str, str] = {
     "cluster.scheduler_options": "{ idle_timeout = '1 hour' }",
     "cluster.software": '["pandas==3.0.1"]',
     "cluster.software_lock": '"requirements.txt"',
+    "cluster.package_sync": "true",
+    "cluster.package_sync_ignore": '["jupyterlab"]',
     "cluster.environ": '{ OMP_NUM_THREADS = "1" }',
     "cluster.secret_principals": '["arn:aws:iam::123456789012:role/on-call"]',
     "cluster.tags": '{ project = "forecast" }',

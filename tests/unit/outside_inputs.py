@@ -13,7 +13,6 @@ import tomlkit
 from hypothesis import strategies as st
 
 from terradask._aws.launch_problem import read_problem
-from terradask._deployments.archive_hashes import read_lock_file
 from terradask._deployments.documents import (
     read_address,
     read_descriptor,
@@ -33,6 +32,7 @@ from terradask._plans.summary import summarise
 from terradask._pricing.price_cache import read_sheet
 from terradask._pricing.products import query_for_instances, read_instance_prices, read_price
 from terradask._pricing.spot_prices import read_spot_price
+from terradask._software.archive_hashes import read_lock_file
 from terradask._terraform.events import parse_event
 from terradask._terraform.state.lock_info import LockInfo
 from terradask._terraform.state.model import StateInfo, state_of

@@ -104,6 +104,7 @@ def test_the_promised_commands_exist() -> None:
         "quotas",
         "types",
         "explain",
+        "software lock",
         "software scan",
         *(f"iam {caller}" for caller in ("setup", "ongoing", "ci", "user")),
     ]

@@ -12,6 +12,7 @@ from terradask._dask.arguments import ClusterArguments
 from terradask._dask.decision import check_same_structure
 from terradask._dask.request import request_of
 from terradask.errors import ArgumentCombination, InvalidInput, UnsupportedOption
+from terradask_stacks.loading import load_settings
 from terradask_stacks.settings import ClusterSettings
 
 #: The signature in the documents that terradask was made from.
@@ -29,9 +30,6 @@ scheduler_port allow_ingress_from allow_ssh jupyter region arm
 
 #: Something that asks for the feature.
 ASKING = {
-    "package_sync": True,
-    "package_sync_strict": True,
-    "package_sync_fail_on": "all",
     "allow_ssh": True,
     "jupyter": True,
 }
@@ -150,7 +148,25 @@ def test_what_is_said_twice_has_to_be_the_same(arguments):
 def test_a_lock_file_given_here_counts_from_the_working_directory(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     request = request_of(ClusterArguments("etl", software_lock=Path("locks/uv.lock")))
-    assert request.run == {"software_lock": str(tmp_path / "locks/uv.lock")}
+    assert request.run["software_lock"] == str(tmp_path / "locks/uv.lock")
+
+
+def test_packages_that_are_given_replace_the_settings_other_ways_to_name_some(tmp_path):
+    path = tmp_path / "terradask.toml"
+    for setting, given, expected in (
+        ("software = ['pandas']", {"package_sync": True}, (True, [], None)),
+        ("software_lock = 'uv.lock'", {"package_sync": ["s3fs"]}, (["s3fs"], [], None)),
+        ("package_sync = true", {"software": ["s3fs"]}, (False, ["s3fs"], None)),
+        ("package_sync = true", {"package_sync": False}, (False, [], None)),
+        ("package_sync = true", {"n_workers": 1}, (True, [], None)),
+    ):
+        path.write_text(f"[cluster]\n{setting}\n")
+        overrides = {"cluster": request_of(ClusterArguments("etl", **given)).run}
+        found = load_settings(path, environ={}, overrides=overrides).settings.cluster
+        assert (found.package_sync, found.software, found.software_lock) == expected
+    both = request_of(ClusterArguments("etl", package_sync=True, software=["s3fs"])).run
+    with pytest.raises(InvalidInput, match="both given"):
+        load_settings(path, environ={}, overrides={"cluster": both})
 
 
 def test_backend_options_are_settings():

@@ -78,6 +78,9 @@ EXAMPLES: list[TerradaskError] = [
     errors.PythonNotOnHosts("3.98", ["3.11"]),
     errors.SoftwareNotInstalled("a", given="dask 1"),
     errors.SoftwareNotFromIndex({"acme-tools": "1.0, editable, from file:///x"}),
+    errors.PackagesNotSynced({"acme": "no wheel"}, {"numpy": ("2.0", "2.1")}),
+    errors.SoftwareNotResolved("No solution found"),
+    errors.ResolverMissing(),
     errors.FolderBusy("/x", pid=7, command="terraform plan", waited_seconds=3.0),
     errors.PlanChanged("a", what="file"),
     errors.PolicyViolation(

@@ -15,11 +15,13 @@ from terradask._deployments.attach import Attachment
 from terradask._deployments.documents import Descriptor, read_descriptor, read_run
 from terradask._deployments.keys import Bundle, KeySet
 from terradask._software.hosts import python_version
+from terradask._software.sync import PackageSync
 from terradask.errors import (
     DocumentFormat,
     InvalidInput,
     NoIngress,
     SoftwareLockInvalid,
+    SoftwareNotInstalled,
     StalePlan,
     StateLocked,
     TerraformError,
@@ -175,6 +177,34 @@ def test_a_start_takes_the_lock_file_of_the_settings_in_force(tmp_path):
         deployment, deployed, SimpleNamespace(root=tmp_path, settings=Settings())
     )
     assert started[0]["software_lock"] == tmp_path / "uv.lock"
+
+
+def test_a_start_takes_the_callers_environment_as_the_settings_in_force_say(tmp_path):
+    started = []
+    deployment = SimpleNamespace(
+        name="etl",
+        started_run_id="r1",
+        start=lambda **given: started.append(given) or SimpleNamespace(run_id="r1"),
+    )
+    deployed = ClusterSettings(
+        use_scheduler_public_ip=False, package_sync=["Pandas"], package_sync_strict=True
+    ).model_dump(mode="json")
+    Provisioner(Request("etl"), silent)._start(
+        deployment, deployed, SimpleNamespace(root=tmp_path, settings=Settings())
+    )
+    assert started[0]["package_sync"] == PackageSync(["Pandas"], strict=True)
+
+
+def test_what_a_start_would_refuse_is_refused_before_anything_is_made(tmp_path):
+    workspace = SimpleNamespace(
+        root=tmp_path,
+        settings=Settings(cluster=ClusterSettings(package_sync=["no-such-package"])),
+        plan_launch=None,
+    )
+    with pytest.raises(SoftwareNotInstalled, match="no-such-package"):
+        Provisioner(Request("etl"), silent)._deploy(
+            workspace, SimpleNamespace(name="etl"), wait_seconds=0
+        )
 
 
 def test_a_run_of_an_older_terradask_has_no_hashes():

@@ -231,7 +231,13 @@ def test_the_starter_file_shows_every_setting_and_is_valid(tmp_path: Path) -> No
 
     assert load_settings(write(tmp_path, text), environ={}).settings == Settings()
     # What excludes something else is shown too: types and sizes, ways to say who is let in.
-    alone = ("_vm_types", "use_scheduler_public_ip =", "allow_ingress_from =", "allow_ssh_from =")
+    alone = (
+        "_vm_types",
+        "use_scheduler_public_ip =",
+        "allow_ingress_from =",
+        "allow_ssh_from =",
+        "package_sync =",
+    )
     kept = [line for line in live.splitlines() if not any(word in line for word in alone)]
     load_settings(write(tmp_path, "\n".join(kept)), environ={})
     for line in (line for line in live.splitlines() if line.startswith(alone[1:3])):

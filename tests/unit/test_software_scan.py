@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.metadata
 import json
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -35,7 +36,12 @@ def plant(site: Path, name: str, *needs: str, extras: tuple[str, ...] = (), **fi
         (about / file.replace("__", ".")).write_text(text)
 
 
-def scanned(*sites: Path, architecture: str = "x86_64", python: str = "3.12") -> Scan:
+def scanned(
+    *sites: Path,
+    architecture: str = "x86_64",
+    python: str = "3.12",
+    keep: Sequence[str] = (),
+) -> Scan:
     """Scan these folders as a Mac's environment."""
     found = importlib.metadata.distributions(path=[str(site) for site in sites])
     return scan(
@@ -44,6 +50,7 @@ def scanned(*sites: Path, architecture: str = "x86_64", python: str = "3.12") ->
         architecture=architecture,
         here=MAC,
         hosts=host_markers(architecture),
+        keep=keep,
     )
 
 
@@ -73,6 +80,16 @@ def test_what_only_this_platform_needs_is_dropped_with_what_it_needs(tmp_path: P
         "pyobjc": "dropped",
     }
     assert found.packages[0].why == "needed on this platform only, by ipython"
+
+
+def test_what_hosts_need_by_another_package_or_in_any_case_is_taken(tmp_path: Path) -> None:
+    plant(tmp_path, "one", "two; sys_platform == 'darwin'", "dask; sys_platform == 'darwin'")
+    plant(tmp_path, "three", "two; sys_platform == 'linux'")
+    plant(tmp_path, "two")
+    plant(tmp_path, "dask")
+    assert verdicts(scanned(tmp_path))["two"] == "taken"
+    assert verdicts(scanned(tmp_path))["dask"] == "dropped"
+    assert verdicts(scanned(tmp_path, keep=["dask"]))["dask"] == "taken"
 
 
 def test_packages_that_need_each_other_are_taken(tmp_path: Path) -> None:
@@ -153,6 +170,17 @@ def test_requirements_that_can_not_be_read(tmp_path: Path) -> None:
     (package,) = scanned(tmp_path).packages
     assert (package.origin, package.verdict) == ("index", "taken")
     assert "its requirements can't be read" in str(package.why)
+
+
+def test_a_name_or_a_version_that_is_none_reaches_no_requirement(tmp_path: Path) -> None:
+    for number, head in enumerate(("Name: a\n -r x\nVersion: 1", "Name: b\nVersion: 1\n -r x")):
+        about = tmp_path / f"x{number}-1.0.dist-info"
+        about.mkdir()
+        (about / "METADATA").write_text(f"Metadata-Version: 2.1\n{head}\n")
+        (about / "RECORD").write_text("")
+    (package,) = scanned(tmp_path).packages
+    assert (package.name, package.verdict) == ("b", "refused")
+    assert package.why == "its version can't be read"
 
 
 def test_a_wheel_for_a_newer_glibc_is_taken_with_a_word(tmp_path: Path) -> None:

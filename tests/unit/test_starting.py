@@ -391,10 +391,10 @@ class NoRoom:
 
 def test_without_room_in_quotas_nothing_is_raised_and_what_was_prepared_goes(aws: Aws) -> None:
     record = Record(aws)
-    software = replace(lock_software([]), newer_glibc={"fresh": (2, 39)})
+    software = replace(lock_software([]), newer_glibc={"fresh": (2, 39)}, missing={"acme": "x"})
     plan = RunPlan(run("mine"), {"workers": 1}, software, NoRoom())  # type: ignore[arg-type]
     warned: list[str] = []
     with pytest.raises(QuotaExceeded):
         starter_of(record).start_planned(plan, warned.append)
-    assert "fresh (glibc 2.39)" in warned[0]
+    assert {"fresh (glibc 2.39)" in warned[0], "acme (x)" in warned[1]} == {True}
     assert (record.noted, record.desired) == (None, {"scheduler": 0, "workers": 0})

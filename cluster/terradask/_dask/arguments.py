@@ -17,7 +17,7 @@ from terradask._common.progress import Progress
 from terradask._dask.argument_kinds import RUN, STRUCTURE, KindedArguments, run_setting, unsupported
 from terradask._deployments.lifetime import Duration
 
-_SOFTWARE = "use `software`, which gives hosts the versions that are installed here"
+_SOFTWARE = "use `package_sync`, which gives hosts the versions that are installed here"
 _NO_JUPYTER = (
     "leave it out: a notebook server on the scheduler would run code for anyone who "
     "reaches its dashboard"
@@ -44,6 +44,18 @@ class ClusterArguments(KindedArguments):
         Lock file of this environment with hashes, relative to the working directory: a requirements
         file with ``--hash``, ``uv.lock`` or ``pylock.toml``. Hosts then install only the archives
         in it. By default they install packages by exact version.
+    package_sync
+        Instead of `software`: all packages of this environment in the versions that are installed
+        here (True), or these with what they need. uv resolves them for hosts, with hashes.
+    package_sync_strict
+        Whether packages whose version has no wheel for hosts are left out. By default hosts get
+        another version with the same first number, with a warning.
+    package_sync_ignore
+        Packages to leave out, unless others need them.
+    package_sync_fail_on
+        What is an error, before anything is made: hosts would lack packages that Dask needs
+        (``"critical-only"``, the default), any package (``"warning-or-higher"``), or get another
+        version of one (``"any"``). The rest is a warning.
     n_workers
         Number of workers; or ``[minimum, maximum]``: the cluster starts with the minimum and scales
         itself between them, as by `adapt`. By default it starts with 4 and scales itself between 4
@@ -198,9 +210,7 @@ class ClusterArguments(KindedArguments):
         attached to.
     container, cloud, account
         Not supported yet: any value but the default raises `UnsupportedOption`.
-    custom_widget, configure_logging, package_sync, package_sync_strict
-        Not supported yet, as above.
-    package_sync_ignore, package_sync_fail_on
+    custom_widget, configure_logging
         Not supported yet, as above.
     jupyter
         Not supported yet, as above.
@@ -229,6 +239,9 @@ class ClusterArguments(KindedArguments):
     SoftwareLockInvalid, SoftwareNotLocked
         When `software_lock` can't be read, or lacks a package, the version installed here, or its
         hashes; before anything is made.
+    PackagesNotSynced, SoftwareNotResolved, ResolverMissing
+        When `package_sync` asks for what hosts can't have, or uv can't find out; before anything is
+        made.
     SoftwareNotFromIndex
         When a package for the hosts was installed here from a folder, a file, a repository or a
         conda channel; before anything is made.
@@ -345,16 +358,11 @@ class ClusterArguments(KindedArguments):
         default=None, metadata=unsupported("configure the logger named 'terradask'")
     )
     wait_for_workers: bool | int | float | None = field(default=None, metadata=RUN)
-    package_sync: bool | list[str] = field(default=False, metadata=unsupported(_SOFTWARE, False))
-    package_sync_strict: bool = field(
-        default=False, metadata=unsupported("use `software`: its versions are exact", False)
-    )
-    package_sync_ignore: list[str] | None = field(
-        default=None, metadata=unsupported("use `software`: it holds only what you name")
-    )
-    package_sync_fail_on: str = field(
-        default="critical-only",
-        metadata=unsupported("use `software`: a missing package is an error", "critical-only"),
+    package_sync: bool | list[str] | None = field(default=None, metadata=RUN)
+    package_sync_strict: bool | None = field(default=None, metadata=RUN)
+    package_sync_ignore: list[str] | None = field(default=None, metadata=RUN)
+    package_sync_fail_on: Literal["critical-only", "warning-or-higher", "any"] | None = field(
+        default=None, metadata=RUN
     )
     private_to_creator: bool | None = field(default=None, metadata=STRUCTURE)
     use_best_zone: bool | None = field(default=None, metadata=STRUCTURE)

@@ -28,15 +28,16 @@ from terradask._dask.decision import (
 from terradask._dask.request import Request
 from terradask._dask.rollback import Origin, note_left_behind, note_rolled_back, roll_back
 from terradask._dask.versions import check_versions
-from terradask._deployments.archive_hashes import lock_file_of
 from terradask._deployments.attach import Attachment
 from terradask._deployments.deployment import Deployment
 from terradask._deployments.documents import Descriptor
 from terradask._deployments.endpoint import route_of
 from terradask._deployments.key_access import check_key_access
 from terradask._deployments.lifetime import lifetime_policy
+from terradask._deployments.package_sync import lock_for_hosts
 from terradask._deployments.snapshot import Snapshot, take_snapshot
-from terradask._deployments.software import lock_software
+from terradask._software.archive_hashes import lock_file_of
+from terradask._software.sync import PackageSync
 from terradask.errors import ClusterStopped, FolderBusy, PlanChanged, StalePlan, StateLocked
 from terradask_host.documents import HostReport, LifetimePolicy, Run
 from terradask_stacks.numbers import first_of
@@ -211,12 +212,17 @@ class Provisioner:
         """Deploy the cluster, or wait for a client that does; return whether it was done here."""
         # Check what the start would refuse before anything is made.
         cluster = workspace.settings.cluster_named(self._request.name)
-        lock_software(
+        settings = cluster.model_dump(mode="json")
+        sync = PackageSync.of(settings)
+        if sync:
+            self._progress(Message(f"{deployment.name}: resolving packages for hosts"))
+        lock_for_hosts(
             cluster.software,
+            sync,
             architecture="arm64" if cluster.expects_arm else "x86_64",
-            lock_file=lock_file_of({"software_lock": cluster.software_lock}, workspace.root),
+            lock_file=lock_file_of(settings, workspace.root),
         )
-        check_route(workspace, cluster.model_dump(mode="json"))
+        check_route(workspace, settings)
         try:
             plan = workspace.plan_launch(self._request.name)
             self._check_cancelled()
@@ -254,6 +260,7 @@ class Provisioner:
                 environ=settings["environ"],
                 software=settings["software"],
                 software_lock=lock_file_of(settings, workspace.root),
+                package_sync=PackageSync.of(settings),
                 send_dask_config=settings["send_dask_config"],
                 group_workers={
                     name: group["n_workers"]

@@ -47,7 +47,7 @@ def request_of(arguments: ClusterArguments) -> Request:
     return Request(
         name=parse_name(arguments.name),
         structure=_as_settings(settled.given("structure")) | location,
-        run=_as_settings(settled.given("run")),
+        run=_with_one_source(_as_settings(settled.given("run"))),
         workspace=workspace,
         path=None if arguments.settings is None else Path(arguments.settings),
         create=arguments.create,
@@ -84,6 +84,14 @@ def _as_settings(given: Mapping[str, Any]) -> dict[str, Any]:
         name: _import_path(value) if isinstance(value, type) else value
         for name, value in given.items()
     }
+
+
+def _with_one_source(run: dict[str, Any]) -> dict[str, Any]:
+    """Return settings of which those that name packages replace the other ways of the file."""
+    if run.get("package_sync"):
+        return {"software": [], "software_lock": None, **run}
+    named = "software" in run or "software_lock" in run
+    return {"package_sync": False, **run} if named else run
 
 
 def _location_given(arguments: ClusterArguments) -> tuple[dict[str, Any], dict[str, Any]]:

@@ -23,6 +23,7 @@ from terradask._deployments.status import DeploymentStatus, read_status
 from terradask._deployments.stop import stop_cluster
 from terradask._deployments.store import CLOSING
 from terradask._deployments.worker_counts import check_workers
+from terradask._software.sync import PackageSync
 from terradask.errors import ClusterStopped
 from terradask_host.documents import HostReport, LifetimePolicy, Run, closing_document
 from terradask_modules.names import WORKER_GROUP
@@ -113,6 +114,7 @@ class Deployment:
         environ: Mapping[str, str] | None = None,
         software: list[str] | None = None,
         software_lock: Path | None = None,
+        package_sync: PackageSync | None = None,
         send_dask_config: bool | None = None,
         group_workers: Mapping[str, int] | None = None,
         life: LifetimePolicy | None = None,
@@ -136,6 +138,9 @@ class Deployment:
         software_lock
             Lock file with the hashes of the packages that hosts install. By default as in the
             settings.
+        package_sync
+            Which packages of this environment the hosts get, in place of `software`. By default as
+            in the settings, if neither `software` nor `software_lock` is given.
         send_dask_config
             Whether hosts get a frozen copy of the caller's Dask configuration. By default as in the
             settings.
@@ -175,6 +180,8 @@ class Deployment:
             or its hashes.
         SoftwareNotFromIndex
             When a package for the hosts was installed here from elsewhere than a package index.
+        PackagesNotSynced, SoftwareNotResolved, ResolverMissing
+            When `package_sync` asks for what hosts can't have, or uv can't find out.
         QuotaExceeded
             When the start needs more vCPUs than AWS's quotas leave beside what already runs.
         """
@@ -183,6 +190,7 @@ class Deployment:
             environ,
             software,
             software_lock,
+            package_sync,
             send_dask_config,
             group_workers,
             life,

@@ -10,7 +10,7 @@ from pathlib import Path
 from packaging.requirements import InvalidRequirement, Requirement
 from packaging.utils import canonicalize_name
 
-from terradask._deployments.archive_hashes import archive_hashes
+from terradask._software.archive_hashes import archive_hashes
 from terradask._software.hosts import HOST_PYTHONS, applies, host_markers, python_version
 from terradask._software.package_origin import conda_origin, direct_origin
 from terradask._software.wheel_tags import newer_glibc
@@ -38,6 +38,10 @@ class SoftwareLock:
     hashes: Mapping[str, Sequence[str]] = field(default_factory=dict)
     #: The glibc that the client's wheel needs, by package name, where hosts have an older one.
     newer_glibc: Mapping[str, tuple[int, int]] = field(default_factory=dict)
+    #: With `package_sync`: package that hosts don't get -> why.
+    missing: Mapping[str, str] = field(default_factory=dict)
+    #: With `package_sync`: package -> the version here, and the other one of hosts.
+    changed: Mapping[str, tuple[str, str]] = field(default_factory=dict)
 
     def to_requirements(self) -> str:
         """Return the lock as a requirements file: ``name==version`` and its ``--hash`` options."""
@@ -61,11 +65,8 @@ def lock_software(
     Raises `PythonNotOnHosts`, `SoftwareNotInstalled`, `SoftwareNotFromIndex`,
     `SoftwareLockInvalid`, `SoftwareNotLocked`, `InvalidInput`.
     """
-    python = python_version()
-    if python not in HOST_PYTHONS:
-        raise PythonNotOnHosts(python, HOST_PYTHONS)
-    base = [name for name in BASE if name not in OPTIONAL or _installed(name) is not None]
-    requirements = [*map(Requirement, base), *map(_parse, software)]
+    python = python_for_hosts()
+    requirements = [*map(Requirement, base()), *map(_parse, software)]
     found = _with_needs(requirements, host_markers(architecture))
     _check_origins(found, hashed=lock_file is not None)
     packages = {name: distribution.version for name, (distribution, _) in found.items()}
@@ -76,6 +77,19 @@ def lock_software(
         archive_hashes(lock_file, packages) if lock_file is not None else {},
         {name: needed for name, needed in glibc.items() if needed is not None},
     )
+
+
+def python_for_hosts() -> str:
+    """Return this process's Python, as ``major.minor``. Raises `PythonNotOnHosts`."""
+    python = python_version()
+    if python not in HOST_PYTHONS:
+        raise PythonNotOnHosts(python, HOST_PYTHONS)
+    return python
+
+
+def base() -> list[str]:
+    """Return the requirements of every host."""
+    return [name for name in BASE if name not in OPTIONAL or _installed(name) is not None]
 
 
 def _with_needs(

@@ -10,22 +10,22 @@ from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import KW_ONLY, dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from terradask._aws.autoscaling import WATCHDOG_MINUTES
 from terradask._aws.endpoints import is_loopback_endpoint
 from terradask._aws.s3 import as_json
 from terradask._common.clock import utc_text
-from terradask._deployments.archive_hashes import lock_file_of
 from terradask._deployments.dask_config import portable_config
 from terradask._deployments.documents import read_descriptor, read_run
 from terradask._deployments.events.gather import write_event_log
 from terradask._deployments.key_access import check_may_change
 from terradask._deployments.launch import deployed_launch
 from terradask._deployments.lifetime import lifetime_policy
+from terradask._deployments.package_sync import describe_differences, lock_for_hosts
 from terradask._deployments.private_envs import warn_of_secrets
 from terradask._deployments.record import ClusterRecord
-from terradask._deployments.software import SoftwareLock, lock_software
+from terradask._deployments.software import SoftwareLock
 from terradask._deployments.store import (
     CLOSING,
     DESCRIPTOR,
@@ -37,6 +37,8 @@ from terradask._deployments.store import (
 )
 from terradask._deployments.worker_counts import numbers_at_start
 from terradask._quotas.check import LaunchCheck
+from terradask._software.archive_hashes import lock_file_of
+from terradask._software.sync import PackageSync
 from terradask._software.wheel_tags import describe_newer
 from terradask.errors import ClusterError, ClusterStopped, DocumentChanged, QuotaExceeded
 from terradask_host.documents import LifetimePolicy, Run, sha256_of
@@ -54,6 +56,7 @@ class StartOptions:
     environ: Mapping[str, str] | None = None
     software: Sequence[str] | None = None
     software_lock: Path | None = None
+    package_sync: PackageSync | None = None
     send_dask_config: bool | None = None
     group_workers: Mapping[str, int] | None = None
     life: LifetimePolicy | None = None
@@ -113,6 +116,8 @@ class Starter:
         record, run = self.record, plan.run
         if plan.software.newer_glibc:
             warn(describe_newer(plan.software.newer_glibc))
+        if differences := describe_differences(plan.software):
+            warn(differences)
         while not claim(record, run):
             current = record.current_run()
             if current is not None:
@@ -173,8 +178,9 @@ def plan_run(record: ClusterRecord, options: StartOptions, root: Path | None) ->
         check = LaunchCheck(record.aws, launch, workspace=descriptor.workspace)
     with ThreadPoolExecutor(1) as pool:
         baseline = pool.submit(bootable_baseline, record)
-        lock = lock_software(
+        lock = lock_for_hosts(
             list(software),
+            sync_of(options, settings),
             architecture=descriptor.architecture,
             lock_file=options.software_lock or lock_file_of(settings, root),
         )
@@ -195,6 +201,15 @@ def plan_run(record: ClusterRecord, options: StartOptions, root: Path | None) ->
         host_roles=baseline.result().host_roles(record.name),
     )
     return RunPlan(run, numbers, lock, check)
+
+
+def sync_of(options: StartOptions, settings: Mapping[str, Any]) -> PackageSync:
+    """Return what the start says; what it names in other ways takes the settings' place."""
+    if options.package_sync is not None:
+        return options.package_sync
+    if options.software is not None or options.software_lock is not None:
+        return PackageSync(False)
+    return PackageSync.of(settings)
 
 
 def bootable_baseline(record: ClusterRecord) -> Baseline:

@@ -1,1 +1,3 @@
-"""The running environment's packages: where each came from, and which of them hosts can have."""
+"""The running environment's packages: where each came from, which of them hosts can have, and in
+which versions.
+"""

@@ -3,27 +3,34 @@
 from __future__ import annotations
 
 import importlib.metadata
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import cast
 
 from packaging.markers import default_environment
 from packaging.requirements import InvalidRequirement, Requirement
-from packaging.utils import canonicalize_name
+from packaging.utils import InvalidName, NormalizedName, canonicalize_name
+from packaging.version import InvalidVersion, Version
 
 from terradask._software.hosts import host_markers, python_version
-from terradask._software.package_origin import conda_origin, direct_origin
+from terradask._software.package_origin import Origin, conda_origin, direct_origin
 from terradask._software.scan import Installed, Scan, scan
 from terradask._software.wheel_tags import newer_glibc
 
 
-def scan_environment(architecture: str = "x86_64") -> Scan:
+def scan_environment(architecture: str, keep: Iterable[str]) -> Scan:
     """Judge every package of the running environment for hosts of this processor architecture."""
+    return scan_installed(read_installed(importlib.metadata.distributions()), architecture, keep)
+
+
+def scan_installed(installed: Sequence[Installed], architecture: str, keep: Iterable[str]) -> Scan:
+    """Judge these packages of the running environment; hosts need those to `keep` in any case."""
     return scan(
-        read_installed(importlib.metadata.distributions()),
+        installed,
         python=python_version(),
         architecture=architecture,
         here=cast("dict[str, str]", default_environment()),
         hosts=host_markers(architecture),
+        keep={canonicalize_name(Requirement(text).name) for text in keep},
     )
 
 
@@ -31,22 +38,32 @@ def read_installed(distributions: Iterable[importlib.metadata.Distribution]) -> 
     """Read packages, the first of each name: it hides the others from imports."""
     found: dict[str, Installed] = {}
     for distribution in distributions:
-        name = _name(distribution)
-        if name and (canonical := canonicalize_name(name)) not in found:
-            found[canonical] = _read(canonical, distribution)
+        name, version = _identity(distribution)
+        if name is not None and version is not None and name not in found:
+            found[name] = _read(name, version, distribution)
     return list(found.values())
 
 
-def _name(distribution: importlib.metadata.Distribution) -> str | None:
+def _identity(
+    distribution: importlib.metadata.Distribution,
+) -> tuple[NormalizedName | None, str | None]:
+    """Return name and version; an interrupted installation leaves a folder without them."""
     try:
-        # An interrupted installation leaves folders without a name.
-        return distribution.metadata["Name"]
-    except FileNotFoundError:
-        # The same folder, read by the finder of the importlib_metadata package.
-        return None
+        metadata = distribution.metadata
+        name, version = metadata["Name"], metadata["Version"]
+        return (canonicalize_name(name, validate=True) if name else None), version
+    except (FileNotFoundError, KeyError, InvalidName):
+        # Without a file or a field, the finder of the importlib_metadata package raises.
+        return None, None
 
 
-def _read(name: str, distribution: importlib.metadata.Distribution) -> Installed:
+def _read(name: str, version: str, distribution: importlib.metadata.Distribution) -> Installed:
+    origin = direct_origin(distribution) or conda_origin(distribution)
+    try:
+        Version(version)
+    except InvalidVersion:
+        # It may not stand in a requirement: the text could be anything.
+        origin = Origin("unknown", "its version can't be read")
     newer = newer_glibc(distribution)
     doubt = None if newer is None else "its wheel needs glibc {}.{}".format(*newer)
     try:
@@ -55,9 +72,9 @@ def _read(name: str, distribution: importlib.metadata.Distribution) -> Installed
         requires, doubt = (), f"its requirements can't be read: {str(error).splitlines()[0]}"
     return Installed(
         name,
-        distribution.metadata["Version"] or "",
+        version,
         requires,
         tuple(distribution.metadata.get_all("Provides-Extra") or ()),
-        direct_origin(distribution) or conda_origin(distribution),
+        origin,
         doubt,
     )

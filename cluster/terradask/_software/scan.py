@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
@@ -94,9 +94,12 @@ def scan(
     architecture: str,
     here: Mapping[str, str],
     hosts: Mapping[str, str],
+    keep: Collection[str] = (),
 ) -> Scan:
-    """Judge the packages of an environment, whose markers are `here`, for the hosts'."""
-    dropped = _only_here(installed, here, hosts)
+    """Judge the packages of an environment, whose markers are `here`, for the hosts'; those to
+    `keep` are wanted for their own sake.
+    """
+    dropped = _only_here(installed, here, hosts, keep)
     taken = [p for p in installed if p.name not in dropped and p.origin is None]
     judged = (_judged(package, dropped) for package in installed)
     return Scan(
@@ -118,31 +121,42 @@ def _judged(package: Installed, dropped: Mapping[str, Sequence[str]]) -> Scanned
 
 
 def _only_here(
-    installed: Sequence[Installed], here: Mapping[str, str], hosts: Mapping[str, str]
+    installed: Sequence[Installed],
+    here: Mapping[str, str],
+    hosts: Mapping[str, str],
+    keep: Collection[str],
 ) -> dict[str, list[str]]:
     """Return what is needed here and not on hosts, with what needs it.
 
     What no package needs was installed for its own sake, and is kept.
     """
-    needs: dict[str, list[tuple[str, bool]]] = defaultdict(list)
+    needers, on_hosts = needers_by_name(installed, here), needers_by_name(installed, hosts)
+    on_hosts = {name: on_hosts.get(name, set()) for name in needers.keys() - set(keep)}
+    dropped = spread(on_hosts, ()) & {package.name for package in installed}
+    return {name: sorted(needers[name]) for name in dropped}
+
+
+def needers_by_name(
+    installed: Iterable[Installed], markers: Mapping[str, str]
+) -> dict[str, set[str]]:
+    """Return the packages that need each other one. Which extras were installed isn't recorded: all
+    count.
+    """
+    needers: dict[str, set[str]] = defaultdict(set)
     for package in installed:
         for requirement in package.requires:
-            # Which extras were installed isn't recorded.
-            if applies(requirement, package.extras, here):
-                on_hosts = applies(requirement, package.extras, hosts)
-                needs[canonicalize_name(requirement.name)].append((package.name, on_hosts))
-    dropped: dict[str, list[str]] = {}
-    while True:
-        more = {
-            package.name: sorted({needer for needer, _ in edges})
-            for package in installed
-            if package.name not in dropped
-            and (edges := needs.get(package.name))
-            and all(not on_hosts or needer in dropped for needer, on_hosts in edges)
-        }
-        if not more:
-            return dropped
-        dropped |= more
+            name = canonicalize_name(requirement.name)
+            if name != package.name and applies(requirement, package.extras, markers):
+                needers[name].add(package.name)
+    return dict(needers)
+
+
+def spread(needers: Mapping[str, Collection[str]], start: Iterable[str]) -> set[str]:
+    """Return these names, and all that nothing but such names needs."""
+    found = set(start)
+    while more := {n for n, names in needers.items() if n not in found and found.issuperset(names)}:
+        found |= more
+    return found
 
 
 def _added(

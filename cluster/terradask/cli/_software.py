@@ -34,14 +34,58 @@ def scan_(architecture: str, as_json: bool) -> None:
 
     Asks neither AWS nor an index, and changes nothing.
     """
+    from terradask._deployments.software import base
     from terradask._software.environment import scan_environment
 
-    found = scan_environment(architecture)
+    found = scan_environment(architecture, base())
     if as_json:
         result_json(found.as_dict())
         return
     result(_table(found))
     _explain(found)
+
+
+@software.command(name="lock", short_help="Resolve packages for hosts")
+@click.option(
+    "--architecture",
+    type=click.Choice(["x86_64", "arm64"]),
+    default="x86_64",
+    show_default=True,
+    help="The hosts' processor architecture.",
+)
+@click.option("--strict", is_flag=True, help="Take no other version where one has no wheel.")
+@json_option
+def lock_(architecture: str, strict: bool, as_json: bool) -> None:
+    """Print the versions and hashes that hosts would install with package_sync = true: those of the
+    environment that terradask runs in, resolved by uv on the index of its settings.
+
+    Asks only the index, and changes nothing. What hosts would lack, or get in another version, is
+    listed on standard error.
+    """
+    import os
+
+    from terradask._deployments.package_sync import describe_differences, lock_environment
+    from terradask._software.sync import PackageSync
+
+    found = lock_environment(PackageSync(strict=strict), architecture, os.environ)
+    if as_json:
+        result_json(
+            {
+                "python": found.python,
+                "architecture": architecture,
+                "packages": dict(found.packages),
+                "hashes": {name: list(hashes) for name, hashes in found.hashes.items()},
+                "missing": dict(found.missing),
+                "changed": {
+                    name: {"here": here, "hosts": hosts}
+                    for name, (here, hosts) in found.changed.items()
+                },
+            }
+        )
+        return
+    result(found.to_requirements().rstrip())
+    if differences := describe_differences(found):
+        say(differences)
 
 
 def _table(found: Scan) -> str:

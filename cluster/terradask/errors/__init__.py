@@ -9,6 +9,7 @@ from terradask.errors._foreign import *
 from terradask.errors._given import *
 from terradask.errors._live_check import *
 from terradask.errors._machine import *
+from terradask.errors._package_sync import *
 from terradask.errors._policy import *
 from terradask.errors._terraform import *
 from terradask_modules.errors import *

@@ -15,12 +15,12 @@ from terradask_stacks.settings.connection import ConnectionSettings
 from terradask_stacks.settings.disks import Disk, DiskSettings
 from terradask_stacks.settings.hardware import HardwareSettings
 from terradask_stacks.settings.life import LifeSettings
+from terradask_stacks.settings.software import SoftwareSettings
 from terradask_stacks.settings.worker_groups import MOST_GROUPS, GroupName, WorkerGroupSettings
 from terradask_stacks.validators.dask import (
     check_dotted,
     check_environ,
     check_n_workers,
-    check_requirements,
     check_scheduler_options,
     check_worker_options,
 )
@@ -49,7 +49,12 @@ def _wait_for_workers(value: Any) -> bool | int | float:
 
 
 class ClusterSettings(
-    LifeSettings, HardwareSettings, DiskSettings, CapacitySettings, ConnectionSettings
+    LifeSettings,
+    HardwareSettings,
+    DiskSettings,
+    CapacitySettings,
+    ConnectionSettings,
+    SoftwareSettings,
 ):
     """Section ``[cluster]``: defaults of every cluster; arguments of ``Cluster`` override them."""
 
@@ -122,22 +127,6 @@ class ClusterSettings(
         description="Also run a worker on the scheduler's host, with half of its memory and all "
         "but one of its threads. No count "
         "includes it.",
-    )
-    software: Annotated[list[str], AfterValidator(check_requirements)] = Field(
-        default=[],
-        description=(
-            "Packages that the hosts need in addition to Dask, as PEP 508 requirements, "
-            "such as 'pandas==3.0.1'."
-        ),
-    )
-    software_lock: str | None = Field(
-        default=None,
-        min_length=1,
-        description="Lock file of the environment where the cluster is started, with hashes, "
-        "relative to terradask.toml: hosts install "
-        "only archives that it has. A requirements file with --hash, uv.lock or pylock.toml. "
-        "Unset: packages are installed by "
-        "exact version.",
     )
     environ: Annotated[dict[str, str], AfterValidator(check_environ)] = Field(
         default={},

@@ -15,6 +15,8 @@ from terradask_stacks.numbers import NWorkers
 from terradask_stacks.validators.refusal import refuse
 
 _DOTTED = re.compile(r"^[A-Za-z_]\w*(\.[A-Za-z_]\w*)+$")
+#: https://packaging.python.org/en/latest/specifications/name-normalization/
+_PACKAGE = re.compile(r"^[A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z0-9])?$")
 _ENVIRON_KEY = re.compile(r"^[A-Za-z_][A-Za-z0-9_]*$")
 
 #: Options that hosts set themselves; the host program refuses them too.
@@ -75,6 +77,14 @@ def check_requirements(requirements: Sequence[str]) -> list[str]:
                 allowed="PEP 508, such as 'pandas==3.0.1' or 's3fs>=2025.9'",
             ) from error
     return list(requirements)
+
+
+def check_package_names(names: Sequence[str]) -> list[str]:
+    """Return names of packages, without versions."""
+    for name in names:
+        if not _PACKAGE.fullmatch(name):
+            raise refuse(f"{name!r} is not a package's name", allowed="a name, such as 'pandas'")
+    return list(names)
 
 
 def check_environ(environ: dict[str, str]) -> dict[str, str]:

@@ -1,0 +1,83 @@
+"""The hosts' packages by `package_sync`: those of the running environment, resolved for hosts."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import os
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+
+from packaging.utils import canonicalize_name
+
+from terradask._deployments.software import SoftwareLock, base, lock_software, python_for_hosts
+from terradask._software.environment import read_installed, scan_installed
+from terradask._software.hosts import host_markers
+from terradask._software.needs import needed_by_only, with_needs
+from terradask._software.resolver import Resolver
+from terradask._software.sync import OWN, PackageSync, Sync
+from terradask.errors import SoftwareNotInstalled
+
+
+def lock_for_hosts(
+    software: Iterable[str],
+    sync: PackageSync,
+    *,
+    architecture: str,
+    lock_file: Path | None,
+) -> SoftwareLock:
+    """Lock the hosts' environment to that of this process, or to Dask and what `software` names.
+
+    Raises as `lock_software` and `lock_environment` do.
+    """
+    if sync:
+        return lock_environment(sync, architecture, os.environ)
+    return lock_software(software, architecture=architecture, lock_file=lock_file)
+
+
+def lock_environment(
+    sync: PackageSync, architecture: str, environ: Mapping[str, str]
+) -> SoftwareLock:
+    """Resolve this environment's packages for hosts, with uv.
+
+    Raises `PythonNotOnHosts`, `SoftwareNotInstalled`, `SoftwareNotFromIndex`, `PackagesNotSynced`,
+    `SoftwareNotResolved`, `ResolverMissing`.
+    """
+    python = python_for_hosts()
+    installed = read_installed(importlib.metadata.distributions())
+    markers = host_markers(architecture)
+    critical = with_needs(installed, base(), markers)
+    named = () if isinstance(sync.packages, bool) else sync.packages
+    _check_installed(named, {package.name for package in installed})
+    only = with_needs(installed, named, markers) if named else None
+    found = Sync(
+        scan_installed(installed, architecture, [*base(), *named]),
+        Resolver(architecture, environ),
+        critical,
+        sync,
+        only,
+        needed_by_only(OWN, installed, markers),
+    )()
+    return SoftwareLock(
+        python, found.packages, found.hashes, missing=found.missing, changed=found.changed
+    )
+
+
+def describe_differences(lock: SoftwareLock) -> str:
+    """Return a warning about packages that hosts don't have as they are here; empty if none."""
+    parts = [f"{name} ({why})" for name, why in sorted(lock.missing.items())]
+    changed = [
+        f"{name} {there} instead of {here}" for name, (here, there) in sorted(lock.changed.items())
+    ]
+    missing = [f"hosts don't get {', '.join(parts)}"] if parts else []
+    return "; ".join(missing + ([f"hosts get {', '.join(changed)}"] if changed else []))
+
+
+def _check_installed(names: Iterable[str], installed: set[str]) -> None:
+    absent = sorted(name for name in names if canonicalize_name(name) not in installed)
+    if absent:
+        raise SoftwareNotInstalled(
+            "`package_sync` names packages that are not installed here.",
+            given=", ".join(absent),
+            allowed="packages that are installed where the cluster is made",
+            advice=f"pip install {' '.join(absent)}, or leave them out",
+        )

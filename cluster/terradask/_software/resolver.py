@@ -1,0 +1,123 @@
+"""uv as the resolver: exact versions and hashes of wheels for the hosts' platform."""
+
+from __future__ import annotations
+
+import os
+import platform
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from terradask._software.archive_hashes import Locked, read_lock_file
+from terradask._software.hosts import MACHINES
+from terradask._software.wheel_tags import HOST_GLIBC
+from terradask.errors import ResolverMissing, SoftwareNotResolved
+
+#: uv's exit code when the requirements have no solution; with others it could not look.
+_NO_SOLUTION = 1
+_SECONDS = 300
+_RELEASE = re.compile(r"\d+\.\d+\.\d+")
+#: What stands between a URL's scheme and its host.
+_USER = re.compile(r"(?<=://)[^\s/@]+(?=@)")
+
+
+class Unsolvable(Exception):
+    """The requirements have no solution; the text is uv's."""
+
+
+@dataclass(frozen=True)
+class Resolver:
+    """Resolves for hosts of one processor architecture, with the indexes of uv's own settings."""
+
+    architecture: str
+    environ: Mapping[str, str]
+
+    def __call__(
+        self,
+        requirements: Sequence[str],
+        *,
+        overrides: Iterable[str] = (),
+        constraints: Iterable[str] = (),
+        excludes: Iterable[str] = (),
+        deps: bool = True,
+    ) -> Locked:
+        """Return versions with the hashes of their archives.
+
+        `overrides` replace what packages require of them; for `excludes` no index is asked. Nothing
+        is built. Raises `Unsolvable`, `SoftwareNotResolved`, `ResolverMissing`.
+        """
+        with tempfile.TemporaryDirectory(prefix="terradask-") as made:
+            folder = Path(made)
+            for name, lines in (
+                ("requirements", requirements),
+                ("overrides", overrides),
+                ("constraints", constraints),
+                ("excludes", excludes),
+            ):
+                (folder / f"{name}.txt").write_text("".join(f"{line}\n" for line in lines))
+            self._run(folder, () if deps else ("--no-deps",))
+            return read_lock_file(folder / "lock.txt")
+
+    def _run(self, folder: Path, more: Sequence[str]) -> None:
+        glibc = "{}_{}".format(*HOST_GLIBC)
+        command = [
+            _uv(self.environ),
+            "pip",
+            "compile",
+            "--quiet",
+            "--no-sources",
+            "--generate-hashes",
+            "--no-header",
+            "--no-annotate",
+            "--only-binary=:all:",
+            f"--python={sys.executable}",
+            f"--python-version={_release()}",
+            f"--python-platform={MACHINES[self.architecture]}-manylinux_{glibc}",
+            f"--overrides={folder / 'overrides.txt'}",
+            f"--constraints={folder / 'constraints.txt'}",
+            f"--excludes={folder / 'excludes.txt'}",
+            f"--output-file={folder / 'lock.txt'}",
+            *more,
+            str(folder / "requirements.txt"),
+        ]
+        try:
+            done = subprocess.run(
+                command,
+                env=dict(self.environ),
+                stdin=subprocess.DEVNULL,
+                capture_output=True,
+                text=True,
+                errors="replace",
+                timeout=_SECONDS,
+                check=False,
+            )
+        except (OSError, subprocess.TimeoutExpired) as error:
+            raise SoftwareNotResolved(
+                f"{type(error).__name__}: {_USER.sub('***', str(error))}"
+            ) from None
+        said = _USER.sub("***", done.stderr.strip())
+        if done.returncode == _NO_SOLUTION:
+            raise Unsolvable(said)
+        if done.returncode:
+            raise SoftwareNotResolved(said)
+
+
+def _release() -> str:
+    """Return the running Python's release: hosts have the same minor version, patched later."""
+    found = _RELEASE.match(platform.python_version())
+    assert found is not None
+    return found[0]
+
+
+def _uv(environ: Mapping[str, str]) -> str:
+    """Return uv's path: beside this Python, else on ``PATH``."""
+    folders = [str(Path(sys.executable).parent), environ.get("PATH", os.defpath)]
+    found = shutil.which("uv", path=os.pathsep.join(folders))
+    if found is None:
+        raise ResolverMissing()
+    return found

@@ -1,0 +1,284 @@
+"""The hosts' packages, from a scanned environment: what is resolved, what hosts don't get, and what
+differs there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal, Protocol
+
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
+from packaging.version import Version
+
+from terradask._software.archive_hashes import Locked
+from terradask._software.resolver import Unsolvable
+from terradask._software.scan import Scan
+from terradask.errors import PackagesNotSynced, SoftwareNotFromIndex, SoftwareNotResolved
+
+FailOn = Literal["critical-only", "warning-or-higher", "any"]
+
+#: Tasks need nothing of it, and hosts run it in an environment of its own.
+OWN = "terradask"
+_NO_WHEEL = "the index has no wheel of it for hosts"
+
+
+@dataclass(frozen=True)
+class PackageSync:
+    """Which packages of the running environment hosts get, and what may differ.
+
+    Parameters
+    ----------
+    packages
+        All (True), these with what they need, or none (False).
+    ignore
+        Packages to leave out, unless others need them.
+    strict
+        Whether no package may have another version than here.
+    fail_on
+        Which differences are errors: of packages that Dask needs, all missing ones, or all.
+    """
+
+    packages: bool | Sequence[str] = True
+    ignore: Sequence[str] = ()
+    strict: bool = False
+    fail_on: FailOn = "critical-only"
+
+    @classmethod
+    def of(cls, settings: Mapping[str, Any]) -> PackageSync:
+        """Return what a cluster's settings say; one deployed by an older terradask has none."""
+        return cls(
+            settings.get("package_sync", False),
+            tuple(map(canonicalize_name, settings.get("package_sync_ignore", ()))),
+            settings.get("package_sync_strict", False),
+            settings.get("package_sync_fail_on", "critical-only"),
+        )
+
+    def __bool__(self) -> bool:
+        """Whether hosts get any."""
+        return bool(self.packages)
+
+
+class Resolve(Protocol):
+    """Return versions with hashes, as `Resolver` does."""
+
+    def __call__(
+        self,
+        requirements: Sequence[str],
+        *,
+        overrides: Iterable[str] = (),
+        constraints: Iterable[str] = (),
+        excludes: Iterable[str] = (),
+        deps: bool = True,
+    ) -> Locked: ...
+
+
+@dataclass(frozen=True)
+class Synced:
+    """What hosts get of an environment."""
+
+    packages: Mapping[str, str]
+    #: SHA-256 of each archive, by package.
+    hashes: Mapping[str, tuple[str, ...]]
+    #: Package that hosts don't get -> why.
+    missing: Mapping[str, str] = field(default_factory=dict)
+    #: Package -> the version here, and the other one of hosts.
+    changed: Mapping[str, tuple[str, str]] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Sync:
+    """Which packages of a scanned environment hosts get, as `resolve` finds them on the index."""
+
+    scan: Scan
+    resolve: Resolve
+    #: Packages without which no cluster runs: in their exact versions, or not at all.
+    critical: Collection[str]
+    options: PackageSync = PackageSync()
+    #: What the options name, with what that needs; None for all packages.
+    only: Collection[str] | None = None
+    #: What only terradask needs: hosts get it if they can.
+    own: Collection[str] = (OWN,)
+
+    def __call__(self) -> Synced:
+        """Return what hosts get.
+
+        Raises `SoftwareNotFromIndex`, `PackagesNotSynced`, and as the resolver does.
+        """
+        refused = self._refused()
+        try:
+            locked = self.resolve(
+                self._wanted, overrides=self._pins.values(), excludes=self._excludes()
+            )
+            found = self._synced(locked, refused)
+        except Unsolvable as error:
+            lacking = self._lacking(self._wanted)
+            if not lacking:
+                raise SoftwareNotResolved(str(error)) from None
+            found = self._without(lacking, refused)
+        if found.missing and self.options.fail_on != "critical-only":
+            raise PackagesNotSynced(found.missing, found.changed)
+        if found.changed and self.options.fail_on == "any":
+            raise PackagesNotSynced({}, found.changed)
+        return found
+
+    def _refused(self) -> dict[str, str]:
+        """Return what came from no index, with the reason."""
+        refused = {
+            p.name: f"{p.version}, {p.why}" for p in self.scan.packages if p.verdict == "refused"
+        }
+        critical = {name: why for name, why in refused.items() if name in self.critical}
+        if critical:
+            raise SoftwareNotFromIndex(critical)
+        refused |= {a.name: a.refused for a in self.scan.added if a.refused is not None}
+        return {name: why for name, why in refused.items() if self._is_wanted(name)}
+
+    def _is_wanted(self, name: str) -> bool:
+        if name in self.critical:
+            return True
+        asked = self.only is None or name in self.only
+        return asked and name != OWN and name not in self.options.ignore
+
+    @property
+    def _pins(self) -> dict[str, str]:
+        """The versions here, by name, of all that came from an index: also those of packages that
+        nothing asks for decide, if others need them.
+        """
+        return {
+            p.name: f"{p.name}=={p.version}" for p in self.scan.packages if p.verdict == "taken"
+        }
+
+    @property
+    def _wanted(self) -> list[str]:
+        pins = [pin for name, pin in self._pins.items() if self._is_wanted(name)]
+        return pins + [
+            each.requirement
+            for each in self.scan.added
+            if each.refused is None
+            and each.name not in self.options.ignore
+            and any(map(self._is_wanted, each.needed_by))
+        ]
+
+    def _excludes(self, more: Iterable[str] = ()) -> list[str]:
+        """Return for which names no index is asked: those that didn't come from one, and more."""
+        foreign = {p.name for p in self.scan.packages if p.origin != "index"}
+        foreign |= {each.name for each in self.scan.added if each.refused is not None}
+        return sorted(foreign.union(more))
+
+    def _lacking(self, requirements: Sequence[str]) -> list[str]:
+        """Return the requirements that the index has no wheel for. Without what they need, they
+        don't depend on each other, so each can be tried alone.
+        """
+        lacking: list[str] = []
+        while left := [text for text in requirements if text not in lacking]:
+            said = self._complaint(left)
+            if said is None:
+                break
+            named = [text for text in left if text in said]
+            # What the message names is only a guess, which saves most of the halves.
+            guessed = len(named) == 1 and self._complaint(named) is not None
+            found = named if guessed else self._halved(left)
+            if not found:
+                # They contradict each other.
+                break
+            lacking += found
+        return lacking
+
+    def _halved(self, requirements: Sequence[str]) -> list[str]:
+        if self._complaint(requirements) is None:
+            return []
+        if len(requirements) == 1:
+            return list(requirements)
+        middle = len(requirements) // 2
+        return self._halved(requirements[:middle]) + self._halved(requirements[middle:])
+
+    def _complaint(self, requirements: Sequence[str]) -> str | None:
+        try:
+            self.resolve(requirements, deps=False)
+        except Unsolvable as error:
+            return str(error)
+        return None
+
+    def _without(self, lacking: Sequence[str], refused: Mapping[str, str]) -> Synced:
+        """Resolve the other packages, and these in another version if that is allowed."""
+        names = set(map(_name, lacking))
+        critical = {name: _NO_WHEEL for name in names if name in self.critical}
+        if critical:
+            raise PackagesNotSynced(critical)
+        left = [text for text in self._wanted if text not in lacking]
+        pins = {name: pin for name, pin in self._pins.items() if name not in names}
+        if not self.options.strict:
+            others = _other_versions(self._pins[name] for name in names & self._pins.keys())
+            locked, found = self._in_other_versions(left, others, pins, names)
+            if locked is not None:
+                return self._synced(locked, {**refused, **dict.fromkeys(names - found, _NO_WHEEL)})
+        try:
+            locked = self.resolve(left, overrides=pins.values(), excludes=self._excludes(names))
+        except Unsolvable as error:
+            raise SoftwareNotResolved(str(error)) from None
+        return self._synced(locked, {**refused, **dict.fromkeys(names, _NO_WHEEL)})
+
+    def _in_other_versions(
+        self,
+        left: Sequence[str],
+        others: Sequence[str],
+        pins: Mapping[str, str],
+        names: Collection[str],
+    ) -> tuple[Locked | None, frozenset[str]]:
+        """Resolve with all of the other versions, or else with each that has a solution; return the
+        names of these too.
+        """
+        hopeless = self._lacking(others)
+        others = [text for text in others if text not in hopeless]
+        alone = [[each] for each in others] if len(others) > 1 else []
+        taken: list[str] = []
+        locked = None
+        for more in [others, *alone] if others else []:
+            gone = set(names).difference(map(_name, taken + more))
+            try:
+                # They have to suit what needs them: nothing is overridden.
+                locked = self.resolve(
+                    [*left, *taken, *more],
+                    constraints=pins.values(),
+                    excludes=self._excludes(gone),
+                )
+            except Unsolvable:
+                continue
+            taken += more
+            if more is others:
+                break
+        return locked, frozenset(map(_name, taken))
+
+    def _synced(self, locked: Locked, missing: Mapping[str, str]) -> Synced:
+        packages = {name: str(next(iter(versions))) for name, versions in locked.items()}
+        hashes = {
+            name: tuple(sorted(found))
+            for name, versions in locked.items()
+            for found in versions.values()
+        }
+        here = {p.name: p.version for p in self.scan.packages if p.verdict == "taken"}
+        changed = {
+            name: (here[name], version)
+            for name, version in packages.items()
+            if name in here and Version(here[name]) != Version(version)
+        }
+        missed = {name: why for name, why in missing.items() if name not in self.own}
+        return Synced(packages, hashes, missed, changed)
+
+
+def _name(requirement: str) -> str:
+    return canonicalize_name(Requirement(requirement).name)
+
+
+def _other_versions(pins: Iterable[str]) -> list[str]:
+    """Return what to ask for in place of exact versions: of a local version the public one,
+    otherwise the newest of the same major version.
+    """
+    found = []
+    for requirement in map(Requirement, pins):
+        (specifier,) = requirement.specifier
+        version = Version(specifier.version)
+        other = version.public if version.local else f"{version.epoch}!{version.major}.*"
+        found.append(f"{requirement.name}=={other}")
+    return found

@@ -1,0 +1,71 @@
+"""Environments that hosts can't have as they are here."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from terradask.errors._machine import SetupError
+from terradask_modules.errors import InvalidInput, TerradaskError
+
+
+class ResolverMissing(SetupError):
+    """`package_sync` needs uv, which was not found on this machine."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            "uv, which resolves this environment for hosts, was not found.",
+            given="neither beside this Python nor on PATH",
+            advice="pip install uv",
+        )
+
+
+class SoftwareNotResolved(TerradaskError):
+    """uv found no solution for this environment's packages on the hosts' platform, or could not
+    look.
+
+    Parameters
+    ----------
+    output
+        What uv said, without credentials.
+    """
+
+    def __init__(self, output: str) -> None:
+        super().__init__(
+            f"uv could not resolve this environment for hosts:\n{output}",
+            advice=(
+                "leave packages out with `package_sync_ignore`, or name those that tasks need in "
+                "`package_sync`; uv's own settings, such as UV_DEFAULT_INDEX, give the index"
+            ),
+        )
+        self.output = output
+
+
+class PackagesNotSynced(InvalidInput):
+    """Hosts can't have packages of this environment, or not in the versions that are here.
+
+    Parameters
+    ----------
+    missing
+        Package -> why hosts can't have it.
+    changed
+        Package -> the version here, and the one that hosts could have.
+    """
+
+    def __init__(
+        self, missing: Mapping[str, str], changed: Mapping[str, tuple[str, str]] | None = None
+    ) -> None:
+        self.missing, self.changed = dict(missing), dict(changed or {})
+        found = [f"{name}: {why}" for name, why in sorted(self.missing.items())]
+        found += [
+            f"{name}: {here} here, {there} on hosts"
+            for name, (here, there) in sorted(self.changed.items())
+        ]
+        super().__init__(
+            "Hosts can't have all packages as they are installed here.",
+            given="; ".join(found),
+            allowed="packages from an index that has a wheel of this version for hosts",
+            advice=(
+                "install other versions here, leave packages out with `package_sync_ignore`, or "
+                "with package_sync_fail_on='critical-only' do without those that Dask doesn't need"
+            ),
+        )

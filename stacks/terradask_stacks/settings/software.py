@@ -1,0 +1,66 @@
+"""The part of ``[cluster]`` that says which packages hosts install."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import AfterValidator, Field, model_validator
+
+from terradask_stacks.settings.base import Section
+from terradask_stacks.validators.dask import check_package_names, check_requirements
+from terradask_stacks.validators.refusal import refuse
+
+PackageNames = Annotated[list[str], AfterValidator(check_package_names)]
+
+
+class SoftwareSettings(Section):
+    """Packages of the hosts, besides Dask: named ones, or those of the client's environment."""
+
+    software: Annotated[list[str], AfterValidator(check_requirements)] = Field(
+        default=[],
+        description=(
+            "Packages that the hosts need in addition to Dask, as PEP 508 requirements, "
+            "such as 'pandas==3.0.1'."
+        ),
+    )
+    software_lock: str | None = Field(
+        default=None,
+        min_length=1,
+        description="Lock file of the environment where the cluster is started, with hashes, "
+        "relative to terradask.toml: hosts install "
+        "only archives that it has. A requirements file with --hash, uv.lock or pylock.toml. "
+        "Unset: packages are installed by "
+        "exact version.",
+    )
+    package_sync: bool | PackageNames = Field(
+        default=False,
+        description="Whether hosts get all packages of the environment where the cluster is "
+        "started, in its versions; or the names of some, which come with what they need. Instead "
+        "of software. uv resolves them for hosts there, with hashes.",
+    )
+    package_sync_ignore: PackageNames = Field(
+        default=[],
+        description="Packages that package_sync leaves out, unless other packages need them.",
+    )
+    package_sync_strict: bool = Field(
+        default=False,
+        description="Whether package_sync leaves out packages whose version has no wheel for "
+        "hosts. Otherwise hosts get another version with the same first number, if there is one.",
+    )
+    package_sync_fail_on: Literal["critical-only", "warning-or-higher", "any"] = Field(
+        default="critical-only",
+        description="What package_sync refuses, before anything is made: environments where hosts "
+        "would lack Dask or packages that it needs (critical-only); where they would lack any "
+        "(warning-or-higher); also those where they would get other versions (any).",
+    )
+
+    @model_validator(mode="after")
+    def _one_source(self) -> SoftwareSettings:
+        other = "software" if self.software else "software_lock" if self.software_lock else None
+        if self.package_sync and other is not None:
+            raise refuse(
+                f"cluster.package_sync and cluster.{other} are both given",
+                allowed="one of them: package_sync takes packages and hashes for all",
+                advice=f"leave {other} out",
+            )
+        return self
