@@ -90,7 +90,7 @@ chromium: ## Install Debian's Chromium, which the test of the dashboard in a bro
 		fi; \
 	fi
 
-# What machines boot in `make boot-test`: made once, in .boot, by Debian's mmdebstrap; and the packages that they install.
+# What machines boot in `make boot-test`: made once, in the user's cache, by Debian's mmdebstrap; and the packages that they install.
 .PHONY: boot-system
 boot-system: $(VENV)/.installed
 	@if [ "$$(id -u)" != 0 ] || ! command -v apt-get >/dev/null; then \

@@ -6,6 +6,9 @@ age of Amazon Linux's; and the packages of an index for hosts.
 
 from __future__ import annotations
 
+import contextlib
+import hashlib
+import json
 import os
 import shutil
 import subprocess
@@ -13,12 +16,11 @@ import sys
 import tempfile
 from pathlib import Path
 
+import platformdirs
+
 from terradask._deployments.software import lock_software
 
 ROOT = Path(__file__).parents[2]
-FOLDER = ROOT / ".boot"
-SYSTEM = FOLDER / "system"
-PACKAGES = FOLDER / "packages"
 BOOT_LOCK = ROOT / "host/terradask_host/boot.lock"
 
 _DEBIAN = (
@@ -43,6 +45,23 @@ _FILES = {
 }
 #: Services that wait for what a container has not.
 _OFF = ("systemd-udev-trigger.service", "systemd-udev-settle.service", "apt-daily.timer")
+_RECIPE = hashlib.sha256(json.dumps([_SUITE, _DEBIAN, _FILES, _OFF]).encode()).hexdigest()
+
+#: Every clone of the repository boots the same.
+SYSTEM = platformdirs.user_cache_path("terradask-boot") / f"system-{_RECIPE[:16]}"
+FOLDER = ROOT / ".boot"
+PACKAGES = FOLDER / "packages"
+
+#: What a machine needs of this one's kernel, in a folder.
+_PROBE = """\
+set -eu
+mount --make-rprivate /
+mkdir -p "$1"/{groups,upper,work,root}
+mount -t cgroup2 none "$1/groups"
+mount -t overlay overlay -o "lowerdir=/etc,upperdir=$1/upper,workdir=$1/work" "$1/root"
+ip link add probe type bridge
+ip link add probe0 type veth peer name probe1
+"""
 
 
 def why_not() -> str:
@@ -54,16 +73,28 @@ def why_not() -> str:
         return f"{', '.join(missing)} missing: apt-get install util-linux iproute2"
     if not SYSTEM.is_dir() or not PACKAGES.is_dir():
         return "no files to boot: make boot-system, which takes mmdebstrap and the network"
-    return ""
+    return _refused()
+
+
+def _refused() -> str:
+    """Return what the kernel refuses, or nothing."""
+    with tempfile.TemporaryDirectory() as folder:
+        spaces = ("--net", "--mount", "--pid", "--fork", "--uts", "--ipc", "--cgroup")
+        done = subprocess.run(
+            ["unshare", *spaces, "bash", "-c", _PROBE, "probe", folder],
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+    return f"machines can't boot here: {done.stderr.strip()}" if done.returncode else ""
 
 
 def make_system() -> None:
     """Make the files, unless they are there."""
     if SYSTEM.is_dir():
         return
-    FOLDER.mkdir(exist_ok=True)
-    (FOLDER / ".gitignore").write_text("*\n")
-    with tempfile.TemporaryDirectory(dir=FOLDER) as folder:
+    SYSTEM.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=SYSTEM.parent) as folder:
         made = Path(folder, "system")
         subprocess.run(
             [
@@ -84,13 +115,16 @@ def make_system() -> None:
             path.chmod(0o755 if "bin/" in name else 0o644)
         for unit in _OFF:
             (made / "etc/systemd/system" / unit).symlink_to(os.devnull)
-        made.rename(SYSTEM)
+        # Of two clones that make it at once, either's will do.
+        with contextlib.suppress(OSError):
+            made.rename(SYSTEM)
 
 
 def get_packages() -> None:
     """Get the archives that hosts install: the host program's own, and the environment's."""
     environment = lock_software(lock_file=ROOT / "requirements/dev.lock")
     PACKAGES.mkdir(parents=True, exist_ok=True)
+    (FOLDER / ".gitignore").write_text("*\n")
     for name, text in {
         "boot.lock": BOOT_LOCK.read_text(),
         "software.lock": environment.to_requirements(),
