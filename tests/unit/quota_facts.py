@@ -5,18 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from botocore.exceptions import ClientError
+
 TYPES = {"m6i.xlarge": 4, "m6i.8xlarge": 32, "g5.2xlarge": 8, "p5.48xlarge": 192, "c5.large": 2}
-
-
-class NoSuchResource(Exception):
-    pass
 
 
 class Client:
     """A client whose methods have their answers written down; whoever asks for pages gets one."""
-
-    class exceptions:  # noqa: N801  as boto3 names it
-        NoSuchResourceException = NoSuchResource
 
     def __init__(self, answers: Mapping[str, Any]) -> None:
         self.answers = dict(answers)
@@ -48,7 +43,10 @@ class FakeAws:
         def get(source: Mapping[str, float]) -> Any:
             def answer(*, ServiceCode: str, QuotaCode: str) -> dict[str, Any]:  # noqa: N803  as boto3 names them
                 if QuotaCode not in source:
-                    raise NoSuchResource
+                    raise ClientError(
+                        {"Error": {"Code": "NoSuchResourceException", "Message": ""}},
+                        "GetServiceQuota",
+                    )
                 return {"Quota": {"Value": source[QuotaCode]}}
 
             return answer

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from terradask._aws.answers import unless
 from terradask._aws.session import Aws
 from terradask.errors import AccessDenied, ServiceRoleMissing
 from terradask_modules.caller_policies import SERVICE_ROLES
@@ -58,28 +59,29 @@ def ensure_service_roles(aws: Aws) -> list[ServiceRole]:
 
 def _exists(client: Any, name: str) -> bool | None:
     try:
-        client.get_role(RoleName=name)
-    except client.exceptions.NoSuchEntityException:
-        return False
+        with unless("NoSuchEntity"):
+            client.get_role(RoleName=name)
+            return True
     except AccessDenied:
         return None
-    return True
+    return False
 
 
 def _make(aws: Aws, role: ServiceRole) -> bool:
+    from botocore.exceptions import ClientError
+
     client = aws.client("iam")
     try:
-        client.create_service_linked_role(AWSServiceName=role.service)
-    except client.exceptions.EntityAlreadyExistsException:
-        return False
-    except client.exceptions.InvalidInputException as error:
+        with unless("EntityAlreadyExists"):
+            client.create_service_linked_role(AWSServiceName=role.service)
+            return True
+    except ClientError as error:
         # Another caller made it in the meantime, or it could not be seen.
         if _TAKEN not in str(error):
             raise
-        return False
     except AccessDenied as error:
         # Without the role of spot, groups on demand launch; the first spot group reports it.
         if role.exists is None or role.service != AUTOSCALING:
             return False
         raise ServiceRoleMissing(role.name, command=role.command, denied=error.action) from error
-    return True
+    return False

@@ -63,10 +63,7 @@ class Aws:
         # boto3 sessions are not safe while a client is being made; clients are.
         with self._lock:
             if name not in self._clients:
-                client = self._make_client(name)
-                # botocore makes error classes at first use: two threads would make two of each.
-                _ = client.exceptions
-                self._clients[name] = client
+                self._clients[name] = self._make_client(name)
             return self._clients[name]
 
     def credentials(self) -> Credentials:

@@ -12,6 +12,7 @@ from collections.abc import Iterable, Mapping
 from fnmatch import fnmatchcase
 from typing import Any
 
+from terradask._aws.answers import unless
 from terradask._aws.service_roles import AUTOSCALING
 from terradask._aws.session import Aws
 from terradask._doctor.finding import Finding
@@ -50,19 +51,21 @@ def check_volume_key(aws: Aws, key_arn: str | None) -> Finding:
         f"{service_role}"
     )
     client = aws.client("kms")
+    missing = None
     try:
-        wrong = _unusable(client.describe_key(KeyId=key_arn)["KeyMetadata"])
-        if wrong is not None:
-            return Finding("volume-key", False, wrong, _CORRECT)
-        policy = json.loads(client.get_key_policy(KeyId=key_arn, PolicyName="default")["Policy"])
-        missing = missing_statements(policy, role=role, account=aws.account_id)
-        if missing and _granted(client, key_arn, role):
-            return Finding("volume-key", True, f"a grant lets {service_role} use the key")
-    except client.exceptions.NotFoundException:
-        return Finding("volume-key", False, f"there is no key {key_arn}", _CORRECT)
+        with unless("NotFoundException"):
+            wrong = _unusable(client.describe_key(KeyId=key_arn)["KeyMetadata"])
+            if wrong is not None:
+                return Finding("volume-key", False, wrong, _CORRECT)
+            policy = client.get_key_policy(KeyId=key_arn, PolicyName="default")["Policy"]
+            missing = missing_statements(json.loads(policy), role=role, account=aws.account_id)
+            if missing and _granted(client, key_arn, role):
+                return Finding("volume-key", True, f"a grant lets {service_role} use the key")
     except AccessDenied as error:
         found = f"can't be seen by this caller: it lacks {error.action}"
         return Finding("volume-key", True, found)
+    if missing is None:
+        return Finding("volume-key", False, f"there is no key {key_arn}", _CORRECT)
     lets = "doesn't let" if missing else "lets"
     found = f"the policy of {key_arn} {lets} {service_role} use the key"
     fix = f"add to the key's policy: {json.dumps(list(missing))}" if missing else None

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from terradask._aws.answers import unless
 from terradask._aws.listing import listed as listed_pages
 from terradask._aws.session import Aws
 from terradask._live_check.steps import Notes
@@ -95,19 +96,21 @@ def check_rights(aws: Aws, scope: CallerScope, notes: Notes) -> str | None:
         *caller_statements(scope, "user"),
         allow("MakeTheRole", list(_MAKE_THE_ROLE), "*"),
     ]
+    results = None
     try:
-        source = _entity(aws.caller_arn, client)
-        if source is None:
-            return "AWS's policy simulator knows users and roles only"
-        results = [
-            result
-            for question in questions(statements, aws.region)
-            for result in _asked(client, source, question)
-        ]
-    except client.exceptions.NoSuchEntityException:
-        return "AWS's policy simulator doesn't know this caller"
+        with unless("NoSuchEntity"):
+            source = _entity(aws.caller_arn, client)
+            if source is None:
+                return "AWS's policy simulator knows users and roles only"
+            results = [
+                result
+                for question in questions(statements, aws.region)
+                for result in _asked(client, source, question)
+            ]
     except AccessDenied as error:
         return f"this caller lacks {error.action}"
+    if results is None:
+        return "AWS's policy simulator doesn't know this caller"
     notes.facts["actions"] = len({one["EvalActionName"] for one in results})
     missing = refused(results)
     if missing:

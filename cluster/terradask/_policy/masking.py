@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import binascii
+import functools
 import re
 from collections.abc import Iterable, Mapping
 from typing import Any
@@ -68,8 +69,12 @@ _BASE64 = re.compile(r"[A-Za-z0-9+/]{24,}={0,2}")
 
 def secret_name(name: object) -> bool:
     """Return whether a name denotes a secret: ``db_password``, ``DB_PASSWORD``, ``dbPassword``."""
-    if not isinstance(name, str):
-        return False
+    return isinstance(name, str) and _denotes_secret(name)
+
+
+# A plan has the same few names thousands of times.
+@functools.lru_cache(maxsize=4096)
+def _denotes_secret(name: str) -> bool:
     return _NAME.match(_CAMEL.sub("_", name).replace("-", "_").lower()) is not None
 
 

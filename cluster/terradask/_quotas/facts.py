@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from terradask._aws.answers import unless
 from terradask._aws.listing import listed, listed_instances
 from terradask._aws.tags import tags_of
 from terradask._quotas.needs import Quota, vcpu_quota
@@ -16,12 +17,9 @@ _INSTANCES_PER_CALL = 1000
 
 def quota_limit(client: Any, quota: Quota) -> float | None:
     """Return the account's quota, or AWS's default if unchanged; None if AWS doesn't say."""
-    missing = client.exceptions.NoSuchResourceException
     for ask in (client.get_service_quota, client.get_aws_default_service_quota):
-        try:
+        with unless("NoSuchResourceException"):
             return float(ask(ServiceCode=quota.service, QuotaCode=quota.code)["Quota"]["Value"])
-        except missing:
-            continue
     return None
 
 
