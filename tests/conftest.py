@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import functools
 import gc
 import os
 import signal
 from collections.abc import Iterator
 from pathlib import Path
 
-import botocore.session
 import hypothesis
 import pytest
 
@@ -20,6 +18,7 @@ from .forking import ForkServer
 from .kept_providers import UNKEPT_VARIABLE
 from .quick_provider import DIRECT_VARIABLE, QuickProvider
 from .quick_provider import quick_provider as make_quick_provider
+from .shared_clients import share
 
 # Whoever runs the tests in the background may have SIGINT ignored, and so would every process that
 # a test interrupts.
@@ -31,9 +30,11 @@ _FRESH_SPAWN = process.spawn
 #: Markers of what runs only where they are asked for.
 _LEFT_OUT = ("soak", "boot")
 
-# All boto3 sessions share what they read of services, as the clients of one session do: reading
-# EC2's model takes longer than most tests. moto reads it as soon as it is imported.
-botocore.session.create_loader = functools.cache(botocore.session.create_loader)
+# Until everything is imported: what is imported stays.
+gc.disable()
+
+# Before moto, which reads EC2's model as soon as it is imported.
+share()
 
 # How long an example takes says more of the machine than of the code.
 hypothesis.settings.register_profile("suite", deadline=None)
@@ -61,15 +62,22 @@ def pytest_collection_finish() -> None:
     """
     gc.collect()
     gc.freeze()
+    gc.enable()
+    gc.set_threshold(10_000, 20, 20)
+
+
+def pytest_sessionfinish() -> None:
+    """The same for the collections with which pytest ends."""
+    gc.freeze()
 
 
 @pytest.fixture(scope="session", autouse=True)
-def _forked_daemons() -> Iterator[None]:
-    """Have this process's simulators forked, rather than started from nothing."""
+def fork_servers() -> Iterator[tuple[ForkServer, ForkServer]]:
+    """Have this process's simulators and their hosts forked, rather than started from nothing."""
     daemons, hosts = ForkServer("tests.forked_daemons"), ForkServer("tests.forked_hosts")
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(process, "spawn", spawner(daemons, hosts))
-        yield
+        yield daemons, hosts
     daemons.close()
     hosts.close()
 

@@ -1,8 +1,8 @@
 """Hosts' programs and their Dask processes, forked.
 
 They run the same code as ever, the host program from the wheel that user data names, with the same
-arguments, environment and folder; that they also start from nothing is what
-``tests/simulator/hosts`` tests.
+arguments, environment and folder; that they also start from nothing is what ``tests/boot`` tests,
+and of Dask's what ``tests/simulator/hosts`` does.
 """
 
 from __future__ import annotations
@@ -37,13 +37,17 @@ def spawn_program(
     folder: Path,
     umask: int,
     log: IO[bytes],
+    *,
+    dask: bool = True,
 ) -> Forked:
-    """Have a host's program forked; stands in for `terradask_simulator.hosts.machine.spawn`."""
+    """Have a host's program forked, and with `dask` its Dask processes; stands in for
+    `terradask_simulator.hosts.machine.spawn`.
+    """
     with Path(os.devnull).open("rb") as nothing:
         return fork(
             address,
             ["-m", "terradask_host", *arguments],
-            environ={**environ, _HERE: address},
+            environ={**environ, _HERE: address if dask else ""},
             folder=folder,
             umask=umask,
             files={0: nothing.fileno(), 1: log.fileno(), 2: log.fileno()},
@@ -116,14 +120,8 @@ def run(arguments: list[str]) -> int:
     ]
     if arguments[0] == "-m":
         sys.argv = arguments[1:]
-        with contextlib.suppress(ModuleNotFoundError):
-            from terradask_host.agent import child
-
-            child.subprocess = SimpleNamespace(  # type: ignore[assignment]
-                PIPE=subprocess.PIPE,
-                STDOUT=subprocess.STDOUT,
-                Popen=functools.partial(_spawn_dask, here),
-            )
+        if here:
+            _fork_dask(here)
         runpy.run_module(arguments[1], run_name="__main__", alter_sys=True)
     elif "-c" in arguments:
         sys.argv = arguments[arguments.index("-c") :]
@@ -135,6 +133,18 @@ def run(arguments: list[str]) -> int:
         _initialize_logging_with_configuration()
         runpy.run_path(arguments[1], run_name="__main__")
     return 0
+
+
+def _fork_dask(address: str) -> None:
+    """Have the process forked that the host program starts."""
+    with contextlib.suppress(ModuleNotFoundError):
+        from terradask_host.agent import child
+
+        child.subprocess = SimpleNamespace(  # type: ignore[assignment]
+            PIPE=subprocess.PIPE,
+            STDOUT=subprocess.STDOUT,
+            Popen=functools.partial(_spawn_dask, address),
+        )
 
 
 def _fork_workers(address: str) -> None:

@@ -66,10 +66,14 @@ class Forked:
                 self.returncode = os.waitstatus_to_exitcode(_NUMBER.unpack(said)[0]) if said else -9
             return self.returncode
 
+    def send_signal(self, number: int) -> None:
+        """Send it a signal, unless it has ended."""
+        if self.poll() is None:
+            os.kill(self.pid, number)
+
     def kill(self) -> None:
         """End it at once."""
-        if self.poll() is None:
-            os.kill(self.pid, signal.SIGKILL)
+        self.send_signal(signal.SIGKILL)
 
 
 def fork(

@@ -16,18 +16,27 @@ from terradask._demo.story import DemoFailed, Story
 from terradask.cli import run
 from terradask_modules.errors import TerradaskError
 
+from ..forking import ForkServer
 from ..quick_provider import QuickProvider
 from ..waiting import PROCESS_SECONDS
 
 pytestmark = [pytest.mark.simulator]
 
-#: The demo, with another lock file for its folders.
-WITH_LOCK = """
+ROOT = Path(__file__).parents[2]
+
+#: The demo, with another lock file for its folders, and its daemon and hosts forked.
+QUICK = """
 import sys
 from pathlib import Path
+from types import SimpleNamespace
+root, lock_file, *addresses = sys.argv[1:]
+sys.path.insert(0, root)
 from terradask.cli import run
+from terradask_simulator import process
 from terradask_stacks import synthesis
-synthesis.LOCK_HCL = Path(sys.argv[1])
+from tests.forked_daemons import spawner
+process.spawn = spawner(*(SimpleNamespace(address=address) for address in addresses))
+synthesis.LOCK_HCL = Path(lock_file)
 sys.exit(run(["demo"]))
 """
 
@@ -35,7 +44,10 @@ sys.exit(run(["demo"]))
 @pytest.mark.slow
 @pytest.mark.parametrize("package", ["quick", pytest.param("real", marks=pytest.mark.soak)])
 def test_the_demo_keeps_its_promises(
-    quick_provider: QuickProvider, tmp_path: Path, package: str
+    quick_provider: QuickProvider,
+    fork_servers: tuple[ForkServer, ForkServer],
+    tmp_path: Path,
+    package: str,
 ) -> None:
     environ = {
         name: value
@@ -45,7 +57,8 @@ def test_the_demo_keeps_its_promises(
     command = ["-m", "terradask", "demo"]
     if package == "quick":
         environ |= quick_provider.environ
-        command = ["-c", WITH_LOCK, str(quick_provider.lock_file)]
+        addresses = [server.address for server in fork_servers]
+        command = ["-c", QUICK, str(ROOT), str(quick_provider.lock_file), *addresses]
     done = subprocess.run(
         [sys.executable, *command],
         cwd=tmp_path,

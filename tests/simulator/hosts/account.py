@@ -18,10 +18,18 @@ ROLE_ARN = "arn:aws:iam::123456789012:role/company/hosts"
 
 
 class Account:
-    """An AWS account on moto with a bucket, a log group and whatever clusters a test asks for."""
+    """An AWS account on moto with a bucket, a log group and whatever clusters a test asks for.
 
-    def __init__(self, endpoint: str) -> None:
-        self.endpoint = endpoint
+    Parameters
+    ----------
+    endpoint
+        Where moto answers.
+    forks
+        Where host programs are forked.
+    """
+
+    def __init__(self, endpoint: str, forks: str) -> None:
+        self.endpoint, self.forks = endpoint, forks
         session = boto3.Session(
             aws_access_key_id="a", aws_secret_access_key="b", region_name=REGION
         )

@@ -19,12 +19,14 @@ from distributed import Client
 from terradask_host.documents import SchedulerAddress, now_text, sha256_of
 from terradask_simulator.hosts.memory import forget_run, make_run
 
+from ...forked_hosts import spawn_program
 from ...waiting import HANG_SECONDS, eventually
 from .account import BUCKET, LOG_GROUP, REGION, ROLE_ARN, Account
 from .authority import RUN_ID, Authority, client_security
 from .metadata import Metadata
 from .processes import children
 
+UMASK = 0o022
 PORT, DASHBOARD_PORT = 8786, 8787
 
 #: Retired and silent hosts need not wait as long as on AWS.
@@ -232,13 +234,9 @@ class HostProcess:
         make_run(self.root)
         self.log_path = self.root / "host.log"
         self.started = time.monotonic()
-        with self.log_path.open("w") as log:
-            self.process = subprocess.Popen(
-                [sys.executable, "-m", "terradask_host"],
-                env=environ,
-                stderr=log,
-                stdout=log,
-                stdin=subprocess.DEVNULL,
+        with self.log_path.open("wb") as log:
+            self.process = spawn_program(
+                cluster.account.forks, [], environ, Path.cwd(), UMASK, log, dask=False
             )
 
     @property

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.forking import ForkServer
 from tests.moto_account import moto_server
 
 from .account import Account
@@ -20,9 +21,10 @@ from .cluster import Cluster
 
 
 @pytest.fixture(scope="module")
-def account() -> Iterator[Account]:
+def account(fork_servers: tuple[ForkServer, ForkServer]) -> Iterator[Account]:
+    _, hosts = fork_servers
     with moto_server() as endpoint:
-        account = Account(endpoint)
+        account = Account(endpoint, hosts.address)
         yield account
         account.close()
 
