@@ -43,7 +43,7 @@ _DATA_ACTIONS = (
 )
 
 #: What a host reads of a cluster. Terraform's state is not among it.
-_READABLE = ("run.json", "software.lock", "scheduler.json")
+_READABLE = ("run.json", "software.lock", "scheduler.json", "wheels/*")
 
 _SCHEDULE = "autoscaling:PutScheduledUpdateGroupAction"
 #: Of a scheduled action: it sets numbers, and no limits of the group.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -26,16 +27,24 @@ PYTHON = f"{sys.version_info.major}.{sys.version_info.minor}"
 
 
 @pytest.fixture
-def index(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+def asked() -> list[str]:
+    """The paths that the index was asked for."""
+    return []
+
+
+@pytest.fixture
+def index(tmp_path: Path, asked: list[str], monkeypatch: pytest.MonkeyPatch):
     """The index of the hosts, with the attacker's package in the team's version."""
     publish(tmp_path / "index", "acme-tools", "1.0", body="raise SystemExit('attacked')")
-    with serving(tmp_path / "index") as url:
+    with serving(tmp_path / "index", asked) as url:
         monkeypatch.setenv("UV_DEFAULT_INDEX", url)
         monkeypatch.setenv("UV_PYTHON_PREFERENCE", "only-system")
         yield url
 
 
-def host_builds(tmp_path: Path, line: str) -> Path:
+def host_builds(
+    tmp_path: Path, line: str, read: Callable[[str], bytes | None] = lambda _: None
+) -> Path:
     return build_environment(
         Paths(tmp_path / "host"),
         PYTHON,
@@ -43,27 +52,46 @@ def host_builds(tmp_path: Path, line: str) -> Path:
         events=EventQueue(),
         log=[].append,
         deadline_seconds=PROCESS_SECONDS,
+        read=read,
     )
 
 
 @pytest.mark.simulator
-def test_nothing_is_made_with_a_package_of_ones_own(sim_environ, index, site, tmp_path) -> None:
-    install(site, "--editable", str(source_folder(tmp_path / "sources")))
-    with pytest.raises(SoftwareNotFromIndex) as caught:
-        Cluster("confused", n_workers=1, software=["acme-tools"])
-    assert list(caught.value.origins) == ["acme-tools"]
-    workspace = Workspace.load()
-    assert not Deployment(workspace.aws, workspace.bucket, "confused").objects.names()
+def test_hosts_get_the_package_that_is_here_and_the_index_is_not_asked(
+    sim_environ, index, asked, site, tmp_path, monkeypatch
+) -> None:
+    """A cluster's start puts the wheel into the bucket; a host builds its environment of it."""
+    folder = source_folder(tmp_path / "sources")
+    (folder / "acme_tools.py").write_text("print('ours')")
+    install(site, "--editable", str(folder))
+    # The build backend is the one that is installed here.
+    monkeypatch.setenv("UV_NO_BUILD_ISOLATION", "1")
+    with Cluster("confused", n_workers=0, software=["acme-tools"]):
+        workspace = Workspace.load()
+        objects = Deployment(workspace.aws, workspace.bucket, "confused").objects
+        lock = objects.read_bytes("software.lock").decode()
+        (line,) = [line for line in lock.splitlines() if line.startswith("acme-tools")]
+        assert line.removeprefix("acme-tools @ ") in objects.names("wheels/")
+        python = host_builds(tmp_path, f"{line}\n", objects.read_bytes)
+    done = subprocess.run([python, "-c", "import acme_tools"], capture_output=True, check=True)
+    assert done.stdout == b"ours\n"
+    assert not any("acme" in path for path in asked)
 
 
-def test_a_host_would_install_the_attackers(index, site, tmp_path) -> None:
-    """Prove the attack: a name and a version are all that a host has."""
-    install(site, str(source_folder(tmp_path / "sources")))
-    with pytest.raises(SoftwareNotFromIndex):
-        lock_software(["acme-tools"])
+def test_a_host_would_install_the_attackers(index, tmp_path) -> None:
+    """Prove the attack: with a name and a version alone, the index decides."""
     python = host_builds(tmp_path, "acme-tools==1.0\n")
     done = subprocess.run([python, "-c", "import acme_tools"], capture_output=True, check=False)
     assert b"attacked" in done.stderr
+
+
+def test_what_has_no_wheel_for_hosts_is_not_looked_up_either(index, asked, site, tmp_path) -> None:
+    install(site, str(source_folder(tmp_path / "sources")))
+    (about,) = site.glob("*.dist-info/WHEEL")
+    about.write_text("Wheel-Version: 1.0\nTag: cp312-cp312-macosx_11_0_arm64\n")
+    with pytest.raises(SoftwareNotFromIndex, match="macosx"):
+        lock_software(["acme-tools"])
+    assert not asked
 
 
 def test_a_package_of_a_private_channel_needs_the_hashes_that_refuse_the_attackers(

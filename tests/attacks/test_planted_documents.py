@@ -87,6 +87,16 @@ def test_a_package_planted_in_software_lock_is_not_installed(
     assert "uv " not in host.log
 
 
+def test_a_wheel_planted_in_the_bucket_is_not_installed(lonely: Callable[..., Cluster]) -> None:
+    cluster = lonely()
+    key = f"wheels/{'0a' * 32}/acme-1.0-py3-none-any.whl"
+    cluster.start(f"acme @ {key}\n")
+    cluster.plant(key, b"planted")
+    host = cluster.worker(0, python="")
+    assert "not the one that the cluster was started with" in refused(host)
+    assert "uv " not in host.log
+
+
 def test_what_is_planted_in_cluster_json_reaches_no_host(
     lonely: Callable[..., Cluster], proof: Path
 ) -> None:

@@ -78,6 +78,7 @@ EXAMPLES: list[TerradaskError] = [
     errors.PythonNotOnHosts("3.98", ["3.11"]),
     errors.SoftwareNotInstalled("a", given="dask 1"),
     errors.SoftwareNotFromIndex({"acme-tools": "1.0, editable, from file:///x"}),
+    errors.WheelNotBuilt("acme", "its wheel is for another platform"),
     errors.PackagesNotSynced({"acme": "no wheel"}, {"numpy": ("2.0", "2.1")}),
     errors.SoftwareNotResolved("No solution found"),
     errors.ResolverMissing(),

@@ -10,7 +10,7 @@ import sys
 import tarfile
 import threading
 import zipfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import pytest
@@ -24,7 +24,7 @@ from terradask_host.agent.environment import (
 )
 from terradask_host.agent.event_queue import EventQueue, Stop, StopRequested
 from terradask_host.config import Paths
-from terradask_host.errors import ConfigInvalid, EnvironmentFailed
+from terradask_host.errors import ConfigInvalid, DocumentChanged, EnvironmentFailed
 
 from ..package_index import list_archive, publish, serving
 from ..waiting import PROCESS_SECONDS
@@ -155,7 +155,12 @@ def index(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
 
 
 def build_from_index(
-    tmp_path: Path, lock: str, lines: list[str] | None = None, *, require_hashes: bool = False
+    tmp_path: Path,
+    lock: str,
+    lines: list[str] | None = None,
+    *,
+    require_hashes: bool = False,
+    objects: Mapping[str, bytes] | None = None,
 ) -> Path:
     log = (lines if lines is not None else []).append
     paths = Paths(tmp_path / "root")
@@ -167,7 +172,42 @@ def build_from_index(
         log=log,
         deadline_seconds=PROCESS_SECONDS,
         require_hashes=require_hashes,
+        read=(objects or {}).get,
     )
+
+
+def own_wheel(tmp_path: Path, body: str) -> tuple[str, bytes]:
+    """Return the name of a wheel in the bucket, and its content."""
+    digest = publish(tmp_path / "own", "probe", "1.0", body)
+    content = (tmp_path / "own/files/probe-1.0-py3-none-any.whl").read_bytes()
+    return f"wheels/{digest}/probe-1.0-py3-none-any.whl", content
+
+
+@pytest.mark.parametrize("hashed", [True, False])
+def test_no_index_is_asked_for_a_wheel_of_the_clusters_own(tmp_path, monkeypatch, hashed) -> None:
+    key, content = own_wheel(tmp_path, "OWN = True")
+    root, asked = tmp_path / "index", list[str]()
+    publish(root, "probe", "1.0", "raise SystemExit('attacked')")
+    digest = publish(root, "other", "1.0")
+    monkeypatch.setenv("UV_PYTHON_PREFERENCE", "only-system")
+    lock = f"probe @ {key}\nother==1.0" + (f" --hash=sha256:{digest}\n" if hashed else "\n")
+    with serving(root, asked) as url:
+        monkeypatch.setenv("UV_DEFAULT_INDEX", url)
+        python = build_from_index(tmp_path, lock, require_hashes=hashed, objects={key: content})
+    assert body_of(python) == "OWN = True"
+    assert any("other" in path for path in asked)
+    assert not any("probe" in path for path in asked)
+
+
+def test_a_wheel_that_was_exchanged_in_the_bucket_is_refused(tmp_path, index) -> None:
+    key, _ = own_wheel(tmp_path, "OWN = True")
+    _, planted = own_wheel(tmp_path, "raise SystemExit('attacked')")
+    lines: list[str] = []
+    with pytest.raises(DocumentChanged, match="not the one that the cluster was started with"):
+        build_from_index(tmp_path, f"probe @ {key}\n", lines, objects={key: planted})
+    with pytest.raises(EnvironmentFailed, match="not in the bucket"):
+        build_from_index(tmp_path, f"probe @ {key}\n", lines)
+    assert not lines
 
 
 def body_of(python: Path) -> str:
@@ -271,6 +311,10 @@ def test_hashes_of_some_packages_are_refused() -> None:
         "dask>=2",
         "dask @ file:///x",
         "dask==1 ; x",
+        "dask @ https://e.example/dask-1-py3-none-any.whl",
+        f"dask @ wheels/{'0a' * 32}/../dask-1-py3-none-any.whl",
+        f"dask @ wheels/{'0a' * 32}/dask-1-py3-none-any.whl --pre",
+        f"dask @ wheels/{'0a' * 16}/dask-1-py3-none-any.whl",
     ],
 )
 def test_a_lock_names_exact_versions_and_nothing_else(line: str) -> None:

@@ -15,6 +15,8 @@ from ..package_index import publish, serving
 from ..source_packages import install, source_folder
 
 FORGE = "https://conda.example/conda-forge/noarch/acme-tools-1.0-py_0.conda"
+#: With a reviewed lock file, what came from no index is refused before the file is read.
+REVIEWED = Path("reviewed.lock")
 
 
 @pytest.fixture
@@ -55,13 +57,13 @@ def test_what_an_index_had_is_locked(site: Path, tmp_path: Path) -> None:
 def test_an_editable_folder(site: Path, tmp_path: Path) -> None:
     folder = source_folder(tmp_path)
     install(site, "--editable", str(folder))
-    assert refused() == {"acme-tools": f"1.0, editable, from file://{folder}"}
+    assert refused(lock_file=REVIEWED) == {"acme-tools": f"1.0, editable, from file://{folder}"}
 
 
 def test_a_folder(site: Path, tmp_path: Path) -> None:
     folder = source_folder(tmp_path)
     install(site, str(folder))
-    assert refused() == {"acme-tools": f"1.0, from file://{folder}"}
+    assert refused(lock_file=REVIEWED) == {"acme-tools": f"1.0, from file://{folder}"}
 
 
 def test_a_repository_without_the_secret_in_its_url(site: Path, tmp_path: Path) -> None:
@@ -73,19 +75,21 @@ def test_a_repository_without_the_secret_in_its_url(site: Path, tmp_path: Path) 
     ):
         subprocess.run(["git", *command], cwd=folder, check=True)
     install(site, f"git+file://{folder}")
-    assert refused() == {"acme-tools": f"1.0, from git+file://{folder}"}
+    assert refused(lock_file=REVIEWED) == {"acme-tools": f"1.0, from git+file://{folder}"}
     (record,) = site.glob("*.dist-info/direct_url.json")
     document = json.loads(record.read_text())
     document["url"] = "https://me:hunter2@git.example/acme/tools?token=hunter2"
     record.write_text(json.dumps(document))
-    assert refused() == {"acme-tools": "1.0, from git+https://git.example/acme/tools"}
+    assert refused(lock_file=REVIEWED) == {
+        "acme-tools": "1.0, from git+https://git.example/acme/tools"
+    }
 
 
 def test_a_wheel(site: Path, tmp_path: Path) -> None:
     publish(tmp_path, "acme-tools", "1.0")
     (wheel,) = (tmp_path / "files").iterdir()
     install(site, str(wheel))
-    assert refused() == {"acme-tools": f"1.0, from file://{wheel}"}
+    assert refused(lock_file=REVIEWED) == {"acme-tools": f"1.0, from file://{wheel}"}
 
 
 def test_a_file_behind_a_url(site: Path, tmp_path: Path) -> None:
@@ -93,7 +97,7 @@ def test_a_file_behind_a_url(site: Path, tmp_path: Path) -> None:
     with serving(tmp_path / "index") as url:
         address = url.replace("simple", "files/acme_tools-1.0-py3-none-any.whl")
         install(site, f"acme-tools @ {address}")
-    assert refused() == {"acme-tools": f"1.0, from {address}"}
+    assert refused(lock_file=REVIEWED) == {"acme-tools": f"1.0, from {address}"}
 
 
 @pytest.mark.parametrize("text", ["", "{", "[]", "{}", '{"url": 7}', '"x"'])
@@ -133,7 +137,7 @@ def test_all_are_listed_also_those_that_others_need(site: Path) -> None:
     planted(site, "acme-core", needs="acme-base[fast]; python_version > '3'")
     planted(site, "acme-base", direct_url__json=editable)
     planted(site, "other", direct_url__json=editable)
-    assert refused("acme-tools", "other") == {
+    assert refused("acme-tools", "other", lock_file=REVIEWED) == {
         "acme-base": "1.0, editable, from file:///home/me/x, needed by acme-core",
         "other": "1.0, editable, from file:///home/me/x",
     }
@@ -143,7 +147,9 @@ def test_all_are_listed_also_those_that_others_need(site: Path) -> None:
 
 def test_dask_itself_is_no_exception(site: Path) -> None:
     about = planted(site, "cloudpickle", direct_url__json='{"url": "file:///x", "dir_info": {}}')
-    assert refused("click") == {"cloudpickle": "1.0, from file:///x"}
+    assert refused("click") == {
+        "cloudpickle": "1.0, from file:///x; its files are not listed as those of a wheel"
+    }
     assert about.exists()
 
 

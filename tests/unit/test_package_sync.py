@@ -41,6 +41,7 @@ from terradask_host.config import Paths
 
 from ..command import in_this_process
 from ..package_index import publish, serving
+from ..source_packages import install, source_folder
 from ..waiting import PROCESS_SECONDS
 
 LOCAL = Origin("editable", "editable, from file:///x")
@@ -330,6 +331,30 @@ def test_a_host_builds_the_environment_of_the_lock(site, environ, monkeypatch, t
         require_hashes=True,
     )
     subprocess.run([python, "-c", "import dask, tools"], check=True)
+
+
+def test_a_package_that_came_from_a_folder_is_built_and_no_index_is_asked_for_it(
+    site, environ, asked, monkeypatch, tmp_path
+) -> None:
+    folder = source_folder(tmp_path / "sources", "own")
+    install(tmp_path / "own", "--editable", str(folder))
+    (own,) = importlib.metadata.MetadataPathFinder.find_distributions(
+        importlib.metadata.DistributionFinder.Context(path=[str(tmp_path / "own")])
+    )
+    others, real = importlib.metadata.distributions(), importlib.metadata.distribution
+    monkeypatch.setattr("importlib.metadata.distributions", lambda: [*others, own])
+    monkeypatch.setattr(
+        "importlib.metadata.distribution", lambda name: own if name == "own" else real(name)
+    )
+    offline = {**environ, "UV_NO_BUILD_ISOLATION": "1"}
+    asked.clear()
+    lock = lock_environment(PackageSync(), "arm64", offline)
+    (line,) = [line for line in check_lock(lock.to_requirements()) if line.startswith("own ")]
+    assert [f"own @ {key}" for key in lock.contents] == [line]
+    assert lock.versions["own"] == "1.0"
+    assert not lock.missing
+    assert not any("/own/" in path for path in asked)
+    assert not lock_environment(PackageSync(ignore=("own",)), "arm64", offline).wheels
 
 
 def test_a_start_takes_the_environment_where_the_settings_say_so(

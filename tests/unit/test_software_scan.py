@@ -45,7 +45,7 @@ def scanned(
     """Scan these folders as a Mac's environment."""
     found = importlib.metadata.distributions(path=[str(site) for site in sites])
     return scan(
-        read_installed(found),
+        read_installed(found, "x86_64"),
         python=python,
         architecture=architecture,
         here=MAC,
@@ -64,7 +64,7 @@ def test_what_came_from_an_index_is_taken(tmp_path: Path) -> None:
     found = scanned(tmp_path)
     assert verdicts(found) == {"acme-core": "taken", "acme-tools": "taken"}
     assert {package.origin for package in found.packages} == {"index"}
-    assert found.counts == {"taken": 2, "dropped": 0, "refused": 0, "added": 0}
+    assert found.counts == {"taken": 2, "built": 0, "dropped": 0, "refused": 0, "added": 0}
 
 
 def test_what_only_this_platform_needs_is_dropped_with_what_it_needs(tmp_path: Path) -> None:
@@ -162,7 +162,21 @@ def test_what_came_from_no_index_is_refused_without_its_secrets(
     text = json.dumps({"url": "https://me:hunter2@e.example/a?token=hunter2", **record})
     plant(tmp_path, "acme", direct_url__json=text)
     (package,) = scanned(tmp_path).packages
-    assert (package.origin, package.verdict, package.why) == (origin, "refused", why)
+    assert (package.origin, package.verdict) == (origin, "refused")
+    assert package.why == f"{why}; its files are not listed as those of a wheel"
+
+
+def test_what_came_from_no_index_is_built_if_its_wheel_is_one_for_hosts(tmp_path: Path) -> None:
+    """What it needs on hosts alone is added, as for what came from an index."""
+    direct = '{"url": "file:///x", "dir_info": {}}'
+    needs = "two; sys_platform == 'linux'"
+    files = {"direct_url__json": direct, "RECORD": "one.py,,\n"}
+    plant(tmp_path, "one", needs, **files, WHEEL="Tag: py3-none-any\n")
+    plant(tmp_path, "mac", **files, WHEEL="Tag: cp312-cp312-macosx_11_0_arm64\n")
+    found = scanned(tmp_path)
+    assert verdicts(found) == {"one": "built", "mac": "refused"}
+    assert "macosx_11_0_arm64" in str(found.packages[0].why)
+    assert [added.name for added in found.added] == ["two"]
 
 
 def test_requirements_that_can_not_be_read(tmp_path: Path) -> None:
@@ -214,7 +228,8 @@ def test_the_command_prints_a_table_or_json(
     shown = in_this_process("software", "scan")
     assert shown.returncode == 0
     line = next(line for line in shown.stdout.splitlines() if line.startswith("zz-local"))
-    assert line.split(maxsplit=4) == ["zz-local", "1.0", "folder", "refused", "from file:///x"]
+    why = "from file:///x; its files are not listed as those of a wheel"
+    assert line.split(maxsplit=4) == ["zz-local", "1.0", "folder", "refused", why]
     assert " taken, " in shown.stderr
     assert "Client.upload_file" in shown.stderr
     document = json.loads(in_this_process("software", "scan", "--json").stdout)

@@ -56,6 +56,7 @@ WRITES: dict[str, tuple[str, str, dict[str, tuple[str, ...]]]] = {
             "`cluster.json`": "clusters/etl/cluster.json",
             "`run.json`": "clusters/etl/run.json",
             "`software.lock`": "clusters/etl/software.lock",
+            "`wheels/<sha256>/<file>`": "clusters/etl/wheels/0a/acme-1.0-py3-none-any.whl",
             "`scheduler.json`": "clusters/etl/scheduler.json",
             "`closing.json`": "clusters/etl/closing.json",
             "`hosts/<instance id>.json`": "clusters/etl/hosts/i-1.json",

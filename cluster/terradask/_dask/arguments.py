@@ -242,9 +242,11 @@ class ClusterArguments(KindedArguments):
     PackagesNotSynced, SoftwareNotResolved, ResolverMissing
         When `package_sync` asks for what hosts can't have, or uv can't find out; before anything is
         made.
+    WheelNotBuilt
+        When a package that came from a folder, a file or a repository can't be built for hosts.
     SoftwareNotFromIndex
-        When a package for the hosts was installed here from a folder, a file, a repository or a
-        conda channel; before anything is made.
+        When a package for the hosts came here from neither an index nor one of these, or from one
+        with `software_lock`; before anything is made.
     ArgumentCombination
         When two different regions or zones are given, or both ``firewall`` and ``ingress``.
     RegionUnknown, UnknownZone

@@ -179,7 +179,10 @@ class Deployment:
             When `software_lock` can't be read here, or lacks a package, the version installed here,
             or its hashes.
         SoftwareNotFromIndex
-            When a package for the hosts was installed here from elsewhere than a package index.
+            When a package for the hosts came here from neither a package index nor what a wheel can
+            be built of, or from the latter with `software_lock`.
+        WheelNotBuilt
+            When a package that came from no index can't be built for hosts.
         PackagesNotSynced, SoftwareNotResolved, ResolverMissing
             When `package_sync` asks for what hosts can't have, or uv can't find out.
         QuotaExceeded

@@ -12,6 +12,7 @@ from packaging.utils import canonicalize_name
 from terradask._deployments.software import SoftwareLock, base, lock_software, python_for_hosts
 from terradask._software.environment import read_installed, scan_installed
 from terradask._software.hosts import host_markers
+from terradask._software.local_wheels import build_wheel
 from terradask._software.needs import needed_by_only, with_needs
 from terradask._software.resolver import Resolver
 from terradask._software.sync import OWN, PackageSync, Sync
@@ -37,13 +38,13 @@ def lock_for_hosts(
 def lock_environment(
     sync: PackageSync, architecture: str, environ: Mapping[str, str]
 ) -> SoftwareLock:
-    """Resolve this environment's packages for hosts, with uv.
+    """Resolve this environment's packages for hosts, with uv, and build those from no index.
 
     Raises `PythonNotOnHosts`, `SoftwareNotInstalled`, `SoftwareNotFromIndex`, `PackagesNotSynced`,
-    `SoftwareNotResolved`, `ResolverMissing`.
+    `SoftwareNotResolved`, `ResolverMissing`, `WheelNotBuilt`.
     """
     python = python_for_hosts()
-    installed = read_installed(importlib.metadata.distributions())
+    installed = read_installed(importlib.metadata.distributions(), architecture)
     markers = host_markers(architecture)
     critical = with_needs(installed, base(), markers)
     named = () if isinstance(sync.packages, bool) else sync.packages
@@ -58,7 +59,15 @@ def lock_environment(
         needed_by_only(OWN, installed, markers),
     )()
     return SoftwareLock(
-        python, found.packages, found.hashes, missing=found.missing, changed=found.changed
+        python,
+        found.packages,
+        found.hashes,
+        missing=found.missing,
+        changed=found.changed,
+        wheels=tuple(
+            build_wheel(importlib.metadata.distribution(name), architecture, environ)
+            for name in found.built
+        ),
     )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.metadata
+import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -12,6 +13,7 @@ from packaging.utils import canonicalize_name
 
 from terradask._software.archive_hashes import archive_hashes
 from terradask._software.hosts import HOST_PYTHONS, applies, host_markers, python_version
+from terradask._software.local_wheels import LocalWheel, build_wheel, why_not_built
 from terradask._software.package_origin import conda_origin, direct_origin
 from terradask._software.wheel_tags import newer_glibc
 from terradask.errors import PythonNotOnHosts, SoftwareNotFromIndex, SoftwareNotInstalled
@@ -42,10 +44,26 @@ class SoftwareLock:
     missing: Mapping[str, str] = field(default_factory=dict)
     #: With `package_sync`: package -> the version here, and the other one of hosts.
     changed: Mapping[str, tuple[str, str]] = field(default_factory=dict)
+    #: Of packages that came from no index.
+    wheels: Sequence[LocalWheel] = ()
+
+    @property
+    def contents(self) -> dict[str, bytes]:
+        """The wheels by their names among the cluster's objects."""
+        return {wheel.key: wheel.content for wheel in self.wheels}
+
+    @property
+    def versions(self) -> dict[str, str]:
+        """Version by package name, also of what is built here."""
+        return {**self.packages, **{wheel.name: wheel.version for wheel in self.wheels}}
 
     def to_requirements(self) -> str:
-        """Return the lock as a requirements file: ``name==version`` and its ``--hash`` options."""
-        return "".join(
+        """Return the lock as a requirements file: ``name==version`` and its ``--hash`` options.
+
+        Wheels that were built here stand in it by their names among the cluster's objects.
+        """
+        wheels = "".join(f"{wheel.name} @ {wheel.key}\n" for wheel in self.wheels)
+        return wheels + "".join(
             " ".join(
                 [
                     f"{name}=={version}",
@@ -63,12 +81,13 @@ def lock_software(
     """Lock the hosts' environment to the versions that are installed here.
 
     Raises `PythonNotOnHosts`, `SoftwareNotInstalled`, `SoftwareNotFromIndex`,
-    `SoftwareLockInvalid`, `SoftwareNotLocked`, `InvalidInput`.
+    `SoftwareLockInvalid`, `SoftwareNotLocked`, `WheelNotBuilt`, `ResolverMissing`, `InvalidInput`.
     """
     python = python_for_hosts()
     requirements = [*map(Requirement, base()), *map(_parse, software)]
     found = _with_needs(requirements, host_markers(architecture))
-    _check_origins(found, hashed=lock_file is not None)
+    local = _local(found, architecture, hashed=lock_file is not None)
+    wheels = [build_wheel(found.pop(name)[0], architecture, os.environ) for name in local]
     packages = {name: distribution.version for name, (distribution, _) in found.items()}
     glibc = {name: newer_glibc(distribution) for name, (distribution, _) in found.items()}
     return SoftwareLock(
@@ -76,6 +95,7 @@ def lock_software(
         packages,
         archive_hashes(lock_file, packages) if lock_file is not None else {},
         {name: needed for name, needed in glibc.items() if needed is not None},
+        wheels=wheels,
     )
 
 
@@ -114,20 +134,34 @@ def _with_needs(
     return found
 
 
-def _check_origins(
-    found: Mapping[str, tuple[importlib.metadata.Distribution, str | None]], *, hashed: bool
-) -> None:
-    """Check that the hosts' index has these packages: it may have another author's."""
-    origins = {}
+def _local(
+    found: Mapping[str, tuple[importlib.metadata.Distribution, str | None]],
+    architecture: str,
+    *,
+    hashed: bool,
+) -> list[str]:
+    """Return the packages to build here; the hosts' index may have another author's. Check that
+    it has the others.
+    """
+    local, origins = [], {}
     for name, (distribution, needed_by) in sorted(found.items()):
         # Hashes name the archives of a package from conda. What came from a folder or a repository
         # would still be other code at the two ends.
         origin = direct_origin(distribution) or (None if hashed else conda_origin(distribution))
-        if origin is not None:
-            needed = "" if needed_by is None else f", needed by {needed_by}"
-            origins[name] = f"{distribution.version}, {origin.description}{needed}"
+        if origin is None:
+            continue
+        why = origin.description
+        if origin.is_buildable and not hashed:
+            obstacle = why_not_built(distribution, architecture)
+            if obstacle is None:
+                local.append(name)
+                continue
+            why = f"{why}; {obstacle}"
+        needed = "" if needed_by is None else f", needed by {needed_by}"
+        origins[name] = f"{distribution.version}, {why}{needed}"
     if origins:
         raise SoftwareNotFromIndex(origins)
+    return local
 
 
 def _parse(text: str) -> Requirement:

@@ -191,7 +191,7 @@ def plan_run(record: ClusterRecord, options: StartOptions, root: Path | None) ->
         owner=record.aws.caller_arn,
         secret_version_id=str(uuid.uuid4()),
         python=lock.python,
-        packages=dict(lock.packages),
+        packages=lock.versions,
         n_workers=sum(numbers.values()),
         environ=dict(environ),
         dask_config=portable_config() if sends_config else {},
@@ -308,6 +308,7 @@ def prepare_run(record: ClusterRecord, plan: RunPlan) -> None:
     with ThreadPoolExecutor(4) as pool:
         waits = [
             pool.submit(record.objects.write_text, SOFTWARE, plan.software.to_requirements()),
+            pool.submit(record.objects.put_wheels, plan.software.contents),
             pool.submit(groups.tag, tags),
             pool.submit(groups.set_watchdog, min(WATCHDOG_MINUTES, lifetime_seconds / 60)),
         ]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -19,6 +19,7 @@ SOFTWARE = "software.lock"
 CLOSING = "closing.json"
 HOSTS = "hosts/"
 EVENTS = "events/"
+WHEELS = "wheels/"
 STATE = "terraform.tfstate"
 STATE_LOCK = "terraform.tfstate.tflock"
 
@@ -88,6 +89,13 @@ class ClusterObjects:
     def write_text(self, name: str, text: str) -> None:
         """Write a text object."""
         self._store.write(name, text.encode(), content_type=TEXT)
+
+    def put_wheels(self, contents: Mapping[str, bytes]) -> None:
+        """Write the wheels, by name, that aren't there yet: a name holds the content's SHA-256."""
+        there = set(self.names(WHEELS)) if contents else set()
+        for name, content in contents.items():
+            if name not in there:
+                self._store.write(name, content, content_type="application/zip")
 
     def claim(self, name: str, document: dict[str, Any]) -> bool:
         """Write a JSON object if it doesn't exist, and return whether it was: one caller wins."""
@@ -164,7 +172,8 @@ def read_secret(aws: Aws, secret_id: str, *, version_id: str) -> dict[str, Any]:
 
 
 def holds_nothing(objects: ClusterObjects) -> bool:
-    """Return whether only event logs and an empty state are left, as after ``cdktf destroy``."""
-    return [name for name in objects.names() if not name.startswith(EVENTS)] == [STATE] and not (
-        objects.read(STATE) or {}
-    ).get("resources")
+    """Return whether only event logs, wheels and an empty state are left, as after
+    ``cdktf destroy``.
+    """
+    left = [name for name in objects.names() if not name.startswith((EVENTS, WHEELS))]
+    return left == [STATE] and not (objects.read(STATE) or {}).get("resources")

@@ -55,6 +55,7 @@ _OF_THE_WORKSPACE = (
             f"{_CLUSTERS}/run.json",
             f"{_CLUSTERS}/software.lock",
             f"{_CLUSTERS}/scheduler.json",
+            f"{_CLUSTERS}/wheels/*",
         ),
         _OWN_BUCKET,
     ),

@@ -12,6 +12,7 @@ from packaging.utils import InvalidName, NormalizedName, canonicalize_name
 from packaging.version import InvalidVersion, Version
 
 from terradask._software.hosts import host_markers, python_version
+from terradask._software.local_wheels import why_not_built
 from terradask._software.package_origin import Origin, conda_origin, direct_origin
 from terradask._software.scan import Installed, Scan, scan
 from terradask._software.wheel_tags import newer_glibc
@@ -19,7 +20,8 @@ from terradask._software.wheel_tags import newer_glibc
 
 def scan_environment(architecture: str, keep: Iterable[str]) -> Scan:
     """Judge every package of the running environment for hosts of this processor architecture."""
-    return scan_installed(read_installed(importlib.metadata.distributions()), architecture, keep)
+    installed = read_installed(importlib.metadata.distributions(), architecture)
+    return scan_installed(installed, architecture, keep)
 
 
 def scan_installed(installed: Sequence[Installed], architecture: str, keep: Iterable[str]) -> Scan:
@@ -34,13 +36,15 @@ def scan_installed(installed: Sequence[Installed], architecture: str, keep: Iter
     )
 
 
-def read_installed(distributions: Iterable[importlib.metadata.Distribution]) -> list[Installed]:
+def read_installed(
+    distributions: Iterable[importlib.metadata.Distribution], architecture: str
+) -> list[Installed]:
     """Read packages, the first of each name: it hides the others from imports."""
     found: dict[str, Installed] = {}
     for distribution in distributions:
         name, version = _identity(distribution)
         if name is not None and version is not None and name not in found:
-            found[name] = _read(name, version, distribution)
+            found[name] = _read(name, version, distribution, architecture)
     return list(found.values())
 
 
@@ -57,13 +61,15 @@ def _identity(
         return None, None
 
 
-def _read(name: str, version: str, distribution: importlib.metadata.Distribution) -> Installed:
-    origin = direct_origin(distribution) or conda_origin(distribution)
+def _read(
+    name: str, version: str, distribution: importlib.metadata.Distribution, architecture: str
+) -> Installed:
+    origin, built = _origin(distribution, architecture)
     try:
         Version(version)
     except InvalidVersion:
         # It may not stand in a requirement: the text could be anything.
-        origin = Origin("unknown", "its version can't be read")
+        origin, built = Origin("unknown", "its version can't be read"), False
     newer = newer_glibc(distribution)
     doubt = None if newer is None else "its wheel needs glibc {}.{}".format(*newer)
     try:
@@ -77,4 +83,20 @@ def _read(name: str, version: str, distribution: importlib.metadata.Distribution
         tuple(distribution.metadata.get_all("Provides-Extra") or ()),
         origin,
         doubt,
+        built,
     )
+
+
+def _origin(
+    distribution: importlib.metadata.Distribution, architecture: str
+) -> tuple[Origin | None, bool]:
+    """Return where a package came from, with why no wheel can be made of it; whether one can."""
+    origin = direct_origin(distribution)
+    if origin is None:
+        return conda_origin(distribution), False
+    if not origin.is_buildable:
+        return origin, False
+    obstacle = why_not_built(distribution, architecture)
+    if obstacle is None:
+        return origin, True
+    return Origin(origin.kind, f"{origin.description}; {obstacle}"), False

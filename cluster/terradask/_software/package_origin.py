@@ -35,6 +35,11 @@ class Origin:
     kind: Literal["editable", "folder", "archive", "repository", "conda", "source", "unknown"]
     description: str
 
+    @property
+    def is_buildable(self) -> bool:
+        """Whether its installer recorded where it came from."""
+        return self.kind in ("editable", "folder", "archive", "repository")
+
 
 def direct_origin(distribution: importlib.metadata.Distribution) -> Origin | None:
     """Return the folder, file, repository or URL that a package was installed from; None if it has

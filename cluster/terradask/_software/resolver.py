@@ -66,7 +66,7 @@ class Resolver:
     def _run(self, folder: Path, more: Sequence[str]) -> None:
         glibc = "{}_{}".format(*HOST_GLIBC)
         command = [
-            _uv(self.environ),
+            find_uv(self.environ),
             "pip",
             "compile",
             "--quiet",
@@ -98,13 +98,18 @@ class Resolver:
             )
         except (OSError, subprocess.TimeoutExpired) as error:
             raise SoftwareNotResolved(
-                f"{type(error).__name__}: {_USER.sub('***', str(error))}"
+                f"{type(error).__name__}: {without_users(str(error))}"
             ) from None
-        said = _USER.sub("***", done.stderr.strip())
+        said = without_users(done.stderr.strip())
         if done.returncode == _NO_SOLUTION:
             raise Unsolvable(said)
         if done.returncode:
             raise SoftwareNotResolved(said)
+
+
+def without_users(text: str) -> str:
+    """Return a text without the credentials in its URLs."""
+    return _USER.sub("***", text)
 
 
 def _release() -> str:
@@ -114,8 +119,8 @@ def _release() -> str:
     return found[0]
 
 
-def _uv(environ: Mapping[str, str]) -> str:
-    """Return uv's path: beside this Python, else on ``PATH``."""
+def find_uv(environ: Mapping[str, str]) -> str:
+    """Return uv's path: beside this Python, else on ``PATH``. Raises `ResolverMissing`."""
     folders = [str(Path(sys.executable).parent), environ.get("PATH", os.defpath)]
     found = shutil.which("uv", path=os.pathsep.join(folders))
     if found is None:

@@ -13,7 +13,7 @@ from packaging.utils import canonicalize_name
 from terradask._software.hosts import HOST_PYTHONS, applies
 from terradask._software.package_origin import Origin
 
-Verdict = Literal["taken", "dropped", "refused"]
+Verdict = Literal["taken", "built", "dropped", "refused"]
 
 
 @dataclass(frozen=True)
@@ -30,6 +30,8 @@ class Installed:
     origin: Origin | None = None
     #: What may prevent that hosts install it.
     doubt: str | None = None
+    #: Whether a wheel for hosts can be made of it here, where it came from no index.
+    built: bool = False
 
 
 @dataclass(frozen=True)
@@ -77,6 +79,7 @@ class Scan:
         refused = sum(added.refused is not None for added in self.added)
         return {
             "taken": verdicts.count("taken"),
+            "built": verdicts.count("built"),
             "dropped": verdicts.count("dropped"),
             "refused": verdicts.count("refused") + refused,
             "added": len(self.added) - refused,
@@ -100,7 +103,7 @@ def scan(
     `keep` are wanted for their own sake.
     """
     dropped = _only_here(installed, here, hosts, keep)
-    taken = [p for p in installed if p.name not in dropped and p.origin is None]
+    taken = [p for p in installed if p.name not in dropped and (p.origin is None or p.built)]
     judged = (_judged(package, dropped) for package in installed)
     return Scan(
         python,
@@ -113,7 +116,8 @@ def scan(
 def _judged(package: Installed, dropped: Mapping[str, Sequence[str]]) -> ScannedPackage:
     origin, verdict, why = "index", "taken", package.doubt
     if package.origin is not None:
-        origin, verdict, why = package.origin.kind, "refused", package.origin.description
+        verdict = "built" if package.built else "refused"
+        origin, why = package.origin.kind, package.origin.description
     if package.name in dropped:
         verdict = "dropped"
         why = f"needed on this platform only, by {', '.join(dropped[package.name])}"

@@ -85,6 +85,8 @@ class Synced:
     missing: Mapping[str, str] = field(default_factory=dict)
     #: Package -> the version here, and the other one of hosts.
     changed: Mapping[str, tuple[str, str]] = field(default_factory=dict)
+    #: Packages that hosts get as wheels that are built here.
+    built: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -148,6 +150,14 @@ class Sync:
         return {
             p.name: f"{p.name}=={p.version}" for p in self.scan.packages if p.verdict == "taken"
         }
+
+    @property
+    def _built(self) -> tuple[str, ...]:
+        return tuple(
+            p.name
+            for p in self.scan.packages
+            if p.verdict == "built" and p.name not in self.own and self._is_wanted(p.name)
+        )
 
     @property
     def _wanted(self) -> list[str]:
@@ -264,7 +274,7 @@ class Sync:
             if name in here and Version(here[name]) != Version(version)
         }
         missed = {name: why for name, why in missing.items() if name not in self.own}
-        return Synced(packages, hashes, missed, changed)
+        return Synced(packages, hashes, missed, changed, self._built)
 
 
 def _name(requirement: str) -> str:

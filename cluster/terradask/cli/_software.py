@@ -29,8 +29,9 @@ def software() -> None:
 @json_option
 def scan_(architecture: str, as_json: bool) -> None:
     """List the packages of the environment that terradask runs in, where each came from, and
-    whether hosts can have it: taken, dropped (needed on this platform only) or refused (not from
-    an index). Those that only the hosts' platform needs are listed as added.
+    whether hosts can have it: taken, built (not from an index: a start makes a wheel here), dropped
+    (needed on this platform only) or refused. Those that only the hosts' platform needs are listed
+    as added.
 
     Asks neither AWS nor an index, and changes nothing.
     """

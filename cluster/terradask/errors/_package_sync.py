@@ -40,6 +40,31 @@ class SoftwareNotResolved(TerradaskError):
         self.output = output
 
 
+class WheelNotBuilt(InvalidInput):
+    """A package that came from no index can't be made a wheel for the hosts.
+
+    Parameters
+    ----------
+    package
+        Its name.
+    why
+        What prevents it, without credentials.
+    """
+
+    def __init__(self, package: str, why: str) -> None:
+        super().__init__(
+            f"No wheel for hosts can be made of {package}.",
+            given=why,
+            allowed="a package whose wheel is for hosts' platform and holds all of its files",
+            advice=(
+                "correct what the build says, or leave the package out (with package_sync: "
+                "`package_sync_ignore`) and send modules with Client.upload_file"
+            ),
+        )
+        self.package = package
+        self.why = why
+
+
 class PackagesNotSynced(InvalidInput):
     """Hosts can't have packages of this environment, or not in the versions that are here.
 

@@ -234,4 +234,5 @@ class Agent:
             log=self._log.info,
             deadline_seconds=self._timing.environment_deadline_seconds,
             require_hashes=bound.run.hashed,
+            read=objects.read,
         )

@@ -17,12 +17,17 @@ from pathlib import Path
 
 from terradask_host.agent.event_queue import EventQueue, StopRequested
 from terradask_host.config import Paths
-from terradask_host.errors import ConfigInvalid, EnvironmentFailed
+from terradask_host.errors import ConfigInvalid, DocumentChanged, EnvironmentFailed
 
 _HASH = "--hash="
 _LOCK_LINE = re.compile(
     r"^[A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z0-9])?(?:\[[A-Za-z0-9._,-]+\])?==[A-Za-z0-9.!+_-]+(?: "
     r"--hash=sha256:[0-9a-f]{64})*$"
+)
+#: A package of the cluster's own: its wheel's SHA-256 and file name.
+_WHEEL_LINE = re.compile(
+    r"^(?P<name>[a-z0-9](?:[a-z0-9-]*[a-z0-9])?) @ (?P<key>wheels/(?P<sha256>[0-9a-f]{64})/"
+    r"(?P<file>[A-Za-z0-9_][A-Za-z0-9_.+!-]*\.whl))$"
 )
 #: A line of uv's list of the hashes that an archive could have had.
 _HASH_LINE = re.compile(r"^\s+sha256:[0-9a-f]{64}$")
@@ -34,26 +39,27 @@ TRIES = 2
 
 
 def check_lock(text: str) -> list[str]:
-    """Return the lock's lines: exact versions, with hashes or without, so that no line can be an
-    option of the installer.
+    """Return the lock's lines: exact versions, with hashes or without, and wheels of the cluster's
+    own, so that no line can be an option of the installer.
 
     Raises
     ------
     ConfigInvalid
-        When a line is no ``name==version``, or some have hashes (``--hash=sha256:…``) and others
-        none.
+        When a line is no ``name==version`` and no ``name @ wheels/…``, or some versions have hashes
+        (``--hash=sha256:…``) and others none.
     """
     lines = [line.strip() for line in text.splitlines()]
     wanted = [line for line in lines if line and not line.startswith("#")]
     for line in wanted:
-        if not _LOCK_LINE.match(line):
+        if not _LOCK_LINE.match(line) and not _WHEEL_LINE.match(line):
             raise ConfigInvalid(
                 "software.lock has a line that names no exact version.",
                 given=line[:200],
-                allowed="name==version",
+                allowed="name==version, or name @ wheels/<SHA-256>/<file>.whl",
             )
-    bare = [line for line in wanted if _HASH not in line]
-    if bare and len(bare) < len(wanted):
+    versions = [line for line in wanted if not _WHEEL_LINE.match(line)]
+    bare = [line for line in versions if _HASH not in line]
+    if bare and len(bare) < len(versions):
         raise ConfigInvalid(
             "software.lock has hashes of some packages only.",
             given=bare[0],
@@ -84,11 +90,13 @@ def build_environment(
     log: Callable[[str], None],
     deadline_seconds: float,
     require_hashes: bool = False,
+    read: Callable[[str], bytes | None] = lambda _: None,
 ) -> Path:
     """Build the environment, unless it is there already, and return its Python.
 
     The lock has one ``name==version`` a line, with ``--hash=sha256:…`` of each archive that may be
-    installed, or without. A request to stop ends the installation.
+    installed, or without; ``name @ wheels/<SHA-256>/<file>`` is one of the cluster's own objects,
+    which `read` returns, and no index is asked for it. A request to stop ends the installation.
 
     Raises
     ------
@@ -97,7 +105,9 @@ def build_environment(
         be some.
     EnvironmentFailed
         When the installer fails or takes too long, also because an archive has none of its hashes;
-        its last lines are in the error.
+        its last lines are in the error. When a wheel of the cluster's own isn't there.
+    DocumentChanged
+        When such a wheel isn't the one that the lock names.
     """
     if not _PYTHON.match(python):
         raise ConfigInvalid("run.json names no Python.", given=python, allowed="for instance 3.12")
@@ -118,7 +128,9 @@ def build_environment(
     shutil.rmtree(folder, ignore_errors=True)
     paths.environments.mkdir(parents=True, exist_ok=True)
     lock_file = paths.environments / f"{folder.name}.lock"
-    lock_file.write_text("\n".join(lock) + "\n")
+    wheels = paths.environments / f"{folder.name}.wheels"
+    installed = [_with_file(line, wheels, read) for line in lock]
+    lock_file.write_text("\n".join(installed) + "\n")
     uv = find_uv()
     environ = uv_environ(os.environ, paths)
     deadline = time.monotonic() + deadline_seconds
@@ -155,6 +167,32 @@ def build_environment(
         _try(step, environ=environ, deadline=deadline, events=events, log=log)
     complete.touch()
     return interpreter
+
+
+def _with_file(line: str, folder: Path, read: Callable[[str], bytes | None]) -> str:
+    """Return the installer's line for one of the lock, after fetching the wheel that it names."""
+    found = _WHEEL_LINE.match(line)
+    if found is None:
+        return line
+    content = read(found["key"])
+    if content is None:
+        raise EnvironmentFailed(
+            "A wheel of the cluster's own packages is not in the bucket.",
+            given=found["key"],
+            advice="Stop the cluster and start it again: start puts it there.",
+        )
+    digest = hashlib.sha256(content).hexdigest()
+    if digest != found["sha256"]:
+        raise DocumentChanged(
+            "A wheel in the bucket is not the one that the cluster was started with.",
+            given=f"{found['key']} with SHA-256 {digest}",
+            allowed=f"SHA-256 {found['sha256']}, as software.lock says",
+            advice="Find out who wrote it, delete it, then stop and start the cluster.",
+        )
+    path = folder / found["sha256"] / found["file"]
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(content)
+    return f"{found['name']} @ {path.absolute().as_uri()} {_HASH}sha256:{digest}"
 
 
 def find_uv() -> str:

@@ -1,0 +1,246 @@
+"""Wheels of packages that came from no index: built here, since hosts can't get them elsewhere.
+
+An editable package is built from its folder by uv. Of others the installed files are packed again:
+they are what runs here, and neither a repository nor its credentials are needed.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import importlib.metadata
+import io
+import json
+import platform
+import re
+import subprocess
+import sys
+import tempfile
+import zipfile
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+from urllib.parse import unquote, urlsplit
+
+from packaging.utils import InvalidWheelFilename, canonicalize_name, parse_wheel_filename
+
+from terradask._software.hosts import MACHINES
+from terradask._software.resolver import find_uv, without_users
+from terradask._software.wheel_tags import HOST_GLIBC
+from terradask.errors import WheelNotBuilt
+
+_SECONDS = 600
+#: 1980-01-01 in UTC, the first day that an archive can hold.
+_EPOCH = (1980, 1, 1, 0, 0, 0)
+_EPOCH_SECONDS = "315532800"
+#: What an installer adds to a wheel's files, of PEP 376, 610 and 710, and of uv.
+_OF_INSTALLERS = frozenset(
+    {"RECORD", "RECORD.jws", "RECORD.p7s", "INSTALLER", "REQUESTED", "direct_url.json"}
+    | {"uv_cache.json", "provenance_url.json"}
+)
+_MANYLINUX = re.compile(r"manylinux_(\d+)_(\d+)_(\w+)$")
+_OLD_MANYLINUX = re.compile(r"manylinux(?:1|2010|2014)_(\w+)$")
+_LINES_SHOWN = 15
+
+
+@dataclass(frozen=True)
+class LocalWheel:
+    """A wheel that was built here."""
+
+    name: str
+    version: str
+    filename: str
+    content: bytes
+
+    @property
+    def key(self) -> str:
+        """Its name among the cluster's objects, which holds its SHA-256."""
+        return f"wheels/{hashlib.sha256(self.content).hexdigest()}/{self.filename}"
+
+
+def build_wheel(
+    distribution: importlib.metadata.Distribution, architecture: str, environ: Mapping[str, str]
+) -> LocalWheel:
+    """Return an installed package's wheel for hosts; the same files give the same bytes.
+
+    Raises `WheelNotBuilt`, `ResolverMissing`.
+    """
+    name = canonicalize_name(distribution.metadata["Name"])
+    folder = editable_folder(distribution)
+    if folder is None:
+        obstacle = why_not_built(distribution, architecture)
+        if obstacle is not None:
+            raise WheelNotBuilt(name, obstacle)
+        filename, files = _installed_files(distribution)
+    else:
+        filename, files = _built_files(name, folder, environ)
+    try:
+        found, version, _, tags = parse_wheel_filename(filename)
+    except InvalidWheelFilename as error:
+        raise WheelNotBuilt(name, str(error)) from None
+    if found != name:
+        raise WheelNotBuilt(name, f"its folder builds another package: {filename}")
+    unsuited = _unsuited(map(str, tags), architecture)
+    if unsuited is not None:
+        raise WheelNotBuilt(name, unsuited)
+    return LocalWheel(name, str(version), filename, _packed(files))
+
+
+def why_not_built(distribution: importlib.metadata.Distribution, architecture: str) -> str | None:
+    """Return why no wheel for hosts can be made of an installed package, as far as its files say;
+    None if one can.
+    """
+    if editable_folder(distribution) is not None:
+        return None
+    tags = _tags(distribution)
+    if not tags or distribution.files is None:
+        return "its files are not listed as those of a wheel"
+    outside = sorted(
+        str(path) for path in distribution.files if _is_outside(path, _scripts(distribution))
+    )
+    if outside:
+        return f"it has files outside of Python's packages: {outside[0]}"
+    return _unsuited(tags, architecture)
+
+
+def editable_folder(distribution: importlib.metadata.Distribution) -> Path | None:
+    """Return the folder of an editable package (PEP 610); None of others."""
+    try:
+        document = json.loads(distribution.read_text("direct_url.json") or "{}")
+        if not document["dir_info"]["editable"]:
+            return None
+        url = urlsplit(document["url"])
+        inside = document.get("subdirectory", "")
+        return Path(unquote(url.path)) / inside if url.scheme == "file" else None
+    except (LookupError, TypeError, ValueError, AttributeError):
+        return None
+
+
+def _tags(distribution: importlib.metadata.Distribution) -> list[str]:
+    lines = (distribution.read_text("WHEEL") or "").splitlines()
+    return [line.removeprefix("Tag:").strip() for line in lines if line.startswith("Tag:")]
+
+
+def _unsuited(tags: Iterable[str], architecture: str) -> str | None:
+    """Return why hosts can't install a wheel with these tags."""
+    platforms = sorted({each for tag in tags for each in tag.rpartition("-")[2].split(".")})
+    if any(_suits(each, MACHINES[architecture]) for each in platforms):
+        return None
+    return (
+        f"its wheel is for another platform than the hosts' ({', '.join(platforms)}): publish one "
+        f"for Linux on {architecture} and glibc {HOST_GLIBC[0]}.{HOST_GLIBC[1]}"
+    )
+
+
+def _suits(tag: str, machine: str) -> bool:
+    if tag == "any":
+        return True
+    if tag == f"linux_{machine}":
+        # It was compiled here, against this machine's glibc.
+        library, version = platform.libc_ver()
+        return library == "glibc" and tuple(map(int, version.split(".")[:2])) <= HOST_GLIBC
+    if found := _MANYLINUX.match(tag):
+        return (int(found[1]), int(found[2])) <= HOST_GLIBC and found[3] == machine
+    return (old := _OLD_MANYLINUX.match(tag)) is not None and old[1] == machine
+
+
+def _scripts(distribution: importlib.metadata.Distribution) -> frozenset[str]:
+    """Return the names of the programs that an installer makes from entry points."""
+    return frozenset(
+        each.name
+        for each in distribution.entry_points
+        if each.group in ("console_scripts", "gui_scripts")
+    )
+
+
+def _is_outside(path: PurePosixPath, scripts: frozenset[str]) -> bool:
+    if ".." not in path.parts and not path.is_absolute():
+        # With pip install --target, programs lie inside.
+        return False
+    made = path.name in scripts or path.name.removesuffix(".exe") in scripts
+    return not made and "__pycache__" not in path.parts
+
+
+def _installed_files(
+    distribution: importlib.metadata.Distribution,
+) -> tuple[str, dict[str, bytes]]:
+    """Return a wheel's file name and its files, from those that are installed."""
+    scripts = _scripts(distribution)
+    files: dict[str, bytes] = {}
+    about = ""
+    for path in distribution.files or ():
+        in_about = len(path.parts) == 2 and path.parts[0].endswith(".dist-info")
+        if in_about:
+            about = path.parts[0]
+        made = path.parts[0] in ("..", "bin", "Scripts") and path.stem in scripts
+        of_installer = in_about and path.name in _OF_INSTALLERS
+        if made or of_installer or "__pycache__" in path.parts or ".." in path.parts:
+            continue
+        there = Path(str(distribution.locate_file(path)))
+        # Newer finders leave out files that are gone, older ones list them.
+        if there.is_file():
+            files[path.as_posix()] = there.read_bytes()
+    tags = (tag.split("-") for tag in _tags(distribution))
+    parts = [set(column) for column in zip(*tags, strict=False)]
+    tag = "-".join(".".join(sorted(part)) for part in parts)
+    return f"{about.removesuffix('.dist-info')}-{tag}.whl", files
+
+
+def _built_files(
+    name: str, folder: Path, environ: Mapping[str, str]
+) -> tuple[str, dict[str, bytes]]:
+    """Build a folder's wheel with uv, as its pyproject.toml says, and return its name and files."""
+    with tempfile.TemporaryDirectory(prefix="terradask-") as made:
+        settings = Path(made) / "setup.cfg"
+        # setuptools keeps what it copies into build/, also modules that are deleted since.
+        settings.write_text(f"[build]\nbuild_base = {Path(made) / 'build'}\n")
+        out = Path(made) / "dist"
+        command = [find_uv(environ), "build", "--wheel", "--quiet", f"--python={sys.executable}"]
+        command += [f"--out-dir={out}", "--no-create-gitignore", str(folder)]
+        own = {"SOURCE_DATE_EPOCH": _EPOCH_SECONDS, "DIST_EXTRA_CONFIG": str(settings)}
+        try:
+            done = subprocess.run(
+                command,
+                env={**environ, **own},
+                stdin=subprocess.DEVNULL,
+                capture_output=True,
+                text=True,
+                errors="replace",
+                timeout=_SECONDS,
+                check=False,
+            )
+        except (OSError, subprocess.TimeoutExpired) as error:
+            raise WheelNotBuilt(name, f"{type(error).__name__}: uv build {folder}") from None
+        wheels = sorted(out.glob("*.whl"))
+        if done.returncode or len(wheels) != 1:
+            said = "\n".join(done.stderr.strip().splitlines()[-_LINES_SHOWN:])
+            raise WheelNotBuilt(name, f"uv build {folder} failed:\n{without_users(said)}")
+        with zipfile.ZipFile(wheels[0]) as archive:
+            files = {each: archive.read(each) for each in archive.namelist() if each[-1] != "/"}
+        return wheels[0].name, {
+            path: content
+            for path, content in files.items()
+            if not re.fullmatch(r"[^/]+\.dist-info/RECORD", path)
+        }
+
+
+def _packed(files: Mapping[str, bytes]) -> bytes:
+    """Return a wheel of these files, with their RECORD; the same files give the same bytes."""
+    about = next(path.partition("/")[0] for path in files if path.endswith(".dist-info/METADATA"))
+    record = f"{about}/RECORD"
+    lines = [f"{path},{_digest(content)},{len(content)}" for path, content in sorted(files.items())]
+    every = {**files, record: "\n".join([*lines, f"{record},,", ""]).encode()}
+    packed = io.BytesIO()
+    with zipfile.ZipFile(packed, "w") as archive:
+        # Its own RECORD comes last, as installers expect.
+        for path in [*sorted(files), record]:
+            about_file = zipfile.ZipInfo(path, _EPOCH)
+            about_file.external_attr = 0o644 << 16
+            about_file.compress_type = zipfile.ZIP_DEFLATED
+            archive.writestr(about_file, every[path])
+    return packed.getvalue()
+
+
+def _digest(content: bytes) -> str:
+    digest = base64.urlsafe_b64encode(hashlib.sha256(content).digest())
+    return f"sha256={digest.rstrip(b'=').decode()}"
