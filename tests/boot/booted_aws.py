@@ -11,6 +11,8 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from terradask import Workspace
+from terradask_modules.caller_policies import CallerScope, caller_policies
+from terradask_modules.policies import PolicyScope
 from terradask_simulator import Simulator
 
 from ..package_index import list_archive, serving
@@ -67,9 +69,11 @@ def booted_aws(provider: QuickProvider, folder: Path) -> Iterator[BootedAws]:
     with ExitStack() as stack:
         sim = stack.enter_context(BootSimulator.start(enforce_iam=True, boot_hosts=False))
         sim.provider = provider
+        # The generated rights suffice to bring the host program's packages too.
+        with sim.acting_as("setup", *_setup_policies()):
+            workspace = Workspace.load(network={"zones": ["us-east-1a"]})
+            workspace.apply(workspace.plan_network())
         stack.enter_context(sim.applied())
-        workspace = Workspace.load(network={"zones": ["us-east-1a"]})
-        workspace.apply(workspace.plan_network())
         index = stack.enter_context(serving(_index(folder / "index")))
         files = _image(
             stack.enter_context(reachable(urlsplit(sim.endpoint_url).port or 0)),
@@ -83,6 +87,13 @@ def booted_aws(provider: QuickProvider, folder: Path) -> Iterator[BootedAws]:
         stack.callback(shutil.rmtree, machines, ignore_errors=True)
         power = stack.enter_context(Power(ec2, machines, files=files))
         yield BootedAws(sim, power, without_token)
+
+
+def _setup_policies() -> list[dict[str, Any]]:
+    place = PolicyScope(
+        partition="aws", region="us-east-1", account="123456789012", workspace="default"
+    )
+    return list(caller_policies(CallerScope(place=place), "setup").values())
 
 
 def _index(root: Path) -> Path:

@@ -20,6 +20,9 @@ from .metadata_service import ADDRESS as METADATA_ADDRESS
 CIDR, ROUTER = "10.64.0.0/16", "10.64.255.1"
 
 _BRIDGE = "terradask"
+#: Without one of its own it has that of one of its wires, and another when a machine's goes: the
+#: other machines would reach nothing for seconds.
+_BRIDGE_ADDRESS = "02:00:00:00:00:01"
 _CLONE_NEWNET = 0x40000000
 
 
@@ -37,7 +40,7 @@ def own_network() -> Iterator[None]:
             raise OSError(ctypes.get_errno(), "no network namespace can be made")
         try:
             _ip("link", "set", "lo", "up")
-            _ip("link", "add", _BRIDGE, "type", "bridge")
+            _ip("link", "add", _BRIDGE, "address", _BRIDGE_ADDRESS, "type", "bridge")
             _ip("addr", "add", f"{ROUTER}/16", "dev", _BRIDGE)
             _ip("addr", "add", f"{METADATA_ADDRESS}/32", "dev", _BRIDGE)
             _ip("link", "set", _BRIDGE, "up")
