@@ -4,6 +4,7 @@ a folder.
 
 from __future__ import annotations
 
+import ensurepip
 import shutil
 import subprocess
 import sys
@@ -14,6 +15,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import pytest
+from distributed import PipInstall
 
 from terradask_host.agent import environment
 from terradask_host.agent.environment import (
@@ -361,3 +363,25 @@ def test_uv_writes_into_the_hosts_state_alone(tmp_path: Path) -> None:
     assert "VIRTUAL_ENV" not in environ
     below = str(tmp_path / "var/lib/terradask")
     assert all(environ[name].startswith(below) for name in ("HOME", "UV_CACHE_DIR"))
+
+
+def test_pip_install_installs_into_an_environment_with_the_clients_pip(
+    offline: Paths, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Dask's plugin runs ``python -m pip`` on each host."""
+    wheels = offline.root.parent / "wheels"
+    (bundled,) = (Path(ensurepip.__file__).parent / "_bundled").glob("pip-*.whl")
+    shutil.copy(bundled, wheels)
+    python = build_environment(
+        offline,
+        PYTHON,
+        f"pip=={ensurepip.version()}\n",
+        events=EventQueue(),
+        log=[].append,
+        deadline_seconds=PROCESS_SECONDS,
+    )
+    monkeypatch.setattr(sys, "executable", str(python))
+    PipInstall(["probe"], ["--no-index", f"--find-links={wheels}"])._install_fn()
+    subprocess.run([python, "-c", "import probe"], check=True)
+    # Where hosts have written it, as their own user, so that what they run can add to it.
+    assert python.is_relative_to(offline.environments)

@@ -1,7 +1,9 @@
 """The exact versions that hosts install are those of the client."""
 
 import importlib.metadata
+import re
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -9,6 +11,8 @@ from terradask._deployments.software import lock_software
 from terradask._software.wheel_tags import describe_newer
 from terradask.errors import PythonNotOnHosts, SoftwareNotInstalled
 from terradask_modules.errors import InvalidInput
+
+ROOT = Path(__file__).parents[2]
 
 
 def test_dask_and_all_it_needs_in_the_versions_installed_here():
@@ -122,3 +126,30 @@ def test_wheels_for_a_newer_glibc_than_the_hosts_are_told(wheel, platforms, need
     lock = lock_software(["fresh"])
     assert lock.newer_glibc == ({} if needed is None else {"fresh": needed})
     assert "fresh (glibc 2.39)" in describe_newer({"fresh": (2, 39)})
+
+
+def test_hosts_have_what_the_dashboard_and_pip_install_need():
+    packages = lock_software().packages
+    for name in ("bokeh", "jinja2", "pip"):
+        assert packages[name] == importlib.metadata.version(name)
+
+
+def test_hosts_do_without_a_pip_that_is_not_from_an_index(monkeypatch, tmp_path):
+    (tmp_path / "pip-99.0.dist-info").mkdir()
+    (tmp_path / "pip-99.0.dist-info/METADATA").write_text(
+        "Metadata-Version: 2.1\nName: pip\nVersion: 99.0\n"
+    )
+    monkeypatch.syspath_prepend(tmp_path)
+    lock = lock_software()
+    assert "pip" not in lock.versions
+    assert "dask" in lock.packages
+
+
+def test_hosts_do_without_a_pip_that_the_teams_lock_file_leaves_out(tmp_path):
+    whole = (ROOT / "requirements/dev.lock").read_text()
+    lock_file = tmp_path / "requirements.txt"
+    lock_file.write_text(whole)
+    assert "pip" in lock_software(lock_file=lock_file).packages
+    # As pip-compile does.
+    lock_file.write_text(re.sub(r"(?m)^pip==.*\n(?:    .*\n)*", "", whole))
+    assert "pip" not in lock_software(lock_file=lock_file).packages

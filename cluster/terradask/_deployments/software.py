@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import importlib.metadata
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -16,16 +16,25 @@ from terradask._software.hosts import HOST_PYTHONS, applies, host_markers, pytho
 from terradask._software.local_wheels import LocalWheel, build_wheel, why_not_built
 from terradask._software.package_origin import conda_origin, direct_origin
 from terradask._software.wheel_tags import newer_glibc
-from terradask.errors import PythonNotOnHosts, SoftwareNotFromIndex, SoftwareNotInstalled
+from terradask.errors import (
+    PythonNotOnHosts,
+    SoftwareNotFromIndex,
+    SoftwareNotInstalled,
+    SoftwareNotLocked,
+)
 from terradask_modules.errors import InvalidInput
 
 #: What every host needs: Dask, distributed in a version without known vulnerabilities
 #: (https://github.com/advisories/GHSA-c336-7962-wfj2), and cloudpickle in the client's version,
-#: since functions are sent in its format.
-BASE = ("dask", "distributed>=2026.1.1", "cloudpickle", "bokeh")
+#: since functions are sent in its format. Bokeh is the dashboard's, pip `PipInstall`'s.
+BASE = ("dask", "distributed>=2026.1.1", "cloudpickle", "bokeh", "pip")
 
-#: Packages of `BASE` that a client may lack: without Bokeh the dashboard shows how to install it.
-OPTIONAL = frozenset({"bokeh"})
+#: Packages of `BASE` that hosts do without where they can't have those of here.
+OPTIONAL = frozenset({"pip"})
+
+
+#: SHA-256 of each archive, by package name.
+Hashes = Mapping[str, Sequence[str]]
 
 
 @dataclass(frozen=True)
@@ -37,7 +46,7 @@ class SoftwareLock:
     #: Version by package name.
     packages: Mapping[str, str] = field(default_factory=dict)
     #: SHA-256 of each archive of the version, by package name; for all packages, or none.
-    hashes: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    hashes: Hashes = field(default_factory=dict)
     #: The glibc that the client's wheel needs, by package name, where hosts have an older one.
     newer_glibc: Mapping[str, tuple[int, int]] = field(default_factory=dict)
     #: With `package_sync`: package that hosts don't get -> why.
@@ -84,16 +93,20 @@ def lock_software(
     `SoftwareLockInvalid`, `SoftwareNotLocked`, `WheelNotBuilt`, `ResolverMissing`, `InvalidInput`.
     """
     python = python_for_hosts()
-    requirements = [*map(Requirement, base()), *map(_parse, software)]
+    named = [_parse(text) for text in software]
+    requirements = [*map(Requirement, base()), *named]
     found = _with_needs(requirements, host_markers(architecture))
     local = _local(found, architecture, hashed=lock_file is not None)
     wheels = [build_wheel(found.pop(name)[0], architecture, os.environ) for name in local]
     packages = {name: distribution.version for name, (distribution, _) in found.items()}
+    hashes: Hashes = {}
+    if lock_file is not None:
+        hashes = _hashes(lock_file, packages, {canonicalize_name(each.name) for each in named})
     glibc = {name: newer_glibc(distribution) for name, (distribution, _) in found.items()}
     return SoftwareLock(
         python,
         packages,
-        archive_hashes(lock_file, packages) if lock_file is not None else {},
+        hashes,
         {name: needed for name, needed in glibc.items() if needed is not None},
         wheels=wheels,
     )
@@ -109,7 +122,26 @@ def python_for_hosts() -> str:
 
 def base() -> list[str]:
     """Return the requirements of every host."""
-    return [name for name in BASE if name not in OPTIONAL or _installed(name) is not None]
+    return [name for name in BASE if name not in OPTIONAL or _is_of_index(_installed(name))]
+
+
+def _is_of_index(distribution: importlib.metadata.Distribution | None) -> bool:
+    return distribution is not None and not (
+        direct_origin(distribution) or conda_origin(distribution)
+    )
+
+
+def _hashes(lock_file: Path, packages: dict[str, str], named: Container[str]) -> Hashes:
+    """Return the hashes of packages, and remove optional ones that the file doesn't have:
+    pip-compile leaves pip out of those that it writes.
+    """
+    for name in OPTIONAL & packages.keys():
+        try:
+            archive_hashes(lock_file, {name: packages[name]})
+        except SoftwareNotLocked:
+            if name not in named:
+                del packages[name]
+    return archive_hashes(lock_file, packages)
 
 
 def _with_needs(

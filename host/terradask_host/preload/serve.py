@@ -17,6 +17,7 @@ from terradask_host.preload.downscaling import keep_extra_worker
 from terradask_host.preload.drain import allow_draining, request_drain
 from terradask_host.preload.forward import Forward, server_context
 from terradask_host.preload.instance_proofs import startup_information
+from terradask_host.preload.known_versions import expect_known_differences
 from terradask_host.preload.lifetime_watch import LifetimeWatch
 from terradask_host.preload.secret_store import SecretStore
 from terradask_host.preload.shared_dashboard import SharedDashboard
@@ -137,6 +138,7 @@ async def serve_scheduler(
             "reaches "
             "the dashboard"
         )
+    expect_known_differences(scheduler)
     admission = WorkerAdmission(scheduler, Rules.read(start["members"]), report)
     leave.others["members"] = lambda word: admission.update(word["instance_ids"])
     leave.others["proof"] = lambda word: admission.proofs.take(
