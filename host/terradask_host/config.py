@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from terradask_host import machine
+from terradask_host import gpus, machine
 from terradask_host.documents import FORMAT, Run
 from terradask_host.errors import ConfigInvalid
 from terradask_host.timing import Timing
@@ -83,6 +83,8 @@ class HostConfig:
         Memory that it gives.
     loopback
         The machine's loopback address. Another than usual where several machines share one.
+    gpu_count
+        NVIDIA GPUs of the machine.
     """
 
     workspace: str
@@ -96,6 +98,7 @@ class HostConfig:
     cpu_count: int
     memory_bytes: int
     loopback: str = LOOPBACK
+    gpu_count: int = 0
 
     def of_run(self, run: Run) -> HostConfig:
         """Return the configuration with the time constants that ``life`` of ``run.json`` sets."""
@@ -130,6 +133,7 @@ def load_config(environ: Mapping[str, str]) -> HostConfig:
         cpu_count=_positive(environ, CPU_VARIABLE) or machine.cpu_count(),
         memory_bytes=_positive(environ, MEMORY_VARIABLE) or machine.memory_bytes(),
         loopback=environ.get(LOOPBACK_VARIABLE) or LOOPBACK,
+        gpu_count=gpus.count_on_bus(),
     )
 
 

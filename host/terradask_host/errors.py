@@ -78,6 +78,10 @@ class DistributedTooOld(HostError):
     """The environment's distributed has holes that a later version closed."""
 
 
+class GpusMissing(HostError):
+    """NVIDIA's driver shows fewer GPUs than the machine has."""
+
+
 class KeysOnDisk(HostError):
     """The folder for keys is not in memory: what is written there may outlive the host."""
 

@@ -12,6 +12,16 @@ from typing import Any, Self
 
 from terradask_host.document_fields import typed
 
+#: Classes that make one worker, with the name that they get.
+_SINGLE_WORKER_CLASSES = frozenset(
+    {
+        "distributed.Nanny",
+        "distributed.nanny.Nanny",
+        "distributed.Worker",
+        "distributed.worker.Worker",
+    }
+)
+
 #: The group of workers that every cluster has.
 WORKER_GROUP = "workers"
 
@@ -84,6 +94,15 @@ class WorkerEntry:
         """Read the entry."""
         named = {**document, "class_name": document.get("class", cls.class_name)}
         return cls(**typed(cls, known_fields(cls, named)))
+
+    @property
+    def may_make_several(self) -> bool:
+        """Whether the class may make several workers of one, and number their names from 0 on, as
+        ``dask_cuda.CUDAWorker`` does.
+
+        Where a host has several of the class, numbers are the host's.
+        """
+        return self.workers_per_host == 1 and self.class_name not in _SINGLE_WORKER_CLASSES
 
 
 @dataclass(frozen=True, kw_only=True)

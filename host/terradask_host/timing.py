@@ -25,6 +25,8 @@ class Timing:
     run_tag_grace_seconds: float = 10.0
     #: Building the software environment.
     environment_deadline_seconds: float = 900.0
+    #: NVIDIA's driver, which loads while the machine boots, shows all GPUs by then.
+    gpu_driver_seconds: float = 60.0
     #: A worker that never saw its scheduler leaves after this.
     scheduler_first_wait_seconds: float = 900.0
     #: A worker whose scheduler has gone leaves after this.

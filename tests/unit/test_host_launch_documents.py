@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import stat
+import tempfile
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -105,6 +107,44 @@ def test_a_hosts_group_says_what_tasks_find_there(tmp_path: Path) -> None:
     assert [worker["resources"] for worker in workers] == [{"slots": 2, "GPU": 1}] * 2
 
 
+def on_gpus(tmp_path: Path, gpus: int, worker: dict[str, Any], **options: Any) -> dict[str, Any]:
+    """Return the arguments of a worker on a machine with so many GPUs."""
+    keys = write_keys(SECRET, "worker", tmp_path / "keys")
+    machine = replace(config(Path(tempfile.mkdtemp(dir=tmp_path))), gpu_count=gpus)
+    document = worker_document(
+        machine, IDENTITY, cluster(worker=worker, **options), "tls://x", keys
+    )
+    arguments: dict[str, Any] = document["workers"][0]
+    return arguments
+
+
+def test_workers_share_their_machines_gpus_as_a_resource(tmp_path: Path) -> None:
+    assert "resources" not in on_gpus(tmp_path, 0, {})
+    assert on_gpus(tmp_path, 4, {})["resources"] == {"GPU": 4}
+    assert on_gpus(tmp_path, 4, {"workers_per_host": 2})["resources"] == {"GPU": 2}
+    options = {"resources": {"GPU": 8, "slots": 1}}
+    assert on_gpus(tmp_path, 4, {}, **options)["resources"] == {"GPU": 8, "slots": 1}
+
+
+def test_a_class_that_makes_a_worker_for_each_gpu_divides_the_machine_itself(
+    tmp_path: Path,
+) -> None:
+    cuda = {"class": "dask_cuda.CUDAWorker"}
+    whole = on_gpus(tmp_path, 0, {})
+    four = on_gpus(tmp_path, 4, cuda)
+    assert (four["nthreads"], four["resources"]) == (1, {"GPU": 1})
+    assert four["memory_limit"] == whole["memory_limit"] // 4
+    assert on_gpus(tmp_path, 0, cuda)["nthreads"] == whole["nthreads"] == 8
+    assert on_gpus(tmp_path, 4, cuda, nthreads=2, resources="GPU=1")["resources"] == "GPU=1"
+
+
+def test_resources_as_text_do_not_hide_those_of_the_group(tmp_path: Path) -> None:
+    keys = write_keys(SECRET, "worker", tmp_path / "keys")
+    both = cluster(group={"resources": {"GPU": 1}}, resources="slots=2")
+    with pytest.raises(ConfigInvalid, match="are text"):
+        worker_document(config(tmp_path), IDENTITY, both, "tls://x", keys)
+
+
 @pytest.mark.parametrize(("count", "nthreads"), [(1, 8), (3, 2), (16, 1)])
 def test_the_machine_is_divided_between_the_workers_of_a_host(
     tmp_path: Path, count: int, nthreads: int
@@ -155,7 +195,7 @@ def test_a_scheduler_is_told_whom_to_take_for_a_worker(tmp_path: Path) -> None:
     keys = write_keys(SECRET, "scheduler", tmp_path)
     descriptor = cluster(scheduler={"extra_worker": True}, worker={"workers_per_host": 4})
     document = scheduler_document(IDENTITY, descriptor, keys, {}, Timing(member_patience_seconds=7))
-    assert Rules.read(document["members"]) == Rules(4, "scheduler-i-1", 7.0, 1.0)
+    assert Rules.read(document["members"]) == Rules(4, False, "scheduler-i-1", 7.0, 1.0)
     assert json.loads(json.dumps(document)) == document
 
 

@@ -15,6 +15,7 @@ from terradask_host.preload.instance_proofs import startup_information
 from terradask_host.preload.worker_admission import MOST_TOLD, WorkerAdmission
 from terradask_host.rules.instance_proof import PROOF_KEY
 from terradask_host.rules.membership import Membership, Rules, Verdict, judge
+from terradask_host.structure import WorkerEntry
 
 from ..waiting import HANG_SECONDS
 
@@ -43,6 +44,46 @@ OURS = Membership().updated(["i-1"], 0, RULES)
 )
 def test_a_name_says_whose_worker_it_is(name, verdict):
     assert judge(name, 0, OURS, RULES) is verdict
+
+
+BY_CLASS = Rules(numbered_by_class=True)
+
+
+@pytest.mark.parametrize(
+    ("name", "verdict"),
+    [
+        ("i-1", Verdict.OURS),
+        ("i-1-0", Verdict.OURS),
+        ("i-1-15", Verdict.OURS),
+        ("i-2-0", Verdict.UNKNOWN),
+        ("i-1-64", Verdict.STRANGER),
+        ("i-1-00", Verdict.STRANGER),
+        ("i-1-0-0", Verdict.STRANGER),
+    ],
+)
+def test_a_class_may_number_the_workers_that_it_makes_of_one(name, verdict):
+    assert judge(name, 0, OURS, BY_CLASS) is verdict
+
+
+def test_a_hosts_name_is_that_of_all_workers_which_its_class_made():
+    joined = ["i-1-0", "i-1-1", "i-2-0", "x"]
+    assert BY_CLASS.names_of(["i-1"], joined) == ["i-1", "i-1-0", "i-1-1"]
+    assert BY_CLASS.names_of(["i-2-0"], joined) == ["i-2-0"]
+    assert RULES.names_of(["i-1"], ["i-1", "i-1-1"]) == ["i-1"]
+
+
+@pytest.mark.parametrize(
+    ("name", "per_host", "several"),
+    [
+        ("distributed.Nanny", 1, False),
+        ("distributed.worker.Worker", 1, False),
+        ("dask_cuda.CUDAWorker", 1, True),
+        ("dask_cuda.CUDAWorker", 2, False),
+    ],
+)
+def test_dasks_own_classes_make_one_worker(name, per_host, several):
+    entry = WorkerEntry(class_name=name, workers_per_host=per_host)
+    assert entry.may_make_several is several
 
 
 def test_there_is_no_worker_beside_a_scheduler_that_has_none():

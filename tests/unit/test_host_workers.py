@@ -75,15 +75,23 @@ class Scheduler:
 
 def test_the_scheduler_is_asked_for_workers_by_their_host():
     scheduler = Scheduler(close=["i-0b", "i-0b-1", "i-0a-1", "i-0a"])
-    assert asyncio.run(hosts_to_close(scheduler, 2, 2)) == ["i-0b", "i-0a"]
-    asyncio.run(hosts_to_close(scheduler, 2))
+    assert asyncio.run(hosts_to_close(scheduler, 2)) == ["i-0b", "i-0a"]
+    asyncio.run(hosts_to_close(scheduler))
     first, second = scheduler.asked
-    assert (first["n"], first["attribute"]) == (4, "name")
+    assert first["attribute"] == "name"
+    # It counts workers: hosts may have any number.
+    assert first["n"] > 10_000 * 128
     # None: as many as are idle.
     assert second["n"] is None
     # The scheduler's host has no terradask: the key must not need it.
     assert b"terradask" not in first["key"]
     assert pickle.loads(first["key"])(SimpleNamespace(host="10.0.0.7")) == "10.0.0.7"
+
+
+def test_no_more_hosts_are_closed_than_were_asked_for():
+    scheduler = Scheduler(close=["i-0b-0", "i-0b-1", "i-0b-2", "i-0b-3", "i-0a-0"])
+    assert asyncio.run(hosts_to_close(scheduler, 1)) == ["i-0b"]
+    assert asyncio.run(hosts_to_close(scheduler, 0)) == []
 
 
 def target(scheduler, names, workers_per_host=2):
@@ -118,6 +126,14 @@ def test_a_host_is_superfluous_when_all_of_its_workers_are():
     # One idle worker on each of two hosts is no idle host.
     assert target(Scheduler(target=2, close=[]), ["i-0a", "i-0b"]) == 2
     assert target(Scheduler(target=2, close=["i-0b", "i-0b-1"]), ["i-0a", "i-0b"]) == 1
+
+
+def test_hosts_count_whose_class_makes_a_worker_for_each_gpu():
+    assert issubclass(adaptive_for(Adaptive, makes_several=True), HostCounting)
+    names = [f"i-0a-{number}" for number in range(4)]
+    assert target(Scheduler(target=8), names, workers_per_host=1) == 2
+    assert target(Scheduler(target=2, close=[]), names, workers_per_host=1) == 1
+    assert target(Scheduler(target=1, close=names), names, workers_per_host=1) == 0
 
 
 def test_the_worker_beside_the_scheduler_is_not_counted():

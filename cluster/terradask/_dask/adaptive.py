@@ -84,13 +84,18 @@ class HostCounting(Adaptive):  # type: ignore[misc]
 
     async def target(self) -> int:
         """Return how many hosts there should be."""
-        workers = int(await super().target()) - sum(map(is_extra, self.cluster.worker_names()))
+        names = list(self.cluster.worker_names())
+        extra = sum(map(is_extra, names))
+        workers = int(await super().target()) - extra
         own, joined = self.observed, len(self.cluster.observed)
-        if workers >= joined * self._workers_per_host:
+        # A class may make several of one, such as one for each GPU.
+        made = math.ceil((len(names) - extra) / joined) if joined else 1
+        each = max(self._workers_per_host, made)
+        if workers >= joined * each:
             # The hosts of other groups do their part of the work.
-            return max(math.ceil(workers / self._workers_per_host) - (joined - len(own)), 0)
+            return max(math.ceil(workers / each) - (joined - len(own)), 0)
         # The scheduler found workers to close; a host is closed only if all of its workers may be.
-        closable = await hosts_to_close(self.scheduler, self._workers_per_host)
+        closable = await hosts_to_close(self.scheduler)
         return len(own) - (
             len(closable) if self._group is None else len(own.intersection(closable))
         )
@@ -110,10 +115,11 @@ def adaptive_for(
     *,
     workers_per_host: int = 1,
     extra_worker: bool = False,
+    makes_several: bool = False,
     group: str | None = None,
 ) -> type[Adaptive]:
     """Return a class that decides as `decides`, stops safely, and counts hosts if need be."""
-    if workers_per_host == 1 and not extra_worker and group is None:
+    if workers_per_host == 1 and not extra_worker and not makes_several and group is None:
         bases: tuple[type, ...] = (StopSafe, decides)
         members: dict[str, Any] = {"_removes_itself": decides.scale_down is not Adaptive.scale_down}
     else:
@@ -189,6 +195,7 @@ def adaptive_options(
     counting = adaptive_for(
         Adaptive,
         workers_per_host=descriptor.workers_per_host,
+        makes_several=descriptor.worker.may_make_several,
         extra_worker=bool(descriptor.settings.get("extra_worker_on_scheduler")),
         group=WORKER_GROUP if len(descriptor.worker_groups) > 1 else None,
     )

@@ -20,6 +20,9 @@ EXTRA_WORKER_PREFIX = "scheduler-"
 #: with.
 _BY_HOST = dumps(attrgetter("host"))
 
+#: More than any cluster has.
+_ALL_WORKERS = 10_000_000
+
 
 def host_of(worker_name: Any) -> str:
     """Return the instance id in a Dask worker's name, without the worker's number on its host."""
@@ -42,11 +45,12 @@ def is_extra(worker_name: Any) -> bool:
     return str(worker_name).startswith(EXTRA_WORKER_PREFIX)
 
 
-async def hosts_to_close(scheduler: Any, workers_per_host: int, n: int | None = None) -> list[str]:
+async def hosts_to_close(scheduler: Any, n: int | None = None) -> list[str]:
     """Return the ids of the hosts that are the cheapest to close, as the scheduler says."""
-    number = None if n is None else n * workers_per_host
+    # It counts workers, of which hosts may have different numbers: all hosts come, in order.
+    number = None if n is None else _ALL_WORKERS
     names = await scheduler.workers_to_close(n=number, key=_BY_HOST, attribute="name")
-    return list(dict.fromkeys(host_of(name) for name in names))
+    return list(dict.fromkeys(host_of(name) for name in names))[:n]
 
 
 async def hosts_at(scheduler: Any) -> dict[str, bool]:

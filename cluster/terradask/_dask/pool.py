@@ -249,17 +249,13 @@ class WorkerPool:
         list of str
             Names, as in `plan`.
         """
-        own, joined, each = (
-            self.groups[WORKER_GROUP].observed,
-            self.joined.hosts,
-            self.deployment.descriptor.workers_per_host,
-        )
+        own, joined = self.groups[WORKER_GROUP].observed, self.joined.hosts
         excess = max(len(own) - target, 0)
         # The scheduler has no groups: if there are several, ask for all hosts.
         if own != joined:
-            hosts = await hosts_to_close(self.scheduler, each, len(joined))
+            hosts = await hosts_to_close(self.scheduler, len(joined))
             return [host for host in hosts if host in own][:excess]
-        return await hosts_to_close(self.scheduler, each, excess)
+        return await hosts_to_close(self.scheduler, excess)
 
     @cached_property
     def _quotas(self) -> ScaleQuotas:

@@ -320,9 +320,7 @@ class Workers:
         """Return hosts, the cheapest to lose first: by the data to move, or by their price."""
         busy = [described[name] for name in self._names if described[name].active_ids]
         # The scheduler has no groups: if there are several, ask for all hosts.
-        hosts = await hosts_to_close(
-            scheduler, self.workers_per_host, n=n if len(busy) <= 1 else len(self.members)
-        )
+        hosts = await hosts_to_close(scheduler, n=n if len(busy) <= 1 else len(self.members))
         mixed = sum(bool(group.active_ids) for group in chain) > 1
         idle = {host for host, is_idle in joined.items() if is_idle}
         return dearest_first(hosts, idle, chain) if mixed else hosts

@@ -28,6 +28,7 @@ from terradask_host.agent.spot import SpotWatch
 from terradask_host.agent.worker import WorkerHost
 from terradask_host.config import HostConfig, load_config, parse_document
 from terradask_host.errors import HostError, MetadataUnavailable, RunMissing
+from terradask_host.gpus import wait_for_driver
 from terradask_host.metadata import Identity, InstanceMetadata, describe
 from terradask_host.rules.policy import is_own_run
 
@@ -158,6 +159,12 @@ class Agent:
         bound = self._wait_run(objects, secret, reporter)
         reporter.enter(states.ENVIRONMENT)
         python = self._config.python or self._build(objects, bound)
+        if identity.role == "worker":
+            wait_for_driver(
+                self._config.gpu_count,
+                deadline_seconds=self._timing.gpu_driver_seconds,
+                pause=self._events.pause,
+            )
         check_in_memory(self._config.paths.keys)
         return Host(
             config=self._config.of_run(bound.run),

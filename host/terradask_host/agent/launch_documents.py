@@ -125,6 +125,7 @@ def scheduler_document(
         "worker_report_seconds": timing.join_look_seconds,
         "members": {
             "workers_per_host": cluster.worker.workers_per_host,
+            "numbered_by_class": cluster.worker.may_make_several,
             "extra_worker": extra_worker_name(identity) if wanted.extra_worker else None,
             "patience_seconds": timing.member_patience_seconds,
             "ask_seconds": timing.member_ask_seconds,
@@ -157,18 +158,31 @@ def worker_document(
     """Return how to start the host's workers: named like their instance, together as large as the
     machine unless options say otherwise.
 
-    Each of them has the resources of the host's group.
+    Each of them has its share of the machine's GPUs as a resource, and the resources of the host's
+    group. Of a class that makes several, such as ``dask_cuda.CUDAWorker``, each has one GPU, and
+    one thread, as there.
     """
     wanted = cluster.worker
     names = worker_names(identity.instance_id, wanted.workers_per_host)
+    for_each_gpu = config.gpu_count > 0 and wanted.may_make_several
+    number = config.gpu_count if for_each_gpu else len(names)
     size = {
-        "nthreads": max(config.cpu_count // len(names), 1),
-        "memory_limit": worker_memory_limit_bytes(config.memory_bytes) // len(names),
+        "nthreads": 1 if for_each_gpu else max(config.cpu_count // number, 1),
+        "memory_limit": worker_memory_limit_bytes(config.memory_bytes) // number,
     }
     arguments = _worker_arguments(config, identity) | size | dict(wanted.options)
+    given = wanted.options.get("resources") or {}
     of_group = cluster.groups[identity.group].resources
-    if of_group:
-        arguments["resources"] = {**(wanted.options.get("resources") or {}), **of_group}
+    if isinstance(given, Mapping):
+        has = {"GPU": config.gpu_count / number} if config.gpu_count else {}
+        resources = {**has, **given, **of_group}
+        arguments |= {"resources": resources} if resources else {}
+    elif of_group:
+        raise ConfigInvalid(
+            "resources of worker_options are text, and the group has resources of its own.",
+            given=given,
+            allowed="a table, such as { GPU = 1 }",
+        )
     return _workers(wanted, scheduler, keys, [{"name": name, **arguments} for name in names])
 
 

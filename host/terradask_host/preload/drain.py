@@ -8,6 +8,8 @@ import asyncio
 import sys
 from typing import Any
 
+from terradask_host.preload.worker_admission import NAMES_OPERATION
+
 #: The operation by which a worker's host requests a drain from the scheduler.
 DRAIN_OPERATION = "terradask_empty"
 
@@ -54,15 +56,25 @@ def allow_draining(scheduler: Any) -> None:
     scheduler.handlers[DRAIN_OPERATION] = drain
 
 
-async def request_drain(workers: list[Any], address: str, security: Any) -> bool:
+async def joined_names(scheduler: Any, names: list[str]) -> list[str]:
+    """Return the names at the scheduler of a host's workers: a class that makes several of one
+    numbers them. The others' stay, joined or not.
+    """
+    found: list[str] = await getattr(scheduler, NAMES_OPERATION)(names=names)
+    numbered = [name for name in found if name not in names]
+    several = {name.rpartition("-")[0] for name in numbered}
+    return [name for name in names if name not in several] + numbered
+
+
+async def request_drain(names: list[str], address: str, security: Any) -> bool:
     """Ask the scheduler to drain a host's workers; return afterwards whether they were drained."""
     from distributed.core import rpc
 
-    names = [str(worker.name) for worker in workers]
     try:
         async with rpc(
             address, connection_args=security.get_connection_args("worker")
         ) as scheduler:
+            names = await joined_names(scheduler, names)
             drained = bool(await getattr(scheduler, DRAIN_OPERATION)(names=names))
     except Exception as error:  # noqa: BLE001 - any error: AWS has only recommended it
         print(f"can't be drained: {type(error).__name__}: {error}", file=sys.stderr)

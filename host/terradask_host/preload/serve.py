@@ -9,12 +9,12 @@ import os
 import platform
 import sys
 import threading
-from collections.abc import Awaitable, Callable, Coroutine, Iterable
+from collections.abc import Callable, Coroutine
 from functools import partial
 from typing import Any
 
 from terradask_host.preload.downscaling import keep_extra_worker
-from terradask_host.preload.drain import allow_draining, request_drain
+from terradask_host.preload.drain import allow_draining
 from terradask_host.preload.forward import Forward, server_context
 from terradask_host.preload.instance_proofs import startup_information
 from terradask_host.preload.known_versions import expect_known_differences
@@ -25,6 +25,7 @@ from terradask_host.preload.task_output import withhold_task_output
 from terradask_host.preload.watchers import allow_several
 from terradask_host.preload.worker_admission import WorkerAdmission
 from terradask_host.preload.worker_report import report_workers
+from terradask_host.preload.workers import CloseReasons, HostedWorkers, take_resources
 from terradask_host.rules.membership import Rules
 
 Read = Callable[[], dict[str, Any]]
@@ -97,17 +98,10 @@ def configure(dask_config: dict[str, Any], host_config: dict[str, Any]) -> None:
 def remember_reason(cls: type) -> type:
     """Return a subclass of a Dask server that stores the first reason for closing, as
     ``close_reason``.
-
-    A nanny receives its worker's reason (``close_gracefully``), and then closes itself with a less
-    specific one.
     """
 
     class Hosted(cls):  # type: ignore[misc]  # the class is named by the cluster's settings
         close_reason: str | None = None
-
-        def close_gracefully(self, *args: Any, **kwargs: Any) -> Any:
-            self.close_reason = self.close_reason or kwargs.get("reason")
-            return super().close_gracefully(*args, **kwargs)
 
         def close(self, *args: Any, **kwargs: Any) -> Any:
             self.close_reason = self.close_reason or kwargs.get("reason")
@@ -208,65 +202,32 @@ async def serve_worker(
     from distributed.security import Security
     from distributed.utils import import_term
 
-    cls = remember_reason(import_term(start["class"]))
+    reasons = CloseReasons()
+    reasons.record()
     security = Security(**start["security"])
-    proof = startup_information(start["proof"])
-    workers = [
-        cls(start["scheduler"], security=security, startup_information=proof, **arguments)
-        for arguments in start["workers"]
-    ]
-    closed: list[Any] = []
-
-    async def follow(worker: Any) -> None:
-        await worker.finished()
-        closed.append(worker)
+    workers = HostedWorkers(
+        import_term(start["class"]),
+        start["scheduler"],
+        take_resources(start["workers"]),
+        security=security,
+        startup_information=startup_information(start["proof"]),
+    )
 
     async def drain_on_request() -> None:
         await leave.drain.wait()
-        if await request_drain(workers, start["scheduler"], security):
+        if await workers.drain():
             report("drained")
 
-    await asyncio.gather(*workers)
+    await workers.start()
     running()
     draining = asyncio.create_task(drain_on_request())
     try:
-        if await _first(leave.wait(), _all(follow(worker) for worker in workers)) == 0:
-            await _retire(
-                [worker for worker in workers if worker not in closed],
-                start["scheduler"],
-                security,
-                leave.seconds,
-            )
+        if await _first(leave.wait(), workers.finished()) == 0:
+            await workers.retire(leave.seconds)
+        return _text(reasons.last)
     finally:
         draining.cancel()
-        await asyncio.gather(*(worker.close() for worker in workers))
-    return _text((closed or workers)[-1].close_reason)
-
-
-async def _retire(workers: list[Any], address: str, security: Any, seconds: float) -> None:
-    """Ask the scheduler to move these workers' data elsewhere and to close them, within
-    the limit.
-    """
-    from distributed.core import rpc
-
-    names = [worker.name for worker in workers]
-    try:
-        async with asyncio.timeout(seconds * 0.9):
-            args = security.get_connection_args("worker")
-            async with rpc(address, connection_args=args) as scheduler:
-                retired = await scheduler.retire_workers(
-                    names=names, close_workers=True, remove=True
-                )
-            if len(retired) == len(workers):
-                await _all(worker.finished() for worker in workers)
-            else:
-                print(
-                    f"the scheduler could not move the data of all of {', '.join(names)} elsewhere",
-                    file=sys.stderr,
-                )
-    except (OSError, TimeoutError) as error:
-        print(f"leaving without retiring: {type(error).__name__}: {error}", file=sys.stderr)
-    await _all(worker.close(reason="host-leaves") for worker in workers)
+        await workers.close()
 
 
 async def _until_closed(
@@ -297,10 +258,6 @@ async def _signs_of_life(report: Report) -> None:
     while True:
         await asyncio.sleep(ALIVE_SECONDS)
         report("alive")
-
-
-async def _all(waits: Iterable[Awaitable[Any]]) -> None:
-    await asyncio.gather(*waits)
 
 
 async def _first(*waits: Coroutine[Any, Any, Any]) -> int:

@@ -23,6 +23,9 @@ from terradask_host.rules.membership import Membership, Rules, Verdict, judge
 #: How many refused workers are logged one by one.
 MOST_TOLD = 20
 
+#: The operation by which a worker's host asks how its workers are named at the scheduler.
+NAMES_OPERATION = "terradask_names"
+
 _NAME_CHARACTERS = 64
 
 #: A worker that was retired before it joined waits for so long: AWS may take seconds to end its
@@ -60,6 +63,7 @@ class WorkerAdmission:
         scheduler.handlers["register-worker"] = self.register
         self._retire = scheduler.handlers["retire_workers"]
         scheduler.handlers["retire_workers"] = self.retire
+        scheduler.handlers[NAMES_OPERATION] = self.names_of
 
     async def register(
         self, comm: Any, *, name: Any, address: str, extra: Any = None, **facts: Any
@@ -70,7 +74,7 @@ class WorkerAdmission:
         proof = extra.pop(PROOF_KEY, None)
         why = await self._why_not(comm, str(name), proof)
         if why is None:
-            while self._leaving.get(str(name), 0.0) > time.monotonic() and not comm.closed():
+            while self._is_leaving(str(name)) and not comm.closed():
                 await asyncio.sleep(_POLL_SECONDS)
             # A worker that left while it waited would stay at the scheduler as a dead worker.
             if not comm.closed():
@@ -89,10 +93,21 @@ class WorkerAdmission:
         """
         if names is not None:
             now = time.monotonic()
-            names = [str(name) for name in names]
+            names = self.names_of(names)
             self._leaving = {name: until for name, until in self._leaving.items() if until > now}
             self._leaving |= dict.fromkeys(names, now + _LEAVING_SECONDS)
         return await self._retire(names=names, **options)
+
+    def names_of(self, names: Iterable[Any]) -> list[str]:
+        """Return these names of workers, with those that their class gave to several of one."""
+        joined = [str(worker.name) for worker in self._scheduler.workers.values()]
+        return self._rules.names_of(names, joined)
+
+    def _is_leaving(self, name: str) -> bool:
+        names = [name]
+        if self._rules.numbered_by_class:
+            names.append(self._rules.instance_of(name) or name)
+        return any(self._leaving.get(each, 0.0) > time.monotonic() for each in names)
 
     def update(self, instance_ids: Iterable[str] | None) -> None:
         """Set the cluster's instances, as AWS lists them; None if AWS doesn't answer."""

@@ -15,7 +15,10 @@ from typing import Any, Self
 #: What the name of the worker beside the scheduler begins with.
 EXTRA_WORKER_PREFIX = "scheduler-"
 
-_NAME = re.compile(r"(i-[0-9a-z]+)(?:-([1-9][0-9]*))?")
+_NAME = re.compile(r"(i-[0-9a-z]+)(?:-(0|[1-9][0-9]*))?")
+
+#: Workers that another class may make of one name: more than any instance has GPUs.
+MOST_NUMBERED = 64
 
 
 class Verdict(enum.Enum):
@@ -37,6 +40,8 @@ class Rules:
     ----------
     workers_per_host
         Dask workers on each host.
+    numbered_by_class
+        Whether the class of workers may make several of one, and number them from 0 on.
     extra_worker
         The name of the worker beside the scheduler; None where there is none.
     patience_seconds
@@ -46,6 +51,7 @@ class Rules:
     """
 
     workers_per_host: int = 1
+    numbered_by_class: bool = False
     extra_worker: str | None = None
     patience_seconds: float = 60.0
     ask_seconds: float = 1.0
@@ -62,9 +68,23 @@ class Rules:
         cluster gives.
         """
         match = _NAME.fullmatch(name)
-        if match is None or int(match[2] or 0) >= self.workers_per_host:
+        if match is None or (match[2] is not None and int(match[2]) not in self._numbers):
             return None
         return match[1]
+
+    @property
+    def _numbers(self) -> range:
+        return range(MOST_NUMBERED) if self.numbered_by_class else range(1, self.workers_per_host)
+
+    def names_of(self, asked: Iterable[str], joined: Iterable[str]) -> list[str]:
+        """Return these names and, of what has joined, those that the class gave to workers of
+        them.
+        """
+        names = list(dict.fromkeys(map(str, asked)))
+        if not self.numbered_by_class:
+            return names
+        own = set(names)
+        return list(dict.fromkeys([*names, *(n for n in joined if self.instance_of(n) in own)]))
 
     def host_of(self, name: str) -> tuple[str, str]:
         """Return the role and the instance of the host whose worker has a name that `judge` took

@@ -1,0 +1,162 @@
+"""The workers of one host, of any class: what is asked of it is that it can be awaited, and has
+``finished()`` and ``close()``.
+
+``dask_cuda.CUDAWorker`` is no `distributed.Worker` and no `distributed.Nanny`: it makes a nanny for
+each GPU, has no name itself, and closes without a reason.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+import inspect
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from terradask_host.preload.drain import joined_names, request_drain
+
+
+class CloseReasons:
+    """The first reason for which each of this process's nannies and workers closed.
+
+    A nanny receives its worker's reason (``close_gracefully``), and then closes itself with a less
+    specific one.
+    """
+
+    def __init__(self) -> None:
+        self._reasons: dict[Any, Any] = {}
+
+    @property
+    def last(self) -> Any:
+        """The reason of the one that was the last to close; None without one."""
+        return next(reversed(self._reasons.values()), None)
+
+    def record(self) -> None:
+        """Record the reasons from now on, of any class that is made of Dask's."""
+        from distributed import Nanny, Worker
+
+        for cls, method in (
+            (Nanny, "close"),
+            (Nanny, "close_gracefully"),
+            (Worker, "close"),
+            (Worker, "close_gracefully"),
+        ):
+            setattr(cls, method, self._recording(getattr(cls, method)))
+
+    def _recording(self, method: Callable[..., Any]) -> Callable[..., Any]:
+        @functools.wraps(method)
+        def recorded(server: Any, *args: Any, **kwargs: Any) -> Any:
+            reason = kwargs.get("reason")
+            self._reasons[server] = self._reasons.get(server) or reason
+            return method(server, *args, **kwargs)
+
+        return recorded
+
+
+def take_resources(workers: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """Return the arguments of workers without their resources, which become Dask's configuration:
+    classes take them in different forms, and their nannies hand the configuration on.
+
+    Text, as ``CUDAWorker`` takes them, stays an argument.
+    """
+    import dask
+
+    taken = []
+    for arguments in workers:
+        resources = arguments.get("resources")
+        if isinstance(resources, Mapping):
+            dask.config.set({"distributed.worker.resources": dict(resources)})
+            taken.append({name: v for name, v in arguments.items() if name != "resources"})
+        else:
+            taken.append(dict(arguments))
+    return taken
+
+
+class HostedWorkers:
+    """Makes, drains, retires and closes the workers of a host.
+
+    Parameters
+    ----------
+    cls
+        Their class.
+    scheduler
+        The scheduler's address.
+    arguments
+        Keyword arguments of each; ``name`` is one of them.
+    security, options
+        Keyword arguments of all.
+    """
+
+    def __init__(
+        self,
+        cls: Callable[..., Any],
+        scheduler: str,
+        arguments: Sequence[Mapping[str, Any]],
+        *,
+        security: Any,
+        **options: Any,
+    ) -> None:
+        self._scheduler = scheduler
+        self._security = security
+        self._workers = {
+            str(each["name"]): cls(scheduler, security=security, **options, **each)
+            for each in arguments
+        }
+        self._closed: set[str] = set()
+
+    async def start(self) -> None:
+        """Return when all have joined the scheduler."""
+        await asyncio.gather(*self._workers.values())
+
+    async def finished(self) -> None:
+        """Return when all have closed."""
+
+        async def follow(name: str, worker: Any) -> None:
+            await worker.finished()
+            self._closed.add(name)
+
+        await asyncio.gather(*(follow(name, each) for name, each in self._workers.items()))
+
+    async def drain(self) -> bool:
+        """Have the scheduler drain all of them, and return whether it did."""
+        return await request_drain(list(self._workers), self._scheduler, self._security)
+
+    async def retire(self, seconds: float) -> None:
+        """Ask the scheduler to move the data of those that run elsewhere and to close them, within
+        the limit.
+        """
+        from distributed.core import rpc
+
+        left = {name: each for name, each in self._workers.items() if name not in self._closed}
+        try:
+            async with asyncio.timeout(seconds * 0.9):
+                args = self._security.get_connection_args("worker")
+                async with rpc(self._scheduler, connection_args=args) as scheduler:
+                    names = await joined_names(scheduler, list(left))
+                    retired = await scheduler.retire_workers(
+                        names=names, close_workers=True, remove=True
+                    )
+                if len(retired) >= len(names):
+                    await asyncio.gather(*(each.finished() for each in left.values()))
+                else:
+                    print(
+                        f"the scheduler could not move the data of all of {', '.join(names)} "
+                        "elsewhere",
+                        file=sys.stderr,
+                    )
+        except (OSError, TimeoutError) as error:
+            print(f"leaving without retiring: {type(error).__name__}: {error}", file=sys.stderr)
+        await asyncio.gather(*(_close(each, reason="host-leaves") for each in left.values()))
+
+    async def close(self) -> None:
+        """Close all of them."""
+        await asyncio.gather(*(_close(each) for each in self._workers.values()))
+
+
+async def _close(worker: Any, **options: Any) -> None:
+    """Close it, with the options that its class takes."""
+    takes = inspect.signature(worker.close).parameters.values()
+    if not any(each.kind is each.VAR_KEYWORD for each in takes):
+        options = {name: options[name] for name in options.keys() & {each.name for each in takes}}
+    await worker.close(**options)
