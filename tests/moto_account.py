@@ -12,7 +12,7 @@ from moto.core.base_backend import BackendDict
 from moto.ec2.models import ec2_backends
 from moto.server import ThreadedMotoServer
 
-from terradask_simulator.aws.fidelity import image_disks
+from terradask_simulator.aws.fidelity import gpu_images, image_disks
 
 
 @contextmanager
@@ -33,6 +33,7 @@ def moto_account(*, images: bool = False) -> Iterator[None]:
     """Answer as an account with nothing in it, and with AWS's images only where they are asked for:
     making a thousand takes longer than most tests.
     """
+    gpu_images.install()
     image_disks.install()
     with pytest.MonkeyPatch.context() as patch:
         for name in [name for name in os.environ if name.startswith("AWS_")]:

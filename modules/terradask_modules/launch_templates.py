@@ -47,6 +47,11 @@ class HostTemplate:
         return self.role if self.group is None else f"{self.role}-{self.group}"
 
     @property
+    def key(self) -> str:
+        """The same without the role of workers that have a group."""
+        return self.group if self.group is not None and self.role == "worker" else self.name
+
+    @property
     def profile(self) -> Mapping[str, str]:
         """The instance profile, as a template names it."""
         return (
@@ -112,12 +117,10 @@ class Templates(Construct):
         )
         self._tags = dict(tags)
         self._user_data = user_data_base64
-        #: role, or group of workers with a template of its own -> architecture -> the template
+        #: role, or what has a template of its own beside it -> architecture -> the template
         self.by_name: dict[str, dict[str, Any]] = {}
         for host in hosts:
-            self.by_name.setdefault(host.group or host.role, {})[host.architecture] = (
-                self._template(host)
-            )
+            self.by_name.setdefault(host.key, {})[host.architecture] = self._template(host)
 
     def _template(self, host: HostTemplate) -> Any:
         name = host_name(self._workspace, host.name, self._cluster)

@@ -42,11 +42,13 @@ from terradask_modules.policies import PolicyScope
 from terradask_modules.secret_policy import private_policy
 from terradask_stacks.base import configure, merged, terradask_version, workspace_tags
 from terradask_stacks.errors import LockError
+from terradask_stacks.gpu_hosts import GPU, gpu_conditions, has_gpu_image, name_of
 from terradask_stacks.groups import ClusterGroup, groups_of
 from terradask_stacks.ingress import openings
 from terradask_stacks.lock import ClusterLock
 from terradask_stacks.own_hosts import Baseline, OwnTemplates
 from terradask_stacks.settings import ClusterSettings, WorkspaceSettings
+from terradask_stacks.settings.disks import Disk
 from terradask_stacks.worker_disks import disk_conditions
 
 CLUSTER_FORMAT = 1
@@ -142,12 +144,7 @@ class ClusterStack(TerraformStack):
             else None
         )
         groups = [
-            self._group(
-                group,
-                baseline,
-                *templates.get(group.worker_group or "", templates[group.role]),
-                placed,
-            )
+            self._group(group, baseline, *templates[name_of(group)], placed)
             for group in self._groups
         ]
         descriptor = S3Object(
@@ -217,6 +214,7 @@ class ClusterStack(TerraformStack):
                 "here. Set what it was deployed with, or run: terradask apply network.",
             ),
             *disk_conditions(self._name, self._workspace, self._cluster, self._lock),
+            *gpu_conditions(self._workspace, self._groups, self._lock),
             *self._port_opened(),
         ]
 
@@ -272,12 +270,18 @@ class ClusterStack(TerraformStack):
         return f"arn:{self._lock.partition}:iam::{self._lock.account}:role{path}{name}"
 
     def _templates(self, baseline: Baseline) -> dict[str, tuple[str, str]]:
-        """Return the id and the version of each launch template, the workspace's or this cluster's
-        own.
-
-        By role; those of groups of workers with disks of their own by the group's name.
+        """Return the id and the version of each group's launch template, the workspace's or this
+        cluster's own: by role, and by the names of groups of workers.
         """
         workspace, lock = self._workspace, self._lock
+        groups = {name_of(group): group for group in self._groups}
+        with_gpus = {name for name, group in groups.items() if has_gpu_image(group, lock)}
+        disks = self._cluster.own_disks if lock.network_disks_gib is None else {}
+        # A group whose image isn't that of the other workers can't share their template.
+        alike = {name for name in groups if (name in with_gpus) == ("worker" in with_gpus)}
+        if "worker" in disks or workspace.isolation == "cluster":
+            apart = groups.keys() - alike - disks.keys() - set(ROLES)
+            disks |= {name: disks.get("worker", Disk()) for name in sorted(apart)}
         own = OwnTemplates(
             where=PolicyScope(
                 partition=lock.partition,
@@ -289,32 +293,37 @@ class ClusterStack(TerraformStack):
             ),
             architecture=lock.architecture,
             baseline=baseline,
-            disks=self._cluster.own_disks if lock.network_disks_gib is None else {},
+            disks=disks,
             tags=self._tags,
             ingress=None if (ingress := self._cluster.own_ingress) is None else openings(ingress),
             ssh=openings(self._cluster.ssh_ingress),
             scheduler_ports=self._cluster.ports_for_workers,
+            with_gpus=with_gpus,
         )
         made = own.isolated(self) if workspace.isolation == "cluster" else own.shared(self)
-        mine = {
-            name: (template.id, Token.as_string(template.latest_version))
-            for name, template in made.items()
-        }
-        theirs = {
-            **{role: ("templates", role) for role in ROLES if role not in mine},
-            **{
-                name: (("templates", "worker") if size is None else ("disks", "worker", str(size)))
-                for name, size in (lock.network_disks_gib or {}).items()
-            },
-        }
-        where = lock.architecture
         return {
-            **mine,
-            **{
-                name: (baseline.text(*path, where, "id"), baseline.text(*path, where, "version"))
-                for name, path in theirs.items()
-            },
+            name: self._template(
+                made.get(name, made.get("worker") if name in alike else None)
+                if group.role == "worker"
+                else made.get(name),
+                baseline,
+                group,
+            )
+            for name, group in groups.items()
         }
+
+    def _template(self, made: Any, baseline: Baseline, group: ClusterGroup) -> tuple[str, str]:
+        """Return the id and the version of a template of the cluster's own, or of the network's."""
+        if made is not None:
+            return made.id, Token.as_string(made.latest_version)
+        sizes = self._lock.network_disks_gib or {}
+        size = sizes.get(name_of(group), sizes.get(group.role))
+        path = [
+            *([GPU] if has_gpu_image(group, self._lock) else []),
+            *(["templates", group.role] if size is None else ["disks", "worker", str(size)]),
+            self._lock.architecture,
+        ]
+        return baseline.text(*path, "id"), baseline.text(*path, "version")
 
     def _group(
         self,

@@ -9,9 +9,16 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    SerializerFunctionWrapHandler,
+    ValidationError,
+    model_serializer,
+)
 
 from terradask_stacks.errors import LockError
 from terradask_stacks.files import write_whole
@@ -23,6 +30,17 @@ LOCK_NAME = "terradask.lock.json"
 
 class _Model(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
+    #: Fields that aren't written where they are empty: most settings have no GPUs.
+    _unless_empty: ClassVar[frozenset[str]] = frozenset()
+
+    @model_serializer(mode="wrap")
+    def _without_empty(self, serialize: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        written: dict[str, Any] = serialize(self)
+        return {
+            name: value
+            for name, value in written.items()
+            if value or name not in self._unless_empty
+        }
 
 
 class EndpointService(_Model):
@@ -35,6 +53,8 @@ class EndpointService(_Model):
 class NetworkLock(_Model):
     """What the network's stack was made from, in addition to its settings."""
 
+    _unless_empty = frozenset({"gpu_image_ids", "gpu_image_sizes_gib"})
+
     account: str = Field(pattern=r"^[0-9]{12}$", description="The AWS account's number.")
     partition: str = Field(
         default="aws", description="aws, aws-cn or aws-us-gov: the first part of every ARN."
@@ -46,6 +66,12 @@ class NetworkLock(_Model):
     image_sizes_gib: dict[Architecture, int] = Field(
         default={}, description="Architecture -> size of the image's root volume, in GiB."
     )
+    gpu_image_ids: dict[Architecture, str] = Field(
+        default={}, description="Architecture -> image of hosts with GPUs, if it is another one."
+    )
+    gpu_image_sizes_gib: dict[Architecture, int] = Field(
+        default={}, description="Architecture -> size of that image's root volume, in GiB."
+    )
     endpoint_services: dict[str, EndpointService] = Field(
         default={}, description="Service of network.interface_endpoints -> AWS's side of it."
     )
@@ -53,6 +79,8 @@ class NetworkLock(_Model):
 
 class ClusterLock(_Model):
     """What a cluster's stack was made from, in addition to its settings."""
+
+    _unless_empty = frozenset({"gpus", "gpu_image"})
 
     account: str = Field(pattern=r"^[0-9]{12}$", description="The AWS account's number.")
     partition: str = Field(
@@ -80,6 +108,13 @@ class ClusterLock(_Model):
     )
     group_instance_types: dict[str, list[str]] = Field(
         default={}, description="Named group of workers -> its types, in order."
+    )
+    gpus: dict[str, int] = Field(
+        default={}, description="Instance type -> its GPUs, of those that have some."
+    )
+    gpu_image: bool = Field(
+        default=False,
+        description="Whether hosts with GPUs have an image with drivers, from the network.",
     )
     asked: dict[str, dict[str, Any]] | None = Field(
         default=None,

@@ -20,6 +20,7 @@ from terradask_modules.launch_templates import HostTemplate, Templates
 from terradask_modules.logs import Logs
 from terradask_modules.names import (
     NETWORK_STACK,
+    ROLES,
     WORKSPACE_KEY,
     bucket_name,
     log_group_name,
@@ -29,6 +30,7 @@ from terradask_modules.policies import PolicyScope, access_statements, session_s
 from terradask_modules.storage import Storage
 from terradask_modules.user_data import render_user_data
 from terradask_stacks.base import configure, workspace_tags
+from terradask_stacks.gpu_hosts import gpu_size
 from terradask_stacks.ingress import openings
 from terradask_stacks.lock import NetworkLock
 from terradask_stacks.settings import NetworkSettings, Settings
@@ -129,6 +131,7 @@ class NetworkStack(TerraformStack):
             architecture: network.images.get(architecture, image_id)
             for architecture, image_id in sorted(lock.image_ids.items())
         }
+        self._gpu_image_ids = dict(sorted(lock.gpu_image_ids.items())) if network.gpu_images else {}
         self._user_data_base64 = self._user_data()
         self._templates = self._launch_templates(network)
         storage.put(
@@ -303,6 +306,29 @@ class NetworkStack(TerraformStack):
         return base64.b64encode(text.encode()).decode()
 
     def _launch_templates(self, network: NetworkSettings) -> Templates:
+        usual = {role: getattr(network, f"{role}_disk_size_gib") for role in ROLES}
+        larger = offered_gib(self._settings.workspace, network)
+        public = {"scheduler": network.public_schedulers, "worker": network.public_workers}
+        wanted = [
+            (role, size_group, architecture, image_id, disk)
+            for architecture, image_id in self._image_ids.items()
+            for role, size_group, disk in (
+                *((role, None, usual[role]) for role in ROLES),
+                *(("worker", str(size), size) for size in larger),
+            )
+        ]
+        wanted += [
+            (role, gpu_size(size), architecture, image_id, disk)
+            for architecture, image_id in self._gpu_image_ids.items()
+            for role, size, disk in (
+                *((role, None, self._gpu_disk(role)) for role in ROLES),
+                *(
+                    ("worker", size, size)
+                    for size in larger
+                    if size >= self._lock.gpu_image_sizes_gib.get(architecture, 0)
+                ),
+            )
+        ]
         hosts = [
             HostTemplate(
                 role=role,
@@ -312,18 +338,10 @@ class NetworkStack(TerraformStack):
                 disk_size_gib=disk_size_gib,
                 profile_arn=self._roles[role].profile_arn,
                 security_group_ids=[self._security_groups[role]],
-                public_address=str(public_address).lower(),
+                public_address=str(public[role]).lower(),
                 kms_key_arn=network.kms_key_arn,
             )
-            for architecture, image_id in self._image_ids.items()
-            for role, group, public_address, disk_size_gib in (
-                ("scheduler", None, network.public_schedulers, network.scheduler_disk_size_gib),
-                ("worker", None, network.public_workers, network.worker_disk_size_gib),
-                *(
-                    ("worker", str(size), network.public_workers, size)
-                    for size in offered_gib(self._settings.workspace, network)
-                ),
-            )
+            for role, group, architecture, image_id, disk_size_gib in wanted
         ]
         return Templates(
             self,
@@ -332,6 +350,11 @@ class NetworkStack(TerraformStack):
             user_data_base64=self._user_data_base64,
             tags=self._tags,
         )
+
+    def _gpu_disk(self, role: str) -> int:
+        """Return the size of a role's disk on hosts with GPUs: their image needs more room."""
+        usual: int = getattr(self._settings.network, f"{role}_disk_size_gib")
+        return max(usual, *self._lock.gpu_image_sizes_gib.values(), 0)
 
     def _made(self) -> Made:
         return Made(
@@ -347,5 +370,7 @@ class NetworkStack(TerraformStack):
             wheel_sha256=self._wheel.sha256,
             user_data_base64=self._user_data_base64,
             image_ids=self._image_ids,
+            gpu_image_ids=self._gpu_image_ids,
+            gpu_disk_size_gib={role: self._gpu_disk(role) for role in ROLES},
             isolated=self._isolated,
         )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -77,6 +77,8 @@ class OwnTemplates:
         The same for logging in, beside either.
     scheduler_ports
         The scheduler's ports for workers of an isolated cluster.
+    with_gpus
+        The roles and groups of workers whose hosts have the image with drivers.
     """
 
     where: PolicyScope
@@ -87,6 +89,7 @@ class OwnTemplates:
     ingress: Sequence[Ingress] | None = None
     ssh: Sequence[Ingress] = ()
     scheduler_ports: Ports = SCHEDULER_PORTS
+    with_gpus: Collection[str] = ()
 
     def isolated(self, scope: Construct) -> Mapping[str, Any]:
         """Create roles, security groups and launch templates; return role, or group of workers with
@@ -173,12 +176,13 @@ class OwnTemplates:
         self, role: str, group: str | None, security_groups: Sequence[str], **profile: str
     ) -> HostTemplate:
         baseline, disk = self.baseline, self.disks.get(group or role, Disk())
+        gpu = "gpu_" if (group or role) in self.with_gpus else ""
         return HostTemplate(
             role=role,
             group=group,
             architecture=self.architecture,
-            image_id=baseline.text("launch", "image_ids", self.architecture),
-            disk_size_gib=disk.size_gib or baseline.number("launch", "disk_size_gib", role),
+            image_id=baseline.text("launch", f"{gpu}image_ids", self.architecture),
+            disk_size_gib=disk.size_gib or baseline.number("launch", f"{gpu}disk_size_gib", role),
             disk_throughput_mibps=disk.throughput_mibps,
             security_group_ids=security_groups,
             public_address=baseline.text("launch", "public_address", role),

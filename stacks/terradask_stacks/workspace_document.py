@@ -12,6 +12,7 @@ from terradask_modules.identity import Role
 from terradask_modules.names import ROLES, clusters_role_path, log_group_name, secrets_prefix
 from terradask_modules.network import ZoneSubnets
 from terradask_stacks.base import terradask_version
+from terradask_stacks.gpu_hosts import templates_of_gpu_hosts
 from terradask_stacks.hardware.architecture import Architecture
 from terradask_stacks.ingress import ports_for_workers
 from terradask_stacks.settings import NetworkSettings, Settings
@@ -44,6 +45,10 @@ class Made:
     user_data_base64: str
     #: Architecture -> image.
     image_ids: Mapping[Architecture, str]
+    #: The same for hosts with GPUs, if they have another one.
+    gpu_image_ids: Mapping[Architecture, str]
+    #: Role -> disk of its hosts with GPUs.
+    gpu_disk_size_gib: Mapping[str, int]
     isolated: ForIsolated | None
 
 
@@ -72,6 +77,7 @@ def given_parts(network: NetworkSettings) -> list[str]:
 def workspace_document(settings: Settings, made: Made) -> dict[str, Any]:
     """Return the document."""
     workspace, network = settings.workspace, settings.network
+    of_gpus, larger_of_gpus = templates_of_gpu_hosts(made.templates)
     return {
         "format": WORKSPACE_FORMAT,
         "terradask_version": terradask_version(),
@@ -88,9 +94,21 @@ def workspace_document(settings: Settings, made: Made) -> dict[str, Any]:
             "worker": {
                 size: _versions(templates)
                 for size, templates in made.templates.items()
-                if size not in ROLES
+                if size.isdigit()
             }
         },
+        **(
+            {
+                "gpu": {
+                    "templates": {role: _versions(found) for role, found in of_gpus.items()},
+                    "disks": {
+                        "worker": {size: _versions(found) for size, found in larger_of_gpus.items()}
+                    },
+                }
+            }
+            if of_gpus
+            else {}
+        ),
         "security_groups": dict(made.security_groups),
         "instance_profiles": {name: role.profile_name for name, role in made.roles.items()},
         "roles": {name: role.arn for name, role in made.roles.items()},
@@ -140,6 +158,14 @@ def _launch(made: Made, network: NetworkSettings) -> dict[str, Any]:
             "scheduler": network.scheduler_disk_size_gib,
             "worker": network.worker_disk_size_gib,
         },
+        **(
+            {
+                "gpu_image_ids": dict(made.gpu_image_ids),
+                "gpu_disk_size_gib": dict(made.gpu_disk_size_gib),
+            }
+            if made.gpu_image_ids
+            else {}
+        ),
         "public_address": {
             "scheduler": network.public_schedulers,
             "worker": network.public_workers,

@@ -108,7 +108,6 @@ def given(sim: Simulator) -> Iterator[dict[str, Any]]:
 #: it.
 OWN_SETTINGS = {
     "bring-your-own-vpc": ("vpc_id", "subnets"),
-    "gpu": ("image",),
     "private-network": ("kms_key_arn",),
 }
 
@@ -233,22 +232,34 @@ def test_two_teams_share_no_name(planned: dict[str, Planned]) -> None:
     assert names[0].isdisjoint(names[1])
 
 
-def test_gpu_workers_start_from_the_given_image(
-    planned: dict[str, Planned], given: dict[str, Any]
+def test_a_network_has_templates_with_drivers_for_hosts_with_gpus_alone(
+    planned: dict[str, Planned], sim: Simulator
 ) -> None:
     found = planned["gpu"]
-    assert {template["image_id"] for template in found.resources("aws_launch_template")} == {
-        given["image"]
+    with contextlib.closing(sim.client("ec2")) as ec2:
+        images = {
+            one["ImageId"]: one["Name"]
+            for one in ec2.describe_images(
+                ImageIds=[each["image_id"] for each in found.resources("aws_launch_template")]
+            )["Images"]
+        }
+    # Others have the plain one.
+    with_drivers = {
+        each["name"]
+        for each in found.resources("aws_launch_template")
+        if "Nvidia Driver" in images[each["image_id"]]
     }
+    assert {name.removesuffix("-arm64") for name in with_drivers} >= {
+        "terradask-gpu-scheduler-gpu",
+        "terradask-gpu-worker-gpu",
+    }
+    assert all("-gpu-scheduler-gpu" in name or "-gpu-worker-gpu" in name for name in with_drivers)
     (workers,) = [
-        group
+        group["mixed_instances_policy"]["launch_template"]
         for group in found.resources("aws_autoscaling_group", "train")
         if group["name"].endswith("-workers")
     ]
-    assert [
-        override["instance_type"]
-        for override in workers["mixed_instances_policy"]["launch_template"]["override"]
-    ] == [
+    assert [override["instance_type"] for override in workers["override"]] == [
         "g5.xlarge",
         "g4dn.xlarge",
     ]

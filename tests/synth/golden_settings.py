@@ -54,6 +54,13 @@ NETWORKS: dict[str, dict[str, Any]] = {
         }
     },
     "public-workers": {"network": {"nat": "none", "public_workers": True}},
+    "gpu-images": {
+        "network": {"gpu_images": True, "worker_disk_sizes_gib": [60, 250]},
+        "locked": {
+            "gpu_image_ids": {"x86_64": "ami-0fedcba9876543210"},
+            "gpu_image_sizes_gib": {"x86_64": 75},
+        },
+    },
     "session-manager": {
         "network": {
             "nat": "none",
@@ -135,6 +142,11 @@ NETWORKS: dict[str, dict[str, Any]] = {
     },
 }
 
+_GPU_IMAGE = {
+    "gpus": {"g4dn.xlarge": 1, "g5.2xlarge": 1},
+    "gpu_image": True,
+}
+
 CLUSTERS: dict[str, dict[str, Any]] = {
     "default": {},
     "spot": {
@@ -156,6 +168,25 @@ CLUSTERS: dict[str, dict[str, Any]] = {
             "worker_instance_types": ["g5.xlarge", "g5.2xlarge"],
             "asked": {"workers": {"worker_gpu": 1, "worker_gpu_type": "A10G"}},
             "reasons": {"workers": "one A10G", "zone": "us-east-1a: the only one"},
+        },
+    },
+    "gpu-images": {
+        "cluster": {
+            "worker_groups": {"big": {"disk_size": 200}, "gpu": {**_GPU, "disk_size": 250}}
+        },
+        "locked": {
+            **_GPU_IMAGE,
+            "network_disks_gib": {"big": 250, "gpu": 250},
+            "group_instance_types": {"big": ["r6i.4xlarge"], "gpu": _GPU["vm_types"]},
+            "scheduler_instance_types": ["g4dn.xlarge"],
+        },
+    },
+    "isolation-gpu-images": {
+        "workspace": _ISOLATED,
+        "cluster": {"worker_groups": {"gpu": _GPU}},
+        "locked": {
+            **_GPU_IMAGE,
+            "group_instance_types": {"gpu": _GPU["vm_types"]},
         },
     },
     "disks": {

@@ -118,6 +118,10 @@ FORMS: dict[str, Callable[[Document], Document]] = {
 }
 
 
+#: Answers of the network by which the gate knows an image.
+IMAGES_LOCKED = frozenset({"image_ids", "gpu_image_ids"})
+
+
 def rules_of(
     *, zones: Any = None, locked: dict[str, Any] | None = None, **sections: Any
 ) -> WorkspaceRules:
@@ -126,7 +130,9 @@ def rules_of(
     """
     settings = Settings.model_validate(sections)
     answers = lock_file(zones, settings.cluster, settings.network.architectures or ("x86_64",))
-    return workspace_rules(settings, answers.network)
+    assert answers.network is not None
+    known = {name: value for name, value in (locked or {}).items() if name in IMAGES_LOCKED}
+    return workspace_rules(settings, answers.network.model_copy(update=known))
 
 
 #: What the settings of the stacks here give.

@@ -4,6 +4,7 @@ explain them.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from decimal import Decimal
 from pathlib import Path
 from types import SimpleNamespace
@@ -19,7 +20,7 @@ from terradask._stacks.answers import ClusterResolver, answers_to_destroy, group
 from terradask._stacks.resolve_cluster import Place, resolve_cluster
 from terradask_stacks.ingress import check_ports
 from terradask_stacks.loading import LoadedSettings, load_settings
-from terradask_stacks.lock import LockFile, read_lock, write_lock
+from terradask_stacks.lock import LockFile, NetworkLock, read_lock, write_lock
 from terradask_stacks.settings import ClusterSettings, NetworkSettings
 from terradask_stacks.settings.hardware import DEFAULT_INSTANCE_TYPES
 
@@ -116,3 +117,37 @@ def test_a_cluster_with_ports_of_its_own_is_destroyed_whatever_the_settings_say_
 
     assert found.settings.cluster.max_workers == 7
     check_ports(loaded.settings.workspace, NetworkSettings(), found.settings.cluster)
+
+
+@pytest.mark.parametrize(
+    ("network", "has_image", "warned"),
+    [
+        ({}, False, True),
+        ({"gpu_images": True}, True, False),
+        # Whether it has drivers, AWS doesn't show.
+        ({"image": "ami-0123456789abcdef0", "architectures": ["x86_64"]}, False, False),
+    ],
+)
+def test_a_plan_says_whether_hosts_with_gpus_have_drivers(
+    loaded: LoadedSettings, network: dict[str, Any], has_image: bool, warned: bool
+) -> None:
+    clusters = {**loaded.settings.clusters, "train": ClusterSettings(worker_gpu=1)}
+    settings = loaded.settings.model_copy(
+        update={"clusters": clusters, "network": NetworkSettings.model_validate(network)}
+    )
+    told: list[str] = []
+    resolver = ClusterResolver(
+        replace(loaded, settings=settings),
+        Aws("us-east-1"),
+        lambda event: told.append(str(getattr(event, "text", ""))),
+    )
+    known = NetworkLock(
+        account="123456789012",
+        zones={zone: slot for slot, zone in enumerate(ZONES)},
+        image_ids={"x86_64": "ami-0123456789abcdef0"},
+    )
+
+    lock = resolver.declared("train", known).lock
+
+    assert (lock.gpu_image, bool(lock.gpus)) == (has_image, True)
+    assert any("hosts with GPUs have no drivers" in text for text in told) == warned

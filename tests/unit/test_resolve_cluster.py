@@ -170,6 +170,13 @@ def test_workers_with_gpus_give_the_scheduler_one(asked: Asked):
     assert plain.scheduler_instance_types == ["m6i.large"]
 
 
+def test_which_types_have_gpus_is_locked_and_written_only_where_some_have(asked: Asked):
+    lock = _resolve(worker_groups={"gpu": {"vm_types": ["g4dn.12xlarge", "g6f.large"]}})
+    assert lock.gpus == {"g4dn.12xlarge": 4, "g6f.large": 1}
+    assert ClusterLock.model_validate(lock.model_dump(mode="json")) == lock
+    assert not {"gpus", "gpu_image"} & _resolve().model_dump(mode="json").keys()
+
+
 def test_the_worked_example_of_an_ask_that_nothing_meets(asked: Asked):
     with pytest.raises(NoMatchingType) as caught:
         _resolve(worker_memory="32GiB", worker_cpu=1)

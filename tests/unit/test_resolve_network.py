@@ -9,12 +9,13 @@ from collections.abc import Iterator
 import boto3
 import pytest
 from moto.ec2.models import ec2_backends
+from moto.ssm.models import SimpleSystemManagerBackend
 
 from terradask._aws.session import Aws
-from terradask._stacks.images import check_own_disks
+from terradask._stacks.images import GPU_IMAGE_PARAMETER, check_gpu_disks, check_own_disks
 from terradask._stacks.resolve_network import resolve_network
 from terradask.errors import AccountChanged, InvalidInput, SettingsError, UnknownImage, UnknownZone
-from terradask_stacks.lock import NetworkLock
+from terradask_stacks.lock import ClusterLock, NetworkLock
 from terradask_stacks.settings import Settings
 
 from ..moto_account import moto_account
@@ -211,6 +212,70 @@ def test_a_clusters_own_disks_have_room_for_its_image_as_far_as_that_is_known():
     assert [finding.where for finding in caught.value.findings] == ["cluster.worker_disk_size"]
     check_own_disks(small, None)
     check_own_disks(_settings(cluster={"arm": True, "worker_disk_size": 70}).cluster, lock)
+
+
+def test_hosts_with_gpus_get_the_newest_image_with_drivers_and_keep_it(aws: Aws):
+    wanted = _settings(network={"gpu_images": True})
+    lock = resolve_network(wanted, aws)
+    images = boto3.client("ec2", "us-east-1").describe_images(
+        ImageIds=list(lock.gpu_image_ids.values())
+    )["Images"]
+    assert {one["Architecture"]: one["ImageId"] for one in images} == lock.gpu_image_ids
+    assert all(
+        "Base OSS Nvidia Driver GPU AMI (Amazon Linux 2023)" in one["Name"] for one in images
+    )
+    assert lock.gpu_image_sizes_gib == {"x86_64": 75, "arm64": 75}
+    assert lock.image_ids == resolve_network(_settings(), aws).image_ids
+    older = lock.model_copy(update={"gpu_image_ids": {"x86_64": "ami-1", "arm64": "ami-2"}})
+    assert resolve_network(wanted, aws, older) == older
+    assert resolve_network(wanted, aws, older, refresh=True) == lock
+    assert not resolve_network(_settings(), aws, lock).gpu_image_ids
+
+
+def _publish_no_gpu_image(monkeypatch: pytest.MonkeyPatch, *architectures: str) -> None:
+    names = {GPU_IMAGE_PARAMETER.format(architecture=each) for each in architectures}
+    get = SimpleSystemManagerBackend.get_parameter
+    monkeypatch.setattr(
+        SimpleSystemManagerBackend,
+        "get_parameter",
+        lambda backend, name: None if name in names else get(backend, name),
+    )
+
+
+def test_a_region_may_have_images_with_drivers_for_one_architecture(
+    aws: Aws, monkeypatch: pytest.MonkeyPatch
+):
+    wanted = _settings(network={"gpu_images": True})
+    _publish_no_gpu_image(monkeypatch, "arm64")
+    assert resolve_network(wanted, aws).gpu_image_ids.keys() == {"x86_64"}
+    _publish_no_gpu_image(monkeypatch, "x86_64")
+    with pytest.raises(UnknownImage, match="no Deep Learning Base AMI in us-east-1"):
+        resolve_network(wanted, aws)
+
+
+def test_a_clusters_own_disks_have_room_for_the_image_with_drivers():
+    network = _network_lock(gpu_image_sizes_gib={"x86_64": 75})
+    settings = _settings(
+        cluster={
+            "worker_disk_size": 50,
+            "worker_groups": {"gpu": {"vm_types": ["g5.xlarge"], "disk_size": 70}},
+        }
+    )
+    lock = ClusterLock(
+        account="123456789012",
+        zone="us-east-1b",
+        scheduler_instance_types=["m6i.large"],
+        worker_instance_types=["m6i.large"],
+        group_instance_types={"gpu": ["g5.xlarge"]},
+        gpus={"g5.xlarge": 1},
+        gpu_image=True,
+    )
+    with pytest.raises(SettingsError) as caught:
+        check_gpu_disks(settings, lock, network)
+    (finding,) = caught.value.findings
+    assert (finding.where, finding.given) == ("cluster.worker_groups.gpu.disk_size", 70)
+    check_gpu_disks(settings, lock, None)
+    check_gpu_disks(settings, lock.model_copy(update={"gpu_image": False}), network)
 
 
 def test_who_gives_an_image_says_which_for_arm(aws: Aws):

@@ -46,6 +46,14 @@ class Disks(_Model):
     worker: dict[int, dict[str, Template]] = {}
 
 
+class Gpu(_Model):
+    """Templates with an image for hosts with GPUs."""
+
+    #: Role -> architecture -> template.
+    templates: dict[str, dict[str, Template]]
+    disks: Disks = Disks()
+
+
 class Launch(_Model):
     """What the network's templates give to hosts."""
 
@@ -91,6 +99,8 @@ class Baseline(_Model):
     templates: dict[str, dict[str, Template]]
     #: None: the network was deployed by a version that doesn't make them.
     disks: Disks | None = None
+    #: None: hosts with GPUs have the image of all hosts.
+    gpu: Gpu | None = None
     launch: Launch = Launch()
     security_groups: dict[str, str]
     instance_profiles: dict[str, str]

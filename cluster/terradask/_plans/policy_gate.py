@@ -149,6 +149,7 @@ def workspace_rules(settings: Settings, lock: NetworkLock | None) -> WorkspaceRu
         *(each for one in hosts if one is not None for each in (one.scheduler, one.worker)),
         *network.images.values(),
         *lock.image_ids.values(),
+        *lock.gpu_image_ids.values(),
     }
     return WorkspaceRules(
         settings.workspace.name,

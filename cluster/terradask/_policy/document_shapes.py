@@ -124,6 +124,12 @@ WORKSPACE_DOCUMENT: Shape = {
     ),
     "templates": _by_role(scheduler=_templates("scheduler"), worker=_templates("worker")),
     "disks": may({"worker": may(Keyed("*", _templates("worker"), {}))}),
+    "gpu": may(
+        {
+            "templates": _by_role(scheduler=_templates("scheduler"), worker=_templates("worker")),
+            "disks": must({"worker": must(Keyed("*", _templates("worker"), {}))}),
+        }
+    ),
     "security_groups": _by_role(
         scheduler=must(*to("aws_security_group.scheduler.id"), given("sg-*")),
         worker=must(*to("aws_security_group.worker.id"), given("sg-*")),
@@ -156,6 +162,8 @@ WORKSPACE_DOCUMENT: Shape = {
             "user_data_base64": must(ANY),
             "image_ids": must(Keyed("{architectures}", must(given("ami-*")), {})),
             "disk_size_gib": must(ANY),
+            "gpu_image_ids": may(Keyed("{architectures}", must(given("ami-*")), {})),
+            "gpu_disk_size_gib": may(ANY),
             "public_address": _by_role(scheduler=must(True, False), worker=must(True, False)),
         }
     ),

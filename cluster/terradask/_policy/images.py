@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from typing import Any
 
 from terradask._policy.document import PlanDocument, Resource, Unknown, written_document
 from terradask._policy.findings import PolicyFinding
@@ -53,7 +54,7 @@ def _unnamed(document: PlanDocument) -> Iterator[PolicyFinding]:
     """Yield images that the network's document, made of the same answers, doesn't name."""
     launches = [written_document(item).get("launch") for item in document.of("aws_s3_object")]
     named = [
-        set(images.values())
+        {*images.values(), *_mapping(launch.get("gpu_image_ids")).values()}
         for launch in launches
         if isinstance(launch, Mapping) and isinstance(images := launch.get("image_ids"), Mapping)
     ]
@@ -67,6 +68,10 @@ def _unnamed(document: PlanDocument) -> Iterator[PolicyFinding]:
                 f"starts {image}, which isn't the network's image",
                 "plan the network again: its images are locked",
             )
+
+
+def _mapping(value: object) -> Mapping[str, Any]:
+    return value if isinstance(value, Mapping) else {}
 
 
 def _trusted(reference: str) -> bool:

@@ -141,7 +141,7 @@ _HOSTS: dict[str, Shape] = {
     "aws_launch_template": {
         "name": must(f"{NAME}-{{role}}*", f"{CLUSTERS_NAME}-{{role}}*"),
         "description": must(ANY),
-        "image_id": must(given("ami-*"), *baseline("launch.image_ids.*")),
+        "image_id": must(given("ami-*"), *baseline("launch.image_ids.*", "launch.gpu_image_ids.*")),
         # P1 judges what is written out.
         "user_data": must(literal, *baseline("launch.user_data_base64")),
         "iam_instance_profile": must(
@@ -229,12 +229,20 @@ _HOSTS: dict[str, Shape] = {
                             {
                                 "launch_template_id": must(
                                     *to("aws_launch_template.{role}-*.id"),
-                                    *baseline("templates.{role}.*.id", 'disks.{role}["*"].*.id'),
+                                    *baseline(
+                                        "templates.{role}.*.id",
+                                        'disks.{role}["*"].*.id',
+                                        "gpu.templates.{role}.*.id",
+                                        'gpu.disks.{role}["*"].*.id',
+                                    ),
                                 ),
                                 "version": must(
                                     *to("aws_launch_template.{role}-*.latest_version"),
                                     *baseline(
-                                        "templates.{role}.*.version", 'disks.{role}["*"].*.version'
+                                        "templates.{role}.*.version",
+                                        'disks.{role}["*"].*.version',
+                                        "gpu.templates.{role}.*.version",
+                                        'gpu.disks.{role}["*"].*.version',
                                     ),
                                 ),
                             }

@@ -215,7 +215,10 @@ def network_needs(
         f"one for schedulers, {1 + larger} for workers by the size of their disks"
         f"{'' if len(architectures) == 1 else ', for each architecture'}"
     )
-    found = [Need(LAUNCH_TEMPLATES, (2 + larger) * len(architectures), templates)]
+    kinds = 2 if network.gpu_images else 1
+    if network.gpu_images:
+        templates += ", and the same for hosts with GPUs"
+    found = [Need(LAUNCH_TEMPLATES, (2 + larger) * len(architectures) * kinds, templates)]
     if network.security_groups is None:
         groups = 3 if network.interface_endpoints else 2
         opened = openings(network.ingress)

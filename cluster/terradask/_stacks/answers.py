@@ -7,9 +7,9 @@ from dataclasses import dataclass, replace
 from ipaddress import ip_network
 from typing import TYPE_CHECKING, Any
 
-from terradask._common.progress import Progress, silent
+from terradask._common.progress import Message, Progress, silent
 from terradask._quotas.needs import GroupTypes, named_or_default
-from terradask._stacks.images import check_own_disks
+from terradask._stacks.images import check_gpu_disks, check_own_disks
 from terradask._stacks.resolve_cluster import (
     Place,
     requested_hardware,
@@ -166,7 +166,7 @@ class ClusterResolver:
         check_own_disks(settings.cluster, read_lock(self.loaded.lock_path).network)
         place, earlier = self._place(baseline), self._earlier(name, lock)
         resolved = self._resolve(name, place, earlier, refresh=refresh)
-        return _with_disks(ClusterAnswers(settings, resolved), network)
+        return self._with_templates(ClusterAnswers(settings, resolved), network)
 
     def declared(self, name: str, network: NetworkLock) -> ClusterAnswers:
         """Return a declared cluster's answers on the same file's network, deployed or not."""
@@ -184,7 +184,7 @@ class ClusterResolver:
             given=settings.network.vpc_id is not None,
         )
         lock = self._resolve(name, place, self._earlier(name, None))
-        return _with_disks(ClusterAnswers(settings, lock), settings.network)
+        return self._with_templates(ClusterAnswers(settings, lock), settings.network)
 
     def explain(
         self, name: str, baseline: Baseline, lock: Mapping[str, Any] | None
@@ -223,6 +223,24 @@ class ClusterResolver:
             return ClusterLock.model_validate(deployed)
         return written
 
+    def _with_templates(self, answers: ClusterAnswers, network: NetworkSettings) -> ClusterAnswers:
+        """Add what the network has templates for: each plan finds it anew."""
+        settings, lock = answers.settings, answers.lock
+        disks = network_disks(settings.workspace, network, settings.cluster)
+        if not settings.cluster.own_disk_settings:
+            disks = None
+        found = {"network_disks_gib": disks, "gpu_image": bool(lock.gpus) and network.gpu_images}
+        if lock.gpus and not (network.gpu_images or network.images):
+            self.progress(
+                Message(
+                    "hosts with GPUs have no drivers: set network.gpu_images = true and run: "
+                    "terradask apply network"
+                )
+            )
+        answers = replace(answers, lock=lock.model_copy(update=found))
+        check_gpu_disks(settings, answers.lock, read_lock(self.loaded.lock_path).network)
+        return answers
+
     def _resolve(
         self, name: str, place: Place, earlier: ClusterLock | None, *, refresh: bool = False
     ) -> ClusterLock:
@@ -239,15 +257,6 @@ class ClusterResolver:
         return lock
 
 
-def _with_disks(answers: ClusterAnswers, network: NetworkSettings) -> ClusterAnswers:
-    """Add the disks that the network has templates for: each plan finds them anew."""
-    settings = answers.settings
-    disks = network_disks(settings.workspace, network, settings.cluster)
-    if not settings.cluster.own_disk_settings:
-        disks = None
-    return replace(answers, lock=answers.lock.model_copy(update={"network_disks_gib": disks}))
-
-
 def answers_to_destroy(
     loaded: LoadedSettings, baseline: Baseline, aws: Aws, descriptor: Mapping[str, Any] | None
 ) -> ClusterAnswers:
@@ -261,6 +270,8 @@ def answers_to_destroy(
         # Where the state lies follows from the account: every user can write the document.
         place = {"account": aws.account_id, "partition": aws.partition}
         lock = ClusterLock.model_validate({**document["lock"], **place})
+        # Nor does it need the network's images, which may be gone.
+        lock = lock.model_copy(update={"gpu_image": False})
         if lock.network_disks_gib is not None:
             # The network may have other sizes today.
             lock = lock.model_copy(update={"network_disks_gib": {}})
@@ -313,6 +324,7 @@ def _as_deployed(network: NetworkSettings, baseline: Baseline, zone: str | None)
         "allow_ingress_from_anywhere": baseline.allow_ingress_from_anywhere,
         "ingress": [IngressRule(ports=rule.ports, cidr=rule.cidr) for rule in baseline.ingress],
         "cluster_launch_templates": baseline.cluster_launch_templates,
+        "gpu_images": baseline.gpu is not None,
         "worker_disk_sizes_gib": [] if baseline.disks is None else list(baseline.disks.worker),
         **{f"{role}_disk_size_gib": size for role, size in baseline.launch.disk_size_gib.items()},
         "vpc_id": baseline.vpc_id if "vpc" in baseline.given else None,

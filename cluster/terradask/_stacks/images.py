@@ -2,24 +2,67 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from terradask._aws.answers import unless
 from terradask.errors import UnknownImage
 from terradask_modules.names import ROLES, ROOT_DEVICE
 from terradask_stacks.errors import Finding, SettingsError
+from terradask_stacks.gpu_hosts import has_gpu_image, name_of
+from terradask_stacks.groups import groups_of
 from terradask_stacks.settings.network import IMAGE_SETTINGS
 
 if TYPE_CHECKING:
     from terradask._aws.session import Aws
     from terradask_stacks.hardware.architecture import Architecture
-    from terradask_stacks.lock import NetworkLock
-    from terradask_stacks.settings import ClusterSettings, NetworkSettings
+    from terradask_stacks.lock import ClusterLock, NetworkLock
+    from terradask_stacks.settings import ClusterSettings, NetworkSettings, Settings
 
 #: AWS's public parameters for the newest Amazon Linux 2023:
 #: https://gist.github.com/guitarrapc/7dab82a3dcffc2921f9f756e7a7f549a
 IMAGE_PARAMETER = "/aws/service/ami-amazon-linux-latest/al2023-ami-kernel-default-{architecture}"
+
+#: The same for the newest Deep Learning Base AMI, which has NVIDIA's open drivers:
+#: https://docs.aws.amazon.com/dlami/latest/devguide/aws-deep-learning-ami-gpubaseoss-al2023-2026-05-20.html
+#: Its snapshot has 75 GiB, in September 2026.
+GPU_IMAGE_PARAMETER = (
+    "/aws/service/deeplearning/ami/{architecture}/"
+    "base-oss-nvidia-driver-gpu-amazon-linux-2023/latest/ami-id"
+)
+
+
+def find_gpu_images(
+    architectures: Sequence[Architecture],
+    aws: Aws,
+    existing: NetworkLock | None,
+    *,
+    refresh: bool,
+) -> dict[Architecture, tuple[str, int | None]]:
+    """Return the images for hosts with GPUs, and how large their root volumes are in GiB, for the
+    architectures that have one.
+
+    Raises `UnknownImage` if none has.
+    """
+    found: dict[Architecture, tuple[str, int | None]] = {}
+    for architecture in architectures:
+        locked = None if existing is None else existing.gpu_image_ids.get(architecture)
+        if existing is not None and locked is not None and not refresh:
+            found[architecture] = locked, existing.gpu_image_sizes_gib.get(architecture)
+            continue
+        with unless("ParameterNotFound"):
+            image = _parameter(aws, GPU_IMAGE_PARAMETER.format(architecture=architecture))
+            described = _described(aws, image)
+            size = _check_root(image, "gpu_images", described[0]) if described else None
+            found[architecture] = image, size
+    if not found:
+        raise UnknownImage(
+            f"AWS publishes no Deep Learning Base AMI in {aws.region}",
+            given=f"network.gpu_images, for {' and '.join(architectures)}",
+            allowed="a region and architectures that have it",
+            advice="leave out gpu_images, and name an image with drivers as network.image",
+        )
+    return found
 
 
 def find_image(
@@ -68,6 +111,32 @@ def check_own_disks(cluster: ClusterSettings, network: NetworkLock | None) -> No
     _refuse_smaller(disks, sizes.get("arm64" if cluster.expects_arm else "x86_64", 0))
 
 
+def check_gpu_disks(settings: Settings, lock: ClusterLock, network: NetworkLock | None) -> None:
+    """Refuse disks of a cluster's own on hosts with GPUs that have no room for their image, as far
+    as that is known.
+
+    Raises `SettingsError`.
+    """
+    if network is None or lock.network_disks_gib is not None:
+        return
+    image_gib = network.gpu_image_sizes_gib.get(lock.architecture, 0)
+    with_gpus = {
+        name_of(each) for each in groups_of(settings.cluster, lock) if has_gpu_image(each, lock)
+    }
+    disks = {
+        f"cluster.{setting}": value
+        for setting, value in settings.cluster.own_disk_settings.items()
+        if setting.endswith("disk_size") and _disk_of(setting) in with_gpus
+    }
+    _refuse_smaller(disks, image_gib)
+
+
+def _disk_of(setting: str) -> str:
+    """Return whose disk a setting is about: a role's, or a group of workers'."""
+    named = setting.removeprefix("worker_groups.")
+    return named.removesuffix(".disk_size" if named != setting else "_disk_size")
+
+
 def _refuse_smaller(disks_gib: Mapping[str, int], image_gib: int) -> None:
     """Refuse disks, setting -> size, on which an image has no room: AWS launches no such host."""
     findings = [
@@ -86,12 +155,11 @@ def _refuse_smaller(disks_gib: Mapping[str, int], image_gib: int) -> None:
 
 
 def _newest_image(architecture: Architecture, aws: Aws) -> str:
-    client = aws.client("ssm")
-    return str(
-        client.get_parameter(Name=IMAGE_PARAMETER.format(architecture=architecture))["Parameter"][
-            "Value"
-        ]
-    )
+    return _parameter(aws, IMAGE_PARAMETER.format(architecture=architecture))
+
+
+def _parameter(aws: Aws, name: str) -> str:
+    return str(aws.client("ssm").get_parameter(Name=name)["Parameter"]["Value"])
 
 
 def _described(aws: Aws, image: str) -> list[dict[str, Any]]:
@@ -140,7 +208,11 @@ def _check_image(architecture: Architecture, image: str, owners: list[str], aws:
             allowed=f"an image for {architecture}",
             advice=f"choose another network.{setting}",
         )
-    root = found[0].get("RootDeviceName", ROOT_DEVICE)
+    return _check_root(image, setting, found[0])
+
+
+def _check_root(image: str, setting: str, found: Mapping[str, Any]) -> int | None:
+    root = found.get("RootDeviceName", ROOT_DEVICE)
     if root != ROOT_DEVICE:
         raise UnknownImage(
             "the image's root volume is at another device than hosts' disks",
@@ -148,4 +220,4 @@ def _check_image(architecture: Architecture, image: str, owners: list[str], aws:
             allowed=f"an image with its root at {ROOT_DEVICE}, as Amazon Linux 2023 has it",
             advice=f"choose another network.{setting}",
         )
-    return _root_size(found[0])
+    return _root_size(found)

@@ -94,6 +94,7 @@ def resolve_cluster(
         scheduler_instance_types=types[SCHEDULER_GROUP],
         worker_instance_types=types[WORKER_GROUP],
         group_instance_types={name: types[name] for name in sorted(cluster.worker_groups)},
+        gpus=found.gpus(),
         asked=requested_hardware(cluster),
         reasons=reasons,
         creator=creator,

@@ -67,6 +67,15 @@ class ClusterHardware:
         """Return each group's types, in order."""
         return {group: list(choice.names) for group, choice in self.choices.items()}
 
+    def gpus(self) -> dict[str, int]:
+        """Return how many GPUs types have, of those that have some."""
+        return {
+            one.type.name: one.type.gpus.count
+            for choice in self.choices.values()
+            for one in choice.types
+            if one.type.gpus is not None
+        }
+
     def reasons(self) -> dict[str, str]:
         """Return, in a line each, why groups have their types, and the cluster its zone."""
         return {group: choice.reason for group, choice in self.choices.items()} | {

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from terradask._aws.endpoints import ENDPOINT_VARIABLE, is_loopback_endpoint
 from terradask._aws.listing import listed_zones
 from terradask._stacks.endpoint_services import check_zones, find_endpoint_services
-from terradask._stacks.images import check_disks, find_image
+from terradask._stacks.images import check_disks, find_gpu_images, find_image
 from terradask.errors import AccountChanged, InvalidInput, UnknownZone
 from terradask_modules.cidr import slot_count
 from terradask_stacks.lock import EndpointService, NetworkLock, assign_slots
@@ -59,6 +59,11 @@ def resolve_network(
         found = {architecture: image.result() for architecture, image in images.items()}
         sizes = {name: size for name, (_, size) in found.items() if size is not None}
         check_disks(settings.network, sizes)
+        gpu_images = (
+            find_gpu_images(list(found), aws, existing_lock, refresh=refresh)
+            if settings.network.gpu_images
+            else {}
+        )
         return NetworkLock(
             account=account,
             partition=partition,
@@ -66,6 +71,10 @@ def resolve_network(
             endpoint_services=services.result(),
             image_ids={architecture: image for architecture, (image, _) in found.items()},
             image_sizes_gib=sizes,
+            gpu_image_ids={name: image for name, (image, _) in gpu_images.items()},
+            gpu_image_sizes_gib={
+                name: size for name, (_, size) in gpu_images.items() if size is not None
+            },
         )
 
 

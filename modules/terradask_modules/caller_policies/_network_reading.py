@@ -46,7 +46,10 @@ def read_network(scope: CallerScope) -> list[Statement]:
         allow(
             "FindNewestImage",
             "ssm:GetParameter",
-            f"arn:{scope.place.partition}:ssm:{scope.place.region}::parameter/aws/service/ami-amazon-linux-latest/*",
+            [
+                f"arn:{scope.place.partition}:ssm:{scope.place.region}::parameter/aws/service/{of}/*"
+                for of in ("ami-amazon-linux-latest", "deeplearning/ami")
+            ],
         ),
         allow(
             "SeeRoles",

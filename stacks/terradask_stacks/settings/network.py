@@ -216,6 +216,12 @@ class NetworkSettings(Section):
         description="Owners that image and arm64_image may have: accounts' ids, self, amazon, "
         "aws-marketplace. Any account may publish an image under any name.",
     )
+    gpu_images: bool = Field(
+        default=False,
+        description="Hosts with GPUs have an image with NVIDIA's drivers: the newest Deep Learning "
+        "Base AMI for Amazon Linux 2023, as found and locked at the first plan. Each architecture "
+        "gets launch templates with it, which cost nothing, and disks that it fits on.",
+    )
     host_packages: str | None = Field(
         default=None,
         min_length=1,

@@ -18,6 +18,7 @@ def install_all(*, public_cidr: str) -> None:
         bucket_policies,
         delete_markers,
         endpoint_routes,
+        gpu_images,
         group_api,
         group_launches,
         group_limits,
@@ -50,6 +51,7 @@ def install_all(*, public_cidr: str) -> None:
     addresses.install(public_cidr)
     attached_interfaces.install()
     bucket_policies.install()
+    gpu_images.install()
     image_disks.install()
     instance_index.install()
     instance_types.install()

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from terradask_simulator.aws.fidelity.gpu_images import NAME_BEGINS
+
 __all__ = ["check_root_volume", "install"]
 
 _DEVICE, _SIZE_GIB = "/dev/xvda", 8
@@ -50,7 +52,7 @@ def _is_ours(image: Any) -> bool:
     source = getattr(image, "instance", None)
     if source is not None and source.image_id in image.ec2_backend.amis:
         return bool(image.ec2_backend.amis[source.image_id].root_device_name == _DEVICE)
-    return str(image.name).startswith("al2023-ami")
+    return str(image.name).startswith(("al2023-ami", NAME_BEGINS))
 
 
 def _mappings(image: Any) -> list[dict[str, Any]]:
