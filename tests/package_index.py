@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import hashlib
 import threading
 import zipfile
@@ -59,13 +60,21 @@ def list_archive(root: Path, name: str, archive: Path, *, beside: bool = False) 
 
 
 @contextmanager
-def serving(root: Path, asked: list[str] | None = None) -> Iterator[str]:
-    """Serve the index, and yield its URL; the paths that are asked for are put into the list."""
+def serving(
+    root: Path, asked: list[str] | None = None, *, user: str | None = None, denial: int = 401
+) -> Iterator[str]:
+    """Serve the index, and yield its URL; the paths that are asked for are put into the list. With
+    a `user`, ``name:password``, it answers others with the denial.
+    """
+    allowed = None if user is None else f"Basic {base64.b64encode(user.encode()).decode()}"
 
     class Handler(_Quiet):
         def do_GET(self) -> None:
             if asked is not None:
                 asked.append(self.path)
+            if allowed is not None and self.headers.get("Authorization") != allowed:
+                self.send_error(denial)
+                return
             super().do_GET()
 
     server = ThreadingHTTPServer(("127.0.0.1", 0), partial(Handler, directory=str(root)))

@@ -6,6 +6,22 @@ import json
 import subprocess
 import time
 
+import pytest
+
+
+@contextlib.contextmanager
+def index_credentials(folder, token, password):
+    """Configure package indexes with a token in pip's file, and a password in netrc."""
+    (folder / "pip.conf").write_text(
+        "[global]\nindex-url = https://mirror.example.org/simple\n"
+        f"extra-index-url = https://{token}@team.example.org/simple\n"
+    )
+    (folder / "netrc").write_text(f"machine mirror.example.org login me password {password}\n")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("PIP_CONFIG_FILE", str(folder / "pip.conf"))
+        patch.setenv("NETRC", str(folder / "netrc"))
+        yield
+
 
 @contextlib.contextmanager
 def plant_everywhere(sim, key, text):

@@ -27,7 +27,7 @@ from terradask.policy import secrets_in_state
 from terradask_host.rules.instance_proof import audience_of
 
 from ..waiting import HANG_SECONDS, eventually, eventually_async
-from .planted_secrets import plant_everywhere
+from .planted_secrets import index_credentials, plant_everywhere
 from .posing import poser, sign
 from .scripts import run_python
 from .secret_search import Secrets, search
@@ -39,7 +39,13 @@ ACCOUNT = "123456789012"
 #: run's are others.
 PLANTED = {
     name: f"{name}-{uuid.uuid4().hex}"
-    for name in ("dask-token", "dask-password", "caller-secret-access-key")
+    for name in (
+        "dask-token",
+        "dask-password",
+        "caller-secret-access-key",
+        "index-token",
+        "index-password",
+    )
 }
 
 
@@ -81,7 +87,7 @@ def named_besides(patch, role):
 
 
 @pytest.fixture(scope="module")
-def cluster(sim_environ, secrets, temporary):
+def cluster(sim_environ, secrets, temporary, tmp_path_factory):
     index = f"https://me:{PLANTED['dask-password']}@index.example.org"
     planted = {
         "planted.api-token": PLANTED["dask-token"],
@@ -91,6 +97,9 @@ def cluster(sim_environ, secrets, temporary):
     with (
         pytest.MonkeyPatch.context() as patch,
         named_besides(patch, "user-of-sessions"),
+        index_credentials(
+            tmp_path_factory.mktemp("x"), PLANTED["index-token"], PLANTED["index-password"]
+        ),
         dask.config.set(planted),
         Cluster(
             "guarded",
@@ -349,6 +358,8 @@ def test_no_secret_is_found_anywhere_in_a_life_or_after_it(cluster, sim, secrets
     value = sim.client("secretsmanager").get_secret_value(SecretId="terradask/default/guarded")[
         "SecretString"
     ]
+    credentials = [PLANTED["index-token"], f"me:{PLANTED['index-password']}"]
+    assert list(json.loads(value)["indexes"].values()) == credentials
     keys = {role: json.loads(value)[role]["key"] for role in ("scheduler", "worker", "client")}
 
     # The secret has what was made, but for the authority's key, which came first.

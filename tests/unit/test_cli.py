@@ -105,6 +105,7 @@ def test_the_promised_commands_exist() -> None:
         "types",
         "explain",
         "software lock",
+        "software indexes",
         "software scan",
         *(f"iam {caller}" for caller in ("setup", "ongoing", "ci", "user")),
     ]

@@ -80,6 +80,7 @@ EXAMPLES: list[TerradaskError] = [
     errors.SoftwareNotFromIndex({"acme-tools": "1.0, editable, from file:///x"}),
     errors.WheelNotBuilt("acme", "its wheel is for another platform"),
     errors.PackagesNotSynced({"acme": "no wheel"}, {"numpy": ("2.0", "2.1")}),
+    errors.IndexSettingsInvalid("/x/pip.conf", "an index without a URL"),
     errors.SoftwareNotResolved("No solution found"),
     errors.ResolverMissing(),
     errors.FolderBusy("/x", pid=7, command="terraform plan", waited_seconds=3.0),

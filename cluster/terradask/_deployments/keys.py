@@ -27,7 +27,7 @@ class Bundle:
 @dataclass(frozen=True, repr=False)
 class KeySet:
     """The keys of one run: the authority's certificate and a bundle for each role; and the SHA-256
-    of each document that hosts act on, by its name.
+    of each document that hosts act on, by its name; and credentials of package indexes.
 
     Its repr shows no key material.
     """
@@ -39,6 +39,8 @@ class KeySet:
     client: Bundle
     #: Empty if an older terradask started the run.
     sha256: Mapping[str, str] = field(default_factory=dict)
+    #: ``user:password`` of package indexes, by URL.
+    indexes: Mapping[str, str] = field(default_factory=dict)
 
     def __repr__(self) -> str:
         return f"KeySet(run_id={self.run_id!r})"
@@ -59,7 +61,14 @@ class KeySet:
                 for role in ROLES
             }
             sha256 = {name: _text(each) for name, each in document.get("sha256", {}).items()}
-            return cls(_text(document["run_id"]), _text(document["ca"]), **bundles, sha256=sha256)
+            indexes = {url: _text(each) for url, each in document.get("indexes", {}).items()}
+            return cls(
+                _text(document["run_id"]),
+                _text(document["ca"]),
+                **bundles,
+                sha256=sha256,
+                indexes=indexes,
+            )
 
     def client_security(self) -> Security:
         """Return a Dask client's security for this cluster: mutual TLS, at least version 1.3."""

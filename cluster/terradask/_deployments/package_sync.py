@@ -9,9 +9,16 @@ from pathlib import Path
 
 from packaging.utils import canonicalize_name
 
-from terradask._deployments.software import SoftwareLock, base, lock_software, python_for_hosts
+from terradask._deployments.software import (
+    SoftwareLock,
+    base,
+    index_fields,
+    lock_software,
+    python_for_hosts,
+)
 from terradask._software.environment import read_installed, scan_installed
 from terradask._software.hosts import host_markers
+from terradask._software.indexes import read_indexes
 from terradask._software.local_wheels import build_wheel
 from terradask._software.needs import needed_by_only, with_needs
 from terradask._software.resolver import Resolver
@@ -41,7 +48,8 @@ def lock_environment(
     """Resolve this environment's packages for hosts, with uv, and build those from no index.
 
     Raises `PythonNotOnHosts`, `SoftwareNotInstalled`, `SoftwareNotFromIndex`, `PackagesNotSynced`,
-    `SoftwareNotResolved`, `ResolverMissing`, `WheelNotBuilt`.
+    `SoftwareNotResolved`, `ResolverMissing`, `WheelNotBuilt`,
+    `IndexSettingsInvalid`.
     """
     python = python_for_hosts()
     installed = read_installed(importlib.metadata.distributions(), architecture)
@@ -50,9 +58,11 @@ def lock_environment(
     named = () if isinstance(sync.packages, bool) else sync.packages
     _check_installed(named, {package.name for package in installed})
     only = with_needs(installed, named, markers) if named else None
+    indexes = read_indexes(environ)
+    of_uv = indexes.environ(environ)
     found = Sync(
         scan_installed(installed, architecture, [*base(), *named]),
-        Resolver(architecture, environ),
+        Resolver(architecture, of_uv),
         critical,
         sync,
         only,
@@ -65,8 +75,11 @@ def lock_environment(
         missing=found.missing,
         changed=found.changed,
         wheels=tuple(
-            build_wheel(importlib.metadata.distribution(name), architecture, environ)
+            build_wheel(importlib.metadata.distribution(name), architecture, of_uv)
             for name in found.built
+        ),
+        **index_fields(
+            indexes, {name: indexes.options(url) for name, url in found.indexes.items()}
         ),
     )
 
@@ -79,6 +92,14 @@ def describe_differences(lock: SoftwareLock) -> str:
     ]
     missing = [f"hosts don't get {', '.join(parts)}"] if parts else []
     return "; ".join(missing + ([f"hosts get {', '.join(changed)}"] if changed else []))
+
+
+def describe_loopback(urls: Iterable[str]) -> str:
+    """Return a warning about indexes that hosts can't ask."""
+    return (
+        f"hosts can't reach {', '.join(urls)}, an index on this machine: configure one that they "
+        "reach, or let their image name it (terradask software indexes)"
+    )
 
 
 def _check_installed(names: Iterable[str], installed: set[str]) -> None:

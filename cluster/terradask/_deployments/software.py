@@ -7,12 +7,14 @@ import os
 from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from packaging.requirements import InvalidRequirement, Requirement
 from packaging.utils import canonicalize_name
 
 from terradask._software.archive_hashes import archive_hashes
 from terradask._software.hosts import HOST_PYTHONS, applies, host_markers, python_version
+from terradask._software.indexes import Indexes, read_indexes
 from terradask._software.local_wheels import LocalWheel, build_wheel, why_not_built
 from terradask._software.package_origin import conda_origin, direct_origin
 from terradask._software.wheel_tags import newer_glibc
@@ -55,6 +57,12 @@ class SoftwareLock:
     changed: Mapping[str, tuple[str, str]] = field(default_factory=dict)
     #: Of packages that came from no index.
     wheels: Sequence[LocalWheel] = ()
+    #: Options of each package's line: the indexes that are asked for it, if not the image's.
+    indexes: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    #: Indexes that only this machine can ask.
+    loopback: Sequence[str] = ()
+    #: ``user:password`` by the URL of each index; hosts get them in the cluster's secret.
+    credentials: Mapping[str, str] = field(default_factory=dict, repr=False)
 
     @property
     def contents(self) -> dict[str, bytes]:
@@ -76,6 +84,7 @@ class SoftwareLock:
             " ".join(
                 [
                     f"{name}=={version}",
+                    *self.indexes.get(name, ()),
                     *(f"--hash=sha256:{digest}" for digest in self.hashes.get(name, ())),
                 ]
             )
@@ -90,14 +99,17 @@ def lock_software(
     """Lock the hosts' environment to the versions that are installed here.
 
     Raises `PythonNotOnHosts`, `SoftwareNotInstalled`, `SoftwareNotFromIndex`,
-    `SoftwareLockInvalid`, `SoftwareNotLocked`, `WheelNotBuilt`, `ResolverMissing`, `InvalidInput`.
+    `SoftwareLockInvalid`, `SoftwareNotLocked`, `WheelNotBuilt`, `ResolverMissing`,
+    `IndexSettingsInvalid`, `InvalidInput`.
     """
     python = python_for_hosts()
+    indexes = read_indexes(os.environ)
     named = [_parse(text) for text in software]
     requirements = [*map(Requirement, base()), *named]
     found = _with_needs(requirements, host_markers(architecture))
     local = _local(found, architecture, hashed=lock_file is not None)
-    wheels = [build_wheel(found.pop(name)[0], architecture, os.environ) for name in local]
+    of_uv = indexes.environ(os.environ)
+    wheels = [build_wheel(found.pop(name)[0], architecture, of_uv) for name in local]
     packages = {name: distribution.version for name, (distribution, _) in found.items()}
     hashes: Hashes = {}
     if lock_file is not None:
@@ -109,7 +121,18 @@ def lock_software(
         hashes,
         {name: needed for name, needed in glibc.items() if needed is not None},
         wheels=wheels,
+        **index_fields(indexes, dict.fromkeys(packages, indexes.options())),
     )
+
+
+def index_fields(indexes: Indexes, options: Mapping[str, Sequence[str]]) -> dict[str, Any]:
+    """Return the fields of a `SoftwareLock` that say which indexes are asked."""
+    named = {option for each in options.values() for option in each}
+    return {
+        "indexes": {name: each for name, each in options.items() if each},
+        "loopback": [i.url for i in indexes.every if i.is_loopback and i.option in named],
+        "credentials": indexes.credentials(named),
+    }
 
 
 def python_for_hosts() -> str:

@@ -22,7 +22,11 @@ from terradask._deployments.events.gather import write_event_log
 from terradask._deployments.key_access import check_may_change
 from terradask._deployments.launch import deployed_launch
 from terradask._deployments.lifetime import lifetime_policy
-from terradask._deployments.package_sync import describe_differences, lock_for_hosts
+from terradask._deployments.package_sync import (
+    describe_differences,
+    describe_loopback,
+    lock_for_hosts,
+)
 from terradask._deployments.private_envs import warn_of_secrets
 from terradask._deployments.record import ClusterRecord
 from terradask._deployments.software import SoftwareLock
@@ -118,6 +122,8 @@ class Starter:
             warn(describe_newer(plan.software.newer_glibc))
         if differences := describe_differences(plan.software):
             warn(differences)
+        if plan.software.loopback and not is_loopback_endpoint(os.environ):
+            warn(describe_loopback(plan.software.loopback))
         while not claim(record, run):
             current = record.current_run()
             if current is not None:
@@ -314,7 +320,9 @@ def prepare_run(record: ClusterRecord, plan: RunPlan) -> None:
         ]
         # Generate the keys while the calls run.
         keys = make_keys(record.name, run.run_id, lifetime_days=lifetime_seconds / 86_400)
-        document = replace(keys, sha256=plan.sha256).to_document()
+        document = replace(
+            keys, sha256=plan.sha256, indexes=plan.software.credentials
+        ).to_document()
         waits.append(pool.submit(record.secret.write, document, version_id=run.secret_version_id))
         for wait in waits:
             wait.result()

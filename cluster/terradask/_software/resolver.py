@@ -13,17 +13,33 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from packaging.utils import canonicalize_name
+
 from terradask._software.archive_hashes import Locked, read_lock_file
 from terradask._software.hosts import MACHINES
+from terradask._software.indexes import without_user
 from terradask._software.wheel_tags import HOST_GLIBC
 from terradask.errors import ResolverMissing, SoftwareNotResolved
 
 #: uv's exit code when the requirements have no solution; with others it could not look.
 _NO_SOLUTION = 1
 _SECONDS = 300
+#: What uv says of an index that didn't let it look: what it has isn't known then.
+_DENIED = re.compile(r"\b(?:401 Unauthorized|403 Forbidden)\b")
+_PINNED = re.compile(r"([A-Za-z0-9._-]+)==")
+_ANNOTATED = re.compile(r"\s+# from (\S+)")
 _RELEASE = re.compile(r"\d+\.\d+\.\d+")
 #: What stands between a URL's scheme and its host.
 _USER = re.compile(r"(?<=://)[^\s/@]+(?=@)")
+
+
+@dataclass(frozen=True)
+class Resolved:
+    """What uv found."""
+
+    versions: Locked
+    #: Package -> URL of the index that it is from, without credentials.
+    indexes: Mapping[str, str]
 
 
 class Unsolvable(Exception):
@@ -32,7 +48,9 @@ class Unsolvable(Exception):
 
 @dataclass(frozen=True)
 class Resolver:
-    """Resolves for hosts of one processor architecture, with the indexes of uv's own settings."""
+    """Resolves for hosts of one processor architecture, with the indexes that uv's variables and
+    files name.
+    """
 
     architecture: str
     environ: Mapping[str, str]
@@ -45,8 +63,8 @@ class Resolver:
         constraints: Iterable[str] = (),
         excludes: Iterable[str] = (),
         deps: bool = True,
-    ) -> Locked:
-        """Return versions with the hashes of their archives.
+    ) -> Resolved:
+        """Return versions with the hashes of their archives, and the index of each.
 
         `overrides` replace what packages require of them; for `excludes` no index is asked. Nothing
         is built. Raises `Unsolvable`, `SoftwareNotResolved`, `ResolverMissing`.
@@ -61,7 +79,8 @@ class Resolver:
             ):
                 (folder / f"{name}.txt").write_text("".join(f"{line}\n" for line in lines))
             self._run(folder, () if deps else ("--no-deps",))
-            return read_lock_file(folder / "lock.txt")
+            lock = folder / "lock.txt"
+            return Resolved(read_lock_file(lock), _indexes(lock.read_text()))
 
     def _run(self, folder: Path, more: Sequence[str]) -> None:
         glibc = "{}_{}".format(*HOST_GLIBC)
@@ -74,6 +93,7 @@ class Resolver:
             "--generate-hashes",
             "--no-header",
             "--no-annotate",
+            "--emit-index-annotation",
             "--only-binary=:all:",
             f"--python={sys.executable}",
             f"--python-version={_release()}",
@@ -101,10 +121,20 @@ class Resolver:
                 f"{type(error).__name__}: {without_users(str(error))}"
             ) from None
         said = without_users(done.stderr.strip())
-        if done.returncode == _NO_SOLUTION:
+        if done.returncode == _NO_SOLUTION and _DENIED.search(said) is None:
             raise Unsolvable(said)
         if done.returncode:
             raise SoftwareNotResolved(said)
+
+
+def _indexes(text: str) -> dict[str, str]:
+    found, name = {}, ""
+    for line in text.splitlines():
+        if pinned := _PINNED.match(line):
+            name = canonicalize_name(pinned[1])
+        elif annotated := _ANNOTATED.match(line):
+            found[name] = without_user(annotated[1])[0]
+    return found
 
 
 def without_users(text: str) -> str:

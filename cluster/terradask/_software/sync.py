@@ -12,8 +12,7 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 from packaging.version import Version
 
-from terradask._software.archive_hashes import Locked
-from terradask._software.resolver import Unsolvable
+from terradask._software.resolver import Resolved, Unsolvable
 from terradask._software.scan import Scan
 from terradask.errors import PackagesNotSynced, SoftwareNotFromIndex, SoftwareNotResolved
 
@@ -71,7 +70,7 @@ class Resolve(Protocol):
         constraints: Iterable[str] = (),
         excludes: Iterable[str] = (),
         deps: bool = True,
-    ) -> Locked: ...
+    ) -> Resolved: ...
 
 
 @dataclass(frozen=True)
@@ -81,6 +80,8 @@ class Synced:
     packages: Mapping[str, str]
     #: SHA-256 of each archive, by package.
     hashes: Mapping[str, tuple[str, ...]]
+    #: URL of the index that each package is from.
+    indexes: Mapping[str, str] = field(default_factory=dict)
     #: Package that hosts don't get -> why.
     missing: Mapping[str, str] = field(default_factory=dict)
     #: Package -> the version here, and the other one of hosts.
@@ -235,7 +236,7 @@ class Sync:
         others: Sequence[str],
         pins: Mapping[str, str],
         names: Collection[str],
-    ) -> tuple[Locked | None, frozenset[str]]:
+    ) -> tuple[Resolved | None, frozenset[str]]:
         """Resolve with all of the other versions, or else with each that has a solution; return the
         names of these too.
         """
@@ -260,11 +261,11 @@ class Sync:
                 break
         return locked, frozenset(map(_name, taken))
 
-    def _synced(self, locked: Locked, missing: Mapping[str, str]) -> Synced:
-        packages = {name: str(next(iter(versions))) for name, versions in locked.items()}
+    def _synced(self, locked: Resolved, missing: Mapping[str, str]) -> Synced:
+        packages = {name: str(next(iter(versions))) for name, versions in locked.versions.items()}
         hashes = {
             name: tuple(sorted(found))
-            for name, versions in locked.items()
+            for name, versions in locked.versions.items()
             for found in versions.values()
         }
         here = {p.name: p.version for p in self.scan.packages if p.verdict == "taken"}
@@ -274,7 +275,7 @@ class Sync:
             if name in here and Version(here[name]) != Version(version)
         }
         missed = {name: why for name, why in missing.items() if name not in self.own}
-        return Synced(packages, hashes, missed, changed, self._built)
+        return Synced(packages, hashes, locked.indexes, missed, changed, self._built)
 
 
 def _name(requirement: str) -> str:

@@ -10,6 +10,7 @@ from terradask.cli._invocation import json_option
 from terradask.cli._output import result, result_json, say, table
 
 if TYPE_CHECKING:
+    from terradask._software.indexes import Indexes
     from terradask._software.scan import Scan
 
 
@@ -87,6 +88,34 @@ def lock_(architecture: str, strict: bool, as_json: bool) -> None:
     result(found.to_requirements().rstrip())
     if differences := describe_differences(found):
         say(differences)
+
+
+@software.command(name="indexes", short_help="List the package indexes of hosts")
+@json_option
+def indexes_(as_json: bool) -> None:
+    """List the package indexes that uv or, where it has none, pip is configured with here, in the
+    order in which they are asked, and whether hosts ask them too. Credentials aren't shown, but
+    where they are from.
+
+    Asks no index, and changes nothing.
+    """
+    import os
+
+    from terradask._software.indexes import read_indexes
+
+    found = read_indexes(os.environ)
+    if as_json:
+        result_json(found.as_dicts())
+        return
+    result(_index_table(found))
+
+
+def _index_table(found: Indexes) -> str:
+    rows = [
+        [each["url"], each["source"], each["credentials"], each["hosts"]]
+        for each in found.as_dicts()
+    ]
+    return table(["index", "from", "credentials from", "hosts"], rows)
 
 
 def _table(found: Scan) -> str:

@@ -19,6 +19,28 @@ class ResolverMissing(SetupError):
         )
 
 
+class IndexSettingsInvalid(InvalidInput):
+    """A file in which uv or pip would find its package indexes can't be read.
+
+    Parameters
+    ----------
+    path
+        The file.
+    why
+        What is wrong with it, without its content, which may have credentials.
+    """
+
+    def __init__(self, path: str, why: str) -> None:
+        super().__init__(
+            "A file that configures package indexes can't be read.",
+            given=f"{path}: {why}",
+            allowed="a uv.toml, pyproject.toml or pip.conf as uv and pip read it",
+            advice="correct the file, or move it away",
+        )
+        self.path = path
+        self.why = why
+
+
 class SoftwareNotResolved(TerradaskError):
     """uv found no solution for this environment's packages on the hosts' platform, or could not
     look.
@@ -34,7 +56,8 @@ class SoftwareNotResolved(TerradaskError):
             f"uv could not resolve this environment for hosts:\n{output}",
             advice=(
                 "leave packages out with `package_sync_ignore`, or name those that tasks need in "
-                "`package_sync`; uv's own settings, such as UV_DEFAULT_INDEX, give the index"
+                "`package_sync`; terradask software indexes lists the indexes and where their "
+                "credentials are from"
             ),
         )
         self.output = output

@@ -242,4 +242,5 @@ class Agent:
             deadline_seconds=self._timing.environment_deadline_seconds,
             require_hashes=bound.run.hashed,
             read=objects.read,
+            credentials=bound.secret.get("indexes"),
         )

@@ -13,16 +13,23 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 
 from terradask_host.agent.event_queue import EventQueue, StopRequested
+from terradask_host.agent.indexes import (
+    INDEX_OPTIONS,
+    by_indexes,
+    index_environ,
+    without_credentials,
+)
 from terradask_host.config import Paths
 from terradask_host.errors import ConfigInvalid, DocumentChanged, EnvironmentFailed
 
 _HASH = "--hash="
 _LOCK_LINE = re.compile(
-    r"^[A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z0-9])?(?:\[[A-Za-z0-9._,-]+\])?==[A-Za-z0-9.!+_-]+(?: "
-    r"--hash=sha256:[0-9a-f]{64})*$"
+    r"^[A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z0-9])?(?:\[[A-Za-z0-9._,-]+\])?==[A-Za-z0-9.!+_-]+"
+    rf"(?:{INDEX_OPTIONS.pattern})*(?: --hash=sha256:[0-9a-f]{{64}})*$"
 )
 #: A package of the cluster's own: its wheel's SHA-256 and file name.
 _WHEEL_LINE = re.compile(
@@ -91,12 +98,15 @@ def build_environment(
     deadline_seconds: float,
     require_hashes: bool = False,
     read: Callable[[str], bytes | None] = lambda _: None,
+    credentials: Mapping[str, str] | None = None,
 ) -> Path:
     """Build the environment, unless it is there already, and return its Python.
 
     The lock has one ``name==version`` a line, with ``--hash=sha256:…`` of each archive that may be
-    installed, or without; ``name @ wheels/<SHA-256>/<file>`` is one of the cluster's own objects,
-    which `read` returns, and no index is asked for it. A request to stop ends the installation.
+    installed, or without, and the indexes that may be asked (``--index=URL``), if not the image's;
+    `credentials` are theirs, ``user:password`` by URL. ``name @ wheels/<SHA-256>/<file>`` is one of
+    the cluster's own objects, which `read` returns, and no index is asked for it. A request to stop
+    ends the installation.
 
     Raises
     ------
@@ -127,44 +137,29 @@ def build_environment(
         return interpreter
     shutil.rmtree(folder, ignore_errors=True)
     paths.environments.mkdir(parents=True, exist_ok=True)
-    lock_file = paths.environments / f"{folder.name}.lock"
     wheels = paths.environments / f"{folder.name}.wheels"
-    installed = [_with_file(line, wheels, read) for line in lock]
-    lock_file.write_text("\n".join(installed) + "\n")
+    installed = by_indexes(_with_file(line, wheels, read) for line in lock)
     uv = find_uv()
     environ = uv_environ(os.environ, paths)
+    known = credentials or {}
     deadline = time.monotonic() + deadline_seconds
     # A source archive is not built then: what a build needs comes from the index, and the lock has
     # no hash of it.
     checks = [_REQUIRE_HASHES, "--no-build"] if has_hashes(lock) else []
-    steps = [
-        # boot.sh has installed this Python.
-        [
-            uv,
-            "venv",
-            "--no-config",
-            "--no-python-downloads",
-            "--clear",
-            "--python",
-            python,
-            str(folder),
-        ],
-        # The lock has all that is needed: nothing comes in that it doesn't list.
-        [
-            uv,
-            "pip",
-            "install",
-            "--no-config",
-            "--no-deps",
-            *checks,
-            "--python",
-            str(interpreter),
-            "--requirements",
-            str(lock_file),
-        ],
-    ]
-    for step in steps:
-        _try(step, environ=environ, deadline=deadline, events=events, log=log)
+    shown = partial(without_credentials, credentials=known)
+    run = partial(_try, deadline=deadline, events=events, log=log, shown=shown)
+    # boot.sh has installed this Python.
+    venv = ["venv", "--no-config", "--no-python-downloads", "--clear", "--python", python]
+    run([uv, *venv, str(folder)], environ=environ)
+    # The lock has all that is needed: nothing comes in that it doesn't list.
+    install = ["pip", "install", "--no-config", "--no-deps", *checks, "--python", str(interpreter)]
+    for number, (options, lines) in enumerate(installed.items()):
+        lock_file = paths.environments / f"{folder.name}-{number}.lock"
+        lock_file.write_text("\n".join(lines) + "\n")
+        run(
+            [uv, *install, "--requirements", str(lock_file)],
+            environ=index_environ(options, environ, known),
+        )
     complete.touch()
     return interpreter
 
@@ -236,10 +231,13 @@ def _try(
     deadline: float,
     events: EventQueue,
     log: Callable[[str], None],
+    shown: Callable[[str], str],
 ) -> None:
     for attempt in range(1, TRIES + 1):
         lines: list[str] = []
-        code = _run(step, lines, environ=environ, deadline=deadline, events=events, log=log)
+        code = _run(
+            step, lines, environ=environ, deadline=deadline, events=events, log=log, shown=shown
+        )
         if code == 0:
             return
         late = time.monotonic() >= deadline
@@ -287,6 +285,7 @@ def _run(
     deadline: float,
     events: EventQueue,
     log: Callable[[str], None],
+    shown: Callable[[str], str],
 ) -> int:
     log(f"$ {' '.join(step)}")
     process = subprocess.Popen(
@@ -301,7 +300,7 @@ def _run(
         assert process.stdout is not None
         with process.stdout as output:
             for raw in output:
-                line = raw.decode(errors="replace").rstrip()
+                line = shown(raw.decode(errors="replace").rstrip())
                 lines.append(line)
                 log(line)
 

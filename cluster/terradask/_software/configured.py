@@ -1,0 +1,198 @@
+"""What uv's and pip's variables and files say about indexes, as they say it."""
+
+from __future__ import annotations
+
+import configparser
+import os
+import re
+import sys
+import tomllib
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from terradask.errors import IndexSettingsInvalid
+
+
+@dataclass(frozen=True)
+class Found:
+    """An index as it was configured."""
+
+    #: It may have credentials.
+    url: str = field(repr=False)
+    source: str
+    name: str | None = None
+    is_default: bool = False
+    explicit: bool = False
+    #: Whether the tool asks the keyring for credentials.
+    keyring: bool = False
+
+
+@dataclass(frozen=True)
+class Machine:
+    """Where configuration files lie."""
+
+    #: ``sys.platform``.
+    platform: str
+    home: Path
+    folder: Path
+    #: Of the Python environment.
+    prefix: Path
+    #: Of the system's files; another one in tests.
+    root: Path = Path("/")
+
+    @classmethod
+    def here(cls, environ: Mapping[str, str]) -> Machine:
+        """Return this machine, in the working directory."""
+        home = environ.get("HOME") or environ.get("USERPROFILE")
+        return cls(sys.platform, Path(home) if home else Path.home(), Path.cwd(), Path(sys.prefix))
+
+
+def of_uv(environ: Mapping[str, str], machine: Machine) -> Iterator[Found]:
+    """Return uv's indexes, first those that come first."""
+    files = [(path, *_uv_settings(path)) for path in _uv_files(environ, machine)]
+    keyring = environ.get("UV_KEYRING_PROVIDER") or next(
+        (table["keyring-provider"] for _, table, _ in files if "keyring-provider" in table), ""
+    )
+    uses_keyring = keyring == "subprocess"
+    for variable in ("UV_INDEX", "UV_EXTRA_INDEX_URL"):
+        for text in environ.get(variable, "").split():
+            yield _named(text, variable, keyring=uses_keyring)
+    for variable in ("UV_DEFAULT_INDEX", "UV_INDEX_URL"):
+        if environ.get(variable):
+            yield _named(environ[variable], variable, keyring=uses_keyring, is_default=True)
+    for path, table, where in files:
+        try:
+            for index in table.get("index", ()):
+                yield Found(
+                    index["url"],
+                    where,
+                    index.get("name"),
+                    index.get("default", False),
+                    index.get("explicit", False),
+                    uses_keyring,
+                )
+            for url in table.get("extra-index-url", ()):
+                yield Found(url, where, keyring=uses_keyring)
+            if "index-url" in table:
+                yield Found(table["index-url"], where, is_default=True, keyring=uses_keyring)
+        except (AttributeError, LookupError, TypeError) as error:
+            raise IndexSettingsInvalid(str(path), "an index without a URL") from error
+
+
+def of_pip(environ: Mapping[str, str], machine: Machine) -> Iterator[Found]:
+    """Return pip's indexes: the extra ones first, since the first that has a name decides."""
+    settings: dict[str, tuple[str, str]] = {}
+    for section in ("global", "install"):
+        for path in _pip_files(environ, machine):
+            for name, value in _pip_section(path, section):
+                settings[name] = (value, str(path))
+    for name in ("index-url", "extra-index-url", "keyring-provider", "no-index"):
+        variable = f"PIP_{name.upper().replace('-', '_')}"
+        if environ.get(variable):
+            settings[name] = (environ[variable], variable)
+    if settings.get("no-index", ("",))[0].lower() in ("1", "true", "yes", "on"):
+        return
+    keyring = settings.get("keyring-provider", ("",))[0] in ("import", "subprocess")
+    urls, source = settings.get("extra-index-url", ("", ""))
+    for url in urls.split():
+        yield Found(url, source, keyring=keyring)
+    if "index-url" in settings:
+        url, source = settings["index-url"]
+        yield Found(url.strip(), source, is_default=True, keyring=keyring)
+
+
+def _named(text: str, variable: str, *, keyring: bool, is_default: bool = False) -> Found:
+    """Return the index of a variable's entry: a URL, or ``name=URL``."""
+    found = re.match(r"([A-Za-z0-9._-]+)=(.+)", text)
+    name, url = (found[1], found[2]) if found else (None, text)
+    return Found(url, variable, name, is_default, keyring=keyring)
+
+
+def _uv_files(environ: Mapping[str, str], machine: Machine) -> list[Path]:
+    """Return the files that uv reads, first the one that counts most."""
+    if environ.get("UV_CONFIG_FILE"):
+        return [machine.folder / environ["UV_CONFIG_FILE"]]
+    if environ.get("UV_NO_CONFIG", "").lower() in ("1", "true", "yes", "on"):
+        return []
+    found = []
+    for folder in (machine.folder, *machine.folder.parents):
+        # A folder's uv.toml hides its pyproject.toml.
+        here = [folder / "uv.toml", folder / "pyproject.toml"]
+        has_settings = [path for path in here if path.is_file() and _is_of_uv(path)]
+        if has_settings:
+            found.append(has_settings[0])
+            break
+    if machine.platform == "win32":
+        folders = [environ.get("APPDATA"), environ.get("PROGRAMDATA")]
+        found += [Path(each) / "uv" / "uv.toml" for each in folders if each]
+    else:
+        user = environ.get("XDG_CONFIG_HOME") or machine.home / ".config"
+        found.append(Path(user) / "uv" / "uv.toml")
+        system = (environ.get("XDG_CONFIG_DIRS") or str(machine.root / "etc/xdg")).split(":")
+        found += [Path(each) / "uv" / "uv.toml" for each in system if each]
+        found.append(machine.root / "etc/uv/uv.toml")
+    return [path for path in found if path.is_file()]
+
+
+def _is_of_uv(path: Path) -> bool:
+    return path.name == "uv.toml" or "uv" in _toml(path).get("tool", {})
+
+
+def _uv_settings(path: Path) -> tuple[dict[str, Any], str]:
+    document = _toml(path)
+    if path.name == "pyproject.toml":
+        document = document["tool"]["uv"]
+    # The pip interface, which resolves here, has a table of its own.
+    return {**document, **document.get("pip", {})}, str(path)
+
+
+def _toml(path: Path) -> dict[str, Any]:
+    try:
+        return tomllib.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        # The chained error could repeat a line with credentials.
+        raise IndexSettingsInvalid(str(path), type(error).__name__) from None
+
+
+def _pip_files(environ: Mapping[str, str], machine: Machine) -> list[Path]:
+    """Return the files that pip reads, last the one that counts most."""
+    named = environ.get("PIP_CONFIG_FILE")
+    if named == os.devnull:
+        return []
+    # pip passes over the user's own files then.
+    is_own_read = not (named and Path(named).exists())
+    home, root = machine.home, machine.root
+    if machine.platform == "win32":
+        system = [Path(each) for each in [environ.get("PROGRAMDATA")] if each]
+        own = [home, *(Path(each) for each in [environ.get("APPDATA")] if each)]
+        folders = [*system, *(own if is_own_read else ())]
+        found = [each / "pip" / "pip.ini" for each in folders]
+        found.append(machine.prefix / "pip.ini")
+    else:
+        config = Path(environ.get("XDG_CONFIG_HOME") or home / ".config")
+        if machine.platform == "darwin":
+            system = [root / "Library/Application Support"]
+            support = home / "Library/Application Support"
+            config = support if (support / "pip").is_dir() else home / ".config"
+        else:
+            texts = environ.get("XDG_CONFIG_DIRS") or str(root / "etc/xdg")
+            system = [Path(each) for each in texts.split(":") if each]
+        found = [each / "pip" / "pip.conf" for each in system]
+        if machine.platform != "darwin":
+            found.append(root / "etc/pip.conf")
+        if is_own_read:
+            found += [home / ".pip/pip.conf", config / "pip" / "pip.conf"]
+        found.append(machine.prefix / "pip.conf")
+    return [path for path in [*found, *([Path(named)] if named else [])] if path.is_file()]
+
+
+def _pip_section(path: Path, section: str) -> list[tuple[str, str]]:
+    parser = configparser.RawConfigParser()
+    try:
+        parser.read_string(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError, configparser.Error) as error:
+        raise IndexSettingsInvalid(str(path), type(error).__name__) from None
+    items = parser.items(section) if parser.has_section(section) else []
+    return [(name.lower().replace("_", "-").removeprefix("--"), value) for name, value in items]
