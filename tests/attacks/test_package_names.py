@@ -12,6 +12,7 @@ import pytest
 from terradask import Cluster, Workspace
 from terradask._deployments.deployment import Deployment
 from terradask._deployments.software import lock_software
+from terradask._software.local_wheels import build_wheel
 from terradask.errors import SoftwareNotFromIndex
 from terradask_host.agent.environment import build_environment
 from terradask_host.agent.event_queue import EventQueue
@@ -66,6 +67,13 @@ def test_hosts_get_the_package_that_is_here_and_the_index_is_not_asked(
     install(site, "--editable", str(folder))
     # The build backend is the one that is installed here.
     monkeypatch.setenv("UV_NO_BUILD_ISOLATION", "1")
+    built = []
+
+    def counted(*arguments):
+        built.append(build_wheel(*arguments))
+        return built[-1]
+
+    monkeypatch.setattr("terradask._deployments.software.build_wheel", counted)
     with Cluster("confused", n_workers=0, software=["acme-tools"]):
         workspace = Workspace.load()
         objects = Deployment(workspace.aws, workspace.bucket, "confused").objects
@@ -76,6 +84,8 @@ def test_hosts_get_the_package_that_is_here_and_the_index_is_not_asked(
     done = subprocess.run([python, "-c", "import acme_tools"], capture_output=True, check=True)
     assert done.stdout == b"ours\n"
     assert not any("acme" in path for path in asked)
+    # Not once more at the start.
+    assert len(built) == 1
 
 
 def test_a_host_would_install_the_attackers(index, tmp_path) -> None:

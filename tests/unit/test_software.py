@@ -7,7 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from terradask._deployments.software import lock_software
+from terradask._deployments.package_sync import lock_for_hosts, locked_once
+from terradask._deployments.software import SoftwareLock, lock_software
+from terradask._software.sync import PackageSync
 from terradask._software.wheel_tags import describe_newer
 from terradask.errors import PythonNotOnHosts, SoftwareNotInstalled
 from terradask_modules.errors import InvalidInput
@@ -153,3 +155,24 @@ def test_hosts_do_without_a_pip_that_the_teams_lock_file_leaves_out(tmp_path):
     # As pip-compile does.
     lock_file.write_text(re.sub(r"(?m)^pip==.*\n(?:    .*\n)*", "", whole))
     assert "pip" not in lock_software(lock_file=lock_file).packages
+
+
+def test_one_cluster_resolves_the_same_request_once(monkeypatch) -> None:
+    asked: list[object] = []
+
+    def lock(software: list[str], **rest: object) -> SoftwareLock:
+        asked.append((software, rest))
+        return SoftwareLock("3.12")
+
+    monkeypatch.setattr("terradask._deployments.package_sync.lock_software", lock)
+
+    def twice(*, architecture: str = "x86_64") -> int:
+        for _ in range(2):
+            lock_for_hosts(["a"], PackageSync(False), architecture=architecture, lock_file=None)
+        return len(asked)
+
+    with locked_once():
+        assert twice() == 1
+        # The cluster turned out to have other hosts.
+        assert twice(architecture="arm64") == 2
+    assert twice() == 4

@@ -34,7 +34,7 @@ from terradask._deployments.documents import Descriptor
 from terradask._deployments.endpoint import route_of
 from terradask._deployments.key_access import check_key_access
 from terradask._deployments.lifetime import lifetime_policy
-from terradask._deployments.package_sync import lock_for_hosts
+from terradask._deployments.package_sync import lock_for_hosts, locked_once
 from terradask._deployments.snapshot import Snapshot, take_snapshot
 from terradask._software.archive_hashes import lock_file_of
 from terradask._software.sync import PackageSync
@@ -95,7 +95,7 @@ class Provisioner:
 
     def run(self) -> Provisioned:
         """Find or make the cluster and wait for its scheduler. Raises `TerradaskError`."""
-        with terminated_in_order():
+        with terminated_in_order(), locked_once():
             try:
                 return self._run()
             except BaseException as error:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import importlib.metadata
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
 from pathlib import Path
 
 from packaging.utils import canonicalize_name
@@ -25,6 +27,9 @@ from terradask._software.resolver import Resolver
 from terradask._software.sync import OWN, PackageSync, Sync
 from terradask.errors import SoftwareNotInstalled
 
+#: What was asked for within `locked_once`, with the result; None outside.
+_known: ContextVar[list[tuple[object, SoftwareLock]] | None] = ContextVar("known", default=None)
+
 
 def lock_for_hosts(
     software: Iterable[str],
@@ -35,11 +40,31 @@ def lock_for_hosts(
 ) -> SoftwareLock:
     """Lock the hosts' environment to that of this process, or to Dask and what `software` names.
 
-    Raises as `lock_software` and `lock_environment` do.
+    Within `locked_once`, the same request has the same result. Raises as `lock_software` and
+    `lock_environment` do.
     """
+    asked = (list(software), sync, architecture, lock_file)
+    known = _known.get()
+    for other, lock in known or ():
+        if other == asked:
+            return lock
     if sync:
-        return lock_environment(sync, architecture, os.environ)
-    return lock_software(software, architecture=architecture, lock_file=lock_file)
+        lock = lock_environment(sync, architecture, os.environ)
+    else:
+        lock = lock_software(asked[0], architecture=architecture, lock_file=lock_file)
+    if known is not None:
+        known.append((asked, lock))
+    return lock
+
+
+@contextmanager
+def locked_once() -> Iterator[None]:
+    """Let the check before a cluster is made and its start share what they resolve and build."""
+    token = _known.set([])
+    try:
+        yield
+    finally:
+        _known.reset(token)
 
 
 def lock_environment(
