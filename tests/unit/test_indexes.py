@@ -25,7 +25,7 @@ from terradask._software.sync import PackageSync
 from terradask.errors import IndexSettingsInvalid, SoftwareNotResolved
 from terradask_host.agent.environment import build_environment
 from terradask_host.agent.event_queue import EventQueue
-from terradask_host.agent.indexes import index_environ
+from terradask_host.agent.indexes import index_environ, without_credentials
 from terradask_host.config import Paths
 from terradask_host.errors import ConfigInvalid, EnvironmentFailed
 
@@ -237,9 +237,7 @@ def asked() -> list[str]:
 
 @pytest.fixture
 def team(tmp_path: Path, asked: list[str]) -> Iterator[tuple[str, str]]:
-    """The team's index, which demands credentials, and a public one, where an attacker has put its
-    name in a higher version.
-    """
+    """The team's index, which demands credentials, and a public one with an attacker's package."""
     publish(tmp_path / "team", "acme-tools", "1.0", body="print('ours')")
     publish(tmp_path / "public", "acme-tools", "9.0", body="raise SystemExit('attacked')")
     publish(tmp_path / "public", "acme-tools", "1.0", body="raise SystemExit('a')", beside=True)
@@ -253,9 +251,7 @@ def team(tmp_path: Path, asked: list[str]) -> Iterator[tuple[str, str]]:
 
 @pytest.fixture
 def environ(team: tuple[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    """The variables of a client with the team's index in pip's configuration, and Dask and the
-    team's package installed.
-    """
+    """The variables of a client with both in pip's configuration, and packages of both."""
     private, public = team
     variables = client(public, tmp_path / "cache")
     del variables["UV_DEFAULT_INDEX"]
@@ -354,6 +350,11 @@ def test_a_token_that_an_index_refuses_is_not_in_the_hosts_report(team, environ,
     assert private in said
     assert "401" in said
     assert "wr0ng" not in said
+
+
+def test_what_only_the_installer_may_know_is_taken_out_of_its_words() -> None:
+    known = {"https://a": "me:s%2Fcret", "https://b": "t0ken"}
+    assert without_credentials("s/cret s%2Fcret t0ken me", known) == "*** *** *** me"
 
 
 def test_the_images_index_stays_in_place_of_a_default_one() -> None:

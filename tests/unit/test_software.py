@@ -1,18 +1,22 @@
 """The exact versions that hosts install are those of the client."""
 
 import importlib.metadata
+import os
 import re
 import sys
 from pathlib import Path
 
 import pytest
 
-from terradask._deployments.package_sync import lock_for_hosts, locked_once
+from terradask._deployments.package_sync import describe_differences, lock_for_hosts, locked_once
 from terradask._deployments.software import SoftwareLock, lock_software
+from terradask._software.resolver import Resolver
 from terradask._software.sync import PackageSync
 from terradask._software.wheel_tags import describe_newer
 from terradask.errors import PythonNotOnHosts, SoftwareNotInstalled
 from terradask_modules.errors import InvalidInput
+
+from ..package_index import publish, serving
 
 ROOT = Path(__file__).parents[2]
 
@@ -176,3 +180,15 @@ def test_one_cluster_resolves_the_same_request_once(monkeypatch) -> None:
         # The cluster turned out to have other hosts.
         assert twice(architecture="arm64") == 2
     assert twice() == 4
+
+
+def test_a_version_that_its_index_has_yanked_comes_with_a_warning(tmp_path) -> None:
+    publish(tmp_path, "old", "1.0")
+    page = tmp_path / "simple/old/index.html"
+    page.write_text(page.read_text().replace("<a ", '<a data-yanked="broken on Mondays" '))
+    with serving(tmp_path) as url:
+        environ = {**os.environ, "UV_DEFAULT_INDEX": url, "UV_CACHE_DIR": str(tmp_path / "cache")}
+        found = Resolver("x86_64", environ)(["old==1.0"])
+    warning = describe_differences(SoftwareLock("3.12", {"old": "1.0"}, yanked=found.yanked))
+    assert "old 1.0" in warning
+    assert "broken on Mondays" in warning

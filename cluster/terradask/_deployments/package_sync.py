@@ -99,6 +99,7 @@ def lock_environment(
         found.hashes,
         missing=found.missing,
         changed=found.changed,
+        yanked=found.yanked,
         wheels=tuple(
             build_wheel(importlib.metadata.distribution(name), architecture, of_uv)
             for name in found.built
@@ -115,8 +116,13 @@ def describe_differences(lock: SoftwareLock) -> str:
     changed = [
         f"{name} {there} instead of {here}" for name, (here, there) in sorted(lock.changed.items())
     ]
+    withdrawn = [
+        f"hosts get {name} {lock.packages[name]}, which its index has yanked {why}".rstrip()
+        for name, why in sorted(lock.yanked.items())
+    ]
     missing = [f"hosts don't get {', '.join(parts)}"] if parts else []
-    return "; ".join(missing + ([f"hosts get {', '.join(changed)}"] if changed else []))
+    others = [f"hosts get {', '.join(changed)}"] if changed else []
+    return "; ".join(missing + others + withdrawn)
 
 
 def describe_loopback(urls: Iterable[str]) -> str:

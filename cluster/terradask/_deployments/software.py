@@ -55,6 +55,8 @@ class SoftwareLock:
     missing: Mapping[str, str] = field(default_factory=dict)
     #: With `package_sync`: package -> the version here, and the other one of hosts.
     changed: Mapping[str, tuple[str, str]] = field(default_factory=dict)
+    #: With `package_sync`: package whose version its index has withdrawn -> the reason.
+    yanked: Mapping[str, str] = field(default_factory=dict)
     #: Of packages that came from no index.
     wheels: Sequence[LocalWheel] = ()
     #: Options of each package's line: the indexes that are asked for it, if not the image's.

@@ -10,7 +10,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from packaging.utils import canonicalize_name
@@ -26,6 +26,7 @@ _NO_SOLUTION = 1
 _SECONDS = 300
 #: What uv says of an index that didn't let it look: what it has isn't known then.
 _DENIED = re.compile(r"\b(?:401 Unauthorized|403 Forbidden)\b")
+_YANKED = re.compile(r"^warning: `([A-Za-z0-9._-]+)==[^`]+` is yanked ?(.*)$", re.MULTILINE)
 _PINNED = re.compile(r"([A-Za-z0-9._-]+)==")
 _ANNOTATED = re.compile(r"\s+# from (\S+)")
 _RELEASE = re.compile(r"\d+\.\d+\.\d+")
@@ -40,6 +41,8 @@ class Resolved:
     versions: Locked
     #: Package -> URL of the index that it is from, without credentials.
     indexes: Mapping[str, str]
+    #: Package that its index has withdrawn -> the reason, as the index says.
+    yanked: Mapping[str, str] = field(default_factory=dict)
 
 
 class Unsolvable(Exception):
@@ -78,17 +81,17 @@ class Resolver:
                 ("excludes", excludes),
             ):
                 (folder / f"{name}.txt").write_text("".join(f"{line}\n" for line in lines))
-            self._run(folder, () if deps else ("--no-deps",))
+            said = self._run(folder, () if deps else ("--no-deps",))
             lock = folder / "lock.txt"
-            return Resolved(read_lock_file(lock), _indexes(lock.read_text()))
+            return Resolved(read_lock_file(lock), _indexes(lock.read_text()), _yanked(said))
 
-    def _run(self, folder: Path, more: Sequence[str]) -> None:
+    def _run(self, folder: Path, more: Sequence[str]) -> str:
         glibc = "{}_{}".format(*HOST_GLIBC)
         command = [
             find_uv(self.environ),
             "pip",
             "compile",
-            "--quiet",
+            "--no-progress",
             "--no-sources",
             "--generate-hashes",
             "--no-header",
@@ -125,6 +128,7 @@ class Resolver:
             raise Unsolvable(said)
         if done.returncode:
             raise SoftwareNotResolved(said)
+        return said
 
 
 def _indexes(text: str) -> dict[str, str]:
@@ -135,6 +139,10 @@ def _indexes(text: str) -> dict[str, str]:
         elif annotated := _ANNOTATED.match(line):
             found[name] = without_user(annotated[1])[0]
     return found
+
+
+def _yanked(said: str) -> dict[str, str]:
+    return {canonicalize_name(name): why for name, why in _YANKED.findall(said)}
 
 
 def without_users(text: str) -> str:

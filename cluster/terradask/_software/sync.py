@@ -88,6 +88,8 @@ class Synced:
     changed: Mapping[str, tuple[str, str]] = field(default_factory=dict)
     #: Packages that hosts get as wheels that are built here.
     built: tuple[str, ...] = ()
+    #: Package that its index has withdrawn -> the reason.
+    yanked: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -275,7 +277,7 @@ class Sync:
             if name in here and Version(here[name]) != Version(version)
         }
         missed = {name: why for name, why in missing.items() if name not in self.own}
-        return Synced(packages, hashes, locked.indexes, missed, changed, self._built)
+        return Synced(packages, hashes, locked.indexes, missed, changed, self._built, locked.yanked)
 
 
 def _name(requirement: str) -> str:
