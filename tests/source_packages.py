@@ -6,7 +6,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from terradask_host.agent.environment import find_uv
+from terradask_host.agent.uv import find_uv
 
 
 def source_folder(root: Path, name: str = "acme-tools", version: str = "1.0") -> Path:

@@ -27,6 +27,9 @@ class Timing:
     environment_deadline_seconds: float = 900.0
     #: NVIDIA's driver, which loads while the machine boots, shows all GPUs by then.
     gpu_driver_seconds: float = 60.0
+    #: A worker's host builds its own environment if the scheduler's host has said nothing of one
+    #: for so long, though its scheduler listens.
+    environment_share_seconds: float = 60.0
     #: A worker that never saw its scheduler leaves after this.
     scheduler_first_wait_seconds: float = 900.0
     #: A worker whose scheduler has gone leaves after this.

@@ -42,8 +42,11 @@ _DATA_ACTIONS = (
     "s3:PutObject",
 )
 
+#: The environment that the scheduler's host has built: its archive, and what it says of it.
+_ENVIRONMENT = "environment*"
+
 #: What a host reads of a cluster. Terraform's state is not among it.
-_READABLE = ("run.json", "software.lock", "scheduler.json", "wheels/*")
+_READABLE = ("run.json", "software.lock", "scheduler.json", "wheels/*", _ENVIRONMENT)
 
 _SCHEDULE = "autoscaling:PutScheduledUpdateGroupAction"
 #: Of a scheduled action: it sets numbers, and no limits of the group.
@@ -178,12 +181,15 @@ def _host_statements(scope: PolicyScope, role: str) -> list[Statement]:
         return [*_common(scope), allow("LeaveForGood", leave, groups, scope.own)]
     return [
         *_common(scope),
-        # Where the scheduler is or why the cluster has ended; and that its deployment shall go
-        # too.
+        # Where the scheduler is or why the cluster has ended; that its deployment shall go too;
+        # and the environment that other hosts run: they can't write it.
         allow(
             "TellOfCluster",
             "s3:PutObject",
-            [f"{scope.objects_arn}/{name}" for name in ("closing.json", "scheduler.json")],
+            [
+                f"{scope.objects_arn}/{name}"
+                for name in ("closing.json", "scheduler.json", _ENVIRONMENT)
+            ],
         ),
         # In one: a cluster's groups are listed once, and a role's policies are limited in length.
         # The watchdog's conditions hold for what knows no limits.

@@ -14,7 +14,7 @@ from terradask._deployments.deployment import Deployment
 from terradask._deployments.software import lock_software
 from terradask._software.local_wheels import build_wheel
 from terradask.errors import SoftwareNotFromIndex
-from terradask_host.agent.environment import build_environment
+from terradask_host.agent.environment import Environment
 from terradask_host.agent.event_queue import EventQueue
 from terradask_host.config import Paths
 from terradask_host.errors import EnvironmentFailed
@@ -46,7 +46,7 @@ def index(tmp_path: Path, asked: list[str], monkeypatch: pytest.MonkeyPatch):
 def host_builds(
     tmp_path: Path, line: str, read: Callable[[str], bytes | None] = lambda _: None
 ) -> Path:
-    return build_environment(
+    return Environment(
         Paths(tmp_path / "host"),
         PYTHON,
         line,
@@ -54,7 +54,7 @@ def host_builds(
         log=[].append,
         deadline_seconds=PROCESS_SECONDS,
         read=read,
-    )
+    ).build()
 
 
 @pytest.mark.simulator

@@ -137,6 +137,8 @@ def test_a_cluster_boots_computes_and_powers_off(aws: BootedAws) -> None:
             assert client.submit(Path(LOWEST_PORT_FILE).read_text).result().split() == ["80"]
         machines = {machine.address: machine for machine in aws.power.machines.values()}
         mine = [machines[urlsplit(address).hostname or ""] for address in addresses]
+    assert "shared the environment" in mine[0].console()
+    assert "fetched the environment" in mine[1].console()
     assert where == f"ip-{mine[1].address.replace('.', '-')}"
     for machine in mine:
         eventually(lambda machine=machine: machine.is_off, explain=machine.console)

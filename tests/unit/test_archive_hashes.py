@@ -15,7 +15,8 @@ import pytest
 from terradask._deployments.software import lock_software
 from terradask._software.archive_hashes import archive_hashes, lock_file_of, read_lock_file
 from terradask.errors import SoftwareLockInvalid, SoftwareNotLocked
-from terradask_host.agent.environment import check_lock, find_uv, has_hashes
+from terradask_host.agent.environment import check_lock, has_hashes
+from terradask_host.agent.uv import find_uv
 
 from ..package_index import publish, serving
 

@@ -17,14 +17,10 @@ from pathlib import Path
 import pytest
 from distributed import PipInstall
 
-from terradask_host.agent import environment
-from terradask_host.agent.environment import (
-    build_environment,
-    check_lock,
-    environment_folder,
-    uv_environ,
-)
+from terradask_host.agent import uv
+from terradask_host.agent.environment import Environment, check_lock, environment_folder
 from terradask_host.agent.event_queue import EventQueue, Stop, StopRequested
+from terradask_host.agent.uv import uv_environ
 from terradask_host.config import Paths
 from terradask_host.errors import ConfigInvalid, DocumentChanged, EnvironmentFailed
 
@@ -73,14 +69,14 @@ def test_nothing_is_installed_that_the_lock_does_not_list(offline: Paths) -> Non
                 "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n",
             )
             archive.writestr(f"{name}-1.0.dist-info/RECORD", "")
-    python = build_environment(
+    python = Environment(
         offline,
         PYTHON,
         "greedy==1.0\n",
         events=EventQueue(),
         log=[].append,
         deadline_seconds=PROCESS_SECONDS,
-    )
+    ).build()
     code = (
         "import importlib.util as u; print(u.find_spec('greedy') is not None, "
         "u.find_spec('more') is not None)"
@@ -97,14 +93,14 @@ def test_the_lock_becomes_an_environment_once(offline: Paths) -> None:
     lines: list[str] = []
 
     def build() -> Path:
-        return build_environment(
+        return Environment(
             offline,
             PYTHON,
             "# a comment\nprobe==1.0\n",
             events=EventQueue(),
             log=lines.append,
             deadline_seconds=PROCESS_SECONDS,
-        )
+        ).build()
 
     python = build()
     code = "import sys, probe; print(probe.__file__, *sys.version_info[:2])"
@@ -122,14 +118,14 @@ def test_the_lock_becomes_an_environment_once(offline: Paths) -> None:
 
 def test_a_version_that_does_not_exist_is_told_with_the_installers_words(offline: Paths) -> None:
     with pytest.raises(EnvironmentFailed, match=r"(?s)uv pip:.*probe==99\.0"):
-        build_environment(
+        Environment(
             offline,
             PYTHON,
             "probe==99.0",
             events=EventQueue(),
             log=lambda _: None,
             deadline_seconds=PROCESS_SECONDS,
-        )
+        ).build()
     assert not list(offline.environments.glob("*/.complete"))
 
 
@@ -137,14 +133,14 @@ def test_a_request_to_stop_ends_the_installation(offline: Paths) -> None:
     events = EventQueue()
     threading.Timer(0.02, events.put, (Stop("SIGTERM"),)).start()
     with pytest.raises(StopRequested):
-        build_environment(
+        Environment(
             offline,
             PYTHON,
             "probe==99.0",
             events=events,
             log=lambda _: None,
             deadline_seconds=PROCESS_SECONDS,
-        )
+        ).build()
 
 
 @pytest.fixture
@@ -166,7 +162,7 @@ def build_from_index(
 ) -> Path:
     log = (lines if lines is not None else []).append
     paths = Paths(tmp_path / "root")
-    return build_environment(
+    return Environment(
         paths,
         PYTHON,
         lock,
@@ -175,7 +171,7 @@ def build_from_index(
         deadline_seconds=PROCESS_SECONDS,
         require_hashes=require_hashes,
         read=(objects or {}).get,
-    )
+    ).build()
 
 
 def own_wheel(tmp_path: Path, body: str) -> tuple[str, bytes]:
@@ -225,7 +221,7 @@ def test_an_archive_that_was_exchanged_is_refused(
     """The index itself tells the hash of what it has, so without the lock's hashes the exchanged
     archive comes in.
     """
-    monkeypatch.setattr(environment, "TRIES", 1)
+    monkeypatch.setattr(uv, "TRIES", 1)
     digest = publish(index, "probe", "1.0", "GOOD = 1")
     others = "".join(f" --hash=sha256:{number:064x}" for number in range(70))
     lock = f"probe==1.0{others} --hash=sha256:{digest}\n"
@@ -251,7 +247,7 @@ def test_other_hashes_are_another_environment(
     """What was installed by version, or by another hash, doesn't pass for what this lock wants; nor
     does the installer's cache.
     """
-    monkeypatch.setattr(environment, "TRIES", 1)
+    monkeypatch.setattr(uv, "TRIES", 1)
     build_from_index(
         tmp_path, f"probe==1.0 --hash=sha256:{publish(index, 'probe', '1.0', 'ONE = 1')}\n"
     )
@@ -269,7 +265,7 @@ def test_with_hashes_nothing_is_built(
     tmp_path: Path, index: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """What a build needs comes from the index without a hash, and it runs code."""
-    monkeypatch.setattr(environment, "TRIES", 1)
+    monkeypatch.setattr(uv, "TRIES", 1)
     source = tmp_path / "probe-1.0"
     source.mkdir()
     (source / "pyproject.toml").write_text(
@@ -335,9 +331,9 @@ def test_locks_that_are_fine() -> None:
 @pytest.mark.parametrize("python", ["3", "3.11.4", "2.7", "--version", "None", "3.11; x"])
 def test_a_python_that_is_none_is_refused(tmp_path: Path, python: str) -> None:
     with pytest.raises(ConfigInvalid, match="Python"):
-        build_environment(
+        Environment(
             Paths(tmp_path), python, "", events=EventQueue(), log=lambda _: None, deadline_seconds=1
-        )
+        ).build()
 
 
 def test_each_lock_has_a_folder_of_its_own(tmp_path: Path) -> None:
@@ -372,14 +368,14 @@ def test_pip_install_installs_into_an_environment_with_the_clients_pip(
     wheels = offline.root.parent / "wheels"
     (bundled,) = (Path(ensurepip.__file__).parent / "_bundled").glob("pip-*.whl")
     shutil.copy(bundled, wheels)
-    python = build_environment(
+    python = Environment(
         offline,
         PYTHON,
         f"pip=={ensurepip.version()}\n",
         events=EventQueue(),
         log=[].append,
         deadline_seconds=PROCESS_SECONDS,
-    )
+    ).build()
     monkeypatch.setattr(sys, "executable", str(python))
     PipInstall(["probe"], ["--no-index", f"--find-links={wheels}"])._install_fn()
     subprocess.run([python, "-c", "import probe"], check=True)

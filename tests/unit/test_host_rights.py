@@ -152,6 +152,18 @@ ACTS = {
     "says that another cluster has ended": sisters(
         "s3:PutObject", f"{BUCKET}/clusters/ml/closing.json", SCHEDULER
     ),
+    "reads the environment that its cluster's scheduler has built": within(
+        "s3:GetObject", f"{BUCKET}/clusters/etl/environments/run-i-1-0.tar"
+    ),
+    "shares an environment": within(
+        "s3:PutObject", f"{BUCKET}/clusters/etl/environments/run-i-1-0.tar", SCHEDULER
+    ),
+    "says which environment its cluster's hosts run": within(
+        "s3:PutObject", f"{BUCKET}/clusters/etl/environment.json", SCHEDULER
+    ),
+    "says which environment another's hosts run": sisters(
+        "s3:PutObject", f"{BUCKET}/clusters/ml/environment.json", SCHEDULER
+    ),
     "opens the bucket": never("s3:PutBucketPolicy", BUCKET),
     "puts objects into another workspace's bucket": never(
         "s3:PutObject",

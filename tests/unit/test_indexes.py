@@ -23,7 +23,7 @@ from terradask._software.indexes import PUBLIC, Indexes, read_indexes
 from terradask._software.resolver import Resolver
 from terradask._software.sync import PackageSync
 from terradask.errors import IndexSettingsInvalid, SoftwareNotResolved
-from terradask_host.agent.environment import build_environment
+from terradask_host.agent.environment import Environment
 from terradask_host.agent.event_queue import EventQueue
 from terradask_host.agent.indexes import index_environ, without_credentials
 from terradask_host.config import Paths
@@ -272,7 +272,7 @@ def environ(team: tuple[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPat
 
 
 def host_builds(tmp_path: Path, lock: str, credentials: Mapping[str, str], log: list[str]) -> Path:
-    return build_environment(
+    return Environment(
         Paths(tmp_path / "host"),
         PYTHON,
         lock,
@@ -280,7 +280,7 @@ def host_builds(tmp_path: Path, lock: str, credentials: Mapping[str, str], log: 
         log=log.append,
         deadline_seconds=PROCESS_SECONDS,
         credentials=credentials,
-    )
+    ).build()
 
 
 def test_hosts_take_each_package_from_the_index_that_has_it_here(

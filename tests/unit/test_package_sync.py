@@ -35,7 +35,7 @@ from terradask.errors import (
     SoftwareNotInstalled,
     SoftwareNotResolved,
 )
-from terradask_host.agent.environment import build_environment, check_lock
+from terradask_host.agent.environment import Environment, check_lock
 from terradask_host.agent.event_queue import EventQueue
 from terradask_host.config import Paths
 
@@ -321,7 +321,7 @@ def test_the_lock_of_an_environment_is_one_that_hosts_take(site, environ) -> Non
 def test_a_host_builds_the_environment_of_the_lock(site, environ, monkeypatch, tmp_path) -> None:
     lock = lock_environment(PackageSync(), "x86_64", environ)
     monkeypatch.setenv("UV_DEFAULT_INDEX", environ["UV_DEFAULT_INDEX"])
-    python = build_environment(
+    python = Environment(
         Paths(tmp_path / "host"),
         lock.python,
         lock.to_requirements(),
@@ -329,7 +329,7 @@ def test_a_host_builds_the_environment_of_the_lock(site, environ, monkeypatch, t
         log=[].append,
         deadline_seconds=PROCESS_SECONDS,
         require_hashes=True,
-    )
+    ).build()
     subprocess.run([python, "-c", "import dask, tools"], check=True)
 
 

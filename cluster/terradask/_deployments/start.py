@@ -33,7 +33,7 @@ from terradask._deployments.software import SoftwareLock
 from terradask._deployments.store import (
     CLOSING,
     DESCRIPTOR,
-    HOSTS,
+    ENVIRONMENT,
     RUN,
     SCHEDULER,
     SOFTWARE,
@@ -291,7 +291,7 @@ def claim(record: ClusterRecord, run: Run) -> bool:
     if not objects.replace(RUN, run.to_document(), found[1]):
         return False
     write_event_log(record, read_run(found[0]))
-    objects.delete([CLOSING, SCHEDULER, *objects.names(HOSTS)])
+    objects.delete([CLOSING, SCHEDULER, ENVIRONMENT, *objects.of_hosts()])
     record.groups.zero()
     return True
 

@@ -20,11 +20,13 @@ CLOSING = "closing.json"
 HOSTS = "hosts/"
 EVENTS = "events/"
 WHEELS = "wheels/"
+ENVIRONMENT = "environment.json"
+ENVIRONMENTS = "environments/"
 STATE = "terraform.tfstate"
 STATE_LOCK = "terraform.tfstate.tflock"
 
 #: Objects of one run, deleted when the cluster is stopped.
-OF_A_RUN = (RUN, SCHEDULER, SOFTWARE)
+OF_A_RUN = (RUN, SCHEDULER, SOFTWARE, ENVIRONMENT)
 
 _PARALLEL_READS = 16
 
@@ -114,8 +116,14 @@ class ClusterObjects:
         return self._store.names(under)
 
     def delete_run(self) -> None:
-        """Delete the objects of a run: its description, addresses and the hosts' reports."""
-        self.delete([*OF_A_RUN, *self.names(HOSTS)])
+        """Delete the objects of a run: its description, addresses, environment and the hosts'
+        reports.
+        """
+        self.delete([*OF_A_RUN, *self.of_hosts()])
+
+    def of_hosts(self) -> list[str]:
+        """List what the hosts of a run have written under names of their own."""
+        return [name for name in self.names() if name.startswith((HOSTS, ENVIRONMENTS))]
 
     def hosts(self) -> list[dict[str, Any]]:
         """Read the report of every host, in the order of their instance ids."""
@@ -172,8 +180,9 @@ def read_secret(aws: Aws, secret_id: str, *, version_id: str) -> dict[str, Any]:
 
 
 def holds_nothing(objects: ClusterObjects) -> bool:
-    """Return whether only event logs, wheels and an empty state are left, as after
+    """Return whether only event logs, packages and an empty state are left, as after
     ``cdktf destroy``.
     """
-    left = [name for name in objects.names() if not name.startswith((EVENTS, WHEELS))]
+    packages = (WHEELS, ENVIRONMENTS)
+    left = [name for name in objects.names() if not name.startswith((EVENTS, *packages))]
     return left == [STATE] and not (objects.read(STATE) or {}).get("resources")

@@ -56,6 +56,7 @@ _OF_THE_WORKSPACE = (
             f"{_CLUSTERS}/software.lock",
             f"{_CLUSTERS}/scheduler.json",
             f"{_CLUSTERS}/wheels/*",
+            f"{_CLUSTERS}/environment*",
         ),
         _OWN_BUCKET,
     ),
@@ -63,7 +64,7 @@ _OF_THE_WORKSPACE = (
     Grant(("s3:GetObject", "s3:PutObject"), (f"{_CLUSTERS}/hosts/*",), _OWN_BUCKET),
     Grant(
         ("s3:PutObject",),
-        (f"{_CLUSTERS}/closing.json", f"{_CLUSTERS}/scheduler.json"),
+        tuple(f"{_CLUSTERS}/{name}" for name in ("closing.json", "scheduler.json", "environment*")),
         _OWN_BUCKET,
         roles=(SCHEDULER,),
     ),

@@ -12,7 +12,7 @@ from types import FrameType
 from terradask_host import __version__, states
 from terradask_host.agent.aws import Aws
 from terradask_host.agent.bound_run import RUN, SOFTWARE, BoundRun, secret_id
-from terradask_host.agent.environment import build_environment
+from terradask_host.agent.environment import Environment
 from terradask_host.agent.event_queue import EventQueue, Stop, StopRequested
 from terradask_host.agent.groups import ClusterGroups
 from terradask_host.agent.host import Host
@@ -24,6 +24,7 @@ from terradask_host.agent.own_tags import OwnTags
 from terradask_host.agent.report import Reporter
 from terradask_host.agent.retry import backoff
 from terradask_host.agent.scheduler import SchedulerHost
+from terradask_host.agent.shared_environment import SharedEnvironment
 from terradask_host.agent.spot import SpotWatch
 from terradask_host.agent.worker import WorkerHost
 from terradask_host.config import HostConfig, load_config, parse_document
@@ -158,7 +159,7 @@ class Agent:
         secret = secret_id(self._config.workspace, identity.cluster)
         bound = self._wait_run(objects, secret, reporter)
         reporter.enter(states.ENVIRONMENT)
-        python = self._config.python or self._build(objects, bound)
+        python = self._config.python or self._build(identity, objects, bound, reporter)
         if identity.role == "worker":
             wait_for_driver(
                 self._config.gpu_count,
@@ -224,7 +225,9 @@ class Agent:
             error.given = found
             raise
 
-    def _build(self, objects: ClusterObjects, bound: BoundRun) -> Path:
+    def _build(
+        self, identity: Identity, objects: ClusterObjects, bound: BoundRun, reporter: Reporter
+    ) -> Path:
         lock = wait_for(
             lambda _: objects.read(SOFTWARE),
             what=SOFTWARE,
@@ -233,7 +236,7 @@ class Agent:
             events=self._events,
         )
         bound.check(SOFTWARE, lock)
-        return build_environment(
+        environment = Environment(
             self._config.paths,
             str(bound.run.python),
             lock.decode(),
@@ -244,3 +247,14 @@ class Agent:
             read=objects.read,
             credentials=bound.secret.get("indexes"),
         )
+        shared = SharedEnvironment(
+            environment,
+            bound,
+            objects,
+            instance_id=identity.instance_id,
+            timing=self._timing,
+            note=lambda why: reporter.note(
+                identity.group, "rebuilt", f"{identity.instance_id}: {why}"
+            ),
+        )
+        return shared.lead() if identity.role == "scheduler" else shared.follow()

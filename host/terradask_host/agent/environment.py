@@ -3,26 +3,23 @@
 from __future__ import annotations
 
 import hashlib
-import itertools
 import os
-import platform
 import re
 import shutil
-import subprocess
-import sys
-import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import KW_ONLY, dataclass, field
 from functools import partial
 from pathlib import Path
 
-from terradask_host.agent.event_queue import EventQueue, StopRequested
+from terradask_host.agent.event_queue import EventQueue
 from terradask_host.agent.indexes import (
     INDEX_OPTIONS,
     by_indexes,
     index_environ,
     without_credentials,
 )
+from terradask_host.agent.uv import REQUIRE_HASHES, find_uv, run_step, uv_environ
 from terradask_host.config import Paths
 from terradask_host.errors import ConfigInvalid, DocumentChanged, EnvironmentFailed
 
@@ -36,13 +33,7 @@ _WHEEL_LINE = re.compile(
     r"^(?P<name>[a-z0-9](?:[a-z0-9-]*[a-z0-9])?) @ (?P<key>wheels/(?P<sha256>[0-9a-f]{64})/"
     r"(?P<file>[A-Za-z0-9_][A-Za-z0-9_.+!-]*\.whl))$"
 )
-#: A line of uv's list of the hashes that an archive could have had.
-_HASH_LINE = re.compile(r"^\s+sha256:[0-9a-f]{64}$")
-_REQUIRE_HASHES = "--require-hashes"
 _PYTHON = re.compile(r"^3\.\d{1,2}$")
-
-#: How often a failed step is tried: networks blink.
-TRIES = 2
 
 
 def check_lock(text: str) -> list[str]:
@@ -88,80 +79,144 @@ def environment_folder(paths: Paths, python: str, lock: Sequence[str]) -> Path:
     return paths.environments / digest[:16]
 
 
-def build_environment(
-    paths: Paths,
-    python: str,
-    lock_text: str,
-    *,
-    events: EventQueue,
-    log: Callable[[str], None],
-    deadline_seconds: float,
-    require_hashes: bool = False,
-    read: Callable[[str], bytes | None] = lambda _: None,
-    credentials: Mapping[str, str] | None = None,
-) -> Path:
-    """Build the environment, unless it is there already, and return its Python.
+@dataclass(frozen=True)
+class Environment:
+    """An environment that is there, is to be built from its lock, or to be unpacked.
 
-    The lock has one ``name==version`` a line, with ``--hash=sha256:…`` of each archive that may be
-    installed, or without, and the indexes that may be asked (``--index=URL``), if not the image's;
-    `credentials` are theirs, ``user:password`` by URL. ``name @ wheels/<SHA-256>/<file>`` is one of
-    the cluster's own objects, which `read` returns, and no index is asked for it. A request to stop
-    ends the installation.
+    Parameters
+    ----------
+    paths
+        Where it lies.
+    python
+        Its Python, such as ``3.12``, which `boot.sh` has installed.
+    lock_text
+        One ``name==version`` a line, with ``--hash=sha256:…`` of each archive that may be
+        installed, or without, and the indexes that may be asked (``--index=URL``), if not the
+        image's; ``name @ wheels/<SHA-256>/<file>`` is one of the cluster's own objects, and no
+        index is asked for it.
+    events
+        A request to stop among them ends the installation.
+    log
+        Gets what is done, a line at a time.
+    deadline_seconds
+        For the installation.
+    require_hashes
+        Whether the lock has to have some.
+    read
+        Returns one of the cluster's objects, or None.
+    credentials
+        Of indexes, ``user:password`` by URL.
 
     Raises
     ------
     ConfigInvalid
         When Python or a line of the lock is malformed, or there are no hashes where there have to
         be some.
-    EnvironmentFailed
-        When the installer fails or takes too long, also because an archive has none of its hashes;
-        its last lines are in the error. When a wheel of the cluster's own isn't there.
-    DocumentChanged
-        When such a wheel isn't the one that the lock names.
     """
-    if not _PYTHON.match(python):
-        raise ConfigInvalid("run.json names no Python.", given=python, allowed="for instance 3.12")
-    lock = check_lock(lock_text)
-    if require_hashes and not has_hashes(lock):
-        raise ConfigInvalid(
-            "software.lock has no hashes, but the cluster's software_lock demands them.",
-            given="exact versions",
-            allowed="name==version --hash=sha256:…",
-            advice="Start the cluster with a terradask that knows software_lock.",
+
+    paths: Paths
+    python: str
+    lock_text: str = field(repr=False)
+    _: KW_ONLY
+    events: EventQueue
+    log: Callable[[str], None]
+    deadline_seconds: float
+    require_hashes: bool = False
+    read: Callable[[str], bytes | None] = lambda _: None
+    credentials: Mapping[str, str] | None = field(default=None, repr=False)
+    lock: Sequence[str] = field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        if not _PYTHON.match(self.python):
+            raise ConfigInvalid(
+                "run.json names no Python.", given=self.python, allowed="for instance 3.12"
+            )
+        lock = check_lock(self.lock_text)
+        if self.require_hashes and not has_hashes(lock):
+            raise ConfigInvalid(
+                "software.lock has no hashes, but the cluster's software_lock demands them.",
+                given="exact versions",
+                allowed="name==version --hash=sha256:…",
+                advice="Start the cluster with a terradask that knows software_lock.",
+            )
+        object.__setattr__(self, "lock", lock)
+
+    @property
+    def folder(self) -> Path:
+        """Where it lies."""
+        return environment_folder(self.paths, self.python, self.lock)
+
+    @property
+    def interpreter(self) -> Path:
+        """Its Python."""
+        return self.folder / "bin" / "python"
+
+    @property
+    def is_there(self) -> bool:
+        """Whether it is whole."""
+        return self._complete.exists()
+
+    @property
+    def _complete(self) -> Path:
+        return self.folder / ".complete"
+
+    def build(self) -> Path:
+        """Install what the lock names, unless it is there already, and return its Python.
+
+        Raises
+        ------
+        EnvironmentFailed
+            When the installer fails or takes too long, also because an archive has none of its
+            hashes; its last lines are in the error. When a wheel of the cluster's own isn't there.
+        DocumentChanged
+            When such a wheel isn't the one that the lock names.
+        """
+        if self.is_there:
+            return self.fill(lambda: None)
+        wheels = self.paths.environments / f"{self.folder.name}.wheels"
+        lines = by_indexes(_with_file(line, wheels, self.read) for line in self.lock)
+        return self.fill(lambda: self._install(lines))
+
+    def fill(self, install: Callable[[], None]) -> Path:
+        """Make a virtual environment and have its packages put there, unless it is there already;
+        return its Python. Raises `EnvironmentFailed`, and as `install` does.
+        """
+        if self.is_there:
+            self.log(f"environment {self.folder.name} is there already")
+            return self.interpreter
+        shutil.rmtree(self.folder, ignore_errors=True)
+        self.paths.environments.mkdir(parents=True, exist_ok=True)
+        # Scripts in it find their Python wherever it is unpacked.
+        venv = ["venv", "--no-config", "--no-python-downloads", "--clear", "--relocatable"]
+        deadline = time.monotonic() + self.deadline_seconds
+        self._run([*venv, "--python", self.python, str(self.folder)], deadline)
+        install()
+        self._complete.touch()
+        return self.interpreter
+
+    def _install(self, lines: Mapping[str, Sequence[str]]) -> None:
+        deadline = time.monotonic() + self.deadline_seconds
+        # A source archive is not built with hashes: what a build needs comes from the index, and
+        # the lock has no hash of it.
+        checks = [REQUIRE_HASHES, "--no-build"] if has_hashes(self.lock) else []
+        # The lock has all that is needed: nothing comes in that it doesn't list.
+        install = ["pip", "install", "--no-config", "--no-deps", *checks]
+        install += ["--python", str(self.interpreter), "--requirements"]
+        for number, (options, some) in enumerate(lines.items()):
+            lock_file = self.paths.environments / f"{self.folder.name}-{number}.lock"
+            lock_file.write_text("\n".join(some) + "\n")
+            self._run([*install, str(lock_file)], deadline, options)
+
+    def _run(self, step: Sequence[str], deadline: float, indexes: str = "") -> None:
+        known = self.credentials or {}
+        run_step(
+            [find_uv(), *step],
+            environ=index_environ(indexes, uv_environ(os.environ, self.paths), known),
+            deadline=deadline,
+            events=self.events,
+            log=self.log,
+            shown=partial(without_credentials, credentials=known),
         )
-    folder = environment_folder(paths, python, lock)
-    interpreter = folder / "bin" / "python"
-    complete = folder / ".complete"
-    if complete.exists():
-        log(f"environment {folder.name} is there already")
-        return interpreter
-    shutil.rmtree(folder, ignore_errors=True)
-    paths.environments.mkdir(parents=True, exist_ok=True)
-    wheels = paths.environments / f"{folder.name}.wheels"
-    installed = by_indexes(_with_file(line, wheels, read) for line in lock)
-    uv = find_uv()
-    environ = uv_environ(os.environ, paths)
-    known = credentials or {}
-    deadline = time.monotonic() + deadline_seconds
-    # A source archive is not built then: what a build needs comes from the index, and the lock has
-    # no hash of it.
-    checks = [_REQUIRE_HASHES, "--no-build"] if has_hashes(lock) else []
-    shown = partial(without_credentials, credentials=known)
-    run = partial(_try, deadline=deadline, events=events, log=log, shown=shown)
-    # boot.sh has installed this Python.
-    venv = ["venv", "--no-config", "--no-python-downloads", "--clear", "--python", python]
-    run([uv, *venv, str(folder)], environ=environ)
-    # The lock has all that is needed: nothing comes in that it doesn't list.
-    install = ["pip", "install", "--no-config", "--no-deps", *checks, "--python", str(interpreter)]
-    for number, (options, lines) in enumerate(installed.items()):
-        lock_file = paths.environments / f"{folder.name}-{number}.lock"
-        lock_file.write_text("\n".join(lines) + "\n")
-        run(
-            [uv, *install, "--requirements", str(lock_file)],
-            environ=index_environ(options, environ, known),
-        )
-    complete.touch()
-    return interpreter
 
 
 def _with_file(line: str, folder: Path, read: Callable[[str], bytes | None]) -> str:
@@ -188,133 +243,3 @@ def _with_file(line: str, folder: Path, read: Callable[[str], bytes | None]) -> 
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_bytes(content)
     return f"{found['name']} @ {path.absolute().as_uri()} {_HASH}sha256:{digest}"
-
-
-def find_uv() -> str:
-    """Return uv's path: beside this Python, else on ``PATH``.
-
-    Raises
-    ------
-    EnvironmentFailed
-        When there is none.
-    """
-    beside = Path(sys.executable).with_name("uv")
-    found = str(beside) if beside.exists() else shutil.which("uv")
-    if found is None:
-        raise EnvironmentFailed(
-            "uv, which builds the environment, was not found.",
-            given=str(beside),
-            advice="boot.sh installs it; see /var/log/cloud-init-output.log.",
-        )
-    return found
-
-
-def uv_environ(base: Mapping[str, str], paths: Paths) -> dict[str, str]:
-    """Return uv's environment variables: all that it writes lies in the host's state directory."""
-    kept = {
-        name: value
-        for name, value in base.items()
-        if name not in ("VIRTUAL_ENV", "PYTHONHOME", "PYTHONPATH")
-    }
-    own = {
-        "HOME": str(paths.state),
-        "UV_CACHE_DIR": str(paths.state / "uv-cache"),
-        "UV_NO_PROGRESS": "1",
-    }
-    return kept | own
-
-
-def _try(
-    step: Sequence[str],
-    *,
-    environ: Mapping[str, str],
-    deadline: float,
-    events: EventQueue,
-    log: Callable[[str], None],
-    shown: Callable[[str], str],
-) -> None:
-    for attempt in range(1, TRIES + 1):
-        lines: list[str] = []
-        code = _run(
-            step, lines, environ=environ, deadline=deadline, events=events, log=log, shown=shown
-        )
-        if code == 0:
-            return
-        late = time.monotonic() >= deadline
-        if attempt < TRIES and not late:
-            log(f"uv {step[1]} failed with exit code {code}; trying again")
-            events.pause(2.0)
-            continue
-        how = "took too long" if late else f"failed with exit code {code}"
-        hashed = (
-            " Archives must be those whose hashes software_lock has."
-            if _REQUIRE_HASHES in step
-            else ""
-        )
-        raise EnvironmentFailed(
-            f"Building the environment {how}: uv {step[1]}:\n{_tail(lines)}",
-            advice="Check the versions that software= names, that each has a wheel for this "
-            "processor "
-            f"({platform.machine()}), that the instance has this Python, and that it reaches the "
-            f"package index.{hashed}",
-        )
-
-
-def _tail(lines: Sequence[str]) -> str:
-    """Return the installer's last lines, of a list of hashes the first alone: a package may have a
-    hundred.
-    """
-    shown: list[str] = []
-    for are_hashes, run in itertools.groupby(
-        lines, key=lambda line: _HASH_LINE.match(line) is not None
-    ):
-        several = list(run)
-        shown += (
-            [several[0], f"  and {len(several) - 1} more"]
-            if are_hashes and len(several) > 1
-            else several
-        )
-    return "\n".join(shown[-15:])
-
-
-def _run(
-    step: Sequence[str],
-    lines: list[str],
-    *,
-    environ: Mapping[str, str],
-    deadline: float,
-    events: EventQueue,
-    log: Callable[[str], None],
-    shown: Callable[[str], str],
-) -> int:
-    log(f"$ {' '.join(step)}")
-    process = subprocess.Popen(
-        list(step),
-        env=dict(environ),
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-    )
-
-    def read() -> None:
-        assert process.stdout is not None
-        with process.stdout as output:
-            for raw in output:
-                line = shown(raw.decode(errors="replace").rstrip())
-                lines.append(line)
-                log(line)
-
-    reader = threading.Thread(target=read, name="uv-output", daemon=True)
-    reader.start()
-    try:
-        while process.poll() is None and time.monotonic() < deadline:
-            events.pause(0.1)
-    except StopRequested:
-        process.kill()
-        process.wait()
-        raise
-    if process.poll() is None:
-        process.kill()
-    code = process.wait()
-    reader.join(2.0)
-    return code

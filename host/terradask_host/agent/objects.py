@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 
 from terradask_host.agent.aws import Aws, error_code, is_aws_error
 from terradask_host.agent.event_queue import EventQueue
+from terradask_host.agent.object_stream import Download, Upload
 from terradask_host.agent.retry import backoff
 from terradask_host.config import parse_document
 from terradask_host.documents import UNREADABLE
@@ -57,6 +58,15 @@ class ClusterObjects:
             if body is None
             else parse_document(body, f"s3://{self._bucket}/{self._prefix}{name}")
         )
+
+    def upload(self, name: str) -> Upload:
+        """Return what writes a large object; ``with`` begins it."""
+        return Upload(self._aws.client("s3"), self._bucket, self._prefix + name)
+
+    def download(self, name: str, size: int, *, on_read: Callable[[], None]) -> Download:
+        """Return what reads a large object of so many bytes; `on_read` is called on each read."""
+        key = self._prefix + name
+        return Download(self._aws.client("s3"), self._bucket, key, size, on_read=on_read)
 
     def write_document(
         self, name: str, document: dict[str, Any], *, over: str | None = None

@@ -35,6 +35,8 @@ DOCUMENTS = (
     "run.json",
     "scheduler.json",
     "closing.json",
+    "environment.json",
+    "environments/20261120T051500Z-1f3a9c-i-0123456789abcdef0-1.tar",
     "software.lock",
     "terraform.tfstate",
     "terraform.tfstate.tflock",

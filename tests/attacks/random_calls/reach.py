@@ -144,7 +144,11 @@ def _object(actor: Actor, change: Change) -> bool:
     if actor.is_host:
         names = (
             "hosts/",
-            *(("closing.json", "scheduler.json") if actor.role == "scheduler" else ()),
+            *(
+                ("closing.json", "scheduler.json", "environment")
+                if actor.role == "scheduler"
+                else ()
+            ),
         )
         top, _, rest = key.partition("/")
         cluster, _, name = rest.partition("/")

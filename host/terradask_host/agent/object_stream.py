@@ -1,0 +1,148 @@
+"""Large objects as streams: in parts, several at a time, in order."""
+
+from __future__ import annotations
+
+import hashlib
+from collections import deque
+from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import Any
+
+from terradask_host.agent.aws import is_aws_error
+from terradask_host.errors import EnvironmentFailed
+
+#: S3 takes parts from 5 MiB on, and 10,000 of them:
+#: https://docs.aws.amazon.com/AmazonS3/latest/userguide/qfacts.html
+PART_BYTES = 8 * 2**20
+#: As many parts at a time; so much is in memory at most, and as much again while it is handed on.
+PARALLEL_PARTS = 6
+_TRIES = 3
+
+
+class Upload:
+    """Writes one object in parts; ``with`` removes what a failure leaves.
+
+    Permission: ``s3:PutObject`` on it; without ``s3:AbortMultipartUpload`` the bucket's lifecycle
+    removes the parts of a failed one.
+    """
+
+    def __init__(self, s3: Any, bucket: str, key: str) -> None:
+        self._s3 = s3
+        self._where = {"Bucket": bucket, "Key": key}
+        self._buffer = bytearray()
+        self._pool = ThreadPoolExecutor(PARALLEL_PARTS, thread_name_prefix="upload")
+        self._parts: list[Future[dict[str, Any]]] = []
+        self._sha256 = hashlib.sha256()
+        self._upload_id = ""
+        self.size = 0
+
+    def __enter__(self) -> Upload:
+        made = self._s3.create_multipart_upload(**self._where)
+        self._upload_id = made["UploadId"]
+        return self
+
+    def __exit__(self, *failure: object) -> None:
+        self._pool.shutdown(cancel_futures=True)
+
+    @property
+    def sha256(self) -> str:
+        """The SHA-256 of what was written, as hexadecimal digits."""
+        return self._sha256.hexdigest()
+
+    def write(self, data: bytes) -> int:
+        """Take the next bytes; wait while too many are under way."""
+        self._sha256.update(data)
+        self.size += len(data)
+        self._buffer += data
+        while len(self._buffer) >= PART_BYTES:
+            self._send(bytes(self._buffer[:PART_BYTES]))
+            del self._buffer[:PART_BYTES]
+        return len(data)
+
+    def complete(self) -> None:
+        """Send the rest, and make the object of it."""
+        if self._buffer or not self._parts:
+            self._send(bytes(self._buffer))
+            self._buffer.clear()
+        parts = [part.result() for part in self._parts]
+        self._s3.complete_multipart_upload(
+            **self._where, UploadId=self._upload_id, MultipartUpload={"Parts": parts}
+        )
+
+    def _send(self, data: bytes) -> None:
+        if len(self._parts) >= PARALLEL_PARTS:
+            self._parts[-PARALLEL_PARTS].result()
+        self._parts.append(self._pool.submit(self._put, len(self._parts) + 1, data))
+
+    def _put(self, number: int, data: bytes) -> dict[str, Any]:
+        answer = self._s3.upload_part(
+            **self._where, UploadId=self._upload_id, PartNumber=number, Body=data
+        )
+        return {"PartNumber": number, "ETag": answer["ETag"]}
+
+
+class Download:
+    """Reads one object of a known size in parts, which are fetched ahead.
+
+    Permission: ``s3:GetObject`` on it.
+    """
+
+    def __init__(
+        self, s3: Any, bucket: str, key: str, size: int, *, on_read: Callable[[], None]
+    ) -> None:
+        self._s3 = s3
+        self._where = {"Bucket": bucket, "Key": key}
+        self._size = size
+        self._on_read = on_read
+        self._pool = ThreadPoolExecutor(PARALLEL_PARTS, thread_name_prefix="download")
+        self._ahead: deque[Future[bytes]] = deque()
+        self._asked = 0
+        self._buffer = memoryview(b"")
+        self._sha256 = hashlib.sha256()
+
+    def __enter__(self) -> Download:
+        return self
+
+    def __exit__(self, *failure: object) -> None:
+        self._pool.shutdown(cancel_futures=True)
+
+    def read(self, size: int) -> bytes:
+        """Return the next bytes, at most so many; none at the end."""
+        self._on_read()
+        if not self._buffer:
+            while self._asked < self._size and len(self._ahead) < PARALLEL_PARTS:
+                end = min(self._asked + PART_BYTES, self._size)
+                self._ahead.append(self._pool.submit(self._get, self._asked, end))
+                self._asked = end
+            if not self._ahead:
+                return b""
+            part = self._ahead.popleft().result()
+            self._sha256.update(part)
+            self._buffer = memoryview(part)
+        taken, self._buffer = self._buffer[:size], self._buffer[size:]
+        return bytes(taken)
+
+    def rest_sha256(self) -> str:
+        """Read what is left, and return the SHA-256 of all, as hexadecimal digits."""
+        while self.read(PART_BYTES):
+            pass
+        return self._sha256.hexdigest()
+
+    def _get(self, start: int, end: int) -> bytes:
+        for attempt in range(1, _TRIES + 1):
+            try:
+                answer = self._s3.get_object(**self._where, Range=f"bytes={start}-{end - 1}")
+                found: bytes = answer["Body"].read()
+            except Exception as error:
+                # The client tries again to get an answer, and not to read it.
+                if attempt == _TRIES or not is_aws_error(error) or hasattr(error, "response"):
+                    raise
+                continue
+            if len(found) == end - start:
+                return found
+            break
+        raise EnvironmentFailed(
+            "The environment's archive has another size than its manifest says.",
+            given=f"{self._where['Key']}: {len(found)} bytes from {start} on",
+            allowed=f"{end - start}",
+        )

@@ -1,0 +1,231 @@
+"""One environment for all hosts of a run: the scheduler's host builds it, the others fetch it.
+
+So the package index is asked once, however many hosts there are. A host that can't have it from
+there builds its own.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import KW_ONLY, dataclass
+from pathlib import Path
+from typing import Any
+
+from terradask_host.agent.aws import error_code, is_aws_error
+from terradask_host.agent.bound_run import SOFTWARE, BoundRun
+from terradask_host.agent.environment import Environment
+from terradask_host.agent.environment_archive import pack, unpack
+from terradask_host.agent.object_stream import Download
+from terradask_host.agent.objects import ClusterObjects
+from terradask_host.agent.retry import backoff
+from terradask_host.documents import UNREADABLE
+from terradask_host.errors import ConfigInvalid, EnvironmentFailed, HostError
+from terradask_host.rules.environment_manifest import (
+    BUILDING,
+    FAILED,
+    READY,
+    SEPARATE,
+    EnvironmentManifest,
+)
+from terradask_host.timing import Timing
+
+MANIFEST, SCHEDULER = "environment.json", "scheduler.json"
+
+#: How often a worker's host looks whether the environment is there, at most.
+_LOOK_SECONDS = 2.0
+
+
+@dataclass(frozen=True)
+class SharedEnvironment:
+    """The environment of a run, on one of its hosts.
+
+    Parameters
+    ----------
+    environment
+        It, on this host.
+    bound
+        The run, with the secret's keys.
+    objects
+        Where its archive lies. The scheduler's role alone may write it.
+    instance_id
+        This host's: two hosts write no archive of one name.
+    timing
+        How long to wait.
+    note
+        Reports what others should know of.
+    """
+
+    environment: Environment
+    bound: BoundRun
+    objects: ClusterObjects
+    _: KW_ONLY
+    instance_id: str
+    timing: Timing
+    note: Callable[[str], None]
+
+    def lead(self) -> Path:
+        """Have it as the scheduler's host does: fetch what an earlier one of the run has built, or
+        build it, and send it to the bucket while Dask starts. Return its Python.
+
+        Raises
+        ------
+        EnvironmentFailed
+            When it can't be built; the other hosts of the run are to fail with that reason too.
+        """
+        found = self._manifest()
+        is_shared = found is not None and found.state == READY
+        if self.environment.is_there:
+            # The host program may have ended before it had shared it.
+            if not is_shared:
+                self._share()
+            return self.environment.interpreter
+        if found is not None and is_shared:
+            fetched = self._fetched(found)
+            if fetched is not None:
+                return fetched
+        self._say(BUILDING)
+        try:
+            python = self.environment.build()
+        except HostError as error:
+            self._say(FAILED, reason=str(error))
+            raise
+        self._share()
+        return python
+
+    def follow(self) -> Path:
+        """Have it as other hosts do: wait until it is there, and fetch it. Return its Python.
+
+        Raises
+        ------
+        EnvironmentFailed
+            When the scheduler's host couldn't build it, or this one can't.
+        StopRequested
+            When the host is asked to stop meanwhile.
+        """
+        environment = self.environment
+        if environment.is_there:
+            return environment.interpreter
+        found, why = self._wait()
+        if found is not None and found.state == FAILED:
+            raise EnvironmentFailed(
+                f"The scheduler's host could not build the environment: {found.reason}"
+            )
+        if found is not None and found.state == READY:
+            fetched = self._fetched(found)
+            if fetched is not None:
+                return fetched
+            why = "the archive can't be used"
+        environment.log(f"building an environment of its own: {why}")
+        return environment.build()
+
+    def _wait(self) -> tuple[EnvironmentManifest | None, str]:
+        """Wait for what the scheduler's host says of it, for as long as there is hope; return it,
+        or None with the reason.
+        """
+        began = time.monotonic()
+        for pause in backoff(0.2, factor=1.5, ceiling_seconds=_LOOK_SECONDS):
+            waited = time.monotonic() - began
+            try:
+                found = self._manifest()
+                if found is not None and found.state in (READY, FAILED):
+                    return found, ""
+                if found is not None and found.state == SEPARATE:
+                    return None, found.reason
+                patience = self.timing.environment_share_seconds
+                if found is None and waited > patience and self._scheduler_is_up():
+                    return None, f"no word of the scheduler's host for {patience:.0f} s"
+            except Exception as error:
+                if not is_aws_error(error):
+                    raise
+                if error_code(error) == "AccessDenied":
+                    # The network is of an older terradask.
+                    return None, f"{MANIFEST} can't be read: {error}"
+            if waited > self.timing.environment_deadline_seconds:
+                return None, f"nothing was ready within {waited:.0f} s"
+            self.environment.events.pause(pause)
+        raise AssertionError("backoff never ends")
+
+    def _scheduler_is_up(self) -> bool:
+        document = self.objects.read_document(SCHEDULER)
+        return document is not None and document.get("run_id") == self.bound.run.run_id
+
+    def _manifest(self) -> EnvironmentManifest | None:
+        """Return what a host of this run has written; what others have counts as nothing."""
+        try:
+            document = self.objects.read_document(MANIFEST)
+            found = None if document is None else EnvironmentManifest.read(document)
+        except (ConfigInvalid, *UNREADABLE):
+            return None
+        if found is None or not found.is_proven(*self._proof):
+            return None
+        return found
+
+    @property
+    def _proof(self) -> tuple[bytes, str, str]:
+        """The key of the proof, and what it is about."""
+        secret = self.bound.secret
+        key = str(secret["scheduler"]["key"]).encode()
+        return key, self.bound.run.run_id, secret["sha256"][SOFTWARE]
+
+    def _say(self, state: str, **more: Any) -> None:
+        """Write what the other hosts are to know."""
+        key, run_id, lock_sha256 = self._proof
+        said = EnvironmentManifest(run_id, lock_sha256, state, **more).proven(key)
+        try:
+            self.objects.write_document(MANIFEST, said.to_document())
+        except Exception as error:
+            if not is_aws_error(error):
+                raise
+            self.environment.log(f"{MANIFEST} can't be written: {error}")
+
+    def _share(self) -> None:
+        threading.Thread(target=self._publish, name="environment-upload", daemon=True).start()
+
+    def _publish(self) -> None:
+        began = time.monotonic()
+        name = f"environments/{self.bound.run.run_id}-{self.instance_id}-{time.time_ns():x}.tar"
+        try:
+            with self.objects.upload(name) as upload:
+                pack(self.environment.folder, upload)
+                upload.complete()
+        except Exception as error:  # noqa: BLE001 - the others build their own
+            self.environment.log(f"the environment can't be shared: {error}")
+            self._say(SEPARATE, reason=f"the scheduler's host could not share it: {error}")
+            return
+        self._say(READY, name=name, size=upload.size, sha256=upload.sha256)
+        seconds = time.monotonic() - began
+        self.environment.log(f"shared the environment, {upload.size} bytes, in {seconds:.1f} s")
+
+    def _fetched(self, manifest: EnvironmentManifest) -> Path | None:
+        """Return the Python of the environment that the manifest names, or None if that can't be
+        had.
+        """
+        began = time.monotonic()
+        environment = self.environment
+        stopped = environment.events.pause
+        try:
+            with self.objects.download(
+                manifest.name, manifest.size, on_read=lambda: stopped(0)
+            ) as archive:
+                python = environment.fill(lambda: self._unpack(archive, manifest))
+        except Exception as error:
+            if not is_aws_error(error) and not isinstance(error, HostError | OSError):
+                raise
+            self.note(f"{manifest.name} was not used: {error}")
+            return None
+        seconds = time.monotonic() - began
+        environment.log(f"fetched the environment, {manifest.size} bytes, in {seconds:.1f} s")
+        return python
+
+    def _unpack(self, archive: Download, manifest: EnvironmentManifest) -> None:
+        unpack(archive, self.environment.folder)
+        found = archive.rest_sha256()
+        if found != manifest.sha256:
+            raise EnvironmentFailed(
+                "The environment's archive is not the one that the scheduler's host has built.",
+                given=f"SHA-256 {found}",
+                allowed=manifest.sha256,
+                advice="Find out who wrote it; stop and start the cluster.",
+            )

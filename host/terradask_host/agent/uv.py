@@ -1,0 +1,165 @@
+"""uv on a host: where it is, what it gets to see, and its runs."""
+
+from __future__ import annotations
+
+import itertools
+import platform
+import re
+import shutil
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+
+from terradask_host.agent.event_queue import EventQueue, StopRequested
+from terradask_host.config import Paths
+from terradask_host.errors import EnvironmentFailed
+
+#: A line of uv's list of the hashes that an archive could have had.
+_HASH_LINE = re.compile(r"^\s+sha256:[0-9a-f]{64}$")
+REQUIRE_HASHES = "--require-hashes"
+
+#: How often a failed step is tried: networks blink.
+TRIES = 2
+
+
+def find_uv() -> str:
+    """Return uv's path: beside this Python, else on ``PATH``.
+
+    Raises
+    ------
+    EnvironmentFailed
+        When there is none.
+    """
+    beside = Path(sys.executable).with_name("uv")
+    found = str(beside) if beside.exists() else shutil.which("uv")
+    if found is None:
+        raise EnvironmentFailed(
+            "uv, which builds the environment, was not found.",
+            given=str(beside),
+            advice="boot.sh installs it; see /var/log/cloud-init-output.log.",
+        )
+    return found
+
+
+def uv_environ(base: Mapping[str, str], paths: Paths) -> dict[str, str]:
+    """Return uv's environment variables: all that it writes lies in the host's state directory."""
+    kept = {
+        name: value
+        for name, value in base.items()
+        if name not in ("VIRTUAL_ENV", "PYTHONHOME", "PYTHONPATH")
+    }
+    own = {
+        "HOME": str(paths.state),
+        "UV_CACHE_DIR": str(paths.state / "uv-cache"),
+        "UV_NO_PROGRESS": "1",
+    }
+    return kept | own
+
+
+def run_step(
+    step: Sequence[str],
+    *,
+    environ: Mapping[str, str],
+    deadline: float,
+    events: EventQueue,
+    log: Callable[[str], None],
+    shown: Callable[[str], str],
+) -> None:
+    """Run uv until it succeeds, `TRIES` times at most; `step` is its command line.
+
+    Raises
+    ------
+    EnvironmentFailed
+        When it failed or took until the `deadline`, on the monotonic clock; with its
+        last lines, as `shown` shows them.
+    StopRequested
+        When the host is asked to stop meanwhile.
+    """
+    for attempt in range(1, TRIES + 1):
+        lines: list[str] = []
+        code = _run(
+            step, lines, environ=environ, deadline=deadline, events=events, log=log, shown=shown
+        )
+        if code == 0:
+            return
+        late = time.monotonic() >= deadline
+        if attempt < TRIES and not late:
+            log(f"uv {step[1]} failed with exit code {code}; trying again")
+            events.pause(2.0)
+            continue
+        how = "took too long" if late else f"failed with exit code {code}"
+        hashed = (
+            " Archives must be those whose hashes software_lock has."
+            if REQUIRE_HASHES in step
+            else ""
+        )
+        raise EnvironmentFailed(
+            f"Building the environment {how}: uv {step[1]}:\n{_tail(lines)}",
+            advice="Check the versions that software= names, that each has a wheel for this "
+            "processor "
+            f"({platform.machine()}), that the instance has this Python, and that it reaches the "
+            f"package index.{hashed}",
+        )
+
+
+def _tail(lines: Sequence[str]) -> str:
+    """Return the installer's last lines, of a list of hashes the first alone: a package may have a
+    hundred.
+    """
+    shown: list[str] = []
+    for are_hashes, run in itertools.groupby(
+        lines, key=lambda line: _HASH_LINE.match(line) is not None
+    ):
+        several = list(run)
+        shown += (
+            [several[0], f"  and {len(several) - 1} more"]
+            if are_hashes and len(several) > 1
+            else several
+        )
+    return "\n".join(shown[-15:])
+
+
+def _run(
+    step: Sequence[str],
+    lines: list[str],
+    *,
+    environ: Mapping[str, str],
+    deadline: float,
+    events: EventQueue,
+    log: Callable[[str], None],
+    shown: Callable[[str], str],
+) -> int:
+    log(f"$ {' '.join(step)}")
+    process = subprocess.Popen(
+        list(step),
+        env=dict(environ),
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+    )
+
+    def read() -> None:
+        assert process.stdout is not None
+        with process.stdout as output:
+            for raw in output:
+                line = shown(raw.decode(errors="replace").rstrip())
+                lines.append(line)
+                log(line)
+
+    reader = threading.Thread(target=read, name="uv-output", daemon=True)
+    reader.start()
+    try:
+        while process.poll() is None and time.monotonic() < deadline:
+            events.pause(0.1)
+    except StopRequested:
+        process.kill()
+        process.wait()
+        raise
+    if process.poll() is None:
+        process.kill()
+    code = process.wait()
+    reader.join(2.0)
+    return code

@@ -1,0 +1,343 @@
+"""One environment for all hosts of a run: real uv, an index on loopback, S3 by moto."""
+
+from __future__ import annotations
+
+import io
+import os
+import subprocess
+import sys
+import tarfile
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, cast
+
+import pytest
+
+from terradask_host.agent import uv
+from terradask_host.agent.aws import Aws
+from terradask_host.agent.bound_run import BoundRun
+from terradask_host.agent.environment import Environment
+from terradask_host.agent.environment_archive import pack, unpack
+from terradask_host.agent.event_queue import EventQueue, Stop, StopRequested
+from terradask_host.agent.object_stream import PART_BYTES
+from terradask_host.agent.objects import ClusterObjects
+from terradask_host.agent.shared_environment import MANIFEST, SCHEDULER, SharedEnvironment
+from terradask_host.config import Paths
+from terradask_host.documents import Run, sha256_of
+from terradask_host.errors import EnvironmentFailed
+from terradask_host.rules.environment_manifest import FAILED, READY, EnvironmentManifest
+from terradask_host.timing import Timing
+
+from ..moto_account import moto_account
+from ..package_index import publish, serving
+from ..waiting import PROCESS_SECONDS, eventually
+
+PYTHON = f"{sys.version_info.major}.{sys.version_info.minor}"
+BUCKET = "terradask-tests"
+KEY = "-----BEGIN the scheduler's key of this run"
+LOCK = "probe==1.0\n"
+PATIENT = Timing(environment_share_seconds=PROCESS_SECONDS)
+
+
+@dataclass
+class Cluster:
+    """The hosts of one run, each with a folder for its disk."""
+
+    folder: Path
+    asked: list[str]
+    objects: ClusterObjects
+    s3: Any
+    run_id: str = "run-1"
+    key: str = KEY
+    lock: str = LOCK
+    logs: dict[str, list[str]] = field(default_factory=dict)
+    notes: list[str] = field(default_factory=list)
+
+    def host(
+        self, name: str, timing: Timing = PATIENT, events: EventQueue | None = None
+    ) -> SharedEnvironment:
+        run = Run(self.run_id, "", "", "", PYTHON, {}, 1)
+        secret = {
+            "scheduler": {"key": self.key},
+            "sha256": {"software.lock": sha256_of(self.lock.encode())},
+        }
+        environment = Environment(
+            Paths(self.folder / name),
+            PYTHON,
+            self.lock,
+            events=events or EventQueue(),
+            log=self.logs.setdefault(name, []).append,
+            deadline_seconds=PROCESS_SECONDS,
+        )
+        return SharedEnvironment(
+            environment,
+            BoundRun(run, cast(Any, None), secret),
+            self.objects,
+            instance_id=name,
+            timing=timing,
+            note=self.notes.append,
+        )
+
+    def lead(self, name: str = "i-scheduler") -> Path:
+        """Build it, and return when it is shared."""
+        python = self.host(name).lead()
+        eventually(lambda: self.manifest().get("state") == READY)
+        return python
+
+    def manifest(self) -> dict[str, Any]:
+        return self.objects.read_document(MANIFEST) or {}
+
+    def archive(self) -> str:
+        return f"clusters/one/{self.manifest()['name']}"
+
+
+@pytest.fixture
+def cluster(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Cluster]:
+    monkeypatch.setenv("UV_PYTHON_PREFERENCE", "only-system")
+    monkeypatch.setattr(uv, "TRIES", 1)
+    asked: list[str] = []
+    publish(tmp_path / "index", "probe", "1.0", "OWN = True")
+    with moto_account(), serving(tmp_path / "index", asked) as url:
+        monkeypatch.setenv("UV_DEFAULT_INDEX", url)
+        aws = Aws("us-east-1")
+        s3 = aws.client("s3")
+        s3.create_bucket(Bucket=BUCKET)
+        yield Cluster(tmp_path, asked, ClusterObjects(aws, BUCKET, "one"), s3)
+        s3.close()
+
+
+def imports(python: Path) -> str:
+    """Return where this Python has the package from."""
+    code = "import probe; assert probe.OWN; print(probe.__file__)"
+    command = [python, "-I", "-c", code]
+    return subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
+
+
+def test_the_index_is_asked_by_the_first_host_alone(cluster: Cluster) -> None:
+    names = [f"i-{number}" for number in range(4)]
+    with ThreadPoolExecutor(len(names)) as pool:
+        waiting = [pool.submit(cluster.host(name).follow) for name in names]
+        assert imports(cluster.lead()).startswith(str(cluster.folder / "i-scheduler"))
+        asked = list(cluster.asked)
+        pythons = [each.result(PROCESS_SECONDS) for each in waiting]
+    for name, python in zip(names, pythons, strict=True):
+        assert imports(python).startswith(str(cluster.folder / name))
+    assert cluster.asked == asked
+    assert sorted(asked) == ["/files/probe-1.0-py3-none-any.whl", "/simple/probe/"]
+    assert not cluster.notes
+
+
+def test_another_schedulers_host_of_the_run_fetches_it(cluster: Cluster) -> None:
+    cluster.lead()
+    asked = list(cluster.asked)
+    imports(cluster.host("i-next").lead())
+    assert cluster.asked == asked
+
+
+def test_a_host_program_that_ended_before_it_had_shared_it_shares_it(cluster: Cluster) -> None:
+    cluster.host("i-scheduler").environment.build()
+    cluster.lead()
+    imports(cluster.host("i-worker").follow())
+
+
+def test_what_can_not_be_built_fails_everywhere_with_the_reason(cluster: Cluster) -> None:
+    cluster.lock = "absent==1.0\n"
+    with pytest.raises(EnvironmentFailed, match="absent"):
+        cluster.host("i-scheduler").lead()
+    asked = list(cluster.asked)
+    with pytest.raises(EnvironmentFailed, match=r"scheduler's host could not build.*(?s:.)*absent"):
+        cluster.host("i-worker").follow()
+    assert cluster.asked == asked
+
+
+def test_waiting_ends_when_the_host_is_asked_to_stop(cluster: Cluster) -> None:
+    events = EventQueue()
+    events.put(Stop("test"))
+    with pytest.raises(StopRequested):
+        cluster.host("i-worker", events=events).follow()
+
+
+def _exchanged(cluster: Cluster) -> None:
+    planted = io.BytesIO()
+    with tarfile.open(fileobj=planted, mode="w") as archive:
+        entry = tarfile.TarInfo(f"lib/python{PYTHON}/site-packages/probe.py")
+        code = b"OWN = False"
+        entry.size = len(code)
+        archive.addfile(entry, io.BytesIO(code))
+    body = planted.getvalue().ljust(cluster.manifest()["size"], b"\0")
+    cluster.s3.put_object(Bucket=BUCKET, Key=cluster.archive(), Body=body)
+
+
+def _gone(cluster: Cluster) -> None:
+    cluster.s3.delete_object(Bucket=BUCKET, Key=cluster.archive())
+
+
+def _shorter(cluster: Cluster) -> None:
+    cluster.s3.put_object(Bucket=BUCKET, Key=cluster.archive(), Body=b"short")
+
+
+@pytest.mark.parametrize("change", [_exchanged, _gone, _shorter])
+def test_an_archive_that_is_not_the_one_is_not_used(
+    cluster: Cluster, change: Callable[[Cluster], None]
+) -> None:
+    cluster.lead()
+    change(cluster)
+    asked = len(cluster.asked)
+    imports(cluster.host("i-worker").follow())
+    assert len(cluster.asked) > asked
+    (note,) = cluster.notes
+    assert "was not used" in note
+
+
+def _planted(cluster: Cluster, **more: str) -> None:
+    """Write an archive of other code, and a manifest that leads to it, as far as others can."""
+    stranger = replace(cluster, **more, logs={}, notes=[])
+    found = EnvironmentManifest(
+        stranger.run_id, sha256_of(stranger.lock.encode()), READY, "environments/x.tar", 9, "0" * 64
+    )
+    proven = found.proven(stranger.key.encode())
+    said = proven if more else replace(proven, size=10)
+    cluster.objects.write_document(MANIFEST, said.to_document())
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        pytest.param({}, id="changed after it was proven"),
+        pytest.param({"key": "-----BEGIN another key"}, id="another key"),
+        pytest.param({"run_id": "run-0"}, id="an earlier run"),
+        pytest.param({"lock": "other==1.0\n"}, id="another lock"),
+    ],
+)
+def test_what_others_say_of_an_environment_counts_as_nothing(
+    cluster: Cluster, more: dict[str, str]
+) -> None:
+    _planted(cluster, **more)
+    cluster.objects.write_document(SCHEDULER, {"format": 1, "run_id": cluster.run_id})
+    python = cluster.host("i-worker", Timing(environment_share_seconds=0.0)).follow()
+    imports(python)
+    assert any("no word of the scheduler's host" in line for line in cluster.logs["i-worker"])
+
+
+@pytest.mark.parametrize(
+    "document",
+    [
+        {"format": 2},
+        {"format": 1},
+        {"format": 1, "run_id": 3, "lock_sha256": "", "state": "ready"},
+        {"format": 1, "run_id": "run-1", "lock_sha256": "", "state": "ready", "proof": "ü"},
+    ],
+)
+def test_a_manifest_that_can_not_be_read_counts_as_nothing(
+    cluster: Cluster, document: dict[str, Any]
+) -> None:
+    cluster.objects.write_document(MANIFEST, document)
+    cluster.objects.write_document(SCHEDULER, {"format": 1, "run_id": cluster.run_id})
+    imports(cluster.host("i-worker", Timing(environment_share_seconds=0.0)).follow())
+
+
+def test_an_earlier_runs_scheduler_does_not_end_the_wait(cluster: Cluster) -> None:
+    cluster.objects.write_document(SCHEDULER, {"format": 1, "run_id": "run-0"})
+    timing = Timing(environment_share_seconds=0.0, environment_deadline_seconds=1.0)
+    imports(cluster.host("i-worker", timing).follow())
+    assert any("nothing was ready within" in line for line in cluster.logs["i-worker"])
+
+
+def test_where_it_can_not_be_sent_each_builds_its_own(
+    cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(name: str) -> None:
+        raise OSError("no room in the bucket")
+
+    monkeypatch.setattr(cluster.objects, "upload", refuse)
+    imports(cluster.host("i-scheduler").lead())
+    eventually(lambda: cluster.manifest().get("state") == "separate")
+    imports(cluster.host("i-worker").follow())
+    assert any("no room in the bucket" in line for line in cluster.logs["i-worker"])
+
+
+def test_a_failure_says_no_secret(cluster: Cluster) -> None:
+    cluster.lock = "absent==1.0\n"
+    with pytest.raises(EnvironmentFailed):
+        cluster.host("i-scheduler").lead()
+    said = cluster.manifest()
+    assert said["state"] == FAILED
+    assert KEY not in str(said)
+
+
+def test_large_objects_arrive_as_they_were_sent(cluster: Cluster) -> None:
+    content = os.urandom(2 * PART_BYTES + 123)
+    with cluster.objects.upload("large") as upload:
+        for start in range(0, len(content), 1_000_001):
+            upload.write(content[start : start + 1_000_001])
+        upload.complete()
+    assert upload.size == len(content)
+    reads: list[None] = []
+    with cluster.objects.download(
+        "large", upload.size, on_read=lambda: reads.append(None)
+    ) as download:
+        assert download.read(5) == content[:5]
+        assert download.rest_sha256() == upload.sha256 == sha256_of(content)
+    assert reads
+
+
+def test_files_keep_their_rights_and_times_and_links_stay_the_hosts_own(tmp_path: Path) -> None:
+    made, there, stream = tmp_path / "made", tmp_path / "there", io.BytesIO()
+    (made / "bin").mkdir(parents=True)
+    for name, mode in (("bin/dask", 0o755), ("module.py", 0o600)):
+        (made / name).write_text(name)
+        (made / name).chmod(mode)
+        os.utime(made / name, (1_000_000_000, 1_000_000_000))
+    (made / "bin/python").symlink_to(sys.executable)
+    os.link(made / "module.py", made / "same.py")
+    pack(made, stream)
+    stream.seek(0)
+    (there / "bin").mkdir(parents=True)
+    (there / "bin/python").symlink_to("/nowhere")
+    unpack(stream, there)
+    assert (there / "bin/python").readlink() == Path("/nowhere")
+    assert (there / "same.py").read_text() == (there / "module.py").read_text() == "module.py"
+    assert (there / "bin/dask").stat().st_mode & 0o777 == 0o755
+    assert (there / "module.py").stat().st_mode & 0o777 == 0o644
+    assert (there / "module.py").stat().st_mtime == 1_000_000_000
+
+
+def _entry(name: str, kind: bytes = tarfile.REGTYPE, link: str = "") -> tarfile.TarInfo:
+    entry = tarfile.TarInfo(name)
+    entry.type, entry.linkname = kind, link
+    return entry
+
+
+@pytest.mark.parametrize(
+    "entry",
+    [
+        _entry("../outside"),
+        _entry("lib/../../outside"),
+        _entry("/etc/passwd"),
+        _entry("link", tarfile.SYMTYPE, "/etc"),
+        _entry("link", tarfile.LNKTYPE, "../outside"),
+        _entry("device", tarfile.CHRTYPE),
+        _entry("pipe", tarfile.FIFOTYPE),
+        _entry("folder", tarfile.DIRTYPE),
+        _entry("away/file"),
+    ],
+    ids=lambda entry: f"{entry.name}-{entry.type.decode()}",
+)
+def test_no_entry_leads_out_of_the_environment(tmp_path: Path, entry: tarfile.TarInfo) -> None:
+    folder, stream = tmp_path / "environment", io.BytesIO()
+    folder.mkdir()
+    (folder / "away").symlink_to(tmp_path)
+    with tarfile.open(fileobj=stream, mode="w") as archive:
+        archive.addfile(entry, io.BytesIO())
+    stream.seek(0)
+    with pytest.raises(EnvironmentFailed, match="archive"):
+        unpack(stream, folder)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["environment"]
+
+
+@pytest.mark.parametrize("content", [b"", b"no archive" * 100, b"\x1f\x8b" + b"x" * 600])
+def test_what_is_no_archive_is_refused(tmp_path: Path, content: bytes) -> None:
+    with pytest.raises(EnvironmentFailed, match="can't be read"):
+        unpack(io.BytesIO(content), tmp_path)
