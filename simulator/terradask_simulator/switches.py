@@ -28,7 +28,7 @@ class Switches:
     -----
     Each acts at once, for the whole account. Most return a `Switched`: ``with
     simulator.no_capacity(): ...`` ends with the block, a plain call lasts until something turns it
-    back.
+    back. Those of hosts raise `SimulatorError` where nothing boots.
     """
 
     def __init__(self, info: SimulatorInfo) -> None:
@@ -216,11 +216,6 @@ class Switches:
         ----------
         on
             False gives machines again. Those that have begun stay what they are.
-
-        Raises
-        ------
-        SimulatorError
-            Nothing boots on this simulator.
         """
         return self._switched("hollow_hosts", {"on": on})
 
@@ -315,13 +310,20 @@ class Switches:
         ----------
         on
             False gives whole environments again.
-
-        Raises
-        ------
-        SimulatorError
-            Nothing boots on this simulator.
         """
         return self._switched("break_environments", {"on": on})
+
+    def build_environments(self, on: bool = True, *, index_url: str = "") -> Switched:
+        """Let hosts that begin from now on have environments of their own, as on AWS.
+
+        Parameters
+        ----------
+        on
+            False lets them run in this program's again.
+        index_url
+            The package index that uv asks. Empty: the one in its variables here.
+        """
+        return self._switched("build_environments", {"on": on, "index_url": index_url})
 
     def fill_disk(self, instance_id: str) -> None:
         """Let a machine's disk be full: what runs on it writes no file beyond 1 MiB any more.
@@ -342,11 +344,6 @@ class Switches:
         **seconds
             By the names in ``terradask_host.timing.Timing``; without any, all are the host
             program's own again.
-
-        Raises
-        ------
-        SimulatorError
-            Nothing boots on this simulator.
         """
         return self._switched("time_hosts", seconds)
 

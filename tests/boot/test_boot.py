@@ -35,6 +35,8 @@ BROKEN = {
 }
 #: Room for cloud-init, and not for packages.
 SMALL_DISK = "24m"
+#: What a worker's host logs that has its environment from the scheduler's.
+FETCHED = re.compile(r"fetched the environment, \d+ bytes")
 #: Where nothing answers.
 NO_INDEX = "http://127.0.0.1:9/simple"
 NO_INDEX_FILES = {
@@ -122,6 +124,13 @@ def _planted_user_data(s3: Any, user_data: str) -> str:
     return user_data.replace(folder, "host/planted")
 
 
+def _log(aws: BootedAws, stream: str) -> str:
+    """Return what a host has written to CloudWatch so far."""
+    with contextlib.closing(aws.sim.client("logs")) as logs:
+        found = logs.filter_log_events(logGroupName="/terradask/default", logStreamNames=[stream])
+        return "\n".join(event["message"] for event in found["events"])
+
+
 # Debian's Python has another patch release than the client's.
 @pytest.mark.filterwarnings("ignore::distributed.versions.VersionMismatchWarning")
 @pytest.mark.usefixtures("broken")
@@ -135,12 +144,13 @@ def test_a_cluster_boots_computes_and_powers_off(aws: BootedAws) -> None:
             addresses = [cluster.scheduler_address, *client.scheduler_info()["workers"]]
             where = client.submit(socket.gethostname).result()
             assert client.submit(Path(LOWEST_PORT_FILE).read_text).result().split() == ["80"]
-        machines = {machine.address: machine for machine in aws.power.machines.values()}
-        mine = [machines[urlsplit(address).hostname or ""] for address in addresses]
-    assert "shared the environment" in mine[0].console()
-    assert "fetched the environment" in mine[1].console()
-    assert where == f"ip-{mine[1].address.replace('.', '-')}"
-    for machine in mine:
+            ids = {machine.address: id_ for id_, machine in aws.power.machines.items()}
+            mine = [ids[urlsplit(address).hostname or ""] for address in addresses]
+            eventually(lambda: FETCHED.search(_log(aws, f"boot/{mine[1]}")))
+            assert "uv pip install" not in _log(aws, f"boot/{mine[1]}")
+        machines = [aws.power.machines[each] for each in mine]
+    assert where == f"ip-{machines[1].address.replace('.', '-')}"
+    for machine in machines:
         eventually(lambda machine=machine: machine.is_off, explain=machine.console)
 
 

@@ -38,6 +38,7 @@ PYTHON = f"{sys.version_info.major}.{sys.version_info.minor}"
 BUCKET = "terradask-tests"
 KEY = "-----BEGIN the scheduler's key of this run"
 LOCK = "probe==1.0\n"
+RUN = b"what the run was started with"
 PATIENT = Timing(environment_share_seconds=PROCESS_SECONDS)
 
 
@@ -59,9 +60,13 @@ class Cluster:
         self, name: str, timing: Timing = PATIENT, events: EventQueue | None = None
     ) -> SharedEnvironment:
         run = Run(self.run_id, "", "", "", PYTHON, {}, 1)
+        self.s3.put_object(Bucket=BUCKET, Key="clusters/one/run.json", Body=RUN)
         secret = {
             "scheduler": {"key": self.key},
-            "sha256": {"software.lock": sha256_of(self.lock.encode())},
+            "sha256": {
+                "run.json": sha256_of(RUN),
+                "software.lock": sha256_of(self.lock.encode()),
+            },
         }
         environment = Environment(
             Paths(self.folder / name),
@@ -150,6 +155,14 @@ def test_what_can_not_be_built_fails_everywhere_with_the_reason(cluster: Cluster
     with pytest.raises(EnvironmentFailed, match=r"scheduler's host could not build.*(?s:.)*absent"):
         cluster.host("i-worker").follow()
     assert cluster.asked == asked
+
+
+def test_what_a_stop_has_deleted_does_not_come_back(cluster: Cluster) -> None:
+    host = cluster.host("i-scheduler")
+    cluster.s3.delete_object(Bucket=BUCKET, Key="clusters/one/run.json")
+    host.lead()
+    eventually(lambda: any("the run has ended" in line for line in cluster.logs["i-scheduler"]))
+    assert cluster.manifest()["state"] == "building"
 
 
 def test_waiting_ends_when_the_host_is_asked_to_stop(cluster: Cluster) -> None:

@@ -194,6 +194,10 @@ class SharedEnvironment:
             self.environment.log(f"the environment can't be shared: {error}")
             self._say(SEPARATE, reason=f"the scheduler's host could not share it: {error}")
             return
+        if not self.bound.is_current(self.objects):
+            # What a stop has deleted must not come back.
+            self.environment.log("the environment isn't shared: the run has ended")
+            return
         self._say(READY, name=name, size=upload.size, sha256=upload.sha256)
         seconds = time.monotonic() - began
         self.environment.log(f"shared the environment, {upload.size} bytes, in {seconds:.1f} s")

@@ -1,11 +1,12 @@
-"""Faults of hosts on demand: a user's Python that doesn't work, a full disk, other time
-constants.
+"""What is otherwise on hosts, on demand: a user's Python that doesn't work, or one of their own, a
+full disk, other time constants.
 """
 
 from __future__ import annotations
 
 import contextlib
 import json
+import os
 import resource
 from collections.abc import Iterable
 from dataclasses import dataclass, field
@@ -25,11 +26,17 @@ class HostFaults:
     ----------
     broken_environments
         Whether the user's Python has lost its packages.
+    own_environments
+        Whether they have environments of their own, instead of this program's.
+    index_url
+        The package index that uv asks for these. Empty: the one in uv's variables here.
     timing
         Time constants of the host program, by name; those that are missing are its own.
     """
 
     broken_environments: bool = False
+    own_environments: bool = False
+    index_url: str = ""
     timing: dict[str, float] = field(default_factory=dict)
 
     def timing_environ(self) -> dict[str, str]:
@@ -39,6 +46,10 @@ class HostFaults:
     def environ(self, folder: Path) -> dict[str, str]:
         """Return the variables by which a machine meets them."""
         environ = self.timing_environ()
+        if self.own_environments:
+            environ |= {name: it for name, it in os.environ.items() if name.startswith("UV_")}
+            environ |= {"UV_DEFAULT_INDEX": self.index_url} if self.index_url else {}
+            environ["TERRADASK_HOST_PYTHON"] = ""
         if self.broken_environments:
             python = folder / "bin/broken-python"
             python.write_text(

@@ -20,6 +20,7 @@ class HostSwitches:
         self.by_name: Mapping[str, Switch] = {
             "hollow_hosts": self._hollow_hosts,
             "break_environments": self._break_environments,
+            "build_environments": self._build_environments,
             "fill_disk": self._fill_disk,
             "time_hosts": self._time_hosts,
         }
@@ -30,6 +31,7 @@ class HostSwitches:
         return {
             "hollow_hosts": hosts is not None and hosts.simulates_workers,
             "break_environments": hosts is not None and hosts.faults.broken_environments,
+            "build_environments": hosts is not None and hosts.faults.own_environments,
             "time_hosts": {} if hosts is None else hosts.faults.timing,
         }
 
@@ -42,6 +44,12 @@ class HostSwitches:
         faults = self._booting.faults
         before, faults.broken_environments = faults.broken_environments, on
         return "break_environments", {"on": before}
+
+    def _build_environments(self, on: bool, index_url: str) -> Undo:
+        faults = self._booting.faults
+        before = {"on": faults.own_environments, "index_url": faults.index_url}
+        faults.own_environments, faults.index_url = on, index_url
+        return "build_environments", before
 
     def _fill_disk(self, instance_id: str) -> Undo:
         if not self._booting.fill_disk(instance_id):

@@ -1,0 +1,96 @@
+"""Hosts of the embedded AWS with environments of their own: a cluster's is built once, from an
+index on loopback that counts, with the roles' own rights.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import email
+import importlib.metadata
+import platform
+import zipfile
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from distributed import Client
+
+from terradask import Cluster
+from terradask._deployments.package_sync import lock_for_hosts
+from terradask._software.sync import PackageSync
+from terradask_simulator import Simulator
+
+from ..package_index import list_archive, serving
+from .acting import Account, code_of, host
+
+#: Files of a package's metadata that its wheel had.
+_KEPT = {"METADATA", "WHEEL", "entry_points.txt"}
+
+pytestmark = [pytest.mark.simulator, pytest.mark.slow]
+
+
+@pytest.fixture(scope="module")
+def index(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, list[str]]]:
+    """What hosts need, packed from what is installed here."""
+    root, asked = tmp_path_factory.mktemp("index"), list[str]()
+    (root / "files").mkdir()
+    architecture = {"aarch64": "arm64"}.get(platform.machine(), platform.machine())
+    lock = lock_for_hosts([], PackageSync(False), architecture=architecture, lock_file=None)
+    for name in lock.packages:
+        list_archive(root, name, _packed(name, root / "files"))
+    with serving(root, asked) as url:
+        yield url, asked
+
+
+def _packed(name: str, folder: Path) -> Path:
+    """Pack an installed package again, without its scripts."""
+    found = importlib.metadata.distribution(name)
+    about = email.message_from_string(found.read_text("WHEEL") or "")
+    stem = f"{name.replace('-', '_')}-{found.version}"
+    wheel = folder / f"{stem}-{about.get_all('Tag', [])[-1]}.whl"
+    with zipfile.ZipFile(wheel, "w") as archive:
+        for path in found.files or ():
+            own = path.parts[0].endswith(".dist-info") and path.name not in _KEPT
+            if ".." not in path.parts and "__pycache__" not in path.parts and not own:
+                top = f"{stem}.dist-info" if path.parts[0].endswith(".dist-info") else path.parts[0]
+                archive.write(path.locate(), "/".join([top, *path.parts[1:]]))
+        archive.writestr(f"{stem}.dist-info/RECORD", "")
+    return wheel
+
+
+def test_a_clusters_hosts_ask_the_index_once(
+    sim_environ: dict[str, str], sim: Simulator, index: tuple[str, list[str]]
+) -> None:
+    url, asked = index
+    with (
+        sim.build_environments(index_url=url),
+        Cluster(
+            "built",
+            n_workers=2,
+            wait_for_workers=True,
+            scheduler_options={"dashboard": False},
+        ) as cluster,
+        Client(cluster) as client,
+    ):
+        places = client.run(lambda: __import__("distributed").__file__)
+        assert len(places) == 2 == len(set(places.values()))
+        assert all("/var/lib/terradask/environments/" in place for place in places.values())
+        times = Counter(asked)
+        assert times
+        assert set(times.values()) == {1}, times
+        _no_worker_writes_it(sim)
+
+
+def _no_worker_writes_it(sim: Simulator) -> None:
+    with contextlib.ExitStack() as clients:
+        owner = Account(sim, {}, clients)
+        (bucket,) = (
+            one["Name"]
+            for one in owner.client("s3").list_buckets()["Buckets"]
+            if one["Name"].startswith("terradask-default-")
+        )
+        put = host(owner, sim, clients, "terradask-default-worker").client("s3").put_object
+        for name in ("environment.json", "environments/x.tar"):
+            asked = {"Bucket": bucket, "Key": f"clusters/built/{name}", "Body": b"planted"}
+            assert code_of(put, **asked) == "AccessDenied"
