@@ -92,7 +92,7 @@ def test_a_wheel_planted_in_the_bucket_is_not_installed(lonely: Callable[..., Cl
     key = f"wheels/{'0a' * 32}/acme-1.0-py3-none-any.whl"
     cluster.start(f"acme @ {key}\n")
     cluster.plant(key, b"planted")
-    host = cluster.worker(0, python="")
+    host = cluster.scheduler(python="")
     assert "not the one that the cluster was started with" in refused(host)
     assert "uv " not in host.log
 

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any, cast
 
 import pytest
+from botocore.exceptions import ClientError
 
 from terradask_host.agent import uv
 from terradask_host.agent.aws import Aws
@@ -269,6 +270,20 @@ def test_where_it_can_not_be_sent_each_builds_its_own(
     eventually(lambda: cluster.manifest().get("state") == "separate")
     imports(cluster.host("i-worker").follow())
     assert any("no room in the bucket" in line for line in cluster.logs["i-worker"])
+
+
+def test_without_a_right_to_the_environment_each_builds_its_own(
+    cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def deny(name: str, *_: object, **__: object) -> None:
+        raise ClientError({"Error": {"Code": "AccessDenied", "Message": name}}, "GetObject")
+
+    for method in ("read_document", "write_document", "upload"):
+        monkeypatch.setattr(cluster.objects, method, deny)
+    imports(cluster.host("i-scheduler").lead())
+    imports(cluster.host("i-worker").follow())
+    assert any("can't be read" in line for line in cluster.logs["i-worker"])
+    eventually(lambda: any("can't be shared" in line for line in cluster.logs["i-scheduler"]))
 
 
 def test_a_failure_says_no_secret(cluster: Cluster) -> None:

@@ -74,7 +74,13 @@ class SharedEnvironment:
         EnvironmentFailed
             When it can't be built; the other hosts of the run are to fail with that reason too.
         """
-        found = self._manifest()
+        try:
+            found = self._manifest()
+        except Exception as error:
+            if not is_aws_error(error):
+                raise
+            self.environment.log(f"{MANIFEST} can't be read: {error}")
+            found = None
         is_shared = found is not None and found.state == READY
         if self.environment.is_there:
             # The host program may have ended before it had shared it.
@@ -140,7 +146,7 @@ class SharedEnvironment:
                 if not is_aws_error(error):
                     raise
                 if error_code(error) == "AccessDenied":
-                    # The network is of an older terradask.
+                    # The network, or the isolated cluster, is of an older terradask.
                     return None, f"{MANIFEST} can't be read: {error}"
             if waited > self.timing.environment_deadline_seconds:
                 return None, f"nothing was ready within {waited:.0f} s"
@@ -190,11 +196,12 @@ class SharedEnvironment:
             with self.objects.upload(name) as upload:
                 pack(self.environment.folder, upload)
                 upload.complete()
+            is_current = self.bound.is_current(self.objects)
         except Exception as error:  # noqa: BLE001 - the others build their own
             self.environment.log(f"the environment can't be shared: {error}")
             self._say(SEPARATE, reason=f"the scheduler's host could not share it: {error}")
             return
-        if not self.bound.is_current(self.objects):
+        if not is_current:
             # What a stop has deleted must not come back.
             self.environment.log("the environment isn't shared: the run has ended")
             return

@@ -6,6 +6,7 @@ import signal
 import sys
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -127,9 +128,10 @@ def test_packages_without_hashes_or_with_other_ones_end_in_a_report_that_says_so
         monkeypatch.setenv("UV_DEFAULT_INDEX", url)
         digest = publish(tmp_path / "index", "probe", "1.0")
         told = []
-        for number, hashes in enumerate(["", f" --hash=sha256:{'0' * 64}"]):
+        wrong = f" --hash=sha256:{'0' * 64}"
+        for hashes, begin in (("", partial(cluster.worker, 0)), (wrong, cluster.scheduler)):
             cluster.start(f"probe==1.0{hashes}\n", hashed=True)
-            host = cluster.worker(number, python="")
+            host = begin(python="")
             assert host.wait_exit() == 1
             assert host.states() == ["booting", "environment", "failed"]
             told.append(host.report()["reason"])
