@@ -19,6 +19,7 @@ from terradask_host.preload.forward import Forward, server_context
 from terradask_host.preload.instance_proofs import startup_information
 from terradask_host.preload.known_versions import expect_known_differences
 from terradask_host.preload.lifetime_watch import LifetimeWatch
+from terradask_host.preload.retirement import remember_retired
 from terradask_host.preload.secret_store import SecretStore
 from terradask_host.preload.shared_dashboard import SharedDashboard
 from terradask_host.preload.task_output import withhold_task_output
@@ -142,6 +143,7 @@ async def serve_scheduler(
         allow_several(scheduler)
         keep_extra_worker(scheduler)
         allow_draining(scheduler)
+        remember_retired(scheduler)
         withhold_task_output(scheduler)
         SecretStore(scheduler)
         wanted = start["forward"]
@@ -224,7 +226,7 @@ async def serve_worker(
     try:
         if await _first(leave.wait(), workers.finished()) == 0:
             await workers.retire(leave.seconds)
-        return _text(reasons.last)
+        return _text(await workers.why_closed(reasons))
     finally:
         draining.cancel()
         await workers.close()

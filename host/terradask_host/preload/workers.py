@@ -15,6 +15,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from terradask_host.preload.drain import joined_names, request_drain
+from terradask_host.preload.retirement import FORGOTTEN, RETIRED, was_retired
 
 
 class CloseReasons:
@@ -26,11 +27,16 @@ class CloseReasons:
 
     def __init__(self) -> None:
         self._reasons: dict[Any, Any] = {}
+        self._addresses: dict[Any, str] = {}
 
     @property
     def last(self) -> Any:
         """The reason of the one that was the last to close; None without one."""
         return next(reversed(self._reasons.values()), None)
+
+    def addresses(self, reason: str) -> list[str]:
+        """Return the addresses of the workers that closed for this reason."""
+        return [self._addresses[each] for each, why in self._reasons.items() if why == reason]
 
     def record(self) -> None:
         """Record the reasons from now on, of any class that is made of Dask's."""
@@ -48,6 +54,8 @@ class CloseReasons:
         @functools.wraps(method)
         def recorded(server: Any, *args: Any, **kwargs: Any) -> Any:
             reason = kwargs.get("reason")
+            if server not in self._addresses:
+                self._addresses[server] = str(_worker_address(server))
             self._reasons[server] = self._reasons.get(server) or reason
             return method(server, *args, **kwargs)
 
@@ -118,6 +126,13 @@ class HostedWorkers:
 
         await asyncio.gather(*(follow(name, each) for name, each in self._workers.items()))
 
+    async def why_closed(self, reasons: CloseReasons) -> Any:
+        """Return why the last of them closed; one that was retired says so in any case."""
+        forgotten = reasons.addresses(FORGOTTEN)
+        if forgotten and await was_retired(forgotten, self._scheduler, self._security):
+            return RETIRED
+        return reasons.last
+
     async def drain(self) -> bool:
         """Have the scheduler drain all of them, and return whether it did."""
         return await request_drain(list(self._workers), self._scheduler, self._security)
@@ -152,6 +167,11 @@ class HostedWorkers:
     async def close(self) -> None:
         """Close all of them."""
         await asyncio.gather(*(_close(each) for each in self._workers.values()))
+
+
+def _worker_address(server: Any) -> Any:
+    """Return the address at the scheduler of a worker, or of a nanny's worker."""
+    return getattr(server, "worker_address", None) or getattr(server, "address", None)
 
 
 async def _close(worker: Any, **options: Any) -> None:

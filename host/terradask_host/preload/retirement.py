@@ -1,0 +1,48 @@
+"""Know a retired worker from a forgotten one: a heartbeat may overtake the scheduler's order to
+close, and the worker then says only that the scheduler doesn't know it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from collections.abc import Sequence
+from typing import Any
+
+#: The operation by which a worker's host asks whether the scheduler retired one of its workers.
+RETIRED_OPERATION = "terradask_retired"
+
+#: Why Dask closes a worker that the scheduler doesn't know.
+FORGOTTEN = "worker-heartbeat-missing"
+#: Why it closes a retired one.
+RETIRED = "scheduler-remove-worker"
+
+#: Longest wait for the scheduler.
+ANSWER_SECONDS = 5.0
+
+
+def remember_retired(scheduler: Any) -> None:
+    """Answer workers' hosts from the scheduler's own events, which it keeps for an hour."""
+
+    def retired(addresses: list[str]) -> bool:
+        return any(
+            event.get("action") == "remove-worker" and event.get("expected")
+            for address in addresses
+            for _, event in scheduler.get_events(address)
+        )
+
+    scheduler.handlers[RETIRED_OPERATION] = retired
+
+
+async def was_retired(addresses: Sequence[str], scheduler: str, security: Any) -> bool:
+    """Return whether the scheduler retired any of these workers; False if it doesn't answer."""
+    from distributed.core import rpc
+
+    try:
+        async with asyncio.timeout(ANSWER_SECONDS):
+            args = security.get_connection_args("worker")
+            async with rpc(scheduler, connection_args=args) as remote:
+                return bool(await getattr(remote, RETIRED_OPERATION)(addresses=list(addresses)))
+    except (OSError, TimeoutError) as error:
+        print(f"can't ask whether it was retired: {type(error).__name__}: {error}", file=sys.stderr)
+        return False

@@ -1,0 +1,80 @@
+"""A retired worker whose heartbeat overtakes the order to close is known as retired."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+from distributed import Nanny, Scheduler, Worker
+from distributed.security import Security
+
+from terradask_host.preload import retirement
+from terradask_host.preload.retirement import FORGOTTEN, RETIRED, remember_retired
+from terradask_host.preload.workers import CloseReasons, HostedWorkers
+
+from ..waiting import HANG_SECONDS
+
+
+class OrderToCloseIsLate:
+    """A scheduler's connection to a worker on which the order to close doesn't arrive."""
+
+    def __init__(self, stream: Any) -> None:
+        self._stream = stream
+
+    def send(self, *messages: dict[str, Any]) -> None:
+        self._stream.send(*(each for each in messages if each["op"] != "close"))
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._stream, name)
+
+
+async def _why_closed(cls: type, *, retired: bool, answers: bool = True) -> Any:
+    reasons = CloseReasons()
+    reasons.record()
+    async with Scheduler(host="127.0.0.1", port=0, dashboard_address=":0") as scheduler:
+        remember_retired(scheduler)
+        workers = HostedWorkers(
+            cls,
+            scheduler.address,
+            [{"name": "i-0a", "nthreads": 1, "host": "127.0.0.1"}],
+            security=Security(),
+            dashboard=False,
+        )
+        await workers.start()
+        (address,) = scheduler.workers
+        scheduler.stream_comms[address] = OrderToCloseIsLate(scheduler.stream_comms[address])
+        if retired:
+            await scheduler.retire_workers(workers=[address], close_workers=True, remove=True)
+        else:
+            await scheduler.remove_worker(address, stimulus_id="worker-ttl")
+        await asyncio.wait_for(workers.finished(), HANG_SECONDS)
+        if not answers:
+            await scheduler.close()
+        why = await workers.why_closed(reasons)
+        await workers.close()
+        return why
+
+
+@pytest.fixture(autouse=True)
+def _classes(monkeypatch: pytest.MonkeyPatch) -> None:
+    for cls in (Nanny, Worker):
+        for method in ("close", "close_gracefully"):
+            monkeypatch.setattr(cls, method, getattr(cls, method))
+
+
+@pytest.mark.parametrize("cls", [Nanny, Worker])
+def test_a_retired_worker_is_known_although_its_heartbeat_came_first(cls: type) -> None:
+    assert asyncio.run(_why_closed(cls, retired=True)) == RETIRED
+
+
+def test_a_worker_that_the_scheduler_gave_up_is_forgotten() -> None:
+    assert asyncio.run(_why_closed(Worker, retired=False)) == FORGOTTEN
+
+
+def test_without_an_answer_it_is_forgotten(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(retirement, "ANSWER_SECONDS", 0.2)
+    assert asyncio.run(_why_closed(Worker, retired=True, answers=False)) == FORGOTTEN
+    assert "can't ask whether it was retired" in capsys.readouterr().err
