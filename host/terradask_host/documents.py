@@ -97,6 +97,20 @@ class LifetimePolicy:
 
 
 @dataclass(frozen=True)
+class EnvironmentArchive:
+    """An environment in the workspace's bucket: its object's key, size in bytes, and SHA-256."""
+
+    key: str
+    size: int
+    sha256: str
+
+    @classmethod
+    def read(cls, document: Mapping[str, Any]) -> Self:
+        """Read the part of a document that names it."""
+        return cls(**typed(cls, known_fields(cls, document)))
+
+
+@dataclass(frozen=True)
 class Run:
     """One run of a cluster, from start to stop, as ``run.json`` holds it."""
 
@@ -118,12 +132,16 @@ class Run:
     #: Role of hosts, such as ``worker`` -> ARNs of the IAM roles that they may have. An older
     #: terradask named none.
     host_roles: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    #: What a run with the same lock has built.
+    environment: EnvironmentArchive | None = None
 
     @classmethod
     def read(cls, document: Mapping[str, Any]) -> Self:
         """Read ``run.json``."""
         known = known_fields(cls, document)
         life, structure = known.get("life"), known.get("structure")
+        if archive := known.get("environment"):
+            known["environment"] = EnvironmentArchive.read(archive)
         known["life"] = None if life is None else LifetimePolicy.read(life)
         known["structure"] = None if structure is None else Structure.read(structure)
         roles = known.get("host_roles", {})

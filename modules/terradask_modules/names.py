@@ -38,6 +38,8 @@ WORKER_GROUP_PATTERN = r"^[a-z][a-z0-9]{0,15}$"
 WORKER_GROUPS_RESERVED = (SCHEDULER_GROUP, "schedulers", "worker", WORKER_GROUP, "spot", "zone")
 
 WORKSPACE_KEY = "workspace.json"
+#: What the keys of hosts' environments begin with.
+ENVIRONMENTS = "environments/"
 
 #: IAM's limit of 64 (https://docs.aws.amazon.com/IAM/latest/UserGuide/reference_iam-quotas.html),
 #: less the longest prefix, 24.

@@ -21,6 +21,7 @@ from terradask_modules.iam import (
     statement,
 )
 from terradask_modules.names import (
+    ENVIRONMENTS,
     TAG_CLUSTER,
     TAG_GROUP,
     TAG_WORKSPACE,
@@ -42,11 +43,8 @@ _DATA_ACTIONS = (
     "s3:PutObject",
 )
 
-#: The environment that the scheduler's host has built: its archive, and what it says of it.
-_ENVIRONMENT = "environment*"
-
 #: What a host reads of a cluster. Terraform's state is not among it.
-_READABLE = ("run.json", "software.lock", "scheduler.json", "wheels/*", _ENVIRONMENT)
+_READABLE = ("run.json", "software.lock", "scheduler.json", "environment.json", "wheels/*")
 
 _SCHEDULE = "autoscaling:PutScheduledUpdateGroupAction"
 #: Of a scheduled action: it sets numbers, and no limits of the group.
@@ -118,6 +116,11 @@ class PolicyScope:
         return f"{self.bucket_arn}/clusters/{self.cluster or '*'}"
 
     @property
+    def environments_arn(self) -> str:
+        """ARN pattern of the environments that clusters' schedulers have built."""
+        return f"{self.bucket_arn}/{ENVIRONMENTS}{self.cluster or '*'}/*"
+
+    @property
     def secrets_arn(self) -> str:
         """ARN pattern of clusters' secrets."""
         if self.cluster is None:
@@ -187,8 +190,11 @@ def _host_statements(scope: PolicyScope, role: str) -> list[Statement]:
             "TellOfCluster",
             "s3:PutObject",
             [
-                f"{scope.objects_arn}/{name}"
-                for name in ("closing.json", "scheduler.json", _ENVIRONMENT)
+                *(
+                    f"{scope.objects_arn}/{name}.json"
+                    for name in ("closing", "environment", "scheduler")
+                ),
+                scope.environments_arn,
             ],
         ),
         # In one: a cluster's groups are listed once, and a role's policies are limited in length.
@@ -256,7 +262,8 @@ def bucket_policy(bucket_arn: str) -> str:
 
 def _common(scope: PolicyScope) -> list[Statement]:
     bucket = scope.bucket_arn
-    readable = [f"{bucket}/host/*", *(f"{scope.objects_arn}/{name}" for name in _READABLE)]
+    own = [f"{scope.objects_arn}/{name}" for name in _READABLE]
+    readable = [f"{bucket}/host/*", *own, scope.environments_arn]
     return [
         allow("ReadWorkspace", "s3:GetObject", readable),
         # Without it S3 answers 403 instead of 404 for an object that is not there yet, and hosts

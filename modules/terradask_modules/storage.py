@@ -16,11 +16,14 @@ from terradask_modules.aws import (
     S3Object,
     at,
 )
-from terradask_modules.names import TAG_WORKSPACE
+from terradask_modules.names import ENVIRONMENTS, TAG_WORKSPACE
 from terradask_modules.policies import bucket_policy
 
 #: How long an overwritten or deleted version stays, so that a state can be brought back.
 NONCURRENT_DAYS = 30
+
+#: How long an environment that a host has built can be used again.
+ENVIRONMENT_DAYS = 30
 
 
 class Storage(Construct):
@@ -73,7 +76,14 @@ class Storage(Construct):
                     "enabled": True,
                     "noncurrentVersionExpiration": {"days": NONCURRENT_DAYS},
                     "abortIncompleteMultipartUploadDays": 7,
-                }
+                },
+                {
+                    "id": "environments",
+                    "enabled": True,
+                    "prefix": ENVIRONMENTS,
+                    "expiration": {"days": ENVIRONMENT_DAYS},
+                    "noncurrentVersionExpiration": {"days": 1},
+                },
             ],
         )
         at("workspace", self._bucket)

@@ -81,6 +81,22 @@ def test_a_clusters_hosts_ask_the_index_once(
         assert set(times.values()) == {1}, times
         _no_worker_writes_it(sim)
 
+    # Another cluster, whose hosts find what the first one's have built.
+    asked.clear()
+    with (
+        sim.build_environments(index_url=url),
+        Cluster(
+            "again",
+            n_workers=1,
+            wait_for_workers=True,
+            scheduler_options={"dashboard": False},
+        ) as cluster,
+        Client(cluster) as client,
+    ):
+        (place,) = client.run(lambda: __import__("distributed").__file__).values()
+        assert "/var/lib/terradask/environments/" in place
+        assert not asked
+
 
 def _no_worker_writes_it(sim: Simulator) -> None:
     with contextlib.ExitStack() as clients:
@@ -91,6 +107,6 @@ def _no_worker_writes_it(sim: Simulator) -> None:
             if one["Name"].startswith("terradask-default-")
         )
         put = host(owner, sim, clients, "terradask-default-worker").client("s3").put_object
-        for name in ("environment.json", "environments/x.tar"):
-            asked = {"Bucket": bucket, "Key": f"clusters/built/{name}", "Body": b"planted"}
+        for key in ("clusters/built/environment.json", "environments/built/x.tar"):
+            asked = {"Bucket": bucket, "Key": key, "Body": b"planted"}
             assert code_of(put, **asked) == "AccessDenied"

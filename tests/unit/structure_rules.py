@@ -63,6 +63,7 @@ SHARED = {
         "terradask_host.bucket_owner.",
         "terradask_host.end_once.",
         "terradask_host.documents.",
+        "terradask_host.environment_manifest.",
         "terradask_host.http_proxy.",
         "terradask_host.structure.",
     )

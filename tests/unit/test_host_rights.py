@@ -153,10 +153,16 @@ ACTS = {
         "s3:PutObject", f"{BUCKET}/clusters/ml/closing.json", SCHEDULER
     ),
     "reads the environment that its cluster's scheduler has built": within(
-        "s3:GetObject", f"{BUCKET}/clusters/etl/environments/run-i-1-0.tar"
+        "s3:GetObject", f"{BUCKET}/environments/etl/run-i-1-0.tar"
+    ),
+    "reads an environment of another cluster": sisters(
+        "s3:GetObject", f"{BUCKET}/environments/ml/run-i-1-0.tar"
     ),
     "shares an environment": within(
-        "s3:PutObject", f"{BUCKET}/clusters/etl/environments/run-i-1-0.tar", SCHEDULER
+        "s3:PutObject", f"{BUCKET}/environments/etl/run-i-1-0.tar", SCHEDULER
+    ),
+    "replaces an environment of another cluster": sisters(
+        "s3:PutObject", f"{BUCKET}/environments/ml/run-i-1-0.tar", SCHEDULER
     ),
     "says which environment its cluster's hosts run": within(
         "s3:PutObject", f"{BUCKET}/clusters/etl/environment.json", SCHEDULER

@@ -75,6 +75,7 @@ class CancellableProvisioner:
             deployment=self._deployed,
             attachment=attachment,
             origin="created",
+            learn_environment=lambda: None,
         )
 
     def cancel(self):

@@ -20,15 +20,14 @@ from terradask_host.agent import uv
 from terradask_host.agent.aws import Aws
 from terradask_host.agent.bound_run import BoundRun
 from terradask_host.agent.environment import Environment
-from terradask_host.agent.environment_archive import pack, unpack
 from terradask_host.agent.event_queue import EventQueue, Stop, StopRequested
 from terradask_host.agent.object_stream import PART_BYTES
 from terradask_host.agent.objects import ClusterObjects
 from terradask_host.agent.shared_environment import MANIFEST, SCHEDULER, SharedEnvironment
 from terradask_host.config import Paths
-from terradask_host.documents import Run, sha256_of
+from terradask_host.documents import EnvironmentArchive, Run, sha256_of
+from terradask_host.environment_manifest import FAILED, READY, EnvironmentManifest
 from terradask_host.errors import EnvironmentFailed
-from terradask_host.rules.environment_manifest import FAILED, READY, EnvironmentManifest
 from terradask_host.timing import Timing
 
 from ..moto_account import moto_account
@@ -54,13 +53,14 @@ class Cluster:
     run_id: str = "run-1"
     key: str = KEY
     lock: str = LOCK
+    built: EnvironmentArchive | None = None
     logs: dict[str, list[str]] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
 
     def host(
         self, name: str, timing: Timing = PATIENT, events: EventQueue | None = None
     ) -> SharedEnvironment:
-        run = Run(self.run_id, "", "", "", PYTHON, {}, 1)
+        run = Run(self.run_id, "", "", "", PYTHON, {}, 1, environment=self.built)
         self.s3.put_object(Bucket=BUCKET, Key="clusters/one/run.json", Body=RUN)
         secret = {
             "scheduler": {"key": self.key},
@@ -96,7 +96,7 @@ class Cluster:
         return self.objects.read_document(MANIFEST) or {}
 
     def archive(self) -> str:
-        return f"clusters/one/{self.manifest()['name']}"
+        return str(self.manifest()["archive"]["key"])
 
 
 @pytest.fixture
@@ -180,7 +180,7 @@ def _exchanged(cluster: Cluster) -> None:
         code = b"OWN = False"
         entry.size = len(code)
         archive.addfile(entry, io.BytesIO(code))
-    body = planted.getvalue().ljust(cluster.manifest()["size"], b"\0")
+    body = planted.getvalue().ljust(cluster.manifest()["archive"]["size"], b"\0")
     cluster.s3.put_object(Bucket=BUCKET, Key=cluster.archive(), Body=body)
 
 
@@ -190,6 +190,47 @@ def _gone(cluster: Cluster) -> None:
 
 def _shorter(cluster: Cluster) -> None:
     cluster.s3.put_object(Bucket=BUCKET, Key=cluster.archive(), Body=b"short")
+
+
+def _next_run(cluster: Cluster, folder: Path) -> Cluster:
+    """Return the next run of the cluster, or the first one of another, on new machines."""
+    built = EnvironmentArchive.read(cluster.manifest()["archive"])
+    cluster.objects.write_document(MANIFEST, {"format": 1})
+    return replace(
+        cluster,
+        folder=folder,
+        run_id="run-2",
+        key="-----BEGIN run 2",
+        built=built,
+        logs={},
+        notes=[],
+    )
+
+
+def test_the_next_run_builds_nothing(cluster: Cluster, tmp_path: Path) -> None:
+    cluster.lead()
+    later, asked = _next_run(cluster, tmp_path / "later"), len(cluster.asked)
+    # No host waits for the scheduler's.
+    imports(later.host("i-worker").follow())
+    imports(later.host("i-scheduler").lead())
+    assert len(cluster.asked) == asked
+    said = EnvironmentManifest.read(later.manifest())
+    assert said.archive == later.built
+    assert said.is_proven(later.key.encode(), "run-2", sha256_of(LOCK.encode()))
+
+
+@pytest.mark.parametrize("change", [_exchanged, _gone, _shorter])
+def test_what_an_earlier_run_has_built_is_built_again_if_it_is_not_there(
+    cluster: Cluster, tmp_path: Path, change: Callable[[Cluster], None]
+) -> None:
+    cluster.lead()
+    change(cluster)
+    later = _next_run(cluster, tmp_path / "later")
+    imports(later.lead())
+    imports(later.host("i-worker").follow())
+    said = EnvironmentManifest.read(later.manifest())
+    assert said.archive not in (None, later.built)
+    assert bool(later.notes) == (change is not _gone)
 
 
 @pytest.mark.parametrize("change", [_exchanged, _gone, _shorter])
@@ -208,11 +249,10 @@ def test_an_archive_that_is_not_the_one_is_not_used(
 def _planted(cluster: Cluster, **more: str) -> None:
     """Write an archive of other code, and a manifest that leads to it, as far as others can."""
     stranger = replace(cluster, **more, logs={}, notes=[])
-    found = EnvironmentManifest(
-        stranger.run_id, sha256_of(stranger.lock.encode()), READY, "environments/x.tar", 9, "0" * 64
-    )
+    archive = EnvironmentArchive("environments/one/x.tar", 9, "0" * 64)
+    found = EnvironmentManifest(stranger.run_id, sha256_of(stranger.lock.encode()), READY, archive)
     proven = found.proven(stranger.key.encode())
-    said = proven if more else replace(proven, size=10)
+    said = proven if more else replace(proven, archive=replace(archive, size=10))
     cluster.objects.write_document(MANIFEST, said.to_document())
 
 
@@ -309,63 +349,3 @@ def test_large_objects_arrive_as_they_were_sent(cluster: Cluster) -> None:
         assert download.read(5) == content[:5]
         assert download.rest_sha256() == upload.sha256 == sha256_of(content)
     assert reads
-
-
-def test_files_keep_their_rights_and_times_and_links_stay_the_hosts_own(tmp_path: Path) -> None:
-    made, there, stream = tmp_path / "made", tmp_path / "there", io.BytesIO()
-    (made / "bin").mkdir(parents=True)
-    for name, mode in (("bin/dask", 0o755), ("module.py", 0o600)):
-        (made / name).write_text(name)
-        (made / name).chmod(mode)
-        os.utime(made / name, (1_000_000_000, 1_000_000_000))
-    (made / "bin/python").symlink_to(sys.executable)
-    os.link(made / "module.py", made / "same.py")
-    pack(made, stream)
-    stream.seek(0)
-    (there / "bin").mkdir(parents=True)
-    (there / "bin/python").symlink_to("/nowhere")
-    unpack(stream, there)
-    assert (there / "bin/python").readlink() == Path("/nowhere")
-    assert (there / "same.py").read_text() == (there / "module.py").read_text() == "module.py"
-    assert (there / "bin/dask").stat().st_mode & 0o777 == 0o755
-    assert (there / "module.py").stat().st_mode & 0o777 == 0o644
-    assert (there / "module.py").stat().st_mtime == 1_000_000_000
-
-
-def _entry(name: str, kind: bytes = tarfile.REGTYPE, link: str = "") -> tarfile.TarInfo:
-    entry = tarfile.TarInfo(name)
-    entry.type, entry.linkname = kind, link
-    return entry
-
-
-@pytest.mark.parametrize(
-    "entry",
-    [
-        _entry("../outside"),
-        _entry("lib/../../outside"),
-        _entry("/etc/passwd"),
-        _entry("link", tarfile.SYMTYPE, "/etc"),
-        _entry("link", tarfile.LNKTYPE, "../outside"),
-        _entry("device", tarfile.CHRTYPE),
-        _entry("pipe", tarfile.FIFOTYPE),
-        _entry("folder", tarfile.DIRTYPE),
-        _entry("away/file"),
-    ],
-    ids=lambda entry: f"{entry.name}-{entry.type.decode()}",
-)
-def test_no_entry_leads_out_of_the_environment(tmp_path: Path, entry: tarfile.TarInfo) -> None:
-    folder, stream = tmp_path / "environment", io.BytesIO()
-    folder.mkdir()
-    (folder / "away").symlink_to(tmp_path)
-    with tarfile.open(fileobj=stream, mode="w") as archive:
-        archive.addfile(entry, io.BytesIO())
-    stream.seek(0)
-    with pytest.raises(EnvironmentFailed, match="archive"):
-        unpack(stream, folder)
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["environment"]
-
-
-@pytest.mark.parametrize("content", [b"", b"no archive" * 100, b"\x1f\x8b" + b"x" * 600])
-def test_what_is_no_archive_is_refused(tmp_path: Path, content: bytes) -> None:
-    with pytest.raises(EnvironmentFailed, match="can't be read"):
-        unpack(io.BytesIO(content), tmp_path)

@@ -58,7 +58,7 @@ WRITES: dict[str, tuple[str, str, dict[str, tuple[str, ...]]]] = {
             "`software.lock`": "clusters/etl/software.lock",
             "`wheels/<sha256>/<file>`": "clusters/etl/wheels/0a/acme-1.0-py3-none-any.whl",
             "`environment.json`": "clusters/etl/environment.json",
-            "`environments/<archive>`": "clusters/etl/environments/run-i-1-0.tar",
+            "`environments/<cluster>/<archive>`": "environments/etl/run-i-1-0.tar",
             "`scheduler.json`": "clusters/etl/scheduler.json",
             "`closing.json`": "clusters/etl/closing.json",
             "`hosts/<instance id>.json`": "clusters/etl/hosts/i-1.json",

@@ -175,6 +175,7 @@ class Cluster(ClusterFacts, SpecCluster):  # type: ignore[misc]
             raise await attached.dialer.why_lost(attached.connection.attachment, address) from error
         self._lifecycle.register()
         await attached.start(self._request, self._progress, adapt=self.adapt)
+        await self._threads.call(provisioned.learn_environment)
 
     async def _disconnect(self) -> None:
         try:

@@ -187,6 +187,7 @@ class Lifecycle:
     def _end(self, provisioned: Provisioned) -> None:
         if not _has_run_on(provisioned):
             return
+        provisioned.learn_environment()
         if self._stops:
             provisioned.deployment.stop()
         else:

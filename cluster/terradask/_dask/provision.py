@@ -62,6 +62,15 @@ class Provisioned:
     origin: Origin
     settings: Mapping[str, Any]
 
+    def learn_environment(self) -> None:
+        """Keep which environment the hosts have built, if that can be known; the cluster goes on
+        without.
+        """
+        try:
+            self.deployment.learn_environment(self.attachment)
+        except Exception:  # noqa: BLE001 - the next run builds it again
+            logger.debug("cluster %s: its environment isn't known", self.deployment.name)
+
 
 def deployed_settings(descriptor: Descriptor) -> dict[str, Any]:
     """Return a deployed cluster's settings, with defaults, to compare with the requested ones."""

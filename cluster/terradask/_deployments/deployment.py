@@ -14,6 +14,7 @@ from terradask._aws.autoscaling import Groups
 from terradask._aws.session import Aws
 from terradask._common.clock import utc_text
 from terradask._deployments.attach import Attachment, attach
+from terradask._deployments.built_environments import BuiltEnvironments
 from terradask._deployments.documents import Descriptor
 from terradask._deployments.events.gather import cluster_events
 from terradask._deployments.events.timeline import Event
@@ -331,6 +332,20 @@ class Deployment:
             on_wait=on_wait,
             cancelled=cancelled,
         )
+
+    def learn_environment(self, attachment: Attachment) -> None:
+        """Keep on this user's disk which environment the hosts of a run have built, if this object
+        started it: the next run with the same packages starts without building.
+
+        Parameters
+        ----------
+        attachment
+            What `attach` has returned.
+        """
+        if attachment.run.run_id == self._starter.started_run_id:
+            BuiltEnvironments(self._record).learn(
+                self._starter.environment_id, attachment.run, attachment.keys
+            )
 
     def why_stopped(self, run_id: str | None = None) -> ClusterStopped:
         """Return the error with the reason why the cluster doesn't run: it was stopped, or has

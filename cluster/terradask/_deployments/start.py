@@ -16,6 +16,7 @@ from terradask._aws.autoscaling import WATCHDOG_MINUTES
 from terradask._aws.endpoints import is_loopback_endpoint
 from terradask._aws.s3 import as_json
 from terradask._common.clock import utc_text
+from terradask._deployments.built_environments import BuiltEnvironments, environment_id
 from terradask._deployments.dask_config import portable_config
 from terradask._deployments.documents import read_descriptor, read_run
 from terradask._deployments.events.gather import write_event_log
@@ -34,6 +35,7 @@ from terradask._deployments.store import (
     CLOSING,
     DESCRIPTOR,
     ENVIRONMENT,
+    HOSTS,
     RUN,
     SCHEDULER,
     SOFTWARE,
@@ -79,6 +81,8 @@ class RunPlan:
     software: SoftwareLock
     #: The check of AWS's quotas, already running; None if they aren't checked.
     check: LaunchCheck | None = None
+    #: What the hosts' environment follows from.
+    environment_id: str = ""
 
     @property
     def sha256(self) -> dict[str, str]:
@@ -104,6 +108,8 @@ class Starter:
     prepare: Callable[[ClusterRecord, RunPlan], None] | None = None
     #: Id of the run that was started here last; None if another start took over.
     started_run_id: str | None = field(default=None, init=False)
+    #: What the environment of that run's hosts follows from.
+    environment_id: str = field(default="", init=False)
 
     def start(self, options: StartOptions, warn: Callable[[str], None] = lambda text: None) -> Run:
         """Start a run unless one is active. Raises `ClusterPrivate`, `DocumentChanged`."""
@@ -128,7 +134,7 @@ class Starter:
             current = record.current_run()
             if current is not None:
                 return current
-        self.started_run_id = run.run_id
+        self.started_run_id, self.environment_id = run.run_id, plan.environment_id
         (self.prepare or prepare_run)(record, plan)
         if plan.check is not None:
             try:
@@ -190,6 +196,7 @@ def plan_run(record: ClusterRecord, options: StartOptions, root: Path | None) ->
             architecture=descriptor.architecture,
             lock_file=options.software_lock or lock_file_of(settings, root),
         )
+    identity = environment_id(record, baseline.result(), lock.python, lock.to_requirements())
     now = datetime.datetime.now(datetime.UTC)
     run = Run(
         run_id=f"{now:%Y%m%dT%H%M%SZ}-{secrets.token_hex(3)}",
@@ -205,8 +212,9 @@ def plan_run(record: ClusterRecord, options: StartOptions, root: Path | None) ->
         hashed=bool(lock.hashes),
         structure=descriptor.structure,
         host_roles=baseline.result().host_roles(record.name),
+        environment=BuiltEnvironments(record).find(identity),
     )
-    return RunPlan(run, numbers, lock, check)
+    return RunPlan(run, numbers, lock, check, identity)
 
 
 def sync_of(options: StartOptions, settings: Mapping[str, Any]) -> PackageSync:
@@ -291,7 +299,7 @@ def claim(record: ClusterRecord, run: Run) -> bool:
     if not objects.replace(RUN, run.to_document(), found[1]):
         return False
     write_event_log(record, read_run(found[0]))
-    objects.delete([CLOSING, SCHEDULER, ENVIRONMENT, *objects.of_hosts()])
+    objects.delete([CLOSING, SCHEDULER, ENVIRONMENT, *objects.names(HOSTS)])
     record.groups.zero()
     return True
 

@@ -21,7 +21,6 @@ HOSTS = "hosts/"
 EVENTS = "events/"
 WHEELS = "wheels/"
 ENVIRONMENT = "environment.json"
-ENVIRONMENTS = "environments/"
 STATE = "terraform.tfstate"
 STATE_LOCK = "terraform.tfstate.tflock"
 
@@ -116,14 +115,8 @@ class ClusterObjects:
         return self._store.names(under)
 
     def delete_run(self) -> None:
-        """Delete the objects of a run: its description, addresses, environment and the hosts'
-        reports.
-        """
-        self.delete([*OF_A_RUN, *self.of_hosts()])
-
-    def of_hosts(self) -> list[str]:
-        """List what the hosts of a run have written under names of their own."""
-        return [name for name in self.names() if name.startswith((HOSTS, ENVIRONMENTS))]
+        """Delete the objects of a run: its description, addresses and the hosts' reports."""
+        self.delete([*OF_A_RUN, *self.names(HOSTS)])
 
     def hosts(self) -> list[dict[str, Any]]:
         """Read the report of every host, in the order of their instance ids."""
@@ -183,6 +176,5 @@ def holds_nothing(objects: ClusterObjects) -> bool:
     """Return whether only event logs, packages and an empty state are left, as after
     ``cdktf destroy``.
     """
-    packages = (WHEELS, ENVIRONMENTS)
-    left = [name for name in objects.names() if not name.startswith((EVENTS, *packages))]
+    left = [name for name in objects.names() if not name.startswith((EVENTS, WHEELS))]
     return left == [STATE] and not (objects.read(STATE) or {}).get("resources")

@@ -5,13 +5,11 @@ that settings name, two calls to AWS make one.
 from __future__ import annotations
 
 import datetime
-import os
 import re
 from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import fields
 from decimal import Decimal
-from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -19,12 +17,12 @@ from pydantic import TypeAdapter
 
 from terradask._aws.endpoints import cache_name
 from terradask._aws.listing import listed
+from terradask._aws.own_cache import own_cache
 from terradask._aws.session import Aws
 from terradask._common.clock import is_younger
 from terradask._common.disk_cache import DiskCache
 from terradask._instance_types.model import Catalog, Gpus, InstanceType, read_types
 from terradask._pricing.region_prices import RegionPrices
-from terradask_stacks.loading import STATE_DIR_VARIABLE
 
 FORMAT = 2
 
@@ -57,7 +55,7 @@ def load_catalog(
     )
     endpoint: str = aws.client("ec2").meta.endpoint_url
     place = cache_name(endpoint)
-    kept_in = cache or _own_cache(endpoint)
+    kept_in = cache or own_cache("catalogs", endpoint)
     # A zone's name can mean another zone in another account.
     names = (place or urlsplit(endpoint).netloc, aws.account_id, aws.region)
     kept = None if kept_in is None or refresh else read_catalog(kept_in.read(*names), aws.region)
@@ -123,14 +121,6 @@ def _zones(aws: Aws, asked: Mapping[str, Any]) -> dict[str, frozenset[str]]:
         for zone, names in found.items()
         if re.fullmatch(f"{re.escape(aws.region)}[a-z]", zone)
     }
-
-
-def _own_cache(endpoint: str) -> DiskCache | None:
-    if cache_name(endpoint) is not None:
-        return DiskCache("catalogs")
-    # The embedded AWS brings a folder of its own, which goes when it does.
-    folder = os.environ.get(STATE_DIR_VARIABLE)
-    return DiskCache("catalogs", Path(folder) / "catalogs") if folder else None
 
 
 # ---- on disk -------------------------------------------------------------------------------------

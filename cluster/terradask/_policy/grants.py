@@ -36,6 +36,7 @@ class Grant:
 
 _BUCKET = "arn:{partition}:s3:::{bucket}"
 _CLUSTERS = f"{_BUCKET}/clusters/{{clusters}}"
+_ENVIRONMENTS = f"{_BUCKET}/environments/{{clusters}}/*"
 _LOGS = "arn:{partition}:logs:{region}:{account}:log-group:/terradask/{workspace}"
 _GROUPS = (
     "arn:{partition}:autoscaling:{region}:{account}:autoScalingGroup:*:autoScalingGroupName/"
@@ -55,8 +56,9 @@ _OF_THE_WORKSPACE = (
             f"{_CLUSTERS}/run.json",
             f"{_CLUSTERS}/software.lock",
             f"{_CLUSTERS}/scheduler.json",
+            f"{_CLUSTERS}/environment.json",
             f"{_CLUSTERS}/wheels/*",
-            f"{_CLUSTERS}/environment*",
+            _ENVIRONMENTS,
         ),
         _OWN_BUCKET,
     ),
@@ -64,7 +66,10 @@ _OF_THE_WORKSPACE = (
     Grant(("s3:GetObject", "s3:PutObject"), (f"{_CLUSTERS}/hosts/*",), _OWN_BUCKET),
     Grant(
         ("s3:PutObject",),
-        tuple(f"{_CLUSTERS}/{name}" for name in ("closing.json", "scheduler.json", "environment*")),
+        (
+            *(f"{_CLUSTERS}/{name}.json" for name in ("closing", "environment", "scheduler")),
+            _ENVIRONMENTS,
+        ),
         _OWN_BUCKET,
         roles=(SCHEDULER,),
     ),

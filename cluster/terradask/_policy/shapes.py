@@ -125,9 +125,9 @@ class Keyed:
 
 
 class All:
-    """A list that has an item for each pattern, and no other items."""
+    """A list that has an item for each pattern or block's shape, and no other items."""
 
-    def __init__(self, *patterns: str) -> None:
+    def __init__(self, *patterns: str | Shape) -> None:
         self.patterns = patterns
 
 
@@ -239,6 +239,8 @@ def _accepts(each: Any, item: Any, place: Place) -> bool:
         return isinstance(text, str) and place.matches(each, text)
     if isinstance(each, bool | int):
         return type(item) is type(each) and item == each
+    if isinstance(each, Mapping):
+        return isinstance(item, Mapping) and not any(of_shape(each, item, "", place))
     return callable(each) and bool(each(item, place))
 
 

@@ -24,7 +24,7 @@ from terradask._policy.document_shapes import (
     with_key,
 )
 from terradask._policy.network_shapes import FIREWALL, NETWORK
-from terradask._policy.shapes import Documents, Shape, TagBlocks, given, literal, number
+from terradask._policy.shapes import All, Documents, Shape, TagBlocks, given, literal, number
 
 _BASELINE_KEY = to(f"try({BASELINE}.kms_key_arn, null)")
 _BUCKET = must(*to("aws_s3_bucket.workspace.id"))
@@ -76,12 +76,21 @@ _STORAGE: dict[str, Shape] = {
         "bucket": must("{bucket}"),
         "force_destroy": must(True),
         "lifecycle_rule": must(
-            {
-                "id": must("old-versions"),
-                "enabled": must(True),
-                "abort_incomplete_multipart_upload_days": must(7),
-                "noncurrent_version_expiration": must({"days": must(30)}),
-            }
+            All(
+                {
+                    "id": must("old-versions"),
+                    "enabled": must(True),
+                    "abort_incomplete_multipart_upload_days": must(7),
+                    "noncurrent_version_expiration": must({"days": must(30)}),
+                },
+                {
+                    "id": must("environments"),
+                    "enabled": must(True),
+                    "prefix": must("environments/"),
+                    "expiration": must({"days": must(30)}),
+                    "noncurrent_version_expiration": must({"days": must(1)}),
+                },
+            )
         ),
         "tags": TAGS,
     },

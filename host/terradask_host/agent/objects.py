@@ -17,28 +17,32 @@ from terradask_host.errors import ConfigInvalid, RunMissing
 
 T = TypeVar("T")
 
-_MISSING = frozenset({"NoSuchKey", "404"})
+#: Codes of AWS for an object that is not there.
+MISSING = frozenset({"NoSuchKey", "404"})
 _NOT_THAT = frozenset({"PreconditionFailed", "ConditionalRequestConflict", "412", "409"})
 
 
 class ClusterObjects:
-    """The objects of one cluster.
+    """The objects of one cluster, and environments.
 
-    Permissions: ``s3:GetObject`` and ``s3:PutObject`` below ``clusters/<name>/``,
-    ``s3:ListBucket``, ``secretsmanager:GetSecretValue`` on the cluster's secret.
+    Permissions: ``s3:GetObject`` and ``s3:PutObject`` below ``clusters/<name>/`` and
+    ``environments/<name>/``, ``s3:ListBucket``, ``secretsmanager:GetSecretValue`` on the cluster's
+    secret.
     """
 
     def __init__(self, aws: Aws, bucket: str, cluster: str) -> None:
         self._aws = aws
         self._bucket = bucket
         self._prefix = f"clusters/{cluster}/"
+        #: What the keys of environments begin with that this cluster builds.
+        self.environments = f"environments/{cluster}/"
 
     def read(self, name: str) -> bytes | None:
         """Return an object, or None where there is none."""
         try:
             answer = self._aws.client("s3").get_object(Bucket=self._bucket, Key=self._prefix + name)
         except Exception as error:
-            if is_aws_error(error) and error_code(error) in _MISSING:
+            if is_aws_error(error) and error_code(error) in MISSING:
                 return None
             raise
         body: bytes = answer["Body"].read()
@@ -59,13 +63,14 @@ class ClusterObjects:
             else parse_document(body, f"s3://{self._bucket}/{self._prefix}{name}")
         )
 
-    def upload(self, name: str) -> Upload:
-        """Return what writes a large object; ``with`` begins it."""
-        return Upload(self._aws.client("s3"), self._bucket, self._prefix + name)
+    def upload(self, key: str) -> Upload:
+        """Return what writes a large object of the bucket; ``with`` begins it."""
+        return Upload(self._aws.client("s3"), self._bucket, key)
 
-    def download(self, name: str, size: int, *, on_read: Callable[[], None]) -> Download:
-        """Return what reads a large object of so many bytes; `on_read` is called on each read."""
-        key = self._prefix + name
+    def download(self, key: str, size: int, *, on_read: Callable[[], None]) -> Download:
+        """Return what reads a large object of the bucket, of so many bytes; `on_read` is called on
+        each read.
+        """
         return Download(self._aws.client("s3"), self._bucket, key, size, on_read=on_read)
 
     def write_document(
@@ -90,7 +95,7 @@ class ClusterObjects:
             if (
                 over is not None
                 and is_aws_error(error)
-                and error_code(error) in _MISSING | _NOT_THAT
+                and error_code(error) in MISSING | _NOT_THAT
             ):
                 return None
             raise

@@ -18,17 +18,17 @@ from terradask_host.agent.bound_run import SOFTWARE, BoundRun
 from terradask_host.agent.environment import Environment
 from terradask_host.agent.environment_archive import pack, unpack
 from terradask_host.agent.object_stream import Download
-from terradask_host.agent.objects import ClusterObjects
+from terradask_host.agent.objects import MISSING, ClusterObjects
 from terradask_host.agent.retry import backoff
-from terradask_host.documents import UNREADABLE
-from terradask_host.errors import ConfigInvalid, EnvironmentFailed, HostError
-from terradask_host.rules.environment_manifest import (
+from terradask_host.documents import UNREADABLE, EnvironmentArchive
+from terradask_host.environment_manifest import (
     BUILDING,
     FAILED,
     READY,
     SEPARATE,
     EnvironmentManifest,
 )
+from terradask_host.errors import ConfigInvalid, EnvironmentFailed, HostError
 from terradask_host.timing import Timing
 
 MANIFEST, SCHEDULER = "environment.json", "scheduler.json"
@@ -66,8 +66,8 @@ class SharedEnvironment:
     note: Callable[[str], None]
 
     def lead(self) -> Path:
-        """Have it as the scheduler's host does: fetch what an earlier one of the run has built, or
-        build it, and send it to the bucket while Dask starts. Return its Python.
+        """Have it as the scheduler's host does: fetch what an earlier one has built, or build it,
+        and send it to the bucket while Dask starts. Return its Python.
 
         Raises
         ------
@@ -81,15 +81,18 @@ class SharedEnvironment:
                 raise
             self.environment.log(f"{MANIFEST} can't be read: {error}")
             found = None
-        is_shared = found is not None and found.state == READY
+        shared = found.archive if found is not None and found.state == READY else None
         if self.environment.is_there:
             # The host program may have ended before it had shared it.
-            if not is_shared:
+            if shared is None:
                 self._share()
             return self.environment.interpreter
-        if found is not None and is_shared:
-            fetched = self._fetched(found)
+        built = self.bound.run.environment
+        for archive in (shared, built):
+            fetched = None if archive is None else self._fetched(archive)
             if fetched is not None:
+                if archive is not shared:
+                    self._say(READY, archive=archive)
                 return fetched
         self._say(BUILDING)
         try:
@@ -101,7 +104,8 @@ class SharedEnvironment:
         return python
 
     def follow(self) -> Path:
-        """Have it as other hosts do: wait until it is there, and fetch it. Return its Python.
+        """Have it as other hosts do: fetch what an earlier run has built, or wait until it is
+        there. Return its Python.
 
         Raises
         ------
@@ -113,13 +117,17 @@ class SharedEnvironment:
         environment = self.environment
         if environment.is_there:
             return environment.interpreter
+        built = self.bound.run.environment
+        fetched = None if built is None else self._fetched(built)
+        if fetched is not None:
+            return fetched
         found, why = self._wait()
         if found is not None and found.state == FAILED:
             raise EnvironmentFailed(
                 f"The scheduler's host could not build the environment: {found.reason}"
             )
-        if found is not None and found.state == READY:
-            fetched = self._fetched(found)
+        if found is not None and found.archive is not None:
+            fetched = self._fetched(found.archive)
             if fetched is not None:
                 return fetched
             why = "the archive can't be used"
@@ -191,9 +199,10 @@ class SharedEnvironment:
 
     def _publish(self) -> None:
         began = time.monotonic()
-        name = f"environments/{self.bound.run.run_id}-{self.instance_id}-{time.time_ns():x}.tar"
+        name = f"{self.bound.run.run_id}-{self.instance_id}-{time.time_ns():x}.tar"
+        key = f"{self.objects.environments}{name}"
         try:
-            with self.objects.upload(name) as upload:
+            with self.objects.upload(key) as upload:
                 pack(self.environment.folder, upload)
                 upload.complete()
             is_current = self.bound.is_current(self.objects)
@@ -205,38 +214,43 @@ class SharedEnvironment:
             # What a stop has deleted must not come back.
             self.environment.log("the environment isn't shared: the run has ended")
             return
-        self._say(READY, name=name, size=upload.size, sha256=upload.sha256)
+        self._say(READY, archive=EnvironmentArchive(key, upload.size, upload.sha256))
         seconds = time.monotonic() - began
         self.environment.log(f"shared the environment, {upload.size} bytes, in {seconds:.1f} s")
 
-    def _fetched(self, manifest: EnvironmentManifest) -> Path | None:
-        """Return the Python of the environment that the manifest names, or None if that can't be
-        had.
-        """
+    def _fetched(self, named: EnvironmentArchive) -> Path | None:
+        """Return the Python of an environment, or None if that can't be had."""
         began = time.monotonic()
         environment = self.environment
         stopped = environment.events.pause
         try:
             with self.objects.download(
-                manifest.name, manifest.size, on_read=lambda: stopped(0)
+                named.key, named.size, on_read=lambda: stopped(0)
             ) as archive:
-                python = environment.fill(lambda: self._unpack(archive, manifest))
+                python = environment.fill(lambda: self._unpack(archive, named))
         except Exception as error:
             if not is_aws_error(error) and not isinstance(error, HostError | OSError):
                 raise
-            self.note(f"{manifest.name} was not used: {error}")
+            if named == self.bound.run.environment and _is_missing(error):
+                environment.log(f"{named.key} has expired")
+            else:
+                self.note(f"{named.key} was not used: {error}")
             return None
         seconds = time.monotonic() - began
-        environment.log(f"fetched the environment, {manifest.size} bytes, in {seconds:.1f} s")
+        environment.log(f"fetched the environment, {named.size} bytes, in {seconds:.1f} s")
         return python
 
-    def _unpack(self, archive: Download, manifest: EnvironmentManifest) -> None:
+    def _unpack(self, archive: Download, named: EnvironmentArchive) -> None:
         unpack(archive, self.environment.folder)
         found = archive.rest_sha256()
-        if found != manifest.sha256:
+        if found != named.sha256:
             raise EnvironmentFailed(
                 "The environment's archive is not the one that the scheduler's host has built.",
                 given=f"SHA-256 {found}",
-                allowed=manifest.sha256,
+                allowed=named.sha256,
                 advice="Find out who wrote it; stop and start the cluster.",
             )
+
+
+def _is_missing(error: Exception) -> bool:
+    return is_aws_error(error) and error_code(error) in MISSING

@@ -36,7 +36,6 @@ DOCUMENTS = (
     "scheduler.json",
     "closing.json",
     "environment.json",
-    "environments/20261120T051500Z-1f3a9c-i-0123456789abcdef0-1.tar",
     "software.lock",
     "terraform.tfstate",
     "terraform.tfstate.tflock",

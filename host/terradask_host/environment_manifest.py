@@ -14,7 +14,7 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any, Self
 
 from terradask_host.document_fields import typed
-from terradask_host.documents import FORMAT
+from terradask_host.documents import FORMAT, EnvironmentArchive
 from terradask_host.structure import known_fields
 
 #: Other hosts wait for it, fetch it, build their own, or fail.
@@ -33,9 +33,8 @@ class EnvironmentManifest:
         The run, and its ``software.lock``.
     state
         ``building``, ``ready``, ``separate`` where each host builds its own, or ``failed``.
-    name, size, sha256
-        The archive among the cluster's objects, its size in bytes, and its digest, where it is
-        ready.
+    archive
+        Where it is, where it is ready.
     reason
         Why there is none.
     proof
@@ -45,16 +44,17 @@ class EnvironmentManifest:
     run_id: str
     lock_sha256: str
     state: str
-    name: str = ""
-    size: int = 0
-    sha256: str = ""
+    archive: EnvironmentArchive | None = None
     reason: str = ""
     proof: str = ""
 
     @classmethod
     def read(cls, document: Mapping[str, Any]) -> Self:
         """Read ``environment.json``."""
-        return cls(**typed(cls, known_fields(cls, document)))
+        known = known_fields(cls, document)
+        if archive := known.get("archive"):
+            known["archive"] = EnvironmentArchive.read(archive)
+        return cls(**typed(cls, known))
 
     def proven(self, key: bytes) -> EnvironmentManifest:
         """Return it with its proof."""

@@ -1,0 +1,81 @@
+"""Environments that hosts of this user's runs have built: the next run with the same packages has
+it named, and builds nothing.
+
+What others' runs have built isn't used: the user who starts a run chooses what its hosts execute.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from dataclasses import asdict
+from typing import TYPE_CHECKING
+
+from terradask._aws.own_cache import own_cache
+from terradask._common.disk_cache import DiskCache
+from terradask._deployments.keys import KeySet
+from terradask._deployments.record import ClusterRecord
+from terradask._deployments.store import ENVIRONMENT, SOFTWARE
+from terradask.errors import DocumentFormat
+from terradask_host.documents import UNREADABLE, EnvironmentArchive, Run
+from terradask_host.environment_manifest import READY, EnvironmentManifest
+
+if TYPE_CHECKING:
+    from terradask._network.baseline import Baseline
+
+
+def environment_id(record: ClusterRecord, baseline: Baseline, python: str, lock_text: str) -> str:
+    """Return what an environment follows from: two of the same id hold the same."""
+    architecture = record.descriptor.architecture
+    facts = [
+        python,
+        lock_text,
+        architecture,
+        # The image decides about glibc, and so about wheels.
+        baseline.templates["scheduler"][architecture].model_dump(),
+        # An isolated cluster's hosts read no other's environments.
+        record.name if baseline.isolation == "cluster" else None,
+    ]
+    return hashlib.sha256(json.dumps(facts).encode()).hexdigest()
+
+
+class BuiltEnvironments:
+    """The archives of environments in one workspace's bucket, on this user's disk.
+
+    A cluster's objects are read with ``s3:GetObject``; the archives themselves aren't read here.
+    """
+
+    def __init__(self, record: ClusterRecord, cache: DiskCache | None = None) -> None:
+        self._record = record
+        endpoint: str = record.aws.client("s3").meta.endpoint_url
+        self._cache = cache or own_cache("environments", endpoint)
+
+    def find(self, identity: str) -> EnvironmentArchive | None:
+        """Return what was built; None if that isn't known. It may be gone from the bucket."""
+        if self._cache is None:
+            return None
+        try:
+            return EnvironmentArchive.read(self._cache.read(*self._names(identity)))
+        except UNREADABLE:
+            return None
+
+    def learn(self, identity: str, run: Run, keys: KeySet) -> None:
+        """Keep what the hosts of a run say that they have built, if it is there and proven."""
+        if self._cache is None:
+            return
+        try:
+            document = self._record.objects.read(ENVIRONMENT)
+            manifest = None if document is None else EnvironmentManifest.read(document)
+        except (DocumentFormat, *UNREADABLE):
+            return
+        key, lock_sha256 = keys.scheduler.key.encode(), keys.sha256.get(SOFTWARE, "")
+        if (
+            manifest is not None
+            and manifest.is_proven(key, run.run_id, lock_sha256)
+            and manifest.state == READY
+            and manifest.archive not in (None, self.find(identity))
+        ):
+            self._cache.write(asdict(manifest.archive), *self._names(identity))
+
+    def _names(self, identity: str) -> tuple[str, str]:
+        return self._record.bucket, identity
