@@ -21,7 +21,7 @@ from terradask._deployments.package_sync import (
     lock_for_hosts,
 )
 from terradask._deployments.software import SoftwareLock
-from terradask._deployments.start import StartOptions, sync_of
+from terradask._deployments.start import StartOptions, sync_at_start
 from terradask._software.hosts import host_markers
 from terradask._software.needs import needed_by_only, with_needs
 from terradask._software.package_origin import Origin
@@ -363,11 +363,11 @@ def test_a_start_takes_the_environment_where_the_settings_say_so(
     """What the start itself names goes before that."""
     settings = {"package_sync": True, "package_sync_ignore": ["Jupyter_Lab"]}
     wanted = PackageSync(True, ("jupyter-lab",))
-    assert sync_of(StartOptions(), settings) == wanted
-    assert not sync_of(StartOptions(software=[]), settings)
-    assert not sync_of(StartOptions(software_lock=Path("uv.lock")), settings)
-    assert not sync_of(StartOptions(package_sync=PackageSync(False)), settings)
-    assert not sync_of(StartOptions(), {})
+    assert sync_at_start(StartOptions(), settings) == wanted
+    assert not sync_at_start(StartOptions(software=[]), settings)
+    assert not sync_at_start(StartOptions(software_lock=Path("uv.lock")), settings)
+    assert not sync_at_start(StartOptions(package_sync=PackageSync(False)), settings)
+    assert not sync_at_start(StartOptions(), {})
     for name, value in environ.items():
         monkeypatch.setenv(name, value)
     found = lock_for_hosts(["nothing"], wanted, architecture="x86_64", lock_file=None)

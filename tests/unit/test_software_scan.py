@@ -115,6 +115,44 @@ def test_what_only_hosts_need_is_added(tmp_path: Path) -> None:
     assert scanned(tmp_path, architecture="arm64").added == ()
 
 
+def test_what_terradask_deploys_with_stays_here(tmp_path: Path) -> None:
+    plant(tmp_path, "terradask", "cdktf", "uv", "boto3", "constructs")
+    plant(tmp_path, "cdktf", "jsii")
+    plant(tmp_path, "constructs", "jsii")
+    plant(tmp_path, "jsii", "cattrs", "attrs")
+    for name in ("cattrs", "boto3", "attrs"):
+        plant(tmp_path, name)
+    plant(tmp_path, "uv")
+    plant(tmp_path, "other", "attrs", "constructs")
+    assert verdicts(scanned(tmp_path)) == {
+        "terradask": "taken",
+        "cdktf": "dropped",
+        "uv": "dropped",
+        # Another package, which hosts get, needs them.
+        "constructs": "taken",
+        "jsii": "taken",
+        "cattrs": "taken",
+        "boto3": "taken",
+        "attrs": "taken",
+        "other": "taken",
+    }
+
+
+def test_a_tool_that_nothing_needs_was_installed_for_its_own_sake(tmp_path: Path) -> None:
+    plant(tmp_path, "terradask", "cdktf")
+    plant(tmp_path, "uv")
+    plant(tmp_path, "cdktf", "jsii")
+    plant(tmp_path, "jsii", "cattrs")
+    plant(tmp_path, "cattrs")
+    assert verdicts(scanned(tmp_path)) == {
+        "terradask": "taken",
+        "uv": "taken",
+        "cdktf": "dropped",
+        "jsii": "dropped",
+        "cattrs": "dropped",
+    }
+
+
 def test_what_a_dropped_package_needs_is_not_added(tmp_path: Path) -> None:
     plant(tmp_path, "one", "two; sys_platform == 'darwin'")
     plant(tmp_path, "two", "three; sys_platform == 'linux'")

@@ -39,14 +39,15 @@ class ClusterArguments(KindedArguments):
         The cluster's name. By default generated.
     software
         Packages for the hosts besides Dask, as requirements (``["pandas==3.1.1", "s3fs"]``), in the
-        versions that are installed here.
+        versions that are installed here. By default those of `package_sync`.
     software_lock
         Lock file of this environment with hashes, relative to the working directory: a requirements
         file with ``--hash``, ``uv.lock`` or ``pylock.toml``. Hosts then install only the archives
         in it. By default they install packages by exact version.
     package_sync
         Instead of `software`: all packages of this environment in the versions that are installed
-        here (True), or these with what they need. uv resolves them for hosts, with hashes.
+        here (True, the default if neither `software` nor `software_lock` is given), or these with
+        what they need. uv resolves them for hosts, with hashes. False: Dask alone.
     package_sync_strict
         Whether packages whose version has no wheel for hosts are left out. By default hosts get
         another version with the same first number, with a warning.

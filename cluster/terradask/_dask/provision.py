@@ -8,6 +8,7 @@ under asyncio.
 from __future__ import annotations
 
 import logging
+import os
 import threading
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -34,10 +35,14 @@ from terradask._deployments.documents import Descriptor
 from terradask._deployments.endpoint import route_of
 from terradask._deployments.key_access import check_key_access
 from terradask._deployments.lifetime import lifetime_policy
-from terradask._deployments.package_sync import lock_for_hosts, locked_once
+from terradask._deployments.package_sync import (
+    describe_packages,
+    lock_for_hosts,
+    locked_once,
+    sync_of,
+)
 from terradask._deployments.snapshot import Snapshot, take_snapshot
 from terradask._software.archive_hashes import lock_file_of
-from terradask._software.sync import PackageSync
 from terradask.errors import ClusterStopped, FolderBusy, PlanChanged, StalePlan, StateLocked
 from terradask_host.documents import HostReport, LifetimePolicy, Run
 from terradask_stacks.numbers import first_of
@@ -222,15 +227,17 @@ class Provisioner:
         # Check what the start would refuse before anything is made.
         cluster = workspace.settings.cluster_named(self._request.name)
         settings = cluster.model_dump(mode="json")
-        sync = PackageSync.of(settings)
+        sync = sync_of(settings, os.environ)
         if sync:
             self._progress(Message(f"{deployment.name}: resolving packages for hosts"))
-        lock_for_hosts(
+        lock = lock_for_hosts(
             cluster.software,
             sync,
             architecture="arm64" if cluster.expects_arm else "x86_64",
             lock_file=lock_file_of(settings, workspace.root),
         )
+        if sync:
+            self._progress(Message(f"{deployment.name}: {describe_packages(lock)}"))
         check_route(workspace, settings)
         try:
             plan = workspace.plan_launch(self._request.name)
@@ -269,7 +276,7 @@ class Provisioner:
                 environ=settings["environ"],
                 software=settings["software"],
                 software_lock=lock_file_of(settings, workspace.root),
-                package_sync=PackageSync.of(settings),
+                package_sync=sync_of(settings, os.environ),
                 send_dask_config=settings["send_dask_config"],
                 group_workers={
                     name: group["n_workers"]

@@ -8,9 +8,11 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from pathlib import Path
+from typing import Any
 
 from packaging.utils import canonicalize_name
 
+from terradask._aws.endpoints import is_loopback_endpoint
 from terradask._deployments.software import (
     SoftwareLock,
     base,
@@ -24,7 +26,8 @@ from terradask._software.indexes import read_indexes
 from terradask._software.local_wheels import build_wheel
 from terradask._software.needs import needed_by_only, with_needs
 from terradask._software.resolver import Resolver
-from terradask._software.sync import OWN, PackageSync, Sync
+from terradask._software.scan import OWN
+from terradask._software.sync import PackageSync, Sync
 from terradask.errors import SoftwareNotInstalled
 
 #: What was asked for within `locked_once`, with the result; None outside.
@@ -65,6 +68,22 @@ def locked_once() -> Iterator[None]:
         yield
     finally:
         _known.reset(token)
+
+
+def sync_of(settings: Mapping[str, Any], environ: Mapping[str, str]) -> PackageSync:
+    """Return which packages of this environment the hosts of a cluster get.
+
+    Those of an embedded AWS run in this environment: they get none unless the settings name some.
+    """
+    if settings.get("package_sync") is None and is_loopback_endpoint(environ):
+        return PackageSync(False)
+    return PackageSync.of(settings)
+
+
+def describe_packages(lock: SoftwareLock) -> str:
+    """Return what hosts get, in a line."""
+    built = f", {len(lock.wheels)} of them built here" if lock.wheels else ""
+    return f"hosts get {len(lock.versions)} packages of this environment{built}"
 
 
 def lock_environment(

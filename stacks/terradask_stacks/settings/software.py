@@ -32,11 +32,12 @@ class SoftwareSettings(Section):
         "Unset: packages are installed by "
         "exact version.",
     )
-    package_sync: bool | PackageNames = Field(
-        default=False,
+    package_sync: bool | PackageNames | None = Field(
+        default=None,
         description="Whether hosts get all packages of the environment where the cluster is "
         "started, in its versions; or the names of some, which come with what they need. Instead "
-        "of software. uv resolves them for hosts there, with hashes.",
+        "of software. uv resolves them for hosts there, with hashes. Unset: all, if neither "
+        "software nor software_lock is given.",
     )
     package_sync_ignore: PackageNames = Field(
         default=[],

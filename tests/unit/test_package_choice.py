@@ -1,0 +1,60 @@
+"""Which packages hosts get: those that settings name, else all of this environment."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from terradask._aws.endpoints import ENDPOINT_VARIABLE
+from terradask._dask.arguments import ClusterArguments
+from terradask._dask.request import request_of
+from terradask._deployments.package_sync import describe_packages, sync_of
+from terradask._deployments.software import SoftwareLock
+from terradask._software.sync import PackageSync
+from terradask_stacks.settings import ClusterSettings
+
+EMBEDDED = {ENDPOINT_VARIABLE: "http://127.0.0.1:5000"}
+
+
+def _settings(**given: Any) -> dict[str, Any]:
+    return ClusterSettings(**given).model_dump(mode="json")
+
+
+@pytest.mark.parametrize(
+    ("given", "packages"),
+    [
+        ({}, True),
+        ({"package_sync": True}, True),
+        ({"package_sync": False}, False),
+        ({"package_sync": ["pandas"]}, ["pandas"]),
+        ({"software": ["pandas"]}, False),
+        ({"software_lock": "uv.lock"}, False),
+    ],
+)
+def test_hosts_get_this_environment_unless_settings_say_otherwise(
+    given: dict[str, Any], packages: object
+) -> None:
+    assert sync_of(_settings(**given), {}).packages == packages
+
+
+def test_hosts_of_an_embedded_aws_run_in_this_environment_already() -> None:
+    assert not sync_of(_settings(), EMBEDDED)
+    assert sync_of(_settings(package_sync=True), EMBEDDED) == PackageSync()
+
+
+def test_a_cluster_of_an_older_terradask_keeps_what_it_had() -> None:
+    older = _settings()
+    del older["package_sync"]
+    assert not sync_of(older, {})
+
+
+@pytest.mark.parametrize("given", [{"software": []}, {"software": ["s3fs"]}])
+def test_software_in_the_call_is_all_that_hosts_get(given: dict[str, Any]) -> None:
+    run = request_of(ClusterArguments("etl", **given)).run
+    assert not sync_of(_settings(**run), {})
+
+
+def test_what_hosts_get_is_counted() -> None:
+    lock = SoftwareLock("3.12", {"dask": "2026.1.1", "pandas": "3.0.1"})
+    assert describe_packages(lock) == "hosts get 2 packages of this environment"
