@@ -32,6 +32,7 @@ def install_all(*, public_cidr: str) -> None:
         log_group_keys,
         metadata_tags,
         newer_regions,
+        object_ranges,
         placement_groups,
         pricing,
         quotas,
@@ -61,6 +62,7 @@ def install_all(*, public_cidr: str) -> None:
     log_group_keys.install()
     metadata_tags.install()
     newer_regions.install()
+    object_ranges.install()
     group_launches.install()
     group_limits.install()
     group_schedules.install()
