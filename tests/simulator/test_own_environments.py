@@ -7,6 +7,7 @@ from __future__ import annotations
 import contextlib
 import email
 import importlib.metadata
+import json
 import platform
 import zipfile
 from collections import Counter
@@ -22,6 +23,7 @@ from terradask._software.sync import PackageSync
 from terradask_simulator import Simulator
 
 from ..package_index import list_archive, serving
+from ..waiting import HANG_SECONDS
 from .acting import Account, code_of, host
 
 #: Files of a package's metadata that its wheel had.
@@ -59,8 +61,40 @@ def _packed(name: str, folder: Path) -> Path:
     return wheel
 
 
+#: Builds the one module beside it, and needs no other package.
+_BACKEND = """
+import zipfile
+def build_wheel(folder, config_settings=None, metadata_directory=None):
+    name = "acme-1.0-py3-none-any.whl"
+    about = {"METADATA": "Metadata-Version: 2.1\\nName: acme\\nVersion: 1.0\\n", "RECORD": ""}
+    about["WHEEL"] = "Wheel-Version: 1.0\\nRoot-Is-Purelib: true\\nTag: py3-none-any\\n"
+    with zipfile.ZipFile(f"{folder}/{name}", "w") as wheel:
+        wheel.write("acme.py")
+        for file, text in about.items():
+            wheel.writestr(f"acme-1.0.dist-info/{file}", text)
+    return name
+"""
+
+
+@pytest.fixture
+def edited(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The module of a package that is installed here as editable."""
+    source, about = tmp_path / "source", tmp_path / "site" / "acme-1.0.dist-info"
+    source.mkdir()
+    about.mkdir(parents=True)
+    build = '[build-system]\nrequires = []\nbuild-backend = "backend"\nbackend-path = ["."]\n'
+    (source / "pyproject.toml").write_text(f'{build}[project]\nname = "acme"\nversion = "1.0"\n')
+    (source / "backend.py").write_text(_BACKEND)
+    (about / "METADATA").write_text("Metadata-Version: 2.1\nName: acme\nVersion: 1.0\n")
+    origin = {"url": source.as_uri(), "dir_info": {"editable": True}}
+    (about / "direct_url.json").write_text(json.dumps(origin))
+    monkeypatch.syspath_prepend(str(about.parent))
+    (source / "acme.py").write_text("STATE = 'first'\n")
+    return source / "acme.py"
+
+
 def test_a_clusters_hosts_ask_the_index_once(
-    sim_environ: dict[str, str], sim: Simulator, index: tuple[str, list[str]]
+    sim_environ: dict[str, str], sim: Simulator, index: tuple[str, list[str]], edited: Path
 ) -> None:
     url, asked = index
     with (
@@ -68,6 +102,7 @@ def test_a_clusters_hosts_ask_the_index_once(
         Cluster(
             "built",
             n_workers=2,
+            software=["acme"],
             wait_for_workers=True,
             scheduler_options={"dashboard": False},
         ) as cluster,
@@ -88,6 +123,7 @@ def test_a_clusters_hosts_ask_the_index_once(
         Cluster(
             "again",
             n_workers=1,
+            software=["acme"],
             wait_for_workers=True,
             scheduler_options={"dashboard": False},
         ) as cluster,
@@ -96,6 +132,22 @@ def test_a_clusters_hosts_ask_the_index_once(
         (place,) = client.run(lambda: __import__("distributed").__file__).values()
         assert "/var/lib/terradask/environments/" in place
         assert not asked
+        assert _states(client) == {"first"}
+        edited.write_text("STATE = 'edited'\n")
+        assert cluster.sync_software() == ["acme"]
+        client.wait_for_workers(1, timeout=HANG_SECONDS)
+        assert _states(client) == {"edited"}
+        cluster.scale(2)
+        cluster.wait_for_workers(2, timeout=HANG_SECONDS)
+        assert _states(client) == {"edited"}
+        assert cluster.sync_software() == []
+        # It hadn't imported the package before.
+        assert client.run_on_scheduler(lambda: __import__("acme").STATE) == "edited"
+
+
+def _states(client: Client) -> set[str]:
+    """Return what each worker has of the package."""
+    return set(client.run(lambda: __import__("acme").STATE).values())
 
 
 def _no_worker_writes_it(sim: Simulator) -> None:

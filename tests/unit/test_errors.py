@@ -127,6 +127,7 @@ EXAMPLES: list[TerradaskError] = [
     errors.SweepIncomplete({"instance i-1": "EC2 doesn't end i-1"}),
     errors.SchedulerReplaced("a", cluster="etl"),
     errors.WorkersUntold("a", cluster="etl", workers=["i-1"]),
+    errors.PackagesNotUpdated("etl", {"tls://10.0.0.5:1": "no room"}),
     errors.SchedulerUnreachable("a", cluster="etl", address="tls://10.0.0.1:8786"),
     errors.SessionFailed("a", cluster="etl", address="i-1:8786"),
     errors.HostFailed("a", instance_id="i-1", reason="r", log_tail=["x"]),

@@ -18,6 +18,7 @@ from terradask._dask.dial import Dialer
 from terradask._dask.display import by_group
 from terradask._dask.health import Health, RunCheck
 from terradask._dask.host_workers import JoinedWorkers
+from terradask._dask.package_updates import PackageUpdates
 from terradask._dask.pool import WorkerPool
 from terradask._dask.provision import Provisioned, addresses_let_in
 from terradask._dask.request import Request
@@ -47,6 +48,7 @@ class Attached:
     waiter: WorkerWaiter
     secrets: SecretRelay
     dashboard: DashboardForward
+    packages: PackageUpdates
 
     @classmethod
     async def to(
@@ -95,6 +97,7 @@ class Attached:
             DashboardForward(
                 partial(dialer.dashboard, attachment), dialer.connection_args["ssl_context"]
             ),
+            PackageUpdates(deployment, connection, call),
         )
 
     @property

@@ -29,6 +29,7 @@ from terradask._dask.health import Health
 from terradask._dask.host_workers import JoinedWorkers
 from terradask._dask.lifecycle import Lifecycle, disown_open_clusters, end_open_clusters
 from terradask._dask.notebook import ClusterProgress, shown_in_notebook
+from terradask._dask.package_updates import PackageUpdates
 from terradask._dask.pool import WorkerPool
 from terradask._dask.provision import Provisioned, Provisioner
 from terradask._dask.remote import RemoteScheduler, RemoteWorker
@@ -326,6 +327,12 @@ class Cluster(ClusterFacts, SpecCluster):  # type: ignore[misc]
         """
         self._health.check()
         return self.sync(self._running.secrets.send_credentials, automatic_refresh)
+
+    @documented_by(PackageUpdates.sync_software)
+    def sync_software(self) -> Any:
+        """Bring packages that were edited since the start to the running cluster."""
+        self._health.check()
+        return self.sync(self._running.packages.sync_software, self._progress)
 
     def get_client(self) -> Any:
         """Return a `distributed.Client` of the cluster: the current client if it belongs to the

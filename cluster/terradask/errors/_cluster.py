@@ -168,6 +168,31 @@ class WorkersUntold(ClusterError):
         self.workers = list(workers)
 
 
+class PackagesNotUpdated(ClusterError):
+    """Hosts of a running cluster can't install packages that were sent to them; no worker was
+    restarted.
+
+    Parameters
+    ----------
+    cluster
+        The cluster's name.
+    failed
+        Address -> what the installer said there.
+    """
+
+    def __init__(self, cluster: str, failed: Mapping[str, str]) -> None:
+        more = f"; and {len(failed) - _SHOWN} others" if len(failed) > _SHOWN else ""
+        shown = [f"{address}: {why}" for address, why in sorted(failed.items())][:_SHOWN]
+        super().__init__(
+            f"Packages can't be installed on hosts of cluster {cluster!r}.",
+            cluster=cluster,
+            given="; ".join(shown) + more,
+            advice="correct what the installer says; or stop and start the cluster, which builds "
+            "its environment anew",
+        )
+        self.failed = dict(failed)
+
+
 class HostFailed(ClusterError):
     """A host could not do its work.
 

@@ -22,6 +22,7 @@ from terradask_host.preload.lifetime_watch import LifetimeWatch
 from terradask_host.preload.retirement import remember_retired
 from terradask_host.preload.secret_store import SecretStore
 from terradask_host.preload.shared_dashboard import SharedDashboard
+from terradask_host.preload.synced_packages import allow_syncing
 from terradask_host.preload.task_output import withhold_task_output
 from terradask_host.preload.watchers import allow_several
 from terradask_host.preload.worker_admission import WorkerAdmission
@@ -143,6 +144,7 @@ async def serve_scheduler(
         allow_several(scheduler)
         keep_extra_worker(scheduler)
         allow_draining(scheduler)
+        allow_syncing(scheduler)
         remember_retired(scheduler)
         withhold_task_output(scheduler)
         SecretStore(scheduler)

@@ -1,0 +1,116 @@
+"""Bring packages that were edited here to a running cluster."""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.metadata
+import logging
+import os
+import re
+from dataclasses import dataclass, field
+
+from terradask._common.progress import Message, Progress
+from terradask._dask.connection import SchedulerConnection
+from terradask._dask.threads import Call
+from terradask._deployments.deployment import Deployment
+from terradask._deployments.store import SOFTWARE
+from terradask._software.indexes import read_indexes
+from terradask._software.local_wheels import LocalWheel, build_wheel
+from terradask.errors import DocumentChanged, PackagesNotUpdated
+from terradask_host.documents import sha256_of
+
+logger = logging.getLogger("terradask")
+
+#: What the host program calls the operation, in `preload.synced_packages`.
+_OPERATION = "terradask_sync_packages"
+_WHEEL_LINE = re.compile(r"^(\S+) @ wheels/([0-9a-f]{64})/", re.MULTILINE)
+
+
+@dataclass(eq=False, repr=False)
+class PackageUpdates:
+    """Builds a run's packages from no index again, and sends those that have changed."""
+
+    deployment: Deployment
+    connection: SchedulerConnection
+    call: Call
+    #: SHA-256 of what hosts have, by package.
+    _sent: dict[str, str] = field(default_factory=dict, init=False)
+
+    async def sync_software(self, progress: Progress) -> list[str]:
+        """Bring packages that were edited since the start to the running cluster.
+
+        Those that came from a folder, an archive or a repository are built again. What has changed
+        is installed on all hosts, also those that join later, and all workers are restarted, a
+        quarter at a time: results are moved to the others first, as far as these have room. Tasks
+        that run meanwhile are run again. What the scheduler has imported stays as it is.
+
+        The next start brings the same packages by itself. Packages from an index stay as they are
+        until then.
+
+        Returns
+        -------
+        list of str
+            The packages that have changed; empty if none has, and nothing is restarted.
+
+        Raises
+        ------
+        WheelNotBuilt
+            When a package can't be built.
+        PackagesNotUpdated
+            When a host can't install one: it runs what it had.
+        DocumentChanged
+            When ``software.lock`` isn't the one that the run was started with.
+        ClusterEnded, ClusterStopped
+            When the cluster doesn't run any more.
+        VersionMismatch
+            When its hosts run an older terradask.
+
+        Notes
+        -----
+        Permission needed: ``s3:GetObject`` on the cluster's ``software.lock``. The packages travel
+        over the connection to the scheduler.
+        """
+        name = self.connection.health.name
+        wheels = await self.call(self._changed)
+        if not wheels:
+            return []
+        names = sorted(wheel.name for wheel in wheels)
+        progress(Message(f"{name}: sending {', '.join(names)}, and restarting workers"))
+        answer = await self.connection.request(
+            _OPERATION,
+            "updates of packages",
+            wheels={wheel.filename: wheel.content for wheel in wheels},
+        )
+        if answer["failed"]:
+            raise PackagesNotUpdated(name, {str(k): str(v) for k, v in answer["failed"].items()})
+        self._sent |= {wheel.name: _sha256(wheel) for wheel in wheels}
+        if answer["lost"]:
+            workers = ", ".join(map(str, answer["lost"]))
+            logger.warning(
+                "cluster %s: results of %s had no room on other workers, and are computed again "
+                "if they are needed",
+                name,
+                workers,
+            )
+        return names
+
+    def _changed(self) -> list[LocalWheel]:
+        known = self._of_the_run() | self._sent
+        environ = read_indexes(os.environ).environ(os.environ)
+        architecture = self.deployment.descriptor.architecture
+        built = (
+            build_wheel(importlib.metadata.distribution(name), architecture, environ)
+            for name in sorted(known)
+        )
+        return [wheel for wheel in built if _sha256(wheel) != known[wheel.name]]
+
+    def _of_the_run(self) -> dict[str, str]:
+        """Return the SHA-256 of each wheel that the run was started with."""
+        text = self.deployment.objects.read_bytes(SOFTWARE) or b""
+        if sha256_of(text) != self.connection.attachment.keys.sha256.get(SOFTWARE):
+            raise DocumentChanged(SOFTWARE, cluster=self.connection.health.name)
+        return dict(_WHEEL_LINE.findall(text.decode()))
+
+
+def _sha256(wheel: LocalWheel) -> str:
+    return hashlib.sha256(wheel.content).hexdigest()

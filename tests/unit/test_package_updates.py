@@ -1,0 +1,117 @@
+"""A client sends packages that have changed since the start, and those alone."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import importlib.metadata
+from collections.abc import Callable
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+
+from terradask._common.progress import Message
+from terradask._dask import package_updates
+from terradask._dask.package_updates import PackageUpdates
+from terradask._software.local_wheels import LocalWheel
+from terradask.errors import DocumentChanged, PackagesNotUpdated
+from terradask_host.documents import sha256_of
+
+
+def _key(content: bytes, name: str) -> str:
+    return f"wheels/{hashlib.sha256(content).hexdigest()}/{name}-1.0-py3-none-any.whl"
+
+
+LOCK = (
+    f"acme @ {_key(b'acme', 'acme')}\nother @ {_key(b'other', 'other')}\n"
+    "dask==2026.1.1 --hash=sha256:00\n"
+).encode()
+
+
+class Cluster:
+    """A running cluster that keeps what it is sent, and folders that can be edited."""
+
+    def __init__(self) -> None:
+        self.sent: list[dict[str, bytes]] = []
+        self.answer: dict[str, Any] = {"failed": {}, "lost": [], "restarted": 2}
+        self.folders = {"acme": b"acme", "other": b"other"}
+        self.lock = LOCK
+        self.progress: list[str] = []
+        keys = SimpleNamespace(sha256={"software.lock": sha256_of(LOCK)})
+        connection = SimpleNamespace(
+            health=SimpleNamespace(name="etl"),
+            attachment=SimpleNamespace(keys=keys),
+            request=self._request,
+        )
+        deployment = SimpleNamespace(
+            descriptor=SimpleNamespace(architecture="x86_64"),
+            objects=SimpleNamespace(read_bytes=lambda name: self.lock),
+        )
+        self._updates = PackageUpdates(
+            cast(Any, deployment), cast(Any, connection), cast(Any, self._call)
+        )
+
+    async def _call(self, function: Callable[[], Any]) -> Any:
+        return function()
+
+    async def _request(self, operation: str, what: str, *, wheels: dict[str, bytes]) -> Any:
+        assert operation == "terradask_sync_packages"
+        self.sent.append(wheels)
+        return self.answer
+
+    def sync(self) -> list[str]:
+        def note(event: object) -> None:
+            assert isinstance(event, Message)
+            self.progress.append(event.text)
+
+        return asyncio.run(self._updates.sync_software(note))
+
+
+@pytest.fixture
+def cluster(monkeypatch: pytest.MonkeyPatch) -> Cluster:
+    made = Cluster()
+
+    def build(name: str, architecture: str, environ: object) -> LocalWheel:
+        assert architecture == "x86_64"
+        return LocalWheel(name, "1.0", f"{name}-1.0-py3-none-any.whl", made.folders[name])
+
+    monkeypatch.setattr(package_updates, "build_wheel", build)
+    monkeypatch.setattr(importlib.metadata, "distribution", lambda name: name)
+    return made
+
+
+def test_what_has_changed_is_sent_once(cluster: Cluster) -> None:
+    assert cluster.sync() == []
+    cluster.folders["acme"] = b"edited"
+    assert cluster.sync() == ["acme"]
+    assert cluster.sent == [{"acme-1.0-py3-none-any.whl": b"edited"}]
+    assert cluster.progress == ["etl: sending acme, and restarting workers"]
+    assert cluster.sync() == []
+    # Back to what the run was started with, which hosts don't have any more.
+    cluster.folders["acme"] = b"acme"
+    assert cluster.sync() == ["acme"]
+
+
+def test_what_a_host_could_not_install_is_sent_again(cluster: Cluster) -> None:
+    cluster.folders["acme"] = b"edited"
+    cluster.answer = {"failed": {"tls://10.0.0.5:1": "no room"}, "lost": [], "restarted": 0}
+    with pytest.raises(PackagesNotUpdated, match="no room") as caught:
+        cluster.sync()
+    assert caught.value.failed == {"tls://10.0.0.5:1": "no room"}
+    cluster.answer = {"failed": {}, "lost": [], "restarted": 2}
+    assert cluster.sync() == ["acme"]
+
+
+def test_lost_results_are_a_warning(cluster: Cluster, caplog: pytest.LogCaptureFixture) -> None:
+    cluster.folders["acme"] = b"edited"
+    cluster.answer["lost"] = ["i-1", "i-2"]
+    cluster.sync()
+    assert "results of i-1, i-2 had no room on other workers" in caplog.text
+
+
+def test_a_lock_that_others_have_changed_is_refused(cluster: Cluster) -> None:
+    cluster.lock = LOCK.replace(b"other", b"another")
+    with pytest.raises(DocumentChanged, match=r"software\.lock"):
+        cluster.sync()
+    assert not cluster.sent
