@@ -337,6 +337,7 @@ def test_an_index_that_does_not_answer_is_named_here_and_no_other_is_asked(
         with pytest.raises(SoftwareNotResolved, match=str(denial)) as caught:
             lock_environment(PackageSync(), "x86_64", variables)
     assert url in str(caught.value)
+    assert caught.value.unanswered
     assert TOKEN not in str(caught.value)
     assert not any("acme" in path for path in asked)
 

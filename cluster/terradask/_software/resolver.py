@@ -25,7 +25,7 @@ from terradask.errors import ResolverMissing, SoftwareNotResolved
 _NO_SOLUTION = 1
 _SECONDS = 300
 #: What uv says of an index that didn't let it look: what it has isn't known then.
-_DENIED = re.compile(r"\b(?:401 Unauthorized|403 Forbidden)\b")
+_UNANSWERED = re.compile(r"\b(?:401 Unauthorized|403 Forbidden|Failed to fetch)\b")
 _YANKED = re.compile(r"^warning: `([A-Za-z0-9._-]+)==[^`]+` is yanked ?(.*)$", re.MULTILINE)
 _PINNED = re.compile(r"([A-Za-z0-9._-]+)==")
 _ANNOTATED = re.compile(r"\s+# from (\S+)")
@@ -74,14 +74,19 @@ class Resolver:
         """
         with tempfile.TemporaryDirectory(prefix="terradask-") as made:
             folder = Path(made)
+            (folder / "requirements.txt").write_text("".join(f"{line}\n" for line in requirements))
+            options = [] if deps else ["--no-deps"]
             for name, lines in (
-                ("requirements", requirements),
-                ("overrides", overrides),
-                ("constraints", constraints),
-                ("excludes", excludes),
+                ("overrides", list(overrides)),
+                ("constraints", list(constraints)),
+                ("excludes", list(excludes)),
             ):
-                (folder / f"{name}.txt").write_text("".join(f"{line}\n" for line in lines))
-            said = self._run(folder, () if deps else ("--no-deps",))
+                # uv warns of an empty file.
+                if lines:
+                    file = folder / f"{name}.txt"
+                    file.write_text("".join(f"{line}\n" for line in lines))
+                    options.append(f"--{name}={file}")
+            said = self._run(folder, options)
             lock = folder / "lock.txt"
             return Resolved(read_lock_file(lock), _indexes(lock.read_text()), _yanked(said))
 
@@ -101,9 +106,6 @@ class Resolver:
             f"--python={sys.executable}",
             f"--python-version={_release()}",
             f"--python-platform={MACHINES[self.architecture]}-manylinux_{glibc}",
-            f"--overrides={folder / 'overrides.txt'}",
-            f"--constraints={folder / 'constraints.txt'}",
-            f"--excludes={folder / 'excludes.txt'}",
             f"--output-file={folder / 'lock.txt'}",
             *more,
             str(folder / "requirements.txt"),
@@ -124,10 +126,11 @@ class Resolver:
                 f"{type(error).__name__}: {without_users(str(error))}"
             ) from None
         said = without_users(done.stderr.strip())
-        if done.returncode == _NO_SOLUTION and _DENIED.search(said) is None:
+        unanswered = _UNANSWERED.search(said) is not None
+        if done.returncode == _NO_SOLUTION and not unanswered:
             raise Unsolvable(said)
         if done.returncode:
-            raise SoftwareNotResolved(said)
+            raise SoftwareNotResolved(said, unanswered=unanswered)
         return said
 
 

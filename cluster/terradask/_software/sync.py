@@ -19,6 +19,11 @@ from terradask.errors import PackagesNotSynced, SoftwareNotFromIndex, SoftwareNo
 FailOn = Literal["critical-only", "warning-or-higher", "any"]
 
 _NO_WHEEL = "the index has no wheel of it for hosts"
+#: What uv says of one package -> what that means.
+_REASONS = (
+    ("was not found in the package registry", "no index has it"),
+    ("there is no version of", "no index has this version of it"),
+)
 
 
 @dataclass(frozen=True)
@@ -220,7 +225,8 @@ class Sync:
     def _without(self, lacking: Sequence[str], refused: Mapping[str, str]) -> Synced:
         """Resolve the other packages, and these in another version if that is allowed."""
         names = set(map(_name, lacking))
-        critical = {name: _NO_WHEEL for name in names if name in self.critical}
+        whys = {_name(text): self._why(text) for text in lacking}
+        critical = {name: why for name, why in whys.items() if name in self.critical}
         if critical:
             raise PackagesNotSynced(critical)
         left = [text for text in self._wanted if text not in lacking]
@@ -229,12 +235,17 @@ class Sync:
             others = _other_versions(self._pins[name] for name in names & self._pins.keys())
             locked, found = self._in_other_versions(left, others, pins, names)
             if locked is not None:
-                return self._synced(locked, {**refused, **dict.fromkeys(names - found, _NO_WHEEL)})
+                left_out = {name: why for name, why in whys.items() if name not in found}
+                return self._synced(locked, {**refused, **left_out})
         try:
             locked = self.resolve(left, overrides=pins.values(), excludes=self._excludes(names))
         except Unsolvable as error:
             raise SoftwareNotResolved(str(error)) from None
-        return self._synced(locked, {**refused, **dict.fromkeys(names, _NO_WHEEL)})
+        return self._synced(locked, {**refused, **whys})
+
+    def _why(self, requirement: str) -> str:
+        said = self._complaint([requirement]) or ""
+        return next((why for text, why in _REASONS if text in said), _NO_WHEEL)
 
     def _in_other_versions(
         self,

@@ -49,18 +49,24 @@ class SoftwareNotResolved(TerradaskError):
     ----------
     output
         What uv said, without credentials.
+    unanswered
+        Whether it was an index that didn't answer, or denied access.
     """
 
-    def __init__(self, output: str) -> None:
+    def __init__(self, output: str, *, unanswered: bool = False) -> None:
         super().__init__(
             f"uv could not resolve this environment for hosts:\n{output}",
             advice=(
-                "leave packages out with `package_sync_ignore`, or name those that tasks need in "
-                "`package_sync` (False: hosts get Dask alone); terradask software indexes lists "
-                "the indexes and where their credentials are from"
+                "see that the index answers and takes your credentials: terradask software "
+                "indexes lists the indexes, where each is configured, and where its credentials "
+                "are from; or package_sync=False, with which nothing is resolved here"
+                if unanswered
+                else "leave packages out with `package_sync_ignore`, or name those that tasks need "
+                "in `package_sync` (False: hosts get Dask alone)"
             ),
         )
         self.output = output
+        self.unanswered = unanswered
 
 
 class WheelNotBuilt(InvalidInput):
