@@ -14,6 +14,7 @@ from benchmarks import (
     choice,
     creation,
     declared,
+    environments,
     imports,
     peer,
     scaling,
@@ -25,6 +26,7 @@ from benchmarks._measure import NotMeasured, machine, table
 _PARTS = {
     "imports": imports,
     "software": software,
+    "environments": environments,
     "synthesis": synthesis,
     "choice": choice,
     "creation": creation,

@@ -12,13 +12,9 @@ from typing import Any
 import pytest
 from distributed.protocol.pickle import loads
 
-from terradask_host.preload import synced_packages
-from terradask_host.preload.synced_packages import (
-    SYNC_OPERATION,
-    InstallWheels,
-    allow_syncing,
-    install,
-)
+from terradask_host.preload import synced_plugin
+from terradask_host.preload.synced_packages import SYNC_OPERATION, allow_syncing
+from terradask_host.preload.synced_plugin import InstallWheels, install
 
 from ..package_index import publish
 
@@ -118,7 +114,7 @@ class Scheduler:
 
 def _synced(scheduler: Scheduler, monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
     there: list[dict[str, bytes]] = []
-    monkeypatch.setattr(synced_packages, "install", there.append)
+    monkeypatch.setattr(synced_plugin, "install", there.append)
     allow_syncing(scheduler)
     answer: dict[str, Any] = asyncio.run(scheduler.handlers[SYNC_OPERATION]({FILE: b"wheel"}))
     assert there == [{FILE: b"wheel"}]

@@ -16,7 +16,8 @@ from typing import Protocol
 
 from terradask_host.errors import EnvironmentFailed
 
-_BUFFER_BYTES = 2**20
+#: A stream's buffer is copied for each file that is read from it: a large one costs more.
+_BUFFER_BYTES = 2**16
 
 
 class Readable(Protocol):
@@ -62,15 +63,18 @@ def unpack(stream: Readable, folder: Path) -> None:
     EnvironmentFailed
         When the stream is no such archive, or names something outside of the folder.
     """
+    checked: set[Path] = set()
     try:
         with tarfile.open(fileobj=stream, mode="r|", bufsize=_BUFFER_BYTES) as archive:  # type: ignore[call-overload]
             for entry in archive:
-                _write(archive, entry, folder)
+                _write(archive, entry, folder, checked)
     except tarfile.TarError as error:
         raise EnvironmentFailed(f"The environment's archive can't be read: {error}.") from error
 
 
-def _write(archive: tarfile.TarFile, entry: tarfile.TarInfo, folder: Path) -> None:
+def _write(
+    archive: tarfile.TarFile, entry: tarfile.TarInfo, folder: Path, checked: set[Path]
+) -> None:
     name = PurePosixPath(entry.name)
     if name.is_absolute() or ".." in name.parts or not entry.isreg():
         raise EnvironmentFailed(
@@ -81,11 +85,15 @@ def _write(archive: tarfile.TarFile, entry: tarfile.TarInfo, folder: Path) -> No
     content = archive.extractfile(entry)
     assert content is not None
     path = folder / name
-    path.parent.mkdir(parents=True, exist_ok=True)
-    if not path.parent.resolve().is_relative_to(folder.resolve()):
-        raise EnvironmentFailed(
-            "The environment's archive leads out of the environment.", given=f"{entry.name[:200]!r}"
-        )
+    # The archive makes no links: a folder that was inside stays inside.
+    if path.parent not in checked:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        if not path.parent.resolve().is_relative_to(folder.resolve()):
+            raise EnvironmentFailed(
+                "The environment's archive leads out of the environment.",
+                given=f"{entry.name[:200]!r}",
+            )
+        checked.add(path.parent)
     # Links to Python, for one, are this host's own.
     with contextlib.suppress(FileExistsError), path.open("xb") as file:
         shutil.copyfileobj(content, file, _BUFFER_BYTES)

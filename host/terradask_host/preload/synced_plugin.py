@@ -1,0 +1,79 @@
+"""Install packages that were edited at a client in an environment. Imported after Dask
+is configured.
+
+The plugin travels pickled, by the names of this module and its class: they stay, since a cluster's
+hosts may be of two versions.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import fcntl
+import hashlib
+import subprocess
+import sys
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from distributed.diagnostics.plugin import NannyPlugin
+
+NAME = "terradask-synced-packages"
+
+_PIP_SECONDS = 300
+
+
+class InstallWheels(NannyPlugin):  # type: ignore[misc]  # distributed carries no types here
+    """Installs wheels on a host before its workers start, also on one that joins later.
+
+    Parameters
+    ----------
+    wheels
+        Content by file name.
+    """
+
+    name = NAME
+
+    def __init__(self, wheels: Mapping[str, bytes]) -> None:
+        self.wheels = dict(wheels)
+
+    async def setup(self, nanny: Any) -> None:
+        """Install them, once for all nannies of the environment."""
+        await asyncio.to_thread(install, self.wheels)
+
+
+def install(wheels: Mapping[str, bytes]) -> None:
+    """Install wheels into this environment, without what they need: the environment has that.
+
+    Raises `RuntimeError` with pip's last lines.
+    """
+    done = Path(sys.prefix) / ".synced"
+    done.mkdir(exist_ok=True)
+    with (done / "lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        for filename, content in wheels.items():
+            # The package's name: of an earlier state nothing is left.
+            marker = done / filename.partition("-")[0]
+            digest = hashlib.sha256(content).hexdigest()
+            if not marker.exists() or marker.read_text() != digest:
+                _install(filename, content)
+                marker.write_text(digest)
+
+
+def _install(filename: str, content: bytes) -> None:
+    with tempfile.TemporaryDirectory(prefix="terradask-") as folder:
+        wheel = Path(folder, Path(filename).name)
+        wheel.write_bytes(content)
+        command = [sys.executable, "-m", "pip", "--isolated", "install", "--no-deps", "--no-index"]
+        options = ["--force-reinstall", "--disable-pip-version-check", "--no-warn-script-location"]
+        ended = subprocess.run(
+            [*command, *options, str(wheel)],
+            check=False,
+            capture_output=True,
+            text=True,
+            timeout=_PIP_SECONDS,
+        )
+    if ended.returncode != 0:
+        lines = (ended.stdout + ended.stderr).splitlines()
+        raise RuntimeError(f"pip can't install {filename}: " + "\n".join(lines[-5:]))
