@@ -12,6 +12,7 @@ import platform
 import zipfile
 from collections import Counter
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
@@ -29,20 +30,41 @@ from .acting import Account, code_of, host
 #: Files of a package's metadata that its wheel had.
 _KEPT = {"METADATA", "WHEEL", "entry_points.txt"}
 
+#: A package in a pylock.toml, up to its wheel's hash.
+_LOCKED = """[[packages]]
+name = "{name}"
+version = "{version}"
+wheels = [{{ url = "https://index.example/{file}", """
+
+
+@dataclass(frozen=True)
+class Index:
+    """A package index that counts, and the tables of its packages in a ``pylock.toml``."""
+
+    url: str
+    asked: list[str]
+    locked: str
+
+
 pytestmark = [pytest.mark.simulator, pytest.mark.slow]
 
 
 @pytest.fixture(scope="module")
-def index(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, list[str]]]:
+def index(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Index]:
     """What hosts need, packed from what is installed here."""
-    root, asked = tmp_path_factory.mktemp("index"), list[str]()
+    root, asked, locked = tmp_path_factory.mktemp("index"), list[str](), []
     (root / "files").mkdir()
     architecture = {"aarch64": "arm64"}.get(platform.machine(), platform.machine())
     lock = lock_for_hosts([], PackageSync(False), architecture=architecture, lock_file=None)
     for name in lock.packages:
-        list_archive(root, name, _packed(name, root / "files"))
+        wheel = _packed(name, root / "files")
+        digest = list_archive(root, name, wheel)
+        locked.append(
+            _LOCKED.format(name=name, version=lock.packages[name], file=wheel.name)
+            + f'hashes = {{ sha256 = "{digest}" }} }}]\n'
+        )
     with serving(root, asked) as url:
-        yield url, asked
+        yield Index(url, asked, "".join(locked))
 
 
 def _packed(name: str, folder: Path) -> Path:
@@ -94,15 +116,20 @@ def edited(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def test_a_clusters_hosts_ask_the_index_once(
-    sim_environ: dict[str, str], sim: Simulator, index: tuple[str, list[str]], edited: Path
+    sim_environ: dict[str, str], sim: Simulator, index: Index, edited: Path, tmp_path: Path
 ) -> None:
-    url, asked = index
+    url, asked = index.url, index.asked
+    lock = tmp_path / "pylock.toml"
+    lock.write_text(
+        f'lock-version = "1.0"\ncreated-by = "the team"\n{index.locked}[[packages]]\n'
+        'name = "acme"\ndirectory = { path = "source", editable = true }\n'
+    )
     with (
         sim.build_environments(index_url=url),
         Cluster(
             "built",
             n_workers=2,
-            software=["acme"],
+            software=lock,
             wait_for_workers=True,
             scheduler_options={"dashboard": False},
         ) as cluster,
@@ -123,7 +150,7 @@ def test_a_clusters_hosts_ask_the_index_once(
         Cluster(
             "again",
             n_workers=1,
-            software=["acme"],
+            software=lock,
             wait_for_workers=True,
             scheduler_options={"dashboard": False},
         ) as cluster,

@@ -149,6 +149,10 @@ def test_a_lock_file_given_here_counts_from_the_working_directory(tmp_path, monk
     monkeypatch.chdir(tmp_path)
     request = request_of(ClusterArguments("etl", software_lock=Path("locks/uv.lock")))
     assert request.run["software_lock"] == str(tmp_path / "locks/uv.lock")
+    for given in ("locks/uv.lock", Path("locks/uv.lock")):
+        request = request_of(ClusterArguments("etl", software=given))
+        assert request.run["software"] == str(tmp_path / "locks/uv.lock")
+    assert request_of(ClusterArguments("etl", software="gpu")).run["software"] == "gpu"
 
 
 def test_packages_that_are_given_replace_the_settings_other_ways_to_name_some(tmp_path):
@@ -157,6 +161,8 @@ def test_packages_that_are_given_replace_the_settings_other_ways_to_name_some(tm
         ("software = ['pandas']", {"package_sync": True}, (True, [], None)),
         ("software_lock = 'uv.lock'", {"package_sync": ["s3fs"]}, (["s3fs"], [], None)),
         ("package_sync = true", {"software": ["s3fs"]}, (False, ["s3fs"], None)),
+        ("software_lock = 'a.lock'", {"software": "/b/uv.lock"}, (False, "/b/uv.lock", None)),
+        ("software = 'uv.lock'", {"package_sync": True}, (True, [], None)),
         ("package_sync = true", {"package_sync": False}, (False, [], None)),
         ("package_sync = true", {"n_workers": 1}, (True, [], None)),
     ):

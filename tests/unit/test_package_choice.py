@@ -57,4 +57,4 @@ def test_software_in_the_call_is_all_that_hosts_get(given: dict[str, Any]) -> No
 
 def test_what_hosts_get_is_counted() -> None:
     lock = SoftwareLock("3.12", {"dask": "2026.1.1", "pandas": "3.0.1"})
-    assert describe_packages(lock) == "hosts get 2 packages of this environment"
+    assert describe_packages(lock) == "hosts get 2 packages"

@@ -170,13 +170,17 @@ def test_a_start_takes_the_lock_file_of_the_settings_in_force(tmp_path):
         started_run_id="r1",
         start=lambda **given: started.append(given) or SimpleNamespace(run_id="r1"),
     )
-    deployed = ClusterSettings(use_scheduler_public_ip=False, software_lock="uv.lock").model_dump(
-        mode="json"
-    )
+    settings = ClusterSettings(use_scheduler_public_ip=False, software_lock="uv.lock")
+    deployed = settings.model_dump(mode="json")
     Provisioner(Request("etl"), silent)._start(
         deployment, deployed, SimpleNamespace(root=tmp_path, settings=Settings())
     )
     assert started[0]["software_lock"] == tmp_path / "uv.lock"
+    deployed |= {"software": "uv.lock", "software_lock": None}
+    Provisioner(Request("etl"), silent)._start(
+        deployment, deployed, SimpleNamespace(root=tmp_path, settings=Settings())
+    )
+    assert started[1]["software"] == tmp_path / "uv.lock"
 
 
 def test_a_start_takes_the_callers_environment_as_the_settings_in_force_say(tmp_path):

@@ -39,7 +39,9 @@ class ClusterArguments(KindedArguments):
         The cluster's name. By default generated.
     software
         Packages for the hosts besides Dask, as requirements (``["pandas==3.1.1", "s3fs"]``), in the
-        versions that are installed here. By default those of `package_sync`.
+        versions that are installed here; or a file that has all of them, relative to the working
+        directory: ``uv.lock``, ``pylock.toml``, ``pyproject.toml``, or a requirements file
+        (``.txt``, ``.in``). By default those of `package_sync`.
     software_lock
         Lock file of this environment with hashes, relative to the working directory: a requirements
         file with ``--hash``, ``uv.lock`` or ``pylock.toml``. Hosts then install only the archives
@@ -241,8 +243,10 @@ class ClusterArguments(KindedArguments):
         When `software_lock` can't be read, or lacks a package, the version installed here, or its
         hashes; before anything is made.
     PackagesNotSynced, SoftwareNotResolved, ResolverMissing
-        When `package_sync` asks for what hosts can't have, or uv can't find out; before anything is
-        made.
+        When `package_sync` or a file asks for what hosts can't have, or uv can't find out; before
+        anything is made.
+    SoftwareFileInvalid
+        When the file that `software` names can't be what hosts install; before anything is made.
     WheelNotBuilt
         When a package that came from a folder, a file or a repository can't be built for hosts.
     SoftwareNotFromIndex
@@ -296,7 +300,7 @@ class ClusterArguments(KindedArguments):
 
     name: str | None = None
     _: KW_ONLY
-    software: list[str] | None = field(default=None, metadata=RUN)
+    software: list[str] | str | os.PathLike[str] | None = field(default=None, metadata=RUN)
     software_lock: str | os.PathLike[str] | None = field(default=None, metadata=RUN)
     container: str | None = field(default=None, metadata=unsupported(_SOFTWARE))
     n_workers: int | Sequence[int] | None = field(default=None, metadata=RUN)

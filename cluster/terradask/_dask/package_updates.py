@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import importlib.metadata
 import logging
@@ -98,10 +99,12 @@ class PackageUpdates:
         known = self._of_the_run() | self._sent
         environ = read_indexes(os.environ).environ(os.environ)
         architecture = self.deployment.descriptor.architecture
-        built = (
-            build_wheel(importlib.metadata.distribution(name), architecture, environ)
-            for name in sorted(known)
-        )
+        built = []
+        for name in sorted(known):
+            # What a file takes from elsewhere needn't be installed here.
+            with contextlib.suppress(importlib.metadata.PackageNotFoundError):
+                installed = importlib.metadata.distribution(name)
+                built.append(build_wheel(installed, architecture, environ))
         return [wheel for wheel in built if _sha256(wheel) != known[wheel.name]]
 
     def _of_the_run(self) -> dict[str, str]:

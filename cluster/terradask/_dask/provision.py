@@ -12,6 +12,7 @@ import os
 import threading
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from terradask._aws.credentials import lend
@@ -43,6 +44,7 @@ from terradask._deployments.package_sync import (
 )
 from terradask._deployments.snapshot import Snapshot, take_snapshot
 from terradask._software.archive_hashes import lock_file_of
+from terradask._software.software_file import software_of
 from terradask.errors import ClusterStopped, FolderBusy, PlanChanged, StalePlan, StateLocked
 from terradask_host.documents import HostReport, LifetimePolicy, Run
 from terradask_stacks.numbers import first_of
@@ -228,15 +230,17 @@ class Provisioner:
         cluster = workspace.settings.cluster_named(self._request.name)
         settings = cluster.model_dump(mode="json")
         sync = sync_of(settings, os.environ)
-        if sync:
+        software = software_of(settings, workspace.root)
+        resolved = bool(sync) or isinstance(software, Path)
+        if resolved:
             self._progress(Message(f"{deployment.name}: resolving packages for hosts"))
         lock = lock_for_hosts(
-            cluster.software,
+            software,
             sync,
             architecture="arm64" if cluster.expects_arm else "x86_64",
             lock_file=lock_file_of(settings, workspace.root),
         )
-        if sync:
+        if resolved:
             self._progress(Message(f"{deployment.name}: {describe_packages(lock)}"))
         check_route(workspace, settings)
         try:
@@ -274,7 +278,7 @@ class Provisioner:
             run = deployment.start(
                 n_workers=first_of(settings.get("n_workers")),
                 environ=settings["environ"],
-                software=settings["software"],
+                software=software_of(settings, workspace.root),
                 software_lock=lock_file_of(settings, workspace.root),
                 package_sync=sync_of(settings, os.environ),
                 send_dask_config=settings["send_dask_config"],

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import secrets
 import sys
 from collections.abc import Mapping
@@ -70,12 +71,24 @@ def _settled(arguments: ClusterArguments) -> ClusterArguments:
         workers_per_host=_under_either_name(
             "workers_per_host", arguments.workers_per_host, "_n_worker_specs_per_host", each
         ),
+        software=_software(arguments.software),
         # As a setting it would be relative to terradask.toml.
         software_lock=None if lock is None else str(Path(lock).expanduser().absolute()),
         idle_timeout=parse_duration("idle_timeout", arguments.idle_timeout),
         no_client_timeout=parse_duration("no_client_timeout", arguments.no_client_timeout),
         max_lifetime=parse_duration("max_lifetime", arguments.max_lifetime),
     )
+
+
+def _software(given: Any) -> Any:
+    """Return requirements, or a file's path, which as a setting would be relative to
+    ``terradask.toml``.
+    """
+    from terradask_stacks.validators.dask import is_software_file
+
+    if isinstance(given, os.PathLike) or (isinstance(given, str) and is_software_file(given)):
+        return str(Path(given).expanduser().absolute())
+    return given
 
 
 def _as_settings(given: Mapping[str, Any]) -> dict[str, Any]:
@@ -90,6 +103,8 @@ def _with_one_source(run: dict[str, Any]) -> dict[str, Any]:
     """Return settings of which those that name packages replace the other ways of the file."""
     if run.get("package_sync"):
         return {"software": [], "software_lock": None, **run}
+    if isinstance(run.get("software"), str):
+        run = {"software_lock": None, **run}
     named = "software" in run or "software_lock" in run
     return {"package_sync": False, **run} if named else run
 

@@ -113,7 +113,7 @@ class Deployment:
         *,
         n_workers: int | None = None,
         environ: Mapping[str, str] | None = None,
-        software: list[str] | None = None,
+        software: list[str] | Path | None = None,
         software_lock: Path | None = None,
         package_sync: PackageSync | None = None,
         send_dask_config: bool | None = None,
@@ -135,7 +135,8 @@ class Deployment:
         environ
             Environment variables for the scheduler and the workers. By default as in the settings.
         software
-            Packages for the hosts besides Dask. By default as in the settings.
+            Packages for the hosts besides Dask, or the file that has them. By default as in the
+            settings.
         software_lock
             Lock file with the hashes of the packages that hosts install. By default as in the
             settings.
@@ -184,8 +185,10 @@ class Deployment:
             be built of, or from the latter with `software_lock`.
         WheelNotBuilt
             When a package that came from no index can't be built for hosts.
+        SoftwareFileInvalid
+            When the file that `software` names can't be what hosts install.
         PackagesNotSynced, SoftwareNotResolved, ResolverMissing
-            When `package_sync` asks for what hosts can't have, or uv can't find out.
+            When `package_sync` or a file asks for what hosts can't have, or uv can't find out.
         QuotaExceeded
             When the start needs more vCPUs than AWS's quotas leave beside what already runs.
         """

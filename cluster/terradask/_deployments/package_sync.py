@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import importlib.metadata
 import os
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from pathlib import Path
@@ -20,6 +20,7 @@ from terradask._deployments.software import (
     lock_software,
     python_for_hosts,
 )
+from terradask._deployments.software_file import lock_file_packages
 from terradask._software.environment import read_installed, scan_installed
 from terradask._software.hosts import host_markers
 from terradask._software.indexes import read_indexes
@@ -35,26 +36,29 @@ _known: ContextVar[list[tuple[object, SoftwareLock]] | None] = ContextVar("known
 
 
 def lock_for_hosts(
-    software: Iterable[str],
+    software: Sequence[str] | Path,
     sync: PackageSync,
     *,
     architecture: str,
     lock_file: Path | None,
 ) -> SoftwareLock:
-    """Lock the hosts' environment to that of this process, or to Dask and what `software` names.
+    """Lock the hosts' environment to that of this process, to a file, or to Dask and what
+    `software` names.
 
-    Within `locked_once`, the same request has the same result. Raises as `lock_software` and
-    `lock_environment` do.
+    Within `locked_once`, the same request has the same result. Raises as `lock_software`,
+    `lock_file_packages` and `lock_environment` do.
     """
-    asked = (list(software), sync, architecture, lock_file)
+    asked = (software, sync, architecture, lock_file)
     known = _known.get()
     for other, lock in known or ():
         if other == asked:
             return lock
     if sync:
         lock = lock_environment(sync, architecture, os.environ)
+    elif isinstance(software, Path):
+        lock = lock_file_packages(software, architecture, os.environ)
     else:
-        lock = lock_software(asked[0], architecture=architecture, lock_file=lock_file)
+        lock = lock_software(software, architecture=architecture, lock_file=lock_file)
     if known is not None:
         known.append((asked, lock))
     return lock
@@ -83,7 +87,7 @@ def sync_of(settings: Mapping[str, Any], environ: Mapping[str, str]) -> PackageS
 def describe_packages(lock: SoftwareLock) -> str:
     """Return what hosts get, in a line."""
     built = f", {len(lock.wheels)} of them built here" if lock.wheels else ""
-    return f"hosts get {len(lock.versions)} packages of this environment{built}"
+    return f"hosts get {len(lock.versions)} packages{built}"
 
 
 def lock_environment(

@@ -45,6 +45,7 @@ from terradask._deployments.store import (
 from terradask._deployments.worker_counts import numbers_at_start
 from terradask._quotas.check import LaunchCheck
 from terradask._software.archive_hashes import lock_file_of
+from terradask._software.software_file import software_of
 from terradask._software.sync import PackageSync
 from terradask._software.wheel_tags import describe_newer
 from terradask.errors import ClusterError, ClusterStopped, DocumentChanged, QuotaExceeded
@@ -61,7 +62,7 @@ class StartOptions:
 
     n_workers: int | None = None
     environ: Mapping[str, str] | None = None
-    software: Sequence[str] | None = None
+    software: Sequence[str] | Path | None = None
     software_lock: Path | None = None
     package_sync: PackageSync | None = None
     send_dask_config: bool | None = None
@@ -179,10 +180,11 @@ def plan_run(record: ClusterRecord, options: StartOptions, root: Path | None) ->
     Raises `InvalidInput`, and as `bootable_baseline` does.
     """
     descriptor, settings = record.descriptor, record.descriptor.settings
-    environ, software, sends_config = (
+    environ, sends_config = (
         settings[name] if (given := getattr(options, name)) is None else given
-        for name in ("environ", "software", "send_dask_config")
+        for name in ("environ", "send_dask_config")
     )
+    software = software_of(settings, root) if options.software is None else options.software
     warn_of_secrets(record.name, environ)
     numbers = numbers_at_start(descriptor, options.n_workers, options.group_workers or {})
     check = None
@@ -192,7 +194,7 @@ def plan_run(record: ClusterRecord, options: StartOptions, root: Path | None) ->
     with ThreadPoolExecutor(1) as pool:
         baseline = pool.submit(bootable_baseline, record)
         lock = lock_for_hosts(
-            list(software),
+            software,
             sync_at_start(options, settings),
             architecture=descriptor.architecture,
             lock_file=options.software_lock or lock_file_of(settings, root),

@@ -96,7 +96,7 @@ def read_lock_file(path: Path) -> Locked:
 
 def _read_requirements(text: str, path: Path) -> Locked:
     locked: Locked = {}
-    for number, line in _whole_lines(text):
+    for number, line in whole_lines(text):
         if _OTHER_FILE.match(line):
             raise SoftwareLockInvalid(
                 f"names another file in line {number}: all has to be in one", path=str(path)
@@ -123,7 +123,7 @@ def _read_requirements(text: str, path: Path) -> Locked:
     return locked
 
 
-def _whole_lines(text: str) -> Iterator[tuple[int, str]]:
+def whole_lines(text: str) -> Iterator[tuple[int, str]]:
     """Return the number and text of each line that isn't empty, with continued lines joined."""
     whole, first = "", 0
     for number, line in enumerate(text.splitlines(), start=1):

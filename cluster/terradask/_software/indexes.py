@@ -125,8 +125,11 @@ class Indexes:
         return "asked" if index in self.for_hosts else "image"
 
 
-def read_indexes(environ: Mapping[str, str], machine: Machine | None = None) -> Indexes:
-    """Return the indexes that are configured here, with their credentials.
+def read_indexes(
+    environ: Mapping[str, str], machine: Machine | None = None, more: Sequence[Found] = ()
+) -> Indexes:
+    """Return the indexes that are configured here, with their credentials; first those that a
+    requirements file names.
 
     Asks no index. Raises `IndexSettingsInvalid`.
     """
@@ -134,8 +137,8 @@ def read_indexes(environ: Mapping[str, str], machine: Machine | None = None) -> 
     for tool, read in (("uv", of_uv), ("pip", of_pip)):
         found = _unique(read(environ, machine))
         if found:
-            return Indexes(tool, _ordered(found, environ, machine))
-    return Indexes(None, _ordered([], environ, machine))
+            return Indexes(tool, _ordered(_unique([*more, *found]), environ, machine))
+    return Indexes("uv" if more else None, _ordered(_unique(more), environ, machine))
 
 
 def without_user(url: str) -> tuple[str, str | None]:

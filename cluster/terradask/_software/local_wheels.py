@@ -13,7 +13,6 @@ import io
 import json
 import platform
 import re
-import subprocess
 import sys
 import tempfile
 import zipfile
@@ -25,7 +24,7 @@ from urllib.parse import unquote, urlsplit
 from packaging.utils import InvalidWheelFilename, canonicalize_name, parse_wheel_filename
 
 from terradask._software.hosts import MACHINES
-from terradask._software.resolver import find_uv, without_users
+from terradask._software.uv import ask_uv
 from terradask._software.wheel_tags import HOST_GLIBC
 from terradask.errors import WheelNotBuilt
 
@@ -67,13 +66,22 @@ def build_wheel(
     """
     name = canonicalize_name(distribution.metadata["Name"])
     folder = editable_folder(distribution)
-    if folder is None:
-        obstacle = why_not_built(distribution, architecture)
-        if obstacle is not None:
-            raise WheelNotBuilt(name, obstacle)
-        filename, files = _installed_files(distribution)
-    else:
-        filename, files = _built_files(name, folder, environ)
+    if folder is not None:
+        return build_folder(name, folder, architecture, environ)
+    obstacle = why_not_built(distribution, architecture)
+    if obstacle is not None:
+        raise WheelNotBuilt(name, obstacle)
+    return _wheel(name, architecture, *_installed_files(distribution))
+
+
+def build_folder(
+    name: str, folder: Path, architecture: str, environ: Mapping[str, str]
+) -> LocalWheel:
+    """Return the wheel that uv builds of a package's folder. Raises as `build_wheel`."""
+    return _wheel(name, architecture, *_built_files(name, folder, environ))
+
+
+def _wheel(name: str, architecture: str, filename: str, files: Mapping[str, bytes]) -> LocalWheel:
     try:
         found, version, _, tags = parse_wheel_filename(filename)
     except InvalidWheelFilename as error:
@@ -195,26 +203,14 @@ def _built_files(
         # setuptools keeps what it copies into build/, also modules that are deleted since.
         settings.write_text(f"[build]\nbuild_base = {Path(made) / 'build'}\n")
         out = Path(made) / "dist"
-        command = [find_uv(environ), "build", "--wheel", "--quiet", f"--python={sys.executable}"]
+        command = ["build", "--wheel", "--quiet", f"--python={sys.executable}"]
         command += [f"--out-dir={out}", "--no-create-gitignore", str(folder)]
         own = {"SOURCE_DATE_EPOCH": _EPOCH_SECONDS, "DIST_EXTRA_CONFIG": str(settings)}
-        try:
-            done = subprocess.run(
-                command,
-                env={**environ, **own},
-                stdin=subprocess.DEVNULL,
-                capture_output=True,
-                text=True,
-                errors="replace",
-                timeout=_SECONDS,
-                check=False,
-            )
-        except (OSError, subprocess.TimeoutExpired) as error:
-            raise WheelNotBuilt(name, f"{type(error).__name__}: uv build {folder}") from None
+        said = ask_uv(command, {**environ, **own}, seconds=_SECONDS)
         wheels = sorted(out.glob("*.whl"))
-        if done.returncode or len(wheels) != 1:
-            said = "\n".join(done.stderr.strip().splitlines()[-_LINES_SHOWN:])
-            raise WheelNotBuilt(name, f"uv build {folder} failed:\n{without_users(said)}")
+        if said.code != 0 or len(wheels) != 1:
+            lines = "\n".join(said.text.splitlines()[-_LINES_SHOWN:])
+            raise WheelNotBuilt(name, f"uv build {folder} failed:\n{lines}")
         with zipfile.ZipFile(wheels[0]) as archive:
             files = {each: archive.read(each) for each in archive.namelist() if each[-1] != "/"}
         return wheels[0].name, {

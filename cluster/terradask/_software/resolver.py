@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import os
 import platform
 import re
-import shutil
-import subprocess
 import sys
 import tempfile
 from collections.abc import Iterable, Mapping, Sequence
@@ -18,8 +15,10 @@ from packaging.utils import canonicalize_name
 from terradask._software.archive_hashes import Locked, read_lock_file
 from terradask._software.hosts import MACHINES
 from terradask._software.indexes import without_user
+from terradask._software.pylock import DirectPackage, select_for_hosts
+from terradask._software.uv import ask_uv
 from terradask._software.wheel_tags import HOST_GLIBC
-from terradask.errors import ResolverMissing, SoftwareNotResolved
+from terradask.errors import SoftwareNotResolved
 
 #: uv's exit code when the requirements have no solution; with others it could not look.
 _NO_SOLUTION = 1
@@ -30,8 +29,8 @@ _YANKED = re.compile(r"^warning: `([A-Za-z0-9._-]+)==[^`]+` is yanked ?(.*)$", r
 _PINNED = re.compile(r"([A-Za-z0-9._-]+)==")
 _ANNOTATED = re.compile(r"\s+# from (\S+)")
 _RELEASE = re.compile(r"\d+\.\d+\.\d+")
-#: What stands between a URL's scheme and its host.
-_USER = re.compile(r"(?<=://)[^\s/@]+(?=@)")
+#: A line of a path or a URL, not of a version.
+_DIRECT = re.compile(r"^(?:-e |\.|/|file:|[A-Za-z0-9._-]+(?:\[[^]]*\])? @ )", re.MULTILINE)
 
 
 @dataclass(frozen=True)
@@ -57,6 +56,8 @@ class Resolver:
 
     architecture: str
     environ: Mapping[str, str]
+    #: Where uv looks for a project's settings; by default in the working directory.
+    folder: Path | None = None
 
     def __call__(
         self,
@@ -74,64 +75,82 @@ class Resolver:
         """
         with tempfile.TemporaryDirectory(prefix="terradask-") as made:
             folder = Path(made)
-            (folder / "requirements.txt").write_text("".join(f"{line}\n" for line in requirements))
-            options = [] if deps else ["--no-deps"]
-            for name, lines in (
-                ("overrides", list(overrides)),
-                ("constraints", list(constraints)),
-                ("excludes", list(excludes)),
-            ):
-                # uv warns of an empty file.
-                if lines:
-                    file = folder / f"{name}.txt"
-                    file.write_text("".join(f"{line}\n" for line in lines))
-                    options.append(f"--{name}={file}")
-            said = self._run(folder, options)
-            lock = folder / "lock.txt"
-            return Resolved(read_lock_file(lock), _indexes(lock.read_text()), _yanked(said))
+            options = [
+                *([] if deps else ["--no-deps"]),
+                "--no-sources",
+                *_files(folder, overrides=overrides, constraints=constraints, excludes=excludes),
+            ]
+            return self._resolved(folder, options, _file(folder, "requirements", requirements))
 
-    def _run(self, folder: Path, more: Sequence[str]) -> str:
+    def of_files(
+        self,
+        files: Sequence[Path],
+        requirements: Sequence[str],
+        *,
+        overrides: Iterable[str] = (),
+        excludes: Iterable[str] = (),
+        preferences: Iterable[str] = (),
+    ) -> tuple[Resolved, tuple[DirectPackage, ...]]:
+        """Return the same for requirements files or a ``pyproject.toml`` and more requirements,
+        with what a project says of its packages' sources. Exact versions to prefer decide where
+        there is a choice.
+
+        Packages from folders, archives' URLs and repositories are apart. uv reads their metadata,
+        for which it may build them.
+        """
+        with tempfile.TemporaryDirectory(prefix="terradask-") as made:
+            folder = Path(made)
+            options = _files(folder, overrides=overrides, excludes=excludes)
+            sources = [*map(str, files), _file(folder, "requirements", requirements)]
+            _file(folder, "lock", preferences)
+            found = self._resolved(folder, options, *sources)
+            if not _DIRECT.search((folder / "lock.txt").read_text()):
+                return found, ()
+            pylock = folder / "pylock.toml"
+            self._compile(pylock, [*options, "--format=pylock.toml"], sources)
+            text, architecture = pylock.read_text(), self.architecture
+            return found, select_for_hosts(text, pylock, architecture, folder=folder).direct
+
+    def _resolved(self, folder: Path, options: Sequence[str], *sources: str) -> Resolved:
+        lock = folder / "lock.txt"
+        annotated = ["--generate-hashes", "--no-annotate", "--emit-index-annotation"]
+        said = self._compile(lock, [*annotated, *options], sources)
+        return Resolved(read_lock_file(lock), _indexes(lock.read_text()), _yanked(said))
+
+    def _compile(self, out: Path, options: Sequence[str], sources: Sequence[str]) -> str:
         glibc = "{}_{}".format(*HOST_GLIBC)
-        command = [
-            find_uv(self.environ),
-            "pip",
-            "compile",
-            "--no-progress",
-            "--no-sources",
-            "--generate-hashes",
-            "--no-header",
-            "--no-annotate",
-            "--emit-index-annotation",
-            "--only-binary=:all:",
-            f"--python={sys.executable}",
-            f"--python-version={_release()}",
-            f"--python-platform={MACHINES[self.architecture]}-manylinux_{glibc}",
-            f"--output-file={folder / 'lock.txt'}",
-            *more,
-            str(folder / "requirements.txt"),
-        ]
-        try:
-            done = subprocess.run(
-                command,
-                env=dict(self.environ),
-                stdin=subprocess.DEVNULL,
-                capture_output=True,
-                text=True,
-                errors="replace",
-                timeout=_SECONDS,
-                check=False,
-            )
-        except (OSError, subprocess.TimeoutExpired) as error:
-            raise SoftwareNotResolved(
-                f"{type(error).__name__}: {without_users(str(error))}"
-            ) from None
-        said = without_users(done.stderr.strip())
-        unanswered = _UNANSWERED.search(said) is not None
-        if done.returncode == _NO_SOLUTION and not unanswered:
-            raise Unsolvable(said)
-        if done.returncode:
-            raise SoftwareNotResolved(said, unanswered=unanswered)
-        return said
+        said = ask_uv(
+            [
+                *("pip", "compile", "--no-progress", "--no-header", "--only-binary=:all:"),
+                f"--python={sys.executable}",
+                f"--python-version={_release()}",
+                f"--python-platform={MACHINES[self.architecture]}-manylinux_{glibc}",
+                f"--output-file={out}",
+                *options,
+                *sources,
+            ],
+            self.environ,
+            seconds=_SECONDS,
+            folder=self.folder,
+        )
+        unanswered = _UNANSWERED.search(said.text) is not None
+        if said.code == _NO_SOLUTION and not unanswered:
+            raise Unsolvable(said.text)
+        if said.code != 0:
+            raise SoftwareNotResolved(said.text, unanswered=unanswered)
+        return said.text
+
+
+def _files(folder: Path, **named: Iterable[str]) -> list[str]:
+    """Write the lists that aren't empty, of which uv warns, and return the options for them."""
+    lists = {name: list(lines) for name, lines in named.items()}
+    return [f"--{name}={_file(folder, name, lines)}" for name, lines in lists.items() if lines]
+
+
+def _file(folder: Path, name: str, lines: Iterable[str]) -> str:
+    path = folder / f"{name}.txt"
+    path.write_text("".join(f"{line}\n" for line in lines))
+    return str(path)
 
 
 def _indexes(text: str) -> dict[str, str]:
@@ -148,22 +167,8 @@ def _yanked(said: str) -> dict[str, str]:
     return {canonicalize_name(name): why for name, why in _YANKED.findall(said)}
 
 
-def without_users(text: str) -> str:
-    """Return a text without the credentials in its URLs."""
-    return _USER.sub("***", text)
-
-
 def _release() -> str:
     """Return the running Python's release: hosts have the same minor version, patched later."""
     found = _RELEASE.match(platform.python_version())
     assert found is not None
     return found[0]
-
-
-def find_uv(environ: Mapping[str, str]) -> str:
-    """Return uv's path: beside this Python, else on ``PATH``. Raises `ResolverMissing`."""
-    folders = [str(Path(sys.executable).parent), environ.get("PATH", os.defpath)]
-    found = shutil.which("uv", path=os.pathsep.join(folders))
-    if found is None:
-        raise ResolverMissing()
-    return found

@@ -20,7 +20,7 @@ Verdict = Literal["taken", "built", "dropped", "refused"]
 OWN = "terradask"
 
 #: What it makes infrastructure with: some 500 MB that no task needs.
-_TOOLS = frozenset(
+TOOLS = frozenset(
     {
         "cdktf",
         "cdktf-cdktf-provider-aws",
@@ -172,7 +172,7 @@ def _deploying(
     tools = {OWN}
     while more := {
         name
-        for name in _TOOLS.difference(tools, keep)
+        for name in TOOLS.difference(tools, keep)
         if (own := needers.get(name)) and tools.issuperset(own)
     }:
         tools |= more

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
@@ -56,20 +57,20 @@ def scan_(architecture: str, as_json: bool) -> None:
     help="The hosts' processor architecture.",
 )
 @click.option("--strict", is_flag=True, help="Take no other version where one has no wheel.")
+@click.argument("file", required=False, type=click.Path(path_type=Path))
 @json_option
-def lock_(architecture: str, strict: bool, as_json: bool) -> None:
-    """Print the versions and hashes that hosts would install with package_sync = true: those of the
-    environment that terradask runs in, resolved by uv on the index of its settings.
+def lock_(architecture: str, strict: bool, file: Path | None, as_json: bool) -> None:
+    """Print the versions and hashes that hosts would install: with a FILE, those that software =
+    "FILE" gives them; else those of package_sync = true, of the environment that terradask runs in.
 
-    Asks only the index, and changes nothing. What hosts would lack, or get in another version, is
-    listed on standard error.
+    Asks only indexes and repositories, and changes nothing. What hosts would lack, or get in
+    another version, is listed on standard error.
     """
-    import os
-
-    from terradask._deployments.package_sync import describe_differences, lock_environment
+    from terradask._deployments.package_sync import describe_differences, lock_for_hosts
     from terradask._software.sync import PackageSync
 
-    found = lock_environment(PackageSync(strict=strict), architecture, os.environ)
+    sync = PackageSync(file is None, strict=strict)
+    found = lock_for_hosts(file or (), sync, architecture=architecture, lock_file=None)
     if as_json:
         result_json(
             {

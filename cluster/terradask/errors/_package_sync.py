@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from pathlib import Path
 
 from terradask.errors._machine import SetupError
 from terradask_modules.errors import InvalidInput, TerradaskError
@@ -41,9 +42,33 @@ class IndexSettingsInvalid(InvalidInput):
         self.why = why
 
 
+class SoftwareFileInvalid(InvalidInput):
+    """The file that `software` names can't be what hosts install.
+
+    Parameters
+    ----------
+    path
+        The file.
+    why
+        What prevents it, without credentials.
+    advice
+        What to do. By default to correct it or lock it again.
+    """
+
+    def __init__(self, path: Path, why: str, *, advice: str | None = None) -> None:
+        super().__init__(
+            "The file that `software` names can't be what hosts install.",
+            given=f"{path}: {why}",
+            allowed="a uv.lock, pylock.toml, pyproject.toml or requirements file (.txt, .in) for "
+            "the Python, the Dask and the hosts of this cluster",
+            advice=advice or "correct the file, or lock it again, such as with uv lock",
+        )
+        self.path = path
+        self.why = why
+
+
 class SoftwareNotResolved(TerradaskError):
-    """uv found no solution for this environment's packages on the hosts' platform, or could not
-    look.
+    """uv found no solution for packages on the hosts' platform, or could not look.
 
     Parameters
     ----------
@@ -51,22 +76,34 @@ class SoftwareNotResolved(TerradaskError):
         What uv said, without credentials.
     unanswered
         Whether it was an index that didn't answer, or denied access.
+    path
+        The file that names the packages, if it isn't this environment that has them.
     """
 
-    def __init__(self, output: str, *, unanswered: bool = False) -> None:
-        super().__init__(
-            f"uv could not resolve this environment for hosts:\n{output}",
-            advice=(
+    def __init__(self, output: str, *, unanswered: bool = False, path: Path | None = None) -> None:
+        if unanswered:
+            advice = (
                 "see that the index answers and takes your credentials: terradask software "
                 "indexes lists the indexes, where each is configured, and where its credentials "
                 "are from; or package_sync=False, with which nothing is resolved here"
-                if unanswered
-                else "leave packages out with `package_sync_ignore`, or name those that tasks need "
+            )
+        elif path is None:
+            advice = (
+                "leave packages out with `package_sync_ignore`, or name those that tasks need "
                 "in `package_sync` (False: hosts get Dask alone)"
-            ),
+            )
+        else:
+            advice = (
+                "correct the file. Hosts need Dask, distributed and cloudpickle in the versions "
+                "that are installed here"
+            )
+        super().__init__(
+            f"uv could not resolve {path or 'this environment'} for hosts:\n{output}",
+            advice=advice,
         )
         self.output = output
         self.unanswered = unanswered
+        self.path = path
 
 
 class WheelNotBuilt(InvalidInput):

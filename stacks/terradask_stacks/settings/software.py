@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 from pydantic import AfterValidator, Field, model_validator
 
 from terradask_stacks.settings.base import Section
-from terradask_stacks.validators.dask import check_package_names, check_requirements
+from terradask_stacks.validators.dask import check_package_names, check_software
 from terradask_stacks.validators.refusal import refuse
 
 PackageNames = Annotated[list[str], AfterValidator(check_package_names)]
@@ -16,11 +16,13 @@ PackageNames = Annotated[list[str], AfterValidator(check_package_names)]
 class SoftwareSettings(Section):
     """Packages of the hosts, besides Dask: named ones, or those of the client's environment."""
 
-    software: Annotated[list[str], AfterValidator(check_requirements)] = Field(
+    software: Annotated[list[str] | str, AfterValidator(check_software)] = Field(
         default=[],
         description=(
-            "Packages that the hosts need in addition to Dask, as PEP 508 requirements, "
-            "such as 'pandas==3.0.1'."
+            "Packages that the hosts need in addition to Dask, as PEP 508 requirements, such as "
+            "'pandas==3.0.1', in the versions of the environment where the cluster is started; or "
+            "a file that has all of them, relative to terradask.toml: uv.lock, pylock.toml, "
+            "pyproject.toml, or a requirements file."
         ),
     )
     software_lock: str | None = Field(
@@ -63,5 +65,11 @@ class SoftwareSettings(Section):
                 f"cluster.package_sync and cluster.{other} are both given",
                 allowed="one of them: package_sync takes packages and hashes for all",
                 advice=f"leave {other} out",
+            )
+        if isinstance(self.software, str) and self.software_lock is not None:
+            raise refuse(
+                "cluster.software names a file, and cluster.software_lock is given",
+                allowed="one of them: a lock file that software names has the hashes",
+                advice="leave software_lock out",
             )
         return self

@@ -7,6 +7,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Sequence
+from pathlib import PurePath
 from typing import Any
 
 from packaging.requirements import InvalidRequirement, Requirement
@@ -17,6 +18,7 @@ from terradask_stacks.validators.refusal import refuse
 _DOTTED = re.compile(r"^[A-Za-z_]\w*(\.[A-Za-z_]\w*)+$")
 #: https://packaging.python.org/en/latest/specifications/name-normalization/
 _PACKAGE = re.compile(r"^[A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z0-9])?$")
+_SOFTWARE_FILES = frozenset({".txt", ".in", ".toml", ".lock", ".yml", ".yaml"})
 _ENVIRON_KEY = re.compile(r"^[A-Za-z_][A-Za-z0-9_]*$")
 
 #: Options that hosts set themselves; the host program refuses them too.
@@ -64,6 +66,25 @@ def check_dotted(path: str) -> str:
             f"{path!r} is not a dotted path", allowed="module.Class, such as distributed.Nanny"
         )
     return path
+
+
+def is_software_file(text: str) -> bool:
+    """Return whether a text names a file: by a folder in it, or by its ending."""
+    return "/" in text or "\\" in text or PurePath(text).suffix in _SOFTWARE_FILES
+
+
+def check_software(value: Sequence[str] | str) -> list[str] | str:
+    """Return requirements that PEP 508 accepts, or a file's path."""
+    if not isinstance(value, str):
+        return check_requirements(value)
+    if not is_software_file(value):
+        raise refuse(
+            f"software is {value!r}, which names no file",
+            allowed="a list of requirements, such as ['pandas'], or a file, such as 'uv.lock', "
+            "'pylock.toml', 'pyproject.toml' or 'requirements.txt'",
+            advice=f"for a package, write software = [{value!r}]",
+        )
+    return value
 
 
 def check_requirements(requirements: Sequence[str]) -> list[str]:

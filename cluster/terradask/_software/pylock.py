@@ -1,0 +1,161 @@
+"""What hosts install of a ``pylock.toml``: https://packaging.python.org/specifications/pylock-toml."""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, cast
+from urllib.parse import quote
+
+from packaging.markers import default_environment
+from packaging.tags import Tag, compatible_tags, cpython_tags
+
+from terradask._software.hosts import MACHINES, host_markers, python_version
+from terradask._software.wheel_tags import HOST_GLIBC
+from terradask.errors import SoftwareFileInvalid
+
+if TYPE_CHECKING:
+    from packaging.markers import Environment
+    from packaging.pylock import Package, PackageArchive, PackageDirectory, PackageVcs, Pylock
+
+_OLDEST_GLIBC_MINOR = 5
+#: Older names of manylinux tags, by the glibc that they mean (PEP 600).
+_OLD_NAMES = {5: "manylinux1", 12: "manylinux2010", 17: "manylinux2014"}
+
+
+@dataclass(frozen=True)
+class DirectPackage:
+    """A package that comes from no index, as a lock file or a requirement names it."""
+
+    name: str
+    kind: Literal["folder", "archive", "repository"]
+    #: As installers take it, with the commit of a repository.
+    url: str
+    #: SHA-256 that an archive must have.
+    sha256: str | None = None
+
+
+@dataclass(frozen=True)
+class Selected:
+    """What hosts install."""
+
+    #: Version by package name.
+    packages: Mapping[str, str] = field(default_factory=dict)
+    #: SHA-256 of each wheel.
+    hashes: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    #: URL of the index, where the file names it.
+    indexes: Mapping[str, str] = field(default_factory=dict)
+    direct: tuple[DirectPackage, ...] = ()
+
+
+def select_for_hosts(text: str, path: Path, architecture: str, *, folder: Path) -> Selected:
+    """Return what hosts install of a ``pylock.toml``, whose paths start in a folder.
+
+    Asks no index. Raises `SoftwareFileInvalid`: also for packages that have no wheel for hosts, and
+    for another Python.
+    """
+    try:
+        from packaging.pylock import (
+            PackageArchive,
+            PackageDirectory,
+            PackageSdist,
+            PackageVcs,
+            PackageWheel,
+            Pylock,
+            PylockSelectError,
+            PylockValidationError,
+        )
+    except ImportError as error:
+        raise SoftwareFileInvalid(
+            path,
+            "the installed packaging can't read lock files",
+            advice="pip install 'packaging>=26.1'",
+        ) from error
+    try:
+        lock: Pylock = Pylock.from_dict(tomllib.loads(text))
+        chosen = list(
+            lock.select(
+                environment=_environment(architecture),
+                tags=host_tags(architecture),
+            )
+        )
+    except (ValueError, PylockValidationError, PylockSelectError) as error:
+        raise SoftwareFileInvalid(path, str(error).splitlines()[0]) from error
+    packages, hashes, indexes, direct, unsuited = {}, {}, {}, [], []
+    for package, archive in chosen:
+        name = str(package.name)
+        if isinstance(archive, PackageVcs | PackageDirectory | PackageArchive):
+            direct.append(_direct(package, archive, path, folder))
+        elif isinstance(archive, PackageWheel) and package.version is not None:
+            packages[name] = str(package.version)
+            hashes[name] = _hashes(package)
+            if package.index is not None:
+                indexes[name] = package.index
+        elif isinstance(archive, PackageSdist):
+            unsuited.append(name)
+    unhashed = [name for name, found in hashes.items() if not found]
+    if unsuited or unhashed:
+        raise SoftwareFileInvalid(path, _why_not(unsuited, unhashed, architecture))
+    return Selected(packages, hashes, indexes, tuple(direct))
+
+
+def _environment(architecture: str) -> Environment:
+    return cast("Environment", {**default_environment(), **host_markers(architecture)})
+
+
+def host_tags(architecture: str) -> list[Tag]:
+    """Return the tags of wheels that hosts install, those that suit them best first."""
+    machine = MACHINES[architecture]
+    platforms = []
+    for minor in range(HOST_GLIBC[1], _OLDEST_GLIBC_MINOR - 1, -1):
+        platforms.append(f"manylinux_2_{minor}_{machine}")
+        if minor in _OLD_NAMES:
+            platforms.append(f"{_OLD_NAMES[minor]}_{machine}")
+    platforms.append(f"linux_{machine}")
+    python = tuple(map(int, python_version().split(".")))
+    interpreter = f"cp{python[0]}{python[1]}"
+    return [
+        *cpython_tags(python, platforms=platforms, abis=[interpreter]),
+        *compatible_tags(python, interpreter, platforms),
+    ]
+
+
+def _hashes(package: Package) -> tuple[str, ...]:
+    wheels = package.wheels or ()
+    return tuple(sorted(wheel.hashes["sha256"] for wheel in wheels if "sha256" in wheel.hashes))
+
+
+def _why_not(unsuited: list[str], unhashed: list[str], architecture: str) -> str:
+    parts = []
+    if unsuited:
+        parts.append(
+            f"no wheel for hosts, with Linux on {architecture}, glibc {HOST_GLIBC[0]}."
+            f"{HOST_GLIBC[1]} and Python {python_version()}, of {', '.join(unsuited)}"
+        )
+    if unhashed:
+        parts.append(f"no SHA-256 of {', '.join(unhashed)}")
+    return "; ".join(parts)
+
+
+def _direct(
+    package: Package,
+    source: PackageVcs | PackageDirectory | PackageArchive,
+    path: Path,
+    folder: Path,
+) -> DirectPackage:
+    inside = f"#subdirectory={quote(source.subdirectory)}" if source.subdirectory else ""
+    found: Any = source
+    if package.directory is not None:
+        return DirectPackage(
+            str(package.name), "folder", (folder / found.path).resolve().as_uri() + inside
+        )
+    url = found.url or (folder / found.path).resolve().as_uri()
+    if package.vcs is not None:
+        if found.type != "git":
+            raise SoftwareFileInvalid(path, f"{package.name} is from {found.type}, not from git")
+        return DirectPackage(
+            str(package.name), "repository", f"git+{url}@{found.commit_id}{inside}"
+        )
+    return DirectPackage(str(package.name), "archive", url + inside, found.hashes.get("sha256"))

@@ -1,0 +1,133 @@
+"""A file that says which packages hosts get: which kinds there are, and what requirements files say
+besides names.
+"""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+from packaging.utils import canonicalize_name
+
+from terradask._software.archive_hashes import whole_lines
+from terradask._software.configured import Found
+from terradask.errors import SoftwareFileInvalid
+
+Kind = Literal["uv.lock", "pylock.toml", "pyproject.toml", "requirements"]
+
+_PYLOCK = re.compile(r"pylock(\.[^.]+)?\.toml")
+_CONDA = re.compile(r"environment.*\.ya?ml|conda-lock\.ya?ml|pixi\.(?:lock|toml)")
+_NAMED_URL = re.compile(r"([A-Za-z0-9][A-Za-z0-9._-]*)(?:\[[^]]*\])?\s*@\s")
+_OTHER_FILE = re.compile(r"(?:-r|--requirements?)(?:\s+|=)?(.+)")
+_INDEX = re.compile(r"(-i|--index-url|--pypi-url|--extra-index-url)(?:\s+|=)(\S+)")
+
+
+def software_of(settings: Mapping[str, Any], root: Path | None) -> list[str] | Path:
+    """Return a cluster's requirements, or the path of the file that has them."""
+    named = settings["software"]
+    if isinstance(named, str):
+        return (root or Path()) / Path(named).expanduser()
+    return list(named)
+
+
+def kind_of(path: Path) -> Kind:
+    """Return what kind of file this is, by its name. Raises `SoftwareFileInvalid`."""
+    if not path.is_file():
+        raise SoftwareFileInvalid(path, "it isn't there" if not path.exists() else "it is no file")
+    if path.name in ("uv.lock", "pyproject.toml"):
+        return path.name  # type: ignore[return-value]
+    if _PYLOCK.fullmatch(path.name):
+        return "pylock.toml"
+    if path.suffix in (".txt", ".in"):
+        return "requirements"
+    if _CONDA.fullmatch(path.name):
+        raise SoftwareFileInvalid(
+            path,
+            "it is for conda, whose packages hosts don't install",
+            advice="leave `software` out in the environment that conda has made of it: hosts then "
+            "get its Python packages, in these versions, from your package index",
+        )
+    raise SoftwareFileInvalid(path, "its name is of no known kind")
+
+
+@dataclass(frozen=True)
+class RequirementsFile:
+    """What a requirements file, with those that it includes, says besides names."""
+
+    #: Packages that it takes from a URL or a folder.
+    direct: frozenset[str]
+    indexes: tuple[Found, ...]
+    #: Whether packages are to have the hashes in it.
+    is_hashed: bool
+
+
+def read_requirements_file(path: Path) -> RequirementsFile:
+    """Read a requirements file. Raises `SoftwareFileInvalid`."""
+    direct: set[str] = set()
+    indexes: list[Found] = []
+    is_hashed = False
+    for source, line in _lines(path, []):
+        is_hashed |= "--hash" in line
+        if named := _NAMED_URL.match(line):
+            direct.add(canonicalize_name(named[1]))
+        elif index := _INDEX.match(line):
+            is_default = index[1] != "--extra-index-url"
+            indexes.append(Found(index[2], str(source), is_default=is_default))
+    return RequirementsFile(frozenset(direct), tuple(indexes), is_hashed)
+
+
+def _lines(path: Path, seen: list[Path]) -> Iterator[tuple[Path, str]]:
+    if path in seen:
+        return
+    seen.append(path)
+    try:
+        text = path.read_text(encoding="utf-8")
+    except (OSError, ValueError) as error:
+        raise SoftwareFileInvalid(path, f"it can't be read: {type(error).__name__}") from error
+    for _, line in whole_lines(text):
+        if other := _OTHER_FILE.fullmatch(line):
+            yield from _lines(path.parent / other[1].strip("'\" "), seen)
+        else:
+            yield path, line
+
+
+@dataclass(frozen=True)
+class ProjectFile:
+    """What a ``pyproject.toml`` says besides requirements."""
+
+    name: str
+    #: Whether the project is a package itself.
+    is_package: bool
+    #: Packages that it takes from a URL, a folder or a repository.
+    direct: frozenset[str]
+
+
+def read_project_file(path: Path) -> ProjectFile:
+    """Read a project's file. Raises `SoftwareFileInvalid`."""
+    try:
+        document = tomllib.loads(path.read_text(encoding="utf-8"))
+        of_uv = document.get("tool", {}).get("uv", {})
+        sources: Mapping[str, Any] = of_uv.get("sources", {})
+        return ProjectFile(
+            canonicalize_name(document["project"]["name"]),
+            of_uv.get("package", "build-system" in document),
+            frozenset(canonicalize_name(name) for name, each in sources.items() if _is_direct(each))
+            | {
+                canonicalize_name(named[1])
+                for text in document["project"].get("dependencies", ())
+                if (named := _NAMED_URL.match(text))
+            },
+        )
+    except KeyError as error:
+        raise SoftwareFileInvalid(path, "it has no [project] with a name") from error
+    except (OSError, ValueError, AttributeError, TypeError) as error:
+        raise SoftwareFileInvalid(path, f"it can't be read: {type(error).__name__}") from error
+
+
+def _is_direct(source: Mapping[str, Any] | Sequence[Mapping[str, Any]]) -> bool:
+    every = [source] if isinstance(source, Mapping) else source
+    return any("index" not in each for each in every)

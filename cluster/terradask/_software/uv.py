@@ -1,0 +1,67 @@
+"""uv, as a program: where it is, and what it says."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from terradask.errors import ResolverMissing
+
+#: What stands between a URL's scheme and its host.
+_USER = re.compile(r"(?<=://)[^\s/@]+(?=@)")
+
+
+@dataclass(frozen=True)
+class Said:
+    """How uv ended, and what it said, without credentials."""
+
+    #: None if it could not be run, or took too long.
+    code: int | None
+    text: str
+    output: str = ""
+
+
+def ask_uv(
+    arguments: Sequence[str],
+    environ: Mapping[str, str],
+    *,
+    seconds: float,
+    folder: Path | None = None,
+) -> Said:
+    """Run uv in a folder, by default the working directory. Raises `ResolverMissing`."""
+    command = [find_uv(environ), *arguments]
+    try:
+        done = subprocess.run(
+            command,
+            env=dict(environ),
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            errors="replace",
+            timeout=seconds,
+            check=False,
+            cwd=folder,
+        )
+    except (OSError, subprocess.TimeoutExpired) as error:
+        return Said(None, without_users(f"{type(error).__name__}: {error}"))
+    return Said(done.returncode, without_users(done.stderr.strip()), done.stdout)
+
+
+def find_uv(environ: Mapping[str, str]) -> str:
+    """Return uv's path: beside this Python, else on ``PATH``. Raises `ResolverMissing`."""
+    folders = [str(Path(sys.executable).parent), environ.get("PATH", os.defpath)]
+    found = shutil.which("uv", path=os.pathsep.join(folders))
+    if found is None:
+        raise ResolverMissing()
+    return found
+
+
+def without_users(text: str) -> str:
+    """Return a text without the credentials in its URLs."""
+    return _USER.sub("***", text)
