@@ -83,6 +83,7 @@ _EXAMPLES: dict[str, str] = {
     "cluster.software": '["pandas==3.0.1"]',
     "cluster.software_lock": '"requirements.txt"',
     "cluster.package_sync": "true",
+    "cluster.local_modules": "true",
     "cluster.package_sync_ignore": '["jupyterlab"]',
     "cluster.environ": '{ OMP_NUM_THREADS = "1" }',
     "cluster.secret_principals": '["arn:aws:iam::123456789012:role/on-call"]',

@@ -116,10 +116,18 @@ def edited(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def test_a_clusters_hosts_ask_the_index_once(
-    sim_environ: dict[str, str], sim: Simulator, index: Index, edited: Path, tmp_path: Path
+    sim_environ: dict[str, str],
+    sim: Simulator,
+    index: Index,
+    edited: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     url, asked = index.url, index.asked
     lock = tmp_path / "pylock.toml"
+    (tmp_path / "work").mkdir()
+    (tmp_path / "work/steps.py").write_text("NAME = 'steps'\n")
+    monkeypatch.chdir(tmp_path / "work")
     lock.write_text(
         f'lock-version = "1.0"\ncreated-by = "the team"\n{index.locked}[[packages]]\n'
         'name = "acme"\ndirectory = { path = "source", editable = true }\n'
@@ -130,6 +138,7 @@ def test_a_clusters_hosts_ask_the_index_once(
             "built",
             n_workers=2,
             software=lock,
+            local_modules=True,
             wait_for_workers=True,
             scheduler_options={"dashboard": False},
         ) as cluster,
@@ -141,6 +150,7 @@ def test_a_clusters_hosts_ask_the_index_once(
         times = Counter(asked)
         assert times
         assert set(times.values()) == {1}, times
+        assert set(client.run(lambda: __import__("steps").NAME).values()) == {"steps"}
         _no_worker_writes_it(sim)
 
     # Another cluster, whose hosts find what the first one's have built.
@@ -151,6 +161,7 @@ def test_a_clusters_hosts_ask_the_index_once(
             "again",
             n_workers=1,
             software=lock,
+            local_modules=True,
             wait_for_workers=True,
             scheduler_options={"dashboard": False},
         ) as cluster,

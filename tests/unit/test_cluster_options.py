@@ -25,7 +25,7 @@ use_dashboard_https credentials credentials_duration_seconds timeout environ tag
 backend_options show_widget custom_widget configure_logging wait_for_workers package_sync
 package_sync_strict package_sync_ignore package_sync_fail_on private_to_creator use_best_zone
 compute_purchase_option spot_policy extra_worker_on_scheduler _n_worker_specs_per_host
-scheduler_port allow_ingress_from allow_ssh jupyter region arm
+local_modules scheduler_port allow_ingress_from allow_ssh jupyter region arm
 """
 
 #: Something that asks for the feature.

@@ -82,6 +82,7 @@ EXAMPLES: list[TerradaskError] = [
     errors.PackagesNotSynced({"acme": "no wheel"}, {"numpy": ("2.0", "2.1")}),
     errors.IndexSettingsInvalid("/x/pip.conf", "an index without a URL"),
     errors.SoftwareNotResolved("No solution found"),
+    errors.LocalModulesRefused(Path("work"), "no module and no package in it"),
     errors.SoftwareFileInvalid(Path("uv.lock"), "it lacks dask"),
     errors.ResolverMissing(),
     errors.FolderBusy("/x", pid=7, command="terraform plan", waited_seconds=3.0),

@@ -125,6 +125,7 @@ def test_settings_are_frozen() -> None:
         (ClusterSettings, {"package_sync_ignore": ["-r x"]}, "not a package's name"),
         (ClusterSettings, {"software": "pandas"}, "names no file"),
         (ClusterSettings, {"software": "uv.lock", "software_lock": "uv.lock"}, "names a file"),
+        (ClusterSettings, {"local_modules": True, "software_lock": "uv.lock"}, "both given"),
         (ClusterSettings, {"package_sync": True, "software": "uv.lock"}, "both given"),
         (ClusterSettings, {"package_sync": True, "software": ["pandas"]}, "both given"),
         (ClusterSettings, {"package_sync": ["s3fs"], "software_lock": "uv.lock"}, "both given"),

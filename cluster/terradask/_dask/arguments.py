@@ -59,6 +59,9 @@ class ClusterArguments(KindedArguments):
         What is an error, before anything is made: hosts would lack packages that Dask needs
         (``"critical-only"``, the default), any package (``"warning-or-higher"``), or get another
         version of one (``"any"``). The rest is a warning.
+    local_modules
+        Whether hosts get the Python modules and packages of the working directory. By default they
+        don't.
     n_workers
         Number of workers; or ``[minimum, maximum]``: the cluster starts with the minimum and scales
         itself between them, as by `adapt`. By default it starts with 4 and scales itself between 4
@@ -240,13 +243,9 @@ class ClusterArguments(KindedArguments):
     ClusterExists, ClusterNotFound, ClusterStopped
         When `create` or `attach` doesn't allow what would be necessary.
     SoftwareLockInvalid, SoftwareNotLocked
-        When `software_lock` can't be read, or lacks a package, the version installed here, or its
-        hashes; before anything is made.
-    PackagesNotSynced, SoftwareNotResolved, ResolverMissing
-        When `package_sync` or a file asks for what hosts can't have, or uv can't find out; before
-        anything is made.
-    SoftwareFileInvalid
-        When the file that `software` names can't be what hosts install; before anything is made.
+        When `software_lock` can't be read, or lacks a package, its version here, or its hashes.
+    PackagesNotSynced, SoftwareNotResolved, SoftwareFileInvalid, LocalModulesRefused
+        When `package_sync`, a file or `local_modules` asks for what hosts can't have.
     WheelNotBuilt
         When a package that came from a folder, a file or a repository can't be built for hosts.
     SoftwareNotFromIndex
@@ -368,6 +367,7 @@ class ClusterArguments(KindedArguments):
     package_sync: bool | list[str] | None = field(default=None, metadata=RUN)
     package_sync_strict: bool | None = field(default=None, metadata=RUN)
     package_sync_ignore: list[str] | None = field(default=None, metadata=RUN)
+    local_modules: bool | None = field(default=None, metadata=RUN)
     package_sync_fail_on: Literal["critical-only", "warning-or-higher", "any"] | None = field(
         default=None, metadata=RUN
     )

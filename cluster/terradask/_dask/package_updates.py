@@ -9,6 +9,7 @@ import logging
 import os
 import re
 from dataclasses import dataclass, field
+from pathlib import Path
 
 from terradask._common.progress import Message, Progress
 from terradask._dask.connection import SchedulerConnection
@@ -16,6 +17,8 @@ from terradask._dask.threads import Call
 from terradask._deployments.deployment import Deployment
 from terradask._deployments.store import SOFTWARE
 from terradask._software.indexes import read_indexes
+from terradask._software.local_modules import NAME as LOCAL_MODULES
+from terradask._software.local_modules import build_modules
 from terradask._software.local_wheels import LocalWheel, build_wheel
 from terradask.errors import DocumentChanged, PackagesNotUpdated
 from terradask_host.documents import sha256_of
@@ -101,6 +104,9 @@ class PackageUpdates:
         architecture = self.deployment.descriptor.architecture
         built = []
         for name in sorted(known):
+            if name == LOCAL_MODULES:
+                built.append(build_modules(Path.cwd()))
+                continue
             # What a file takes from elsewhere needn't be installed here.
             with contextlib.suppress(importlib.metadata.PackageNotFoundError):
                 installed = importlib.metadata.distribution(name)

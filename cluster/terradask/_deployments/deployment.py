@@ -185,6 +185,8 @@ class Deployment:
             be built of, or from the latter with `software_lock`.
         WheelNotBuilt
             When a package that came from no index can't be built for hosts.
+        LocalModulesRefused
+            When the working directory has what hosts can't have.
         SoftwareFileInvalid
             When the file that `software` names can't be what hosts install.
         PackagesNotSynced, SoftwareNotResolved, ResolverMissing

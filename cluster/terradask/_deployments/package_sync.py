@@ -7,6 +7,7 @@ import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +25,7 @@ from terradask._deployments.software_file import lock_file_packages
 from terradask._software.environment import read_installed, scan_installed
 from terradask._software.hosts import host_markers
 from terradask._software.indexes import read_indexes
+from terradask._software.local_modules import build_modules
 from terradask._software.local_wheels import build_wheel
 from terradask._software.needs import needed_by_only, with_needs
 from terradask._software.resolver import Resolver
@@ -45,8 +47,8 @@ def lock_for_hosts(
     """Lock the hosts' environment to that of this process, to a file, or to Dask and what
     `software` names.
 
-    Within `locked_once`, the same request has the same result. Raises as `lock_software`,
-    `lock_file_packages` and `lock_environment` do.
+    Within `locked_once`, the same request has the same result. Raises `LocalModulesRefused`, and
+    as `lock_software`, `lock_file_packages` and `lock_environment` do.
     """
     asked = (software, sync, architecture, lock_file)
     known = _known.get()
@@ -59,6 +61,8 @@ def lock_for_hosts(
         lock = lock_file_packages(software, architecture, os.environ)
     else:
         lock = lock_software(software, architecture=architecture, lock_file=lock_file)
+    if sync.local_modules:
+        lock = replace(lock, wheels=(*lock.wheels, build_modules(Path.cwd())))
     if known is not None:
         known.append((asked, lock))
     return lock
@@ -80,7 +84,7 @@ def sync_of(settings: Mapping[str, Any], environ: Mapping[str, str]) -> PackageS
     Those of an embedded AWS run in this environment: they get none unless the settings name some.
     """
     if settings.get("package_sync") is None and is_loopback_endpoint(environ):
-        return PackageSync(False)
+        return PackageSync(False, local_modules=settings.get("local_modules", False))
     return PackageSync.of(settings)
 
 

@@ -91,7 +91,7 @@ def _wheel(name: str, architecture: str, filename: str, files: Mapping[str, byte
     unsuited = _unsuited(map(str, tags), architecture)
     if unsuited is not None:
         raise WheelNotBuilt(name, unsuited)
-    return LocalWheel(name, str(version), filename, _packed(files))
+    return LocalWheel(name, str(version), filename, pack_wheel(files))
 
 
 def why_not_built(distribution: importlib.metadata.Distribution, architecture: str) -> str | None:
@@ -220,7 +220,7 @@ def _built_files(
         }
 
 
-def _packed(files: Mapping[str, bytes]) -> bytes:
+def pack_wheel(files: Mapping[str, bytes]) -> bytes:
     """Return a wheel of these files, with their RECORD; the same files give the same bytes."""
     about = next(path.partition("/")[0] for path in files if path.endswith(".dist-info/METADATA"))
     record = f"{about}/RECORD"

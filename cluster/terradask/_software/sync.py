@@ -40,12 +40,15 @@ class PackageSync:
         Whether no package may have another version than here.
     fail_on
         Which differences are errors: of packages that Dask needs, all missing ones, or all.
+    local_modules
+        Whether hosts get the Python files of the working directory too.
     """
 
     packages: bool | Sequence[str] = True
     ignore: Sequence[str] = ()
     strict: bool = False
     fail_on: FailOn = "critical-only"
+    local_modules: bool = False
 
     @classmethod
     def of(cls, settings: Mapping[str, Any]) -> PackageSync:
@@ -61,10 +64,11 @@ class PackageSync:
             tuple(map(canonicalize_name, settings.get("package_sync_ignore", ()))),
             settings.get("package_sync_strict", False),
             settings.get("package_sync_fail_on", "critical-only"),
+            settings.get("local_modules", False),
         )
 
     def __bool__(self) -> bool:
-        """Whether hosts get any."""
+        """Whether hosts get any of the environment's packages."""
         return bool(self.packages)
 
 

@@ -67,6 +67,30 @@ class SoftwareFileInvalid(InvalidInput):
         self.why = why
 
 
+class LocalModulesRefused(InvalidInput):
+    """The Python files of the working directory can't be what hosts install.
+
+    Parameters
+    ----------
+    folder
+        It.
+    why
+        What prevents it.
+    """
+
+    def __init__(self, folder: Path, why: str) -> None:
+        super().__init__(
+            "The Python files of the working directory can't be what hosts install.",
+            given=f"{folder}: {why}",
+            allowed="modules, and folders with an __init__.py, of up to 20 MB, with names that no "
+            "installed package has",
+            advice="start in the folder of your modules, rename them, or leave local_modules out "
+            "and make a package of them",
+        )
+        self.folder = folder
+        self.why = why
+
+
 class SoftwareNotResolved(TerradaskError):
     """uv found no solution for packages on the hosts' platform, or could not look.
 

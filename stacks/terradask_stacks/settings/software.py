@@ -57,6 +57,12 @@ class SoftwareSettings(Section):
         "(warning-or-higher); also those where they would get other versions (any).",
     )
 
+    local_modules: bool = Field(
+        default=False,
+        description="Whether hosts get the Python modules and packages of the working directory, "
+        "in which the cluster is started, as one more package.",
+    )
+
     @model_validator(mode="after")
     def _one_source(self) -> SoftwareSettings:
         other = "software" if self.software else "software_lock" if self.software_lock else None
@@ -71,5 +77,11 @@ class SoftwareSettings(Section):
                 "cluster.software names a file, and cluster.software_lock is given",
                 allowed="one of them: a lock file that software names has the hashes",
                 advice="leave software_lock out",
+            )
+        if self.local_modules and self.software_lock is not None:
+            raise refuse(
+                "cluster.local_modules and cluster.software_lock are both given",
+                allowed="one of them: with software_lock, hosts install only what it has",
+                advice="leave local_modules out",
             )
         return self
