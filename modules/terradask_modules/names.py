@@ -41,6 +41,9 @@ WORKSPACE_KEY = "workspace.json"
 #: What the keys of hosts' environments begin with.
 ENVIRONMENTS = "environments/"
 
+#: What the keys of named environments begin with. `setup` alone may write them.
+SOFTWARE = "software/"
+
 #: IAM's limit of 64 (https://docs.aws.amazon.com/IAM/latest/UserGuide/reference_iam-quotas.html),
 #: less the longest prefix, 24.
 _MAX_ROLE_NAME_CHARACTERS = 40

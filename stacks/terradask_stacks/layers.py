@@ -10,7 +10,8 @@ from pydantic.fields import FieldInfo
 
 from terradask_stacks.errors import Finding
 from terradask_stacks.findings import nearest
-from terradask_stacks.settings import ClusterSettings, Settings
+from terradask_stacks.settings import ClusterSettings, EnvironmentSettings, Settings
+from terradask_stacks.settings.base import Section
 from terradask_stacks.settings.hardware import EXCLUDED_BY, EXCLUDED_BY_IN_GROUP
 
 PREFIX = "TERRADASK_"
@@ -18,6 +19,12 @@ _RESERVED_PREFIXES = ("TERRADASK_HOST_", "TERRADASK_SIM_")
 
 #: The section of declared clusters: a table of tables, each with the settings of ``[cluster]``.
 DECLARED = "clusters"
+
+#: Sections that are tables of tables -> the settings of each.
+TABLES: dict[str, type[Section]] = {
+    DECLARED: ClusterSettings,
+    "environments": EnvironmentSettings,
+}
 
 #: The setting of groups of workers: a table of tables too.
 _GROUPS = "worker_groups"
@@ -94,8 +101,11 @@ class Layers:
                 continue
             elif not isinstance(content, Mapping):
                 self._no_table(origin(section), content, section)
-            elif section == DECLARED:
-                self._add_declared(content, origin)
+            elif section in TABLES:
+                own = (
+                    self._declared if section == DECLARED else self._values.setdefault(section, {})
+                )
+                self._add_tables(section, own, content, origin)
             else:
                 target = (
                     self._above
@@ -133,14 +143,17 @@ class Layers:
             for key, (variable, value) in content.items():
                 self._set(target, section, key, value, _always(variable))
 
-    def _add_declared(self, tables: Mapping[str, Any], origin: Origin) -> None:
+    def _add_tables(
+        self, kind: str, own: dict[str, Any], tables: Mapping[str, Any], origin: Origin
+    ) -> None:
         for name, content in tables.items():
+            section = f"{kind}.{name}"
             if not isinstance(content, Mapping):
-                self._no_table(origin(f"{DECLARED}.{name}"), content, f"{DECLARED}.{name}")
+                self._no_table(origin(section), content, section)
                 continue
-            target = self._declared.setdefault(str(name), {})
+            target = own.setdefault(str(name), {})
             for key, value in content.items():
-                self._set(target, f"{DECLARED}.{name}", key, value, origin)
+                self._set(target, section, key, value, origin)
 
     def _set(
         self, target: dict[str, Any], section: str, key: str, value: Any, origin: Origin
@@ -180,7 +193,9 @@ class Layers:
 
     def _no_table(self, where: str, given: Any, section: str) -> None:
         fields = (
-            ", ".join(_fields_of(section)) if section != DECLARED else "a table for each cluster"
+            f"a table for each {section.removesuffix('s')}"
+            if section in TABLES
+            else ", ".join(_fields_of(section))
         )
         self.findings.append(
             Finding(
@@ -243,12 +258,13 @@ def _merged(below: Mapping[str, Any], above: Mapping[str, Any], *inside: str) ->
 
 def _sections() -> list[str]:
     """Return the sections that are one table of settings."""
-    return [section for section in Settings.model_fields if section != DECLARED]
+    return [section for section in Settings.model_fields if section not in TABLES]
 
 
 def _fields_of(section: str) -> dict[str, FieldInfo]:
-    if section.startswith(f"{DECLARED}."):
-        return ClusterSettings.model_fields
+    table = TABLES.get(section.partition(".")[0])
+    if table is not None:
+        return table.model_fields
     model: Any = Settings.model_fields[section].annotation
     fields: dict[str, FieldInfo] = model.model_fields
     return fields

@@ -15,8 +15,14 @@ from typing import Any, Literal, get_args, get_origin
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
-from terradask_stacks.layers import DECLARED
-from terradask_stacks.settings import IngressRule, Settings, Waiver, WorkerGroupSettings
+from terradask_stacks.layers import TABLES
+from terradask_stacks.settings import (
+    EnvironmentSettings,
+    IngressRule,
+    Settings,
+    Waiver,
+    WorkerGroupSettings,
+)
 from terradask_stacks.settings.given import InstanceProfiles, SecurityGroups, ZoneSubnets
 
 _KEYS = "arn:aws:kms:us-east-1:123456789012:key"
@@ -98,6 +104,7 @@ _TABLES: dict[str, type[BaseModel]] = {
     "`network.instance_profiles`": InstanceProfiles,
     "A waiver of `policy.waivers`": Waiver,
     "A group of `cluster.worker_groups`": WorkerGroupSettings,
+    "`[environments.NAME]`": EnvironmentSettings,
 }
 
 _HEADER = """\
@@ -135,6 +142,11 @@ _DECLARED_EXAMPLE = """\
 #
 # [clusters.etl]
 # max_workers = 50
+#
+# An environment that clusters share: software = "team", after `terradask env create team`.
+#
+# [environments.team]
+# software = "uv.lock"
 """
 
 _DECLARED = """\
@@ -192,7 +204,7 @@ def _sections() -> list[tuple[str, type[BaseModel]]]:
     return [
         (name, _as_model(field.annotation))
         for name, field in Settings.model_fields.items()
-        if name != DECLARED
+        if name not in TABLES
     ]
 
 

@@ -23,7 +23,9 @@ from terradask._deployments.package_sync import lock_for_hosts
 from terradask._software.sync import PackageSync
 from terradask_simulator import Simulator
 
+from ..command import in_this_process
 from ..package_index import list_archive, serving
+from ..quick_provider import QuickProvider
 from ..waiting import HANG_SECONDS
 from .acting import Account, code_of, host
 
@@ -122,6 +124,7 @@ def test_a_clusters_hosts_ask_the_index_once(
     edited: Path,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
+    quick_provider: QuickProvider,
 ) -> None:
     url, asked = index.url, index.asked
     lock = tmp_path / "pylock.toml"
@@ -153,15 +156,25 @@ def test_a_clusters_hosts_ask_the_index_once(
         assert set(client.run(lambda: __import__("steps").NAME).values()) == {"steps"}
         _no_worker_writes_it(sim)
 
-    # Another cluster, whose hosts find what the first one's have built.
+    # An environment for all, that a cluster without workers builds.
+    (tmp_path / "work/terradask.toml").write_text(
+        '[environments.team]\nsoftware = "../pylock.toml"\n'
+    )
+    quick_provider.lock(tmp_path / "work")
+    with sim.build_environments(index_url=url):
+        for command in ("create", "build"):
+            done = in_this_process("env", command, "team")
+            assert done.returncode == 0, done.stderr
+    assert asked
+
+    # Another cluster, whose hosts find what that one has built.
     asked.clear()
     with (
         sim.build_environments(index_url=url),
         Cluster(
             "again",
             n_workers=1,
-            software=lock,
-            local_modules=True,
+            software="team",
             wait_for_workers=True,
             scheduler_options={"dashboard": False},
         ) as cluster,

@@ -10,14 +10,25 @@ from typing import Any, cast
 import pytest
 
 from terradask._common.disk_cache import DiskCache
+from terradask._deployments import built_environments
 from terradask._deployments.attach import Attachment
-from terradask._deployments.built_environments import BuiltEnvironments, environment_id
+from terradask._deployments.built_environments import (
+    BuiltEnvironments,
+    environment_id,
+    wait_for_archive,
+)
 from terradask._deployments.deployment import Deployment
 from terradask._deployments.keys import Bundle, KeySet
 from terradask._deployments.record import ClusterRecord
-from terradask.errors import DocumentFormat
+from terradask.errors import DocumentFormat, EnvironmentNotBuilt
 from terradask_host.documents import EnvironmentArchive, Run
-from terradask_host.environment_manifest import BUILDING, READY, EnvironmentManifest
+from terradask_host.environment_manifest import (
+    BUILDING,
+    FAILED,
+    READY,
+    SEPARATE,
+    EnvironmentManifest,
+)
 
 ARCHIVE = EnvironmentArchive("environments/etl/run-1-i-1-0.tar", 9, "0" * 64)
 RUN = Run("run-1", "", "", "", "3.12", {}, 1)
@@ -86,6 +97,31 @@ def test_only_what_the_hosts_of_an_own_run_have_proven_is_learned(
     objects.says(said, key)
     known.learn("id", RUN, KEYS)
     assert known.find("id") is None
+
+
+@pytest.mark.parametrize(
+    ("said", "why"),
+    [
+        (replace(SAID, state=FAILED, archive=None, reason="no space left"), "no space left"),
+        (replace(SAID, state=SEPARATE, archive=None, reason="no right"), "no right"),
+        (replace(SAID, state=BUILDING), "no environment within 0 s"),
+        (None, "builds none"),
+    ],
+)
+def test_who_waits_for_an_archive_hears_why_there_is_none(
+    objects: Objects, said: EnvironmentManifest | None, why: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(built_environments, "_SILENT_SECONDS", -1.0)
+    monkeypatch.setattr(built_environments, "_LOOK_SECONDS", 0.01)
+    record = cast(ClusterRecord, SimpleNamespace(name="env-team", objects=objects))
+    objects.says(SAID)
+    assert wait_for_archive(record, RUN, KEYS, timeout_seconds=9) == ARCHIVE
+    objects.document = None
+    if said is not None:
+        objects.says(said)
+    seconds = 9 if said is None else 0.05
+    with pytest.raises(EnvironmentNotBuilt, match=why):
+        wait_for_archive(record, RUN, KEYS, timeout_seconds=seconds)
 
 
 def test_no_document_and_a_broken_one_teach_nothing(

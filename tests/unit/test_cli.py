@@ -104,6 +104,11 @@ def test_the_promised_commands_exist() -> None:
         "quotas",
         "types",
         "explain",
+        "env create",
+        "env build",
+        "env list",
+        "env inspect",
+        "env delete",
         "software lock",
         "software indexes",
         "software scan",
@@ -314,7 +319,7 @@ def test_init_writes_settings_that_load(nowhere: Path) -> None:
     done = in_this_process("init")
     assert (done.returncode, done.stdout) == (0, "terradask.toml\n")
     text = (nowhere / "terradask.toml").read_text()
-    assert set(tomllib.loads(text)) == set(Settings.model_fields) - {"clusters"}
+    assert set(tomllib.loads(text)) == set(Settings.model_fields) - {"clusters", "environments"}
     loaded = load_settings(nowhere, environ={})
     assert loaded.path == nowhere / "terradask.toml"
     assert not loaded.origins

@@ -123,7 +123,7 @@ def test_settings_are_frozen() -> None:
         (ClusterSettings, {"software": ["pandas=3"]}, "PEP 508"),
         (ClusterSettings, {"package_sync": ["pandas==3"]}, "not a package's name"),
         (ClusterSettings, {"package_sync_ignore": ["-r x"]}, "not a package's name"),
-        (ClusterSettings, {"software": "pandas"}, "names no file"),
+        (ClusterSettings, {"software": "pandas==3"}, "neither a file nor"),
         (ClusterSettings, {"software": "uv.lock", "software_lock": "uv.lock"}, "names a file"),
         (ClusterSettings, {"local_modules": True, "software_lock": "uv.lock"}, "both given"),
         (ClusterSettings, {"package_sync": True, "software": "uv.lock"}, "both given"),

@@ -36,6 +36,7 @@ from terradask._deployments.documents import Descriptor
 from terradask._deployments.endpoint import route_of
 from terradask._deployments.key_access import check_key_access
 from terradask._deployments.lifetime import lifetime_policy
+from terradask._deployments.named_environments import NamedEnvironments
 from terradask._deployments.package_sync import (
     describe_packages,
     lock_for_hosts,
@@ -231,7 +232,10 @@ class Provisioner:
         settings = cluster.model_dump(mode="json")
         sync = sync_of(settings, os.environ)
         software = software_of(settings, workspace.root)
-        resolved = bool(sync) or isinstance(software, Path)
+        named = None
+        if isinstance(software, str):
+            named = NamedEnvironments(deployment.aws, deployment.bucket)
+        resolved = bool(sync) or isinstance(software, Path | str)
         if resolved:
             self._progress(Message(f"{deployment.name}: resolving packages for hosts"))
         lock = lock_for_hosts(
@@ -239,6 +243,7 @@ class Provisioner:
             sync,
             architecture="arm64" if cluster.expects_arm else "x86_64",
             lock_file=lock_file_of(settings, workspace.root),
+            named=named,
         )
         if resolved:
             self._progress(Message(f"{deployment.name}: {describe_packages(lock)}"))

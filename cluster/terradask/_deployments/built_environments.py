@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import time
 from dataclasses import asdict
 from typing import TYPE_CHECKING
 
@@ -16,12 +17,17 @@ from terradask._common.disk_cache import DiskCache
 from terradask._deployments.keys import KeySet
 from terradask._deployments.record import ClusterRecord
 from terradask._deployments.store import ENVIRONMENT, SOFTWARE
-from terradask.errors import DocumentFormat
+from terradask.errors import DocumentFormat, EnvironmentNotBuilt
 from terradask_host.documents import UNREADABLE, EnvironmentArchive, Run
-from terradask_host.environment_manifest import READY, EnvironmentManifest
+from terradask_host.environment_manifest import FAILED, READY, SEPARATE, EnvironmentManifest
 
 if TYPE_CHECKING:
     from terradask._network.baseline import Baseline
+
+
+_LOOK_SECONDS = 1.0
+#: After a run's scheduler is up.
+_SILENT_SECONDS = 5.0
 
 
 def environment_id(record: ClusterRecord, baseline: Baseline, python: str, lock_text: str) -> str:
@@ -37,6 +43,40 @@ def environment_id(record: ClusterRecord, baseline: Baseline, python: str, lock_
         record.name if baseline.isolation == "cluster" else None,
     ]
     return hashlib.sha256(json.dumps(facts).encode()).hexdigest()
+
+
+def wait_for_archive(
+    record: ClusterRecord, run: Run, keys: KeySet, *, timeout_seconds: float
+) -> EnvironmentArchive:
+    """Wait until the scheduler's host of a run has sent its environment to the bucket.
+
+    Raises `EnvironmentNotBuilt` with the host's reason.
+    """
+    began = time.monotonic()
+    while (waited := time.monotonic() - began) < timeout_seconds:
+        found = _manifest(record, run, keys)
+        if found is not None and found.state == READY and found.archive is not None:
+            return found.archive
+        if found is not None and found.state in (FAILED, SEPARATE):
+            raise EnvironmentNotBuilt(record.name, found.reason)
+        if found is None and waited > _SILENT_SECONDS:
+            # Hosts say that they build before their scheduler runs; those of an embedded AWS don't.
+            raise EnvironmentNotBuilt(record.name, "its scheduler's host builds none")
+        time.sleep(_LOOK_SECONDS)
+    raise EnvironmentNotBuilt(record.name, f"no environment within {timeout_seconds:.0f} s")
+
+
+def _manifest(record: ClusterRecord, run: Run, keys: KeySet) -> EnvironmentManifest | None:
+    """Return what the run's scheduler says of its environment, if it has the run's proof."""
+    try:
+        document = record.objects.read(ENVIRONMENT)
+        manifest = None if document is None else EnvironmentManifest.read(document)
+    except (DocumentFormat, *UNREADABLE):
+        return None
+    key, lock_sha256 = keys.scheduler.key.encode(), keys.sha256.get(SOFTWARE, "")
+    if manifest is None or not manifest.is_proven(key, run.run_id, lock_sha256):
+        return None
+    return manifest
 
 
 class BuiltEnvironments:
@@ -63,15 +103,9 @@ class BuiltEnvironments:
         """Keep what the hosts of a run say that they have built, if it is there and proven."""
         if self._cache is None:
             return
-        try:
-            document = self._record.objects.read(ENVIRONMENT)
-            manifest = None if document is None else EnvironmentManifest.read(document)
-        except (DocumentFormat, *UNREADABLE):
-            return
-        key, lock_sha256 = keys.scheduler.key.encode(), keys.sha256.get(SOFTWARE, "")
+        manifest = _manifest(self._record, run, keys)
         if (
             manifest is not None
-            and manifest.is_proven(key, run.run_id, lock_sha256)
             and manifest.state == READY
             and manifest.archive not in (None, self.find(identity))
         ):

@@ -24,6 +24,7 @@ from terradask._deployments.status import DeploymentStatus, read_status
 from terradask._deployments.stop import stop_cluster
 from terradask._deployments.store import CLOSING
 from terradask._deployments.worker_counts import check_workers
+from terradask._software.software_file import Software
 from terradask._software.sync import PackageSync
 from terradask.errors import ClusterStopped
 from terradask_host.documents import HostReport, LifetimePolicy, Run, closing_document
@@ -113,7 +114,7 @@ class Deployment:
         *,
         n_workers: int | None = None,
         environ: Mapping[str, str] | None = None,
-        software: list[str] | Path | None = None,
+        software: Software | None = None,
         software_lock: Path | None = None,
         package_sync: PackageSync | None = None,
         send_dask_config: bool | None = None,
@@ -135,8 +136,8 @@ class Deployment:
         environ
             Environment variables for the scheduler and the workers. By default as in the settings.
         software
-            Packages for the hosts besides Dask, or the file that has them. By default as in the
-            settings.
+            Packages for the hosts besides Dask, the file that has them, or the name of an
+            environment. By default as in the settings.
         software_lock
             Lock file with the hashes of the packages that hosts install. By default as in the
             settings.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import importlib.metadata
 import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import replace
@@ -14,6 +14,7 @@ from typing import Any
 from packaging.utils import canonicalize_name
 
 from terradask._aws.endpoints import is_loopback_endpoint
+from terradask._deployments.named_environments import NamedEnvironments
 from terradask._deployments.software import (
     SoftwareLock,
     base,
@@ -30,6 +31,7 @@ from terradask._software.local_wheels import build_wheel
 from terradask._software.needs import needed_by_only, with_needs
 from terradask._software.resolver import Resolver
 from terradask._software.scan import OWN
+from terradask._software.software_file import Software
 from terradask._software.sync import PackageSync, Sync
 from terradask.errors import SoftwareNotInstalled
 
@@ -38,17 +40,18 @@ _known: ContextVar[list[tuple[object, SoftwareLock]] | None] = ContextVar("known
 
 
 def lock_for_hosts(
-    software: Sequence[str] | Path,
+    software: Software,
     sync: PackageSync,
     *,
     architecture: str,
     lock_file: Path | None,
+    named: NamedEnvironments | None = None,
 ) -> SoftwareLock:
-    """Lock the hosts' environment to that of this process, to a file, or to Dask and what
-    `software` names.
+    """Lock the hosts' environment to that of this process, to a file, to a named environment of the
+    workspace, or to Dask and what `software` names.
 
     Within `locked_once`, the same request has the same result. Raises `LocalModulesRefused`, and
-    as `lock_software`, `lock_file_packages` and `lock_environment` do.
+    as `lock_software`, `lock_file_packages`, `NamedEnvironments.lock` and `lock_environment` do.
     """
     asked = (software, sync, architecture, lock_file)
     known = _known.get()
@@ -57,6 +60,9 @@ def lock_for_hosts(
             return lock
     if sync:
         lock = lock_environment(sync, architecture, os.environ)
+    elif isinstance(software, str):
+        assert named is not None
+        lock = named.lock(software, architecture, os.environ)
     elif isinstance(software, Path):
         lock = lock_file_packages(software, architecture, os.environ)
     else:

@@ -11,6 +11,7 @@ from typing import Any
 
 from packaging.requirements import InvalidRequirement, Requirement
 from packaging.utils import canonicalize_name
+from packaging.version import Version
 
 from terradask._software.archive_hashes import archive_hashes
 from terradask._software.hosts import HOST_PYTHONS, applies, host_markers, python_version
@@ -30,6 +31,10 @@ from terradask_modules.errors import InvalidInput
 #: (https://github.com/advisories/GHSA-c336-7962-wfj2), and cloudpickle in the client's version,
 #: since functions are sent in its format. Bokeh is the dashboard's, pip `PipInstall`'s.
 BASE = ("dask", "distributed>=2026.1.1", "cloudpickle", "bokeh", "pip")
+
+#: Of these, client and hosts need the same version: they exchange functions and messages in their
+#: formats.
+SAME = ("dask", "distributed", "cloudpickle")
 
 #: Packages of `BASE` that hosts do without where they can't have those of here.
 OPTIONAL = frozenset({"pip"})
@@ -143,6 +148,20 @@ def python_for_hosts() -> str:
     if python not in HOST_PYTHONS:
         raise PythonNotOnHosts(python, HOST_PYTHONS)
     return python
+
+
+def why_not_with_client(versions: Mapping[str, str]) -> str | None:
+    """Return why hosts with these versions can't work with this client; None if they can."""
+    here = {name: importlib.metadata.version(name) for name in SAME}
+    differing = [
+        f"it has {name} {versions[name]}" if name in versions else f"it lacks {name}"
+        for name in SAME
+        if name not in versions or Version(versions[name]) != Version(here[name])
+    ]
+    if not differing:
+        return None
+    wanted = ", ".join(f"{name} {version}" for name, version in here.items())
+    return f"{', '.join(differing)}; here are {wanted}"
 
 
 def base() -> list[str]:

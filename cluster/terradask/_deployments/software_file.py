@@ -17,10 +17,12 @@ from packaging.version import Version
 
 from terradask._deployments.software import (
     OPTIONAL,
+    SAME,
     SoftwareLock,
     base,
     index_fields,
     python_for_hosts,
+    why_not_with_client,
 )
 from terradask._software.archive_hashes import read_lock_file
 from terradask._software.configured import Found, Machine
@@ -39,8 +41,6 @@ from terradask._software.software_file import (
 from terradask._software.uv import ask_uv
 from terradask.errors import SoftwareFileInvalid, SoftwareNotFromIndex, SoftwareNotResolved
 
-#: Client and hosts exchange functions and messages in these packages' formats.
-_SAME = ("dask", "distributed", "cloudpickle")
 #: In place of a package that no wheel can be made of: uv names it where it is needed.
 _REFUSED = "/terradask-refused/"
 _EXPORT_SECONDS = 60
@@ -68,8 +68,21 @@ def lock_file_packages(path: Path, architecture: str, environ: Mapping[str, str]
         found = _Found(selected, build_all(selected.direct, architecture, of_uv), is_lock=True)
         _check_same(path, found)
     else:
-        found = _Requirements(path, architecture, of_uv).resolve(is_project=kind != "requirements")
+        request = _of_project(path) if kind == "pyproject.toml" else _of_requirements(path)
+        found = _Requirements(path, architecture, of_uv).resolve(request)
     return _lock(python, path, found, indexes)
+
+
+def lock_requirements(
+    requirements: Sequence[str], settings: Path, architecture: str, environ: Mapping[str, str]
+) -> SoftwareLock:
+    """Lock the hosts' environment to requirements that a settings file has. Raises as
+    `lock_file_packages` does.
+    """
+    python = python_for_hosts()
+    indexes = read_indexes(environ, replace(Machine.here(environ), folder=settings.parent))
+    wanted = _Requirements(settings, architecture, indexes.environ(environ))
+    return _lock(python, settings, wanted.resolve(_Request((), tuple(requirements))), indexes)
 
 
 @dataclass(frozen=True)
@@ -137,21 +150,41 @@ def _exported(path: Path, environ: Mapping[str, str]) -> str:
 
 def _check_same(path: Path, found: _Found) -> None:
     """Check that a lock file has what client and hosts must have in the same version."""
-    has = {**found.selected.packages, **{wheel.name: wheel.version for wheel in found.wheels}}
-    here = {name: importlib.metadata.version(name) for name in _SAME}
-    differing = [
-        f"it has {name} {has[name]}" if name in has else f"it lacks {name}"
-        for name in _SAME
-        if name not in has or Version(has[name]) != Version(here[name])
-    ]
-    if differing:
-        wanted = ", ".join(f"{name} {version}" for name, version in here.items())
+    why = why_not_with_client(
+        {**found.selected.packages, **{wheel.name: wheel.version for wheel in found.wheels}}
+    )
+    if why is not None:
         raise SoftwareFileInvalid(
             path,
-            f"{', '.join(differing)}; here are {wanted}",
+            why,
             advice="install here what the file locks (of a uv.lock: uv sync), or lock these "
             "versions in it",
         )
+
+
+@dataclass(frozen=True)
+class _Request:
+    """What uv is to resolve."""
+
+    files: tuple[Path, ...] = ()
+    requirements: tuple[str, ...] = ()
+    #: Packages that it takes from a URL, a folder or a repository.
+    direct: frozenset[str] = frozenset()
+    is_hashed: bool = False
+
+
+def _of_project(path: Path) -> _Request:
+    project = read_project_file(path)
+    direct = project.direct | {project.name}
+    if not project.is_package:
+        return _Request((path,), (), direct)
+    # Its folder has the requirements too, also those that its build makes.
+    return _Request((), (f"{project.name} @ {path.parent.as_uri()}",), direct)
+
+
+def _of_requirements(path: Path) -> _Request:
+    said = read_requirements_file(path)
+    return _Request((path,), (), said.direct, said.is_hashed)
 
 
 @dataclass(frozen=True)
@@ -162,23 +195,16 @@ class _Requirements:
     architecture: str
     environ: Mapping[str, str]
 
-    def resolve(self, *, is_project: bool) -> _Found:
-        """Return what uv finds: in the versions of here where the file leaves a choice."""
-        files, requirements, direct = [self.path], [], frozenset[str]()
-        if is_project:
-            project = read_project_file(self.path)
-            direct = project.direct | {project.name}
-            if project.is_package:
-                # Its folder has the requirements too, also those that its build makes.
-                files, requirements = [], [f"{project.name} @ {self.path.parent.as_uri()}"]
-            is_hashed = False
-        else:
-            said = read_requirements_file(self.path)
-            direct, is_hashed = said.direct, said.is_hashed
+    def resolve(self, request: _Request) -> _Found:
+        """Return what uv finds: in the versions of here where there is a choice."""
         installed = read_installed(importlib.metadata.distributions(), self.architecture)
         with tempfile.TemporaryDirectory(prefix="terradask-") as made:
             local = _LocalPackages(
-                [p for p in installed if p.origin is not None and p.name not in {OWN, *direct}],
+                [
+                    p
+                    for p in installed
+                    if p.origin is not None and p.name not in {OWN, *request.direct}
+                ],
                 Path(made),
                 self.architecture,
                 self.environ,
@@ -187,8 +213,8 @@ class _Requirements:
                 resolved, others = Resolver(
                     self.architecture, self.environ, self.path.parent
                 ).of_files(
-                    files,
-                    [*requirements, *_base_here()],
+                    request.files,
+                    [*request.requirements, *_base_here()],
                     overrides=[f"{name} @ {url}" for name, url in local.urls.items()],
                     excludes=[OWN],
                     preferences=[f"{p.name}=={p.version}" for p in installed if p.origin is None],
@@ -204,7 +230,7 @@ class _Requirements:
             },
             resolved.indexes,
         )
-        if is_hashed:
+        if request.is_hashed:
             found = self._reviewed(found)
         wheels = [
             local.wheel(each.name)
@@ -252,7 +278,7 @@ class _Requirements:
 def _base_here() -> list[str]:
     """Return the requirements of every host, where it matters in the versions of here."""
     return [
-        f"{name}=={importlib.metadata.version(name)}" if name in _SAME else text
+        f"{name}=={importlib.metadata.version(name)}" if name in SAME else text
         for text in base()
         if (name := Requirement(text).name)
     ]

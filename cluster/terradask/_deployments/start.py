@@ -6,7 +6,7 @@ import datetime
 import os
 import secrets
 import uuid
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import KW_ONLY, dataclass, field, replace
 from pathlib import Path
@@ -23,6 +23,7 @@ from terradask._deployments.events.gather import write_event_log
 from terradask._deployments.key_access import check_may_change
 from terradask._deployments.launch import deployed_launch
 from terradask._deployments.lifetime import lifetime_policy
+from terradask._deployments.named_environments import NamedEnvironments
 from terradask._deployments.package_sync import (
     describe_differences,
     describe_loopback,
@@ -45,7 +46,7 @@ from terradask._deployments.store import (
 from terradask._deployments.worker_counts import numbers_at_start
 from terradask._quotas.check import LaunchCheck
 from terradask._software.archive_hashes import lock_file_of
-from terradask._software.software_file import software_of
+from terradask._software.software_file import Software, software_of
 from terradask._software.sync import PackageSync
 from terradask._software.wheel_tags import describe_newer
 from terradask.errors import ClusterError, ClusterStopped, DocumentChanged, QuotaExceeded
@@ -62,7 +63,7 @@ class StartOptions:
 
     n_workers: int | None = None
     environ: Mapping[str, str] | None = None
-    software: Sequence[str] | Path | None = None
+    software: Software | None = None
     software_lock: Path | None = None
     package_sync: PackageSync | None = None
     send_dask_config: bool | None = None
@@ -191,6 +192,7 @@ def plan_run(record: ClusterRecord, options: StartOptions, root: Path | None) ->
     if options.check_quotas:
         launch = deployed_launch(descriptor, numbers)
         check = LaunchCheck(record.aws, launch, workspace=descriptor.workspace)
+    named = NamedEnvironments(record.aws, record.bucket)
     with ThreadPoolExecutor(1) as pool:
         baseline = pool.submit(bootable_baseline, record)
         lock = lock_for_hosts(
@@ -198,6 +200,7 @@ def plan_run(record: ClusterRecord, options: StartOptions, root: Path | None) ->
             sync_at_start(options, settings),
             architecture=descriptor.architecture,
             lock_file=options.software_lock or lock_file_of(settings, root),
+            named=named,
         )
     identity = environment_id(record, baseline.result(), lock.python, lock.to_requirements())
     now = datetime.datetime.now(datetime.UTC)
@@ -215,7 +218,8 @@ def plan_run(record: ClusterRecord, options: StartOptions, root: Path | None) ->
         hashed=bool(lock.hashes),
         structure=descriptor.structure,
         host_roles=baseline.result().host_roles(record.name),
-        environment=BuiltEnvironments(record).find(identity),
+        environment=(named.find_archive(software, identity) if isinstance(software, str) else None)
+        or BuiltEnvironments(record).find(identity),
     )
     return RunPlan(run, numbers, lock, check, identity)
 

@@ -16,6 +16,7 @@ from packaging.utils import canonicalize_name
 from terradask._software.archive_hashes import whole_lines
 from terradask._software.configured import Found
 from terradask.errors import SoftwareFileInvalid
+from terradask_stacks.validators.dask import is_software_file
 
 Kind = Literal["uv.lock", "pylock.toml", "pyproject.toml", "requirements"]
 
@@ -26,12 +27,16 @@ _OTHER_FILE = re.compile(r"(?:-r|--requirements?)(?:\s+|=)?(.+)")
 _INDEX = re.compile(r"(-i|--index-url|--pypi-url|--extra-index-url)(?:\s+|=)(\S+)")
 
 
-def software_of(settings: Mapping[str, Any], root: Path | None) -> list[str] | Path:
-    """Return a cluster's requirements, or the path of the file that has them."""
+#: Requirements, a file that has them, or the name of an environment.
+Software = Sequence[str] | Path | str
+
+
+def software_of(settings: Mapping[str, Any], root: Path | None) -> Software:
+    """Return which packages a cluster's settings, or an environment's, name."""
     named = settings["software"]
-    if isinstance(named, str):
-        return (root or Path()) / Path(named).expanduser()
-    return list(named)
+    if not isinstance(named, str):
+        return list(named)
+    return (root or Path()) / Path(named).expanduser() if is_software_file(named) else named
 
 
 def kind_of(path: Path) -> Kind:

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from terradask._deployments.overview import ClusterOverview
     from terradask._network.baseline import Baseline
     from terradask._quotas.report import QuotaCheck
+    from terradask._workspace.environments import Environments
     from terradask_stacks.settings import Settings
 
 
@@ -116,6 +117,13 @@ class WorkspaceInfo:
             If it was deployed by a version of terradask that this one doesn't fit.
         """
         return self._parts.context.network.baseline()
+
+    @property
+    def environments(self) -> Environments:
+        """The named environments, which `terradask env` makes."""
+        from terradask._workspace.environments import Environments
+
+        return Environments(self._parts.context.loaded, self.aws, self.bucket)
 
     def missing_host_packages(self) -> dict[str, list[str]]:
         """Look for the packages of hosts' own program in the workspace's bucket, from which hosts

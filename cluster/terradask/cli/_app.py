@@ -98,6 +98,7 @@ def _go_to(ctx: click.Context, parameter: click.Parameter, folders: tuple[str, .
         "quotas": "terradask.cli._quotas:quotas",
         "types": "terradask.cli._types:types",
         "software": "terradask.cli._software:software",
+        "env": "terradask.cli._env:env",
         "explain": "terradask.cli._explain:explain",
         "sim": "terradask.cli._sim:sim",
         "demo": "terradask.cli._demo:demo",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from terradask.errors._machine import SetupError
@@ -64,6 +64,73 @@ class SoftwareFileInvalid(InvalidInput):
             advice=advice or "correct the file, or lock it again, such as with uv lock",
         )
         self.path = path
+        self.why = why
+
+
+class EnvironmentNotFound(InvalidInput):
+    """No environment of this name is in the workspace's bucket.
+
+    Parameters
+    ----------
+    name
+        The name.
+    existing
+        Those that are there.
+    """
+
+    def __init__(self, name: str, existing: Sequence[str]) -> None:
+        super().__init__(
+            f"There is no environment {name!r} in this workspace.",
+            given=name,
+            allowed=", ".join(existing) or "none is there yet",
+            advice=f"declare [environments.{name}] in terradask.toml, and run: terradask env "
+            f"create {name}. To have a package of this name, write software=[{name!r}]",
+        )
+        self.name = name
+        self.existing = list(existing)
+
+
+class EnvironmentUnusable(InvalidInput):
+    """A named environment isn't for this client, or for the cluster's hosts.
+
+    Parameters
+    ----------
+    name
+        Its name.
+    why
+        What differs.
+    """
+
+    def __init__(self, name: str, why: str) -> None:
+        super().__init__(
+            f"Environment {name!r} can't be used from here.",
+            given=why,
+            allowed="an environment with the Python, the Dask and the architecture of this cluster",
+            advice=f"install these versions here, or create it again: terradask env create {name}",
+        )
+        self.name = name
+        self.why = why
+
+
+class EnvironmentNotBuilt(TerradaskError):
+    """A host could not build an environment for others.
+
+    Parameters
+    ----------
+    cluster
+        The cluster that was to build it.
+    why
+        The host's reason.
+    """
+
+    def __init__(self, cluster: str, why: str) -> None:
+        super().__init__(
+            f"Cluster {cluster!r} has built no environment.",
+            given=why,
+            advice="see its host's log: terradask status shows it; hosts of other clusters build "
+            "the environment themselves until then",
+        )
+        self.cluster = cluster
         self.why = why
 
 

@@ -12,6 +12,7 @@ from terradask_modules.caller_policies._placement import keep_placement_groups
 from terradask_modules.caller_policies._scope import CallerScope
 from terradask_modules.caller_policies._state import record_unlocks
 from terradask_modules.iam import Statement, allow, both, statement
+from terradask_modules.names import SOFTWARE
 from terradask_modules.policies import move_watchdog
 
 #: What an instance is born with, tagged by its launch template.
@@ -51,6 +52,7 @@ def see_clusters(scope: CallerScope) -> list[Statement]:
             [
                 f"{scope.bucket}/applied/*",
                 f"{scope.bucket}/clusters/*",
+                f"{scope.bucket}/{SOFTWARE}*",
                 f"{scope.bucket}/workspace.json",
             ],
         ),

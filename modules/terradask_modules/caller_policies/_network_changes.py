@@ -17,7 +17,7 @@ from terradask_modules.caller_policies._actions import (
 )
 from terradask_modules.caller_policies._scope import SERVICE_ROLES, CallerScope, demanding
 from terradask_modules.iam import Statement, allow, both
-from terradask_modules.names import TAG_WORKSPACE
+from terradask_modules.names import SOFTWARE, TAG_WORKSPACE
 
 
 def _kinds(scope: CallerScope) -> list[str]:
@@ -279,6 +279,8 @@ def _bucket(scope: CallerScope) -> list[Statement]:
             [
                 f"{scope.bucket}/applied/network.json",
                 f"{scope.bucket}/host/*",
+                # What others' hosts run.
+                f"{scope.bucket}/{SOFTWARE}*",
                 f"{scope.bucket}/workspace.json",
             ],
         ),

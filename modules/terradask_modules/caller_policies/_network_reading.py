@@ -5,6 +5,7 @@ from __future__ import annotations
 from terradask_modules.caller_policies._actions import SEE_ROLES
 from terradask_modules.caller_policies._scope import CallerScope
 from terradask_modules.iam import Statement, allow
+from terradask_modules.names import SOFTWARE
 
 
 def read_network(scope: CallerScope) -> list[Statement]:
@@ -92,6 +93,7 @@ def read_network(scope: CallerScope) -> list[Statement]:
             [
                 f"{scope.bucket}/applied/network.json",
                 f"{scope.bucket}/host/*",
+                f"{scope.bucket}/{SOFTWARE}*",
                 f"{scope.bucket}/workspace.json",
             ],
         ),

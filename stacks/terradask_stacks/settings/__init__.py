@@ -13,6 +13,7 @@ from pydantic import AfterValidator, Field, model_validator
 from terradask_modules.errors import InvalidInput
 from terradask_stacks.settings.base import Section
 from terradask_stacks.settings.cluster import ClusterSettings
+from terradask_stacks.settings.environments import DEFAULT_ENVIRONMENT, EnvironmentSettings
 from terradask_stacks.settings.ingress import IngressRule
 from terradask_stacks.settings.network import NetworkSettings
 from terradask_stacks.settings.policy import PolicySettings, Waiver
@@ -23,7 +24,9 @@ from terradask_stacks.validators.names import validate_cluster_name, validate_wo
 from terradask_stacks.validators.refusal import refuse
 
 __all__ = [
+    "DEFAULT_ENVIRONMENT",
     "ClusterSettings",
+    "EnvironmentSettings",
     "IngressRule",
     "NetworkSettings",
     "PolicySettings",
@@ -60,6 +63,17 @@ class Settings(Section):
             "Declared clusters by name: settings that a table leaves out are as in [cluster]."
         ),
     )
+
+    environments: dict[Annotated[str, AfterValidator(_cluster_name)], EnvironmentSettings] = Field(
+        default={},
+        description="Named environments: `terradask env create NAME` puts one into the workspace's "
+        "bucket.",
+    )
+
+    def environment_named(self, name: str) -> EnvironmentSettings | None:
+        """Return an environment's settings; None if there is none of this name."""
+        default = EnvironmentSettings() if name == DEFAULT_ENVIRONMENT else None
+        return self.environments.get(name, default)
 
     def cluster_named(self, name: str) -> ClusterSettings:
         """Return a cluster's settings: as declared, or those of every cluster."""

@@ -12,6 +12,7 @@ from typing import Any
 
 from packaging.requirements import InvalidRequirement, Requirement
 
+from terradask_modules.names import CLUSTER_PATTERN
 from terradask_stacks.numbers import NWorkers
 from terradask_stacks.validators.refusal import refuse
 
@@ -77,14 +78,25 @@ def check_software(value: Sequence[str] | str) -> list[str] | str:
     """Return requirements that PEP 508 accepts, or a file's path."""
     if not isinstance(value, str):
         return check_requirements(value)
-    if not is_software_file(value):
+    if not is_software_file(value) and not re.fullmatch(CLUSTER_PATTERN, value):
         raise refuse(
-            f"software is {value!r}, which names no file",
-            allowed="a list of requirements, such as ['pandas'], or a file, such as 'uv.lock', "
-            "'pylock.toml', 'pyproject.toml' or 'requirements.txt'",
+            f"software is {value!r}, which names neither a file nor an environment",
+            allowed="a list of requirements, such as ['pandas'], a file, such as 'uv.lock', or an "
+            "environment of lower-case letters, digits and hyphens",
             advice=f"for a package, write software = [{value!r}]",
         )
     return value
+
+
+def check_environment_source(value: Sequence[str] | str) -> list[str] | str:
+    """Return requirements, or a file's path."""
+    if isinstance(value, str) and not is_software_file(value):
+        raise refuse(
+            f"software is {value!r}, which names no file",
+            allowed="a list of requirements, such as ['pandas'], or a file, such as 'uv.lock'",
+            advice=f"for a package, write software = [{value!r}]",
+        )
+    return check_software(value)
 
 
 def check_requirements(requirements: Sequence[str]) -> list[str]:

@@ -1,0 +1,203 @@
+"""Named environments of a workspace, in its bucket: packages that its clusters share.
+
+What is here, others' hosts run: the policy of `setup` alone allows to write it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from terradask._aws.s3 import ObjectStore, as_json
+from terradask._aws.session import Aws
+from terradask._common.json_text import parse_json
+from terradask._deployments.software import (
+    SoftwareLock,
+    index_fields,
+    python_for_hosts,
+    why_not_with_client,
+)
+from terradask._software.indexes import read_indexes
+from terradask._software.local_wheels import LocalWheel
+from terradask.errors import DocumentFormat, EnvironmentNotFound, EnvironmentUnusable
+from terradask_host.documents import UNREADABLE, EnvironmentArchive
+from terradask_modules.names import SOFTWARE
+
+_FORMAT = 1
+_END, _BUILT = ".json", ".built.json"
+
+
+@dataclass(frozen=True)
+class NamedEnvironment:
+    """An environment as it was created."""
+
+    name: str
+    python: str
+    architecture: str
+    #: Version by package.
+    packages: Mapping[str, str]
+    #: SHA-256 of each archive, by package.
+    hashes: Mapping[str, tuple[str, ...]]
+    #: Options of each package's line.
+    indexes: Mapping[str, tuple[str, ...]]
+    #: Wheels that were built where it was created: file name and SHA-256, by ``name==version``.
+    wheels: Mapping[str, tuple[str, str]]
+    created_at: str
+    created_by: str
+
+    @classmethod
+    def of_lock(
+        cls, name: str, lock: SoftwareLock, architecture: str, *, at: str, by: str
+    ) -> NamedEnvironment:
+        """Return the environment of a lock."""
+        return cls(
+            name,
+            lock.python,
+            architecture,
+            dict(lock.packages),
+            {package: tuple(each) for package, each in lock.hashes.items()},
+            {package: tuple(each) for package, each in lock.indexes.items()},
+            {
+                f"{wheel.name}=={wheel.version}": (
+                    wheel.filename,
+                    hashlib.sha256(wheel.content).hexdigest(),
+                )
+                for wheel in lock.wheels
+            },
+            at,
+            by,
+        )
+
+    @property
+    def versions(self) -> dict[str, str]:
+        """Version by package, also of what was built."""
+        built = (each.partition("==")[::2] for each in self.wheels)
+        return {**self.packages, **dict(built)}
+
+    @property
+    def sha256(self) -> str:
+        """What it is: two with the same one are the same."""
+        facts = (self.python, self.architecture, self.packages, self.hashes, self.wheels)
+        return hashlib.sha256(as_json({"facts": facts})).hexdigest()
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return it as a JSON document."""
+        return {**asdict(self), "sha256": self.sha256}
+
+
+class NamedEnvironments:
+    """The named environments of one workspace.
+
+    Permissions needed: ``s3:GetObject`` on ``software/*`` and ``s3:ListBucket``; to change them
+    ``s3:PutObject`` and ``s3:DeleteObject`` there, which the policy of ``setup`` allows.
+    """
+
+    def __init__(self, aws: Aws, bucket: str) -> None:
+        self._store = ObjectStore(aws, bucket, SOFTWARE)
+
+    def names(self) -> list[str]:
+        """Return the names of those that are there."""
+        found = (key for key in self._store.names("") if "/" not in key)
+        return sorted(
+            key.removesuffix(_END)
+            for key in found
+            if key.endswith(_END) and not key.endswith(_BUILT)
+        )
+
+    def read(self, name: str) -> NamedEnvironment:
+        """Return one. Raises `EnvironmentNotFound`, `DocumentFormat`."""
+        found = self._store.read(f"{name}{_END}")
+        if found is None:
+            raise EnvironmentNotFound(name, self.names())
+        try:
+            document = parse_json(found.content)
+            return NamedEnvironment(
+                name,
+                str(document["python"]),
+                str(document["architecture"]),
+                {str(package): str(version) for package, version in document["packages"].items()},
+                _lists(document["hashes"]),
+                _lists(document["indexes"]),
+                {str(key): (file, digest) for key, (file, digest) in document["wheels"].items()},
+                str(document["created_at"]),
+                str(document["created_by"]),
+            )
+        except UNREADABLE as error:
+            raise DocumentFormat(
+                f"{SOFTWARE}{name}{_END} can't be read.",
+                allowed="what terradask wrote there",
+                advice=f"terradask env create {name}",
+            ) from error
+
+    def write(self, environment: NamedEnvironment, lock: SoftwareLock) -> bool:
+        """Write one, and return whether it wasn't there as it is."""
+        try:
+            if self.read(environment.name).sha256 == environment.sha256:
+                return False
+        except (EnvironmentNotFound, DocumentFormat):
+            pass
+        for wheel in lock.wheels:
+            self._store.write(wheel.key, wheel.content, content_type="application/zip")
+        document = {"format": _FORMAT, **environment.as_dict()}
+        self._store.write(f"{environment.name}{_END}", as_json(document))
+        return True
+
+    def check_writable(self, environment: NamedEnvironment) -> None:
+        """Write one as it is. Raises `AccessDenied` without the right to."""
+        document = {"format": _FORMAT, **environment.as_dict()}
+        self._store.write(f"{environment.name}{_END}", as_json(document))
+
+    def delete(self, name: str) -> None:
+        """Delete one; its wheels stay, which another one may have. Raises `EnvironmentNotFound`."""
+        self.read(name)
+        self._store.delete_all([f"{name}{_END}", f"{name}{_BUILT}"])
+
+    def lock(self, name: str, architecture: str, environ: Mapping[str, str]) -> SoftwareLock:
+        """Return what hosts install of one.
+
+        Raises `EnvironmentNotFound`, `EnvironmentUnusable`, `DocumentFormat`, `PythonNotOnHosts`,
+        `IndexSettingsInvalid`.
+        """
+        found = self.read(name)
+        why = why_not_with_client(found.versions)
+        if found.architecture != architecture:
+            why = f"it is for {found.architecture}, the cluster's hosts are {architecture}"
+        if found.python != python_for_hosts():
+            why = f"it has Python {found.python}, here is {python_for_hosts()}"
+        if why is not None:
+            raise EnvironmentUnusable(name, why)
+        return SoftwareLock(
+            found.python,
+            found.packages,
+            found.hashes,
+            wheels=[self._wheel(name, *each) for each in found.wheels.items()],
+            **index_fields(read_indexes(environ), found.indexes),
+        )
+
+    def _wheel(self, name: str, key: str, about: tuple[str, str]) -> LocalWheel:
+        filename, digest = about
+        found = self._store.read(f"wheels/{digest}/{filename}")
+        if found is None or hashlib.sha256(found.content).hexdigest() != digest:
+            raise EnvironmentUnusable(name, f"its wheel {filename} is gone, or is another file")
+        package, _, version = key.partition("==")
+        return LocalWheel(package, version, filename, found.content)
+
+    def find_archive(self, name: str, identity: str) -> EnvironmentArchive | None:
+        """Return what was built of one, for hosts of this identity; None if nothing was."""
+        found = self._store.read(f"{name}{_BUILT}")
+        try:
+            document = {} if found is None else parse_json(found.content)
+            return EnvironmentArchive.read(document["archives"][identity])
+        except UNREADABLE:
+            return None
+
+    def write_archive(self, name: str, identity: str, archive: EnvironmentArchive) -> None:
+        """Say what was built of one. What was said of others before counts no more."""
+        document = {"format": _FORMAT, "archives": {identity: asdict(archive)}}
+        self._store.write(f"{name}{_BUILT}", as_json(document))
+
+
+def _lists(document: Mapping[str, Any]) -> dict[str, tuple[str, ...]]:
+    return {str(name): tuple(map(str, each)) for name, each in document.items()}

@@ -1,0 +1,100 @@
+"""The named environments of a workspace: made as its settings say, built by a cluster of their own,
+used by all.
+"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from terradask._aws.session import Aws
+from terradask._deployments.built_environments import environment_id, wait_for_archive
+from terradask._deployments.deployment import Deployment
+from terradask._deployments.named_environments import NamedEnvironment, NamedEnvironments
+from terradask._deployments.record import ClusterRecord
+from terradask._deployments.software import SoftwareLock
+from terradask._deployments.software_file import lock_file_packages, lock_requirements
+from terradask._deployments.start import bootable_baseline
+from terradask._deployments.store import SOFTWARE
+from terradask._software.software_file import software_of
+from terradask.errors import EnvironmentNotFound
+from terradask_host.documents import EnvironmentArchive
+from terradask_stacks.loading import LoadedSettings
+
+_UPLOAD_SECONDS = 600.0
+
+
+@dataclass(frozen=True)
+class Environments:
+    """The named environments of one workspace.
+
+    Parameters
+    ----------
+    loaded
+        The settings, whose ``[environments.NAME]`` say what is in one.
+    aws
+        The account and region.
+    bucket
+        The workspace's.
+    """
+
+    loaded: LoadedSettings
+    aws: Aws
+    bucket: str
+
+    @property
+    def stored(self) -> NamedEnvironments:
+        """Those in the bucket."""
+        return NamedEnvironments(self.aws, self.bucket)
+
+    def declared(self) -> list[str]:
+        """Return the names in the settings."""
+        return sorted(self.loaded.settings.environments)
+
+    def create(self, name: str) -> tuple[NamedEnvironment, bool]:
+        """Resolve an environment for hosts, and put it into the bucket; return it, and whether it
+        wasn't there as it is.
+
+        Raises `EnvironmentNotFound` if the settings have none of this name, and as
+        `lock_file_packages` does.
+        """
+        settings = self.loaded.settings.environment_named(name)
+        if settings is None:
+            raise EnvironmentNotFound(name, self.declared())
+        lock = self._lock(settings.model_dump(mode="json"), settings.architecture)
+        found = NamedEnvironment.of_lock(
+            name,
+            lock,
+            settings.architecture,
+            at=datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
+            by=self.aws.caller_arn,
+        )
+        return found, self.stored.write(found, lock)
+
+    def _lock(self, settings: dict[str, Any], architecture: str) -> SoftwareLock:
+        root = self.loaded.root
+        named = software_of(settings, root)
+        if isinstance(named, Path):
+            return lock_file_packages(named, architecture, os.environ)
+        return lock_requirements(named, root / "terradask.toml", architecture, os.environ)
+
+    def keep_built(self, deployment: Deployment, name: str) -> EnvironmentArchive:
+        """Wait for the environment that a cluster's scheduler has built, and let other clusters use
+        it.
+
+        Raises `EnvironmentNotBuilt`, and as `Deployment.attach` does.
+        """
+        attachment = deployment.attach(timeout_seconds=_UPLOAD_SECONDS)
+        record = ClusterRecord(self.aws, self.bucket, deployment.name)
+        archive = wait_for_archive(
+            record, attachment.run, attachment.keys, timeout_seconds=_UPLOAD_SECONDS
+        )
+        lock_text = (record.objects.read_bytes(SOFTWARE) or b"").decode()
+        identity = environment_id(
+            record, bootable_baseline(record), attachment.run.python, lock_text
+        )
+        self.stored.write_archive(name, identity, archive)
+        return archive

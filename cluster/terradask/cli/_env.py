@@ -1,0 +1,167 @@
+"""``terradask env``: named environments, which the clusters of a workspace share."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import click
+from click.shell_completion import CompletionItem
+
+from terradask.cli._invocation import FOLDER, json_option, load_workspace, yes_option
+from terradask.cli._output import ago, result, result_json, say, table
+from terradask.cli._question import check_answerable, confirm
+
+if TYPE_CHECKING:
+    from terradask._deployments.named_environments import NamedEnvironment
+    from terradask._workspace.environments import Environments
+
+
+def _complete(
+    ctx: click.Context, _parameter: click.Parameter, incomplete: str
+) -> list[CompletionItem]:
+    """Complete an environment from what is declared here, without a call of AWS."""
+    import tomllib
+    from pathlib import Path
+
+    folder: Path = ctx.meta.get(FOLDER) or Path.cwd()
+    files = (parent / "terradask.toml" for parent in (folder, *folder.parents))
+    found = next((file for file in files if file.is_file()), None)
+    try:
+        text = "" if found is None else found.read_text(encoding="utf-8")
+        names = {"default", *tomllib.loads(text).get("environments", {})}
+    except (OSError, ValueError):
+        names = {"default"}
+    return [CompletionItem(name) for name in sorted(names) if name.startswith(incomplete)]
+
+
+NAME = click.argument("name", shell_complete=_complete)
+
+
+@click.group(short_help="Make environments that clusters share")
+def env() -> None:
+    """Make environments that the workspace's clusters share: software = "NAME" in [cluster], or
+    Cluster(software="NAME").
+
+    [environments.NAME] in terradask.toml says what is in one. What is in the bucket, others' hosts
+    run: to create, build or delete one needs the rights of setup.
+    """
+
+
+@env.command(short_help="Resolve one, and put it into the bucket")
+@NAME
+@json_option
+def create(name: str, as_json: bool) -> None:
+    """Resolve the environment NAME for hosts, as [environments.NAME] says, and put its versions and
+    hashes into the workspace's bucket, in place of what is there. Running clusters keep theirs.
+
+    The environment `default`, with NumPy, pandas and PyArrow, needs no table.
+    """
+    found, changed = _environments().create(name)
+    if as_json:
+        result_json({**found.as_dict(), "changed": changed})
+        return
+    result(_lines(found))
+    say(f"environment {name}: {'created' if changed else 'is there as it is'}")
+    if changed:
+        say(f"next: Cluster(software={name!r}); after terradask env build {name} it starts faster")
+
+
+@env.command(short_help="Build one for clusters to start from")
+@NAME
+@json_option
+def build(name: str, as_json: bool) -> None:
+    """Build the environment NAME on a host, and keep its archive for 30 days: clusters that have it
+    then start without building.
+
+    Deploys a cluster without workers, env-NAME, and destroys it when its scheduler has built.
+    Nothing is uploaded from here.
+    """
+    from terradask import Cluster
+
+    workspace = load_workspace()
+    environments = workspace.environments
+    found = environments.stored.read(name)
+    # Without the right to write, it would be built in vain.
+    environments.stored.check_writable(found)
+    say(f"environment {name}: a scheduler's host builds it")
+    with Cluster(
+        f"env-{name}"[:32].rstrip("-"),
+        n_workers=0,
+        software=name,
+        package_sync=False,
+        arm=found.architecture == "arm64",
+        show_widget=False,
+    ) as cluster:
+        archive = environments.keep_built(workspace.deployment(str(cluster.name)), name)
+    if as_json:
+        result_json({"name": name, "key": archive.key, "size": archive.size})
+        return
+    say(
+        f"environment {name}: {archive.size / 1e6:.0f} MB, s3://{environments.bucket}/{archive.key}"
+    )
+
+
+@env.command("list", short_help="List those in the bucket")
+@json_option
+def list_(as_json: bool) -> None:
+    """List the environments in the workspace's bucket, and those that are declared alone."""
+    environments = _environments()
+    names = environments.stored.names()
+    found = [environments.stored.read(name) for name in names]
+    declared = [name for name in environments.declared() if name not in names]
+    if as_json:
+        result_json(
+            [
+                *({**each.as_dict(), "state": "created"} for each in found),
+                *({"name": name, "state": "declared"} for name in declared),
+            ]
+        )
+        return
+    if not found and not declared:
+        say("no environments; terradask env create default makes one with NumPy and pandas")
+        return
+    rows: list[list[Any]] = [
+        [e.name, e.python, e.architecture, len(e.versions), ago(e.created_at), e.sha256[:12]]
+        for e in found
+    ]
+    rows += [[name, None, None, None, "declared", None] for name in declared]
+    result(table(["name", "python", "architecture", "packages", "created", "sha256"], rows))
+
+
+@env.command(short_help="Show the packages of one")
+@NAME
+@json_option
+def inspect(name: str, as_json: bool) -> None:
+    """Show the packages of the environment NAME, as hosts install them."""
+    found = _environments().stored.read(name)
+    if as_json:
+        result_json(found.as_dict())
+        return
+    result(_lines(found))
+    say(
+        f"Python {found.python} on {found.architecture}, created {ago(found.created_at)} by "
+        f"{found.created_by}"
+    )
+
+
+@env.command(short_help="Delete one")
+@NAME
+@yes_option
+def delete(name: str, yes: bool) -> None:
+    """Delete the environment NAME from the bucket. Clusters that run keep theirs; those that name
+    it don't start any more.
+    """
+    check_answerable(yes, f"env delete {name}")
+    environments = _environments()
+    environments.stored.read(name)
+    confirm(f"Delete environment {name}?", yes=yes)
+    environments.stored.delete(name)
+    say(f"environment {name}: deleted")
+
+
+def _environments() -> Environments:
+    return load_workspace().environments
+
+
+def _lines(found: NamedEnvironment) -> str:
+    return "\n".join(f"{name}=={version}" for name, version in sorted(found.versions.items()))
