@@ -123,8 +123,8 @@ demo: setup ## Run the main job on the embedded AWS
 	@$(BIN)/terradask demo
 
 .PHONY: test
-test: setup ## Run every test, two files at a time: most of the time goes into waiting
-	@$(BIN)/pytest -n 3 --dist loadfile --no-loadscope-reorder
+test: setup ## Run every test, four files at a time: most of the time goes into waiting
+	@$(BIN)/pytest -n 4 --dist loadfile --no-loadscope-reorder
 
 .PHONY: boot-test
 boot-test: setup boot-system ## Boot the launch templates' user data with systemd and cloud-init, which takes root; skipped with the reason elsewhere

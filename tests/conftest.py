@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import logging
 import os
 import signal
 from collections.abc import Iterator
@@ -19,11 +20,14 @@ from .kept_providers import UNKEPT_VARIABLE
 from .quick_provider import DIRECT_VARIABLE, QuickProvider
 from .quick_provider import quick_provider as make_quick_provider
 from .shared_clients import share
+from .shared_simulator import policies, sim, sim_environ
 
 # Whoever runs the tests in the background may have SIGINT ignored, and so would every process that
 # a test interrupts.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
+
+__all__ = ["policies", "sim", "sim_environ"]
 
 _FRESH_SPAWN = process.spawn
 
@@ -35,6 +39,9 @@ gc.disable()
 
 # Before moto, which reads EC2's model as soon as it is imported.
 share()
+
+# A line for each request to moto would fill the reports of failed tests.
+logging.getLogger("werkzeug").setLevel(logging.WARNING)
 
 # How long an example takes says more of the machine than of the code.
 hypothesis.settings.register_profile("suite", deadline=None)

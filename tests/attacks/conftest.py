@@ -6,11 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from ..simulator.conftest import policies, sim, sim_environ
 from ..simulator.hosts.conftest import account, lonely
 from .planted_scene import scene
 
-__all__ = ["account", "lonely", "policies", "scene", "sim", "sim_environ"]
+__all__ = ["account", "lonely", "scene"]
 
 
 @pytest.fixture

@@ -22,6 +22,8 @@ SAYS = {
     "first_cluster.py": [r"Cluster\('dask-\w+', us-east-1", r"^285$"],
     "attach_by_name.py": ["deployed: stopped", "the first one left 42", "stopped: stopped"],
     "scale_and_adapt.py": ["workers: 3", r"computed by \d processes"],
+    "dataframes.py": [r"^Kyiv\s+4000\s+5998\.5$"],
+    "arrays.py": ["^90 latitudes$", r"^at the equator 28\d\.\d K$"],
     "asynchronous.py": ["^6$"],
     "review_before_apply.py": [r"nightly: \d+ to create", r"deployed: \['nightly'\]"],
 }
@@ -65,6 +67,7 @@ def test_example(
         said = run_as_a_program(EXAMPLES / name, sim, tmp_path)
     else:
         monkeypatch.chdir(tmp_path)
+        monkeypatch.setattr(sys, "argv", [name, (tmp_path / "data").as_uri()])
         with sim.applied():
             runpy.run_path(str(EXAMPLES / name), run_name="__main__")
         said = capsys.readouterr().out

@@ -4,12 +4,14 @@ import importlib.metadata
 import os
 import re
 import sys
+import tomllib
 from pathlib import Path
 
 import pytest
+from packaging.requirements import Requirement
 
 from terradask._deployments.package_sync import describe_differences, lock_for_hosts, locked_once
-from terradask._deployments.software import SoftwareLock, lock_software
+from terradask._deployments.software import BASE, SoftwareLock, lock_software
 from terradask._software.resolver import Resolver
 from terradask._software.sync import PackageSync
 from terradask._software.wheel_tags import describe_newer
@@ -27,6 +29,13 @@ def test_dask_and_all_it_needs_in_the_versions_installed_here():
     for name in ("dask", "distributed", "tornado", "msgpack", "cloudpickle"):
         assert lock.packages[name] == importlib.metadata.version(name)
     assert "cdktf" not in lock.packages
+
+
+def test_what_every_host_needs_is_installed_with_terradask():
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    installed = {Requirement(text).name for text in project["dependencies"]}
+    # distributed needs Dask and cloudpickle.
+    assert {Requirement(text).name for text in BASE} - {"dask", "cloudpickle"} <= installed
 
 
 def test_a_python_that_hosts_lack_is_refused(monkeypatch):

@@ -28,8 +28,8 @@ from terradask_simulator import Simulator
 
 from ...quick_provider import QuickProvider
 from ...seeds import drawn
+from ...shared_simulator import QuickSimulator
 from ...simulator.acting import ACCOUNT, REGION, Account
-from ...simulator.conftest import QuickSimulator
 from ...waiting import eventually
 from .administrator import EVERYTHING, Administrator
 from .foreign import plant_foreign
