@@ -14,7 +14,12 @@ from terradask_simulator import Simulator
 
 from ..waiting import PROCESS_SECONDS
 
-pytestmark = [pytest.mark.simulator, pytest.mark.slow]
+pytestmark = [
+    pytest.mark.simulator,
+    pytest.mark.slow,
+    # Dask's own reading of Parquet files, with pandas 3.1.
+    pytest.mark.filterwarnings("ignore:The inplace keyword in DataFrame:DeprecationWarning"),
+]
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 
