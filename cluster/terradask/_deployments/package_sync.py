@@ -23,8 +23,10 @@ from terradask._deployments.software import (
     python_for_hosts,
 )
 from terradask._deployments.software_file import lock_file_packages
+from terradask._software.configured import Machine
 from terradask._software.environment import read_installed, scan_installed
 from terradask._software.hosts import host_markers
+from terradask._software.index_sources import index_sources
 from terradask._software.indexes import read_indexes
 from terradask._software.local_modules import build_modules
 from terradask._software.local_wheels import build_wheel
@@ -120,7 +122,11 @@ def lock_environment(
     of_uv = indexes.environ(environ)
     found = Sync(
         scan_installed(installed, architecture, [*base(), *named]),
-        Resolver(architecture, of_uv),
+        Resolver(
+            architecture,
+            of_uv,
+            sources=index_sources(indexes, Machine.here(environ), markers),
+        ),
         critical,
         sync,
         only,

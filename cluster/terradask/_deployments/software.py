@@ -14,7 +14,9 @@ from packaging.utils import canonicalize_name
 from packaging.version import Version
 
 from terradask._software.archive_hashes import archive_hashes
+from terradask._software.configured import Machine
 from terradask._software.hosts import HOST_PYTHONS, applies, host_markers, python_version
+from terradask._software.index_sources import index_sources
 from terradask._software.indexes import Indexes, read_indexes
 from terradask._software.local_wheels import LocalWheel, build_wheel, why_not_built
 from terradask._software.package_origin import conda_origin, direct_origin
@@ -121,6 +123,7 @@ def lock_software(
     hashes: Hashes = {}
     if lock_file is not None:
         hashes = _hashes(lock_file, packages, {canonicalize_name(each.name) for each in named})
+    sources = index_sources(indexes, Machine.here(os.environ), host_markers(architecture))
     glibc = {name: newer_glibc(distribution) for name, (distribution, _) in found.items()}
     return SoftwareLock(
         python,
@@ -128,7 +131,13 @@ def lock_software(
         hashes,
         {name: needed for name, needed in glibc.items() if needed is not None},
         wheels=wheels,
-        **index_fields(indexes, dict.fromkeys(packages, indexes.options())),
+        **index_fields(
+            indexes,
+            {
+                name: (sources[name].option,) if name in sources else indexes.options()
+                for name in packages
+            },
+        ),
     )
 
 

@@ -28,7 +28,9 @@ from terradask._software.archive_hashes import read_lock_file
 from terradask._software.configured import Found, Machine
 from terradask._software.direct_wheels import build_direct
 from terradask._software.environment import read_installed
-from terradask._software.indexes import Indexes, read_indexes
+from terradask._software.hosts import host_markers
+from terradask._software.index_sources import index_sources
+from terradask._software.indexes import Index, Indexes, read_indexes
 from terradask._software.local_wheels import LocalWheel, build_wheel, editable_folder
 from terradask._software.pylock import DirectPackage, Selected, select_for_hosts
 from terradask._software.resolver import Resolver, Unsolvable
@@ -198,6 +200,8 @@ class _Requirements:
     def resolve(self, request: _Request) -> _Found:
         """Return what uv finds: in the versions of here where there is a choice."""
         installed = read_installed(importlib.metadata.distributions(), self.architecture)
+        # A project's file has its sources in it.
+        sources = {} if request.files else self._sources()
         with tempfile.TemporaryDirectory(prefix="terradask-") as made:
             local = _LocalPackages(
                 [
@@ -211,7 +215,7 @@ class _Requirements:
             )
             try:
                 resolved, others = Resolver(
-                    self.architecture, self.environ, self.path.parent
+                    self.architecture, self.environ, self.path.parent, sources
                 ).of_files(
                     request.files,
                     [*request.requirements, *_base_here()],
@@ -240,6 +244,11 @@ class _Requirements:
             if each.name != OWN
         ]
         return _Found(found, wheels, resolved.yanked)
+
+    def _sources(self) -> dict[str, Index]:
+        machine = replace(Machine.here(self.environ), folder=self.path.parent)
+        indexes = read_indexes(self.environ, machine)
+        return index_sources(indexes, machine, host_markers(self.architecture))
 
     def _reviewed(self, found: Selected) -> Selected:
         """Return it with the hashes in the file alone."""

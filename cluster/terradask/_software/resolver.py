@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 import platform
 import re
 import sys
@@ -10,11 +12,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
 from terradask._software.archive_hashes import Locked, read_lock_file
 from terradask._software.hosts import MACHINES
-from terradask._software.indexes import without_user
+from terradask._software.indexes import Index, without_user
 from terradask._software.pylock import DirectPackage, select_for_hosts
 from terradask._software.uv import ask_uv
 from terradask._software.wheel_tags import HOST_GLIBC
@@ -58,6 +61,8 @@ class Resolver:
     environ: Mapping[str, str]
     #: Where uv looks for a project's settings; by default in the working directory.
     folder: Path | None = None
+    #: Packages that only one index is asked for.
+    sources: Mapping[str, Index] = field(default_factory=dict)
 
     def __call__(
         self,
@@ -75,12 +80,18 @@ class Resolver:
         """
         with tempfile.TemporaryDirectory(prefix="terradask-") as made:
             folder = Path(made)
+            named = self._named(folder, requirements)
             options = [
                 *([] if deps else ["--no-deps"]),
-                "--no-sources",
-                *_files(folder, overrides=overrides, constraints=constraints, excludes=excludes),
+                *([] if named.endswith(".toml") else ["--no-sources"]),
+                *_files(
+                    folder,
+                    overrides=self._without_source(overrides),
+                    constraints=constraints,
+                    excludes={*excludes, *self._not_asked_for(requirements)},
+                ),
             ]
-            return self._resolved(folder, options, _file(folder, "requirements", requirements))
+            return self._resolved(folder, options, named)
 
     def of_files(
         self,
@@ -100,8 +111,10 @@ class Resolver:
         """
         with tempfile.TemporaryDirectory(prefix="terradask-") as made:
             folder = Path(made)
-            options = _files(folder, overrides=overrides, excludes=excludes)
-            sources = [*map(str, files), _file(folder, "requirements", requirements)]
+            options = _files(
+                folder, overrides=self._without_source(overrides), excludes=list(excludes)
+            )
+            sources = [*map(str, files), self._named(folder, requirements)]
             _file(folder, "lock", preferences)
             found = self._resolved(folder, options, *sources)
             if not _DIRECT.search((folder / "lock.txt").read_text()):
@@ -110,6 +123,35 @@ class Resolver:
             self._compile(pylock, [*options, "--format=pylock.toml"], sources)
             text, architecture = pylock.read_text(), self.architecture
             return found, select_for_hosts(text, pylock, architecture, folder=folder).direct
+
+    def _named(self, folder: Path, requirements: Sequence[str]) -> str:
+        """Write the requirements, and return the file: a project's where some have a source."""
+        sources = {n: self.sources[n] for n in map(_name, requirements) if n in self.sources}
+        if not sources:
+            return _file(folder, "requirements", requirements)
+        project = folder / "pyproject.toml"
+        # JSON's texts and lists are TOML's too.
+        project.write_text(
+            '[project]\nname = "terradask-hosts"\nversion = "0"\n'
+            f"dependencies = {json.dumps(list(requirements))}\n[tool.uv.sources]\n"
+            + "".join(f'{n} = {{ index = "{_index(each)}" }}\n' for n, each in sources.items())
+            + "".join(
+                f'[[tool.uv.index]]\nname = "{_index(each)}"\nexplicit = true\n'
+                f"url = {json.dumps(each.with_credentials)}\n"
+                for each in {each.url: each for each in sources.values()}.values()
+            )
+        )
+        return str(project)
+
+    def _without_source(self, requirements: Iterable[str]) -> list[str]:
+        """Return those that may override a requirement, which would take its source from it."""
+        return [each for each in requirements if _name(each) not in self.sources]
+
+    def _not_asked_for(self, requirements: Iterable[str]) -> set[str]:
+        """Return packages with a source that nothing asks for by name: uv would look for them in
+        other indexes if packages need them.
+        """
+        return set(self.sources) - set(map(_name, requirements))
 
     def _resolved(self, folder: Path, options: Sequence[str], *sources: str) -> Resolved:
         lock = folder / "lock.txt"
@@ -139,6 +181,15 @@ class Resolver:
         if said.code != 0:
             raise SoftwareNotResolved(said.text, unanswered=unanswered)
         return said.text
+
+
+def _name(requirement: str) -> str:
+    return canonicalize_name(Requirement(requirement).name)
+
+
+def _index(index: Index) -> str:
+    """Return a name for an index in a file of our own."""
+    return f"index-{hashlib.sha256(index.url.encode()).hexdigest()[:12]}"
 
 
 def _files(folder: Path, **named: Iterable[str]) -> list[str]:
