@@ -64,7 +64,7 @@ def _spawn_dask(
     **more: Any,
 ) -> Forked | subprocess.Popen[bytes]:
     """Have a Dask process forked, with pipes for its standard input and output; stands in for
-    `subprocess.Popen` in `terradask_host.agent.child`.
+    `subprocess.Popen` in `terradask_host.agent.dask_process`.
     """
     if command[0] != sys.executable:
         # A broken environment's Python, for one.
@@ -138,9 +138,9 @@ def run(arguments: list[str]) -> int:
 def _fork_dask(address: str) -> None:
     """Have the process forked that the host program starts."""
     with contextlib.suppress(ModuleNotFoundError):
-        from terradask_host.agent import child
+        from terradask_host.agent import dask_process
 
-        child.subprocess = SimpleNamespace(  # type: ignore[assignment]
+        dask_process.subprocess = SimpleNamespace(  # type: ignore[assignment]
             PIPE=subprocess.PIPE,
             STDOUT=subprocess.STDOUT,
             Popen=functools.partial(_spawn_dask, address),

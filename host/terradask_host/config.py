@@ -56,6 +56,21 @@ class Paths:
         return self.state / "environments"
 
     @property
+    def container(self) -> Path:
+        """Where the container image's files are."""
+        return self.state / "container"
+
+    @property
+    def container_socket(self) -> Path:
+        """Where systemd starts containers."""
+        return self.root / "run" / "terradask-container.socket"
+
+    @property
+    def programs(self) -> Path:
+        """``/opt/terradask``: the host program, as boot.sh installs it."""
+        return self.root / "opt" / "terradask"
+
+    @property
     def scratch(self) -> Path:
         """Dask's local directory, where workers spill."""
         return self.state / "scratch"

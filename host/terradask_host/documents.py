@@ -134,6 +134,8 @@ class Run:
     host_roles: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     #: What a run with the same lock has built.
     environment: EnvironmentArchive | None = None
+    #: The image that hosts run, with its digest, in place of an environment.
+    container: str | None = None
 
     @classmethod
     def read(cls, document: Mapping[str, Any]) -> Self:

@@ -245,9 +245,15 @@ def _within(
     if length > limit:
         raise InvalidInput(
             f"{what} is longer than AWS takes",
-            given=f"{length} characters, with {len(where.data_buckets)} data buckets",
+            given=(
+                f"{length} characters, with {len(where.data_buckets)} data buckets and "
+                f"{len(where.container_repositories)} container repositories"
+            ),
             allowed=f"{limit} characters",
-            advice=f"name fewer network.data_buckets, or give {instead} of your own",
+            advice=(
+                "name fewer network.data_buckets or network.container_repositories, or give "
+                f"{instead} of your own"
+            ),
         )
     return document
 

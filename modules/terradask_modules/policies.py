@@ -20,6 +20,7 @@ from terradask_modules.iam import (
     policy_text,
     statement,
 )
+from terradask_modules.image_rights import pull_statements
 from terradask_modules.names import (
     ENVIRONMENTS,
     TAG_CLUSTER,
@@ -66,6 +67,8 @@ class PolicyScope:
         The place.
     data_buckets
         ``bucket`` or ``bucket/prefix`` that hosts may read and write.
+    container_repositories
+        Repositories of Amazon ECR whose images hosts may pull.
     kms_key_arn
         The customer's key for the bucket and the secrets. None: AWS's own.
     cluster
@@ -81,6 +84,7 @@ class PolicyScope:
     account: str
     workspace: str
     data_buckets: Sequence[str] = ()
+    container_repositories: Sequence[str] = ()
     kms_key_arn: str | None = None
     cluster: str | None = None
     groups: Sequence[str] = ()
@@ -319,7 +323,8 @@ def access_statements(scope: PolicyScope) -> list[Statement]:
     """Return what the settings let hosts use beside the workspace: data in buckets, and the
     customer's key.
     """
-    return [*_data_statements(scope), *_key_statements(scope)]
+    images = pull_statements(scope.container_repositories)
+    return [*_data_statements(scope), *_key_statements(scope), *images]
 
 
 def session_statements(scope: PolicyScope) -> list[Statement]:

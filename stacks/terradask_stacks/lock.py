@@ -80,7 +80,7 @@ class NetworkLock(_Model):
 class ClusterLock(_Model):
     """What a cluster's stack was made from, in addition to its settings."""
 
-    _unless_empty = frozenset({"gpus", "gpu_image"})
+    _unless_empty = frozenset({"gpus", "gpu_image", "container"})
 
     account: str = Field(pattern=r"^[0-9]{12}$", description="The AWS account's number.")
     partition: str = Field(
@@ -115,6 +115,9 @@ class ClusterLock(_Model):
     gpu_image: bool = Field(
         default=False,
         description="Whether hosts with GPUs have an image with drivers, from the network.",
+    )
+    container: str | None = Field(
+        default=None, description="The container image that hosts run, with its digest."
     )
     asked: dict[str, dict[str, Any]] | None = Field(
         default=None,

@@ -289,6 +289,7 @@ class NetworkStack(TerraformStack):
             account=self._lock.account,
             workspace=self._settings.workspace.name,
             data_buckets=self._settings.network.data_buckets,
+            container_repositories=self._settings.network.container_repositories,
             kms_key_arn=self._settings.network.kms_key_arn,
             session_manager=self._settings.network.session_manager,
         )

@@ -35,6 +35,7 @@ _EXAMPLES: dict[str, str] = {
     "network.ingress": (
         '[{ ports = ["8786-8787"], cidr = "203.0.113.7/32", description = "office" }]'
     ),
+    "network.container_repositories": '["123456789012.dkr.ecr.us-east-1.amazonaws.com/dask"]',
     "network.data_buckets": '["my-bucket", "other-bucket/results"]',
     "network.architectures": '["x86_64", "arm64"]',
     "network.image": '"ami-0123456789abcdef0"',
@@ -88,6 +89,7 @@ _EXAMPLES: dict[str, str] = {
     "cluster.scheduler_options": "{ idle_timeout = '1 hour' }",
     "cluster.software": '["pandas==3.0.1"]',
     "cluster.software_lock": '"requirements.txt"',
+    "cluster.container": '"ghcr.io/dask/dask:2026.7.1-py3.12"',
     "cluster.package_sync": "true",
     "cluster.local_modules": "true",
     "cluster.package_sync_ignore": '["jupyterlab"]',

@@ -109,6 +109,11 @@ def workspace_document(settings: Settings, made: Made) -> dict[str, Any]:
             if of_gpus
             else {}
         ),
+        **(
+            {"container_repositories": network.container_repositories}
+            if network.container_repositories
+            else {}
+        ),
         "security_groups": dict(made.security_groups),
         "instance_profiles": {name: role.profile_name for name, role in made.roles.items()},
         "roles": {name: role.arn for name, role in made.roles.items()},

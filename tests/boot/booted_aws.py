@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import shutil
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
@@ -15,6 +16,7 @@ from terradask_modules.caller_policies import CallerScope, caller_policies
 from terradask_modules.policies import PolicyScope
 from terradask_simulator import Simulator
 
+from ..container_registry import ContainerRegistry
 from ..package_index import list_archive, serving
 from ..quick_provider import QuickProvider
 from .machines import Power
@@ -54,11 +56,22 @@ class BootedAws:
         Its parts.
     without_token
         What was asked of the metadata service without a token.
+    registry
+        Of container images.
     """
 
     sim: Simulator
     power: Power
     without_token: list[str]
+    registry: ContainerRegistry
+
+    def log(self, stream: str) -> str:
+        """Return what a host has written to CloudWatch so far."""
+        with contextlib.closing(self.sim.client("logs")) as logs:
+            found = logs.filter_log_events(
+                logGroupName="/terradask/default", logStreamNames=[stream]
+            )
+            return "\n".join(event["message"] for event in found["events"])
 
 
 @contextmanager
@@ -75,9 +88,12 @@ def booted_aws(provider: QuickProvider, folder: Path) -> Iterator[BootedAws]:
             workspace.apply(workspace.plan_network())
         stack.enter_context(sim.applied())
         index = stack.enter_context(serving(_index(folder / "index")))
+        registry = ContainerRegistry()
+        stack.enter_context(registry.serving())
         files = _image(
             stack.enter_context(reachable(urlsplit(sim.endpoint_url).port or 0)),
             stack.enter_context(reachable(urlsplit(index).port or 0)),
+            stack.enter_context(reachable(int(registry.address.rpartition(":")[2]))),
         )
         without_token = stack.enter_context(metadata_service(sim))
         ec2: Any = sim.client("ec2")
@@ -86,7 +102,7 @@ def booted_aws(provider: QuickProvider, folder: Path) -> Iterator[BootedAws]:
         machines.mkdir()
         stack.callback(shutil.rmtree, machines, ignore_errors=True)
         power = stack.enter_context(Power(ec2, machines, files=files))
-        yield BootedAws(sim, power, without_token)
+        yield BootedAws(sim, power, without_token, registry)
 
 
 def _setup_policies() -> list[dict[str, Any]]:
@@ -104,20 +120,27 @@ def _index(root: Path) -> Path:
     return root
 
 
-def _image(endpoint: str, index: str) -> dict[str, str]:
+def _image(endpoint: str, index: str, registry: str) -> dict[str, str]:
     """Return the files of an image for a network without internet: docs/network.md has the first.
-    The embedded AWS answers on loopback alone, each machine's here.
+    The embedded AWS answers on loopback alone, each machine's here; a registry too, without TLS.
     """
-    system, address = "etc/systemd/system", urlsplit(endpoint)
+    system = "etc/systemd/system"
+    address, there = urlsplit(endpoint), urlsplit(registry)
     return {
         f"{system}/terradask-host.service.d/index.conf": (
             f"[Service]\nEnvironment=UV_DEFAULT_INDEX={index}/simple\n"
         ),
         f"{system}/aws.socket": f"[Socket]\nListenStream=127.0.0.1:{address.port}\n",
+        # AWS is there until the machine is off.
         f"{system}/aws.service": (
+            "[Unit]\nBefore=terradask-host.service\n"
             f"[Service]\nExecStart=/lib/systemd/systemd-socket-proxyd {address.netloc}\n"
         ),
-        f"{system}/sockets.target.d/aws.conf": "[Unit]\nWants=aws.socket\n",
+        f"{system}/registry.socket": f"[Socket]\nListenStream=127.0.0.1:{there.port}\n",
+        f"{system}/registry.service": (
+            f"[Service]\nExecStart=/lib/systemd/systemd-socket-proxyd {there.netloc}\n"
+        ),
+        f"{system}/sockets.target.d/aws.conf": "[Unit]\nWants=aws.socket registry.socket\n",
         "etc/systemd/system.conf.d/aws.conf": (
             f"[Manager]\nDefaultEnvironment=AWS_ENDPOINT_URL=http://127.0.0.1:{address.port}\n"
         ),

@@ -124,13 +124,6 @@ def _planted_user_data(s3: Any, user_data: str) -> str:
     return user_data.replace(folder, "host/planted")
 
 
-def _log(aws: BootedAws, stream: str) -> str:
-    """Return what a host has written to CloudWatch so far."""
-    with contextlib.closing(aws.sim.client("logs")) as logs:
-        found = logs.filter_log_events(logGroupName="/terradask/default", logStreamNames=[stream])
-        return "\n".join(event["message"] for event in found["events"])
-
-
 # Debian's Python has another patch release than the client's.
 @pytest.mark.filterwarnings("ignore::distributed.versions.VersionMismatchWarning")
 @pytest.mark.usefixtures("broken")
@@ -146,8 +139,8 @@ def test_a_cluster_boots_computes_and_powers_off(aws: BootedAws) -> None:
             assert client.submit(Path(LOWEST_PORT_FILE).read_text).result().split() == ["80"]
             ids = {machine.address: id_ for id_, machine in aws.power.machines.items()}
             mine = [ids[urlsplit(address).hostname or ""] for address in addresses]
-            eventually(lambda: FETCHED.search(_log(aws, f"boot/{mine[1]}")))
-            assert "uv pip install" not in _log(aws, f"boot/{mine[1]}")
+            eventually(lambda: FETCHED.search(aws.log(f"boot/{mine[1]}")))
+            assert "uv pip install" not in aws.log(f"boot/{mine[1]}")
         machines = [aws.power.machines[each] for each in mine]
     assert where == f"ip-{machines[1].address.replace('.', '-')}"
     for machine in machines:

@@ -6,12 +6,14 @@ import re
 import runpy
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from terradask_simulator import Simulator
 
+from ..container_registry import ContainerRegistry, file, layer
 from ..waiting import PROCESS_SECONDS
 
 pytestmark = [
@@ -29,6 +31,7 @@ SAYS = {
     "scale_and_adapt.py": ["workers: 3", r"computed by \d processes"],
     "dataframes.py": [r"^Kyiv\s+4000\s+5998\.5$"],
     "arrays.py": ["^90 latitudes$", r"^at the equator 28\d\.\d K$"],
+    "container.py": [r"^computed with 127\.0\.0\.1:\d+/dask:1$"],
     "asynchronous.py": ["^6$"],
     "review_before_apply.py": [r"nightly: \d+ to create", r"deployed: \['nightly'\]"],
 }
@@ -59,9 +62,19 @@ def run_as_a_program(path: Path, sim: Simulator, folder: Path) -> str:
     return done.stdout
 
 
+@pytest.fixture(scope="module")
+def image() -> Iterator[str]:
+    """The name of an image in a registry of this machine's own."""
+    registry = ContainerRegistry()
+    with registry.serving() as address:
+        registry.push("dask", "1", {"amd64": [layer(file("a"))]})
+        yield f"{address}/dask:1"
+
+
 @pytest.mark.parametrize("name", SAYS)
 def test_example(
     name: str,
+    image: str,
     sim: Simulator,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
@@ -72,7 +85,8 @@ def test_example(
         said = run_as_a_program(EXAMPLES / name, sim, tmp_path)
     else:
         monkeypatch.chdir(tmp_path)
-        monkeypatch.setattr(sys, "argv", [name, (tmp_path / "data").as_uri()])
+        argument = image if name == "container.py" else (tmp_path / "data").as_uri()
+        monkeypatch.setattr(sys, "argv", [name, argument])
         with sim.applied():
             runpy.run_path(str(EXAMPLES / name), run_name="__main__")
         said = capsys.readouterr().out

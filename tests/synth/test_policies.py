@@ -25,6 +25,7 @@ VARIANTS: dict[str, dict[str, Any]] = {
     "ingress": {
         "ingress": [{"cidr": "203.0.113.7/32"}, {"cidr": "2001:db8::/56", "ports": [8786]}]
     },
+    "images": {"container_repositories": ["123456789012.dkr.ecr.us-east-1.amazonaws.com/dask"]},
     "data": {"data_buckets": ["lake/raw", "results"]},
     "private, as a company prescribes": {
         "public_schedulers": False,

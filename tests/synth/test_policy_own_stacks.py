@@ -21,6 +21,12 @@ NETWORKS: dict[str, dict[str, Any]] = {
     "ingress": {
         "ingress": [{"cidr": "203.0.113.7/32"}, {"cidr": "2001:db8::/56", "ports": [8786]}]
     },
+    "images of two regions": {
+        "container_repositories": [
+            "123456789012.dkr.ecr.us-east-1.amazonaws.com/dask",
+            "210987654321.dkr.ecr.eu-west-1.amazonaws.com/team/dask",
+        ]
+    },
     "data": {"data_buckets": ["lake/raw", "results"]},
     "private schedulers": {"public_schedulers": False},
     "flow logs, IPv6": {"flow_logs": True, "dual_stack": True},

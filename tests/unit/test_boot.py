@@ -94,11 +94,13 @@ class Machine:
 
     def __init__(self, folder: Path, script: str, *, wheel: Path, sha256: str) -> None:
         self.folder = folder
-        for name in ("bin", "etc", "opt", "bucket"):
+        for name in ("bin", "etc", "opt", "bucket", "units"):
             (folder / name).mkdir()
+        (folder / "units/terradask-host.service").write_text("[Service]\nLimitNOFILE=7\n")
         moves = {
             "/opt/terradask": folder / "opt",
             "/etc/terradask": folder / "etc",
+            "/etc/systemd/system": folder / "units",
             "/run/terradask-boot.json": folder / "report.json",
             "/var/log/cloud-init-output.log": folder / "output.log",
         }
@@ -220,6 +222,8 @@ def test_boot_makes_the_environment_and_starts_the_unit(machine: Machine) -> Non
         < machine.calls.index("systemctl enable")
     )
     assert "no local disks" in answer.stdout
+    assert "LimitNOFILE=7" in (machine.folder / "units/terradask-container@.service").read_text()
+    assert "systemctl enable --now --no-block terradask-container.socket" in machine.calls
     assert "useradd --system" in machine.calls
     # One call, which takes a second, for everything.
     assert machine.calls.count("\naws ") + machine.calls.startswith("aws ") == 3

@@ -75,6 +75,7 @@ EXAMPLES: list[TerradaskError] = [
     errors.DocumentChanged("run.json", cluster="etl", advice="a"),
     errors.DocumentFormat("a", given=9, allowed="format 1"),
     errors.CidrError("a", given={"a": 1}),
+    errors.ContainerUnusable("ghcr.io/dask/dask:1", "HTTP status 404"),
     errors.PythonNotOnHosts("3.98", ["3.11"]),
     errors.SoftwareNotInstalled("a", given="dask 1"),
     errors.SoftwareNotFromIndex({"acme-tools": "1.0, editable, from file:///x"}),

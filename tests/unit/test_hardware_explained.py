@@ -53,6 +53,7 @@ def test_a_plans_report_has_a_line_for_each_group():
     shown = report(hardware={"workers": REASON})
     assert f"hardware:\n  workers: {REASON}\n" in to_text(shown)
     assert shown.as_dict()["hardware"] == {"workers": REASON}
+    assert shown.as_dict()["container"] is None
     assert "### Hardware\n\n- workers: m5a.2xlarge" in to_markdown(whole(shown))
     assert "### Hardware" not in to_markdown(whole(report()))
 

@@ -10,35 +10,36 @@ from pathlib import Path
 
 import pytest
 
-from terradask_host.agent.child import LAUNCHER, DaskChild, child_environ
+from terradask_host.agent.child import DaskChild, child_environ
+from terradask_host.agent.dask_process import LAUNCHER, DaskProcess, LocalPython
 from terradask_host.agent.event_queue import ChildEnded, ChildSaid, EventQueue
 from terradask_host.rules.policy import Exit
 
 from ..waiting import HANG_SECONDS
 
 
-def test_the_dask_process_does_not_see_the_host_programs_python(tmp_path: Path) -> None:
-    base = {
-        "VIRTUAL_ENV": "/opt/terradask/venv",
-        "PATH": "/bin",
-        "HOME": "/root",
-        "AWS_REGION": "eu-west-1",
-    }
+def test_the_dask_process_does_not_see_the_host_programs_python(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("VIRTUAL_ENV", "/opt/terradask/venv")
+    assert "VIRTUAL_ENV" not in LocalPython(Path(sys.executable)).environ
+    base = {"PATH": "/bin", "HOME": "/root", "AWS_REGION": "eu-west-1"}
     environ = child_environ(
         base, home=tmp_path, region="us-east-1", run_environ={"A": "1", "PATH": "/own"}
     )
-    assert "VIRTUAL_ENV" not in environ
     assert environ["HOME"] == str(tmp_path)
     assert environ["PATH"] == "/own"
     assert (environ["AWS_REGION"], environ["AWS_DEFAULT_REGION"]) == ("eu-west-1", "us-east-1")
     assert environ["A"] == "1"
 
 
-def start_child(tmp_path: Path, events: EventQueue, log: list[str]) -> DaskChild:
+def python_process(tmp_path: Path) -> DaskProcess:
     environ = {"PATH": os.environ["PATH"], "HOME": str(tmp_path)}
-    return DaskChild(
-        Path(sys.executable), environ=environ, folder=tmp_path, events=events, log=log.append
-    )
+    return LocalPython(Path(sys.executable)).start(environ, tmp_path)
+
+
+def start_child(tmp_path: Path, events: EventQueue, log: list[str]) -> DaskChild:
+    return DaskChild(python_process(tmp_path), events=events, log=log.append)
 
 
 def drain(events: EventQueue, number: int) -> tuple[list[str], Exit]:
@@ -74,9 +75,10 @@ def test_a_process_that_can_not_start_says_why(tmp_path: Path) -> None:
 
 def test_a_process_ends_when_the_host_program_goes(tmp_path: Path) -> None:
     events = EventQueue()
-    child = start_child(tmp_path, events, [])
-    assert child._process.stdin is not None
-    child._process.stdin.close()
+    process = python_process(tmp_path)
+    child = DaskChild(process, events=events, log=lambda _: None)
+    stdin = process._process.stdin  # type: ignore[attr-defined]
+    stdin.close()
     said, end = drain(events, child.number)
     assert (said, end.code) == ([], -signal.SIGKILL)
     child.kill()
@@ -90,13 +92,7 @@ def test_sending_to_a_process_that_is_gone_is_no_error(tmp_path: Path) -> None:
 
 def test_an_unusable_python_is_an_error_at_once(tmp_path: Path) -> None:
     with pytest.raises(OSError, match="nowhere"):
-        DaskChild(
-            Path("/nowhere/python"),
-            environ={},
-            folder=tmp_path,
-            events=EventQueue(),
-            log=lambda _: None,
-        )
+        LocalPython(Path("/nowhere/python")).start({}, tmp_path)
 
 
 def test_the_agent_starts_without_boto3_dask_or_the_other_packages() -> None:

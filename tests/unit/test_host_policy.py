@@ -11,7 +11,7 @@ from packaging.requirements import Requirement
 
 from terradask._deployments.software import BASE
 from terradask_host import states
-from terradask_host.agent.host import check_distributed
+from terradask_host.agent.host import check_imported
 from terradask_host.agent.retry import backoff
 from terradask_host.documents import Ended, SchedulerAddress
 from terradask_host.errors import DistributedTooOld, HostError
@@ -31,6 +31,8 @@ from terradask_host.rules.policy import (
     worker_memory_limit_bytes,
 )
 from terradask_host.timing import Timing
+
+from .host_facts import run_document
 
 TIMING = Timing()
 IDLE = Ended("2026-11-20T05:15:00Z", "idle")
@@ -243,6 +245,6 @@ def test_hosts_clients_and_the_lock_of_software_have_one_floor() -> None:
 
 def test_an_old_distributed_is_refused_by_name() -> None:
     with pytest.raises(DistributedTooOld, match=r"distributed 2025\.1\.0") as caught:
-        check_distributed({"packages": {"distributed": "2025.1.0"}})
+        check_imported({"packages": {"distributed": "2025.1.0"}}, run_document())
     assert LEAST_DISTRIBUTED in str(caught.value.allowed)
-    check_distributed({"packages": {"distributed": LEAST_DISTRIBUTED}})
+    check_imported({"packages": {"distributed": LEAST_DISTRIBUTED}}, run_document())

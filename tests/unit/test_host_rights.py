@@ -11,12 +11,17 @@ from dataclasses import dataclass, field, replace
 
 import pytest
 
-from terradask_modules.policies import PolicyScope, scheduler_policy, trust_policy, worker_policy
-from terradask_simulator.iam import Policies, Policy, Request, evaluate
+from terradask_modules.policies import PolicyScope, scheduler_policy, worker_policy
+from terradask_simulator.iam import Policy, Request, evaluate
 
 ACCOUNT, REGION = "123456789012", "us-east-1"
 SHARED = PolicyScope(
-    partition="aws", region=REGION, account=ACCOUNT, workspace="default", data_buckets=("lake/raw",)
+    partition="aws",
+    region=REGION,
+    account=ACCOUNT,
+    workspace="default",
+    data_buckets=("lake/raw",),
+    container_repositories=(f"{ACCOUNT}.dkr.ecr.{REGION}.amazonaws.com/dask",),
 )
 ISOLATED = replace(SHARED, cluster="etl", groups=("scheduler", "workers"))
 SCOPES = {"shared": SHARED, "isolated": ISOLATED}
@@ -105,7 +110,17 @@ LEAVE, MOVE, AHEAD = (
         "PutScheduledUpdateGroupAction",
     )
 )
+IMAGES = f"arn:aws:ecr:{REGION}:{ACCOUNT}:repository/"
 ACTS = {
+    # Images
+    "pulls its image": within("ecr:BatchGetImage", f"{IMAGES}dask"),
+    "fetches its image's layers": within("ecr:GetDownloadUrlForLayer", f"{IMAGES}dask"),
+    "logs in to its registry": within("ecr:GetAuthorizationToken", "*", context=HERE),
+    "logs in to a registry elsewhere": never("ecr:GetAuthorizationToken", "*", ELSEWHERE),
+    "pulls another image": never("ecr:BatchGetImage", f"{IMAGES}payroll"),
+    "pulls an image whose name begins alike": never("ecr:BatchGetImage", f"{IMAGES}dask-2"),
+    "replaces the image that all hosts run": never("ecr:PutImage", f"{IMAGES}dask"),
+    "deletes the image that all hosts run": never("ecr:BatchDeleteImage", f"{IMAGES}dask"),
     # Objects
     "reads the host program": within("s3:GetObject", f"{BUCKET}/host/0a/terradask_host.whl"),
     "replaces the host program: root on every new host": never(
@@ -372,29 +387,3 @@ def test_every_right_is_among_the_acts() -> None:
         action for statement in held for action in statement.actions
     } == allowed | besides | data
     assert not [statement for statement in held if statement.not_actions or statement.not_resources]
-
-
-@pytest.mark.parametrize(
-    ("partition", "service", "expected"),
-    [
-        ("aws", "ec2.amazonaws.com", True),
-        ("aws-cn", "ec2.amazonaws.com.cn", True),
-        ("aws", "lambda.amazonaws.com", False),
-    ],
-)
-def test_roles_are_handed_to_instances_alone(partition: str, service: str, expected: bool) -> None:
-    (statement,) = Policy.parse(trust_policy(partition)).statements
-    assert (("Service", service) in statement.principals) is expected
-    assert len(statement.principals) == 1
-    request = Request(
-        "sts:AssumeRole",
-        "*",
-        {"aws:PrincipalAccount": (ACCOUNT,)},
-        f"arn:aws:iam::{ACCOUNT}:user/anika",
-    )
-    own = Policy.parse(
-        {"Version": "2012-10-17", "Statement": {"Effect": "Allow", "Action": "*", "Resource": "*"}}
-    )
-    assert not evaluate(
-        request, Policies((own,), resource=Policy.parse(trust_policy(partition)))
-    ).allowed

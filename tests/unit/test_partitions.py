@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import pytest
 from botocore.loaders import create_loader
 
 from terradask_modules.partitions import SUFFIXES, dns_suffix, partition_of
 from terradask_modules.policies import PolicyScope, trust_policy
+from terradask_simulator.iam import Policies, Policy, Request, evaluate
+
+ACCOUNT = "123456789012"
 
 
 def test_regions_and_suffixes_are_those_of_botocore() -> None:
@@ -26,3 +30,29 @@ def test_services_are_named_as_in_their_partition() -> None:
         partition="aws-eusc", region="eusc-de-east-1", account="123456789012", workspace="default"
     )
     assert scope.dns_suffix == "amazonaws.eu"
+
+
+@pytest.mark.parametrize(
+    ("partition", "service", "expected"),
+    [
+        ("aws", "ec2.amazonaws.com", True),
+        ("aws-cn", "ec2.amazonaws.com.cn", True),
+        ("aws", "lambda.amazonaws.com", False),
+    ],
+)
+def test_roles_are_handed_to_instances_alone(partition: str, service: str, expected: bool) -> None:
+    (statement,) = Policy.parse(trust_policy(partition)).statements
+    assert (("Service", service) in statement.principals) is expected
+    assert len(statement.principals) == 1
+    request = Request(
+        "sts:AssumeRole",
+        "*",
+        {"aws:PrincipalAccount": (ACCOUNT,)},
+        f"arn:aws:iam::{ACCOUNT}:user/anika",
+    )
+    own = Policy.parse(
+        {"Version": "2012-10-17", "Statement": {"Effect": "Allow", "Action": "*", "Resource": "*"}}
+    )
+    assert not evaluate(
+        request, Policies((own,), resource=Policy.parse(trust_policy(partition)))
+    ).allowed

@@ -323,6 +323,27 @@ def test_buckets_of_data_are_those_of_the_settings() -> None:
     assert _rights(using) == [("P6", "warning")]
 
 
+def test_images_are_of_the_settings_repositories() -> None:
+    arn = "arn:aws:ecr:us-east-1:123456789012:repository/dask"
+    pulling = {"Action": ["ecr:BatchGetImage", "ecr:GetDownloadUrlForLayer"], "Resource": arn}
+    within = {"StringEquals": {"aws:RequestedRegion": "us-east-1"}}
+    login = {"Action": "ecr:GetAuthorizationToken", "Resource": "*", "Condition": within}
+    pushing = {"Action": "ecr:PutImage", "Resource": arn}
+
+    def told(statement: Any, *names: str) -> list[tuple[str, str]]:
+        known = tuple(f"123456789012.dkr.ecr.us-east-1.amazonaws.com/{name}" for name in names)
+        return _rights(statement, workspace_rules=WorkspaceRules(container_repositories=known))
+
+    assert told(pulling, "dask", "other") == told(login, "dask") == []
+    for refused in (told(pulling), told(pulling, "das"), told(login), told(pushing, "dask")):
+        assert set(refused) == {("P6", "error")}
+    assert told({**login, "Condition": {}}, "dask") == [("P6", "error")]
+    assert set(told({**pulling, "Resource": f"{arn}*"}, "dask")) == {("P6", "error")}
+    # Without the settings it may be one of them.
+    assert set(_rights(pulling) + _rights(login)) == {("P6", "warning")}
+    assert _rights(pushing) == [("P6", "error")]
+
+
 def test_write_only_arguments_and_pointers_to_secrets_are_fine() -> None:
     document = plan(
         resource(

@@ -238,6 +238,7 @@ def test_the_starter_file_shows_every_setting_and_is_valid(tmp_path: Path) -> No
         "allow_ingress_from =",
         "allow_ssh_from =",
         "package_sync =",
+        "container =",
         "local_modules =",
     )
     kept = [line for line in live.splitlines() if not any(word in line for word in alone)]

@@ -63,8 +63,7 @@ class Record(ClusterRecord):
 
     def __init__(self, aws: Aws, **settings: Any) -> None:
         super().__init__(aws, BUCKET, "etl")
-        self.desired: dict[str, int] = {"scheduler": 0, "workers": 0}
-        self.zeroed = 0
+        self.desired, self.zeroed = {"scheduler": 0, "workers": 0}, 0
         self._settings = {"software": [], "environ": {}, "send_dask_config": False, **settings}
 
     @property
@@ -73,6 +72,7 @@ class Record(ClusterRecord):
             cluster="etl",
             groups=dict.fromkeys(("scheduler", "workers")),
             settings=self._settings,
+            lock={},
             worker_groups={"workers": ("workers",)},
             workers_at_start=lambda group: 1,
             most_workers=lambda group: 9,

@@ -17,7 +17,6 @@ from terradask._common.progress import Progress
 from terradask._dask.argument_kinds import RUN, STRUCTURE, KindedArguments, run_setting, unsupported
 from terradask._deployments.lifetime import Duration
 
-_SOFTWARE = "use `package_sync`, which gives hosts the versions that are installed here"
 _NO_JUPYTER = (
     "leave it out: a notebook server on the scheduler would run code for anyone who "
     "reaches its dashboard"
@@ -46,6 +45,10 @@ class ClusterArguments(KindedArguments):
         Lock file of this environment with hashes, relative to the working directory: a requirements
         file with ``--hash``, ``uv.lock`` or ``pylock.toml``. Hosts then install only the archives
         in it. By default they install packages by exact version.
+    container
+        Container image that hosts run instead of these packages, with Python, Dask and distributed
+        in the versions that are installed here: ``"ghcr.io/dask/dask:2026.7.1-py3.12"``, or one of
+        Amazon ECR. By default there is none.
     package_sync
         Instead of `software`: all packages of this environment in the versions that are installed
         here (True, the default if neither `software` nor `software_lock` is given), or these with
@@ -214,12 +217,8 @@ class ClusterArguments(KindedArguments):
     attach
         True: the cluster must be running. False: it must not. By default a running cluster is
         attached to.
-    container, cloud, account
+    cloud, account, custom_widget, configure_logging, jupyter
         Not supported yet: any value but the default raises `UnsupportedOption`.
-    custom_widget, configure_logging
-        Not supported yet, as above.
-    jupyter
-        Not supported yet, as above.
 
     Raises
     ------
@@ -244,6 +243,8 @@ class ClusterArguments(KindedArguments):
         When `create` or `attach` doesn't allow what would be necessary.
     SoftwareLockInvalid, SoftwareNotLocked
         When `software_lock` can't be read, or lacks a package, its version here, or its hashes.
+    ContainerUnusable
+        When the registry doesn't have `container`, or not for the hosts' processors.
     PackagesNotSynced, SoftwareNotResolved, SoftwareFileInvalid, LocalModulesRefused
         When `package_sync`, a file or `local_modules` asks for what hosts can't have.
     WheelNotBuilt
@@ -301,7 +302,7 @@ class ClusterArguments(KindedArguments):
     _: KW_ONLY
     software: list[str] | str | os.PathLike[str] | None = field(default=None, metadata=RUN)
     software_lock: str | os.PathLike[str] | None = field(default=None, metadata=RUN)
-    container: str | None = field(default=None, metadata=unsupported(_SOFTWARE))
+    container: str | None = field(default=None, metadata=STRUCTURE)
     n_workers: int | Sequence[int] | None = field(default=None, metadata=RUN)
     worker_class: str | type | None = field(default=None, metadata=STRUCTURE)
     worker_options: dict[str, Any] | None = field(default=None, metadata=STRUCTURE)
@@ -383,10 +384,7 @@ class ClusterArguments(KindedArguments):
     allow_ingress_from: str | Sequence[str] | None = field(default=None, metadata=STRUCTURE)
     allow_ssh: bool | None = field(default=None, metadata=STRUCTURE)
     allow_ssh_from: str | Sequence[str] | None = field(default=None, metadata=STRUCTURE)
-    jupyter: bool | None = field(
-        default=None,
-        metadata=unsupported(_NO_JUPYTER, False),
-    )
+    jupyter: bool | None = field(default=None, metadata=unsupported(_NO_JUPYTER, False))
     region: str | None = None
     arm: bool | None = field(default=None, metadata=STRUCTURE)
     zone_name: str | None = field(default=None, metadata=STRUCTURE)

@@ -238,15 +238,16 @@ class Provisioner:
         resolved = bool(sync) or isinstance(software, Path | str)
         if resolved:
             self._progress(Message(f"{deployment.name}: resolving packages for hosts"))
-        lock = lock_for_hosts(
-            software,
-            sync,
-            architecture="arm64" if cluster.expects_arm else "x86_64",
-            lock_file=lock_file_of(settings, workspace.root),
-            named=named,
-        )
-        if resolved:
-            self._progress(Message(f"{deployment.name}: {describe_packages(lock)}"))
+        if cluster.container is None:
+            lock = lock_for_hosts(
+                software,
+                sync,
+                architecture="arm64" if cluster.expects_arm else "x86_64",
+                lock_file=lock_file_of(settings, workspace.root),
+                named=named,
+            )
+            if resolved:
+                self._progress(Message(f"{deployment.name}: {describe_packages(lock)}"))
         check_route(workspace, settings)
         try:
             plan = workspace.plan_launch(self._request.name)

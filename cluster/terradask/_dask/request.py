@@ -48,7 +48,9 @@ def request_of(arguments: ClusterArguments) -> Request:
     return Request(
         name=parse_name(arguments.name),
         structure=_as_settings(settled.given("structure")) | location,
-        run=_with_one_source(_as_settings(settled.given("run"))),
+        run=_with_one_source(
+            _as_settings(settled.given("run")), has_container=settled.container is not None
+        ),
         workspace=workspace,
         path=None if arguments.settings is None else Path(arguments.settings),
         create=arguments.create,
@@ -99,14 +101,19 @@ def _as_settings(given: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def _with_one_source(run: dict[str, Any]) -> dict[str, Any]:
+def _with_one_source(run: dict[str, Any], *, has_container: bool) -> dict[str, Any]:
     """Return settings of which those that name packages replace the other ways of the file."""
+    if has_container:
+        return {"software": [], "software_lock": None, **_NO_PACKAGES, **run}
     if run.get("package_sync"):
         return {"software": [], "software_lock": None, **run}
     if isinstance(run.get("software"), str):
         run = {"software_lock": None, **run}
     named = "software" in run or "software_lock" in run
     return {"package_sync": False, **run} if named else run
+
+
+_NO_PACKAGES = {"package_sync": False, "local_modules": False}
 
 
 def _location_given(arguments: ClusterArguments) -> tuple[dict[str, Any], dict[str, Any]]:

@@ -25,7 +25,7 @@ from terradask._deployments.software import (
 from terradask._deployments.software_file import lock_file_packages
 from terradask._software.configured import Machine
 from terradask._software.environment import read_installed, scan_installed
-from terradask._software.hosts import host_markers
+from terradask._software.hosts import host_markers, python_version
 from terradask._software.index_sources import index_sources
 from terradask._software.indexes import read_indexes
 from terradask._software.local_modules import build_modules
@@ -36,6 +36,9 @@ from terradask._software.scan import OWN
 from terradask._software.software_file import Software
 from terradask._software.sync import PackageSync, Sync
 from terradask.errors import SoftwareNotInstalled
+
+#: Packages whose versions in an image have to be those of here.
+IN_IMAGE = ("dask", "distributed")
 
 #: What was asked for within `locked_once`, with the result; None outside.
 _known: ContextVar[list[tuple[object, SoftwareLock]] | None] = ContextVar("known", default=None)
@@ -84,6 +87,12 @@ def locked_once() -> Iterator[None]:
         yield
     finally:
         _known.reset(token)
+
+
+def versions_in_image() -> SoftwareLock:
+    """Return what a container image has to have: this process's Python and Dask."""
+    same = {name: importlib.metadata.version(name) for name in IN_IMAGE}
+    return SoftwareLock(python_version(), same)
 
 
 def sync_of(settings: Mapping[str, Any], environ: Mapping[str, str]) -> PackageSync:

@@ -29,6 +29,7 @@ from terradask._deployments.package_sync import (
     describe_loopback,
     lock_for_hosts,
     sync_of,
+    versions_in_image,
 )
 from terradask._deployments.private_envs import warn_of_secrets
 from terradask._deployments.record import ClusterRecord
@@ -49,7 +50,13 @@ from terradask._software.archive_hashes import lock_file_of
 from terradask._software.software_file import Software, software_of
 from terradask._software.sync import PackageSync
 from terradask._software.wheel_tags import describe_newer
-from terradask.errors import ClusterError, ClusterStopped, DocumentChanged, QuotaExceeded
+from terradask.errors import (
+    ClusterError,
+    ClusterStopped,
+    DocumentChanged,
+    InvalidInput,
+    QuotaExceeded,
+)
 from terradask_host.documents import LifetimePolicy, Run, sha256_of
 from terradask_modules.names import SCHEDULER_GROUP, TAG_DESCRIPTOR
 
@@ -193,15 +200,20 @@ def plan_run(record: ClusterRecord, options: StartOptions, root: Path | None) ->
         launch = deployed_launch(descriptor, numbers)
         check = LaunchCheck(record.aws, launch, workspace=descriptor.workspace)
     named = NamedEnvironments(record.aws, record.bucket)
+    container = descriptor.lock.get("container")
     with ThreadPoolExecutor(1) as pool:
         baseline = pool.submit(bootable_baseline, record)
-        lock = lock_for_hosts(
-            software,
-            sync_at_start(options, settings),
-            architecture=descriptor.architecture,
-            lock_file=options.software_lock or lock_file_of(settings, root),
-            named=named,
-        )
+        if container:
+            _check_no_packages(options, container)
+            lock = versions_in_image()
+        else:
+            lock = lock_for_hosts(
+                software,
+                sync_at_start(options, settings),
+                architecture=descriptor.architecture,
+                lock_file=options.software_lock or lock_file_of(settings, root),
+                named=named,
+            )
     identity = environment_id(record, baseline.result(), lock.python, lock.to_requirements())
     now = datetime.datetime.now(datetime.UTC)
     run = Run(
@@ -219,9 +231,23 @@ def plan_run(record: ClusterRecord, options: StartOptions, root: Path | None) ->
         structure=descriptor.structure,
         host_roles=baseline.result().host_roles(record.name),
         environment=(named.find_archive(software, identity) if isinstance(software, str) else None)
-        or BuiltEnvironments(record).find(identity),
+        or (None if container else BuiltEnvironments(record).find(identity)),
+        container=container,
     )
     return RunPlan(run, numbers, lock, check, identity)
+
+
+def _check_no_packages(options: StartOptions, container: str) -> None:
+    given = [
+        name for name in ("software", "software_lock", "package_sync") if getattr(options, name)
+    ]
+    if given:
+        raise InvalidInput(
+            "Hosts that run a container image get no other packages.",
+            given=f"{given[0]}, with {container}",
+            allowed="what the image has",
+            advice=f"leave {given[0]} out, or the cluster's container",
+        )
 
 
 def sync_at_start(options: StartOptions, settings: Mapping[str, Any]) -> PackageSync:
@@ -324,7 +350,7 @@ def prepare_run(record: ClusterRecord, plan: RunPlan) -> None:
         "terradask:run:owner": run.owner,
         "terradask:run:started": run.started_at,
         # boot.sh installs it: hosts may not.
-        "terradask:run:python": run.python,
+        "terradask:run:python": "of-container" if run.container else run.python,
     }
     with ThreadPoolExecutor(4) as pool:
         waits = [

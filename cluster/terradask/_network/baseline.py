@@ -109,6 +109,8 @@ class Baseline(_Model):
     log_group: str
     nat: str
     interface_endpoints: list[str] = []
+    #: Of Amazon ECR, whose images hosts may pull.
+    container_repositories: list[str] = []
     public_workers: bool = False
     public_schedulers: bool = True
     #: Schedulers' hosts have the rights that Session Manager's agent needs.

@@ -29,11 +29,14 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Judgement:
-    """The assessment of a plan; `hardware`: group -> type, number of others, reason."""
+    """The assessment of a plan; `hardware`: group -> type, number of others, reason; `container`:
+    the image that hosts run.
+    """
 
     findings: tuple[PolicyFinding, ...] = ()
     cost: CostEstimate | None = None
     hardware: Mapping[str, str] = field(default_factory=dict)
+    container: str | None = None
 
 
 @dataclass(frozen=True)
@@ -50,8 +53,9 @@ class PolicyGate:
         if plan.destroy:
             return Judgement()
         cost = self.cost_of(plan.document)
-        hardware = PlannedStack.of(plan.document).reasons
-        return Judgement(self.findings_on(plan.stack, plan.document, cost), cost, hardware)
+        stack = PlannedStack.of(plan.document)
+        findings = self.findings_on(plan.stack, plan.document, cost)
+        return Judgement(findings, cost, stack.reasons, stack.container)
 
     def cost_of(self, document: Mapping[str, Any]) -> CostEstimate:
         """Return what a plan's stack costs. If a price is unavailable, the estimate notes it;
@@ -138,6 +142,7 @@ def workspace_rules(settings: Settings, lock: NetworkLock | None) -> WorkspaceRu
             settings.workspace.name,
             settings.workspace.region,
             data_buckets=tuple(network.data_buckets),
+            container_repositories=tuple(network.container_repositories),
         )
     hosts = (network.security_groups, network.instance_profiles, *network.subnets.values())
     given = {
@@ -157,4 +162,5 @@ def workspace_rules(settings: Settings, lock: NetworkLock | None) -> WorkspaceRu
         lock.account,
         given=frozenset(each for each in given if each is not None),
         data_buckets=tuple(network.data_buckets),
+        container_repositories=tuple(network.container_repositories),
     )

@@ -165,7 +165,12 @@ def _details(report: WorkspaceReport) -> Iterator[Section]:
         for plan in report.plans
         for group, reason in plan.hardware.items()
     ]
-    yield Section("hardware", _HARDWARE, "\n### Hardware\n\n", types, what="groups")
+    images = [
+        f"- {code(plan.stack) + ' ' if several else ''}container: {code(plan.container)}\n"
+        for plan in report.plans
+        if plan.container is not None
+    ]
+    yield Section("hardware", _HARDWARE, "\n### Hardware\n\n", [*types, *images], what="groups")
     for plan in report.plans:
         title = f"\n### {escaped(plan.stack)}\n\n" if several else "\n### Resources\n\n"
         blocks = [_resource(change) for change in plan.summary.changes]

@@ -101,6 +101,8 @@ def _plan_lines(report: PlanReport, *, details: bool) -> Iterator[Text]:
     yield from _findings(report.findings)
     yield from _body(report.summary, details=details)
     yield from _hardware(report.hardware)
+    if report.container is not None:
+        yield from (Text(), Text(f"container: {report.container}", style="bold"))
     if report.cost is not None:
         yield from _cost(report.cost)
     yield Text()

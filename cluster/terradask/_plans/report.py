@@ -54,6 +54,8 @@ class PlanReport:
         The clusters that run on what the plan changes.
     hardware
         Group -> its first instance type, how many others there are, and why.
+    container
+        The container image that hosts run, with its digest; None if they install packages.
     """
 
     summary: PlanSummary
@@ -63,6 +65,7 @@ class PlanReport:
     expires_at: str = ""
     running: tuple[RunningCluster, ...] = ()
     hardware: Mapping[str, str] = field(default_factory=dict)
+    container: str | None = None
 
     @property
     def stack(self) -> str:
@@ -101,6 +104,7 @@ class PlanReport:
             "findings": [finding.as_dict() for finding in self.findings],
             "cost": None if self.cost is None else self.cost.as_dict(),
             "hardware": dict(self.hardware),
+            "container": self.container,
             "context": asdict(self.context),
             "expires_at": self.expires_at,
         }

@@ -147,6 +147,7 @@ WORKSPACE_DOCUMENT: Shape = {
     "log_group": must("/terradask/{workspace}"),
     "nat": must("single", "per_zone", "none", "given"),
     "interface_endpoints": must(ANY),
+    "container_repositories": may(ANY),
     "scheduler_ports": must(ANY),
     "public_workers": must(True, False),
     "public_schedulers": must(True, False),

@@ -12,6 +12,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
 from terradask._policy.scope import Scope, WorkspaceRules
+from terradask_modules.image_rights import LOGIN_ACTION, PULL_ACTIONS, repository_arn
 
 _Conditions = Mapping[str, Mapping[str, tuple[str, ...]]]
 
@@ -163,6 +164,11 @@ def grants_of(rules: WorkspaceRules, scope: Scope) -> Iterator[Grant]:
     keys = [each for each in rules.given or () if ":kms:" in each]
     through = {"StringEquals": {"kms:ViaService": _THROUGH}}
     yield Grant(_KEY_ACTIONS, tuple(keys), through)
+    arns = sorted(map(repository_arn, rules.container_repositories or ()))
+    if arns:
+        regions = tuple(sorted({arn.split(":")[3] for arn in arns}))
+        yield Grant(PULL_ACTIONS, tuple(arns))
+        yield Grant((LOGIN_ACTION,), ("*",), {"StringEquals": {"aws:RequestedRegion": regions}})
     for entry in rules.data_buckets or ():
         bucket, _, prefix = entry.partition("/")
         arn = f"arn:{{partition}}:s3:::{bucket}"
@@ -172,7 +178,7 @@ def grants_of(rules: WorkspaceRules, scope: Scope) -> Iterator[Grant]:
         yield Grant(_DATA_ACTIONS, (f"{arn}/{prefix}/*" if prefix else f"{arn}/*",))
 
 
-#: What could be a bucket of data or a key: without the settings it can't be told.
+#: What could be a bucket of data, a key or a repository: without the settings it can't be told.
 _UNPROVEN = (
     Grant(
         (*_DATA_ACTIONS, "s3:ListBucket", "s3:GetBucketLocation"), ("arn:{partition}:s3:::{data}",)
@@ -182,16 +188,20 @@ _UNPROVEN = (
         ("arn:{partition}:kms:{region}:{account}:key/{key}",),
         {"StringEquals": {"kms:ViaService": _THROUGH}},
     ),
+    Grant(PULL_ACTIONS, ("arn:{partition}:ecr:*:repository/*",)),
+    Grant((LOGIN_ACTION,), ("*",)),
 )
 
 
 def unproven_grants(rules: WorkspaceRules) -> Iterator[Grant]:
     """Yield what the settings may allow, if they aren't known."""
-    data, key = _UNPROVEN
+    data, key, *images = _UNPROVEN
     if rules.data_buckets is None:
         yield data
     if rules.given is None:
         yield key
+    if rules.container_repositories is None:
+        yield from images
 
 
 @dataclass(frozen=True)

@@ -41,6 +41,8 @@ class WorkspaceRules:
     given: frozenset[str] | None = None
     #: `network.data_buckets`: a bucket, or a bucket and a prefix.
     data_buckets: tuple[str, ...] | None = None
+    #: `network.container_repositories`.
+    container_repositories: tuple[str, ...] | None = None
 
 
 @dataclass(frozen=True)

@@ -53,6 +53,11 @@ class PlannedStack:
         lock = self.descriptor.get("lock") or {}
         return dict(lock.get("reasons") or {})
 
+    @property
+    def container(self) -> str | None:
+        """The container image that hosts run, with its digest, if they run one."""
+        return (self.descriptor.get("lock") or {}).get("container")
+
     @classmethod
     def of(cls, document: Mapping[str, Any]) -> PlannedStack:
         """Read a plan's JSON."""

@@ -58,7 +58,8 @@ class PackageSync:
         """
         packages = settings.get("package_sync", False)
         if packages is None:
-            packages = not (settings["software"] or settings["software_lock"])
+            others = ("software", "software_lock", "container")
+            packages = not any(settings.get(name) for name in others)
         return cls(
             packages,
             tuple(map(canonicalize_name, settings.get("package_sync_ignore", ()))),

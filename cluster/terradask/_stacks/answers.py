@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from terradask._common.progress import Message, Progress, silent
 from terradask._quotas.needs import GroupTypes, named_or_default
+from terradask._stacks.container import check_container, check_no_gpus, lock_container
 from terradask._stacks.images import check_gpu_disks, check_own_disks
 from terradask._stacks.resolve_cluster import (
     Place,
@@ -160,6 +161,8 @@ class ClusterResolver:
         settings = self.loaded.settings.for_cluster(name)
         network = _as_deployed(settings.network, baseline, settings.cluster.zone_name)
         _check(settings, network, None, baseline.zones, given="security_groups" in baseline.given)
+        given_profiles = "instance_profiles" in baseline.given
+        check_container(network, settings.cluster, given_profiles=given_profiles)
         check_disks_offered(
             settings.workspace, network, settings.cluster, has_menu=baseline.disks is not None
         )
@@ -173,6 +176,8 @@ class ClusterResolver:
         settings = self.loaded.settings.for_cluster(name)
         given = settings.network.security_groups is not None
         _check(settings, settings.network, network, network.zones, given=given)
+        given_profiles = settings.network.instance_profiles is not None
+        check_container(settings.network, settings.cluster, given_profiles=given_profiles)
         check_disks_offered(settings.workspace, settings.network, settings.cluster)
         check_own_disks(settings.cluster, network)
         place = Place(
@@ -250,6 +255,10 @@ class ClusterResolver:
         lock = resolve_cluster(
             cluster, place, self.aws, earlier, refresh=refresh, progress=self.progress
         )
+        check_no_gpus(cluster, lock)
+        known = None if refresh else earlier
+        container = lock_container(cluster, lock.architecture, known, self.aws, self.progress)
+        lock = lock.model_copy(update={"container": container})
         if name in settings.clusters:
             lock_file = read_lock(path)
             if lock != lock_file.clusters.get(name):
@@ -318,6 +327,7 @@ def _as_deployed(network: NetworkSettings, baseline: Baseline, zone: str | None)
     deployed = {
         "nat": baseline.nat,
         "interface_endpoints": list(baseline.interface_endpoints),
+        "container_repositories": list(baseline.container_repositories),
         "public_workers": baseline.public_workers,
         "public_schedulers": baseline.public_schedulers,
         "session_manager": baseline.session_manager,

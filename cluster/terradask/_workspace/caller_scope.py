@@ -40,6 +40,7 @@ def caller_scope(settings: Settings, aws: Aws, *, account: str | None = None) ->
             region=region,
             account=account,
             workspace=settings.workspace.name,
+            container_repositories=tuple(network.container_repositories),
             kms_key_arn=network.kms_key_arn,
         ),
         role_path=network.role_path,

@@ -148,6 +148,7 @@ class Planner:
             expires_at=plan.basis.expires_at,
             running=self.clusters.running(plan.stack) if may_hit(plan.summary) else (),
             hardware=judged.hardware,
+            container=judged.container,
         )
 
     def report_context(self, *, commit: str | None) -> ReportContext:

@@ -9,6 +9,33 @@ from terradask.errors._machine import SetupError
 from terradask_modules.errors import InvalidInput, TerradaskError
 
 
+class ContainerUnusable(InvalidInput):
+    """The container image can't be what hosts run: the registry doesn't have it, or not for them.
+
+    Parameters
+    ----------
+    container
+        The image's name.
+    why
+        What prevents it.
+    advice
+        What to do.
+    """
+
+    def __init__(self, container: str, why: str, *, advice: str | None = None) -> None:
+        super().__init__(
+            "The container image can't be what hosts run.",
+            given=f"{container}: {why}",
+            allowed=(
+                "an image of Linux for the hosts' processors, in a public registry or a repository "
+                "of Amazon ECR"
+            ),
+            advice=advice or "correct the name or the tag, or build the image for these hosts",
+        )
+        self.container = container
+        self.why = why
+
+
 class ResolverMissing(SetupError):
     """`package_sync` needs uv, which was not found on this machine."""
 

@@ -12,6 +12,8 @@ from types import FrameType
 from terradask_host import __version__, states
 from terradask_host.agent.aws import Aws
 from terradask_host.agent.bound_run import RUN, SOFTWARE, BoundRun, secret_id
+from terradask_host.agent.container.pull import pulled_container
+from terradask_host.agent.dask_process import DaskProgram, LocalPython
 from terradask_host.agent.environment import Environment
 from terradask_host.agent.event_queue import EventQueue, Stop, StopRequested
 from terradask_host.agent.groups import ClusterGroups
@@ -159,7 +161,7 @@ class Agent:
         secret = secret_id(self._config.workspace, identity.cluster)
         bound = self._wait_run(objects, secret, reporter)
         reporter.enter(states.ENVIRONMENT)
-        python = self._config.python or self._build(identity, objects, bound, reporter)
+        program = self._program(identity, objects, bound, reporter)
         if identity.role == "worker":
             wait_for_driver(
                 self._config.gpu_count,
@@ -172,7 +174,7 @@ class Agent:
             identity=identity,
             bound=bound,
             keys=write_keys(bound.secret, identity.role, self._config.paths.keys),
-            python=python,
+            program=program,
             aws=self._aws,
             objects=objects,
             groups=ClusterGroups(self._aws, bound.structure, self._log.info),
@@ -224,6 +226,23 @@ class Agent:
         except RunMissing as error:
             error.given = found
             raise
+
+    def _program(
+        self, identity: Identity, objects: ClusterObjects, bound: BoundRun, reporter: Reporter
+    ) -> DaskProgram:
+        """Return what Dask is run with: on an instance the run's environment, or its image."""
+        if self._config.python is not None:
+            return LocalPython(self._config.python)
+        if bound.run.container is None:
+            return LocalPython(self._build(identity, objects, bound, reporter))
+        return pulled_container(
+            bound.run.container,
+            self._config.paths,
+            self._aws,
+            events=self._events,
+            log=self._log.info,
+            deadline_seconds=self._timing.environment_deadline_seconds,
+        )
 
     def _build(
         self, identity: Identity, objects: ClusterObjects, bound: BoundRun, reporter: Reporter

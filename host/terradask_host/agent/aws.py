@@ -21,14 +21,15 @@ class Aws:
         self.region = region
         self._lock = threading.Lock()
         self._session: Session | None = None
-        self._clients: dict[str, Any] = {}
+        self._clients: dict[tuple[str, str], Any] = {}
 
-    def client(self, service: str) -> Any:
-        """Return the client of a service, for instance ``s3``."""
+    def client(self, service: str, region: str | None = None) -> Any:
+        """Return the client of a service, for instance ``s3``, in the host's region or another."""
+        key = (service, region or self.region)
         with self._lock:
-            if service not in self._clients:
-                self._clients[service] = self._create(service)
-            return self._clients[service]
+            if key not in self._clients:
+                self._clients[key] = self._create(*key)
+            return self._clients[key]
 
     def credentials(self) -> Any:
         """Return the instance's credentials as they are now, renewed where they were about to
@@ -46,7 +47,7 @@ class Aws:
     def unsigned_client(self, service: str) -> Any:
         """Return a client of its own whose calls carry no signature of this instance."""
         with self._lock:
-            return self._create(service, signed=False)
+            return self._create(service, self.region, signed=False)
 
     def _own_session(self) -> Session:
         # botocore alone: boto3's resources and transfer manager would cost a third more at boot.
@@ -56,7 +57,7 @@ class Aws:
             self._session = get_session()
         return self._session
 
-    def _create(self, service: str, *, signed: bool = True) -> Any:
+    def _create(self, service: str, region: str, *, signed: bool = True) -> Any:
         from botocore import UNSIGNED  # loaded while the Dask process loads distributed
         from botocore.config import Config
 
@@ -67,7 +68,7 @@ class Aws:
             retries={"mode": "standard", "max_attempts": 4},
             user_agent_extra=f"terradask-host/{__version__}",
         )
-        made = self._own_session().create_client(service, region_name=self.region, config=config)
+        made = self._own_session().create_client(service, region_name=region, config=config)
         settle = {"s3": expect_owner, "autoscaling": end_once}.get(service)
         return made if settle is None else settle(made)
 

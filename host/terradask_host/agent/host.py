@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 from terradask_host.agent.aws import Aws
 from terradask_host.agent.bound_run import BoundRun
 from terradask_host.agent.child import DaskChild, child_environ
+from terradask_host.agent.dask_process import DaskProgram
 from terradask_host.agent.event_queue import ChildEnded, ChildSaid, EventQueue, Recommended, Stop
 from terradask_host.agent.groups import ClusterGroups
 from terradask_host.agent.instance_proofs import prove
@@ -21,7 +20,7 @@ from terradask_host.agent.objects import ClusterObjects
 from terradask_host.agent.report import Reporter
 from terradask_host.config import HostConfig
 from terradask_host.documents import Run
-from terradask_host.errors import DaskFailed, DistributedTooOld
+from terradask_host.errors import DaskFailed, DistributedTooOld, VersionsDiffer
 from terradask_host.metadata import Identity
 from terradask_host.rules.instance_proof import audience_of
 from terradask_host.rules.policy import LEAST_DISTRIBUTED, Exit, is_too_old
@@ -40,8 +39,8 @@ class Host:
         The run, checked against the cluster's secret.
     keys
         The host's key files.
-    python
-        The Python of the cluster's environment.
+    program
+        What Dask's processes are started with.
     aws, objects, groups
         Access to AWS.
     reporter, log, events
@@ -52,7 +51,7 @@ class Host:
     identity: Identity
     bound: BoundRun
     keys: KeyFiles
-    python: Path
+    program: DaskProgram
     aws: Aws
     objects: ClusterObjects
     groups: ClusterGroups
@@ -94,22 +93,20 @@ class Host:
         """
         self.config.paths.scratch.mkdir(parents=True, exist_ok=True)
         environ = child_environ(
-            os.environ,
+            self.program.environ,
             home=self.config.paths.state,
             region=self.config.region,
             run_environ=self.run.environ or {},
         )
         try:
             child = DaskChild(
-                self.python,
-                environ=environ,
-                folder=self.config.paths.scratch,
+                self.program.start(environ, self.config.paths.scratch),
                 events=events or self.events,
                 log=self.log.write,
             )
         except OSError as error:
             raise DaskFailed(
-                f"The environment's Python can't be run: {error}.", given=str(self.python)
+                f"The environment's Python can't be run: {error}.", given=str(self.program)
             ) from error
         child.send(
             prepare_document(
@@ -119,23 +116,38 @@ class Host:
         return child
 
 
-def check_distributed(imported: Mapping[str, Any]) -> None:
-    """Refuse an environment whose distributed is too old.
+def check_imported(imported: Mapping[str, Any], run: Run) -> None:
+    """Refuse an environment whose distributed is too old, and a container image whose Python, dask
+    or distributed isn't that of the client which has started the run.
 
     Raises
     ------
-    DistributedTooOld
+    DistributedTooOld, VersionsDiffer
     """
-    version = (imported.get("packages") or {}).get("distributed")
+    packages = imported.get("packages") or {}
+    version = packages.get("distributed")
     if is_too_old(version):
+        where = "where the cluster is started" if run.container is None else "in the image"
         raise DistributedTooOld(
             "The environment's distributed has security holes that a later version closed.",
             given=f"distributed {version}",
             allowed=f"distributed {LEAST_DISTRIBUTED} or later",
             advice=(
-                f"pip install 'distributed>={LEAST_DISTRIBUTED}' where the cluster is started, "
-                "then stop and start it."
+                f"pip install 'distributed>={LEAST_DISTRIBUTED}' {where}, "
+                "then stop and start the cluster."
             ),
+        )
+    if run.container is None:
+        return
+    there = {"python": imported.get("python"), **packages}
+    here = {"python": run.python, **run.packages}
+    differing = [name for name, wanted in here.items() if there.get(name) != wanted]
+    if differing:
+        raise VersionsDiffer(
+            "The container image has other versions than the client.",
+            given=", ".join(f"{name} {there.get(name) or 'missing'}" for name in differing),
+            allowed=", ".join(f"{name} {here[name]}, as the client has" for name in differing),
+            advice="use an image with these versions, or install the image's where the client is",
         )
 
 

@@ -16,7 +16,7 @@ from terradask_host.agent.child import DaskChild
 from terradask_host.agent.endings import Crashes, close_in_order, leave_on_stop
 from terradask_host.agent.event_queue import ChildSaid, StopRequested
 from terradask_host.agent.extra_worker import ExtraWorker
-from terradask_host.agent.host import Host, check_distributed, next_event
+from terradask_host.agent.host import Host, check_imported, next_event
 from terradask_host.agent.instance_proofs import ProofChecks
 from terradask_host.agent.join_watchdog import JoinWatchdog
 from terradask_host.agent.launch_documents import scheduler_document
@@ -159,7 +159,7 @@ class SchedulerHost:
             if received.said:
                 self._watchdog.note_alive()
                 if received.said.event == "imported":
-                    check_distributed(received.said.facts)
+                    check_imported(received.said.facts, self._host.run)
                     child.send(document)
                 self._take(received.said, child)
             late = time.monotonic() - started > self._timing.dask_start_seconds

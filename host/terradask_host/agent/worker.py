@@ -10,7 +10,7 @@ from terradask_host import states
 from terradask_host.agent.child import DaskChild
 from terradask_host.agent.endings import Crashes, leave_on_stop
 from terradask_host.agent.event_queue import Stop, StopRequested
-from terradask_host.agent.host import Host, Received, check_distributed, next_event
+from terradask_host.agent.host import Host, Received, check_imported, next_event
 from terradask_host.agent.launch_documents import worker_document
 from terradask_host.agent.probe import answers
 from terradask_host.documents import SchedulerAddress
@@ -98,7 +98,7 @@ class WorkerHost:
             self._heed(received, child)
             if received.said and received.said.event == "imported":
                 imported = received.said.facts
-                check_distributed(imported)
+                check_imported(imported, self._host.run)
             elif received.said and received.said.event == "running":
                 self._lost, self._silent_since = None, None
                 self._host.reporter.enter(states.RUNNING)

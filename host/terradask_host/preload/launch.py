@@ -1,5 +1,5 @@
 """The Dask process's first file. Run by path, in the cluster's Python: ``python -P launch.py
-<descriptor for events>``.
+<descriptor or FIFO for events>``.
 
 It stays small and imports only the standard library: a nanny's spawned worker process imports it a
 second time, and needs the package too.
@@ -22,7 +22,9 @@ class Events:
     Child processes don't inherit the pipe's writing end, so that it closes when this process ends.
     """
 
-    def __init__(self, descriptor: int) -> None:
+    def __init__(self, where: str) -> None:
+        # Opened anew, as a FIFO is, it isn't inheritable.
+        descriptor = int(where) if where.isdecimal() else os.open(where, os.O_WRONLY)
         os.set_inheritable(descriptor, False)
         self._file = os.fdopen(descriptor, "w", encoding="utf-8")
 
@@ -66,7 +68,7 @@ def load_package() -> None:
 
 def main() -> int:
     """Prepare, import, receive the start document, and serve."""
-    events = Events(int(sys.argv[1]))
+    events = Events(sys.argv[1])
     load_package()
     try:
         from terradask_host.preload.serve import run  # needs the package that was just loaded

@@ -12,6 +12,7 @@ from terradask_modules.caller_policies._placement import keep_placement_groups
 from terradask_modules.caller_policies._scope import CallerScope
 from terradask_modules.caller_policies._state import record_unlocks
 from terradask_modules.iam import Statement, allow, both, statement
+from terradask_modules.image_rights import pull_statements
 from terradask_modules.names import SOFTWARE
 from terradask_modules.policies import move_watchdog
 
@@ -137,6 +138,8 @@ def change_clusters(scope: CallerScope) -> list[Statement]:
             ["s3:DeleteObject", "s3:DeleteObjectVersion", "s3:PutObject", "s3:PutObjectTagging"],
             f"{scope.bucket}/clusters/*",
         ),
+        # A tag's digest is looked up when a cluster is planned.
+        *pull_statements(scope.place.container_repositories),
         *keep_placement_groups(scope),
         *change_own_things(scope),
     ]

@@ -137,7 +137,11 @@ getent passwd terradask >/dev/null ||
 # Dask spills to the instance's local disks where it has any, else to its volume.
 "${base}/venv/bin/python" -m terradask_host.disks || say "going on without local disks"
 
+# By its systemd units, Dask runs in a container image, if the run has one.
+"${base}/venv/bin/python" -m terradask_host.container_units /etc/systemd/system
+
 systemctl daemon-reload
+systemctl enable --now --no-block terradask-container.socket
 # Without waiting: cloud-init itself is part of the boot that the unit is ordered behind.
 systemctl enable --now --no-block terradask-host.service
 say "terradask-host.service starts"

@@ -15,6 +15,7 @@ from terradask_stacks.validators.addresses import check_network_cidr
 from terradask_stacks.validators.refusal import refuse, unique
 from terradask_stacks.validators.resources import (
     check_bucket_path,
+    check_container_repository,
     check_image,
     check_image_owner,
     check_key_arn,
@@ -24,9 +25,8 @@ from terradask_stacks.validators.resources import (
     check_vpc_id,
 )
 
-EndpointService = Literal[
-    "secretsmanager", "autoscaling", "ec2", "logs", "sts", "ssm", "ssmmessages"
-]
+_OF_HOSTS = Literal["secretsmanager", "autoscaling", "ec2", "logs", "sts"]
+EndpointService = _OF_HOSTS | Literal["ssm", "ssmmessages", "ecr.api", "ecr.dkr"]
 #: As many zones a network has where the settings name none: NAT gateways and endpoints are billed
 #: in each, and an account may have five addresses for them.
 DEFAULT_ZONES = 3
@@ -85,7 +85,8 @@ class NetworkSettings(Section):
         default=[],
         description="AWS services that get an interface endpoint in every zone: secretsmanager, "
         "autoscaling, ec2, logs, sts. "
-        "With nat = 'none' hosts need all five; with session_manager also ssm and ssmmessages.",
+        "With nat = 'none' hosts need all five; with session_manager also ssm and ssmmessages; "
+        "for container images of Amazon ECR also ecr.api and ecr.dkr.",
     )
     public_workers: bool = Field(
         default=False,
@@ -186,6 +187,12 @@ class NetworkSettings(Section):
     ] = Field(
         default=[],
         description="Buckets, or bucket/prefix, that schedulers and workers may read and write.",
+    )
+    container_repositories: Annotated[
+        list[Annotated[str, AfterValidator(check_container_repository)]], AfterValidator(unique)
+    ] = Field(
+        default=[],
+        description="Repositories of Amazon ECR whose images hosts may pull, without a tag.",
     )
     log_retention_days: Annotated[int, AfterValidator(_retention)] = Field(
         default=30, description="Days that CloudWatch keeps the hosts' logs, and flow logs."

@@ -7,14 +7,23 @@ from typing import Annotated, Literal
 from pydantic import AfterValidator, Field, model_validator
 
 from terradask_stacks.settings.base import Section
-from terradask_stacks.validators.dask import check_package_names, check_software
+from terradask_stacks.validators.dask import check_container, check_package_names, check_software
 from terradask_stacks.validators.refusal import refuse
 
 PackageNames = Annotated[list[str], AfterValidator(check_package_names)]
 
 
 class SoftwareSettings(Section):
-    """Packages of the hosts, besides Dask: named ones, or those of the client's environment."""
+    """Packages of the hosts, besides Dask: named ones, those of the client's environment, or a
+    container image.
+    """
+
+    container: Annotated[str, AfterValidator(check_container)] | None = Field(
+        default=None,
+        description="Container image that hosts run, such as 'ghcr.io/dask/dask:2026.7.1-py3.12', "
+        "from a public registry or Amazon ECR (network.container_repositories), in place of the "
+        "packages below. A tag's digest is locked when the cluster is planned.",
+    )
 
     software: Annotated[list[str] | str, AfterValidator(check_software)] = Field(
         default=[],
@@ -65,6 +74,13 @@ class SoftwareSettings(Section):
 
     @model_validator(mode="after")
     def _one_source(self) -> SoftwareSettings:
+        ways = ("package_sync", "software", "software_lock", "local_modules")
+        if self.container and (given := [name for name in ways if getattr(self, name)]):
+            raise refuse(
+                f"cluster.container and cluster.{given[0]} are both given",
+                allowed="one of them: an image has all packages",
+                advice=f"leave {given[0]} out",
+            )
         other = "software" if self.software else "software_lock" if self.software_lock else None
         if self.package_sync and other is not None:
             raise refuse(

@@ -14,10 +14,11 @@ from packaging.requirements import InvalidRequirement, Requirement
 
 from terradask_modules.names import CLUSTER_PATTERN
 from terradask_stacks.numbers import NWorkers
-from terradask_stacks.validators.refusal import refuse
+from terradask_stacks.validators.refusal import matching, refuse
 
 _DOTTED = re.compile(r"^[A-Za-z_]\w*(\.[A-Za-z_]\w*)+$")
 #: https://packaging.python.org/en/latest/specifications/name-normalization/
+_CONTAINER = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:/@-]{0,511}")
 _PACKAGE = re.compile(r"^[A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z0-9])?$")
 _SOFTWARE_FILES = frozenset({".txt", ".in", ".toml", ".lock", ".yml", ".yaml"})
 _ENVIRON_KEY = re.compile(r"^[A-Za-z_][A-Za-z0-9_]*$")
@@ -72,6 +73,17 @@ def check_dotted(path: str) -> str:
 def is_software_file(text: str) -> bool:
     """Return whether a text names a file: by a folder in it, or by its ending."""
     return "/" in text or "\\" in text or PurePath(text).suffix in _SOFTWARE_FILES
+
+
+def check_container(image: str) -> str:
+    """Return a container image's name."""
+    return matching(
+        image,
+        _CONTAINER,
+        "a container image",
+        "REGISTRY/REPOSITORY:TAG or REGISTRY/REPOSITORY@sha256:…, such as "
+        "ghcr.io/dask/dask:2026.7.1-py3.12",
+    )
 
 
 def check_software(value: Sequence[str] | str) -> list[str] | str:

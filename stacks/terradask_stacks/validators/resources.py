@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
+from terradask_modules.image_rights import REPOSITORY
 from terradask_modules.secret_policy import PRINCIPAL_PATTERN
 from terradask_stacks.hardware.request import MAX_TYPES, TYPE_NAME
 from terradask_stacks.validators.refusal import matching, refuse, unique
@@ -114,6 +115,17 @@ def check_bucket_path(path: str) -> str:
             ),
         )
     return path.rstrip("/")
+
+
+def check_container_repository(repository: str) -> str:
+    """Return a repository of Amazon ECR."""
+    return matching(
+        repository,
+        REPOSITORY,
+        "a repository of Amazon ECR",
+        "such as 123456789012.dkr.ecr.us-east-1.amazonaws.com/team/dask, without a tag; images of "
+        "public registries need no right",
+    )
 
 
 def check_principals(arns: list[str]) -> list[str]:

@@ -1,0 +1,144 @@
+"""Resolve a cluster's container image to its digest, which is locked until a refresh."""
+
+from __future__ import annotations
+
+import base64
+from functools import partial
+from typing import TYPE_CHECKING
+
+from terradask._aws.session import Aws
+from terradask._common.progress import Message, Progress
+from terradask.errors import ContainerUnusable, TerradaskError
+from terradask_host.registry import ImageReference, RegistryError, Repository
+from terradask_stacks.errors import Finding, SettingsError
+
+if TYPE_CHECKING:
+    from terradask_stacks.hardware.architecture import Architecture
+    from terradask_stacks.lock import ClusterLock
+    from terradask_stacks.settings import ClusterSettings, NetworkSettings
+
+#: Variables by which Dask's images install packages as root, which containers here are not.
+_NEEDS_ROOT = ("EXTRA_APT_PACKAGES", "EXTRA_CONDA_PACKAGES")
+_ENDPOINTS = ("ecr.api", "ecr.dkr")
+
+
+def lock_container(
+    cluster: ClusterSettings,
+    architecture: Architecture,
+    earlier: ClusterLock | None,
+    aws: Aws,
+    progress: Progress,
+) -> str | None:
+    """Return the cluster's image with its digest: the earlier one for the same name, if any.
+
+    Raises `ContainerUnusable`.
+
+    Permissions needed for an image of Amazon ECR: ``ecr:GetAuthorizationToken``,
+    ``ecr:BatchGetImage``, ``ecr:GetDownloadUrlForLayer``.
+    """
+    if cluster.container is None:
+        return None
+    asked = _parse(cluster.container)
+    if earlier is not None and earlier.container and earlier.architecture == architecture:
+        known = _parse(earlier.container)
+        if known.digest is not None and known == asked.at(asked.digest or known.digest):
+            return earlier.container
+    password = None if asked.ecr is None else partial(_password, aws, *asked.ecr)
+    try:
+        repository = Repository(asked, password=password)
+        digest = repository.manifest(asked.digest or asked.tag or "latest").digest
+        repository.image(digest, architecture)
+    except RegistryError as error:
+        why = f"{error.problem} ({error.given}; allowed: {error.allowed or 'one that is there'})"
+        raise ContainerUnusable(cluster.container, why, advice=error.advice) from error
+    found = str(asked.at(digest))
+    progress(Message(f"container: {found}"))
+    return found
+
+
+def check_container(
+    network: NetworkSettings, cluster: ClusterSettings, *, given_profiles: bool
+) -> None:
+    """Refuse an image that the network's hosts may not or can't pull, or that needs what containers
+    don't have.
+
+    Raises `SettingsError`, `ContainerUnusable`.
+    """
+    if cluster.container is None:
+        return
+    image = _parse(cluster.container)
+    where = "cluster.container"
+    finding: Finding | None = None
+    private = not (network.public_workers and network.public_schedulers)
+    if image.ecr and not given_profiles and image.name not in network.container_repositories:
+        finding = Finding(
+            where=where,
+            problem="hosts have no right to pull images of this repository",
+            given=image.name,
+            allowed=", ".join(network.container_repositories) or "no repository yet",
+            advice=f'set network.container_repositories = ["{image.name}"], then: '
+            "terradask apply network",
+        )
+    elif network.nat == "none" and network.vpc_id is None and private:
+        missing = [each for each in _ENDPOINTS if each not in network.interface_endpoints]
+        if not image.ecr or missing:
+            finding = Finding(
+                where=where,
+                problem="hosts without a way to the internet can't reach the registry",
+                given=image.registry,
+                allowed="Amazon ECR in the hosts' region, with its interface endpoints",
+                advice="copy the image there, and add ecr.api and ecr.dkr to "
+                'network.interface_endpoints; or set network.nat = "single"',
+            )
+    elif root := [name for name in _NEEDS_ROOT if cluster.environ.get(name)]:
+        finding = Finding(
+            where="cluster.environ",
+            problem=f"{root[0]} has packages installed by root, which containers aren't",
+            given=cluster.environ[root[0]],
+            allowed="EXTRA_PIP_PACKAGES",
+            advice="install them in an image of your own, from Dask's",
+        )
+    if finding is not None:
+        raise SettingsError([finding])
+
+
+def check_no_gpus(cluster: ClusterSettings, lock: ClusterLock) -> None:
+    """Refuse an image on hosts with GPUs: it would not have the host's driver.
+
+    Raises `SettingsError`.
+    """
+    if cluster.container is None or not lock.gpus:
+        return
+    raise SettingsError(
+        [
+            Finding(
+                where="cluster.container",
+                problem="containers don't get the GPUs' driver of the host",
+                given=f"{cluster.container} on {', '.join(sorted(lock.gpus))}",
+                allowed="instance types without GPUs; or package_sync or software, with GPUs",
+                advice="leave container out, and install the packages here or by software",
+            )
+        ]
+    )
+
+
+def _parse(text: str) -> ImageReference:
+    try:
+        return ImageReference.parse(text)
+    except ValueError as error:
+        raise ContainerUnusable(text, str(error)) from error
+
+
+def _password(aws: Aws, account: str, region: str) -> str:
+    """Return the caller's password for a registry of Amazon ECR."""
+    there = aws if region == aws.region else Aws(region, profile=aws.profile)
+    try:
+        answer = there.client("ecr").get_authorization_token()
+    except TerradaskError as error:
+        raise RegistryError(
+            "Amazon ECR gives no password.",
+            given=f"images of account {account} in {region}: {error}",
+            advice="the caller needs ecr:GetAuthorizationToken",
+        ) from error
+    token = base64.b64decode(answer["authorizationData"][0]["authorizationToken"])
+    return token.decode().partition(":")[2]

@@ -1,0 +1,1 @@
+"""The user's container image: pulled by digest, unpacked, and Dask's process in it."""

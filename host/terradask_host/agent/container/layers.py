@@ -1,0 +1,134 @@
+"""An image's files: its layers, one over the other, as the image specification has them:
+https://github.com/opencontainers/image-spec/blob/main/layer.md
+
+All files belong to the user who unpacks them; what only root can make is left out.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tarfile
+from pathlib import Path
+from typing import BinaryIO
+
+_WHITEOUT, _OPAQUE = ".wh.", ".wh..wh..opq"
+#: As Linux has it for one path.
+_MOST_LINKS = 40
+
+
+class LayerInvalid(ValueError):
+    """A layer has an entry that leads nowhere."""
+
+
+class RootFolder:
+    """The folder that an image's files are in, as the image itself sees it: links lead within it.
+
+    Parameters
+    ----------
+    path
+        Where it is; it exists.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def unpack(self, layer: BinaryIO) -> None:
+        """Lay a layer, an archive that is not compressed, over the files that are there.
+
+        Raises
+        ------
+        LayerInvalid, tarfile.TarError, OSError
+        """
+        #: A whiteout hides what lower layers have, and nothing of its own.
+        own: set[Path] = set()
+        with tarfile.open(fileobj=layer, mode="r|") as archive:
+            for entry in archive:
+                folder, _, name = entry.name.strip("/").rpartition("/")
+                if name in ("", ".", ".."):
+                    continue
+                parent = self.resolve(folder)
+                parent.mkdir(parents=True, exist_ok=True)
+                if name == _OPAQUE:
+                    for hidden in parent.iterdir():
+                        if hidden not in own:
+                            _remove(hidden)
+                elif name.startswith(_WHITEOUT):
+                    _remove(parent / name.removeprefix(_WHITEOUT))
+                elif self._put(archive, entry, parent / name):
+                    own.update((parent / name, *(parent / name).parents))
+
+    def resolve(self, name: str) -> Path:
+        """Return where a path of the image is, all links in it followed within the image.
+
+        Raises `LayerInvalid` where links go in circles.
+        """
+        waiting = _parts(name)
+        found, links = self.path, 0
+        while waiting:
+            part = waiting.pop()
+            if part == "..":
+                found = found if found == self.path else found.parent
+                continue
+            step = found / part
+            if not step.is_symlink():
+                found = step
+                continue
+            links += 1
+            if links > _MOST_LINKS:
+                raise LayerInvalid(f"links go in circles: {name[:200]!r}")
+            target = str(step.readlink())
+            found = self.path if target.startswith("/") else found
+            waiting += _parts(target)
+        return found
+
+    def mount_point(self, name: str, *, of_file: bool = False) -> None:
+        """Make what something of the host is mounted on, in place of a link or a file there."""
+        parent, _, last = name.strip("/").rpartition("/")
+        path = self.resolve(parent) / last
+        if path.is_symlink() or path.is_dir() == of_file:
+            _remove(path)
+        if of_file:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.touch()
+        else:
+            path.mkdir(parents=True, exist_ok=True)
+
+    def _put(self, archive: tarfile.TarFile, entry: tarfile.TarInfo, path: Path) -> bool:
+        """Make an entry; return whether it is of a kind that is made."""
+        if entry.isdir():
+            if path.is_symlink() or not path.is_dir():
+                _remove(path)
+                path.mkdir()
+            path.chmod((entry.mode & 0o777) | 0o700)
+            return True
+        if not (entry.isreg() or entry.issym() or entry.islnk()):
+            return False
+        _remove(path)
+        if entry.issym():
+            path.symlink_to(entry.linkname)
+        elif entry.islnk():
+            folder, _, name = entry.linkname.strip("/").rpartition("/")
+            # A link's own target may be a link: of the image, not of the host.
+            os.link(self.resolve(folder) / name, path, follow_symlinks=False)
+        else:
+            content = archive.extractfile(entry)
+            assert content is not None
+            with path.open("wb") as file:
+                shutil.copyfileobj(content, file, 2**18)
+            path.chmod((entry.mode & 0o777) | 0o600)
+            # Python takes a module's compiled form for its source's by this time.
+            os.utime(path, (entry.mtime, entry.mtime))
+        return True
+
+
+def _parts(path: str) -> list[str]:
+    """Return the parts of a path, the last one first."""
+    return [part for part in reversed(path.split("/")) if part not in ("", ".")]
+
+
+def _remove(path: Path) -> None:
+    if path.is_dir() and not path.is_symlink():
+        shutil.rmtree(path)
+    else:
+        path.unlink(missing_ok=True)

@@ -1,0 +1,270 @@
+"""The container image on the host: fetched by its digest, checked, and unpacked, once.
+
+Permission needed for an image of Amazon ECR: ``ecr:GetAuthorizationToken``,
+``ecr:BatchGetImage`` and ``ecr:GetDownloadUrlForLayer``.
+"""
+
+from __future__ import annotations
+
+import base64
+import gzip
+import hashlib
+import json
+import platform
+import shutil
+import threading
+import time
+from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import KW_ONLY, dataclass
+from functools import partial
+from pathlib import Path
+from typing import BinaryIO, TypeVar, cast
+
+from terradask_host.agent.aws import Aws, error_code, is_aws_error
+from terradask_host.agent.container.layers import RootFolder
+from terradask_host.agent.container.runtime import Container
+from terradask_host.agent.event_queue import EventQueue
+from terradask_host.config import Paths
+from terradask_host.errors import ConfigInvalid, EnvironmentFailed
+from terradask_host.registry import Image, ImageReference, Layer, RegistryError, Repository
+
+T = TypeVar("T")
+
+TRIES = 3
+FIRST_PAUSE_SECONDS = 2.0
+#: Layers that are fetched at a time, while an earlier one is unpacked.
+_AT_ONCE = 3
+_CHUNK_BYTES = 2**20
+_GZIP, _ZSTANDARD = b"\x1f\x8b", b"\x28\xb5\x2f\xfd"
+#: What of the host is mounted there.
+MOUNTED_FOLDERS = ("proc", "sys", "dev", "run", "tmp", "opt/terradask", "var/lib/terradask")
+MOUNTED_FILES = ("etc/resolv.conf", "etc/hosts")
+
+
+def pulled_container(
+    text: str,
+    paths: Paths,
+    aws: Aws,
+    *,
+    events: EventQueue,
+    log: Callable[[str], None],
+    deadline_seconds: float,
+) -> Container:
+    """Return the container of a run's image, fetched and unpacked.
+
+    Raises
+    ------
+    ConfigInvalid
+        When `text` names no image by its digest.
+    EnvironmentFailed
+        When the image can't be had or unpacked.
+    StopRequested
+    """
+    try:
+        reference = ImageReference.parse(text)
+    except ValueError as error:
+        raise ConfigInvalid("run.json names no container image.", given=text) from error
+    password = None
+    if reference.ecr is not None:
+        account, region = reference.ecr
+        password = partial(_ecr_password, aws, account, region)
+    pull = ImagePull(
+        reference,
+        "arm64" if platform.machine() in ("aarch64", "arm64") else "x86_64",
+        paths.container,
+        repository=Repository(reference, password=password),
+        events=events,
+        log=log,
+        deadline_seconds=deadline_seconds,
+    )
+    return Container(pull.run(), paths, log)
+
+
+def _ecr_password(aws: Aws, account: str, region: str) -> str:
+    """Return the password for an account's images, which is valid for 12 hours:
+    https://docs.aws.amazon.com/AmazonECR/latest/userguide/registry_auth.html
+    """
+    try:
+        answer = aws.client("ecr", region).get_authorization_token()
+        token = base64.b64decode(answer["authorizationData"][0]["authorizationToken"])
+    except Exception as error:
+        if not is_aws_error(error):
+            raise
+        raise RegistryError(
+            "Amazon ECR gives this host's role no password.",
+            given=f"images of account {account} in {region}: {error_code(error)}: {error}",
+            advice="name the repository in network.container_repositories: terradask apply network",
+        ) from error
+    return token.decode().partition(":")[2]
+
+
+@dataclass
+class ImagePull:
+    """Fetches an image and unpacks it.
+
+    Parameters
+    ----------
+    reference
+        The image, with its digest.
+    architecture
+        ``x86_64`` or ``arm64``.
+    folder
+        Where it goes; its files then lie in ``root`` there.
+    repository
+        Where it is had from.
+    events
+        A request to stop among them ends it.
+    log
+        Gets what is done, a line at a time.
+    deadline_seconds
+        For all of it.
+    """
+
+    reference: ImageReference
+    architecture: str
+    folder: Path
+    _: KW_ONLY
+    repository: Repository
+    events: EventQueue
+    log: Callable[[str], None]
+    deadline_seconds: float
+
+    @property
+    def root(self) -> Path:
+        """The image's files."""
+        return self.folder / "root"
+
+    def run(self) -> Image:
+        """Fetch and unpack it, unless it is there already.
+
+        Raises
+        ------
+        EnvironmentFailed
+            When it can't be had or unpacked; with the registry's answer.
+        StopRequested
+        """
+        image = self._there()
+        if image is not None:
+            self.log(f"container image {self.reference} is there already")
+            return image
+        shutil.rmtree(self.folder, ignore_errors=True)
+        self.root.mkdir(parents=True)
+        began = time.monotonic()
+        given_up = threading.Event()
+        pool = ThreadPoolExecutor(1 + _AT_ONCE, thread_name_prefix="container-image")
+        try:
+            image = self._wait(pool.submit(self._fetch_image), began)
+            size = sum(layer.size for layer in image.layers)
+            self.log(f"fetching {self.reference}: {len(image.layers)} layers, {size} bytes")
+            self._wait(pool.submit(self._fetch_layers, image, given_up), began)
+        except (RegistryError, OSError, ValueError, EOFError) as error:
+            raise EnvironmentFailed(
+                f"The container image can't be had: {error}", given=str(self.reference)
+            ) from error
+        finally:
+            given_up.set()
+            pool.shutdown(wait=True, cancel_futures=True)
+        (self.folder / "image.json").write_text(
+            json.dumps(
+                {
+                    "reference": str(self.reference),
+                    "entry_point": image.entry_point,
+                    "environ": dict(image.environ),
+                }
+            )
+        )
+        self.log(f"unpacked {self.reference} in {time.monotonic() - began:.1f} s")
+        return image
+
+    def _there(self) -> Image | None:
+        try:
+            known = json.loads((self.folder / "image.json").read_text())
+        except (OSError, ValueError):
+            return None
+        if known["reference"] != str(self.reference):
+            return None
+        return Image((), tuple(known["entry_point"]), known["environ"])
+
+    def _wait(self, work: Future[T], began: float) -> T:
+        while not work.done():
+            if time.monotonic() - began > self.deadline_seconds:
+                raise EnvironmentFailed(
+                    f"Fetching the container image took over {self.deadline_seconds:.0f} s.",
+                    given=str(self.reference),
+                    advice="Use a smaller image, or one in the hosts' region (Amazon ECR).",
+                )
+            self.events.pause(0.1)
+        return work.result()
+
+    def _fetch_image(self) -> Image:
+        digest = self.reference.digest
+        if digest is None:
+            raise ValueError("the image is named without a digest")
+        for attempt in range(TRIES):
+            try:
+                return self.repository.image(digest, self.architecture)
+            except RegistryError as error:
+                if attempt == TRIES - 1:
+                    raise
+                self.log(f"{error.problem} ({error.given}); trying again")
+                time.sleep(FIRST_PAUSE_SECONDS * 2**attempt)
+        raise AssertionError("the last attempt returns or raises")
+
+    def _fetch_layers(self, image: Image, given_up: threading.Event) -> None:
+        root = RootFolder(self.root)
+        with ThreadPoolExecutor(_AT_ONCE, thread_name_prefix="container-layer") as pool:
+            waiting = [pool.submit(self._fetch, layer, given_up) for layer in image.layers]
+            try:
+                for archive in waiting:
+                    path = archive.result()
+                    with path.open("rb") as file:
+                        root.unpack(_unpacked(file))
+                    path.unlink()
+            finally:
+                for archive in waiting:
+                    archive.cancel()
+        for name in MOUNTED_FOLDERS:
+            root.mount_point(name)
+        for name in MOUNTED_FILES:
+            root.mount_point(name, of_file=True)
+
+    def _fetch(self, layer: Layer, given_up: threading.Event) -> Path:
+        """Return a layer's archive, whose bytes are those that the manifest names."""
+        path = self.folder / layer.digest.partition(":")[2]
+        for attempt in range(1, TRIES + 1):
+            try:
+                self._download(layer, path, given_up)
+            except (RegistryError, OSError) as error:
+                if attempt == TRIES or given_up.is_set():
+                    raise
+                self.log(f"fetching {layer.digest} failed ({error}); trying again")
+                given_up.wait(float(attempt))
+            else:
+                break
+        return path
+
+    def _download(self, layer: Layer, path: Path, given_up: threading.Event) -> None:
+        digest = hashlib.sha256()
+        with self.repository.blob(layer.digest) as answer, path.open("wb") as file:
+            left = layer.size
+            while chunk := answer.read(_CHUNK_BYTES):
+                left -= len(chunk)
+                if given_up.is_set() or left < 0:
+                    break
+                digest.update(chunk)
+                file.write(chunk)
+        if f"sha256:{digest.hexdigest()}" != layer.digest:
+            raise OSError("what came isn't what the manifest names, or not all of it")
+
+
+def _unpacked(file: BinaryIO) -> BinaryIO:
+    """Return the archive in a layer, of which registries don't reliably say how it is packed."""
+    start = file.read(4)
+    file.seek(0)
+    if start.startswith(_ZSTANDARD):
+        raise ValueError(
+            "a layer is compressed with zstd, which hosts can't unpack: build the image with gzip "
+            "(docker buildx build --output type=image,compression=gzip,force-compression=true)"
+        )
+    return cast(BinaryIO, gzip.GzipFile(fileobj=file)) if start.startswith(_GZIP) else file

@@ -1,0 +1,47 @@
+"""What pulling container images of Amazon ECR takes: its repositories, and rights on them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from terradask_modules.iam import Statement, allow
+from terradask_modules.partitions import partition_of
+
+#: ``<account>.dkr.ecr.<region>.amazonaws.com/<name>``:
+#: https://docs.aws.amazon.com/AmazonECR/latest/userguide/Registries.html
+REPOSITORY = re.compile(
+    r"(?P<account>[0-9]{12})\.dkr\.ecr\.(?P<region>[a-z]{2,4}(?:-[a-z]+)+-[0-9])"
+    r"\.amazonaws\.com(?:\.cn)?/(?P<name>[a-z0-9]+(?:[._/-]+[a-z0-9]+)*)"
+)
+
+#: AWS's own example of a policy for pulling, of which hosts ask what is in the image and where:
+#: https://docs.aws.amazon.com/AmazonECR/latest/userguide/security_iam_id-based-policy-examples.html
+PULL_ACTIONS = ("ecr:BatchGetImage", "ecr:GetDownloadUrlForLayer")
+LOGIN_ACTION = "ecr:GetAuthorizationToken"
+
+
+def repository_arn(repository: str) -> str:
+    """Return the ARN of a repository, given as in an image's name."""
+    found = REPOSITORY.fullmatch(repository)
+    assert found is not None, repository
+    region = found["region"]
+    return f"arn:{partition_of(region)}:ecr:{region}:{found['account']}:repository/{found['name']}"
+
+
+def pull_statements(repositories: Sequence[str]) -> list[Statement]:
+    """Return the right to pull images of these repositories, and of no others."""
+    if not repositories:
+        return []
+    arns = sorted(map(repository_arn, repositories))
+    regions = sorted({arn.split(":")[3] for arn in arns})
+    return [
+        allow("PullImages", list(PULL_ACTIONS), arns[0] if len(arns) == 1 else arns),
+        # AWS knows no narrower resource for it; a password opens what the role may read.
+        allow(
+            "LogInToRegistry",
+            LOGIN_ACTION,
+            "*",
+            {"StringEquals": {"aws:RequestedRegion": regions[0] if len(regions) == 1 else regions}},
+        ),
+    ]

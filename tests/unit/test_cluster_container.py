@@ -1,0 +1,236 @@
+"""A cluster's container image: its digest is found once and locked; what hosts can't have is
+refused before anything is made.
+"""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Iterator
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+
+from terradask._aws.session import Aws
+from terradask._common.progress import Message
+from terradask._dask.arguments import ClusterArguments
+from terradask._dask.request import request_of
+from terradask._deployments.package_sync import versions_in_image
+from terradask._software.sync import PackageSync
+from terradask._stacks import container as module
+from terradask._stacks.container import check_container, check_no_gpus, lock_container
+from terradask.errors import AccessDenied, ContainerUnusable, SettingsError
+from terradask_host.registry import RegistryError
+from terradask_modules.image_rights import repository_arn
+from terradask_stacks.lock import ClusterLock
+from terradask_stacks.settings import ClusterSettings, NetworkSettings
+
+from ..container_registry import ContainerRegistry, file, layer, password_header
+
+BOTH = {"amd64": [layer(file("a"))], "arm64": [layer(file("b"))]}
+NO_AWS = cast(Aws, None)
+ECR = "123456789012.dkr.ecr.eu-west-1.amazonaws.com"
+ENDPOINTS = ["secretsmanager", "autoscaling", "ec2", "logs", "sts", "ecr.api", "ecr.dkr"]
+
+
+@pytest.fixture
+def registry() -> Iterator[ContainerRegistry]:
+    made = ContainerRegistry()
+    with made.serving():
+        yield made
+
+
+def cluster(image: str, **settings: Any) -> ClusterSettings:
+    return ClusterSettings(container=image, **settings)
+
+
+def locked(container: str | None = None, **facts: Any) -> ClusterLock:
+    types = {"scheduler_instance_types": ["m6i.large"], "worker_instance_types": ["m6i.large"]}
+    given = {"account": "123456789012", "zone": "us-east-1a", **types, **facts}
+    return ClusterLock(container=container, **given)
+
+
+def found(image: str, earlier: ClusterLock | None = None, log: list[str] | None = None) -> str:
+    def note(event: object) -> None:
+        if log is not None and isinstance(event, Message):
+            log.append(event.text)
+
+    lock = lock_container(cluster(image), "x86_64", earlier, NO_AWS, note)
+    assert lock is not None
+    return lock
+
+
+def test_a_tags_digest_is_locked_until_a_refresh(registry: ContainerRegistry) -> None:
+    first = registry.push("team/dask", "1", BOTH)
+    image, log = f"{registry.address}/team/dask:1", list[str]()
+    lock = found(image, log=log)
+    assert lock == f"{image}@{first}"
+    assert log == [f"container: {image}@{first}"]
+
+    second = registry.push("team/dask", "1", {"amd64": [layer(file("new"))]})
+    asked = len(registry.asked)
+    assert found(image, locked(lock)) == lock
+    assert len(registry.asked) == asked
+    assert found(image, None) == f"{image}@{second}"
+
+
+def test_another_name_or_architecture_is_looked_up_again(registry: ContainerRegistry) -> None:
+    registry.push("team/dask", "1", BOTH)
+    other = registry.push("team/dask", "2", {"amd64": [layer(file("2"))]})
+    name = f"{registry.address}/team/dask"
+    lock = found(f"{name}:1")
+    assert found(f"{name}:2", locked(lock)) == f"{name}:2@{other}"
+    assert found(f"{name}@{other}", locked(lock)) == f"{name}@{other}"
+    with pytest.raises(ContainerUnusable, match="linux/arm64"):
+        lock_container(cluster(f"{name}:2"), "arm64", locked(f"{name}:2@{other}"), NO_AWS, print)
+
+
+@pytest.mark.parametrize(
+    ("image", "why"),
+    [("{}/team/dask:gone", "HTTP status 404"), ("Team/dask", "no reference of a container image")],
+)
+def test_an_image_that_is_not_there_is_said(
+    registry: ContainerRegistry, image: str, why: str
+) -> None:
+    with pytest.raises(ContainerUnusable, match=why) as caught:
+        found(image.format(registry.address))
+    assert caught.value.container == image.format(registry.address)
+
+
+def test_a_password_of_ecr_is_the_callers(
+    registry: ContainerRegistry, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    digest = registry.push("dask", "1", BOTH)
+    registry.authorization, registry.challenge = password_header("from AWS"), 'Basic realm="ECR"'
+    token = base64.b64encode(b"AWS:from AWS").decode()
+    ecr = SimpleNamespace(
+        get_authorization_token=lambda: {"authorizationData": [{"authorizationToken": token}]}
+    )
+    asked: list[str] = []
+    aws: Any = SimpleNamespace(region="eu-west-1", client=lambda name: asked.append(name) or ecr)
+    # Only its address differs: ECR's certificate can't be had here.
+    address = f"http://{registry.address}/v2/dask/"
+    monkeypatch.setattr(module.ImageReference, "base_url", property(lambda _: address))
+    lock = lock_container(cluster(f"{ECR}/dask:1"), "x86_64", None, aws, lambda _: None)
+    assert lock == f"{ECR}/dask:1@{digest}"
+    assert asked == ["ecr"]
+
+    def refused() -> None:
+        raise AccessDenied("ecr:GetAuthorizationToken", "no")
+
+    ecr.get_authorization_token = refused
+    with pytest.raises(ContainerUnusable, match="gives no password") as caught:
+        lock_container(cluster(f"{ECR}/dask:1"), "x86_64", None, aws, lambda _: None)
+    assert isinstance(caught.value.__cause__, RegistryError)
+    assert "ecr:GetAuthorizationToken" in str(caught.value.advice)
+
+
+@pytest.mark.parametrize(
+    ("image", "network", "settings", "problem"),
+    [
+        (f"{ECR}/dask:1", {}, {}, "no right to pull"),
+        (f"{ECR}/dask:1", {"container_repositories": [f"{ECR}/other"]}, {}, "no right to pull"),
+        ("ghcr.io/dask/dask:1", {"nat": "none"}, {}, "can't reach the registry"),
+        (
+            f"{ECR}/dask:1",
+            {
+                "container_repositories": [f"{ECR}/dask"],
+                "nat": "none",
+                "interface_endpoints": ENDPOINTS[:-1],
+            },
+            {},
+            "can't reach the registry",
+        ),
+        ("dask:1", {}, {"environ": {"EXTRA_APT_PACKAGES": "vim"}}, "installed by root"),
+    ],
+)
+def test_what_hosts_can_not_have_is_refused(
+    image: str, network: dict[str, Any], settings: dict[str, Any], problem: str
+) -> None:
+    with pytest.raises(SettingsError, match=problem):
+        check_container(
+            NetworkSettings(**network), cluster(image, **settings), given_profiles=False
+        )
+
+
+@pytest.mark.parametrize(
+    ("image", "network", "settings", "given"),
+    [
+        ("ghcr.io/dask/dask:1", {}, {"environ": {"EXTRA_PIP_PACKAGES": "s3fs"}}, False),
+        (f"{ECR}/dask:1", {"container_repositories": [f"{ECR}/dask"]}, {}, False),
+        # Given roles are their owner's.
+        (f"{ECR}/dask:1", {}, {}, True),
+        (
+            f"{ECR}/dask:1",
+            {
+                "container_repositories": [f"{ECR}/dask"],
+                "nat": "none",
+                "interface_endpoints": ENDPOINTS,
+            },
+            {},
+            False,
+        ),
+        ("ghcr.io/dask/dask:1", {"nat": "none", "public_workers": True}, {}, False),
+    ],
+)
+def test_what_hosts_can_have_is_not(
+    image: str, network: dict[str, Any], settings: dict[str, Any], given: bool
+) -> None:
+    check_container(NetworkSettings(**network), cluster(image, **settings), given_profiles=given)
+
+
+def test_gpus_and_an_image_exclude_each_other() -> None:
+    check_no_gpus(cluster("dask:1"), locked())
+    check_no_gpus(ClusterSettings(), locked(gpus={"g4dn.xlarge": 1}))
+    with pytest.raises(SettingsError, match="driver of the host"):
+        check_no_gpus(cluster("dask:1"), locked(gpus={"g4dn.xlarge": 1}))
+
+
+def test_an_image_takes_the_place_of_packages() -> None:
+    asked = request_of(ClusterArguments("etl", container="dask:1"))
+    assert asked.structure["container"] == "dask:1"
+    assert asked.run["software"] == []
+    assert asked.run["package_sync"] is False
+    settings = ClusterSettings(container="dask:1").model_dump(mode="json")
+    assert not PackageSync.of(settings)
+    assert set(versions_in_image().packages) == {"dask", "distributed"}
+
+
+@pytest.mark.parametrize(
+    ("uri", "arn"),
+    [
+        (f"{ECR}/team/dask", "arn:aws:ecr:eu-west-1:123456789012:repository/team/dask"),
+        (
+            "123456789012.dkr.ecr.cn-north-1.amazonaws.com.cn/dask",
+            "arn:aws-cn:ecr:cn-north-1:123456789012:repository/dask",
+        ),
+    ],
+)
+def test_a_repository_has_an_arn(uri: str, arn: str) -> None:
+    assert repository_arn(uri) == arn
+
+
+@pytest.mark.parametrize("uri", ["dask", f"{ECR}/dask:1", f"{ECR}/*", "public.ecr.aws/x/dask", ECR])
+def test_what_is_no_repository_of_ecr_is_refused(uri: str) -> None:
+    with pytest.raises(ValueError, match="repository of Amazon ECR"):
+        NetworkSettings(container_repositories=[uri])
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        {"package_sync": True},
+        {"software": ["pandas"]},
+        {"software_lock": "uv.lock"},
+        {"local_modules": True},
+    ],
+)
+def test_an_image_and_packages_exclude_each_other(other: dict[str, Any]) -> None:
+    with pytest.raises(ValueError, match="an image has all packages"):
+        ClusterSettings(container="dask:1", **other)
+
+
+@pytest.mark.parametrize("image", ["", " dask", "dask:1\n", "-v", "x" * 513])
+def test_what_is_no_image_is_refused(image: str) -> None:
+    with pytest.raises(ValueError, match="container image"):
+        ClusterSettings(container=image)
