@@ -137,7 +137,7 @@ def test_nothing_in_a_message_is_markup(monkeypatch: pytest.MonkeyPatch) -> None
     monkeypatch.setattr(
         "rich.console.Console", lambda **_: Console(file=out, force_terminal=True, width=80)
     )
-    with notebook.shown_in_notebook(True) as show:
+    with notebook.shown_where_it_is_read(True) as show:
         show(Message("no disk [/x][link=http://evil]here"))
 
 

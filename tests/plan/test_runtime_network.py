@@ -107,7 +107,7 @@ def test_doctor_finds_everything(workspace: Workspace, monkeypatch: pytest.Monke
     findings = {finding.check: finding for finding in examine()}
     assert [f for f in findings.values() if not f.ok] == []
     assert "123456789012" in findings["credentials"].found
-    assert workspace.baseline().vpc_id in findings["baseline"].found
+    assert workspace.baseline().vpc_id in findings["network"].found
     monkeypatch.setenv("TERRADASK_WORKSPACE__NAME", "other")
     monkeypatch.setenv("AWS_CONFIG_FILE", os.devnull)
     monkeypatch.setenv("AWS_SHARED_CREDENTIALS_FILE", os.devnull)
@@ -119,7 +119,7 @@ def test_doctor_finds_everything(workspace: Workspace, monkeypatch: pytest.Monke
         "region",
         "account-plan",
         "service-roles",
-        "baseline",
+        "network",
     }
     assert all(f.fix for f in broken.values() if not f.ok)
 

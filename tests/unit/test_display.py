@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import datetime
+import io
 from types import SimpleNamespace
 from typing import Any
 
@@ -9,10 +11,15 @@ import pytest
 from IPython.core.displaypub import DisplayPublisher
 from IPython.core.interactiveshell import InteractiveShell
 
-from terradask._common.progress import Message
+from terradask._common.progress import Message, silent
+from terradask._common.side_by_side import side_by_side
 from terradask._dask import notebook
-from terradask._dask.display import by_group, escaped, repr_row, scaling_table
+from terradask._dask.display import by_group, closed_page, escaped, repr_row, scaling_table
 from terradask._dask.pool import WorkerGroupState
+from terradask._dask.tables import EventTable, HardwareTable
+from terradask._deployments.events.timeline import Event
+
+from ..waiting import eventually
 
 
 def group(plan: int, observed: int) -> WorkerGroupState:
@@ -66,9 +73,56 @@ def test_jupyter_shows_progress_in_one_line_that_is_empty_afterwards(
     shell = InteractiveShell.instance()
     monkeypatch.setattr(shell, "display_pub", Publisher(parent=shell))
     try:
-        with notebook.shown_in_notebook(True) as show:
+        with notebook.shown_where_it_is_read(True) as show:
             show(Message("no disk [/x]here"))
         show(Message("too late"))
     finally:
         InteractiveShell.clear_instance()
     assert published == [("terradask", False), ("no disk [/x]here", True), ("", True)]
+
+
+def test_a_terminal_shows_progress_and_other_output_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Terminal(io.StringIO):
+        def isatty(self) -> bool:
+            return True
+
+    monkeypatch.setenv("TERM", "xterm")
+    terminal, pipe = Terminal(), io.StringIO()
+    monkeypatch.setattr("sys.stderr", terminal)
+    with notebook.shown_where_it_is_read(True) as show:
+        show(Message("etl: no disk [/x]here"))
+        # rich draws in a thread of its own.
+        eventually(lambda: "[/x]here" in terminal.getvalue())
+    with notebook.shown_where_it_is_read(False) as show:
+        assert show is silent
+    monkeypatch.setattr("sys.stderr", pipe)
+    with notebook.shown_where_it_is_read(True) as show:
+        assert show is silent
+
+
+def test_events_and_hardware_are_tables_in_which_nothing_is_markup() -> None:
+    at = datetime.datetime(2026, 11, 24, 9, 30, tzinfo=datetime.UTC)
+    events = EventTable([Event(at, "i-0a", "workers", "failed", reason="<script>")])
+    page = events._repr_html_()
+    assert "2026-11-24T09:30:00Z" in page
+    assert "&lt;script&gt;" in page
+    hardware = HardwareTable(workers={"types": ["m6i.large"], "asked": {"cpu": 2}, "reason": "<b>"})
+    assert "cpu=2" in hardware._repr_html_()
+    assert "<b>" not in hardware._repr_html_()
+    assert hardware["workers"]["types"] == ["m6i.large"]
+
+
+def test_a_cluster_that_is_closed_shows_no_link() -> None:
+    page = closed_page("etl", "closed")
+    assert "etl: closed" in page.replace("</strong> ", "").replace("<p><strong>Cluster", "")
+    assert "href" not in page
+
+
+def test_side_by_side_keeps_order_and_raises_what_the_first_raises() -> None:
+    def fail() -> int:
+        raise ValueError("first")
+
+    assert side_by_side([lambda: 1, lambda: 2, lambda: 3], 2) == [1, 2, 3]
+    assert side_by_side([], 2) == []
+    with pytest.raises(ValueError, match="first"):
+        side_by_side([fail, lambda: 2], 2)

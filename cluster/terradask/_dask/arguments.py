@@ -176,7 +176,7 @@ class ClusterArguments(KindedArguments):
         "203.0.113.7/32"}]``, or ``firewall``, one such rule. If clusters share security groups, it
         has to lie within the network's rules. `set_backend_options` sets them for all clusters.
     show_widget
-        Whether IPython and Jupyter show the progress of making the cluster, unless `asynchronous`.
+        Whether IPython, Jupyter and programs in a terminal show the progress of making the cluster, unless `asynchronous`.
         By default True.
     wait_for_workers
         Whether to wait for all (True), none (False), a number or a fraction of the workers. By

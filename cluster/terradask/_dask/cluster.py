@@ -20,15 +20,16 @@ from terradask._common.sigterm import terminated_in_order
 from terradask._dask.adaptive import adaptive_options
 from terradask._dask.arguments import ClusterArguments
 from terradask._dask.attached import Attached
+from terradask._dask.clients import is_shutdown_of_client, leave_at_exit
 from terradask._dask.connection import SchedulerConnection
 from terradask._dask.dashboard import DashboardForward
-from terradask._dask.display import cluster_page, repr_row, scaling_table
+from terradask._dask.display import scaling_table
 from terradask._dask.facade import Derived, KeptBy, documented_by, takes
 from terradask._dask.facts import ClusterFacts
 from terradask._dask.health import Health
 from terradask._dask.host_workers import JoinedWorkers
 from terradask._dask.lifecycle import Lifecycle, disown_open_clusters, end_open_clusters
-from terradask._dask.notebook import ClusterProgress, shown_in_notebook
+from terradask._dask.notebook import ClusterProgress, shown_where_it_is_read
 from terradask._dask.package_updates import PackageUpdates
 from terradask._dask.pool import WorkerPool
 from terradask._dask.provision import Provisioned, Provisioner
@@ -67,11 +68,11 @@ class Cluster(ClusterFacts, SpecCluster):  # type: ignore[misc]
             provisioner,
             self._health,
             self._threads,
-            on_exit=lambda: self.loop.add_callback(self._stop_parts),
+            on_exit=lambda: leave_at_exit(self, self._stop_parts),
         )
         with (
             terminated_in_order(),
-            shown_in_notebook(
+            shown_where_it_is_read(
                 arguments.show_widget and not arguments.asynchronous
             ) as self._progress.shown,
         ):
@@ -197,11 +198,13 @@ class Cluster(ClusterFacts, SpecCluster):  # type: ignore[misc]
 
     def _stop_adapting(self) -> None:
         if self._adaptive is not None:
-            self._adaptive.stop()
+            self._adaptive.stop("the cluster is closed, or has ended")
 
     @documented_by(Lifecycle.close)
     def close(self, timeout: float | None = None) -> Any:
         """Leave the cluster, and end it if `shutdown_on_close` is True."""
+        if is_shutdown_of_client():
+            self._lifecycle.shutdown()
         return super().close(timeout)
 
     @documented_by(Lifecycle.shutdown)
@@ -376,17 +379,6 @@ class Cluster(ClusterFacts, SpecCluster):  # type: ignore[misc]
         """
         self._health.check()
         return self.sync(self._running.connection.set_keepalive, keepalive)
-
-    def _repr_html_(self, cluster_status: str | None = None) -> str:
-        if cluster_status is None and self.status == Status.running:
-            cluster_status = repr_row(self.worker_groups)
-        return cluster_page(
-            type(self).__name__,
-            self.name,
-            self.scheduler_info,
-            dashboard_link=self.dashboard_link,
-            status_row=cluster_status,
-        )
 
     def _scaling_status(self) -> str:
         # Dask's own counts each worker of a host, and the one on the scheduler's host.

@@ -74,6 +74,11 @@ def cluster_page(
     return str(page)
 
 
+def closed_page(name: str, state: str) -> str:
+    """Return a cluster object without a running cluster, as notebooks show it."""
+    return f"<p><strong>Cluster</strong> {html.escape(name)}: {state}</p>"
+
+
 def escaped(found: Any) -> Any:
     """Return a scheduler's report with text escaped for HTML: tasks can write any of it."""
     if found is None or isinstance(found, bool | int | float):
@@ -96,11 +101,14 @@ def cluster_text(
     groups: Mapping[str, Counted],
     *,
     threads: int,
-    dashboard_link: str,
+    memory_bytes: int,
 ) -> str:
-    """Return a cluster as one line."""
+    """Return a cluster as one line. It has no link to the dashboard: a link without its token opens
+    nothing, and lines end up in logs, where no token may be.
+    """
+    from dask.utils import format_bytes
+
     each = by_group(groups)
     workers = f"workers={_of(whole)}" + (f" ({each})" if each else "")
-    # Reprs end up in logs, which must not contain the token.
-    dashboard = dashboard_link.partition("?")[0]
-    return f"Cluster({name!r}, {zone}, {workers}, threads={threads}, dashboard={dashboard!r})"
+    memory = format_bytes(memory_bytes)
+    return f"Cluster({name!r}, {zone}, {workers}, threads={threads}, memory={memory})"

@@ -8,11 +8,12 @@ from typing import Any
 from distributed.core import Status
 
 from terradask._dask.attached import Attached
-from terradask._dask.display import cluster_text
+from terradask._dask.display import closed_page, cluster_page, cluster_text, repr_row
 from terradask._dask.host_workers import JoinedWorkers
 from terradask._dask.pool import WorkerGroupState
 from terradask._dask.request import Request
 from terradask._dask.rollback import Origin
+from terradask._dask.tables import EventTable, HardwareTable
 from terradask._dask.threads import Threads
 from terradask.errors import InvalidInput
 
@@ -78,9 +79,9 @@ class ClusterFacts:
     @property
     def hardware(self) -> dict[str, dict[str, Any]]:
         """Each group's instance types in the order in which they are tried, what was asked for, and
-        why they were chosen.
+        why they were chosen. Notebooks show it as a table.
         """
-        return self._running.deployment.descriptor.hardware
+        return HardwareTable(self._running.deployment.descriptor.hardware)
 
     @property
     def origin(self) -> Origin:
@@ -94,21 +95,33 @@ class ClusterFacts:
         Returns
         -------
         list of Event
-            Each prints as a line. The states of hosts are requested, launched, booting, joined,
-            retiring, failed and gone.
+            Each prints as a line; notebooks show a table, with times in UTC. The states of hosts
+            are requested, launched, booting, joined, retiring, failed and gone.
         """
-        return self.sync(self._threads.call, self._running.deployment.events)
+        return self.sync(self._threads.call, lambda: EventTable(self._running.deployment.events()))
 
     def __repr__(self) -> str:
         name = self._request.name
         if self._attached is None or self.status != Status.running:
             return f"Cluster({name!r}, {self.status.name})"
-        threads = sum(worker["nthreads"] for worker in self._joined.workers)
+        workers = self._joined.workers
         return cluster_text(
             name,
             self.zone,
             self,
             self.worker_groups,
-            threads=threads,
+            threads=sum(worker["nthreads"] for worker in workers),
+            memory_bytes=sum(worker["memory_limit"] for worker in workers),
+        )
+
+    def _repr_html_(self, cluster_status: str | None = None) -> str:
+        name = self._request.name
+        if self._attached is None or self.status != Status.running:
+            return closed_page(name, self.status.name)
+        return cluster_page(
+            type(self).__name__,
+            name,
+            self._joined.scheduler_info,
             dashboard_link=self.dashboard_link,
+            status_row=cluster_status or repr_row(self.worker_groups),
         )

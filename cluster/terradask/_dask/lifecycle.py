@@ -205,8 +205,14 @@ class Lifecycle:
             return
         if provisioned.origin == "created":
             provisioned.deployment.mark_closing()
+            logger.warning(
+                "cluster %s ended with this program, which had not closed it; its deployment costs "
+                "its secret until terradask destroy %s or terradask sweep",
+                self.health.name,
+                self.health.name,
+            )
         else:
-            provisioned.deployment.stop()
+            provisioned.deployment.stop_at_exit()
 
     def disown(self) -> None:
         """Leave the cluster to the parent process: a forked child must not end it."""

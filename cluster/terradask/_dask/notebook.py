@@ -1,4 +1,4 @@
-"""Progress of making a cluster, shown in IPython and Jupyter."""
+"""Progress of making a cluster, shown in IPython, Jupyter and terminals."""
 
 from __future__ import annotations
 
@@ -62,9 +62,11 @@ class ClusterProgress:
 
 
 @contextmanager
-def shown_in_notebook(wanted: bool) -> Iterator[Progress]:
-    """Show progress events while the block runs, if this is IPython or Jupyter and it is wanted."""
-    if not wanted or not _in_ipython():
+def shown_where_it_is_read(wanted: bool) -> Iterator[Progress]:
+    """Show progress events while the block runs, if it is wanted and this is IPython, Jupyter, or a
+    program whose standard error is a terminal.
+    """
+    if not wanted or not (_in_ipython() or sys.stderr.isatty()):
         yield silent
         return
     from rich.console import Console

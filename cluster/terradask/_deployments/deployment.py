@@ -21,7 +21,7 @@ from terradask._deployments.events.timeline import Event
 from terradask._deployments.record import ClusterRecord
 from terradask._deployments.start import Starter, StartOptions
 from terradask._deployments.status import DeploymentStatus, read_status
-from terradask._deployments.stop import stop_cluster
+from terradask._deployments.stop import REPORTS_AT_EXIT, stop_cluster
 from terradask._deployments.store import CLOSING
 from terradask._deployments.worker_counts import check_workers
 from terradask._software.software_file import Software
@@ -229,6 +229,12 @@ class Deployment:
             creator and the principals that its settings name, who alone can read them.
         """
         return stop_cluster(self._record, wait_seconds=wait_seconds)
+
+    def stop_at_exit(self) -> None:
+        """Stop the cluster as `stop` does, in the last seconds of a process, which starts no thread
+        any more: the log of the run's events has those of the latest hosts.
+        """
+        stop_cluster(self._record, most_reports=REPORTS_AT_EXIT)
 
     def mark_closing(self) -> None:
         """Bring the groups to zero and mark the deployment for destruction: fast enough for a

@@ -120,9 +120,9 @@ class ClusterRecord:
         """Return where the scheduler is; None before it is up."""
         return read_scheduler(self.objects)
 
-    def reports(self) -> list[HostReport]:
-        """Return the report of each host."""
-        return read_reports(self.objects)
+    def reports(self, most: int | None = None) -> list[HostReport]:
+        """Return the report of each host, or the latest ones."""
+        return read_reports(self.objects, most)
 
     def why_stopped(self, run_id: str | None = None) -> ClusterStopped:
         """Return the error with the reason why the cluster, or the caller's run, doesn't run."""
@@ -135,6 +135,6 @@ def read_scheduler(objects: ClusterObjects) -> SchedulerAddress | None:
     return None if document is None else read_address(document)
 
 
-def read_reports(objects: ClusterObjects) -> list[HostReport]:
-    """Return the report of each host."""
-    return read_host_reports(objects.hosts())
+def read_reports(objects: ClusterObjects, most: int | None = None) -> list[HostReport]:
+    """Return the report of each host, or the latest ones."""
+    return read_host_reports(objects.hosts(most))

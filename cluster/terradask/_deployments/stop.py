@@ -9,9 +9,17 @@ from terradask._deployments.events.gather import write_event_log
 from terradask._deployments.record import ClusterRecord
 from terradask.errors import AccessDenied
 
+#: Reports of hosts that are read while a process ends, one after the other.
+REPORTS_AT_EXIT = 50
 
-def stop_cluster(record: ClusterRecord, *, wait_seconds: float = 0) -> bool:
-    """Stop a cluster, waiting at most so long for its end; return whether keys were removed."""
+
+def stop_cluster(
+    record: ClusterRecord, *, wait_seconds: float = 0, most_reports: int | None = None
+) -> bool:
+    """Stop a cluster, waiting at most so long for its end; return whether keys were removed.
+
+    The log of its events has those of the latest reports of hosts, if there is a limit.
+    """
     groups = record.groups
     groups.zero()
     deadline = time.monotonic() + wait_seconds
@@ -24,7 +32,7 @@ def stop_cluster(record: ClusterRecord, *, wait_seconds: float = 0) -> bool:
     removed = _remove_keys(record)
     run = record.run()
     if run is not None:
-        write_event_log(record, run)
+        write_event_log(record, run, most_reports)
     record.objects.delete_run()
     # Last: a caller whose policy is older than this right has stopped the cluster all the same.
     groups.clear_schedules()

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from typing import Any
 
 from terradask._aws.s3 import MOST_BYTES as ANY_BYTES
 from terradask._aws.s3 import TEXT, ObjectStore, as_json
 from terradask._aws.session import Aws
 from terradask._common.json_text import parse_json
+from terradask._common.side_by_side import side_by_side
 from terradask.errors import DocumentFormat
 
 DESCRIPTOR = "cluster.json"
@@ -118,12 +119,12 @@ class ClusterObjects:
         """Delete the objects of a run: its description, addresses and the hosts' reports."""
         self.delete([*OF_A_RUN, *self.names(HOSTS)])
 
-    def hosts(self) -> list[dict[str, Any]]:
-        """Read the report of every host, in the order of their instance ids."""
-        entries = list(self._store.entries(HOSTS))
-        if len(entries) > MOST_REPORTS:
+    def hosts(self, most: int | None = None) -> list[dict[str, Any]]:
+        """Read the hosts' reports, the latest ones, in the order of their instance ids."""
+        entries, most = list(self._store.entries(HOSTS)), most or MOST_REPORTS
+        if len(entries) > most:
             entries.sort(key=lambda entry: entry[1]["LastModified"])
-        names = sorted(name for name, _ in entries[-MOST_REPORTS:])
+        names = sorted(name for name, _ in entries[-most:])
         return [report for report in self.read_all(names) if report is not None]
 
     def host_versions(self) -> dict[str, str]:
@@ -135,10 +136,7 @@ class ClusterObjects:
 
     def read_all(self, names: Sequence[str]) -> list[dict[str, Any] | None]:
         """Read several JSON objects at a time, in their order; None for those that don't exist."""
-        if not names:
-            return []
-        with ThreadPoolExecutor(min(_PARALLEL_READS, len(names))) as pool:
-            return list(pool.map(self.read, names))
+        return side_by_side([partial(self.read, name) for name in names], _PARALLEL_READS)
 
 
 def _most_bytes(name: str) -> int:

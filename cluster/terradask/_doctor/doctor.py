@@ -33,7 +33,7 @@ CHECKS = (
     "account-plan",
     "service-roles",
     "volume-key",
-    "baseline",
+    "network",
     "host-packages",
 )
 
@@ -63,7 +63,7 @@ class _Examiner:
             "account-plan": self._account_plan,
             "service-roles": self._service_roles,
             "volume-key": self._volume_key,
-            "baseline": self._baseline,
+            "network": self._baseline,
             "host-packages": self._host_packages,
         }
 
@@ -152,7 +152,7 @@ class _Examiner:
     def _baseline(self) -> Finding:
         baseline = self._workspace.baseline()
         return Finding(
-            "baseline",
+            "network",
             True,
             (
                 f"{baseline.vpc_id} in {len(baseline.zones)} zones, by terradask "

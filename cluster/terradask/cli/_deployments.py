@@ -223,7 +223,7 @@ def start(name: str, workers: int | None, no_wait: bool, as_json: bool) -> None:
     deployment = load_workspace().deployment(name)
     document = {"name": name, **started_run(deployment, workers)}
     if not no_wait:
-        document["scheduler_address"] = scheduler_address(deployment, on_wait=_hosts_so_far)
+        document["scheduler_address"] = scheduler_address(deployment, on_wait=_say_hosts_once())
     if as_json:
         result_json(document)
     else:
@@ -252,9 +252,17 @@ def scheduler_address(
     return attachment.address(public=route_of(settings) == "public")
 
 
-def _hosts_so_far(reports: list[HostReport]) -> None:
-    for report in reports:
-        say(f"  {report.describe()}")
+def _say_hosts_once() -> Callable[[list[HostReport]], None]:
+    """Return a function that prints how far hosts are, and each line once."""
+    said: set[str] = set()
+
+    def say_new(reports: list[HostReport]) -> None:
+        for line in [f"  {report.describe()}" for report in reports]:
+            if line not in said:
+                said.add(line)
+                say(line)
+
+    return say_new
 
 
 @click.command(short_help="Stop a cluster, keep it deployed")

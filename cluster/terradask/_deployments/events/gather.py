@@ -5,9 +5,10 @@ from __future__ import annotations
 import datetime
 import logging
 from collections.abc import Mapping
-from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from typing import Any
 
+from terradask._common.side_by_side import side_by_side
 from terradask._deployments.events import activities, reports
 from terradask._deployments.events.timeline import Event, merge
 from terradask._deployments.record import ClusterRecord
@@ -19,6 +20,8 @@ logger = logging.getLogger("terradask")
 #: Number of runs whose event logs are kept.
 KEPT_RUNS = 10
 
+_THREADS = 8
+
 _FORMAT = 1
 
 
@@ -28,16 +31,21 @@ def cluster_events(record: ClusterRecord) -> list[Event]:
     return [*read_event_logs(record), *(events_of_run(record, run) if run is not None else ())]
 
 
-def events_of_run(record: ClusterRecord, run: Run) -> list[Event]:
+def events_of_run(record: ClusterRecord, run: Run, most_reports: int | None = None) -> list[Event]:
     """Return the events of a run whose documents exist, with one call for each host's report."""
     since = reports.moment(run.started_at)
     groups = record.groups
-    with ThreadPoolExecutor(8) as pool:
-        shown_ = {name: pool.submit(groups.activities, name, since) for name in groups.names}
-        reported_, scheduler_ = pool.submit(record.reports), pool.submit(record.scheduler)
-        shown = {name: each.result() for name, each in shown_.items()}
-        reported = [report for report in reported_.result() if report.run_id == run.run_id]
-        scheduler = scheduler_.result()
+    found: list[Any] = side_by_side(
+        [
+            *(partial(groups.activities, name, since) for name in groups.names),
+            partial(record.reports, most_reports),
+            record.scheduler,
+        ],
+        _THREADS,
+    )
+    *activities_, every_report, scheduler = found
+    shown = dict(zip(groups.names, activities_, strict=True))
+    reported = [report for report in every_report if report.run_id == run.run_id]
     observed = [
         *reports.observations_of(reported),
         *(one for name, each in shown.items() for one in activities.observations_of(name, each)),
@@ -50,7 +58,7 @@ def events_of_run(record: ClusterRecord, run: Run) -> list[Event]:
     )
 
 
-def write_event_log(record: ClusterRecord, run: Run) -> None:
+def write_event_log(record: ClusterRecord, run: Run, most_reports: int | None = None) -> None:
     """Write the log of a run that is stopped, and delete the oldest; failures are logged."""
     objects, by = record.objects, record.aws.caller_arn
     try:
@@ -61,7 +69,7 @@ def write_event_log(record: ClusterRecord, run: Run) -> None:
             "stopped",
             reason=f"stopped by {by}",
         )
-        events = [*events_of_run(record, run), stopped]
+        events = [*events_of_run(record, run, most_reports), stopped]
         objects.write(
             f"{EVENTS}{run.run_id}.json",
             {"format": _FORMAT, "run_id": run.run_id, "events": [e.as_dict() for e in events]},
