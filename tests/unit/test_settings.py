@@ -160,6 +160,15 @@ def test_intel_and_amd_types_are_accepted(name: str) -> None:
     assert ClusterSettings(worker_vm_types=[name]).worker_vm_types == [name]
 
 
+def test_one_text_is_a_list_of_one() -> None:
+    settings = ClusterSettings(
+        worker_vm_types="m6i.xlarge", package_sync="pandas", package_sync_ignore="numpy"
+    )
+    assert settings.worker_vm_types == ["m6i.xlarge"]
+    assert settings.package_sync == ["pandas"]
+    assert settings.package_sync_ignore == ["numpy"]
+
+
 def test_loopback_is_a_networks_block_too() -> None:
     assert NetworkSettings(cidr="127.64.0.0/16").cidr == "127.64.0.0/16"
 

@@ -153,7 +153,7 @@ def test_every_problem_is_told_at_once_with_its_place(tmp_path: Path) -> None:
     found = problems(
         path,
         environ={"TERRADASK_CLUSTER__MAX_WORKER": "3", "TERRADASK_CLUSTER__SCHEDULER_PORT": "0"},
-        dask_config={"cluster": {"worker-vm-types": "m6i.xlarge"}},
+        dask_config={"cluster": {"worker-vm-types": 4}},
         overrides={
             "cluster": {"region": "eu-central-1"},
             "network": {"ingress": [{"cidr": "203.0.113.7/24", "port": 1}]},

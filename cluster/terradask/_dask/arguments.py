@@ -86,8 +86,8 @@ class ClusterArguments(KindedArguments):
         tasks find them). The arguments here for workers, such as `n_workers` and `max_workers`,
         apply to the other workers.
     worker_vm_types, scheduler_vm_types
-        Instance types, in order of preference. By default ``m6i.xlarge`` (4 vCPUs, 16 GiB) or its
-        siblings, unless one of the following asks for others:
+        Instance types, in order of preference, or one. By default ``m6i.xlarge`` (4 vCPUs, 16 GiB)
+        or its siblings, unless one of the following asks for others:
     worker_cpu, scheduler_cpu
         Cores of each instance: a number, a range ``[2, 8]``, or ``"*"`` for any. Types are then
         chosen by price; `hardware` shows why.
@@ -176,8 +176,8 @@ class ClusterArguments(KindedArguments):
         "203.0.113.7/32"}]``, or ``firewall``, one such rule. If clusters share security groups, it
         has to lie within the network's rules. `set_backend_options` sets them for all clusters.
     show_widget
-        Whether IPython, Jupyter and programs in a terminal show the progress of making the cluster, unless `asynchronous`.
-        By default True.
+        Whether IPython, Jupyter and programs in a terminal show the progress of making the cluster,
+        unless `asynchronous`. By default True.
     wait_for_workers
         Whether to wait for all (True), none (False), a number or a fraction of the workers. By
         default 0.3.
@@ -308,7 +308,7 @@ class ClusterArguments(KindedArguments):
     worker_options: dict[str, Any] | None = field(default=None, metadata=STRUCTURE)
     workers_per_host: int | None = field(default=None, metadata=STRUCTURE)
     worker_groups: Mapping[str, Mapping[str, Any]] | None = field(default=None, metadata=STRUCTURE)
-    worker_vm_types: list[str] | None = field(default=None, metadata=STRUCTURE)
+    worker_vm_types: list[str] | str | None = field(default=None, metadata=STRUCTURE)
     worker_cpu: int | list[int] | Literal["*"] | None = field(default=None, metadata=STRUCTURE)
     worker_memory: int | str | list[int] | list[str] | None = field(
         default=None, metadata=STRUCTURE
@@ -319,7 +319,7 @@ class ClusterArguments(KindedArguments):
     worker_gpu_type: str | None = field(default=None, metadata=STRUCTURE)
     scheduler_class: str | type | None = field(default=None, metadata=STRUCTURE)
     scheduler_options: dict[str, Any] | None = field(default=None, metadata=STRUCTURE)
-    scheduler_vm_types: list[str] | None = field(default=None, metadata=STRUCTURE)
+    scheduler_vm_types: list[str] | str | None = field(default=None, metadata=STRUCTURE)
     scheduler_cpu: int | list[int] | Literal["*"] | None = field(default=None, metadata=STRUCTURE)
     scheduler_memory: int | str | list[int] | list[str] | None = field(
         default=None, metadata=STRUCTURE
@@ -365,9 +365,9 @@ class ClusterArguments(KindedArguments):
         default=None, metadata=unsupported("configure the logger named 'terradask'")
     )
     wait_for_workers: bool | int | float | None = field(default=None, metadata=RUN)
-    package_sync: bool | list[str] | None = field(default=None, metadata=RUN)
+    package_sync: bool | list[str] | str | None = field(default=None, metadata=RUN)
     package_sync_strict: bool | None = field(default=None, metadata=RUN)
-    package_sync_ignore: list[str] | None = field(default=None, metadata=RUN)
+    package_sync_ignore: list[str] | str | None = field(default=None, metadata=RUN)
     local_modules: bool | None = field(default=None, metadata=RUN)
     package_sync_fail_on: Literal["critical-only", "warning-or-higher", "any"] | None = field(
         default=None, metadata=RUN

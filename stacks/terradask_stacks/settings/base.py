@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Any
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
 
 from terradask_stacks.validators.resources import check_instance_types, check_tags
 
+
+def _listed(value: Any) -> Any:
+    """Return a text as a list of one."""
+    return [value] if isinstance(value, str) else value
+
+
+#: A list of texts; a text is one of a single entry.
+Texts = Annotated[list[str], BeforeValidator(_listed)]
 Tags = Annotated[dict[str, str], AfterValidator(check_tags)]
-InstanceTypes = Annotated[list[str], AfterValidator(check_instance_types)]
+InstanceTypes = Annotated[Texts, AfterValidator(check_instance_types)]
 DiskSize = Annotated[int, Field(ge=8, le=16384)]
 Port = Annotated[int, Field(ge=1, le=65535)]
 

@@ -6,11 +6,11 @@ from typing import Annotated, Literal
 
 from pydantic import AfterValidator, Field, model_validator
 
-from terradask_stacks.settings.base import Section
+from terradask_stacks.settings.base import Section, Texts
 from terradask_stacks.validators.dask import check_container, check_package_names, check_software
 from terradask_stacks.validators.refusal import refuse
 
-PackageNames = Annotated[list[str], AfterValidator(check_package_names)]
+PackageNames = Annotated[Texts, AfterValidator(check_package_names)]
 
 
 class SoftwareSettings(Section):
