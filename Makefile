@@ -158,8 +158,14 @@ format: $(VENV)/.installed ## Let ruff mend what it can
 	@$(BIN)/ruff format .
 
 .PHONY: docs
-docs: $(VENV)/.installed ## Write the generated parts of docs/ again
+docs: $(VENV)/.installed ## Write the generated parts of docs/ again, and build the site in build/site
 	@$(BIN)/python docs/generate.py
+	@$(BIN)/sphinx-build --quiet --fail-on-warning --keep-going -c docs . build/site
+	@echo "docs: build/site/index.html"
+
+.PHONY: docs-serve
+docs-serve: docs ## Show the site on http://127.0.0.1:8000
+	@$(BIN)/python -m http.server --bind 127.0.0.1 --directory build/site 8000
 
 .PHONY: bench
 bench: setup ## Measure, and write docs/benchmarks.md

@@ -4,7 +4,6 @@ host.
 
 import hashlib
 import http.server
-import shutil
 import signal
 import ssl
 import subprocess
@@ -14,27 +13,15 @@ import time
 
 import pytest
 from distributed import Client
-from playwright.sync_api import Error, sync_playwright
+from playwright.sync_api import Error
 
 from terradask import Cluster, Workspace
 
+from .. import browser as chromium
+from ..browser import NEEDS_CHROMIUM
 from ..waiting import HANG_SECONDS
 
-CHROMIUM = shutil.which("chromium")
-
-pytestmark = [
-    pytest.mark.simulator,
-    pytest.mark.skipif(
-        CHROMIUM is None,
-        reason="no chromium on PATH: make chromium, as root on Debian, or install it",
-    ),
-]
-
-#: Nothing that Chromium asks of the internet by itself.
-QUIET = [
-    *("--disable-gpu", "--disable-quic", "--disable-sync", "--disable-extensions"),
-    *("--no-first-run", "--disable-background-networking", "--disable-component-update"),
-]
+pytestmark = [pytest.mark.simulator, NEEDS_CHROMIUM]
 
 #: How many rows of data the page's plots have: Bokeh's server sends them over its websocket.
 ROWS = """() => (window.Bokeh?.documents ?? [])
@@ -64,12 +51,8 @@ def client(cluster):
 
 @pytest.fixture(scope="module")
 def browser():
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(
-            executable_path=CHROMIUM, args=QUIET, chromium_sandbox=False
-        )
+    with chromium.opened() as browser:
         yield browser
-        browser.close()
 
 
 @pytest.fixture
