@@ -21,6 +21,7 @@ from terradask._deployments.events.timeline import Event
 from terradask._deployments.record import ClusterRecord
 from terradask._deployments.start import Starter, StartOptions
 from terradask._deployments.status import DeploymentStatus, read_status
+from terradask._deployments.status_watch import StatusWatch
 from terradask._deployments.stop import REPORTS_AT_EXIT, stop_cluster
 from terradask._deployments.store import CLOSING
 from terradask._deployments.worker_counts import check_workers
@@ -273,6 +274,10 @@ class Deployment:
             When the cluster isn't deployed.
         """
         return read_status(self._record)
+
+    def watch(self) -> StatusWatch:
+        """Return what reads the status again and again, by two calls a second."""
+        return StatusWatch(self._record)
 
     def events(self) -> list[Event]:
         """Return the events of the cluster and its hosts, oldest first: of the last run and of

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
 from terradask._aws.groups import Group
+from terradask._common.side_by_side import side_by_side
 from terradask._deployments.endpoint import route_of
 from terradask._deployments.record import ClusterRecord
 from terradask._deployments.state import SILENT, State, derive_state, ended_by_itself, of_run
-from terradask_host.documents import Ended, HostReport, SchedulerAddress
+from terradask_host.documents import Ended, HostReport, Run, SchedulerAddress
 from terradask_modules.names import SCHEDULER_GROUP
 
 
@@ -87,23 +87,35 @@ def dial_address(scheduler: SchedulerAddress | None, *, public: bool) -> str | N
 
 def read_status(record: ClusterRecord) -> DeploymentStatus:
     """Return the status of a cluster, by five reads in parallel."""
+    return status_of(record, side_by_side(reads_of(record, record.reports), 5))
+
+
+def reads_of(
+    record: ClusterRecord, reports: Callable[[], list[HostReport]]
+) -> list[Callable[[], Any]]:
+    """Return the reads that a status follows from, in the order that `status_of` takes."""
+    return [
+        record.groups.describe,
+        record.run,
+        record.scheduler,
+        reports,
+        lambda: record.marked_closing,
+    ]
+
+
+def status_of(record: ClusterRecord, found: Sequence[Any]) -> DeploymentStatus:
+    """Return the status that follows from what `reads_of` has read."""
+    groups: Mapping[str, Group]
+    run: Run | None
+    groups, run, scheduler, reports, closing = found
     descriptor = record.descriptor
-    with ThreadPoolExecutor(5) as pool:
-        groups_ = pool.submit(record.groups.describe)
-        run_ = pool.submit(record.run)
-        scheduler_ = pool.submit(record.scheduler)
-        reports_ = pool.submit(record.reports)
-        closing_ = pool.submit(lambda: record.marked_closing)
-        groups = groups_.result()
-        run = run_.result()
-        scheduler = of_run(scheduler_.result(), run_.result())
-        members = {m.instance_id for g in groups.values() for m in g.members}
-        hosts = tuple(
-            h if h.instance_id in members else h.lost()
-            for h in reports_.result()
-            if run is not None and h.run_id == run.run_id
-        )
-        closing = closing_.result()
+    scheduler = of_run(scheduler, run)
+    members = {m.instance_id for g in groups.values() for m in g.members}
+    hosts = tuple(
+        h if h.instance_id in members else h.lost()
+        for h in reports
+        if run is not None and h.run_id == run.run_id
+    )
     return DeploymentStatus(
         name=record.name,
         state=derive_state(groups, run, scheduler, hosts, closing=closing),

@@ -9,6 +9,7 @@ import click
 from terradask.cli._completion import complete_cluster
 from terradask.cli._invocation import interruption, json_option, load_workspace
 from terradask.cli._output import ago, result, result_json, say, table, usd
+from terradask.cli._watch import watch
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -132,12 +133,23 @@ def _short(owner: str | None) -> str | None:
     is_flag=True,
     help="Show the events of NAME instead, step by step, of the last run and of earlier ones.",
 )
+@click.option(
+    "--watch",
+    "watched",
+    is_flag=True,
+    help="Show NAME as it changes, until Ctrl-C: drawn anew in a terminal, elsewhere its events.",
+)
 @json_option
-def status(name: str | None, events: bool, as_json: bool) -> None:
+def status(name: str | None, events: bool, watched: bool, as_json: bool) -> None:
     """Show the cluster NAME: its groups, its hosts, what it costs, and why a host failed. Without
     NAME, show every deployed cluster.
     """
+    if watched and (name is None or events or as_json):
+        raise click.UsageError("--watch needs a cluster alone: terradask status NAME --watch")
     workspace = load_workspace()
+    if watched and name is not None:
+        watch(workspace, name)
+        return
     if events:
         if name is None:
             raise click.UsageError("--events needs a cluster: terradask status NAME --events")

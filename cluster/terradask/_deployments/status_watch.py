@@ -1,0 +1,42 @@
+"""A cluster's status again and again, by two calls a second."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from terradask._deployments.documents import read_host_reports
+from terradask._deployments.record import ClusterRecord
+from terradask._deployments.status import DeploymentStatus, reads_of, status_of
+from terradask._deployments.store import HOSTS
+from terradask_host.documents import HostReport
+
+
+@dataclass(eq=False, repr=False)
+class StatusWatch:
+    """Reads a cluster's status; of hosts' reports, those alone that have changed."""
+
+    record: ClusterRecord
+    _versions: dict[str, str] = field(default_factory=dict, init=False)
+    _reports: dict[str, HostReport] = field(default_factory=dict, init=False)
+
+    def read(self) -> DeploymentStatus:
+        """Return the status now; it takes some seconds, because calls wait for their turn.
+
+        Raises `ClusterNotFound`. The permissions needed are those of `Deployment.status`.
+        """
+        found: list[Any] = []
+        for read in reads_of(self.record, self._read_reports):
+            with self.record.limiter.slot():
+                found.append(read())
+        return status_of(self.record, found)
+
+    def _read_reports(self) -> list[HostReport]:
+        objects, before = self.record.objects, self._versions
+        self._versions = objects.host_versions()
+        changed = [i for i, version in self._versions.items() if before.get(i) != version]
+        documents = objects.read_all([f"{HOSTS}{each}.json" for each in changed])
+        fresh = read_host_reports(document for document in documents if document is not None)
+        known = {**self._reports, **{report.instance_id: report for report in fresh}}
+        self._reports = {i: known[i] for i in sorted(self._versions) if i in known}
+        return list(self._reports.values())

@@ -1,0 +1,86 @@
+"""`terradask status NAME --watch`, in a terminal and in a pipe, while a cluster runs."""
+
+from __future__ import annotations
+
+import os
+import pty
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+
+import pytest
+
+from terradask import Deployment, Workspace
+from terradask_simulator import Simulator
+
+from ..waiting import PROCESS_SECONDS, eventually
+
+pytestmark = [pytest.mark.simulator]
+
+COMMAND = [sys.executable, "-m", "terradask", "status", "seen", "--watch"]
+
+
+@pytest.fixture(scope="module")
+def deployment(sim_environ: dict[str, str], sim: Simulator) -> Iterator[Deployment]:
+    """A cluster with three simulated workers."""
+    workspace = Workspace.load()
+    with sim.hollow_hosts():
+        deployment = workspace.apply(workspace.plan_cluster("seen", max_workers=5))
+        deployment.start(n_workers=3)
+        yield deployment
+    workspace.destroy_cluster("seen")
+
+
+def test_a_terminal_is_drawn_anew_until_ctrl_c(deployment: Deployment, sim: Simulator) -> None:
+    here, there = pty.openpty()
+    shown: list[bytes] = []
+    process = subprocess.Popen(
+        COMMAND,
+        stdin=there,
+        stdout=there,
+        stderr=there,
+        env={**os.environ, "TERM": "xterm", "COLUMNS": "120", "LINES": "40"},
+    )
+    os.close(there)
+
+    def read() -> None:
+        try:
+            while part := os.read(here, 65_536):
+                shown.append(part)
+        except OSError:
+            """The other end is closed."""
+
+    threading.Thread(target=read, daemon=True).start()
+    eventually(
+        lambda: b"3 running" in b"".join(shown).replace(b"\x1b[32m", b"").replace(b"\x1b[0m", b"")
+    )
+    sim.reset_calls()
+    began = time.monotonic()
+    looks = len(shown)
+    eventually(lambda: len(shown) > looks + 2)
+    # All that reads the cluster waits its turn: two calls a second.
+    calls = sum(n for name, n in sim.calls().items() if name.startswith("autoscaling"))
+    assert calls <= 1 + (time.monotonic() - began) / 2
+    process.send_signal(signal.SIGINT)
+    assert process.wait(PROCESS_SECONDS) == 0
+    assert b"Traceback" not in b"".join(shown)
+    os.close(here)
+
+
+def test_a_pipe_gets_a_line_for_each_event(deployment: Deployment) -> None:
+    process = subprocess.Popen(COMMAND, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    assert process.stdout is not None
+    lines: list[str] = []
+    while len([line for line in lines if "joined" in line]) < 3:
+        lines.append(process.stdout.readline())
+    assert "cluster  starting" in lines[0]
+    process.send_signal(signal.SIGINT)
+    rest, said = process.communicate(timeout=PROCESS_SECONDS)
+    assert process.returncode == 0
+    assert said == "closed; the cluster goes on\n"
+    # Each event once.
+    told = [*lines, *rest.splitlines(keepends=True)]
+    assert len(told) == len(set(told))
