@@ -89,6 +89,7 @@ def test_kinds_modes_and_times_are_kept_as_far_as_a_user_can(tmp_path: Path) -> 
         [other("a", tarfile.SYMTYPE, "b"), other("b", tarfile.SYMTYPE, "../.."), file("a/outside")],
         [other("d", tarfile.DIRTYPE), other("d/door", tarfile.SYMTYPE, "../.."), file("d/door/x")],
         [other("door", tarfile.SYMTYPE, ".."), other("door/.wh.kept", tarfile.REGTYPE)],
+        [other(".wh...", tarfile.REGTYPE), other("etc/.wh..", tarfile.REGTYPE)],
     ],
 )
 def test_nothing_of_an_image_gets_out_of_its_folder(

@@ -45,7 +45,7 @@ class RootFolder:
         with tarfile.open(fileobj=layer, mode="r|") as archive:
             for entry in archive:
                 folder, _, name = entry.name.strip("/").rpartition("/")
-                if name in ("", ".", ".."):
+                if name.removeprefix(_WHITEOUT) in ("", ".", ".."):
                     continue
                 parent = self.resolve(folder)
                 parent.mkdir(parents=True, exist_ok=True)
