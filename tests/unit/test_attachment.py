@@ -111,6 +111,7 @@ def attached(
     timeout_seconds=0.0,
     on_wait=None,
     cancelled=lambda: False,
+    report_seconds=3.0,
 ):
     record = SimpleNamespace(
         aws=aws,
@@ -125,6 +126,7 @@ def attached(
         timeout_seconds=timeout_seconds,
         on_wait=on_wait,
         cancelled=cancelled,
+        report_seconds=report_seconds,
     )
 
 
@@ -165,14 +167,19 @@ def test_who_may_not_read_the_keys_learns_it_at_once():
         )
 
 
-def test_of_several_failed_hosts_the_latest_is_told(monkeypatch):
-    monkeypatch.setattr(attachment, "_REPORT_SECONDS", 0)
+def test_of_several_failed_hosts_the_latest_is_told():
     hosts = [
         host("i-1", "failed", "2026-11-20T05:17:00Z"),
         host("i-2", "failed", "2026-11-20T05:16:00Z"),
     ]
     with pytest.raises(HostFailed) as caught:
-        attached(Secrets(), Objects(hosts=hosts), groups_with("i-1", "i-2"), timeout_seconds=60)
+        attached(
+            Secrets(),
+            Objects(hosts=hosts),
+            groups_with("i-1", "i-2"),
+            timeout_seconds=60,
+            report_seconds=0,
+        )
     assert caught.value.instance_id == "i-1"
 
 
@@ -181,8 +188,7 @@ def test_a_failed_host_that_came_and_went_unseen_is_told_in_the_end():
         attached(Secrets(), Objects(hosts=[host("i-1", "failed", "2026-11-20T05:17:00Z")]))
 
 
-def test_workers_that_boot_meanwhile_cost_nothing(monkeypatch):
-    monkeypatch.setattr(attachment, "_REPORT_SECONDS", 0)
+def test_workers_that_boot_meanwhile_cost_nothing():
     workers = [
         {**host(f"i-{n}", "booting", "2026-11-20T05:17:00Z"), "role": "worker"} for n in range(1000)
     ]
@@ -194,10 +200,15 @@ def test_workers_that_boot_meanwhile_cost_nothing(monkeypatch):
         if len(told) == 3:
             objects._scheduler = SCHEDULER
 
-    assert (
-        attached(Secrets(), objects, groups_with("i-s"), timeout_seconds=60, on_wait=tell).run
-        == RUN
+    found = attached(
+        Secrets(),
+        objects,
+        groups_with("i-s"),
+        timeout_seconds=60,
+        report_seconds=0,
+        on_wait=tell,
     )
+    assert found.run == RUN
     assert told == [["i-s"]] * 3
     assert objects.reads == ["scheduler.json", "hosts/i-s.json"] * 3 + ["scheduler.json"]
 
@@ -243,8 +254,7 @@ def test_a_scheduler_that_aws_does_not_launch_is_told(at, text, instances, expec
         assert "scheduler_vm_types" not in str(caught.value)
 
 
-def test_a_scheduler_that_aws_does_not_launch_is_not_waited_for(monkeypatch):
-    monkeypatch.setattr(attachment, "_REPORT_SECONDS", 0)
+def test_a_scheduler_that_aws_does_not_launch_is_not_waited_for():
     failures = [
         (datetime.datetime.fromisoformat("2026-11-20T05:15:03+00:00"), read_problem(NO_QUOTA))
     ]
@@ -259,6 +269,7 @@ def test_a_scheduler_that_aws_does_not_launch_is_not_waited_for(monkeypatch):
             groups_with(failures=failures),
             descriptor=descriptor,
             timeout_seconds=60,
+            report_seconds=0,
         )
 
 

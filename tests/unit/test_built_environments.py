@@ -10,7 +10,6 @@ from typing import Any, cast
 import pytest
 
 from terradask._common.disk_cache import DiskCache
-from terradask._deployments import built_environments
 from terradask._deployments.attach import Attachment
 from terradask._deployments.built_environments import (
     BuiltEnvironments,
@@ -109,19 +108,18 @@ def test_only_what_the_hosts_of_an_own_run_have_proven_is_learned(
     ],
 )
 def test_who_waits_for_an_archive_hears_why_there_is_none(
-    objects: Objects, said: EnvironmentManifest | None, why: str, monkeypatch: pytest.MonkeyPatch
+    objects: Objects, said: EnvironmentManifest | None, why: str
 ) -> None:
-    monkeypatch.setattr(built_environments, "_SILENT_SECONDS", -1.0)
-    monkeypatch.setattr(built_environments, "_LOOK_SECONDS", 0.01)
     record = cast(ClusterRecord, SimpleNamespace(name="env-team", objects=objects))
     objects.says(SAID)
-    assert wait_for_archive(record, RUN, KEYS, timeout_seconds=9) == ARCHIVE
+    waits = {"silent_seconds": -1.0, "look_seconds": 0.01}
+    assert wait_for_archive(record, RUN, KEYS, timeout_seconds=9, **waits) == ARCHIVE
     objects.document = None
     if said is not None:
         objects.says(said)
     seconds = 9 if said is None else 0.05
     with pytest.raises(EnvironmentNotBuilt, match=why):
-        wait_for_archive(record, RUN, KEYS, timeout_seconds=seconds)
+        wait_for_archive(record, RUN, KEYS, timeout_seconds=seconds, **waits)
 
 
 def test_no_document_and_a_broken_one_teach_nothing(

@@ -10,7 +10,7 @@ import pytest
 from botocore.exceptions import ClientError
 
 from terradask._aws import s3
-from terradask._aws.s3 import ObjectStore, as_json
+from terradask._aws.s3 import ObjectStore, Patience, as_json
 from terradask._aws.session import Aws
 from terradask.errors import AwsError
 
@@ -39,6 +39,10 @@ def test_what_is_missing_is_none(aws: Aws) -> None:
     assert ObjectStore(aws, BUCKET).names() == ["clusters/etl/run.json"]
 
 
+def _store(aws: Aws, patience: Patience) -> ObjectStore:
+    return ObjectStore(aws, BUCKET, "clusters/etl/", patience=patience)
+
+
 class MissesTwice:
     """An S3 that doesn't find an object at first, although it lists it, as in a young bucket."""
 
@@ -57,8 +61,7 @@ class MissesTwice:
 def test_a_missing_object_that_is_listed_is_asked_for_again(
     aws: Aws, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(s3, "_PAUSE_SECONDS", 0.0)
-    store, young = ObjectStore(aws, BUCKET, "clusters/etl/"), MissesTwice(aws)
+    store, young = _store(aws, Patience(pause_seconds=0.0)), MissesTwice(aws)
     store.write("run.json", b"1")
     store.write("run.json.tflock", b"2")
     monkeypatch.setattr(young.client, "get_object", young.get_object)
@@ -69,10 +72,9 @@ def test_a_missing_object_that_is_listed_is_asked_for_again(
     store.delete("run.json")
     assert store.read("run.json") is None
     store.write("run.json", b"1")
-    monkeypatch.setattr(s3, "_MISSED_SECONDS", -1.0)
     young.calls = 0
     with pytest.raises(AwsError, match="15 minutes"):
-        store.read("run.json")
+        _store(aws, Patience(limit_seconds=-1.0)).read("run.json")
     # An object that is older than any bucket's youth.
     monkeypatch.setattr(s3, "_YOUNG_SECONDS", -60.0)
     young.calls = 2

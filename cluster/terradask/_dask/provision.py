@@ -18,7 +18,11 @@ from typing import TYPE_CHECKING, Any
 from terradask._aws.credentials import lend
 from terradask._common.progress import Message, Progress, phase
 from terradask._common.sigterm import terminated_in_order
-from terradask._dask.concurrent_deploy import wait_for_deployment, wait_for_start
+from terradask._dask.concurrent_deploy import (
+    POLL_SECONDS,
+    wait_for_deployment,
+    wait_for_start,
+)
 from terradask._dask.connectivity import check_route, decided_here, names_me, with_own_address
 from terradask._dask.decision import (
     Decision,
@@ -93,11 +97,20 @@ def deployed_settings(descriptor: Descriptor) -> dict[str, Any]:
 
 
 class Provisioner:
-    """Fulfils a request, or rolls back."""
+    """Fulfils a request, or rolls back.
 
-    def __init__(self, request: Request, progress: Progress) -> None:
+    Parameters
+    ----------
+    poll_seconds
+        Between two looks at what another client makes.
+    """
+
+    def __init__(
+        self, request: Request, progress: Progress, *, poll_seconds: float = POLL_SECONDS
+    ) -> None:
         self._request = request
         self._progress = progress
+        self._poll_seconds = poll_seconds
         self._cancelled = threading.Event()
         self._workspace: Workspace | None = None
         self._deployment: Deployment | None = None
@@ -262,12 +275,17 @@ class Provisioner:
             self._origin = "attached"
             self._progress(Message(f"{deployment.name}: another client is making it; waiting"))
             if not wait_for_deployment(
-                deployment, seconds=wait_seconds, check_cancelled=self._check_cancelled
+                deployment,
+                seconds=wait_seconds,
+                poll_seconds=self._poll_seconds,
+                check_cancelled=self._check_cancelled,
             ):
                 if is_last:
                     raise
                 return False
-        wait_for_start(deployment, check_cancelled=self._check_cancelled)
+        wait_for_start(
+            deployment, poll_seconds=self._poll_seconds, check_cancelled=self._check_cancelled
+        )
         return False
 
     def _start(

@@ -26,7 +26,6 @@ _SHARE_OF_WAIT = 0.05
 _SHORTEST_SECONDS = 0.1
 _LONGEST_SECONDS = 2.0
 
-#: The report of the scheduler's host is read this often.
 _REPORT_SECONDS = 3.0
 
 
@@ -63,14 +62,20 @@ def attach(
     timeout_seconds: float,
     on_wait: Callable[[list[HostReport]], None] | None,
     cancelled: Callable[[], bool],
+    report_seconds: float = _REPORT_SECONDS,
 ) -> Attachment:
     """Wait for the scheduler of `run` and return what a client needs. Raises as
     `Deployment.attach` does.
+
+    Parameters
+    ----------
+    report_seconds
+        How often the report of the scheduler's host is read.
     """
     # Read before the wait, so that a caller without permission gets the error at once.
     keys = _read_keys_if_written(record, run)
     hosts = _SchedulerHosts(record, run)
-    scheduler = _wait_for_scheduler(hosts, timeout_seconds, on_wait, cancelled)
+    scheduler = _wait_for_scheduler(hosts, timeout_seconds, report_seconds, on_wait, cancelled)
     keys = keys or _read_keys(record, run)
     return Attachment(record.descriptor, _checked_run(record, run, keys), scheduler, keys)
 
@@ -114,12 +119,13 @@ class _SchedulerHosts:
 def _wait_for_scheduler(
     hosts: _SchedulerHosts,
     timeout_seconds: float,
+    report_seconds: float,
     on_wait: Callable[[list[HostReport]], None] | None,
     cancelled: Callable[[], bool],
 ) -> SchedulerAddress:
     cluster, run = hosts.record.descriptor.cluster, hosts.run
     started = time.monotonic()
-    next_report = started + _REPORT_SECONDS
+    next_report = started + report_seconds
     while True:
         if cancelled():
             raise InterruptedError(f"the wait for cluster {cluster!r} was cancelled")
@@ -138,7 +144,7 @@ def _wait_for_scheduler(
             _check_not_failed(cluster, reports)
             if on_wait is not None:
                 on_wait(reports)
-            next_report = time.monotonic() + _REPORT_SECONDS
+            next_report = time.monotonic() + report_seconds
         time.sleep(_pause_seconds(waited_seconds))
 
 

@@ -26,7 +26,6 @@ if TYPE_CHECKING:
 
 
 _LOOK_SECONDS = 1.0
-#: After a run's scheduler is up.
 _SILENT_SECONDS = 5.0
 
 
@@ -46,11 +45,24 @@ def environment_id(record: ClusterRecord, baseline: Baseline, python: str, lock_
 
 
 def wait_for_archive(
-    record: ClusterRecord, run: Run, keys: KeySet, *, timeout_seconds: float
+    record: ClusterRecord,
+    run: Run,
+    keys: KeySet,
+    *,
+    timeout_seconds: float,
+    silent_seconds: float = _SILENT_SECONDS,
+    look_seconds: float = _LOOK_SECONDS,
 ) -> EnvironmentArchive:
     """Wait until the scheduler's host of a run has sent its environment to the bucket.
 
     Raises `EnvironmentNotBuilt` with the host's reason.
+
+    Parameters
+    ----------
+    silent_seconds
+        How long after its scheduler is up a run may say nothing of an environment.
+    look_seconds
+        Between two looks.
     """
     began = time.monotonic()
     while (waited := time.monotonic() - began) < timeout_seconds:
@@ -59,10 +71,10 @@ def wait_for_archive(
             return found.archive
         if found is not None and found.state in (FAILED, SEPARATE):
             raise EnvironmentNotBuilt(record.name, found.reason)
-        if found is None and waited > _SILENT_SECONDS:
+        if found is None and waited > silent_seconds:
             # Hosts say that they build before their scheduler runs; those of an embedded AWS don't.
             raise EnvironmentNotBuilt(record.name, "its scheduler's host builds none")
-        time.sleep(_LOOK_SECONDS)
+        time.sleep(look_seconds)
     raise EnvironmentNotBuilt(record.name, f"no environment within {timeout_seconds:.0f} s")
 
 

