@@ -228,7 +228,7 @@ def test_a_cluster_that_somebody_else_is_making_is_not_ours_to_destroy(error, or
     def apply(_plan):
         raise error("refused")
 
-    settings = Settings(cluster=ClusterSettings(use_scheduler_public_ip=False))
+    settings = Settings(cluster=ClusterSettings(use_scheduler_public_ip=False, package_sync=False))
     workspace = SimpleNamespace(
         root=None, settings=settings, plan_launch=lambda name: None, apply=apply
     )
@@ -267,7 +267,7 @@ def test_a_cluster_that_somebody_else_has_made_meanwhile_is_used(reads):
         applied.append(plan)
         raise StalePlan("the state has changed")
 
-    settings = Settings(cluster=ClusterSettings(use_scheduler_public_ip=False))
+    settings = Settings(cluster=ClusterSettings(use_scheduler_public_ip=False, package_sync=False))
     workspace = SimpleNamespace(
         root=None, settings=settings, plan_launch=lambda name: "plan", apply=apply
     )

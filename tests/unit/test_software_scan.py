@@ -9,9 +9,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from packaging.requirements import Requirement
 
 from terradask._software.environment import read_installed
-from terradask._software.hosts import host_markers
+from terradask._software.hosts import applies, host_markers
 from terradask._software.scan import AddedPackage, Scan, scan
 
 from ..command import in_this_process
@@ -22,6 +23,28 @@ MAC = {
     "platform_system": "Darwin",
     "platform_machine": "arm64",
 }
+
+
+@pytest.mark.parametrize(
+    ("marker", "extras", "holds"),
+    [
+        ("extra == 'fast'", ["slow", "fast"], True),
+        ("extra == 'Fast_er'", ["fast-er"], True),
+        ("extra == 'fast-er'", ["Fast.Er"], True),
+        ("extra == 'fast'", ["slow"], False),
+        ("extra == 'fast'", [], False),
+        ("extra != 'fast'", ["fast"], True),
+        ("sys_platform == 'linux'", ["fast"], True),
+        ("sys_platform == 'darwin'", ["fast"], False),
+        ("extra == 'fast' and sys_platform == 'darwin'", ["fast"], False),
+        ("extra == 'fast' or extra == 'slow'", ["slow"], True),
+    ],
+)
+def test_a_requirement_holds_with_any_extra_that_there_is(
+    marker: str, extras: list[str], holds: bool
+) -> None:
+    requirement = Requirement(f"acme; {marker}")
+    assert applies(requirement, extras, host_markers("x86_64")) is holds
 
 
 def plant(site: Path, name: str, *needs: str, extras: tuple[str, ...] = (), **files: str) -> None:

@@ -6,6 +6,7 @@ import platform
 from collections.abc import Iterable, Mapping
 
 from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
 
 #: Amazon Linux 2023's own (https://docs.aws.amazon.com/linux/al2023/ug/python.html), which hosts
 #: install: they get none from elsewhere.
@@ -37,4 +38,7 @@ def applies(requirement: Requirement, extras: Iterable[str], markers: Mapping[st
     """Return whether a package's requirement holds with any of these extras, or without."""
     if requirement.marker is None:
         return True
-    return any(requirement.marker.evaluate({**markers, "extra": extra}) for extra in ("", *extras))
+    # Any other extra is as none.
+    told = canonicalize_name(str(requirement.marker))
+    named = {extra for extra in map(canonicalize_name, extras) if extra in told}
+    return any(requirement.marker.evaluate({**markers, "extra": extra}) for extra in ("", *named))
