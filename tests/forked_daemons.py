@@ -86,13 +86,17 @@ def run(arguments: list[str]) -> int:
 
     from terradask_simulator import daemon
     from terradask_simulator.hosts import machine
+    from terradask_simulator.hosts.simulated_workers import child_process
 
-    from .forked_hosts import spawn_program
+    from .forked_hosts import spawn_program, spawn_workers
 
     mock_random.seed()
     hosts = os.environ.pop(_HOSTS)
     if sys.platform == "linux":
         machine.spawn = lambda *given: spawn_program(hosts, *given)  # type: ignore[assignment]
+        child_process.spawn = lambda *given: spawn_workers(  # type: ignore[assignment]
+            hosts, *given
+        )
     if "--parent" in arguments:
         arguments[arguments.index("--parent") + 1] = str(os.getppid())
     return daemon.main(arguments)

@@ -54,6 +54,28 @@ def spawn_program(
         )
 
 
+def spawn_workers(
+    address: str, arguments: Sequence[str], environ: Mapping[str, str], folder: Path, log: IO[bytes]
+) -> Forked:
+    """Have a process of simulated workers forked, with a pipe for its standard input; stands in for
+    `terradask_simulator.hosts.simulated_workers.child_process.spawn`.
+    """
+    its_in, to_it = os.pipe()
+    try:
+        process = fork(
+            address,
+            arguments,
+            environ={**environ, _HERE: ""},
+            folder=folder,
+            umask=_umask(),
+            files={0: its_in, 1: log.fileno(), 2: log.fileno()},
+        )
+    finally:
+        os.close(its_in)
+    process.stdin = os.fdopen(to_it, "wb")
+    return process
+
+
 def _spawn_dask(
     address: str,
     command: Sequence[str],

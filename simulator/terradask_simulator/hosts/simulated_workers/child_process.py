@@ -10,8 +10,9 @@ import os
 import subprocess
 import sys
 import time
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 from terradask_simulator.aws.credentials import RoleCredentials
 from terradask_simulator.aws.instances import InstanceView
@@ -20,7 +21,9 @@ from terradask_simulator.hosts.faults import HostFaults
 from terradask_simulator.hosts.memory import forget_run, make_run
 from terradask_simulator.hosts.processes import MARK
 
-__all__ = ["ChildProcess", "run_of"]
+__all__ = ["ChildProcess", "run_of", "spawn"]
+
+_PROGRAM = "terradask_simulator.hosts.simulated_workers.worker_process"
 
 #: Instances in one process: its import of Dask costs as much as twenty workers.
 MAX_INSTANCES = 100
@@ -54,22 +57,9 @@ class ChildProcess:
         self._root = root
         write_files(parse_cloud_config(first.user_data), root)
         with self.log_path.open("ab") as log:
-            self._process = subprocess.Popen(
-                [
-                    sys.executable,
-                    "-m",
-                    "terradask_simulator.hosts.simulated_workers.worker_process",
-                    *self.run,
-                ],
-                env={
-                    **_environ(folder, root, first.region, endpoint_url, credentials),
-                    **faults.timing_environ(),
-                },
-                cwd=folder,
-                stdin=subprocess.PIPE,
-                stdout=log,
-                stderr=subprocess.STDOUT,
-                start_new_session=True,
+            environ = _environ(folder, root, first.region, endpoint_url, credentials)
+            self._process = spawn(
+                ["-m", _PROGRAM, *self.run], {**environ, **faults.timing_environ()}, folder, log
             )
 
     @property
@@ -133,6 +123,23 @@ class ChildProcess:
         with contextlib.suppress(OSError, ValueError):
             self._stdin.write(json.dumps(document).encode() + b"\n")
             self._stdin.flush()
+
+
+def spawn(
+    arguments: Sequence[str], environ: Mapping[str, str], folder: Path, log: IO[bytes]
+) -> subprocess.Popen[bytes]:
+    """Start Python with these arguments, in a session of its own and with a pipe for its input;
+    what it writes goes into `log`.
+    """
+    return subprocess.Popen(
+        [sys.executable, *arguments],
+        env=environ,
+        cwd=folder,
+        stdin=subprocess.PIPE,
+        stdout=log,
+        stderr=subprocess.STDOUT,
+        start_new_session=True,
+    )
 
 
 def run_of(instance: InstanceView) -> tuple[str, str]:
