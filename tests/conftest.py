@@ -8,6 +8,7 @@ import os
 import signal
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import hypothesis
 import pytest
@@ -30,6 +31,8 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 __all__ = ["policies", "sim", "sim_environ"]
 
 _FRESH_SPAWN = process.spawn
+
+_FORK_SERVERS = pytest.StashKey[tuple[ForkServer, ForkServer]]()
 
 #: Markers of what runs only where they are asked for.
 _LEFT_OUT = ("soak", "boot")
@@ -67,7 +70,6 @@ def pytest_collection_finish() -> None:
     """Keep the garbage collector from going through all that was imported, hundreds of thousands of
     objects, again and again.
     """
-    gc.collect()
     gc.freeze()
     gc.enable()
     gc.set_threshold(10_000, 20, 20)
@@ -78,15 +80,35 @@ def pytest_sessionfinish() -> None:
     gc.freeze()
 
 
+def pytest_configure(config: pytest.Config) -> None:
+    """Name the processes that fork, which all processes of a run share."""
+    started = getattr(config, "workerinput", {}).get("fork_servers", ("", ""))
+    config.stash[_FORK_SERVERS] = (
+        ForkServer("tests.forked_daemons", started[0]),
+        ForkServer("tests.forked_hosts", started[1]),
+    )
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_configure_node(node: Any) -> None:
+    """Tell another process of this run where they are."""
+    servers = node.config.stash[_FORK_SERVERS]
+    node.workerinput["fork_servers"] = [server.address for server in servers]
+
+
+def pytest_unconfigure(config: pytest.Config) -> None:
+    """End them, if this process started them."""
+    for server in config.stash[_FORK_SERVERS]:
+        server.close()
+
+
 @pytest.fixture(scope="session", autouse=True)
-def fork_servers() -> Iterator[tuple[ForkServer, ForkServer]]:
+def fork_servers(pytestconfig: pytest.Config) -> Iterator[tuple[ForkServer, ForkServer]]:
     """Have this process's simulators and their hosts forked, rather than started from nothing."""
-    daemons, hosts = ForkServer("tests.forked_daemons"), ForkServer("tests.forked_hosts")
+    daemons, hosts = pytestconfig.stash[_FORK_SERVERS]
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(process, "spawn", spawner(daemons, hosts))
         yield daemons, hosts
-    daemons.close()
-    hosts.close()
 
 
 @pytest.fixture

@@ -30,6 +30,9 @@ from typing import IO, Any, NoReturn
 _NUMBER = struct.Struct("!i")
 _LENGTH = struct.Struct("!II")
 
+#: Where descriptors wait for their places: above all that a process has here.
+_HIGH = 900
+
 #: Room for what a forked process shows of itself below ``/proc``, where it is looked for.
 _ARGUMENTS_BYTES, _ENVIRON_BYTES = 4096, 65536
 
@@ -99,10 +102,19 @@ def fork(
 
 
 class ForkServer:
-    """The process that forks; it starts when it is first asked for."""
+    """The process that forks; it starts when it is first asked for.
 
-    def __init__(self, module: str) -> None:
+    Parameters
+    ----------
+    module
+        What it forks.
+    started
+        Where it listens, if another process of the tests has started it.
+    """
+
+    def __init__(self, module: str, started: str = "") -> None:
         self._module = module
+        self._started = started
         self._lock = threading.Lock()
         self._process: subprocess.Popen[bytes] | None = None
         self._folder: tempfile.TemporaryDirectory[str] | None = None
@@ -111,6 +123,8 @@ class ForkServer:
     def address(self) -> str:
         """Where it listens."""
         with self._lock:
+            if self._started:
+                return self._started
             if self._folder is None:
                 self._folder = tempfile.TemporaryDirectory(prefix="terradask-forks-")
                 self._start(f"{self._folder.name}/socket")
@@ -204,11 +218,11 @@ def _become(module: Any, asked: Any, files: list[int]) -> NoReturn:
     os.setsid()
     os.umask(umask)
     os.chdir(folder)
-    high = [os.dup2(file, 200 + number) for number, file in enumerate(files)]
-    os.closerange(3, 200)
+    high = [os.dup2(file, _HIGH + number) for number, file in enumerate(files)]
+    os.closerange(3, _HIGH)
     for file, number in zip(high, numbers, strict=True):
         os.dup2(file, number)
-    os.closerange(200, os.sysconf("SC_OPEN_MAX"))
+    os.closerange(_HIGH, os.sysconf("SC_OPEN_MAX"))
     os.environ.clear()
     os.environ.update(environ)
     _show(arguments, environ)

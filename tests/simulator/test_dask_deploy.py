@@ -13,7 +13,6 @@ import warnings
 import pytest
 from distributed import Client
 from distributed.core import Status
-from distributed.utils_test import slowinc
 
 from terradask import Cluster
 from terradask.errors import InvalidInput
@@ -21,6 +20,20 @@ from terradask.errors import InvalidInput
 from ..waiting import HANG_SECONDS, eventually
 
 pytestmark = [pytest.mark.simulator]
+
+
+def _slow():
+    """Return a task that lasts, as `distributed.utils_test` has it, which imports all of Dask."""
+
+    # By value, as all tasks here: hosts have no tests.
+    def slowinc(number, delay):
+        time.sleep(delay)
+        return number + 1
+
+    return slowinc
+
+
+slowinc = _slow()
 
 SPEC_CLUSTER = """
 test_specification test_spec_sync test_loop_started_in_constructor test_repr test_scale
@@ -356,7 +369,6 @@ test_adaptive_stopped = test_adapt_gets_stopped_on_cluster_close
 def _behind(gate):
     """Return a task that lasts until a file is there."""
 
-    # By value: hosts have no tests.
     def behind(number):
         while not gate.exists():
             time.sleep(0.02)
