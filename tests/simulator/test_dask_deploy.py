@@ -18,22 +18,9 @@ from terradask import Cluster
 from terradask.errors import InvalidInput
 
 from ..waiting import HANG_SECONDS, eventually
+from .tasks import behind, slowinc
 
 pytestmark = [pytest.mark.simulator]
-
-
-def _slow():
-    """Return a task that lasts, as `distributed.utils_test` has it, which imports all of Dask."""
-
-    # By value, as all tasks here: hosts have no tests.
-    def slowinc(number, delay):
-        time.sleep(delay)
-        return number + 1
-
-    return slowinc
-
-
-slowinc = _slow()
 
 SPEC_CLUSTER = """
 test_specification test_spec_sync test_loop_started_in_constructor test_repr test_scale
@@ -240,7 +227,7 @@ def test_adaptive_local_cluster_multi_workers(cluster, client, tmp_path):
     adapt = cluster.adapt(minimum=0, maximum=4, wait_count=3, **EAGER)
     for round_ in range(2):
         gate = tmp_path / f"gate{round_}"
-        futures = client.map(_behind(gate), range(20), pure=False)
+        futures = client.map(behind(gate), range(20), pure=False)
         eventually(lambda: len(cluster.observed) == 4)
         gate.touch()
         assert client.gather(futures) == list(range(1, 21))
@@ -253,7 +240,7 @@ def test_adaptive_local_cluster_multi_workers(cluster, client, tmp_path):
 def test_min_max(cluster, client, tmp_path):
     adapt = cluster.adapt(minimum=1, maximum=2, wait_count=3, **EAGER)
     gate = tmp_path / "gate"
-    futures = client.map(_behind(gate), range(30), pure=False)
+    futures = client.map(behind(gate), range(30), pure=False)
     eventually(lambda: len(cluster.observed) == 2)
     time.sleep(0.5)
     assert len(cluster.plan) == 2
@@ -364,17 +351,6 @@ def test_adapt_gets_stopped_on_cluster_close(cluster):
 
 
 test_adaptive_stopped = test_adapt_gets_stopped_on_cluster_close
-
-
-def _behind(gate):
-    """Return a task that lasts until a file is there."""
-
-    def behind(number):
-        while not gate.exists():
-            time.sleep(0.02)
-        return number + 1
-
-    return behind
 
 
 # ---- Cluster -------------------------------------------------------------------------------------
