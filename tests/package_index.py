@@ -61,7 +61,12 @@ def list_archive(root: Path, name: str, archive: Path, *, beside: bool = False) 
 
 @contextmanager
 def serving(
-    root: Path, asked: list[str] | None = None, *, user: str | None = None, denial: int = 401
+    root: Path,
+    asked: list[str] | None = None,
+    *,
+    user: str | None = None,
+    denial: int = 401,
+    address: str = "127.0.0.1",
 ) -> Iterator[str]:
     """Serve the index, and yield its URL; the paths that are asked for are put into the list. With
     a `user`, ``name:password``, it answers others with the denial.
@@ -77,11 +82,11 @@ def serving(
                 return
             super().do_GET()
 
-    server = ThreadingHTTPServer(("127.0.0.1", 0), partial(Handler, directory=str(root)))
+    server = ThreadingHTTPServer((address, 0), partial(Handler, directory=str(root)))
     thread = threading.Thread(target=server.serve_forever, args=(0.05,), daemon=True)
     thread.start()
     try:
-        yield f"http://127.0.0.1:{server.server_port}/simple"
+        yield f"http://{address}:{server.server_port}/simple"
     finally:
         server.shutdown()
         thread.join()

@@ -5,11 +5,7 @@ index on loopback that counts, with the roles' own rights.
 from __future__ import annotations
 
 import contextlib
-import email
-import importlib.metadata
 import json
-import platform
-import zipfile
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -19,23 +15,14 @@ import pytest
 from distributed import Client
 
 from terradask import Cluster
-from terradask._deployments.package_sync import lock_for_hosts
-from terradask._software.sync import PackageSync
 from terradask_simulator import Simulator
 
 from ..command import in_this_process
-from ..package_index import list_archive, serving
+from ..package_index import serving
 from ..quick_provider import QuickProvider
 from ..waiting import HANG_SECONDS
 from .acting import Account, code_of, host
-
-#: Files of a package's metadata that its wheel had.
-_KEPT = {"METADATA", "WHEEL", "entry_points.txt"}
-
-_LEFT_OUT = {"..", "__pycache__", "tests"}
-
-#: The dashboard's, which doesn't run here: four fifths of all.
-_UNUSED = {"bokeh", "contourpy", "narwhals", "numpy", "pillow", "xyzservices"}
+from .own_index import list_installed, versions_for_hosts
 
 #: A package in a pylock.toml, up to its wheel's hash.
 _LOCKED = """[[packages]]
@@ -59,39 +46,15 @@ pytestmark = [pytest.mark.simulator, pytest.mark.slow]
 @pytest.fixture(scope="module")
 def index(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Index]:
     """What hosts need, packed from what is installed here."""
-    root, asked, locked = tmp_path_factory.mktemp("index"), list[str](), []
-    (root / "files").mkdir()
-    architecture = {"aarch64": "arm64"}.get(platform.machine(), platform.machine())
-    lock = lock_for_hosts([], PackageSync(False), architecture=architecture, lock_file=None)
-    for name in lock.packages:
-        wheel = _packed(name, root / "files")
-        digest = list_archive(root, name, wheel)
-        locked.append(
-            _LOCKED.format(name=name, version=lock.packages[name], file=wheel.name)
-            + f'hashes = {{ sha256 = "{digest}" }} }}]\n'
-        )
+    root, asked = tmp_path_factory.mktemp("index"), list[str]()
+    versions = versions_for_hosts()
+    locked = [
+        _LOCKED.format(name=name, version=versions[name], file=file)
+        + f'hashes = {{ sha256 = "{digest}" }} }}]\n'
+        for name, (file, digest) in list_installed(root, versions).items()
+    ]
     with serving(root, asked) as url:
         yield Index(url, asked, "".join(locked))
-
-
-def _packed(name: str, folder: Path) -> Path:
-    """Pack an installed package again, without its scripts and tests; of one that nothing imports
-    here the metadata alone.
-    """
-    found = importlib.metadata.distribution(name)
-    about = email.message_from_string(found.read_text("WHEEL") or "")
-    stem = f"{name.replace('-', '_')}-{found.version}"
-    wheel = folder / f"{stem}-{about.get_all('Tag', [])[-1]}.whl"
-    with zipfile.ZipFile(wheel, "w") as archive:
-        for path in found.files or ():
-            about_it = path.parts[0].endswith(".dist-info")
-            if _LEFT_OUT.isdisjoint(path.parts) and (
-                path.name in _KEPT if about_it else name not in _UNUSED
-            ):
-                top = f"{stem}.dist-info" if about_it else path.parts[0]
-                archive.write(path.locate(), "/".join([top, *path.parts[1:]]))
-        archive.writestr(f"{stem}.dist-info/RECORD", "")
-    return wheel
 
 
 #: Builds the one module beside it, and needs no other package.

@@ -1,0 +1,60 @@
+"""An index on loopback with what hosts need, in the versions that are installed here."""
+
+from __future__ import annotations
+
+import email
+import importlib.metadata
+import platform
+import zipfile
+from collections.abc import Iterable
+from pathlib import Path
+
+from terradask._deployments.package_sync import lock_for_hosts
+from terradask._software.sync import PackageSync
+
+from ..package_index import list_archive
+
+#: Files of a package's metadata that its wheel had.
+_KEPT = {"METADATA", "WHEEL", "entry_points.txt"}
+
+_LEFT_OUT = {"..", "__pycache__", "tests"}
+
+#: The dashboard's, which doesn't run here: four fifths of all.
+_UNUSED = {"bokeh", "contourpy", "narwhals", "numpy", "pillow", "xyzservices"}
+
+
+def versions_for_hosts() -> dict[str, str]:
+    """Return what every host needs, as it is installed here."""
+    architecture = {"aarch64": "arm64"}.get(platform.machine(), platform.machine())
+    lock = lock_for_hosts([], PackageSync(False), architecture=architecture, lock_file=None)
+    return dict(lock.packages)
+
+
+def list_installed(root: Path, names: Iterable[str]) -> dict[str, tuple[str, str]]:
+    """Put installed packages into an index, packed again; return each one's file and SHA-256."""
+    (root / "files").mkdir(parents=True, exist_ok=True)
+    found = {}
+    for name in names:
+        wheel = _packed(name, root / "files")
+        found[name] = (wheel.name, list_archive(root, name, wheel))
+    return found
+
+
+def _packed(name: str, folder: Path) -> Path:
+    """Pack an installed package again, without its scripts and tests; of one that nothing imports
+    here the metadata alone.
+    """
+    found = importlib.metadata.distribution(name)
+    about = email.message_from_string(found.read_text("WHEEL") or "")
+    stem = f"{name.replace('-', '_')}-{found.version}"
+    wheel = folder / f"{stem}-{about.get_all('Tag', [])[-1]}.whl"
+    with zipfile.ZipFile(wheel, "w") as archive:
+        for path in found.files or ():
+            about_it = path.parts[0].endswith(".dist-info")
+            if _LEFT_OUT.isdisjoint(path.parts) and (
+                path.name in _KEPT if about_it else name not in _UNUSED
+            ):
+                top = f"{stem}.dist-info" if about_it else path.parts[0]
+                archive.write(path.locate(), "/".join([top, *path.parts[1:]]))
+        archive.writestr(f"{stem}.dist-info/RECORD", "")
+    return wheel
