@@ -139,6 +139,8 @@ def test_nothing_in_a_message_is_markup(monkeypatch: pytest.MonkeyPatch) -> None
     )
     with notebook.shown_where_it_is_read(True) as show:
         show(Message("no disk [/x][link=http://evil]here"))
+        show(Message("kept [/x][link=http://evil]here", kept=True))
+    assert "kept [/x][link=http://evil]here" in out.getvalue()
 
 
 def test_a_key_that_no_cluster_has_is_listed_and_hides_nothing(

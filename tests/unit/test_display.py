@@ -58,7 +58,7 @@ def test_all_text_that_a_scheduler_reported_is_escaped() -> None:
     assert escaped(plain) == plain
 
 
-def test_jupyter_shows_progress_in_one_line_that_is_empty_afterwards(
+def test_jupyter_shows_progress_in_one_line_below_what_stays(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Without ipywidgets, which rich would ask for in a warning."""
@@ -75,10 +75,19 @@ def test_jupyter_shows_progress_in_one_line_that_is_empty_afterwards(
     try:
         with notebook.shown_where_it_is_read(True) as show:
             show(Message("no disk [/x]here"))
-        show(Message("too late"))
+            show(Message("hosts get 2 packages", kept=True))
+            show(Message("planning"))
+        show(Message("too late", kept=True))
     finally:
         InteractiveShell.clear_instance()
-    assert published == [("terradask", False), ("no disk [/x]here", True), ("", True)]
+    kept = "hosts get 2 packages"
+    assert published == [
+        ("terradask", False),
+        ("no disk [/x]here", True),
+        (kept, True),
+        (f"{kept}\nplanning", True),
+        (kept, True),
+    ]
 
 
 def test_a_terminal_shows_progress_and_other_output_none(monkeypatch: pytest.MonkeyPatch) -> None:

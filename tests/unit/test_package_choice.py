@@ -9,8 +9,7 @@ import pytest
 from terradask._aws.endpoints import ENDPOINT_VARIABLE
 from terradask._dask.arguments import ClusterArguments
 from terradask._dask.request import request_of
-from terradask._deployments.package_sync import describe_packages, sync_of
-from terradask._deployments.software import SoftwareLock
+from terradask._deployments.package_sync import sync_of
 from terradask._software.sync import PackageSync
 from terradask_stacks.settings import ClusterSettings
 
@@ -53,8 +52,3 @@ def test_a_cluster_of_an_older_terradask_keeps_what_it_had() -> None:
 def test_software_in_the_call_is_all_that_hosts_get(given: dict[str, Any]) -> None:
     run = request_of(ClusterArguments("etl", **given)).run
     assert not sync_of(_settings(**run), {})
-
-
-def test_what_hosts_get_is_counted() -> None:
-    lock = SoftwareLock("3.12", {"dask": "2026.1.1", "pandas": "3.0.1"})
-    assert describe_packages(lock) == "hosts get 2 packages"

@@ -35,6 +35,10 @@ from ..waiting import HANG_SECONDS
 HERE = {name: importlib.metadata.version(name) for name in ("dask", "distributed")}
 
 
+#: Of a cluster whose hosts run an image.
+NO_PACKAGES = SimpleNamespace(lock={"container": "image"})
+
+
 def attachment(python, packages):
     descriptor = Descriptor(
         "default", "etl", "us-east-1", "bucket", "us-east-1a", {}, 9, "secret", {}, {}
@@ -90,6 +94,7 @@ def test_a_run_that_somebody_else_started_meanwhile_is_not_ours_to_stop():
     deployment = SimpleNamespace(
         name="etl",
         started_run_id=None,
+        descriptor=NO_PACKAGES,
         current_run=lambda: None,
         start=lambda **_: SimpleNamespace(run_id="theirs"),
     )
@@ -168,6 +173,7 @@ def test_a_start_takes_the_lock_file_of_the_settings_in_force(tmp_path):
     deployment = SimpleNamespace(
         name="etl",
         started_run_id="r1",
+        descriptor=NO_PACKAGES,
         start=lambda **given: started.append(given) or SimpleNamespace(run_id="r1"),
     )
     settings = ClusterSettings(use_scheduler_public_ip=False, software_lock="uv.lock")
@@ -188,6 +194,7 @@ def test_a_start_takes_the_callers_environment_as_the_settings_in_force_say(tmp_
     deployment = SimpleNamespace(
         name="etl",
         started_run_id="r1",
+        descriptor=NO_PACKAGES,
         start=lambda **given: started.append(given) or SimpleNamespace(run_id="r1"),
     )
     deployed = ClusterSettings(
@@ -209,6 +216,21 @@ def test_what_a_start_would_refuse_is_refused_before_anything_is_made(tmp_path):
         Provisioner(Request("etl"), silent)._deploy(
             workspace, SimpleNamespace(name="etl"), wait_seconds=0
         )
+
+
+def test_what_a_start_would_refuse_leaves_a_deployed_cluster_as_it_is(tmp_path):
+    deployment = SimpleNamespace(
+        name="etl", descriptor=SimpleNamespace(lock={}, architecture="x86_64"), start=None
+    )
+    settings = ClusterSettings(
+        package_sync=["no-such-package"], use_scheduler_public_ip=False
+    ).model_dump(mode="json")
+    provisioner = Provisioner(Request("etl"), silent)
+    with pytest.raises(SoftwareNotInstalled, match="no-such-package"):
+        provisioner._start(
+            deployment, settings, SimpleNamespace(root=tmp_path, settings=Settings())
+        )
+    assert provisioner._origin == "attached"
 
 
 def test_a_run_of_an_older_terradask_has_no_hashes():

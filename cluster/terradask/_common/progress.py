@@ -55,6 +55,8 @@ class Message:
     """Something that a person who waits wants to know."""
 
     text: str
+    #: Whether it is to stay in sight, also when it's over.
+    kept: bool = False
 
 
 ProgressEvent = PhaseStarted | PhaseFinished | ResourceChanged | Message

@@ -81,8 +81,10 @@ def shown_where_it_is_read(wanted: bool) -> Iterator[Progress]:
 
         def show(event: ProgressEvent, /) -> None:
             text = describe(event)
-            if text is not None:
-                # Hosts wrote some of it: nothing in it is markup.
+            # Hosts wrote some of it: nothing in it is markup.
+            if _is_kept(event):
+                console.print(Text(text or ""))
+            elif text is not None:
                 status.update(Text(text))
 
         yield show
@@ -90,25 +92,37 @@ def shown_where_it_is_read(wanted: bool) -> Iterator[Progress]:
 
 @contextmanager
 def _shown_below_the_cell() -> Iterator[Progress]:
-    """Show progress in one line of a cell's output; rich would need ipywidgets there."""
+    """Show progress in one line of a cell's output, below those that stay; rich would need
+    ipywidgets there.
+    """
     from IPython.display import display
 
     shown = display(  # type: ignore[no-untyped-call]
         {"text/plain": "terradask"}, raw=True, display_id=True
     )
 
+    kept: list[str] = []
+
     def show(event: ProgressEvent, /) -> None:
         text = describe(event)
         # Closing a cluster reports here too: the cell is over then.
-        if text is not None and not over.is_set():
-            shown.update({"text/plain": text}, raw=True)
+        if text is None or over.is_set():
+            return
+        lines = [*kept, text]
+        if _is_kept(event):
+            kept.append(text)
+        shown.update({"text/plain": "\n".join(lines)}, raw=True)
 
     over = threading.Event()
     try:
         yield show
     finally:
         over.set()
-        shown.update({"text/plain": ""}, raw=True)
+        shown.update({"text/plain": "\n".join(kept)}, raw=True)
+
+
+def _is_kept(event: ProgressEvent) -> bool:
+    return isinstance(event, Message) and event.kept
 
 
 def _in_ipython() -> bool:

@@ -12,7 +12,6 @@ import os
 import threading
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from terradask._aws.credentials import lend
@@ -31,6 +30,7 @@ from terradask._dask.decision import (
     decide,
     structure_given,
 )
+from terradask._dask.package_check import check_packages
 from terradask._dask.request import Request
 from terradask._dask.rollback import Origin, note_left_behind, note_rolled_back, roll_back
 from terradask._dask.versions import check_versions
@@ -40,13 +40,7 @@ from terradask._deployments.documents import Descriptor
 from terradask._deployments.endpoint import route_of
 from terradask._deployments.key_access import check_key_access
 from terradask._deployments.lifetime import lifetime_policy
-from terradask._deployments.named_environments import NamedEnvironments
-from terradask._deployments.package_sync import (
-    describe_packages,
-    lock_for_hosts,
-    locked_once,
-    sync_of,
-)
+from terradask._deployments.package_sync import locked_once, sync_of
 from terradask._deployments.snapshot import Snapshot, take_snapshot
 from terradask._software.archive_hashes import lock_file_of
 from terradask._software.software_file import software_of
@@ -116,6 +110,7 @@ class Provisioner:
         self._deployment: Deployment | None = None
         self._origin: Origin = "attached"
         self._rolling_back = False
+        self._said: set[str] = set()
 
     def cancel(self) -> None:
         """Make `run`, in another thread, roll back and end soon."""
@@ -243,24 +238,9 @@ class Provisioner:
         # Check what the start would refuse before anything is made.
         cluster = workspace.settings.cluster_named(self._request.name)
         settings = cluster.model_dump(mode="json")
-        sync = sync_of(settings, os.environ)
-        software = software_of(settings, workspace.root)
-        named = None
-        if isinstance(software, str):
-            named = NamedEnvironments(deployment.aws, deployment.bucket)
-        resolved = bool(sync) or isinstance(software, Path | str)
-        if resolved:
-            self._progress(Message(f"{deployment.name}: resolving packages for hosts"))
         if cluster.container is None:
-            lock = lock_for_hosts(
-                software,
-                sync,
-                architecture="arm64" if cluster.expects_arm else "x86_64",
-                lock_file=lock_file_of(settings, workspace.root),
-                named=named,
-            )
-            if resolved:
-                self._progress(Message(f"{deployment.name}: {describe_packages(lock)}"))
+            architecture = "arm64" if cluster.expects_arm else "x86_64"
+            self._check_packages(deployment, settings, workspace, architecture)
         check_route(workspace, settings)
         try:
             plan = workspace.plan_launch(self._request.name)
@@ -288,15 +268,45 @@ class Provisioner:
         )
         return False
 
+    def _check_start(
+        self, deployment: Deployment, settings: Mapping[str, Any], workspace: Workspace
+    ) -> None:
+        descriptor = deployment.descriptor
+        if settings.get("private_to_creator"):
+            check_key_access(workspace.aws, descriptor)
+        if not descriptor.lock.get("container"):
+            self._check_packages(deployment, settings, workspace, descriptor.architecture)
+
+    def _check_packages(
+        self,
+        deployment: Deployment,
+        settings: Mapping[str, Any],
+        workspace: Workspace,
+        architecture: str,
+    ) -> None:
+        check_packages(
+            deployment,
+            settings,
+            workspace.root,
+            architecture=architecture,
+            begin=lambda text: self._progress(Message(text)),
+            say=self._say,
+        )
+
+    def _say(self, text: str) -> None:
+        """Report what is to stay in sight, once: the check and the start may both say it."""
+        if text not in self._said:
+            self._said.add(text)
+            self._progress(Message(text, kept=True))
+
     def _start(
         self, deployment: Deployment, settings: Mapping[str, Any], workspace: Workspace
     ) -> Run:
         self._check_cancelled()
         check_route(workspace, settings)
         if self._origin != "created":
-            if settings.get("private_to_creator"):
-                # Before the origin says that there is something to roll back.
-                check_key_access(workspace.aws, deployment.descriptor)
+            # Before the origin says that there is something to roll back.
+            self._check_start(deployment, settings, workspace)
             self._origin = "started"
         with phase(self._progress, "start", deployment.name):
             run = deployment.start(
@@ -314,7 +324,7 @@ class Provisioner:
                 life=self._life(settings, workspace),
                 # Those of a cluster that was made here were checked before that.
                 check_quotas=self._origin != "created",
-                warn=lambda text: self._progress(Message(text)),
+                warn=self._say,
             )
         if self._origin == "started" and run.run_id != deployment.started_run_id:
             # Another client was faster: the run is its own, and not ours to stop.

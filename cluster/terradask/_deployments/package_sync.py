@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import importlib.metadata
 import os
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import replace
@@ -24,7 +24,7 @@ from terradask._deployments.software import (
 )
 from terradask._deployments.software_file import lock_file_packages
 from terradask._software.configured import Machine
-from terradask._software.environment import read_installed, scan_installed
+from terradask._software.environment import how_to_install, read_installed, scan_installed
 from terradask._software.hosts import host_markers, python_version
 from terradask._software.index_sources import index_sources
 from terradask._software.indexes import read_indexes
@@ -32,13 +32,16 @@ from terradask._software.local_modules import build_modules
 from terradask._software.local_wheels import build_wheel
 from terradask._software.needs import needed_by_only, with_needs
 from terradask._software.resolver import Resolver
-from terradask._software.scan import OWN
+from terradask._software.scan import DEPLOYS, OWN
 from terradask._software.software_file import Software
 from terradask._software.sync import PackageSync, Sync
 from terradask.errors import SoftwareNotInstalled
 
 #: Packages whose versions in an image have to be those of here.
 IN_IMAGE = ("dask", "distributed")
+
+#: How many names of a kind a line has.
+_SHOWN = 3
 
 #: What was asked for within `locked_once`, with the result; None outside.
 _known: ContextVar[list[tuple[object, SoftwareLock]] | None] = ContextVar("known", default=None)
@@ -106,9 +109,22 @@ def sync_of(settings: Mapping[str, Any], environ: Mapping[str, str]) -> PackageS
 
 
 def describe_packages(lock: SoftwareLock) -> str:
-    """Return what hosts get, in a line."""
-    built = f", {len(lock.wheels)} of them built here" if lock.wheels else ""
-    return f"hosts get {len(lock.versions)} packages{built}"
+    """Return what hosts get and what stays here, in a line."""
+    built = _few([wheel.name for wheel in lock.wheels])
+    by_tools = [name for name, why in lock.dropped.items() if why == DEPLOYS]
+    by_platform = [name for name in lock.dropped if name not in by_tools]
+    parts = [
+        f"hosts get {len(lock.versions)} packages",
+        built and f"built here: {built}",
+        by_tools and f"staying here, as only terradask needs them: {_few(by_tools)}",
+        by_platform and f"staying here, as only this platform needs them: {_few(by_platform)}",
+    ]
+    return "; ".join(part for part in parts if part)
+
+
+def _few(names: Sequence[str]) -> str:
+    shown, more = sorted(names)[:_SHOWN], len(names) - _SHOWN
+    return ", ".join(shown) + (f" and {more} more" if more > 0 else "")
 
 
 def lock_environment(
@@ -130,7 +146,7 @@ def lock_environment(
     indexes = read_indexes(environ)
     of_uv = indexes.environ(environ)
     found = Sync(
-        scan_installed(installed, architecture, [*base(), *named]),
+        scanned := scan_installed(installed, architecture, [*base(), *named]),
         Resolver(
             architecture,
             of_uv,
@@ -148,6 +164,7 @@ def lock_environment(
         missing=found.missing,
         changed=found.changed,
         yanked=found.yanked,
+        dropped={p.name: p.why or "" for p in scanned.packages if p.verdict == "dropped"},
         wheels=tuple(
             build_wheel(importlib.metadata.distribution(name), architecture, of_uv)
             for name in found.built
@@ -188,5 +205,5 @@ def _check_installed(names: Iterable[str], installed: set[str]) -> None:
             "`package_sync` names packages that are not installed here.",
             given=", ".join(absent),
             allowed="packages that are installed where the cluster is made",
-            advice=f"pip install {' '.join(absent)}, or leave them out",
+            advice=f"{how_to_install(absent)}, or leave them out",
         )

@@ -15,6 +15,7 @@ from packaging.version import Version
 
 from terradask._software.archive_hashes import archive_hashes
 from terradask._software.configured import Machine
+from terradask._software.environment import how_to_install
 from terradask._software.hosts import HOST_PYTHONS, applies, host_markers, python_version
 from terradask._software.index_sources import index_sources
 from terradask._software.indexes import Indexes, read_indexes
@@ -64,6 +65,8 @@ class SoftwareLock:
     changed: Mapping[str, tuple[str, str]] = field(default_factory=dict)
     #: With `package_sync`: package whose version its index has withdrawn -> the reason.
     yanked: Mapping[str, str] = field(default_factory=dict)
+    #: With `package_sync`: package that isn't for hosts -> why.
+    dropped: Mapping[str, str] = field(default_factory=dict)
     #: Of packages that came from no index.
     wheels: Sequence[LocalWheel] = ()
     #: Options of each package's line: the indexes that are asked for it, if not the image's.
@@ -280,6 +283,7 @@ def _check(requirement: Requirement) -> importlib.metadata.Distribution:
 def _missing(
     requirement: Requirement, found: importlib.metadata.Distribution | None
 ) -> SoftwareNotInstalled:
+    install = f"pip install '{requirement}' here" if found else how_to_install([requirement.name])
     return SoftwareNotInstalled(
         f"The cluster's hosts are to have {requirement}, which is not what is installed here.",
         given=f"{requirement.name} {found.version}"
@@ -289,5 +293,5 @@ def _missing(
             "packages that are installed where the cluster is made, so that both sides run "
             "the same versions"
         ),
-        advice=f"pip install '{requirement}' here, or leave it out of `software`",
+        advice=f"{install}, or leave it out of `software`",
     )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.metadata
 from collections.abc import Iterable, Sequence
+from difflib import get_close_matches
 from typing import cast
 
 from packaging.markers import default_environment
@@ -100,3 +101,15 @@ def _origin(
     if obstacle is None:
         return origin, True
     return Origin(origin.kind, f"{origin.description}; {obstacle}"), False
+
+
+def how_to_install(names: Iterable[str]) -> str:
+    """Return what to do about names that aren't installed here: a name with a mistake in it may be
+    another author's package in an index, so what it may have meant comes first.
+    """
+    known = {_identity(each)[0] or "" for each in importlib.metadata.distributions()} - {""}
+    meant = [
+        near for name in names for near in get_close_matches(canonicalize_name(name), known, n=1)
+    ]
+    install = f"pip install {' '.join(map(repr, names))} here"
+    return f"did you mean {', '.join(meant)}? Otherwise {install}" if meant else install

@@ -32,7 +32,8 @@ TOOLS = frozenset(
         "uv",
     }
 )
-_DEPLOYS = "only terradask needs it, to deploy from here"
+#: Why they are dropped.
+DEPLOYS = "only terradask needs it, to deploy from here"
 
 
 @dataclass(frozen=True)
@@ -123,7 +124,7 @@ def scan(
     """
     dropped = {
         **_only_here(installed, here, hosts, keep),
-        **dict.fromkeys(_deploying(installed, here, keep), _DEPLOYS),
+        **dict.fromkeys(_deploying(installed, here, keep), DEPLOYS),
     }
     taken = [p for p in installed if p.name not in dropped and (p.origin is None or p.built)]
     judged = (_judged(package, dropped) for package in installed)

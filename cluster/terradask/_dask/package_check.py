@@ -1,0 +1,53 @@
+"""The hosts' packages, before anything is made: what can't be had is refused, and what hosts get is
+shown.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from terradask._deployments.deployment import Deployment
+from terradask._deployments.named_environments import NamedEnvironments
+from terradask._deployments.package_sync import (
+    describe_differences,
+    describe_packages,
+    lock_for_hosts,
+    sync_of,
+)
+from terradask._software.archive_hashes import lock_file_of
+from terradask._software.software_file import software_of
+
+
+def check_packages(
+    deployment: Deployment,
+    settings: Mapping[str, Any],
+    root: Path | None,
+    *,
+    architecture: str,
+    begin: Callable[[str], None],
+    say: Callable[[str], None],
+) -> None:
+    """Lock a cluster's packages as its start will, and say what hosts get.
+
+    Raises as `lock_for_hosts` does.
+    """
+    software, sync = software_of(settings, root), sync_of(settings, os.environ)
+    resolved = bool(sync) or isinstance(software, Path | str)
+    if resolved:
+        begin(f"{deployment.name}: resolving packages for hosts")
+    lock = lock_for_hosts(
+        software,
+        sync,
+        architecture=architecture,
+        lock_file=lock_file_of(settings, root),
+        named=NamedEnvironments(deployment.aws, deployment.bucket)
+        if isinstance(software, str)
+        else None,
+    )
+    if resolved:
+        say(f"{deployment.name}: {describe_packages(lock)}")
+    if differences := describe_differences(lock):
+        say(differences)

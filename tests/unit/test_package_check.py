@@ -1,0 +1,93 @@
+"""What hosts get, as it is shown before anything is made."""
+
+from __future__ import annotations
+
+import importlib.metadata
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+
+from terradask._common.progress import Message
+from terradask._dask.package_check import check_packages
+from terradask._dask.provision import Provisioner
+from terradask._dask.request import Request
+from terradask._deployments.package_sync import describe_packages, lock_environment
+from terradask._deployments.software import SoftwareLock, lock_software
+from terradask._software.scan import DEPLOYS
+from terradask._software.sync import PackageSync
+from terradask.errors import SoftwareNotInstalled
+
+from ..package_index import publish, serving
+from .test_package_sync import client
+
+WHY = "needed on this platform only, by jupyter"
+
+
+@pytest.mark.parametrize(
+    ("dropped", "said"),
+    [
+        ({}, ""),
+        ({"jsii": DEPLOYS}, "; staying here, as only terradask needs them: jsii"),
+        (
+            {"jsii": DEPLOYS, "cdktf": DEPLOYS, "uv": DEPLOYS, "node": DEPLOYS, "appnope": WHY},
+            "; staying here, as only terradask needs them: cdktf, jsii, node and 1 more"
+            "; staying here, as only this platform needs them: appnope",
+        ),
+    ],
+)
+def test_a_line_says_what_comes_and_what_stays(dropped: dict[str, str], said: str) -> None:
+    lock = SoftwareLock("3.12", {"dask": "2026.1.1", "pandas": "3.0.1"}, dropped=dropped)
+    assert describe_packages(lock) == f"hosts get 2 packages{said}"
+
+
+def test_all_is_said_before_anything_is_made_and_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of the environment that is there: what comes, what stays, and what hosts do without."""
+    installed = {"dask": (), "terradask": ("jsii", "boto"), "jsii": (), "boto": (), "absent": ()}
+    for name, needs in installed.items():
+        about = tmp_path / f"site/{name}-1.0.dist-info"
+        about.mkdir(parents=True)
+        lines = [f"Name: {name}", "Version: 1.0", *(f"Requires-Dist: {need}" for need in needs)]
+        (about / "METADATA").write_text("\n".join(lines) + "\n")
+        (about / "RECORD").write_text("")
+        if name != "absent":
+            publish(tmp_path / "index", name, "1.0")
+    found = list(importlib.metadata.distributions(path=[str(tmp_path / "site")]))
+    monkeypatch.setattr("importlib.metadata.distributions", lambda: found)
+    events: list[Any] = []
+    provisioner = Provisioner(Request("etl"), events.append)
+    with serving(tmp_path / "index") as url:
+        environ = client(url, tmp_path / "cache")
+        for name, value in environ.items():
+            monkeypatch.setenv(name, value)
+        lock = lock_environment(PackageSync(), "x86_64", environ)
+        assert lock.dropped == {"jsii": DEPLOYS}
+        for _ in range(2):
+            check_packages(
+                cast(Any, SimpleNamespace(name="etl")),
+                {"package_sync": True, "software": [], "software_lock": None},
+                None,
+                architecture="x86_64",
+                begin=lambda text: None,
+                say=provisioner._say,
+            )
+    assert events == [
+        Message(
+            "etl: hosts get 2 packages; staying here, as only terradask needs them: jsii", kept=True
+        ),
+        Message("hosts don't get absent (no index has it)", kept=True),
+    ]
+
+
+def test_a_mistake_in_a_name_is_not_advised_to_be_installed_first() -> None:
+    """An index may have another author's package under it."""
+    with pytest.raises(SoftwareNotInstalled) as caught:
+        lock_software(["distribute"])
+    assert "did you mean distributed? Otherwise pip install 'distribute' here" in str(caught.value)
+    with pytest.raises(SoftwareNotInstalled, match=r"did you mean cloudpickle\?"):
+        lock_environment(PackageSync(["cloudpikle"]), "x86_64", {})
+    with pytest.raises(SoftwareNotInstalled, match="to do: pip install 'zzzqqq' here, or leave"):
+        lock_software(["zzzqqq"])
