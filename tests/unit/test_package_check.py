@@ -31,8 +31,8 @@ WHY = "needed on this platform only, by jupyter"
         ({}, ""),
         ({"jsii": DEPLOYS}, "; staying here, as only terradask needs them: jsii"),
         (
-            {"jsii": DEPLOYS, "cdktf": DEPLOYS, "uv": DEPLOYS, "node": DEPLOYS, "appnope": WHY},
-            "; staying here, as only terradask needs them: cdktf, jsii, node and 1 more"
+            {**dict.fromkeys("lkjihgfedcba", DEPLOYS), "appnope": WHY},
+            "; staying here, as only terradask needs them: a, b, c, d, e, f, g, h, i, j and 2 more"
             "; staying here, as only this platform needs them: appnope",
         ),
     ],
@@ -65,6 +65,7 @@ def test_all_is_said_before_anything_is_made_and_once(
             monkeypatch.setenv(name, value)
         lock = lock_environment(PackageSync(), "x86_64", environ)
         assert lock.dropped == {"jsii": DEPLOYS}
+        assert lock_environment(PackageSync(["dask"]), "x86_64", environ).dropped == {}
         for _ in range(2):
             check_packages(
                 cast(Any, SimpleNamespace(name="etl")),

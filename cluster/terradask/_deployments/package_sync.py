@@ -41,7 +41,7 @@ from terradask.errors import SoftwareNotInstalled
 IN_IMAGE = ("dask", "distributed")
 
 #: How many names of a kind a line has.
-_SHOWN = 3
+_SHOWN = 10
 
 #: What was asked for within `locked_once`, with the result; None outside.
 _known: ContextVar[list[tuple[object, SoftwareLock]] | None] = ContextVar("known", default=None)
@@ -164,7 +164,10 @@ def lock_environment(
         missing=found.missing,
         changed=found.changed,
         yanked=found.yanked,
-        dropped={p.name: p.why or "" for p in scanned.packages if p.verdict == "dropped"},
+        # With names, much more stays here, and that is what was asked for.
+        dropped={}
+        if named
+        else {p.name: p.why or "" for p in scanned.packages if p.verdict == "dropped"},
         wheels=tuple(
             build_wheel(importlib.metadata.distribution(name), architecture, of_uv)
             for name in found.built
