@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import base64
 import hashlib
+import io
+import tarfile
 import threading
 import zipfile
 from collections.abc import Iterator, Sequence
@@ -47,6 +49,35 @@ def publish(
         )
         archive.writestr(f"{about}/RECORD", "")
     return list_archive(root, name, wheel, beside=beside)
+
+
+def publish_source(root: Path, name: str, version: str, backend: str) -> str:
+    """Put a source archive with a build backend of its own into the index, as the package's one
+    archive, and return its SHA-256.
+    """
+    stem = f"{name.replace('-', '_')}-{version}"
+    files = {
+        "PKG-INFO": f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n",
+        "backend.py": backend,
+        "pyproject.toml": (
+            f'[project]\nname = "{name}"\nversion = "{version}"\n'
+            '[build-system]\nrequires = []\nbuild-backend = "backend"\nbackend-path = ["."]\n'
+        ),
+    }
+    archive = root / "files" / f"{stem}.tar.gz"
+    archive.parent.mkdir(parents=True, exist_ok=True)
+    with tarfile.open(archive, "w:gz") as packed:
+        for file, text in files.items():
+            entry = tarfile.TarInfo(f"{stem}/{file}")
+            entry.size = len(text.encode())
+            packed.addfile(entry, io.BytesIO(text.encode()))
+    return list_archive(root, name, archive)
+
+
+def yank(root: Path, name: str, why: str) -> None:
+    """Withdraw what the index has of a package."""
+    page = root / "simple" / name / "index.html"
+    page.write_text(page.read_text().replace("<a ", f'<a data-yanked="{why}" '))
 
 
 def list_archive(root: Path, name: str, archive: Path, *, beside: bool = False) -> str:

@@ -18,7 +18,7 @@ from terradask._software.wheel_tags import describe_newer
 from terradask.errors import PythonNotOnHosts, SoftwareNotInstalled
 from terradask_modules.errors import InvalidInput
 
-from ..package_index import publish, serving
+from ..package_index import publish, serving, yank
 
 ROOT = Path(__file__).parents[2]
 
@@ -193,8 +193,7 @@ def test_one_cluster_resolves_the_same_request_once(monkeypatch) -> None:
 
 def test_a_version_that_its_index_has_yanked_comes_with_a_warning(tmp_path) -> None:
     publish(tmp_path, "old", "1.0")
-    page = tmp_path / "simple/old/index.html"
-    page.write_text(page.read_text().replace("<a ", '<a data-yanked="broken on Mondays" '))
+    yank(tmp_path, "old", "broken on Mondays")
     with serving(tmp_path) as url:
         environ = {**os.environ, "UV_DEFAULT_INDEX": url, "UV_CACHE_DIR": str(tmp_path / "cache")}
         found = Resolver("x86_64", environ)(["old==1.0"])

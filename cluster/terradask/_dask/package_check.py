@@ -47,7 +47,7 @@ def check_packages(
         if isinstance(software, str)
         else None,
     )
-    if resolved:
+    if resolved or software:
         say(f"{deployment.name}: {describe_packages(lock)}")
     if differences := describe_differences(lock):
         say(differences)

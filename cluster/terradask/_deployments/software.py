@@ -20,7 +20,7 @@ from terradask._software.hosts import HOST_PYTHONS, applies, host_markers, pytho
 from terradask._software.index_sources import index_sources
 from terradask._software.indexes import Indexes, read_indexes
 from terradask._software.local_wheels import LocalWheel, build_wheel, why_not_built
-from terradask._software.package_origin import conda_origin, direct_origin
+from terradask._software.package_origin import came_from, conda_origin, direct_origin
 from terradask._software.wheel_tags import newer_glibc
 from terradask.errors import (
     PythonNotOnHosts,
@@ -273,8 +273,10 @@ def _installed(name: str) -> importlib.metadata.Distribution | None:
 
 def _check(requirement: Requirement) -> importlib.metadata.Distribution:
     distribution = _installed(requirement.name)
-    if distribution is None or not requirement.specifier.contains(
-        distribution.version, prereleases=True
+    if (
+        distribution is None
+        or not requirement.specifier.contains(distribution.version, prereleases=True)
+        or (requirement.url is not None and not came_from(distribution, requirement.url))
     ):
         raise _missing(requirement, distribution)
     return distribution
@@ -286,7 +288,7 @@ def _missing(
     install = f"pip install '{requirement}' here" if found else how_to_install([requirement.name])
     return SoftwareNotInstalled(
         f"The cluster's hosts are to have {requirement}, which is not what is installed here.",
-        given=f"{requirement.name} {found.version}"
+        given=f"{requirement.name} {found.version}, {_whence(found)}"
         if found
         else f"{requirement.name} is not installed",
         allowed=(
@@ -295,3 +297,8 @@ def _missing(
         ),
         advice=f"{install}, or leave it out of `software`",
     )
+
+
+def _whence(found: importlib.metadata.Distribution) -> str:
+    origin = direct_origin(found) or conda_origin(found)
+    return "from a package index" if origin is None else origin.description

@@ -203,7 +203,8 @@ def _built_files(
         # setuptools keeps what it copies into build/, also modules that are deleted since.
         settings.write_text(f"[build]\nbuild_base = {Path(made) / 'build'}\n")
         out = Path(made) / "dist"
-        command = ["build", "--wheel", "--quiet", f"--python={sys.executable}"]
+        # With --quiet it would say nothing of what the build says.
+        command = ["build", "--wheel", f"--python={sys.executable}"]
         command += [f"--out-dir={out}", "--no-create-gitignore", str(folder)]
         own = {"SOURCE_DATE_EPOCH": _EPOCH_SECONDS, "DIST_EXTRA_CONFIG": str(settings)}
         said = ask_uv(command, {**environ, **own}, seconds=_SECONDS)

@@ -74,6 +74,23 @@ def conda_origin(distribution: importlib.metadata.Distribution) -> Origin | None
     return Origin("conda", f"installed by conda, from {found}")
 
 
+def came_from(distribution: importlib.metadata.Distribution, url: str) -> bool:
+    """Return whether a package was installed from this URL, as a requirement names it; of a
+    repository in this revision, if the URL has one.
+    """
+    try:
+        document = json.loads(distribution.read_text("direct_url.json") or "")
+        here = _without_secrets(document["url"])
+    except (LookupError, TypeError, ValueError, AttributeError):
+        return False
+    vcs, revision = _part(document, "vcs_info"), ""
+    asked = _without_secrets(url.removeprefix(f"{vcs.get('vcs')}+"))
+    if vcs and "@" in urlsplit(asked).path:
+        asked, _, revision = asked.rpartition("@")
+    known = ("", vcs.get("requested_revision"), vcs.get("commit_id"))
+    return asked.rstrip("/") == here.rstrip("/") and revision in known
+
+
 def _is_of_conda(distribution: importlib.metadata.Distribution) -> bool:
     return (distribution.read_text("INSTALLER") or "").strip() == "conda"
 
