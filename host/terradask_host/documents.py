@@ -107,7 +107,11 @@ class EnvironmentArchive:
     @classmethod
     def read(cls, document: Mapping[str, Any]) -> Self:
         """Read the part of a document that names it."""
-        return cls(**typed(cls, known_fields(cls, document)))
+        found = cls(**typed(cls, known_fields(cls, document)))
+        # Elsewhere those may write who may not write what hosts execute.
+        if not found.key.startswith("environments/"):
+            raise ValueError("an environment's archive isn't where schedulers' hosts put them")
+        return found
 
 
 @dataclass(frozen=True)

@@ -64,8 +64,33 @@ def objects() -> Objects:
 
 @pytest.fixture
 def known(objects: Objects, tmp_path: Path) -> BuiltEnvironments:
-    record = SimpleNamespace(aws=SimpleNamespace(client=_client), bucket="b", objects=objects)
-    return BuiltEnvironments(cast(ClusterRecord, record), DiskCache("environments", tmp_path))
+    return built(objects, tmp_path)
+
+
+def built(
+    objects: Objects, folder: Path, name: str = "etl", *, private: bool = False
+) -> BuiltEnvironments:
+    descriptor = SimpleNamespace(settings={"private_to_creator": private})
+    record = SimpleNamespace(
+        aws=SimpleNamespace(client=_client),
+        bucket="b",
+        objects=objects,
+        name=name,
+        descriptor=descriptor,
+    )
+    return BuiltEnvironments(cast(ClusterRecord, record), DiskCache("environments", folder))
+
+
+def test_a_private_cluster_has_what_it_has_built_itself(objects: Objects, tmp_path: Path) -> None:
+    """Others may read the keys of the runs of other clusters."""
+    objects.says(SAID)
+    built(objects, tmp_path).learn("id", RUN, KEYS)
+    private = built(objects, tmp_path, "vault", private=True)
+    assert built(objects, tmp_path, "another").find("id") == ARCHIVE
+    assert private.find("id") is None
+    private.learn("id", RUN, KEYS)
+    assert private.find("id") == ARCHIVE
+    assert built(objects, tmp_path, "safe", private=True).find("id") is None
 
 
 def test_what_is_built_is_found_again(objects: Objects, known: BuiltEnvironments) -> None:
@@ -88,6 +113,11 @@ def test_what_is_built_is_found_again(objects: Objects, known: BuiltEnvironments
         pytest.param(replace(SAID, lock_sha256="b2"), KEYS.scheduler.key, id="another lock"),
         pytest.param(replace(SAID, state=BUILDING), KEYS.scheduler.key, id="not ready"),
         pytest.param(replace(SAID, archive=None), KEYS.scheduler.key, id="no archive"),
+        pytest.param(
+            replace(SAID, archive=replace(ARCHIVE, key="clusters/etl/x.tar")),
+            KEYS.scheduler.key,
+            id="an object that others may write",
+        ),
     ],
 )
 def test_only_what_the_hosts_of_an_own_run_have_proven_is_learned(
@@ -140,6 +170,7 @@ def test_a_run_that_another_client_started_teaches_nothing(
     aws = SimpleNamespace(client=_client, region="eu-west-1")
     deployment = Deployment(cast(Any, aws), "b", "etl")
     deployment._record.objects = cast(Any, objects)
+    deployment._record._descriptor = cast(Any, SimpleNamespace(settings={}))
     objects.says(SAID)
     attachment = Attachment(cast(Any, None), RUN, cast(Any, None), KEYS)
     deployment.learn_environment(attachment)

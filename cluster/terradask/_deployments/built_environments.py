@@ -1,7 +1,8 @@
 """Environments that hosts of this user's runs have built: the next run with the same packages has
 it named, and builds nothing.
 
-What others' runs have built isn't used: the user who starts a run chooses what its hosts execute.
+What others' runs have built isn't used: the user who starts a run chooses what its hosts execute. A
+private cluster uses what it has built itself.
 """
 
 from __future__ import annotations
@@ -123,5 +124,8 @@ class BuiltEnvironments:
         ):
             self._cache.write(asdict(manifest.archive), *self._names(identity))
 
-    def _names(self, identity: str) -> tuple[str, str]:
-        return self._record.bucket, identity
+    def _names(self, identity: str) -> tuple[str, ...]:
+        record = self._record
+        # Others may read the keys of other clusters' runs, and with them prove what they like.
+        own = (record.name,) if record.descriptor.settings.get("private_to_creator") else ()
+        return record.bucket, identity, *own
