@@ -90,7 +90,7 @@ class Objects:
         assert name == "run.json"
         return self._run
 
-    def hosts(self):
+    def hosts(self, most=None):
         return list(self._hosts.values())
 
 

@@ -30,6 +30,7 @@ from terradask._dask.decision import (
     decide,
     structure_given,
 )
+from terradask._dask.ignored import ignored_arguments
 from terradask._dask.package_check import check_packages
 from terradask._dask.request import Request
 from terradask._dask.rollback import Origin, note_left_behind, note_rolled_back, roll_back
@@ -342,16 +343,7 @@ class Provisioner:
 
     def _warn_of_ignored(self, running: Run) -> None:
         """Log a warning about arguments that only a start applies, if the cluster already runs."""
-        asked, groups = self._request.run, self._request.structure.get("worker_groups", {})
-        ignored = [
-            f"worker_groups[{name!r}]['n_workers']"
-            for name, group in groups.items()
-            if "n_workers" in group
-        ]
-        if first_of(asked.get("n_workers")) not in (None, running.n_workers):
-            ignored.insert(0, "n_workers")
-        if not asked.get("environ", {}).items() <= running.environ.items():
-            ignored.append("environ")
+        ignored = ignored_arguments(self._request, running)
         if ignored:
             logger.warning(
                 (
