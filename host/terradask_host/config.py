@@ -51,6 +51,16 @@ class Paths:
         return self.state / "tagged"
 
     @property
+    def boot_output(self) -> Path:
+        """What cloud-init and boot.sh print; boot.sh lets the unit's group read it."""
+        return self.root / "var" / "log" / "cloud-init-output.log"
+
+    @property
+    def boot_output_shipped(self) -> Path:
+        """How many bytes of that are shipped, for a host program that is started again."""
+        return self.state / "boot-output-shipped"
+
+    @property
     def environments(self) -> Path:
         """Where software environments are built."""
         return self.state / "environments"

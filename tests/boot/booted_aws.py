@@ -65,13 +65,17 @@ class BootedAws:
     without_token: list[str]
     registry: ContainerRegistry
 
-    def log(self, stream: str) -> str:
+    def log(self, cluster: str, instance_id: str) -> str:
         """Return what a host has written to CloudWatch so far."""
         with contextlib.closing(self.sim.client("logs")) as logs:
-            found = logs.filter_log_events(
-                logGroupName="/terradask/default", logStreamNames=[stream]
+            where = {"logGroupName": "/terradask/default", "logStreamNamePrefix": f"{cluster}/"}
+            pages = logs.get_paginator("filter_log_events").paginate(**where)
+            return "\n".join(
+                event["message"]
+                for page in pages
+                for event in page["events"]
+                if event["logStreamName"].endswith(f"/{instance_id}")
             )
-            return "\n".join(event["message"] for event in found["events"])
 
 
 @contextmanager

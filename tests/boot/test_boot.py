@@ -35,6 +35,8 @@ BROKEN = {
 }
 #: Room for cloud-init, and not for packages.
 SMALL_DISK = "24m"
+#: What cloud-init prints last.
+ENDED = re.compile(r"^cloud-init: Cloud-init v\. .* finished at ", re.MULTILINE)
 #: What a worker's host logs that has its environment from the scheduler's.
 FETCHED = re.compile(r"fetched the environment, \d+ bytes")
 #: Where nothing answers.
@@ -139,8 +141,12 @@ def test_a_cluster_boots_computes_and_powers_off(aws: BootedAws) -> None:
             assert client.submit(Path(LOWEST_PORT_FILE).read_text).result().split() == ["80"]
             ids = {machine.address: id_ for id_, machine in aws.power.machines.items()}
             mine = [ids[urlsplit(address).hostname or ""] for address in addresses]
-            eventually(lambda: FETCHED.search(aws.log(f"boot/{mine[1]}")))
-            assert "uv pip install" not in aws.log(f"boot/{mine[1]}")
+            eventually(lambda: FETCHED.search(aws.log("boot", mine[1])))
+            assert "uv pip install" not in aws.log("boot", mine[1])
+            # What cloud-init and boot.sh print, to its end.
+            for each in mine:
+                eventually(lambda each=each: ENDED.search(aws.log("boot", each)))
+                assert "\nterradask-boot: terradask-host.service starts\n" in aws.log("boot", each)
         machines = [aws.power.machines[each] for each in mine]
     assert where == f"ip-{machines[1].address.replace('.', '-')}"
     for machine in machines:
@@ -159,7 +165,7 @@ def test_a_host_needs_no_index_for_its_own_program(aws: BootedAws) -> None:
 
 @pytest.mark.parametrize("name", BROKEN)
 def test_a_host_that_can_not_boot_says_why_and_powers_off(
-    broken: dict[str, LoneHost], name: str
+    aws: BootedAws, broken: dict[str, LoneHost], name: str
 ) -> None:
     host = broken[name]
     report = eventually(host.report, seconds=BOOT_SECONDS, explain=host.console)
@@ -167,6 +173,9 @@ def test_a_host_that_can_not_boot_says_why_and_powers_off(
     assert re.search(BROKEN[name], "\n".join([report["reason"], *report["log_tail"]]))
     eventually(lambda: host.machine is not None and host.machine.is_off, explain=host.console)
     eventually(lambda: host.state() in ("shutting-down", "terminated"))
+    log = aws.log(NO_CLUSTER, host.instance_id)
+    assert "cloud-init: Cloud-init v. " in log
+    assert re.search(r"^terradask-boot: ERROR: boot\.sh failed at line ", log, re.MULTILINE)
 
 
 def test_every_fact_was_asked_for_with_a_token(aws: BootedAws, broken: dict[str, LoneHost]) -> None:

@@ -99,9 +99,9 @@ def test_dask_runs_in_the_image_with_the_hosts_limits(aws: BootedAws) -> None:
     assert found["spilled_to"] == ("/", "var", "lib", "terradask")
     assert not found["user_namespace"]
     # Hosts power off when Dask has closed in order: a container is not ended before.
-    of_scheduler = next(id_ for id_ in booted if 'role": "scheduler' in aws.log(f"boxed/{id_}"))
+    of_scheduler = next(id_ for id_ in booted if 'role": "scheduler' in aws.log("boxed", id_))
     machine = booted[of_scheduler]
     eventually(lambda: machine.is_off, explain=machine.console)
-    log = aws.log(f"boxed/{of_scheduler}")
+    log = aws.log("boxed", of_scheduler)
     assert f"unpacked {name}:1@{digest}" in log
     assert log.index("Closing scheduler. Reason: host-leaves") < log.index("terradask-host: left")

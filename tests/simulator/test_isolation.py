@@ -165,7 +165,7 @@ def test_a_host_reaches_nothing_of_the_other_cluster(
         assert refused(
             logs.put_log_events,
             logGroupName="/terradask/walled",
-            logStreamName=f"two/{instance}",
+            logStreamName=f"two/20261120T051500Z-1f3a9c/workers/{instance}",
             logEvents=event,
         )
         leave = {"InstanceId": instance, "ShouldDecrementDesiredCapacity": True}

@@ -11,6 +11,7 @@ import shutil
 import subprocess
 import sys
 import textwrap
+import time
 import zipfile
 from pathlib import Path
 from typing import Any
@@ -102,23 +103,26 @@ class Machine:
             "/etc/terradask": folder / "etc",
             "/etc/systemd/system": folder / "units",
             "/run/terradask-boot.json": folder / "report.json",
+            "/run/terradask-boot-events.json": folder / "events.json",
             "/var/log/cloud-init-output.log": folder / "output.log",
         }
         for old, new in moves.items():
             assert old in script
             script = script.replace(old, str(new))
         (folder / "boot.sh").write_text(script)
-        (folder / "output.log").write_text("first\nsecond\n")
+        (folder / "output.log").touch(mode=0o600)
+        (folder / "output.log").write_text("first\nterradask-boot: second\n")
         key = f"host/x/{wheel.name}"
         host = {
             "region": "eu-west-1",
             "bucket": "the-bucket",
+            "log_group": "/terradask/default",
             "wheel": {"key": key, "sha256": sha256},
         }
         (folder / "etc/host.json").write_text(json.dumps(host))
         (folder / "bucket/host/x").mkdir(parents=True)
         shutil.copy(wheel, folder / "bucket" / key)
-        for name in ("dnf", "systemctl", "useradd", "shutdown", "sleep"):
+        for name in ("chgrp", "dnf", "systemctl", "useradd", "shutdown", "sleep"):
             self.command(name, "")
         self.command("getent", "exit 2")
         # Never the disks of the computer that this runs on.
@@ -128,6 +132,7 @@ class Machine:
         self.command(
             "aws",
             f"""from="${{@: -2:1}}" to="${{@: -1}}"
+            [ "$1" != logs ] || exit "${{LOGS_CODE:-0}}"
             from="${{from/s3:\\/\\/the-bucket/{store}}}"
             to="${{to/s3:\\/\\/the-bucket/{store}}}"
             mkdir -p "$(dirname "$to"x)"
@@ -140,7 +145,8 @@ class Machine:
             "curl",
             """case "${@: -1}" in
               */api/token) echo t;; */instance-id) echo i-7;; *:cluster) echo etl;;
-              *:role) echo worker;; *:python) echo "${RUN_PYTHON:-3.11}";;
+              *:role) echo worker;; *:run:id) echo "${RUN_ID}";;
+              *:python) echo "${RUN_PYTHON:-3.11}";;
               *:group) echo workers;; */local-ipv4) echo 10.0.0.7;; *) exit 22;; esac""",
         )
         self.environ = {
@@ -226,6 +232,10 @@ def test_boot_makes_the_environment_and_starts_the_unit(machine: Machine) -> Non
     assert "systemctl enable --now --no-block terradask-container.socket" in machine.calls
     assert "useradd --system" in machine.calls
     # One call, which takes a second, for everything.
+    # What cloud-init and boot.sh print, the host program may read.
+    output = machine.folder / "output.log"
+    assert f"chgrp terradask {output}" in machine.calls
+    assert output.stat().st_mode & 0o040
     assert machine.calls.count("\naws ") + machine.calls.startswith("aws ") == 3
     assert "--region eu-west-1 " in machine.calls
     assert " s3://the-bucket/host/x/ " in machine.calls
@@ -269,7 +279,48 @@ def test_boot_refuses_another_wheel_says_why_and_powers_off(machine: Machine) ->
     )
     assert "sha256sum" in report["reason"]
     assert report["run_id"] is None
-    assert report["log_tail"] == ["first", "second"]
+    assert report["log_tail"] == ["first", "terradask-boot: second"]
+
+
+@pytest.mark.parametrize(
+    ("run_id", "run"),
+    [("20261120T051500Z-1f3a9c", "20261120T051500Z-1f3a9c"), ("", "-"), ("../x:*", "-")],
+)
+def test_a_boot_that_fails_ships_its_output(machine: Machine, run_id: str, run: str) -> None:
+    (wheel,) = machine.archives.glob("terradask_host-*")
+    wheel.unlink()
+    machine.environ["RUN_ID"] = run_id
+    assert machine.boot().returncode == 1
+    made, put = (call for call in machine.calls.splitlines() if call.startswith("aws logs"))
+    stream = f"--log-group-name /terradask/default --log-stream-name etl/{run}/workers/i-7"
+    assert made == f"aws logs create-log-stream --region eu-west-1 {stream}"
+    events = machine.folder / "events.json"
+    made = made.replace("create-log-stream", "put-log-events")
+    assert put == f"{made} --log-events file://{events}"
+    shipped = json.loads(events.read_text())
+    assert [event["message"] for event in shipped[:2]] == [
+        "cloud-init: first",
+        "terradask-boot: second",
+    ]
+    assert shipped[2]["message"].startswith("terradask-boot: ERROR: boot.sh failed at line ")
+    times = [event["timestamp"] for event in shipped]
+    assert times == sorted(times)
+    assert abs(times[-1] / 1000 - time.time()) < 60
+
+
+def test_a_boots_long_output_is_one_batch(machine: Machine) -> None:
+    (wheel,) = machine.archives.glob("terradask_host-*")
+    wheel.unlink()
+    (machine.folder / "output.log").write_text("".join(f"{n} {'é' * 900}\n" for n in range(3000)))
+    assert machine.boot().returncode == 1
+    shipped = json.loads((machine.folder / "events.json").read_text())
+    assert sum(len(event["message"].encode()) + 26 for event in shipped) < 1_048_576
+    assert len(shipped) == 1001
+    assert shipped[-2]["message"].startswith("cloud-init: 2999 ")
+    # The report is there, whatever CloudWatch says.
+    machine.environ["LOGS_CODE"] = "1"
+    assert "the reason could not be reported" in machine.boot().stdout
+    assert machine.report()["state"] == "failed"
 
 
 def test_boot_refuses_a_package_with_another_hash(machine: Machine) -> None:

@@ -4,8 +4,17 @@ from __future__ import annotations
 
 import io
 from collections import deque
+from collections.abc import Callable
+from typing import Any
 
-from terradask_host.agent.logs import BATCH_BYTES, HostLog, take_batch
+import pytest
+
+from terradask_host.agent.logs import BATCH_BYTES, HostLog, LogShipper, take_batch
+from terradask_host.errors import MetadataUnavailable
+from terradask_host.log_streams import LogStream, parse_stream
+from terradask_host.metadata import Identity
+
+from ..waiting import eventually
 
 
 def test_batches_keep_cloudwatchs_limits() -> None:
@@ -38,3 +47,105 @@ def test_the_log_book_keeps_the_tail_and_gives_back() -> None:
     assert log.take() == []
     log.give_back(batch)
     assert log.take() == batch
+
+
+RUN = "20261124T080000Z-1f3a9c"
+HOST = Identity("i-0123456789abcdef0", "10.0.0.7", None, "us-east-1a", "etl", "worker", "gpu-spot")
+
+
+class Logs:
+    """CloudWatch's two calls, noted."""
+
+    def __init__(self) -> None:
+        self.lines: list[tuple[str, str]] = []
+
+    def client(self, name: str) -> Logs:
+        assert name == "logs"
+        return self
+
+    def create_log_stream(self, **where: str) -> None:
+        assert where["logGroupName"] == "/terradask/default"
+
+    def put_log_events(self, **batch: Any) -> None:
+        name = batch["logStreamName"]
+        self.lines += [(name, event["message"]) for event in batch["logEvents"]]
+
+
+def shipping(
+    log: HostLog, read_run: Callable[[], str | None], *, run_tag_seconds: float = 60.0
+) -> tuple[Logs, LogShipper]:
+    logs: Any = Logs()
+    shipper = LogShipper(
+        logs,
+        log,
+        log_group="/terradask/default",
+        identity=HOST,
+        read_run=read_run,
+        flush_seconds=0.01,
+        run_tag_seconds=run_tag_seconds,
+    )
+    return logs, shipper
+
+
+def test_a_stream_is_named_by_run_group_and_host_once_the_tag_is_there() -> None:
+    tags = iter([None, None, RUN])
+
+    def read_run() -> str | None:
+        tag = next(tags)
+        if tag is None:
+            raise MetadataUnavailable("no answer")
+        return tag
+
+    log = HostLog(io.StringIO())
+    log.write("x")
+    logs, shipper = shipping(log, read_run)
+    assert eventually(lambda: logs.lines) == [(f"etl/{RUN}/gpu-spot/i-0123456789abcdef0", "x")]
+    shipper.close()
+    name = logs.lines[0][0]
+    assert parse_stream(name) == LogStream("etl", RUN, "gpu-spot", "i-0123456789abcdef0")
+
+
+def test_a_host_that_never_knows_its_run_ships_its_lines_all_the_same() -> None:
+    log = HostLog(io.StringIO())
+    log.write("x")
+    logs, shipper = shipping(log, lambda: None, run_tag_seconds=0.1)
+    assert eventually(lambda: logs.lines) == [("etl/-/gpu-spot/i-0123456789abcdef0", "x")]
+    shipper.close()
+    # Also one that ends before.
+    log.write("y")
+    logs, shipper = shipping(log, lambda: None)
+    shipper.close()
+    assert logs.lines == [("etl/-/gpu-spot/i-0123456789abcdef0", "y")]
+
+
+def test_a_tag_that_is_no_run_is_no_part_of_a_streams_name() -> None:
+    log = HostLog(io.StringIO())
+    log.write("x")
+    logs, shipper = shipping(log, lambda: "../ml/*")
+    shipper.close()
+    assert logs.lines == [("etl/-/gpu-spot/i-0123456789abcdef0", "x")]
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "etl/i-0123456789abcdef0",
+        f"etl/{RUN}/gpu",
+        f"etl/{RUN}/gpu/i-1\n",
+        f"etl/{RUN}x/gpu/i-0123456789abcdef0",
+        f"Etl/{RUN}/gpu/i-0123456789abcdef0",
+        "",
+    ],
+)
+def test_other_names_are_no_hosts(name: str) -> None:
+    assert parse_stream(name) is None
+
+
+def test_an_error_has_a_level_and_its_lines_belong_to_it() -> None:
+    log = HostLog(io.StringIO())
+    log.error("Traceback (most recent call last):\n  File x\nValueError")
+    assert log.tail() == [
+        "terradask-host: ERROR: Traceback (most recent call last):",
+        "    File x",
+        "  ValueError",
+    ]

@@ -11,6 +11,7 @@ from types import FrameType
 
 from terradask_host import __version__, states
 from terradask_host.agent.aws import Aws
+from terradask_host.agent.boot_log import BootLog
 from terradask_host.agent.bound_run import RUN, SOFTWARE, BoundRun, secret_id
 from terradask_host.agent.container.pull import pulled_container
 from terradask_host.agent.dask_process import DaskProgram, LocalPython
@@ -79,6 +80,7 @@ class Agent:
         MetadataUnavailable
             When it can't read its tags: there is no place for a report then.
         """
+        boot_log = BootLog(self._config.paths, self._log)
         identity = self._identity()
         self._log.info(f"version {__version__}; {describe(identity)}")
         objects = ClusterObjects(self._aws, self._config.bucket, identity.cluster)
@@ -92,7 +94,8 @@ class Agent:
             self._aws,
             self._log,
             log_group=self._config.log_group,
-            log_stream=f"{identity.cluster}/{identity.instance_id}",
+            identity=identity,
+            read_run=InstanceMetadata(self._config.metadata_endpoint).run_id,
             flush_seconds=self._timing.log_flush_seconds,
         )
         watch = SpotWatch(
@@ -118,6 +121,7 @@ class Agent:
         finally:
             tags.close()
             watch.close()
+            boot_log.close()
             reporter.close()
             shipper.close()
 
@@ -138,7 +142,7 @@ class Agent:
                 if isinstance(error, HostError)
                 else "".join(traceback.format_exception(error))
             )
-            self._log.info(text)
+            self._log.error(text)
             reporter.enter(states.FAILED, text)
             return 1
         self._log.info("left")

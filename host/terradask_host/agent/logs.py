@@ -6,10 +6,14 @@ import sys
 import threading
 import time
 from collections import deque
+from collections.abc import Callable
 from typing import TextIO
 
 from terradask_host.agent.aws import Aws, error_code
 from terradask_host.agent.report import TAIL_LINES
+from terradask_host.errors import MetadataUnavailable
+from terradask_host.log_streams import LogStream, known_run
+from terradask_host.metadata import Identity
 
 #: Limits of PutLogEvents: each event counts its bytes and 26 more.
 BATCH_BYTES = 1_000_000
@@ -21,6 +25,9 @@ LINE_CHARACTERS = 32_768
 
 #: Lines kept while CloudWatch does not take them.
 BACKLOG_LINES = 50_000
+
+#: How long lines wait for the tag that names the run: tags may lag behind the launch.
+RUN_TAG_SECONDS = 60.0
 
 LogEvent = tuple[int, str]
 
@@ -52,17 +59,32 @@ class HostLog:
         for part in line.splitlines():
             self.write(f"terradask-host: {part}")
 
+    def error(self, text: str) -> None:
+        """Log why the host fails, with a level that readers of logs understand."""
+        first, *rest = text.splitlines() or [""]
+        self.write(f"terradask-host: ERROR: {first}")
+        for line in rest:
+            self.write(f"  {line}")
+
     def write(self, line: str) -> None:
         """Log a line as it is."""
         line = line[:LINE_CHARACTERS]
         with self._lock:
             self._tail.append(line)
-            # CloudWatch refuses empty messages.
-            if line:
-                self._dropped += len(self._backlog) == BACKLOG_LINES
-                self._backlog.append((int(time.time() * 1000), line))
+            self._queue(line)
             self._stream.write(line + "\n")
             self._stream.flush()
+
+    def ship_only(self, line: str) -> None:
+        """Have a line shipped to CloudWatch that is on this machine already."""
+        with self._lock:
+            self._queue(line[:LINE_CHARACTERS])
+
+    def _queue(self, line: str) -> None:
+        # CloudWatch refuses empty messages.
+        if line:
+            self._dropped += len(self._backlog) == BACKLOG_LINES
+            self._backlog.append((int(time.time() * 1000), line))
 
     def tail(self) -> list[str]:
         """Return the last lines, oldest first."""
@@ -92,18 +114,30 @@ class HostLog:
 class LogShipper:
     """Ships a log to CloudWatch on a thread.
 
-    Creates the log stream. Permissions: ``logs:CreateLogStream`` and ``logs:PutLogEvents`` on the
-    workspace's log group.
+    Creates the log stream, once the instance's tag says which run it is of. Permissions:
+    ``logs:CreateLogStream`` and ``logs:PutLogEvents`` on the workspace's log group.
     """
 
     def __init__(
-        self, aws: Aws, log: HostLog, *, log_group: str, log_stream: str, flush_seconds: float
+        self,
+        aws: Aws,
+        log: HostLog,
+        *,
+        log_group: str,
+        identity: Identity,
+        read_run: Callable[[], str | None],
+        flush_seconds: float,
+        run_tag_seconds: float = RUN_TAG_SECONDS,
     ) -> None:
         self._aws = aws
         self._log = log
-        self._where = {"logGroupName": log_group, "logStreamName": log_stream}
+        self._log_group = log_group
+        self._identity = identity
+        self._read_run = read_run
         self._flush_seconds = flush_seconds
+        self._give_up_at = time.monotonic() + run_tag_seconds
         self._closing = threading.Event()
+        self._stream: LogStream | None = None
         self._created = False
         self._warned = False
         self._thread = threading.Thread(target=self._ship_all, name="log-shipper", daemon=True)
@@ -120,10 +154,27 @@ class LogShipper:
             pause = self._flush_seconds if self._ship() else min(pause * 2, 60.0)
         self._ship()
 
+    def _find_stream(self) -> LogStream | None:
+        """Return the host's stream; None while its run may still become known."""
+        try:
+            run_id = self._read_run()
+        except MetadataUnavailable:
+            run_id = None
+        is_over = self._closing.is_set() or time.monotonic() > self._give_up_at
+        if run_id is None and not is_over:
+            return None
+        own = self._identity
+        return LogStream(own.cluster, known_run(run_id), own.group, own.instance_id)
+
     def _ship(self) -> bool:
+        if self._stream is None:
+            self._stream = self._find_stream()
+        if self._stream is None:
+            return True
+        where = {"logGroupName": self._log_group, "logStreamName": self._stream.name}
         while batch := self._log.take():
             try:
-                self._put(batch)
+                self._put(where, batch)
             except Exception as error:  # noqa: BLE001 - a log that can't be shipped must not end the host
                 self._log.give_back(batch)
                 if not self._warned:
@@ -133,15 +184,15 @@ class LogShipper:
             self._warned = False
         return True
 
-    def _put(self, batch: list[LogEvent]) -> None:
+    def _put(self, where: dict[str, str], batch: list[LogEvent]) -> None:
         logs = self._aws.client("logs")
         if not self._created:
             try:
-                logs.create_log_stream(**self._where)
+                logs.create_log_stream(**where)
             except Exception as error:
                 if error_code(error) != "ResourceAlreadyExistsException":
                     raise
             self._created = True
         logs.put_log_events(
-            **self._where, logEvents=[{"timestamp": at, "message": line} for at, line in batch]
+            **where, logEvents=[{"timestamp": at, "message": line} for at, line in batch]
         )

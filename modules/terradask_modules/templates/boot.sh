@@ -42,24 +42,40 @@ python_of_run() {
   if [[ "${version}" =~ ^3\.[0-9]{1,2}$ ]]; then echo "python${version}"; fi
 }
 
-# Says why in the place where clients look: clusters/<name>/hosts/<instance id>.json.
+# Says why in the places where clients look: clusters/<name>/hosts/<instance id>.json, and the host's
+# log stream, which gets the whole output.
 report() {
-  local id cluster
+  local id cluster group run_id stream
   id="$(fact instance-id)"
   cluster="$(fact tags/instance/terradask:cluster)"
+  group="$(fact tags/instance/terradask:group)"
+  run_id="$(fact tags/instance/terradask:run:id || true)"
   [[ -n "${id}" && -n "${cluster}" ]] || return 1
   python3 -c 'import json, sys, time
 reason, instance_id, role, group, address, run_id = sys.argv[1:]
-at = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
+now = time.time()
+at = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(now))
 with open("/var/log/cloud-init-output.log", errors="replace") as log:
-    tail = [line.rstrip("\n") for line in log][-40:]
-print(json.dumps({"format": 1, "run_id": run_id or None, "instance_id": instance_id, "role": role, "group": group,
-    "state": "failed", "reason": reason, "at": at, "history": [["booting", at], ["failed", at]],
-    "private_address": address, "log_tail": tail}))' \
-    "$1" "${id}" "$(fact tags/instance/terradask:role)" "$(fact tags/instance/terradask:group)" \
-    "$(fact local-ipv4)" "$(fact tags/instance/terradask:run:id || true)" >/run/terradask-boot.json
+    lines = [line.rstrip("\n") for line in log]
+with open("/run/terradask-boot.json", "w") as report:
+    json.dump({"format": 1, "run_id": run_id or None, "instance_id": instance_id, "role": role, "group": group,
+        "state": "failed", "reason": reason, "at": at, "history": [["booting", at], ["failed", at]],
+        "private_address": address, "log_tail": lines[-40:]}, report)
+own = "terradask-boot: "
+lines = [line if line.startswith(own) else "cloud-init: " + line for line in lines if line]
+# In order, and below the size of a batch of CloudWatch.
+lines = [line[:400] for line in lines[-1000:]] + [own + "ERROR: " + reason]
+first = int(now * 1000) - len(lines)
+with open("/run/terradask-boot-events.json", "w") as events:
+    json.dump([{"timestamp": first + n, "message": line} for n, line in enumerate(lines)], events)' \
+    "$1" "${id}" "$(fact tags/instance/terradask:role)" "${group}" "$(fact local-ipv4)" "${run_id}"
   aws s3 cp --only-show-errors --region "$(setting region)" /run/terradask-boot.json \
     "s3://$(setting bucket)/clusters/${cluster}/hosts/${id}.json"
+  [[ "${run_id}" =~ ^[0-9]{8}T[0-9]{6}Z-[0-9a-f]+$ ]] || run_id=-
+  stream=(--region "$(setting region)" --log-group-name "$(setting log_group)"
+    --log-stream-name "${cluster}/${run_id}/${group}/${id}")
+  aws logs create-log-stream "${stream[@]}"
+  aws logs put-log-events "${stream[@]}" --log-events file:///run/terradask-boot-events.json >/dev/null
 }
 
 # A host that can't boot must not stay: it would cost and never join.
@@ -139,6 +155,10 @@ getent passwd terradask >/dev/null ||
 
 # By its systemd units, Dask runs in a container image, if the run has one.
 "${base}/venv/bin/python" -m terradask_host.container_units /etc/systemd/system
+
+# The host program, which isn't root, ships what cloud-init and this script print.
+output=/var/log/cloud-init-output.log
+chgrp terradask "${output}" && chmod g+r "${output}" || say "going on without the boot's log"
 
 systemctl daemon-reload
 systemctl enable --now --no-block terradask-container.socket

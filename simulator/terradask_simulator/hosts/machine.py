@@ -19,6 +19,7 @@ from typing import IO, Any
 
 from terradask_simulator.aws.addresses import loopback_of
 from terradask_simulator.aws.instances import InstanceView
+from terradask_simulator.hosts.boot_output import BootOutput
 from terradask_simulator.hosts.cloud_config import parse_cloud_config, write_files
 from terradask_simulator.hosts.faults import HostFaults
 from terradask_simulator.hosts.memory import forget_run, make_run
@@ -45,6 +46,7 @@ class Machine:
         self.folder = folder
         self.root = folder / "root"
         self.log_path = folder / "host.log"
+        self.boot_output = BootOutput(self.root)
         self.state = "waiting"
         self.unit = Unit()
         self._endpoint_url, self._metadata_endpoint = endpoint_url, ""
@@ -110,11 +112,15 @@ class Machine:
         make_run(self.root)
         self._write_power_commands()
         self._show_volumes()
+        self.boot_output.cloud_init("running 'init'")
         write_files(parse_cloud_config(self.instance.user_data), self.root)
         host = read_host_json(self.root)
         unit = self.root / _UNIT
         self.unit = parse_unit(unit.read_text() if unit.is_file() else "")
+        self.boot_output.cloud_init("running 'modules:final'")
         self._wheel = wheels.fetch(host, credentials)
+        self.boot_output.say("terradask-host.service starts")
+        self.boot_output.cloud_init("finished")
 
     def start(self) -> None:
         """Start the host program, unless the machine was ended meanwhile."""

@@ -15,8 +15,10 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from terradask_host.log_streams import LogStream, known_run
 from terradask_simulator.aws.credentials import RoleCredentials
 from terradask_simulator.aws.instances import InstanceView
+from terradask_simulator.hosts.boot_output import BootOutput
 from terradask_simulator.hosts.cloud_config import BootFailed
 
 __all__ = ["WheelStore", "read_host_json"]
@@ -71,7 +73,9 @@ class WheelStore:
     def report_failure(
         self, instance: InstanceView, root: Path, credentials: RoleCredentials | None, reason: str
     ) -> None:
-        """Write why a host could not boot where clients look, as ``boot.sh`` does."""
+        """Write why a host could not boot where clients look, as ``boot.sh`` does: into the bucket,
+        and with the boot's output into the host's log stream.
+        """
         cluster = instance.tags.get("terradask:cluster")
         if not cluster or credentials is None:
             raise BootFailed("The instance has no cluster or no role to report to")
@@ -95,9 +99,31 @@ class WheelStore:
             str(host["region"]), credentials, f"s3://{host['bucket']}/{key} can't be written"
         ) as client:
             client.put_object(Bucket=host["bucket"], Key=key, Body=json.dumps(document).encode())
+        self._ship_output(instance, cluster, host, credentials, BootOutput(root).marked(reason))
+
+    def _ship_output(
+        self,
+        instance: InstanceView,
+        cluster: str,
+        host: dict[str, Any],
+        credentials: RoleCredentials,
+        lines: list[str],
+    ) -> None:
+        run_id = known_run(instance.tags.get("terradask:run:id"))
+        group = instance.tags.get("terradask:group", "")
+        stream = LogStream(cluster, run_id, group, instance.instance_id).name
+        where = {"logGroupName": str(host["log_group"]), "logStreamName": stream}
+        first = int(time.time() * 1000) - len(lines)
+        events = [{"timestamp": first + n, "message": line} for n, line in enumerate(lines)]
+        problem = f"the log stream {stream} can't be written"
+        with self._client(str(host["region"]), credentials, problem, "logs") as client:
+            client.create_log_stream(**where)
+            client.put_log_events(**where, logEvents=events)
 
     @contextlib.contextmanager
-    def _client(self, region: str, credentials: RoleCredentials, problem: str) -> Iterator[Any]:
+    def _client(
+        self, region: str, credentials: RoleCredentials, problem: str, service: str = "s3"
+    ) -> Iterator[Any]:
         import botocore.exceptions
         import botocore.session
 
@@ -107,7 +133,7 @@ class WheelStore:
             if self._session is None:
                 self._session = botocore.session.Session()
             client = self._session.create_client(
-                "s3",
+                service,
                 region_name=region,
                 endpoint_url=self._endpoint_url,
                 aws_access_key_id=credentials.access_key,

@@ -132,7 +132,7 @@ def test_log_lines_reach_cloudwatch_without_a_secret(cluster: Cluster) -> None:
 
     def lines() -> str:
         events = cluster.account.logs.get_log_events(
-            logGroupName=LOG_GROUP, logStreamName=f"etl/{worker}"
+            logGroupName=LOG_GROUP, logStreamName=f"etl/{RUN_ID}/workers/{worker}"
         )["events"]
         return "\n".join(event["message"] for event in events)
 

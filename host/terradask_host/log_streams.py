@@ -1,0 +1,58 @@
+"""The names of hosts' log streams: hosts write them, clients read a host's run and group from them
+when nothing else of the cluster is left.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+#: Stands for the run of a host that doesn't know it.
+NO_RUN = "-"
+
+#: A run's id: the time of its start, and what tells runs of the same second apart.
+RUN_ID = re.compile(r"\d{8}T\d{6}Z-[0-9a-f]{1,32}", re.ASCII)
+
+_NAME = re.compile(
+    rf"(?P<cluster>[a-z][a-z0-9-]{{0,31}})/(?P<run_id>{NO_RUN}|{RUN_ID.pattern})"
+    r"/(?P<group>[a-z][a-z0-9-]{0,31})/(?P<instance_id>i-[0-9a-f]{8,17})",
+    re.ASCII,
+)
+
+
+@dataclass(frozen=True)
+class LogStream:
+    """The log stream of one host in the workspace's log group.
+
+    Parameters
+    ----------
+    cluster
+        The cluster's name. What a role may write is limited by it, so it comes first.
+    run_id
+        The run that the host was launched for; `NO_RUN` if the host didn't know it.
+    group
+        The host's tag ``terradask:group``.
+    instance_id
+        The host's instance id.
+    """
+
+    cluster: str
+    run_id: str
+    group: str
+    instance_id: str
+
+    @property
+    def name(self) -> str:
+        """Its name: streams of a run begin alike, and sort by the run's start."""
+        return f"{self.cluster}/{self.run_id}/{self.group}/{self.instance_id}"
+
+
+def known_run(run_id: str | None) -> str:
+    """Return a run's id as streams name it: `NO_RUN` for anything else."""
+    return run_id if run_id is not None and RUN_ID.fullmatch(run_id) else NO_RUN
+
+
+def parse_stream(name: str) -> LogStream | None:
+    """Return what a stream's name says; None if no host names its stream so."""
+    found = _NAME.fullmatch(name)
+    return None if found is None else LogStream(**found.groupdict())
