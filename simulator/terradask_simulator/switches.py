@@ -164,7 +164,8 @@ class Switches:
         self._turn("recommend_rebalance", {"instance_id": instance_id})
 
     def throttle(self, factor: float = 1.0) -> Switched:
-        """Throttle calls of EC2 and Auto Scaling by token buckets of AWS's sizes, all full now.
+        """Throttle calls of EC2 and Auto Scaling, and those that read logs, by token buckets of
+        AWS's sizes, all full now.
 
         Parameters
         ----------
@@ -241,12 +242,14 @@ class Switches:
         ----------
         share
             Of how many readings, from 0 to 1; 0 ends it.
-        seconds
-            For how long after a bucket's versioning was first enabled.
-        seed
-            The same seed and readings miss the same objects.
+        seconds, seed
+            For how long after versioning was first enabled; the same seed misses the same objects.
         """
         return self._switched("hide_objects", {"share": share, "seconds": seconds, "seed": seed})
+
+    def delay_logs(self, seconds: float = 10.0) -> Switched:
+        """Let log events be read so many seconds after their ingestion; 0 ends it."""
+        return self._switched("delay_logs", {"seconds": seconds})
 
     def drop_answers(
         self, action: str = "*", *, share: float = 1.0, times: int = 0, seed: int = 0

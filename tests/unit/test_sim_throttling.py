@@ -74,3 +74,19 @@ def test_auto_scaling_shares_one_bucket_and_other_services_have_none() -> None:
     assert refused is not None
     assert (refused.code, refused.message) == ("Throttling", "Rate exceeded")
     assert all(throttle.check(call("GetCallerIdentity", "sts")) is None for _ in range(200))
+
+
+def test_five_reads_of_log_events_a_second_and_25_lists_of_streams() -> None:
+    clock = Clock()
+    throttle = Throttle(clock)
+    throttle.switch(1.0)
+
+    def refusals(name: str, times: int) -> list[str]:
+        answers = [throttle.check(call(name, "logs")) for _ in range(times)]
+        return [answer.code for answer in answers if answer is not None]
+
+    assert refusals("FilterLogEvents", 6) == ["ThrottlingException"]
+    assert refusals("DescribeLogStreams", 26) == ["ThrottlingException"]
+    assert refusals("PutLogEvents", 100) == []
+    clock.now += 1
+    assert refusals("FilterLogEvents", 5) == []

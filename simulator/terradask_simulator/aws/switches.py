@@ -17,6 +17,7 @@ from terradask_simulator.aws.fidelity.capacity import SHORTAGES, Shortage
 from terradask_simulator.aws.fidelity.delays import Delays, current_delays, set_delays
 from terradask_simulator.aws.fidelity.launch_ends import current_reason, set_reason
 from terradask_simulator.aws.fidelity.lingering import current_linger, set_linger
+from terradask_simulator.aws.fidelity.log_events import log_delay, set_log_delay
 from terradask_simulator.aws.fidelity.pricing_spot import CHANGES, PriceChange
 from terradask_simulator.aws.fidelity.quotas import applied_quotas, set_quota
 from terradask_simulator.aws.fidelity.throttling import Throttle
@@ -59,6 +60,7 @@ class AwsSwitches:
             "linger_terminating": self._linger_terminating,
             "hide_instances": self._hide_instances,
             "hide_objects": self._hide_objects,
+            "delay_logs": self._delay_logs,
             "drop_answers": self._drop_answers,
             "expire_credentials": self._expire_credentials,
             "skew_clock": self._skew_clock,
@@ -83,6 +85,7 @@ class AwsSwitches:
             "linger_terminating": current_linger(),
             "hide_instances": asdict(current_lag()),
             "hide_objects": asdict(current_youth()),
+            "delay_logs": log_delay(),
             "drop_answers": self._loss(),
             "expire_credentials": sorted(self._signatures.expired),
             "skew_clock": self._signatures.ahead_seconds,
@@ -161,6 +164,9 @@ class AwsSwitches:
     def _hide_objects(self, share: float, seconds: float, seed: int) -> Undo:
         before = set_youth(Youth(float(share), float(seconds), int(seed)))
         return "hide_objects", asdict(before)
+
+    def _delay_logs(self, seconds: float) -> Undo:
+        return "delay_logs", {"seconds": set_log_delay(float(seconds))}
 
     def _drop_answers(self, action: str, share: float, times: int, seed: int) -> Undo:
         before = self._loss()

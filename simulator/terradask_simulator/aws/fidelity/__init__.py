@@ -29,6 +29,7 @@ def install_all(*, public_cidr: str) -> None:
         launch_templates,
         launches,
         lingering,
+        log_events,
         log_group_keys,
         metadata_tags,
         newer_regions,
@@ -59,6 +60,7 @@ def install_all(*, public_cidr: str) -> None:
     launch_templates.install()
     launches.install()
     lingering.install()
+    log_events.install()
     log_group_keys.install()
     metadata_tags.install()
     newer_regions.install()

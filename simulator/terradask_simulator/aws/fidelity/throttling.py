@@ -1,11 +1,14 @@
-"""Calls of EC2 and Auto Scaling are throttled by token buckets, once that is switched on.
+"""Calls of EC2, Auto Scaling and CloudWatch Logs are throttled by token buckets, once that is
+switched on.
 
 EC2, sizes and refill rates:
 https://docs.aws.amazon.com/ec2/latest/devguide/ec2-api-throttling.html. Each action has a bucket of
 its own in each region; launches, ends, starts and stops have a second one that counts instances.
 Auto Scaling has one bucket for all of its actions
 (https://docs.aws.amazon.com/autoscaling/ec2/APIReference/Welcome.html); AWS doesn't publish its
-size: assumed is that of EC2's changes.
+size: assumed is that of EC2's changes. CloudWatch Logs: calls a second of an account in a region,
+https://repost.aws/knowledge-center/cloudwatch-logs-throttling and
+https://docs.aws.amazon.com/AmazonCloudWatchLogs/latest/APIReference/API_DescribeLogStreams.html.
 """
 
 from __future__ import annotations
@@ -76,6 +79,8 @@ _INSTANCES: Mapping[str, Size] = {
     "TerminateInstances": (1000, 20),
 }
 AUTOSCALING: Size = _CHANGES
+#: Of the calls that read logs.
+_LOGS: Mapping[str, Size] = {"DescribeLogStreams": (25, 25), "FilterLogEvents": (5, 5)}
 
 
 @dataclass
@@ -150,6 +155,10 @@ class Throttle:
         ):
             # The text: https://repost.aws/knowledge-center/autoscaling-api-calls-throttled
             return worded(operation, "Throttling", "Rate exceeded", "400 Bad Request")
+        if self.factor and operation.service == "logs" and operation.name in _LOGS:
+            key = ("logs", operation.region, operation.name)
+            if not self._take(key, _LOGS[operation.name]):
+                return worded(operation, "ThrottlingException", "Rate exceeded", "400 Bad Request")
         return None
 
     def _check_ec2(self, operation: Operation) -> Refusal | None:

@@ -1,0 +1,227 @@
+"""Log events are written and read within CloudWatch Logs' limits, and read page by page.
+
+moto accepts any batch, returns everything in one page and at once, and knows neither
+``logStreamNamePrefix`` nor ``startFromHead`` of FilterLogEvents. By AWS's documentation:
+
+- A stream's name has no ``:`` and no ``*``:
+  https://docs.aws.amazon.com/AmazonCloudWatchLogs/latest/APIReference/API_CreateLogStream.html
+- A batch has at most 10,000 events, 1,048,576 bytes (26 more for each event) and 24 hours:
+  https://docs.aws.amazon.com/AmazonCloudWatchLogs/latest/APIReference/API_PutLogEvents.html
+- A page of FilterLogEvents has at most 10,000 events or 1 MB, and may be empty though there are
+  more: here each first page is. Events are sorted by time, then by ingestion. Up to 100 streams can
+  be named, or a prefix given:
+  https://docs.aws.amazon.com/AmazonCloudWatchLogs/latest/APIReference/API_FilterLogEvents.html
+- The times of a stream's events are described "typically in less than an hour": here after one.
+  https://docs.aws.amazon.com/AmazonCloudWatchLogs/latest/APIReference/API_LogStream.html
+
+AWS gives no figure for how soon an event can be read; `delay_logs` sets one.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import re
+import time
+from collections.abc import Iterator
+from typing import Any
+
+__all__ = ["install", "log_delay", "set_log_delay"]
+
+_STREAM_NAME = re.compile(r"[^:*]{1,512}")
+_BATCH_EVENTS, _BATCH_BYTES, _EVENT_OVERHEAD_BYTES = 10_000, 1_048_576, 26
+_BATCH_MILLISECONDS = 24 * 3_600_000
+_PAGE_EVENTS, _PAGE_BYTES = 10_000, 2**20
+_NAMED_STREAMS = 100
+#: From then on, the newest events can be asked for first.
+_FROM_TAIL_SINCE = 1_704_067_200_000
+_DESCRIBED_AFTER_SECONDS = 3_600.0
+
+
+class _State:
+    delay_seconds = 0.0
+
+
+def log_delay() -> float:
+    """Return how many seconds after their ingestion events can be read."""
+    return _State.delay_seconds
+
+
+def set_log_delay(seconds: float) -> float:
+    """Let events be read so many seconds after their ingestion; return how it was before."""
+    before, _State.delay_seconds = _State.delay_seconds, seconds
+    return before
+
+
+def install() -> None:
+    """Replace moto's answers to the four calls."""
+    from moto.logs.responses import LogsResponse
+
+    create, put, describe = (
+        LogsResponse.create_log_stream,
+        LogsResponse.put_log_events,
+        LogsResponse.describe_log_streams,
+    )
+
+    def create_log_stream(response: Any) -> Any:
+        name = response._get_param("logStreamName")
+        if not _STREAM_NAME.fullmatch(name or ""):
+            raise _invalid(
+                f"1 validation error detected: Value '{name}' at 'logStreamName' failed to satisfy "
+                "constraint: Member must satisfy regular expression pattern: [^:*]*"
+            )
+        return create(response)
+
+    def put_log_events(response: Any) -> Any:
+        _check_batch(response._get_param("logEvents") or [])
+        return put(response)
+
+    def describe_log_streams(response: Any) -> Any:
+        answer = json.loads(describe(response))
+        newest = (time.time() - _DESCRIBED_AFTER_SECONDS) * 1000
+        for stream in answer["logStreams"]:
+            if stream.get("lastIngestionTime", 0) > newest:
+                for name in ("firstEventTimestamp", "lastEventTimestamp", "lastIngestionTime"):
+                    del stream[name]
+        return json.dumps(answer)
+
+    LogsResponse.create_log_stream = create_log_stream
+    LogsResponse.put_log_events = put_log_events
+    LogsResponse.describe_log_streams = describe_log_streams
+    LogsResponse.filter_log_events = filter_log_events
+
+
+def filter_log_events(response: Any) -> str:
+    """Return one page of a log group's events."""
+    asked = {
+        name: response._get_param(name)
+        for name in (
+            "logGroupName",
+            "logStreamNames",
+            "logStreamNamePrefix",
+            "startTime",
+            "endTime",
+            "filterPattern",
+        )
+    }
+    limit = response._get_param("limit") or _PAGE_EVENTS
+    _check_question(asked, limit)
+    token, from_head = response._get_param("nextToken"), response._get_param("startFromHead", True)
+    after = None
+    if token:
+        from_head, after = _read_token(token, asked)
+    elif not from_head and (asked["startTime"] or 0) < _FROM_TAIL_SINCE:
+        raise _invalid(
+            "startFromHead set to false is supported only when startTime is on or after Jan 1, "
+            "2024 00:00:00 UTC."
+        )
+    events = sorted(_events(response, asked), key=_place, reverse=not from_head)
+    if after is not None:
+        events = [one for one in events if _comes_after(_place(one), after, from_head=from_head)]
+    page = _first_page(events, limit) if token else []
+    answer: dict[str, Any] = {"events": [_shown(one) for one in page], "searchedLogStreams": []}
+    if len(page) < len(events):
+        answer["nextToken"] = _make_token(asked, from_head, _place(page[-1]) if page else after)
+    return json.dumps(answer)
+
+
+def _check_batch(events: list[dict[str, Any]]) -> None:
+    sizes = [len(event["message"].encode()) + _EVENT_OVERHEAD_BYTES for event in events]
+    times = [event["timestamp"] for event in events]
+    if not 1 <= len(events) <= _BATCH_EVENTS:
+        raise _invalid(
+            "1 validation error detected: Value at 'logEvents' failed to satisfy constraint: "
+            "Member must have length between 1 and 10000"
+        )
+    if sum(sizes) > _BATCH_BYTES:
+        raise _invalid(f"Upload too large: {sum(sizes)} bytes exceeds limit of {_BATCH_BYTES}")
+    if max(times) - min(times) > _BATCH_MILLISECONDS:
+        raise _invalid(
+            "The batch of log events in a single PutLogEvents request cannot span more than 24 "
+            "hours."
+        )
+
+
+def _check_question(asked: dict[str, Any], limit: int) -> None:
+    names = asked["logStreamNames"]
+    if names and asked["logStreamNamePrefix"]:
+        raise _invalid("logStreamNames and logStreamNamePrefix can't be given both.")
+    if names and len(names) > _NAMED_STREAMS:
+        raise _invalid(
+            "1 validation error detected: Value at 'logStreamNames' failed to satisfy constraint: "
+            "Member must have length less than or equal to 100"
+        )
+    if not 1 <= limit <= _PAGE_EVENTS:
+        raise _invalid(
+            f"1 validation error detected: Value '{limit}' at 'limit' failed to satisfy "
+            "constraint: Member must have value less than or equal to 10000"
+        )
+
+
+def _events(response: Any, asked: dict[str, Any]) -> Iterator[tuple[str, Any]]:
+    """Yield the events that are asked for, with their streams' names."""
+    from moto.logs.exceptions import ResourceNotFoundException
+    from moto.logs.models import EventMessageFilter
+
+    group = response.logs_backend.groups.get(asked["logGroupName"])
+    if group is None:
+        raise ResourceNotFoundException
+    names = asked["logStreamNames"] or [
+        name for name in group.streams if name.startswith(asked["logStreamNamePrefix"] or "")
+    ]
+    if any(name not in group.streams for name in names):
+        raise ResourceNotFoundException("The specified log stream does not exist.")
+    begin, end = asked["startTime"] or 0, asked["endTime"] or float("inf")
+    shown = (time.time() - _State.delay_seconds) * 1000
+    pattern = EventMessageFilter(asked["filterPattern"])
+    for name in names:
+        for event in group.streams[name].events:
+            is_within = begin <= event.timestamp <= end and event.ingestion_time <= shown
+            if is_within and pattern.matches(event.message):
+                yield name, event
+
+
+def _place(found: tuple[str, Any]) -> tuple[int, int, int]:
+    event = found[1]
+    return event.timestamp, event.ingestion_time, event.event_id
+
+
+def _comes_after(
+    place: tuple[int, int, int], other: tuple[int, int, int], *, from_head: bool
+) -> bool:
+    return place > other if from_head else place < other
+
+
+def _first_page(events: list[tuple[str, Any]], limit: int) -> list[tuple[str, Any]]:
+    size = 0
+    for number, (_, event) in enumerate(events[:limit]):
+        size += len(event.message.encode())
+        if number and size > _PAGE_BYTES:
+            return events[:number]
+    return events[:limit]
+
+
+def _shown(found: tuple[str, Any]) -> dict[str, Any]:
+    return {**found[1].to_filter_dict(), "logStreamName": found[0]}
+
+
+def _make_token(asked: dict[str, Any], from_head: bool, after: tuple[int, int, int] | None) -> str:
+    content = json.dumps([asked, from_head, after], sort_keys=True)
+    return base64.urlsafe_b64encode(content.encode()).decode()
+
+
+def _read_token(token: str, asked: dict[str, Any]) -> tuple[bool, tuple[int, int, int] | None]:
+    try:
+        of, from_head, after = json.loads(base64.urlsafe_b64decode(token))
+    except ValueError:
+        of = None
+    if of != asked:
+        raise _invalid("The specified nextToken is invalid.")
+    return from_head, None if after is None else tuple(after)
+
+
+def _invalid(message: str) -> Exception:
+    from moto.logs.exceptions import InvalidParameterException
+
+    refusal: Exception = InvalidParameterException(message)
+    return refusal
