@@ -43,6 +43,7 @@ def documented() -> list[Any]:
     import terradask
     from terradask._cleanup.findings import Sweep, Swept
     from terradask._cleanup.orphans import Stray
+    from terradask._deployments.logs.lines import ClusterLogs, LogLine
     from terradask._deployments.overview import ClusterOverview
     from terradask._plans.folder import Plans
     from terradask._plans.report import PlanReport, WorkspaceReport
@@ -58,6 +59,8 @@ def documented() -> list[Any]:
         Change,
         Danger,
         ClusterOverview,
+        ClusterLogs,
+        LogLine,
         Sweep,
         Stray,
         Swept,

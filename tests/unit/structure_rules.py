@@ -57,7 +57,8 @@ COMMON = {
     "terradask_simulator": {"terradask_modules.errors", "terradask_modules.errors.TerradaskError"}
 }
 # What stands at both ends, and is the same: the HTTP proxy of the dashboard, the documents in the
-# bucket, whose the bucket is, what is called at most once, and container images in registries.
+# bucket, whose the bucket is, what is called at most once, container images in registries, and the
+# names of log streams.
 SHARED = {
     "terradask": (
         "terradask_host.bucket_owner.",
@@ -65,6 +66,7 @@ SHARED = {
         "terradask_host.documents.",
         "terradask_host.environment_manifest.",
         "terradask_host.http_proxy.",
+        "terradask_host.log_streams.",
         "terradask_host.registry.",
         "terradask_host.structure.",
     )

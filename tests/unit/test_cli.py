@@ -99,7 +99,7 @@ def test_the_promised_commands_exist() -> None:
         "doctor",
         "completion",
     ]
-    promised += ["repair-state", "unlock", "drift", "sweep", "dashboard"]
+    promised += ["repair-state", "unlock", "drift", "sweep", "dashboard", "logs"]
     promised += [
         "quotas",
         "types",

@@ -139,6 +139,8 @@ EXAMPLES: list[TerradaskError] = [
     errors.HostFailed("a", instance_id="i-1", reason="r", log_tail=["x"]),
     errors.SchedulerMissing("a", cluster="etl"),
     errors.WorkersMissing("a", wanted=4, arrived=1),
+    errors.LogsDenied("logs:FilterLogEvents", "User: a is not authorized"),
+    errors.LogsBusy("/terradask/default", "Rate exceeded"),
     errors.NoCapacity("a", wanted=4, problems={"workers": ["VcpuLimitExceeded: b"]}),
     errors.VersionMismatch("a", client={"dask": "1"}, hosts={"dask": "2"}),
 ]

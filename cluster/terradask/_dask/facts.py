@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from distributed.core import Status
 
 from terradask._dask.attached import Attached
+from terradask._dask.dask_logs import LOG_LINES, asked_hosts, dask_logs
 from terradask._dask.display import closed_page, cluster_page, cluster_text, repr_row
+from terradask._dask.facade import documented_by
 from terradask._dask.host_workers import JoinedWorkers
 from terradask._dask.pool import WorkerGroupState
 from terradask._dask.request import Request
 from terradask._dask.rollback import Origin
 from terradask._dask.tables import EventTable, HardwareTable
 from terradask._dask.threads import Threads
+from terradask._deployments.logs.readable import ReadableLogs
+from terradask._deployments.logs.times import Moment
 from terradask.errors import InvalidInput
 
 
@@ -22,7 +26,9 @@ class ClusterFacts:
     """Reads a cluster's parts and changes nothing. `Cluster` makes the parts."""
 
     status: Any
+    asynchronous: bool
     sync: Callable[..., Any]
+    _cluster_manager_logs: Any
     dashboard_link: Any
     _request: Request
     _joined: JoinedWorkers
@@ -99,6 +105,68 @@ class ClusterFacts:
             are requested, launched, booting, joined, retiring, failed and gone.
         """
         return self.sync(self._threads.call, lambda: EventTable(self._running.deployment.events()))
+
+    @documented_by(ReadableLogs.logs)
+    def logs(
+        self,
+        *hosts: str,
+        since: Moment | None = None,
+        until: Moment | None = None,
+        pattern: str | None = None,
+        level: str | None = None,
+        tail: int | None = 10_000,
+        run: str | None = None,
+    ) -> Any:
+        """Return lines of the hosts' logs, oldest first."""
+        deployment = self._running.deployment
+        return self._read(
+            lambda: deployment.logs(
+                *hosts, since=since, until=until, pattern=pattern, level=level, tail=tail, run=run
+            )
+        )
+
+    def get_logs(
+        self,
+        scheduler: bool = True,
+        workers: bool | Iterable[str] = True,
+        *,
+        cluster: bool = False,
+    ) -> Any:
+        """Return the last run's logs in Dask's own form: those of all its hosts, also of hosts that
+        failed, never joined, or are gone. `logs` selects lines.
+
+        Parameters
+        ----------
+        scheduler
+            Whether to return the scheduler's log.
+        workers
+            Whether to return the workers' logs; or the names of workers, which are instance ids.
+        cluster
+            Whether to return what Dask's cluster manager logs in this process. By default it isn't.
+
+        Returns
+        -------
+        distributed.utils.Logs
+            ``Scheduler`` and names of workers -> a `distributed.utils.Log`, a text of lines without
+            control characters. Of all hosts together, the newest 100,000 lines.
+
+        Raises
+        ------
+        InvalidInput
+            For a name of no worker; with those that have logs.
+        LogsDenied, LogsBusy
+            As for `logs`.
+        """
+        own = [line[1] for line in self._cluster_manager_logs] if cluster else None
+        words = asked_hosts(scheduler=scheduler, workers=workers)
+        deployment = self._running.deployment
+        return self._read(
+            lambda: dask_logs(deployment.logs(*words, tail=LOG_LINES) if words else (), own)
+        )
+
+    def _read(self, read: Callable[[], Any]) -> Any:
+        """Read what is there without a loop: also after the cluster is closed."""
+        return self.sync(self._threads.call, read) if self.asynchronous else read()
 
     def __repr__(self) -> str:
         name = self._request.name

@@ -18,6 +18,7 @@ from terradask._deployments.built_environments import BuiltEnvironments
 from terradask._deployments.documents import Descriptor
 from terradask._deployments.events.gather import cluster_events
 from terradask._deployments.events.timeline import Event
+from terradask._deployments.logs.readable import ReadableLogs
 from terradask._deployments.record import ClusterRecord
 from terradask._deployments.start import Starter, StartOptions
 from terradask._deployments.status import DeploymentStatus, read_status
@@ -32,7 +33,7 @@ from terradask_host.documents import HostReport, LifetimePolicy, Run, closing_do
 from terradask_modules.names import WORKER_GROUP
 
 
-class Deployment:
+class Deployment(ReadableLogs):
     """A cluster that Terraform has deployed.
 
     Parameters

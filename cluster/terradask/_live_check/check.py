@@ -132,7 +132,7 @@ class Parts:
             return type(user).load(place.folder, progress=progress)
 
         mine = load()
-        life = ClusterLife(place.folder, load, mine.aws, progress)
+        life = ClusterLife(place.folder, load, progress)
         return cls(Network(mine), UserRole(mine), life, Removal(place, mine))
 
     def steps(self) -> list[Step]:

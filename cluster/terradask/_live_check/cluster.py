@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any
 
 from terradask._aws.group_limits import scheduled_actions
 from terradask._aws.groups import ProtectAndLower
-from terradask._aws.listing import listed
 from terradask._aws.ssm.plugin import find_plugin
 from terradask._common.polling import wait_until
 from terradask._common.progress import Progress
@@ -51,8 +50,6 @@ class ClusterLife:
     folder: Path
     #: Loads the workspace with the credentials of the moment.
     load: Callable[[], Workspace]
-    #: The caller's own: users of clusters may not read logs.
-    own: Aws
     progress: Progress
     _cluster: Cluster | None = None
 
@@ -161,20 +158,15 @@ class ClusterLife:
                 )
 
     def _logs(self, notes: Notes) -> None:
-        logs = self.own.client("logs")
-        group = log_group_name(self.folder.name)
         hosts = {one.instance_id for one in self._deployment.reports()}
 
         def silent() -> set[str]:
-            prefix = f"{CLUSTER}/"
-            question = {"logGroupName": group, "logStreamNamePrefix": prefix}
-            found = listed(logs, "describe_log_streams", "logStreams", **question)
-            with_events = {one["logStreamName"] for one in found if one.get("lastEventTimestamp")}
-            return hosts - {name.removeprefix(prefix) for name in with_events}
+            return hosts - {line.host for line in self._deployment.iter_logs()}
 
         if not wait_until(
             lambda: not silent(), limit_seconds=_LOG_SECONDS, pause_seconds=_PAUSE_SECONDS
         ):
+            group = log_group_name(self.folder.name)
             raise LiveCheckFailed(
                 "the hosts' logs don't arrive in CloudWatch",
                 given=f"nothing of {', '.join(sorted(silent()))} in {group}",

@@ -88,6 +88,7 @@ def _go_to(ctx: click.Context, parameter: click.Parameter, folders: tuple[str, .
         "destroy": "terradask.cli._destroy:destroy",
         "list": "terradask.cli._deployments:list_deployments",
         "status": "terradask.cli._deployments:status",
+        "logs": "terradask.cli._logs:logs",
         "dashboard": "terradask.cli._dashboard:dashboard",
         "start": "terradask.cli._deployments:start",
         "stop": "terradask.cli._deployments:stop",

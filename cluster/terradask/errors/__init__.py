@@ -8,6 +8,7 @@ from terradask.errors._cluster import *
 from terradask.errors._foreign import *
 from terradask.errors._given import *
 from terradask.errors._live_check import *
+from terradask.errors._logs import *
 from terradask.errors._machine import *
 from terradask.errors._package_sync import *
 from terradask.errors._policy import *

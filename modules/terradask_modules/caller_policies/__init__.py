@@ -28,6 +28,7 @@ from terradask_modules.caller_policies._clusters import (
     lock_states,
     make_private,
     read_keys,
+    read_logs,
     read_no_keys,
     see_clusters,
     sweep_strays,
@@ -105,6 +106,7 @@ def _statements(scope: CallerScope, caller: Caller) -> list[Statement]:
             *see_clusters(scope),
             *change_clusters(scope),
             *sweep_strays(scope),
+            read_logs(scope),
             *see_roles_of_gone_clusters(scope),
             read_no_keys(scope),
             *make_private(scope.private_secrets),
@@ -124,6 +126,7 @@ def _statements(scope: CallerScope, caller: Caller) -> list[Statement]:
         *see_clusters(scope),
         *change_clusters(scope),
         *sweep_strays(scope),
+        read_logs(scope),
         read_keys(scope),
         # Of any cluster: an argument can make one private, whatever the settings say.
         *make_private(scope.secrets),

@@ -145,6 +145,15 @@ def change_clusters(scope: CallerScope) -> list[Statement]:
     ]
 
 
+def read_logs(scope: CallerScope) -> Statement:
+    """Return the right to read what hosts print, and tasks with them: not for pipelines that only
+    plan.
+    """
+    return allow(
+        "ReadLogs", ["logs:DescribeLogStreams", "logs:FilterLogEvents"], scope.hosts_log_group
+    )
+
+
 def sweep_strays(scope: CallerScope) -> list[Statement]:
     """Return what finding and removing orphaned instances and their parts needs, and what seeing
     their costs needs.

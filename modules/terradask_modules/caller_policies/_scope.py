@@ -211,6 +211,11 @@ class CallerScope:
         return [replace(self.place, cluster=name).secrets_arn for name in self.private_clusters]
 
     @property
+    def hosts_log_group(self) -> str:
+        """ARN pattern of the log group that hosts write to, with its streams."""
+        return self.place.arn("logs", f"log-group:{log_group_name(self.workspace)}:*")
+
+    @property
     def log_groups(self) -> list[str]:
         """ARNs of the log groups: some actions take them with their streams, some without."""
         names = [

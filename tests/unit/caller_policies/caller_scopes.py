@@ -78,6 +78,8 @@ UNSEEN: dict[str, str] = {
     "ec2:TerminateInstances": "terradask sweep, for machines whose group is gone",
     "ec2:DescribeLaunchTemplateVersions": "a cluster's cost: its template names the disks",
     "ec2:DescribeSpotPriceHistory": "a cluster's cost",
+    "logs:DescribeLogStreams": "terradask logs",
+    "logs:FilterLogEvents": "the same",
     "pricing:GetProducts": "what a plan costs",
     "secretsmanager:PutResourcePolicy": "a cluster with private_to_creator",
     "secretsmanager:DeleteResourcePolicy": "the same, when that is taken back",

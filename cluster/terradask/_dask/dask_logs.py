@@ -1,0 +1,31 @@
+"""Logs in the form in which Dask's own clusters return them. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from terradask._deployments.logs.lines import LogLine
+from terradask._deployments.logs.question import WORKERS
+from terradask_modules.names import SCHEDULER_GROUP
+
+#: So many lines of all hosts are returned, the newest: Dask keeps 10,000 of each.
+LOG_LINES = 100_000
+
+
+def asked_hosts(*, scheduler: bool, workers: bool | Iterable[str]) -> list[str]:
+    """Return the words for the hosts that are asked for."""
+    named = [workers] if isinstance(workers, str) else workers
+    chosen = [WORKERS] if named is True else [*named] if named else []
+    return [SCHEDULER_GROUP, *chosen] if scheduler else chosen
+
+
+def dask_logs(lines: Iterable[LogLine], cluster_log: Iterable[str] | None) -> Any:
+    """Return each host's text by the name that Dask gives its worker."""
+    from distributed.utils import Log, Logs
+
+    texts: dict[str, list[str]] = {} if cluster_log is None else {"Cluster": [*cluster_log]}
+    for line in lines:
+        name = "Scheduler" if line.group == SCHEDULER_GROUP else line.host
+        texts.setdefault(name, []).append(line.plain_text)
+    return Logs({name: Log("\n".join(text)) for name, text in texts.items()})

@@ -1,0 +1,123 @@
+"""``terradask logs``: what the hosts of a cluster print, also when it is gone."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import re
+import shutil
+import sys
+import zlib
+from collections.abc import Iterable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+from click.shell_completion import CompletionItem
+
+from terradask.cli._completion import complete_cluster
+from terradask.cli._invocation import FOLDER, load_workspace
+from terradask.cli._output import result, say
+
+if TYPE_CHECKING:
+    from terradask._deployments.logs.lines import LogLine
+
+#: Below this width, lines have a short time and the end of an instance id.
+_WIDE_COLUMNS = 100
+_ID_CHARACTERS = 6
+#: The same time again, which narrow terminals have no room for.
+_DASKS_TIME = re.compile(r"^\d{4}-\d\d-\d\d \d\d:\d\d:\d\d,\d{3} - ", re.ASCII)
+_COLOURS = ("cyan", "green", "yellow", "blue", "magenta", "bright_black")
+
+
+def complete_hosts(
+    ctx: click.Context, _parameter: click.Parameter, incomplete: str
+) -> list[CompletionItem]:
+    """Complete a host of the cluster's last run; this asks AWS once or twice."""
+    from terradask._workspace.workspace import Workspace
+
+    words = {"scheduler", "workers"}
+    # A completion has nowhere to say what is wrong.
+    with contextlib.suppress(Exception), contextlib.chdir(ctx.meta.get(FOLDER) or Path.cwd()):
+        hosts = Workspace.load().deployment(ctx.params["name"]).log_hosts()
+        words |= hosts.keys() | {group.removesuffix("-spot") for group in hosts.values()}
+    return [CompletionItem(word) for word in sorted(words) if word.startswith(incomplete)]
+
+
+@click.command(short_help="Show the logs of a cluster's hosts, also when it is gone")
+@click.argument("name", shell_complete=complete_cluster)
+@click.argument(
+    "hosts", nargs=-1, metavar="[HOST|scheduler|workers|GROUP]...", shell_complete=complete_hosts
+)
+@click.option(
+    "--since", metavar="TIME", help="From then on: 10m, 2h, 1d ago, or 2026-11-24T08:00 (UTC)."
+)
+@click.option("--until", metavar="TIME", help="Until then.")
+@click.option(
+    "--filter",
+    "pattern",
+    metavar="PATTERN",
+    help="Only lines in which this regular expression matches.",
+)
+@click.option(
+    "--level",
+    type=click.Choice(["debug", "info", "warning", "error", "critical"], case_sensitive=False),
+    help="Only lines of this level and more serious ones, with their tracebacks.",
+)
+@click.option("--tail", type=click.IntRange(min=1), metavar="N", help="Only the newest N lines.")
+@click.option("--run", metavar="RUN", help="An earlier run, by its id; or all.")
+@click.option(
+    "--follow", "-f", is_flag=True, help="Go on with new lines until the run ends, or Ctrl-C."
+)
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object a line.")
+def logs(name: str, hosts: tuple[str, ...], *, follow: bool, as_json: bool, **asked: Any) -> None:
+    """Show what the hosts of the cluster NAME print: while they boot, what Dask logs, and what
+    tasks print. By default all of the last run, oldest first; of some hosts, if they are named.
+
+    Also of a cluster that is stopped or destroyed, as long as CloudWatch keeps its logs. Times are
+    in UTC.
+    """
+    if follow and (asked["until"] is not None or asked["run"] is not None):
+        raise click.UsageError("--follow goes with neither --until nor --run")
+    lines = load_workspace().deployment(name).iter_logs(*hosts, follow=follow, **asked)
+    if not (_show_json(lines) if as_json else _show(lines)):
+        say(f"{name}: no such lines")
+
+
+def _show_json(lines: Iterable[LogLine]) -> bool:
+    is_any = False
+    for line in lines:
+        is_any = True
+        # In ASCII: what tasks print is never a terminal's control character.
+        result(json.dumps(line.as_dict()))
+    return is_any
+
+
+def _show(lines: Iterable[LogLine]) -> bool:
+    is_terminal = sys.stdout.isatty()
+    is_narrow = is_terminal and shutil.get_terminal_size().columns < _WIDE_COLUMNS
+    run: str | None = ""
+    day = None
+    for line in lines:
+        if line.run != run:
+            run = line.run
+            say(f"run {run or 'unknown'}")
+        if is_narrow and line.at.date() != day:
+            day = line.at.date()
+            say(f"{day} (UTC)")
+        result(format_line(line, is_narrow=is_narrow, in_colour=is_terminal))
+    return run != ""
+
+
+def format_line(line: LogLine, *, is_narrow: bool = False, in_colour: bool = False) -> str:
+    """Return a line as a terminal shows it, or a file."""
+    at = f"{line.at:%H:%M:%S}" if is_narrow else f"{line.at:%Y-%m-%dT%H:%M:%SZ}"
+    label, text = line.label, line.plain_text
+    if is_narrow:
+        text = _DASKS_TIME.sub("", text)
+    if is_narrow and label != line.group:
+        label = f"{line.group}/…{line.host[-_ID_CHARACTERS:]}"
+    if in_colour:
+        # The same in each call.
+        label = click.style(label, fg=_COLOURS[zlib.crc32(line.host.encode()) % len(_COLOURS)])
+    return f"{at} {label} {text}"
