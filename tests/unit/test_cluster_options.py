@@ -56,6 +56,8 @@ def test_every_parameter_is_built_or_refused():
         "settings",
         "progress",
         "loop",
+        "configure_logging",
+        "silence_logs",
         "create",
         "attach",
         "compute_purchase_option",

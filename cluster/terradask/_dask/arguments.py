@@ -23,7 +23,6 @@ _NO_JUPYTER = (
 )
 
 
-# Its docstring is also that of `Cluster`.
 @dataclass(frozen=True)
 class ClusterArguments(KindedArguments):
     """A Dask cluster on instances of your own AWS account.
@@ -217,7 +216,11 @@ class ClusterArguments(KindedArguments):
     attach
         True: the cluster must be running. False: it must not. By default a running cluster is
         attached to.
-    cloud, account, custom_widget, configure_logging, jupyter
+    configure_logging
+        Whether what terradask logs in this process is shown on standard error. By default it isn't.
+    silence_logs
+        Level from which on Dask logs in this process until the close: ``"ERROR"``, if it is True.
+    cloud, account, custom_widget, jupyter
         Not supported yet: any value but the default raises `UnsupportedOption`.
 
     Raises
@@ -361,9 +364,7 @@ class ClusterArguments(KindedArguments):
     custom_widget: Any = field(
         default=None, metadata=unsupported("pass `progress`, a function that gets every event")
     )
-    configure_logging: bool | None = field(
-        default=None, metadata=unsupported("configure the logger named 'terradask'")
-    )
+    configure_logging: bool | None = None
     wait_for_workers: bool | int | float | None = field(default=None, metadata=RUN)
     package_sync: bool | list[str] | str | None = field(default=None, metadata=RUN)
     package_sync_strict: bool | None = field(default=None, metadata=RUN)
@@ -394,5 +395,6 @@ class ClusterArguments(KindedArguments):
     settings: str | Path | None = None
     progress: Progress | None = None
     loop: Any = None
+    silence_logs: bool | int | str = False
     create: bool | None = None
     attach: bool | None = None

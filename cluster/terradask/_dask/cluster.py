@@ -30,6 +30,7 @@ from terradask._dask.health import Health
 from terradask._dask.host_workers import JoinedWorkers
 from terradask._dask.lifecycle import Lifecycle, disown_open_clusters, end_open_clusters
 from terradask._dask.notebook import ClusterProgress, shown_where_it_is_read
+from terradask._dask.own_logging import OwnLogging
 from terradask._dask.package_updates import PackageUpdates
 from terradask._dask.pool import WorkerPool
 from terradask._dask.provision import Provisioned, Provisioner
@@ -57,6 +58,7 @@ class Cluster(ClusterFacts, SpecCluster):  # type: ignore[misc]
     @takes(ClusterArguments)
     def __init__(self, arguments: ClusterArguments) -> None:
         self._request = request_of(arguments)
+        self._own_logging = OwnLogging(arguments.silence_logs)
         self._progress = ClusterProgress(arguments.progress)
         self._joined = JoinedWorkers()
         self._attached: Attached | None = None
@@ -79,15 +81,13 @@ class Cluster(ClusterFacts, SpecCluster):  # type: ignore[misc]
             if not arguments.asynchronous:
                 self._lifecycle.provision()
             try:
-                settings = {
-                    "name": self._request.name,
-                    "shutdown_on_close": bool(arguments.shutdown_on_close),
-                }
+                self._own_logging.begin(configure=arguments.configure_logging)
                 super().__init__(
+                    name=self._request.name,
                     worker={"cls": RemoteWorker},
                     asynchronous=arguments.asynchronous,
                     loop=arguments.loop,
-                    **settings,
+                    shutdown_on_close=bool(arguments.shutdown_on_close),
                 )
             except BaseException as error:
                 self._give_up(error)
@@ -97,6 +97,7 @@ class Cluster(ClusterFacts, SpecCluster):  # type: ignore[misc]
         try:
             self._lifecycle.give_up(error)
         finally:
+            self._own_logging.close()
             # SpecCluster may have failed before it created a loop.
             if hasattr(self, "_loop_runner") and not self.asynchronous:
                 self._loop_runner.stop()
@@ -188,6 +189,7 @@ class Cluster(ClusterFacts, SpecCluster):  # type: ignore[misc]
             self.status = Status.closing
             await DaskCluster._close(self)
         finally:
+            self._own_logging.close()
             if self._attached is not None:
                 await self._attached.dialer.close()
 
@@ -247,9 +249,7 @@ class Cluster(ClusterFacts, SpecCluster):  # type: ignore[misc]
 
     @documented_by(WorkerPool.scale_up)
     def scale_up(self, n: int, reason: str | None = None) -> Any:
-        """Scale the group ``workers`` up *to* `n` workers (not by `n`); a smaller number changes
-        nothing.
-        """
+        """Scale the group ``workers`` up *to* `n` workers; a smaller number changes nothing."""
         self._health.check()
         return self.sync(self._scale_up, n, reason)
 
