@@ -8,6 +8,10 @@ import time
 
 import pytest
 
+from terradask import Workspace
+
+from ..command import in_this_process
+
 
 @contextlib.contextmanager
 def index_credentials(folder, token, password):
@@ -60,3 +64,24 @@ def plant_everywhere(sim, key, text):
         )
         stack.callback(process.communicate)
         yield
+
+
+def print_logs(folder, *, log_into=None):
+    """Write down in a folder what `terradask logs` prints of the cluster; return the folder.
+
+    `log_into`, a simulator and a text: write that into the log of one of its hosts first.
+    """
+    if log_into is not None:
+        sim, text = log_into
+        (first, *_) = Workspace.load().deployment("guarded").logs()
+        with contextlib.closing(sim.client("logs")) as logs:
+            logs.put_log_events(
+                logGroupName="/terradask/default",
+                logStreamName=f"guarded/{first.run}/{first.group}/{first.host}",
+                logEvents=[{"timestamp": int(time.time() * 1000), "message": text}],
+            )
+    for option in ("--json", "--filter=."):
+        printed = in_this_process("logs", "guarded", option)
+        assert "distributed.scheduler" in printed.stdout, printed.stderr
+        (folder / f"logs{option}").write_text(printed.stdout)
+    return folder

@@ -27,7 +27,7 @@ from terradask.policy import secrets_in_state
 from terradask_host.rules.instance_proof import audience_of
 
 from ..waiting import HANG_SECONDS, eventually, eventually_async
-from .planted_secrets import index_credentials, plant_everywhere
+from .planted_secrets import index_credentials, plant_everywhere, print_logs
 from .posing import poser, sign
 from .scripts import run_python
 from .secret_search import Secrets, search
@@ -354,7 +354,7 @@ def test_no_secret_is_found_anywhere_in_a_life_or_after_it(cluster, sim, secrets
         Path(platformdirs.user_cache_dir("terradask")),
         Path(platformdirs.user_data_dir("terradask")),
     ]
-    folders = (sim.state_dir, temporary, *run, *own)
+    folders = (sim.state_dir, print_logs(temporary), *run, *own)
     value = sim.client("secretsmanager").get_secret_value(SecretId="terradask/default/guarded")[
         "SecretString"
     ]
@@ -378,16 +378,19 @@ def test_no_secret_is_found_anywhere_in_a_life_or_after_it(cluster, sim, secrets
 
     cluster.close()
     eventually(lambda: not any(host.cluster == "guarded" for host in sim.hosts()))
+    print_logs(temporary)
     assert search(secrets, sim, *folders) == []
 
     # The search can find: a copy in each kind of place, as others leave them.
     (temporary / "left").write_bytes(gzip.compress(keys["client"].encode()))
+    print_logs(temporary, log_into=(sim, PLANTED["dask-token"]))
     with plant_everywhere(sim, keys["worker"], PLANTED["dask-token"]):
         found = {place for place, _ in search(secrets, sim, temporary)}
     kinds = (
         "left, unpacked",
         "s3://planted/x",
         "log x",
+        "logs--json",
         "tags",
         "launch template planted",
         "user data of planted",

@@ -4,9 +4,11 @@ gone.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import signal
+import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -15,7 +17,10 @@ import pytest
 from distributed import Client
 
 from terradask import Cluster, Workspace
-from terradask.errors import ClusterNotFound, InvalidInput, LogsDenied
+from terradask._aws.session import Aws
+from terradask._deployments.logs.cloudwatch import LogGroup
+from terradask._deployments.logs.reader import LogReader
+from terradask.errors import ClusterNotFound, InvalidInput, LogsBusy, LogsDenied
 from terradask_simulator import Simulator
 
 from ..command import in_this_process
@@ -208,10 +213,12 @@ def test_the_right_is_in_the_policies_of_those_who_run_clusters(
 def test_logs_can_be_followed_until_the_run_ends_and_read_when_all_is_gone(
     sim: Simulator, sim_environ: dict[str, str], tmp_path: Path
 ) -> None:
-    import threading
-
     seen: list[str] = []
-    with Cluster("shortly", n_workers=1, wait_for_workers=True, shutdown_on_close=True) as made:
+    with (
+        # What was shipped late, as CloudWatch shows it late, is there all the same.
+        sim.delay_logs(3.0),
+        Cluster("shortly", n_workers=1, wait_for_workers=True, shutdown_on_close=True) as made,
+    ):
         lines = Workspace.load().deployment("shortly").iter_logs("workers", follow=True)
         thread = threading.Thread(target=lambda: seen.extend(line.text for line in lines))
         thread.start()
@@ -232,8 +239,71 @@ def test_logs_can_be_followed_until_the_run_ends_and_read_when_all_is_gone(
     assert "while followed" in followed.stdout
     # The object, too, after its end.
     assert "while followed" in str(made.logs(pattern="while"))
+    first = made.logs(tail=1)[0].run
+    with Cluster("shortly", n_workers=0, wait_for_workers=False) as again:
+        line_with(again.logs, "Scheduler at")
+        assert {line.run for line in again.logs()} == {again.logs(tail=1)[0].run} != {first}
+        older = terradask(sim, tmp_path, "logs", "shortly", "--run", first, "--filter", "while")
+        assert "while followed" in older.stdout
+        assert {line.run for line in again.logs(run="all")} >= {first}
 
 
 def test_a_cluster_that_never_was_has_no_logs(sim_environ: dict[str, str]) -> None:
     with pytest.raises(ClusterNotFound, match="no logs of a cluster 'never'"):
         Workspace.load().deployment("never").logs()
+
+
+async def test_an_asynchronous_cluster_awaits_its_logs(
+    cluster: Cluster, sim_environ: dict[str, str]
+) -> None:
+    async with Cluster("talks", asynchronous=True, attach=True) as attached:
+        assert (await attached.logs("scheduler", tail=1))[0].group == "scheduler"
+        assert list(await attached.get_logs(True, False)) == ["Scheduler"]
+
+
+def test_a_boot_that_fails_says_so_in_the_log_of_a_host_that_never_joined(
+    cluster: Cluster, sim: Simulator
+) -> None:
+    before = set(cluster.observed)
+    with broken_wheel(sim):
+        cluster.scale(3)
+        line = line_with(lambda: cluster.logs(level="error"), "boot.sh failed")
+        assert line.text.startswith("terradask-boot: ERROR: boot.sh failed: ")
+        assert "another checksum" in line.text
+        assert line.run == Workspace.load().deployment("talks").run().run_id
+        texts = [one.text for one in cluster.logs(line.host)]
+        assert "cloud-init: Cloud-init v. 22.2.2 running 'modules:final'" in "\n".join(texts)
+        assert "boot.sh failed" in cluster.get_logs()[line.host]
+        assert line.host not in before
+        cluster.scale(2)
+    eventually(lambda: cluster.requested == before)
+
+
+@contextlib.contextmanager
+def broken_wheel(sim: Simulator) -> Iterator[None]:
+    """Put something else in the place of the host program's wheel for a while."""
+    with contextlib.closing(sim.client("s3")) as s3:
+        bucket = Workspace.load().bucket
+        listed = s3.list_objects_v2(Bucket=bucket, Prefix="host/")["Contents"]
+        (key,) = [one["Key"] for one in listed if "/terradask_host-" in one["Key"]]
+        content = s3.get_object(Bucket=bucket, Key=key)["Body"].read()
+        s3.put_object(Bucket=bucket, Key=key, Body=b"other code")
+        try:
+            yield
+        finally:
+            s3.put_object(Bucket=bucket, Key=key, Body=content)
+
+
+def test_throttled_calls_are_repeated_and_at_last_an_error(
+    cluster: Cluster, sim: Simulator
+) -> None:
+    everything = [line.text for line in cluster.logs("scheduler")]
+    with sim.throttle(0.1):
+        # A call of FilterLogEvents every two seconds.
+        again = [line.text for line in cluster.logs("scheduler")]
+    assert again[: len(everything)] == everything
+    aws = Aws(sim.info.region, attempts=1)
+    with sim.throttle(1e-6):
+        hurried = LogReader(LogGroup(aws, "default", busy_seconds=0), "talks")
+        with pytest.raises(LogsBusy, match=r"no call that reads logs(?s:.)*Rate exceeded"):
+            [hurried.last_run() for _ in range(3)]
