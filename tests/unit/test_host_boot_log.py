@@ -71,12 +71,15 @@ def test_a_program_that_is_started_again_ships_what_is_new(paths: Paths) -> None
 
 
 def test_an_endless_output_ends(paths: Paths) -> None:
-    paths.boot_output.write_text("x" * 99 + "\n" + "y" * MOST_BYTES)
+    paths.boot_output.write_text("x" * 99 + "\n" + "y" * MOST_BYTES + "\nend\n")
     log = HostLog(io.StringIO())
     boot = BootLog(paths, log, pause_seconds=0.01)
     boot._thread.join(5.0)
     assert not boot._thread.is_alive()
     assert shipped(log) == ["cloud-init: " + "x" * 99]
+    paths.boot_output_shipped.write_text(str(MOST_BYTES + 1))
+    BootLog(paths, log, pause_seconds=0.01).close()
+    assert shipped(log) == []
 
 
 def test_an_output_that_cant_be_read_is_said(paths: Paths) -> None:

@@ -115,9 +115,11 @@ def test_a_host_that_never_knew_its_run_is_one_of_the_last(account: LogAccount) 
     account.put(name(NEW, 1), "knows", at=time.time() - 60)
     account.put(name("-", 2), "lost", at=time.time() - 50)
     account.put(name("-", 3, "scheduler"), "lost, too", at=time.time() - 40)
-    assert read(account, Question.of()) == ["knows", "lost", "lost, too"]
+    account.put(name(NEW, 1), "still", at=time.time() - 45)
+    assert read(account, Question.of()) == ["knows", "lost", "still", "lost, too"]
+    assert read(account, Question.of(tail=3)) == ["lost", "still", "lost, too"]
     assert read(account, Question.of(["scheduler"])) == ["lost, too"]
-    assert read(account, Question.of(["workers"], tail=9)) == ["knows", "lost"]
+    assert read(account, Question.of(["workers"], tail=9)) == ["knows", "lost", "still"]
     assert read(account, Question.of([f"{2:04x}"])) == ["lost"]
     # It was launched long after.
     assert read(account, Question.of(), OLD, is_last=False) == []

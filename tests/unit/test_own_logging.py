@@ -52,6 +52,7 @@ def test_what_terradask_logs_is_shown_once(
     OwnLogging(False).begin(configure=True)
     OwnLogging(False).begin(configure=True)
     own.info("shown")
+    assert not own.propagate
     shown = capsys.readouterr().err
     assert "not asked for" not in shown
     assert shown.endswith(" - terradask - INFO - shown\n")
