@@ -7,7 +7,10 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import shlex
 import signal
+import subprocess
+import sys
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -24,7 +27,7 @@ from terradask.errors import ClusterNotFound, InvalidInput, LogsBusy, LogsDenied
 from terradask_simulator import Simulator
 
 from ..command import in_this_process
-from ..waiting import eventually
+from ..waiting import PROCESS_SECONDS, eventually
 
 pytestmark = [pytest.mark.simulator]
 
@@ -307,3 +310,43 @@ def test_throttled_calls_are_repeated_and_at_last_an_error(
         hurried = LogReader(LogGroup(aws, "default", busy_seconds=0), "talks")
         with pytest.raises(LogsBusy, match=r"no call that reads logs(?s:.)*Rate exceeded"):
             [hurried.last_run() for _ in range(3)]
+
+
+def test_a_command_that_follows_ends_at_ctrl_c_and_when_its_reader_has_seen_enough(
+    cluster: Cluster, sim: Simulator, tmp_path: Path
+) -> None:
+    command = [sys.executable, "-m", "terradask", "logs", "talks", "scheduler"]
+    where = {"env": sim.environ, "cwd": tmp_path, "stdout": subprocess.PIPE, "text": True}
+    following = subprocess.Popen([*command, "--follow"], stderr=subprocess.PIPE, **where)
+    assert following.stdout is not None
+    assert following.stdout.readline()
+    following.send_signal(signal.SIGINT)
+    _, errors = following.communicate(timeout=PROCESS_SECONDS)
+    assert following.returncode == 130
+    assert errors.rstrip().endswith("error: interrupted")
+    piped = subprocess.run(
+        f"{shlex.join(command)} | head -n 1",
+        shell=True,
+        check=False,
+        stderr=subprocess.PIPE,
+        timeout=PROCESS_SECONDS,
+        **where,
+    )
+    assert piped.stdout.count("\n") == 1
+    assert piped.stderr.startswith("run ")
+    assert piped.stderr.count("\n") == 1
+
+
+def test_hosts_and_groups_are_completed(cluster: Cluster, sim: Simulator, tmp_path: Path) -> None:
+    asked = {"_TERRADASK_COMPLETE": "bash_complete", "COMP_WORDS": "terradask logs talks "}
+    done = subprocess.run(
+        [Path(sys.executable).with_name("terradask")],
+        env={**sim.environ, **asked, "COMP_CWORD": "3"},
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=PROCESS_SECONDS,
+    )
+    words = {line.partition(",")[2] for line in done.stdout.splitlines()}
+    assert words >= {"scheduler", "workers", *cluster.observed}

@@ -74,5 +74,8 @@ def check_joining(
         cluster=cluster,
         wanted=wanted,
         arrived=len(joined),
-        advice=f"{scale}terradask status {cluster} shows every host",
+        advice=(
+            f"{scale}terradask status {cluster} shows every host, terradask logs {cluster} HOST "
+            "what one prints"
+        ),
     )

@@ -163,7 +163,10 @@ def _check_not_failed(cluster: str, reports: Iterable[HostReport]) -> None:
             instance_id=last.instance_id,
             reason=last.reason,
             log_tail=last.log_tail,
-            advice=f"fix the cause, then: terradask start {cluster}",
+            advice=(
+                f"terradask logs {cluster} scheduler shows all of its log; fix the cause, then: "
+                f"terradask start {cluster}"
+            ),
         )
 
 
@@ -174,7 +177,10 @@ def _scheduler_missing(
     return SchedulerMissing(
         f"The scheduler of cluster {cluster!r} was not up within {timeout_seconds:.0f} s.",
         given=came,
-        advice=f"terradask status {cluster} shows every host; or pass a longer `timeout`",
+        advice=(
+            f"terradask status {cluster} shows every host, terradask logs {cluster} scheduler what "
+            "it prints; or pass a longer `timeout`"
+        ),
     )
 
 

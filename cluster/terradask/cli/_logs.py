@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import os
 import re
 import shutil
 import sys
@@ -80,7 +81,13 @@ def logs(name: str, hosts: tuple[str, ...], *, follow: bool, as_json: bool, **as
     if follow and (asked["until"] is not None or asked["run"] is not None):
         raise click.UsageError("--follow goes with neither --until nor --run")
     lines = load_workspace().deployment(name).iter_logs(*hosts, follow=follow, **asked)
-    if not (_show_json(lines) if as_json else _show(lines)):
+    try:
+        is_any = _show_json(lines) if as_json else _show(lines)
+    except BrokenPipeError:
+        # `| head` has seen enough. Python would complain when it flushes at the end.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return
+    if not is_any:
         say(f"{name}: no such lines")
 
 

@@ -154,7 +154,7 @@ class EnvironmentNotBuilt(TerradaskError):
         super().__init__(
             f"Cluster {cluster!r} has built no environment.",
             given=why,
-            advice="see its host's log: terradask status shows it; hosts of other clusters build "
+            advice="see its host's log: terradask logs shows it; hosts of other clusters build "
             "the environment themselves until then",
         )
         self.cluster = cluster

@@ -10,7 +10,7 @@ from terradask._deployments.logs.lines import LogLine
 from terradask._deployments.logs.question import ALL_RUNS, Question
 from terradask._deployments.logs.reader import LogReader
 from terradask._deployments.record import ClusterRecord
-from terradask.errors import ClusterNotFound, InvalidInput
+from terradask.errors import ClusterNotFound, DocumentFormat, InvalidInput
 from terradask_host.log_streams import RUN_ID
 
 
@@ -57,11 +57,13 @@ def _asked_run(record: ClusterRecord, reader: LogReader, question: Question) -> 
 
 
 def _run_of_record(record: ClusterRecord) -> str | None:
-    """Return the run that was started last, also if it ended by itself; None if its documents are
-    gone.
+    """Return the run that was started last, also if it ended by itself; None if its document is
+    gone, or isn't as terradask writes it: the logs may say why.
     """
-    run = record.run()
-    # The document may say anything.
+    try:
+        run = record.run()
+    except DocumentFormat:
+        return None
     return run.run_id if run is not None and RUN_ID.fullmatch(run.run_id) else None
 
 
