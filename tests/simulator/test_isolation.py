@@ -106,7 +106,7 @@ def both(walled: Walled) -> Iterator[dict[str, Cluster]]:
         patch.chdir(walled.folder)
         for name, value in walled.environs["user"].items():
             patch.setenv(name, value)
-        declared = pool.submit(walled.run, "ongoing", "apply", "one", "--yes")
+        declared = pool.submit(walled.run_beside, "ongoing", "apply", "one", "--yes")
         # Its only worker is in a group with a name, which roles and policies have to know. Its
         # clients are let in by a rule of its own.
         groups = {

@@ -11,6 +11,7 @@ from typing import Any
 from terradask_modules.caller_policies import Caller
 from terradask_simulator import Simulator
 
+from ..command import in_this_process
 from ..waiting import PROCESS_SECONDS
 from .acting import ACCOUNT
 
@@ -45,6 +46,10 @@ class Walled:
 
     def run(self, caller: Caller, *arguments: str) -> subprocess.CompletedProcess[str]:
         """Run the command as one of the callers."""
+        return _done(in_this_process(*arguments, environ=self.environs[caller], folder=self.folder))
+
+    def run_beside(self, caller: Caller, *arguments: str) -> subprocess.CompletedProcess[str]:
+        """Run the command in a process of its own, while this one is another caller."""
         done = subprocess.run(
             [sys.executable, "-m", "terradask", *arguments],
             cwd=self.folder,
@@ -55,8 +60,7 @@ class Walled:
             check=False,
             timeout=PROCESS_SECONDS,
         )
-        assert done.returncode == 0, done.stdout + done.stderr
-        return done
+        return _done(done)
 
     def actions(self, role: str) -> set[str]:
         """Return what hosts of a role have done."""
@@ -67,3 +71,8 @@ class Walled:
         logged = self.sim.requests().get(f"arn:aws:iam::{ACCOUNT}:role/walled-{caller}", ())
         refused = (one.request for one in logged if not one.allowed)
         return [f"{request.action} on {request.resource}" for request in refused]
+
+
+def _done(ended: subprocess.CompletedProcess[str]) -> subprocess.CompletedProcess[str]:
+    assert ended.returncode == 0, ended.stdout + ended.stderr
+    return ended
