@@ -36,6 +36,8 @@ from ..waiting import HANG_SECONDS, eventually
 
 pytestmark = pytest.mark.simulator
 
+ROOT = str(Path(__file__).parents[2])
+
 #: Makes one group with one instance, and leaves it.
 LEAVES_A_GROUP = """
 import boto3
@@ -79,7 +81,7 @@ def own_cache(monkeypatch, tmp_path):
         stop_daemon()
 
 
-def test_it_starts_quickly_and_leaves_nothing(fresh_daemons, bare_sim, tmp_path):
+def test_it_starts_quickly_and_leaves_nothing(bare_sim, fresh_daemons):
     with Simulator.start() as second:
         # Of a processor's time, which says the same on a busy machine.
         taken = psutil.Process(second.info.pid).cpu_times()
@@ -248,7 +250,7 @@ def test_run_refuses_a_command_that_is_not_there():
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-def test_run_passes_signals_on_and_waits_for_the_command(number):
+def test_run_passes_signals_on_and_waits_for_the_command(number, fork_servers):
     command = """
 import signal, sys, time
 for number in (signal.SIGTERM, signal.SIGINT):
@@ -258,11 +260,20 @@ time.sleep(600)
 """
     code = f"""
 import sys
+from types import SimpleNamespace
+sys.path.insert(0, {ROOT!r})
+from terradask_simulator import process
 from terradask_simulator.lifecycle import run
+from tests.forked_daemons import spawner
+process.spawn = spawner(*(SimpleNamespace(address=each) for each in sys.argv[1:]))
 sys.exit(run([sys.executable, "-c", {command!r}], bare=True))
 """
+    addresses = [server.address for server in fork_servers]
     with subprocess.Popen(
-        [sys.executable, "-c", code], stdout=subprocess.PIPE, text=True, start_new_session=True
+        [sys.executable, "-c", code, *addresses],
+        stdout=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
     ) as outer:
         assert outer.stdout is not None
         assert outer.stdout.readline() == "ready\n"

@@ -18,6 +18,7 @@ import pytest
 
 from terradask_simulator import Simulator, leftovers
 
+from ..command import in_this_process
 from ..waiting import PROCESS_SECONDS, eventually
 
 pytestmark = [pytest.mark.simulator]
@@ -67,7 +68,7 @@ for title, cues in STORIES:
 
 
 @pytest.fixture
-def scarce(sim: Simulator) -> Iterator[None]:
+def scarce(sim: Simulator, tmp_path: Path) -> Iterator[None]:
     sim.refuse_capacity(SCARCE)
     try:
         # The cluster's schedulers take as long to end as a few of the provider's looks.
@@ -75,13 +76,7 @@ def scarce(sim: Simulator) -> Iterator[None]:
             yield
     finally:
         sim.allow_capacity()
-        subprocess.run(
-            [*COMMAND, "destroy", "cut", "--yes"],
-            env=sim.environ,
-            capture_output=True,
-            check=False,
-            timeout=PROCESS_SECONDS,
-        )
+        in_this_process("destroy", "cut", "--yes", environ=sim.environ, folder=tmp_path)
 
 
 def _make(
