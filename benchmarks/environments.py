@@ -1,12 +1,18 @@
-"""An environment of 500 MB on hosts: built by uv from an index, and from the archive of an earlier
-run; and how often the index is asked for a run of ten hosts. The host program's own parts, on this
-machine's disk, with S3 by the embedded AWS and an index on loopback.
+"""An environment of 500 MB on 1, 10 and 50 hosts: built by uv from an index, and from the archive
+of an earlier run; and how often the index is asked.
+
+The host program's own parts, with S3 by the embedded AWS and an index on loopback. All hosts are
+threads on this machine, so the seconds of several are what they take together on its cores, and not
+how long one of many machines takes. Their disks are in memory, where there is room for ten: of 50
+hosts ten are there at once, and are removed before the next ten. Each has 20,000 files. The index
+is counted with an environment of 10 MB.
 """
 
 from __future__ import annotations
 
 import os
 import random
+import shutil
 import sys
 import tempfile
 import time
@@ -19,7 +25,7 @@ from typing import Any, cast
 from tests.package_index import list_archive, serving
 from tests.waiting import eventually
 
-from benchmarks._measure import Row, Verdict, in_turn
+from benchmarks._measure import Row, Verdict
 from terradask_host.agent.aws import Aws
 from terradask_host.agent.bound_run import BoundRun
 from terradask_host.agent.environment import Environment
@@ -31,32 +37,49 @@ from terradask_host.documents import EnvironmentArchive, Run, sha256_of
 from terradask_host.timing import Timing
 from terradask_simulator import Simulator
 
-_PACKAGES, _FILES_EACH, _FILE_BYTES, _HOSTS = 50, 400, 25_000, 10
+_FILES_EACH, _FILE_BYTES = 400, 25_000
+#: How many hosts' files there is room for, and where, if that is there.
+_AT_ONCE, _MEMORY = 10, Path("/dev/shm")
 _BUCKET = "terradask-benchmark"
 _PYTHON = f"{sys.version_info.major}.{sys.version_info.minor}"
-_LOCK = "".join(f"acme-{number}==1.0\n" for number in range(_PACKAGES))
+#: Packages of 10 MB; one of them is enough to count.
+_PACKAGES, _FEW = 50, 1
 _RUN = b"{}"
 
 
 @dataclass
 class _Bench:
-    """Hosts, each with a folder for its disk, and the bucket that they share."""
+    """Hosts of one run after another, each with a folder for its disk, and the bucket that they
+    share.
+    """
 
     folder: Path
-    objects: ClusterObjects
+    aws: Aws
+    packages: int
+    runs: int = 0
     made: int = 0
+
+    @property
+    def cluster(self) -> str:
+        """Another one for each run."""
+        return f"run-{self.packages}-{self.runs}"
+
+    @property
+    def objects(self) -> ClusterObjects:
+        return ClusterObjects(self.aws, _BUCKET, self.cluster)
 
     def host(self, built: EnvironmentArchive | None = None) -> SharedEnvironment:
         self.made += 1
+        lock = "".join(f"acme-{number}==1.0\n" for number in range(self.packages))
         environment = Environment(
-            Paths(self.folder / f"host-{self.made}"),
+            Paths(self.folder / f"host-{self.packages}-{self.made}"),
             _PYTHON,
-            _LOCK,
+            lock,
             events=EventQueue(),
             log=lambda line: None,
             deadline_seconds=600,
         )
-        digests = {"run.json": sha256_of(_RUN), "software.lock": sha256_of(_LOCK.encode())}
+        digests = {"run.json": sha256_of(_RUN), "software.lock": sha256_of(lock.encode())}
         bound = BoundRun(
             Run("run", "", "", "", _PYTHON, {}, 1, environment=built),
             cast(Any, None),
@@ -67,64 +90,103 @@ class _Bench:
             bound,
             self.objects,
             instance_id=f"i-{self.made}",
-            timing=Timing(),
+            timing=Timing(environment_share_seconds=600),
             note=lambda text: None,
         )
 
-    def build(self) -> float:
-        """Build one with an empty cache, as the first host of a first run does."""
-        return self._timed(self.host().environment.build)
+    def start(self, number: int, archive: EnvironmentArchive | None = None) -> float:
+        """Start a run of this many hosts, and return how long it takes until all have the
+        environment.
 
-    def lead(self) -> EnvironmentArchive:
-        """Build it and send it, as a scheduler's host does; return the archive."""
-        self.host().lead()
+        Without an archive the first builds it, and the others wait for it and fetch it.
+        """
+        self.runs += 1
+        run = f"clusters/{self.cluster}/run.json"
+        self.aws.client("s3").put_object(Bucket=_BUCKET, Key=run, Body=_RUN)
+        spent = 0.0
+        for first in range(0, number, _AT_ONCE):
+            batch = range(first, min(first + _AT_ONCE, number))
+            began = time.perf_counter()
+            with ThreadPoolExecutor(_AT_ONCE) as pool:
+                hosts = [self.host(archive) for _ in batch]
+                whole = [
+                    pool.submit(host.lead if at == 0 else host.follow)
+                    for at, host in zip(batch, hosts, strict=True)
+                ]
+                for each in whole:
+                    each.result()
+            spent += time.perf_counter() - began
+            self._remove(hosts)
+        print(f"  {number} of {self.packages} packages: {spent:.1f}", file=sys.stderr, flush=True)
+        return spent
+
+    def archive(self) -> EnvironmentArchive:
+        """Return what the last run's first host has built and sent."""
 
         def is_ready() -> bool:
             return bool((self.objects.read_document(MANIFEST) or {}).get("archive"))
 
         eventually(is_ready)
-        document = self.objects.read_document(MANIFEST) or {}
-        return EnvironmentArchive.read(document["archive"])
+        return EnvironmentArchive.read((self.objects.read_document(MANIFEST) or {})["archive"])
 
-    def fetch(self, archive: EnvironmentArchive) -> float:
-        """Fetch it, as each host of a later run does."""
-        return self._timed(self.host(archive).follow)
-
-    def _timed(self, make: Any) -> float:
-        # Hosts' files stay until the end: a file system makes files slower soon after it has
-        # removed many.
-        began = time.perf_counter()
-        make()
-        return time.perf_counter() - began
+    def _remove(self, hosts: list[SharedEnvironment]) -> None:
+        """Remove hosts' disks."""
+        if hosts[0].bound.run.environment is None and len(hosts) == 1:
+            # It still sends the archive.
+            self.archive()
+        for host in hosts:
+            shutil.rmtree(host.environment.paths.root)
 
 
 def measure(runs: int) -> tuple[list[Row], list[Verdict]]:
-    """Time one host's build and fetch, and count what ten hosts ask of the index."""
+    """Time runs of hosts, and count what they ask of the index."""
     asked: list[str] = []
-    with tempfile.TemporaryDirectory() as made, Simulator.start() as sim, sim.applied():
+    memory = _MEMORY if _MEMORY.is_dir() else None
+    with (
+        tempfile.TemporaryDirectory() as made,
+        tempfile.TemporaryDirectory(dir=memory) as disks,
+        Simulator.start() as sim,
+        sim.applied(),
+    ):
         for number in range(_PACKAGES):
             _publish(Path(made, "index"), number)
         with serving(Path(made, "index"), asked) as url:
             os.environ["UV_DEFAULT_INDEX"] = url
             aws = Aws("us-east-1")
             aws.client("s3").create_bucket(Bucket=_BUCKET)
-            bench = _Bench(Path(made), ClusterObjects(aws, _BUCKET, "etl"))
-            aws.client("s3").put_object(Bucket=_BUCKET, Key="clusters/etl/run.json", Body=_RUN)
-            asked.clear()
-            archive = bench.lead()
-            of_one = len(asked)
-            with ThreadPoolExecutor(_HOSTS - 1) as pool:
-                list(pool.map(lambda _: bench.fetch(archive), range(_HOSTS - 1)))
-            counts = [
-                Row("index requests, one host", [float(of_one)], "requests"),
-                Row("index requests, ten hosts", [float(len(asked))], "requests"),
-            ]
-            rows = in_turn(
-                runs,
-                **{"built by uv": bench.build, "from the archive": lambda: bench.fetch(archive)},
-            )
-    ratio = counts[1].median / counts[0].median
-    return [*rows.values(), *counts], [Verdict("requests of ten hosts over one's", ratio, 1.0)]
+            counts = _counted(_Bench(Path(disks), aws, _FEW), asked)
+            bench = _Bench(Path(disks), aws, _PACKAGES)
+            rows = _timed(bench, runs)
+    return [*rows, *counts], [
+        Verdict("index requests of 100 hosts over one's", counts[-1].median / counts[0].median, 1.0)
+    ]
+
+
+def _counted(bench: _Bench, asked: list[str]) -> list[Row]:
+    rows = []
+    for number in (1, 10, 50, 100):
+        asked.clear()
+        bench.start(number)
+        name = f"{number} host{'s' if number > 1 else ''}: requests of the index"
+        rows.append(Row(name, [float(len(asked))], "requests"))
+    return rows
+
+
+def _timed(bench: _Bench, runs: int) -> list[Row]:
+    built = Row("1 host, built by uv")
+    archived = Row("1 host, from the archive of an earlier run")
+    for _ in range(runs):
+        built.runs.append(bench.start(1))
+        archive = bench.archive()
+        archived.runs.append(bench.start(1, archive))
+    return [
+        built,
+        archived,
+        Row("10 hosts, the first builds it", [bench.start(10)]),
+        Row("10 hosts, from the archive of an earlier run", [bench.start(10, archive)]),
+        # The build is the smallest part of it.
+        Row("50 hosts, the first builds it", [bench.start(50)]),
+    ]
 
 
 def _publish(root: Path, number: int) -> None:
