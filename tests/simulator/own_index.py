@@ -6,7 +6,7 @@ import email
 import importlib.metadata
 import platform
 import zipfile
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from pathlib import Path
 
 from terradask._deployments.package_sync import lock_for_hosts
@@ -19,8 +19,8 @@ _KEPT = {"METADATA", "WHEEL", "entry_points.txt"}
 
 _LEFT_OUT = {"..", "__pycache__", "tests"}
 
-#: The dashboard's, which doesn't run here: four fifths of all.
-_UNUSED = {"bokeh", "contourpy", "narwhals", "numpy", "pillow", "xyzservices"}
+#: The dashboard's, four fifths of all.
+DASHBOARD = {"bokeh", "contourpy", "narwhals", "numpy", "pillow", "xyzservices"}
 
 
 def versions_for_hosts() -> dict[str, str]:
@@ -30,20 +30,22 @@ def versions_for_hosts() -> dict[str, str]:
     return dict(lock.packages)
 
 
-def list_installed(root: Path, names: Iterable[str]) -> dict[str, tuple[str, str]]:
-    """Put installed packages into an index, packed again; return each one's file and SHA-256."""
+def list_installed(
+    root: Path, names: Iterable[str], unused: Collection[str] = ()
+) -> dict[str, tuple[str, str]]:
+    """Put installed packages into an index, packed again; return each one's file and SHA-256. Of
+    those that nothing imports the metadata alone is.
+    """
     (root / "files").mkdir(parents=True, exist_ok=True)
     found = {}
     for name in names:
-        wheel = _packed(name, root / "files")
+        wheel = _packed(name, root / "files", whole=name not in unused)
         found[name] = (wheel.name, list_archive(root, name, wheel))
     return found
 
 
-def _packed(name: str, folder: Path) -> Path:
-    """Pack an installed package again, without its scripts and tests; of one that nothing imports
-    here the metadata alone.
-    """
+def _packed(name: str, folder: Path, *, whole: bool) -> Path:
+    """Pack an installed package again, without its scripts and tests, or its metadata alone."""
     found = importlib.metadata.distribution(name)
     about = email.message_from_string(found.read_text("WHEEL") or "")
     stem = f"{name.replace('-', '_')}-{found.version}"
@@ -51,9 +53,7 @@ def _packed(name: str, folder: Path) -> Path:
     with zipfile.ZipFile(wheel, "w") as archive:
         for path in found.files or ():
             about_it = path.parts[0].endswith(".dist-info")
-            if _LEFT_OUT.isdisjoint(path.parts) and (
-                path.name in _KEPT if about_it else name not in _UNUSED
-            ):
+            if _LEFT_OUT.isdisjoint(path.parts) and (path.name in _KEPT if about_it else whole):
                 top = f"{stem}.dist-info" if about_it else path.parts[0]
                 archive.write(path.locate(), "/".join([top, *path.parts[1:]]))
         archive.writestr(f"{stem}.dist-info/RECORD", "")

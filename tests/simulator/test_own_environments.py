@@ -22,7 +22,7 @@ from ..package_index import serving
 from ..quick_provider import QuickProvider
 from ..waiting import HANG_SECONDS
 from .acting import Account, code_of, host
-from .own_index import list_installed, versions_for_hosts
+from .own_index import DASHBOARD, list_installed, versions_for_hosts
 
 #: A package in a pylock.toml, up to its wheel's hash.
 _LOCKED = """[[packages]]
@@ -51,7 +51,7 @@ def index(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Index]:
     locked = [
         _LOCKED.format(name=name, version=versions[name], file=file)
         + f'hashes = {{ sha256 = "{digest}" }} }}]\n'
-        for name, (file, digest) in list_installed(root, versions).items()
+        for name, (file, digest) in list_installed(root, versions, DASHBOARD).items()
     ]
     with serving(root, asked) as url:
         yield Index(url, asked, "".join(locked))
