@@ -25,7 +25,7 @@ help: ## List the targets
 # ---- set-up ---------------------------------------------------------------------------------------------------------
 
 .PHONY: setup
-setup: $(VENV)/.installed $(CDKTF)/node_modules/.package-lock.json checkov cloud-init chromium toolchain $(VENV)/.warm ## Make .venv with everything, and check Terraform, Node and the provider
+setup: $(VENV)/.installed $(CDKTF)/node_modules/.package-lock.json checkov cloud-init chromium toolchain $(VENV)/.conda $(VENV)/.warm ## Make .venv with everything, and check Terraform, Node and the provider
 
 $(BIN)/python:
 	@[ -n "$(PYTHON)" ] || { echo "setup: no Python 3.11 or newer on PATH. Install one, or say which: make setup PYTHON=/path/to/python3.12" >&2; exit 1; }
@@ -111,6 +111,12 @@ toolchain: $(VENV)/.installed
 	fi
 	@$(BIN)/terradask doctor --fix --toolchain
 
+# What installs conda's packages on hosts, in the user's cache: tests connect to nothing outside.
+$(VENV)/.conda: cluster/terradask/_deployments/conda_installer.lock $(VENV)/.installed
+	@$(BIN)/python -c 'import platform; from terradask._deployments.conda_installer import installer_wheel; \
+		installer_wheel({"aarch64": "arm64"}.get(platform.machine(), "x86_64"))' \
+		&& touch $@ || echo "setup: py-rattler for hosts could not be downloaded: the tests of conda on hosts will be skipped" >&2
+
 # jsii unpacks the provider's bindings into its package cache at the first use: now, rather than in the first synthesis.
 $(VENV)/.warm: $(VENV)/.installed
 	@$(BIN)/python -c 'import terradask_modules.aws'
@@ -173,7 +179,7 @@ bench: setup ## Measure, and write docs/benchmarks.md
 
 .PHONY: lock
 lock: $(VENV)/.uv ## Resolve requirements/*.lock again
-	@$(BIN)/uv pip compile pyproject.toml --group dev --extra simulator --extra demo --universal --python-version 3.11 \
+	@$(BIN)/uv pip compile pyproject.toml --group dev --extra simulator --extra demo --extra conda --universal --python-version 3.11 \
 		--generate-hashes --upgrade --quiet --custom-compile-command 'make lock' --output-file requirements/dev.lock
 	@echo 'checkov>=3.3.30' | $(BIN)/uv pip compile - --universal --python-version 3.11 \
 		--generate-hashes --upgrade --quiet --custom-compile-command 'make lock' --output-file requirements/checkov.lock

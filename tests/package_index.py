@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import io
+import sys
 import tarfile
 import threading
 import zipfile
@@ -18,6 +19,13 @@ from pathlib import Path
 class _Quiet(SimpleHTTPRequestHandler):
     def log_message(self, format: str, *args: object) -> None:
         """Say nothing."""
+
+
+class _Server(ThreadingHTTPServer):
+    def handle_error(self, request: object, client_address: object) -> None:
+        """Say nothing of a client that has read what it wanted."""
+        if not isinstance(sys.exception(), ConnectionError):
+            super().handle_error(request, client_address)  # type: ignore[arg-type]
 
 
 def publish(
@@ -113,7 +121,7 @@ def serving(
                 return
             super().do_GET()
 
-    server = ThreadingHTTPServer((address, 0), partial(Handler, directory=str(root)))
+    server = _Server((address, 0), partial(Handler, directory=str(root)))
     thread = threading.Thread(target=server.serve_forever, args=(0.05,), daemon=True)
     thread.start()
     try:

@@ -57,11 +57,13 @@ COMMON = {
     "terradask_simulator": {"terradask_modules.errors", "terradask_modules.errors.TerradaskError"}
 }
 # What stands at both ends, and is the same: the HTTP proxy of the dashboard, the documents in the
-# bucket, whose the bucket is, what is called at most once, container images in registries, and the
-# names of log streams.
+# bucket, whose the bucket is, what is called at most once, container images in registries, conda's
+# channels, and the names of log streams.
 SHARED = {
     "terradask": (
         "terradask_host.bucket_owner.",
+        "terradask_host.channel_credentials.",
+        "terradask_host.conda_lines.",
         "terradask_host.end_once.",
         "terradask_host.documents.",
         "terradask_host.environment_manifest.",
@@ -106,11 +108,16 @@ def framework(tree: Tree) -> list[str]:
 
 
 def host_alone(tree: Tree) -> list[str]:
-    """Return imports of the host program, its preload scripts aside, of more than the standard
-    library and boto3.
+    """Return imports of the host program of more than the standard library and boto3: programs
+    aside that run with other packages.
     """
     standard = sys.stdlib_module_names | {"boto3", "botocore", "terradask_host"}
-    modules = [module for module in tree.below("terradask_host") if "preload" not in module.name]
+    apart = ("preload", "conda_install")
+    modules = [
+        module
+        for module in tree.below("terradask_host")
+        if not any(name in module.name for name in apart)
+    ]
     return [
         _describe(module, one)
         for module in modules

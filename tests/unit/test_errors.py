@@ -89,6 +89,8 @@ EXAMPLES: list[TerradaskError] = [
     errors.LocalModulesRefused(Path("work"), "no module and no package in it"),
     errors.SoftwareFileInvalid(Path("uv.lock"), "it lacks dask"),
     errors.ResolverMissing(),
+    errors.CondaSupportMissing(Path("environment.yml")),
+    errors.CondaInstallerUnavailable("py-rattler==0.28.0", Path("cache"), "no index"),
     errors.FolderBusy("/x", pid=7, command="terraform plan", waited_seconds=3.0),
     errors.PlanChanged("a", what="file"),
     errors.PolicyViolation(

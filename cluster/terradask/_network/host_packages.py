@@ -7,6 +7,8 @@ from __future__ import annotations
 import hashlib
 import io
 import re
+import subprocess
+import sys
 import zipfile
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
@@ -18,12 +20,14 @@ from typing import TYPE_CHECKING
 from packaging.utils import InvalidWheelFilename, canonicalize_name, parse_wheel_filename
 
 from terradask._aws.s3 import ObjectStore
-from terradask.errors import AccessDenied, HostPackagesMissing
+from terradask.errors import AccessDenied, HostPackagesMissing, HostPackagesUnavailable
 
 if TYPE_CHECKING:
     from terradask._aws.session import Aws
     from terradask._network.baseline import Baseline
 
+#: What hosts run the host program with.
+_PYTHON = "3.11"
 #: Architecture -> the processor's name in names of archives.
 MACHINES = {"x86_64": "x86_64", "arm64": "aarch64"}
 
@@ -111,3 +115,39 @@ def check_host_packages(aws: Aws, baseline: Baseline, architecture: str) -> None
             raise HostPackagesMissing(
                 architecture, where=f"s3://{baseline.bucket}/{baseline.host.wheel_key}"
             )
+
+
+def packages_cache() -> Path:
+    """Return the folder of what was downloaded for hosts."""
+    from platformdirs import user_cache_path
+
+    return user_cache_path("terradask") / "host-packages"
+
+
+def download(lock: BootLock, folder: Path, architecture: str) -> None:
+    """Download the archives for hosts of an architecture with pip, from the index that pip is
+    configured with. Those that are there already are not downloaded again.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    listed = folder / "boot.lock"
+    listed.write_bytes(lock.content)
+    machine = MACHINES[architecture]
+    answer = subprocess.run(
+        [
+            sys.executable,
+            *("-m", "pip", "--quiet", "--disable-pip-version-check", "--no-input", "download"),
+            *("--no-deps", "--require-hashes", "--only-binary", ":all:"),
+            *("--implementation", "cp", "--python-version", _PYTHON),
+            *("--platform", f"manylinux_2_17_{machine}", "--platform", f"manylinux2014_{machine}"),
+            *("--dest", str(folder), "--requirement", str(listed)),
+        ],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    if answer.returncode:
+        raise HostPackagesUnavailable(
+            f"pip could not download the host program's packages for {architecture}",
+            packages=lock.hashes,
+            given="\n".join(answer.stderr.strip().splitlines()[-5:]),
+        )

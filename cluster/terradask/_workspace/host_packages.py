@@ -5,8 +5,6 @@ a folder that the settings name.
 from __future__ import annotations
 
 import os
-import subprocess
-import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from terradask._aws.endpoints import is_loopback_endpoint
 from terradask._aws.s3 import ObjectStore
-from terradask._network.host_packages import MACHINES, BootLock, beside
+from terradask._network.host_packages import MACHINES, BootLock, beside, download, packages_cache
 from terradask._workspace.context import WorkspaceContext
 from terradask.errors import AwsError, HostPackagesUnavailable
 
@@ -22,8 +20,6 @@ if TYPE_CHECKING:
     from terradask._stacks.stack import Stack
     from terradask_stacks.settings import Settings
 
-#: What hosts run the host program with.
-_PYTHON = "3.11"
 _CONTENT_TYPE = "application/zip"
 
 
@@ -128,7 +124,7 @@ class HostPackages:
 
     def _archives(self, lock: BootLock, architecture: str) -> dict[str, Path]:
         given = self._folder
-        folder = _cache() if given is None else given
+        folder = packages_cache() if given is None else given
         found = lock.chosen(folder, architecture)
         if given is None and len(found) < len(lock.hashes):
             self.context.message(f"downloading the host program's packages for {architecture}")
@@ -148,38 +144,3 @@ def packages_folder(settings: Settings, root: Path) -> Path | None:
     """Return the folder of archives that the settings name, by a path that counts from `root`."""
     named = settings.network.host_packages
     return None if named is None else root / Path(named).expanduser()
-
-
-def _cache() -> Path:
-    from platformdirs import user_cache_path
-
-    return user_cache_path("terradask") / "host-packages"
-
-
-def download(lock: BootLock, folder: Path, architecture: str) -> None:
-    """Download the archives for hosts of an architecture with pip, from the index that pip is
-    configured with. Those that are there already are not downloaded again.
-    """
-    folder.mkdir(parents=True, exist_ok=True)
-    listed = folder / "boot.lock"
-    listed.write_bytes(lock.content)
-    machine = MACHINES[architecture]
-    answer = subprocess.run(
-        [
-            sys.executable,
-            *("-m", "pip", "--quiet", "--disable-pip-version-check", "--no-input", "download"),
-            *("--no-deps", "--require-hashes", "--only-binary", ":all:"),
-            *("--implementation", "cp", "--python-version", _PYTHON),
-            *("--platform", f"manylinux_2_17_{machine}", "--platform", f"manylinux2014_{machine}"),
-            *("--dest", str(folder), "--requirement", str(listed)),
-        ],
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    if answer.returncode:
-        raise HostPackagesUnavailable(
-            f"pip could not download the host program's packages for {architecture}",
-            packages=lock.hashes,
-            given="\n".join(answer.stderr.strip().splitlines()[-5:]),
-        )

@@ -47,6 +47,50 @@ class ResolverMissing(SetupError):
         )
 
 
+class CondaSupportMissing(SetupError):
+    """An ``environment.yml`` needs py-rattler, which is not installed here.
+
+    Parameters
+    ----------
+    path
+        The file.
+    """
+
+    def __init__(self, path: Path) -> None:
+        super().__init__(
+            "rattler, which solves environments of conda for hosts, is not installed.",
+            given=f"software = {path}",
+            advice="pip install 'terradask[conda]'",
+        )
+        self.path = path
+
+
+class CondaInstallerUnavailable(SetupError):
+    """The archive of py-rattler, which installs conda's packages on hosts, can't be had here.
+
+    Parameters
+    ----------
+    package
+        It, as ``name==version``.
+    folder
+        Where it is looked for first.
+    why
+        What pip said.
+    """
+
+    def __init__(self, package: str, folder: Path, why: str) -> None:
+        super().__init__(
+            f"{package}, which installs conda's packages on hosts, can't be had.",
+            given=why,
+            allowed=f"its wheel for hosts' processors, from pip's index or in {folder}",
+            advice="configure pip's index (PIP_INDEX_URL, or pip.conf), or copy the wheel there "
+            "from a machine that has downloaded it",
+        )
+        self.package = package
+        self.folder = folder
+        self.why = why
+
+
 class IndexSettingsInvalid(InvalidInput):
     """A file in which uv or pip would find its package indexes can't be read.
 
@@ -86,8 +130,8 @@ class SoftwareFileInvalid(InvalidInput):
         super().__init__(
             "The file that `software` names can't be what hosts install.",
             given=f"{path}: {why}",
-            allowed="a uv.lock, pylock.toml, pyproject.toml or requirements file (.txt, .in) for "
-            "the Python, the Dask and the hosts of this cluster",
+            allowed="a uv.lock, pylock.toml, pyproject.toml, requirements file (.txt, .in) or "
+            "environment.yml for the Python, the Dask and the hosts of this cluster",
             advice=advice or "correct the file, or lock it again, such as with uv lock",
         )
         self.path = path
@@ -186,24 +230,43 @@ class LocalModulesRefused(InvalidInput):
 
 
 class SoftwareNotResolved(TerradaskError):
-    """uv found no solution for packages on the hosts' platform, or could not look.
+    """uv, or rattler, found no solution for packages on the hosts' platform, or could not look.
 
     Parameters
     ----------
     output
-        What uv said, without credentials.
+        What it said, without credentials.
     unanswered
-        Whether it was an index that didn't answer, or denied access.
+        Whether it was an index or a channel that didn't answer, or denied access.
     path
         The file that names the packages, if it isn't this environment that has them.
+    resolver
+        Which of both.
     """
 
-    def __init__(self, output: str, *, unanswered: bool = False, path: Path | None = None) -> None:
-        if unanswered:
+    def __init__(
+        self,
+        output: str,
+        *,
+        unanswered: bool = False,
+        path: Path | None = None,
+        resolver: str = "uv",
+    ) -> None:
+        if unanswered and resolver != "uv":
+            advice = (
+                "see that the file's channels are there, answer, and take the credentials in their "
+                "URLs, in netrc, or of pixi auth login"
+            )
+        elif unanswered:
             advice = (
                 "see that the index answers and takes your credentials: terradask software "
                 "indexes lists the indexes, where each is configured, and where its credentials "
                 "are from; or package_sync=False, with which nothing is resolved here"
+            )
+        elif resolver != "uv":
+            advice = (
+                "correct the file. Hosts need the Python, the Dask, distributed and cloudpickle "
+                "of here: what no channel has of Dask in this version, put into its list for pip"
             )
         elif path is None:
             advice = (
@@ -216,9 +279,10 @@ class SoftwareNotResolved(TerradaskError):
                 "that are installed here"
             )
         super().__init__(
-            f"uv could not resolve {path or 'this environment'} for hosts:\n{output}",
+            f"{resolver} could not resolve {path or 'this environment'} for hosts:\n{output}",
             advice=advice,
         )
+        self.resolver = resolver
         self.output = output
         self.unanswered = unanswered
         self.path = path

@@ -10,6 +10,8 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Protocol
 
+from terradask_host.agent.conda_activation import activated, is_conda
+
 LAUNCHER = Path(__file__).parent.parent / "preload" / "launch.py"
 
 #: What would lead the cluster's Python to the host program's own packages.
@@ -53,15 +55,18 @@ class DaskProgram(Protocol):
 
 
 class LocalPython:
-    """The Python of an environment on this host."""
+    """The Python of an environment on this host. Raises `EnvironmentFailed`."""
 
     def __init__(self, python: Path) -> None:
         self._python = python
+        prefix = python.parent.parent
+        own = {name: value for name, value in os.environ.items() if name not in _OWN_VARIABLES}
+        self._environ = activated(prefix, own) if is_conda(prefix) else own
 
     @property
     def environ(self) -> Mapping[str, str]:
-        """The host program's own."""
-        return {name: value for name, value in os.environ.items() if name not in _OWN_VARIABLES}
+        """The host program's own, and what activating an environment of conda sets."""
+        return self._environ
 
     def start(self, environ: Mapping[str, str], folder: Path) -> DaskProcess:
         """Start a process. Raises `OSError`."""

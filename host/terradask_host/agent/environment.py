@@ -1,4 +1,6 @@
-"""The software environment that Dask runs in: found, or built with uv from the run's lock."""
+"""The software environment that Dask runs in: found, or built from the run's lock, with uv and, if
+it has packages of conda, with py-rattler.
+"""
 
 from __future__ import annotations
 
@@ -12,6 +14,8 @@ from dataclasses import KW_ONLY, dataclass, field
 from functools import partial
 from pathlib import Path
 
+from terradask_host.agent.conda_prefix import CondaPrefix
+from terradask_host.agent.environment_links import make_links
 from terradask_host.agent.event_queue import EventQueue
 from terradask_host.agent.indexes import (
     INDEX_OPTIONS,
@@ -20,6 +24,11 @@ from terradask_host.agent.indexes import (
     without_credentials,
 )
 from terradask_host.agent.uv import REQUIRE_HASHES, find_uv, run_step, uv_environ
+from terradask_host.conda_lines import (
+    conda_archives,
+    conda_installer,
+    is_conda_line,
+)
 from terradask_host.config import Paths
 from terradask_host.errors import ConfigInvalid, DocumentChanged, EnvironmentFailed
 
@@ -37,25 +46,33 @@ _PYTHON = re.compile(r"^3\.\d{1,2}$")
 
 
 def check_lock(text: str) -> list[str]:
-    """Return the lock's lines: exact versions, with hashes or without, and wheels of the cluster's
-    own, so that no line can be an option of the installer.
+    """Return the lock's lines: exact versions, with hashes or without, wheels of the cluster's own,
+    and conda's archives, so that no line can be an option of the installer.
 
     Raises
     ------
     ConfigInvalid
-        When a line is no ``name==version`` and no ``name @ wheels/…``, or some versions have hashes
-        (``--hash=sha256:…``) and others none.
+        When a line is no ``name==version``, no ``name @ wheels/…`` and no ``conda URL``, or some
+        have hashes (``--hash=sha256:…``) and others none, or nothing installs conda's archives.
     """
     lines = [line.strip() for line in text.splitlines()]
     wanted = [line for line in lines if line and not line.startswith("#")]
     for line in wanted:
-        if not _LOCK_LINE.match(line) and not _WHEEL_LINE.match(line):
+        if not any((_LOCK_LINE.match(line), _WHEEL_LINE.match(line), is_conda_line(line))):
             raise ConfigInvalid(
                 "software.lock has a line that names no exact version.",
                 given=line[:200],
-                allowed="name==version, or name @ wheels/<SHA-256>/<file>.whl",
+                allowed="name==version, name @ wheels/<SHA-256>/<file>.whl, or conda <URL of an "
+                "archive> --hash=sha256:<SHA-256>",
             )
+    if bool(conda_archives(wanted)) != (conda_installer(wanted) is not None):
+        raise ConfigInvalid(
+            "software.lock has packages of conda or what installs them, and not both.",
+            given=f"{len(wanted)} lines",
+            allowed="conda-installer wheels/<SHA-256>/py_rattler-<version>….whl, once",
+        )
     versions = [line for line in wanted if not _WHEEL_LINE.match(line)]
+    versions = [line for line in versions if not line.startswith("conda-installer ")]
     bare = [line for line in versions if _HASH not in line]
     if bare and len(bare) < len(versions):
         raise ConfigInvalid(
@@ -93,7 +110,7 @@ class Environment:
         One ``name==version`` a line, with ``--hash=sha256:…`` of each archive that may be
         installed, or without, and the indexes that may be asked (``--index=URL``), if not the
         image's; ``name @ wheels/<SHA-256>/<file>`` is one of the cluster's own objects, and no
-        index is asked for it.
+        index is asked for it; ``conda URL`` is an archive of conda, whose Python it then has.
     events
         A request to stop among them ends the installation.
     log
@@ -105,7 +122,7 @@ class Environment:
     read
         Returns one of the cluster's objects, or None.
     credentials
-        Of indexes, ``user:password`` by URL.
+        Of indexes and channels, ``user:password`` by URL.
 
     Raises
     ------
@@ -152,6 +169,11 @@ class Environment:
         return self.folder / "bin" / "python"
 
     @property
+    def is_conda(self) -> bool:
+        """Whether it is of conda's packages, and so no virtual environment."""
+        return conda_installer(self.lock) is not None
+
+    @property
     def is_there(self) -> bool:
         """Whether it is whole."""
         return self._complete.exists()
@@ -174,48 +196,98 @@ class Environment:
         if self.is_there:
             return self.fill(lambda: None)
         wheels = self.paths.environments / f"{self.folder.name}.wheels"
-        lines = by_indexes(_with_file(line, wheels, self.read) for line in self.lock)
+        of_uv = [line for line in self.lock if not is_conda_line(line)]
+        lines = by_indexes(_with_file(line, wheels, self.read) for line in of_uv)
         return self.fill(lambda: self._install(lines))
 
     def fill(self, install: Callable[[], None]) -> Path:
         """Make a virtual environment and have its packages put there, unless it is there already;
-        return its Python. Raises `EnvironmentFailed`, and as `install` does.
+        return its Python. Of conda's packages one is that. Raises `EnvironmentFailed`, and as
+        `install` does.
         """
         if self.is_there:
             self.log(f"environment {self.folder.name} is there already")
             return self.interpreter
         shutil.rmtree(self.folder, ignore_errors=True)
         self.paths.environments.mkdir(parents=True, exist_ok=True)
-        # Scripts in it find their Python wherever it is unpacked.
-        venv = ["venv", "--no-config", "--no-python-downloads", "--clear", "--relocatable"]
-        deadline = time.monotonic() + self.deadline_seconds
-        self._run([*venv, "--python", self.python, str(self.folder)], deadline)
+        if self.is_conda:
+            self.folder.mkdir()
+        else:
+            # Scripts in it find their Python wherever it is unpacked.
+            venv = ["venv", "--no-config", "--no-python-downloads", "--clear", "--relocatable"]
+            deadline = time.monotonic() + self.deadline_seconds
+            self._run([*venv, "--python", self.python, str(self.folder)], deadline)
         install()
         self._complete.touch()
         return self.interpreter
 
+    def unpack(self, write: Callable[[Path], None]) -> Path:
+        """Have it unpacked instead, from what another host has built; return its Python. Raises
+        `EnvironmentFailed`, and as `write` does.
+        """
+
+        def install() -> None:
+            write(self.folder)
+            if self.is_conda:
+                make_links(self.folder)
+
+        return self.fill(install)
+
     def _install(self, lines: Mapping[str, Sequence[str]]) -> None:
         deadline = time.monotonic() + self.deadline_seconds
+        prefix = self._install_conda(deadline)
         # A source archive is not built with hashes: what a build needs comes from the index, and
         # the lock has no hash of it.
         checks = [REQUIRE_HASHES, "--no-build"] if has_hashes(self.lock) else []
         # The lock has all that is needed: nothing comes in that it doesn't list.
         install = ["pip", "install", "--no-config", "--no-deps", *checks]
+        if self.is_conda:
+            # conda's Python may call itself the system's.
+            install.append("--break-system-packages")
         install += ["--python", str(self.interpreter), "--requirements"]
         for number, (options, some) in enumerate(lines.items()):
             lock_file = self.paths.environments / f"{self.folder.name}-{number}.lock"
             lock_file.write_text("\n".join(some) + "\n")
             self._run([*install, str(lock_file)], deadline, options)
+        if prefix is not None:
+            prefix.list_links()
+
+    def _install_conda(self, deadline: float) -> CondaPrefix | None:
+        """Install conda's packages first, of which one is Python; None if there are none."""
+        installer = conda_installer(self.lock)
+        if installer is None:
+            return None
+        prefix = CondaPrefix(
+            self.folder, conda_archives(self.lock), self.log, self.credentials or {}
+        )
+        prefix.install(
+            _own_wheel(self.read, installer.key, installer.sha256),
+            lambda program, variables: self._run_step(
+                program, deadline, {**uv_environ(os.environ, self.paths), **variables}, "conda"
+            ),
+        )
+        return prefix
 
     def _run(self, step: Sequence[str], deadline: float, indexes: str = "") -> None:
-        known = self.credentials or {}
+        environ = uv_environ(os.environ, self.paths)
+        environ = index_environ(indexes, environ, self.credentials or {})
+        self._run_step([find_uv(), *step], deadline, environ)
+
+    def _run_step(
+        self,
+        command: Sequence[str],
+        deadline: float,
+        environ: Mapping[str, str],
+        name: str | None = None,
+    ) -> None:
         run_step(
-            [find_uv(), *step],
-            environ=index_environ(indexes, uv_environ(os.environ, self.paths), known),
+            command,
+            environ=environ,
             deadline=deadline,
             events=self.events,
             log=self.log,
-            shown=partial(without_credentials, credentials=known),
+            shown=partial(without_credentials, credentials=self.credentials or {}),
+            name=name,
         )
 
 
@@ -224,22 +296,26 @@ def _with_file(line: str, folder: Path, read: Callable[[str], bytes | None]) -> 
     found = _WHEEL_LINE.match(line)
     if found is None:
         return line
-    content = read(found["key"])
+    path = folder / found["sha256"] / found["file"]
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(_own_wheel(read, found["key"], found["sha256"]))
+    return f"{found['name']} @ {path.absolute().as_uri()} {_HASH}sha256:{found['sha256']}"
+
+
+def _own_wheel(read: Callable[[str], bytes | None], key: str, sha256: str) -> bytes:
+    content = read(key)
     if content is None:
         raise EnvironmentFailed(
             "A wheel of the cluster's own packages is not in the bucket.",
-            given=found["key"],
+            given=key,
             advice="Stop the cluster and start it again: start puts it there.",
         )
     digest = hashlib.sha256(content).hexdigest()
-    if digest != found["sha256"]:
+    if digest != sha256:
         raise DocumentChanged(
             "A wheel in the bucket is not the one that the cluster was started with.",
-            given=f"{found['key']} with SHA-256 {digest}",
-            allowed=f"SHA-256 {found['sha256']}, as software.lock says",
+            given=f"{key} with SHA-256 {digest}",
+            allowed=f"SHA-256 {sha256}, as software.lock says",
             advice="Find out who wrote it, delete it, then stop and start the cluster.",
         )
-    path = folder / found["sha256"] / found["file"]
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_bytes(content)
-    return f"{found['name']} @ {path.absolute().as_uri()} {_HASH}sha256:{digest}"
+    return content

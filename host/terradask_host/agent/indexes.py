@@ -1,10 +1,14 @@
-"""The package indexes that a run's lock names, and their credentials, which its secret has."""
+"""The package indexes that a run's lock names, and their credentials, which its secret has: also
+those of channels for conda, which `conda_install` uses.
+"""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
 from urllib.parse import unquote
+
+from terradask_host.channel_credentials import secret_of
 
 _PUBLIC = "public"
 #: Options of a line: an index's URL, in which credentials can't stand, or uv's own default index.
@@ -56,9 +60,7 @@ def index_environ(
 def without_credentials(text: str, credentials: Mapping[str, str]) -> str:
     """Return the installer's text without what only it may know."""
     for each in credentials.values():
-        user, _, password = each.partition(":")
-        # Without a password, a token stands in the user's place.
-        secret = password or user
+        secret = secret_of(each)
         for form in filter(None, (secret, unquote(secret))):
             text = text.replace(form, "***")
     return text

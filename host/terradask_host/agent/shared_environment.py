@@ -227,7 +227,7 @@ class SharedEnvironment:
             with self.objects.download(
                 named.key, named.size, on_read=lambda: stopped(0)
             ) as archive:
-                python = environment.fill(lambda: self._unpack(archive, named))
+                python = environment.unpack(lambda folder: _unpack(archive, named, folder))
         except Exception as error:
             if not is_aws_error(error) and not isinstance(error, HostError | OSError):
                 raise
@@ -240,16 +240,17 @@ class SharedEnvironment:
         environment.log(f"fetched the environment, {named.size} bytes, in {seconds:.1f} s")
         return python
 
-    def _unpack(self, archive: Download, named: EnvironmentArchive) -> None:
-        unpack(archive, self.environment.folder)
-        found = archive.rest_sha256()
-        if found != named.sha256:
-            raise EnvironmentFailed(
-                "The environment's archive is not the one that the scheduler's host has built.",
-                given=f"SHA-256 {found}",
-                allowed=named.sha256,
-                advice="Find out who wrote it; stop and start the cluster.",
-            )
+
+def _unpack(archive: Download, named: EnvironmentArchive, folder: Path) -> None:
+    unpack(archive, folder)
+    found = archive.rest_sha256()
+    if found != named.sha256:
+        raise EnvironmentFailed(
+            "The environment's archive is not the one that the scheduler's host has built.",
+            given=f"SHA-256 {found}",
+            allowed=named.sha256,
+            advice="Find out who wrote it; stop and start the cluster.",
+        )
 
 
 def _is_missing(error: Exception) -> bool:

@@ -1,4 +1,4 @@
-"""uv on a host: where it is, what it gets to see, and its runs."""
+"""uv on a host: where it is, what it gets to see, and its runs; and runs of other installers."""
 
 from __future__ import annotations
 
@@ -67,8 +67,11 @@ def run_step(
     events: EventQueue,
     log: Callable[[str], None],
     shown: Callable[[str], str],
+    name: str | None = None,
 ) -> None:
-    """Run uv until it succeeds, `TRIES` times at most; `step` is its command line.
+    """Run an installer until it succeeds, `TRIES` times at most; `step` is its command line.
+
+    It is uv, unless it has another name.
 
     Raises
     ------
@@ -78,6 +81,7 @@ def run_step(
     StopRequested
         When the host is asked to stop meanwhile.
     """
+    name = name or f"uv {step[1]}"
     for attempt in range(1, TRIES + 1):
         lines: list[str] = []
         code = _run(
@@ -87,7 +91,7 @@ def run_step(
             return
         late = time.monotonic() >= deadline
         if attempt < TRIES and not late:
-            log(f"uv {step[1]} failed with exit code {code}; trying again")
+            log(f"{name} failed with exit code {code}; trying again")
             events.pause(2.0)
             continue
         how = "took too long" if late else f"failed with exit code {code}"
@@ -97,11 +101,11 @@ def run_step(
             else ""
         )
         raise EnvironmentFailed(
-            f"Building the environment {how}: uv {step[1]}:\n{_tail(lines)}",
+            f"Building the environment {how}: {name}:\n{_tail(lines)}",
             advice="Check the versions that software= names, that each has a wheel for this "
             "processor "
             f"({platform.machine()}), that the instance has this Python, and that it reaches the "
-            f"package index.{hashed}",
+            f"package index or the channels.{hashed}",
         )
 
 
@@ -149,7 +153,7 @@ def _run(
                 lines.append(line)
                 log(line)
 
-    reader = threading.Thread(target=read, name="uv-output", daemon=True)
+    reader = threading.Thread(target=read, name="installer-output", daemon=True)
     reader.start()
     try:
         while process.poll() is None and time.monotonic() < deadline:

@@ -1,0 +1,36 @@
+"""py-rattler for hosts: the wheel that installs conda's packages there, in one version, by hash."""
+
+from __future__ import annotations
+
+from importlib.resources import files
+
+from terradask._network.host_packages import BootLock, download, packages_cache
+from terradask._software.local_wheels import LocalWheel
+from terradask.errors import CondaInstallerUnavailable, HostPackagesUnavailable
+
+_LOCK = "conda_installer.lock"
+
+
+def installer_lock() -> BootLock:
+    """Return its version and hashes."""
+    return BootLock(files(__package__).joinpath(_LOCK).read_bytes())
+
+
+def installer_wheel(architecture: str) -> LocalWheel:
+    """Return its wheel for hosts of a processor architecture, downloaded by pip unless it is there.
+
+    Raises `CondaInstallerUnavailable`.
+    """
+    lock, folder = installer_lock(), packages_cache() / "conda"
+    (package,) = lock.hashes
+    found = lock.chosen(folder, architecture)
+    if not found:
+        try:
+            download(lock, folder, architecture)
+        except HostPackagesUnavailable as error:
+            raise CondaInstallerUnavailable(package, folder, str(error.given)) from error
+        found = lock.chosen(folder, architecture)
+    if not found:
+        raise CondaInstallerUnavailable(package, folder, f"no wheel for {architecture}")
+    name, _, version = package.partition("==")
+    return LocalWheel(name, version, found[package].name, found[package].read_bytes())
