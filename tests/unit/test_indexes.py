@@ -17,7 +17,8 @@ import pytest
 from terradask._deployments.certificates import make_keys
 from terradask._deployments.keys import KeySet
 from terradask._deployments.package_sync import describe_loopback, lock_environment
-from terradask._deployments.software import SoftwareLock, lock_software
+from terradask._deployments.software import lock_software
+from terradask._deployments.software_lock import SoftwareLock
 from terradask._software.configured import Machine
 from terradask._software.indexes import PUBLIC, Indexes, read_indexes
 from terradask._software.resolver import Resolver

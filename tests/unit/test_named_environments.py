@@ -13,7 +13,10 @@ import pytest
 from terradask._aws.session import Aws
 from terradask._deployments.named_environments import NamedEnvironment, NamedEnvironments
 from terradask._deployments.package_sync import lock_for_hosts
-from terradask._deployments.software import SAME, SoftwareLock
+from terradask._deployments.software import SAME
+from terradask._deployments.software_lock import SoftwareLock, with_conda
+from terradask._software.conda_channels import CondaChannel
+from terradask._software.conda_solver import CondaPackage
 from terradask._software.hosts import python_version
 from terradask._software.local_wheels import LocalWheel
 from terradask._software.sync import PackageSync
@@ -64,6 +67,41 @@ def test_hosts_get_what_was_created(stored: NamedEnvironments) -> None:
     )
     assert lock.to_requirements() == lock_of(pandas="3.1.1").to_requirements()
     assert lock.versions == {**HERE, "pandas": "3.1.1", "acme": "1.0"}
+
+
+FORGE = "https://team.example/forge"
+
+
+def of_conda(digest: str = "1" * 64) -> SoftwareLock:
+    named = {"python": f"{python_version()}.7", "dask-core": HERE["dask"], "acme-geo": "1.0"}
+    named |= {name: version for name, version in HERE.items() if name != "dask"}
+    packages = [
+        CondaPackage(name, version, f"{FORGE}/noarch/{name}-{version}-0.conda", digest, True)
+        for name, version in named.items()
+    ]
+    wheel = LocalWheel("py-rattler", "0.28.0", "py_rattler-0.28.0-cp310-abi3-any.whl", b"wheel")
+    lock = SoftwareLock(python_version(), {"acme": "1.0"}, {"acme": ("0" * 64,)})
+    return with_conda(lock, packages, wheel, [CondaChannel(FORGE, "me:s3cr3t")])
+
+
+def test_condas_packages_are_kept_with_what_installs_them(
+    stored: NamedEnvironments, tmp_path: Path
+) -> None:
+    lock = of_conda()
+    made = NamedEnvironment.of_lock("team", lock, "x86_64", at="2026-11-23T00:00:00Z", by="me")
+    assert stored.write(made, lock)
+    assert stored.read("team") == made
+    assert made.versions["acme-geo"] == "1.0"
+    assert made.versions["dask"] == HERE["dask"]
+    assert "s3cr3t" not in json.dumps(made.as_dict())
+    # Credentials are those of the one who uses it.
+    (tmp_path / ".netrc").write_text("machine team.example login you password own\n")
+    found = stored.lock("team", "x86_64", {"HOME": str(tmp_path)})
+    assert found.to_requirements() == lock.to_requirements()
+    assert found.contents == lock.contents
+    assert found.credentials == {FORGE: "you:own"}
+    other = of_conda("2" * 64)
+    assert stored.write(NamedEnvironment.of_lock("team", other, "x86_64", at="", by=""), other)
 
 
 def test_the_same_packages_are_the_same_environment(stored: NamedEnvironments) -> None:

@@ -20,7 +20,7 @@ from terradask._deployments.package_sync import (
     lock_environment,
     lock_for_hosts,
 )
-from terradask._deployments.software import SoftwareLock
+from terradask._deployments.software_lock import SoftwareLock
 from terradask._deployments.start import StartOptions, sync_at_start
 from terradask._software.hosts import host_markers
 from terradask._software.needs import needed_by_only, with_needs

@@ -11,7 +11,8 @@ import pytest
 from packaging.requirements import Requirement
 
 from terradask._deployments.package_sync import describe_differences, lock_for_hosts, locked_once
-from terradask._deployments.software import BASE, SoftwareLock, lock_software
+from terradask._deployments.software import BASE, lock_software
+from terradask._deployments.software_lock import SoftwareLock
 from terradask._software.resolver import Resolver
 from terradask._software.sync import PackageSync
 from terradask._software.wheel_tags import describe_newer

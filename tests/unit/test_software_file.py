@@ -12,8 +12,9 @@ from pathlib import Path
 
 import pytest
 
-from terradask._deployments.software import BASE, SoftwareLock
+from terradask._deployments.software import BASE
 from terradask._deployments.software_file import lock_file_packages
+from terradask._deployments.software_lock import SoftwareLock
 from terradask._software.uv import find_uv
 from terradask.errors import (
     SoftwareFileInvalid,
@@ -329,8 +330,9 @@ def test_a_pylock_needs_nothing_else(lock: Lock, index: str, tmp_path: Path) -> 
 @pytest.mark.parametrize(
     ("name", "text", "said"),
     [
-        ("environment.yml", "dependencies: [pandas]\n", "it is for conda"),
-        ("software.yml", "", "of no known kind"),
+        ("conda-lock.yml", "dependencies: [pandas]\n", "only an environment.yml is read"),
+        ("pixi.lock", "", "pixi workspace export conda-environment"),
+        ("software.lock", "", "of no known kind"),
         ("uv.lock", "version = 1\n", "pyproject.toml that belongs to it"),
         ("pylock.toml", "no toml", "pylock.toml"),
         ("pylock.toml", 'lock-version = "9.0"\n', "pylock.toml"),

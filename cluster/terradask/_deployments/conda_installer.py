@@ -8,6 +8,7 @@ from terradask._network.host_packages import BootLock, download, packages_cache
 from terradask._software.local_wheels import LocalWheel
 from terradask.errors import CondaInstallerUnavailable, HostPackagesUnavailable
 
+INSTALLER = "py-rattler"
 _LOCK = "conda_installer.lock"
 
 
@@ -32,5 +33,5 @@ def installer_wheel(architecture: str) -> LocalWheel:
         found = lock.chosen(folder, architecture)
     if not found:
         raise CondaInstallerUnavailable(package, folder, f"no wheel for {architecture}")
-    name, _, version = package.partition("==")
-    return LocalWheel(name, version, found[package].name, found[package].read_bytes())
+    version = package.removeprefix(f"{INSTALLER}==")
+    return LocalWheel(INSTALLER, version, found[package].name, found[package].read_bytes())

@@ -27,7 +27,8 @@ class Bundle:
 @dataclass(frozen=True, repr=False)
 class KeySet:
     """The keys of one run: the authority's certificate and a bundle for each role; and the SHA-256
-    of each document that hosts act on, by its name; and credentials of package indexes.
+    of each document that hosts act on, by its name; and credentials of package indexes and
+    channels.
 
     Its repr shows no key material.
     """
@@ -39,7 +40,7 @@ class KeySet:
     client: Bundle
     #: Empty if an older terradask started the run.
     sha256: Mapping[str, str] = field(default_factory=dict)
-    #: ``user:password`` of package indexes, by URL.
+    #: Credentials of package indexes and of conda's channels, by URL.
     indexes: Mapping[str, str] = field(default_factory=dict)
 
     def __repr__(self) -> str:

@@ -13,12 +13,12 @@ from typing import Any
 from terradask._aws.s3 import ObjectStore, as_json
 from terradask._aws.session import Aws
 from terradask._common.json_text import parse_json
-from terradask._deployments.software import (
-    SoftwareLock,
-    index_fields,
-    python_for_hosts,
-    why_not_with_client,
-)
+from terradask._deployments.conda_installer import INSTALLER
+from terradask._deployments.software import index_fields, python_for_hosts, why_not_with_client
+from terradask._deployments.software_lock import SoftwareLock, conda_versions, with_conda
+from terradask._software.conda_channels import channels_here
+from terradask._software.conda_solver import CondaPackage
+from terradask._software.hosts import python_version
 from terradask._software.indexes import read_indexes
 from terradask._software.local_wheels import LocalWheel
 from terradask.errors import DocumentFormat, EnvironmentNotFound, EnvironmentUnusable
@@ -46,6 +46,12 @@ class NamedEnvironment:
     wheels: Mapping[str, tuple[str, str]]
     created_at: str
     created_by: str
+    #: Of conda.
+    conda: tuple[CondaPackage, ...] = ()
+    #: The file name and SHA-256 of the wheel that installs them, with its version.
+    installer: tuple[str, str, str] | None = None
+    #: The channels that they are from, without credentials.
+    channels: tuple[str, ...] = ()
 
     @classmethod
     def of_lock(
@@ -59,27 +65,27 @@ class NamedEnvironment:
             dict(lock.packages),
             {package: tuple(each) for package, each in lock.hashes.items()},
             {package: tuple(each) for package, each in lock.indexes.items()},
-            {
-                f"{wheel.name}=={wheel.version}": (
-                    wheel.filename,
-                    hashlib.sha256(wheel.content).hexdigest(),
-                )
-                for wheel in lock.wheels
-            },
+            {f"{wheel.name}=={wheel.version}": _about(wheel) for wheel in lock.wheels},
             at,
             by,
+            tuple(lock.conda),
+            None if lock.installer is None else (*_about(lock.installer), lock.installer.version),
+            tuple(lock.channels),
         )
 
     @property
     def versions(self) -> dict[str, str]:
-        """Version by package, also of what was built."""
+        """Version by package, also of what was built, and of conda."""
         built = (each.partition("==")[::2] for each in self.wheels)
-        return {**self.packages, **dict(built)}
+        return {**conda_versions(self.conda), **self.packages, **dict(built)}
 
     @property
     def sha256(self) -> str:
         """What it is: two with the same one are the same."""
+        facts: tuple[Any, ...]
         facts = (self.python, self.architecture, self.packages, self.hashes, self.wheels)
+        if self.conda:
+            facts = (*facts, [package.line for package in self.conda], self.installer)
         return hashlib.sha256(as_json({"facts": facts})).hexdigest()
 
     def as_dict(self) -> dict[str, Any]:
@@ -123,6 +129,7 @@ class NamedEnvironments:
                 {str(key): (file, digest) for key, (file, digest) in document["wheels"].items()},
                 str(document["created_at"]),
                 str(document["created_by"]),
+                *_of_conda(document),
             )
         except UNREADABLE as error:
             raise DocumentFormat(
@@ -138,8 +145,8 @@ class NamedEnvironments:
                 return False
         except (EnvironmentNotFound, DocumentFormat):
             pass
-        for wheel in lock.wheels:
-            self._store.write(wheel.key, wheel.content, content_type="application/zip")
+        for key, content in lock.contents.items():
+            self._store.write(key, content, content_type="application/zip")
         document = {"format": _FORMAT, **environment.as_dict()}
         self._store.write(f"{environment.name}{_END}", as_json(document))
         return True
@@ -161,19 +168,29 @@ class NamedEnvironments:
         `IndexSettingsInvalid`.
         """
         found = self.read(name)
+        here = python_version() if found.conda else python_for_hosts()
         why = why_not_with_client(found.versions)
         if found.architecture != architecture:
             why = f"it is for {found.architecture}, the cluster's hosts are {architecture}"
-        if found.python != python_for_hosts():
-            why = f"it has Python {found.python}, here is {python_for_hosts()}"
+        if found.python != here:
+            why = f"it has Python {found.python}, here is {here}"
         if why is not None:
             raise EnvironmentUnusable(name, why)
-        return SoftwareLock(
+        lock = SoftwareLock(
             found.python,
             found.packages,
             found.hashes,
             wheels=[self._wheel(name, *each) for each in found.wheels.items()],
             **index_fields(read_indexes(environ), found.indexes),
+        )
+        if found.installer is None:
+            return lock
+        file, digest, version = found.installer
+        return with_conda(
+            lock,
+            found.conda,
+            self._wheel(name, f"{INSTALLER}=={version}", (file, digest)),
+            channels_here(found.channels, environ),
         )
 
     def _wheel(self, name: str, key: str, about: tuple[str, str]) -> LocalWheel:
@@ -197,6 +214,24 @@ class NamedEnvironments:
         """Say what was built of one. What was said of others before counts no more."""
         document = {"format": _FORMAT, "archives": {identity: asdict(archive)}}
         self._store.write(f"{name}{_BUILT}", as_json(document))
+
+
+def _about(wheel: LocalWheel) -> tuple[str, str]:
+    return wheel.filename, hashlib.sha256(wheel.content).hexdigest()
+
+
+def _of_conda(
+    document: Mapping[str, Any],
+) -> tuple[tuple[CondaPackage, ...], tuple[str, str, str] | None, tuple[str, ...]]:
+    packages = tuple(
+        CondaPackage(each["name"], each["version"], each["url"], each["sha256"])
+        for each in document.get("conda", ())
+    )
+    installer = document.get("installer")
+    if installer is not None:
+        file, digest, version = map(str, installer)
+        installer = (file, digest, version)
+    return packages, installer, tuple(map(str, document.get("channels", ())))
 
 
 def _lists(document: Mapping[str, Any]) -> dict[str, tuple[str, ...]]:

@@ -16,13 +16,13 @@ from packaging.utils import canonicalize_name
 from terradask._aws.endpoints import is_loopback_endpoint
 from terradask._deployments.named_environments import NamedEnvironments
 from terradask._deployments.software import (
-    SoftwareLock,
     base,
     index_fields,
     lock_software,
     python_for_hosts,
 )
 from terradask._deployments.software_file import lock_file_packages
+from terradask._deployments.software_lock import SoftwareLock
 from terradask._software.configured import Machine
 from terradask._software.environment import how_to_install, read_installed, scan_installed
 from terradask._software.hosts import host_markers, python_version

@@ -5,7 +5,6 @@ from __future__ import annotations
 import importlib.metadata
 import os
 from collections.abc import Container, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -13,13 +12,14 @@ from packaging.requirements import InvalidRequirement, Requirement
 from packaging.utils import canonicalize_name
 from packaging.version import Version
 
+from terradask._deployments.software_lock import Hashes, SoftwareLock
 from terradask._software.archive_hashes import archive_hashes
 from terradask._software.configured import Machine
 from terradask._software.environment import how_to_install
 from terradask._software.hosts import HOST_PYTHONS, applies, host_markers, python_version
 from terradask._software.index_sources import index_sources
 from terradask._software.indexes import Indexes, read_indexes
-from terradask._software.local_wheels import LocalWheel, build_wheel, why_not_built
+from terradask._software.local_wheels import build_wheel, why_not_built
 from terradask._software.package_origin import came_from, conda_origin, direct_origin
 from terradask._software.wheel_tags import newer_glibc
 from terradask.errors import (
@@ -41,68 +41,6 @@ SAME = ("dask", "distributed", "cloudpickle")
 
 #: Packages of `BASE` that hosts do without where they can't have those of here.
 OPTIONAL = frozenset({"pip"})
-
-
-#: SHA-256 of each archive, by package name.
-Hashes = Mapping[str, Sequence[str]]
-
-
-@dataclass(frozen=True)
-class SoftwareLock:
-    """Exact versions for the hosts."""
-
-    #: The client's Python, as ``major.minor``.
-    python: str
-    #: Version by package name.
-    packages: Mapping[str, str] = field(default_factory=dict)
-    #: SHA-256 of each archive of the version, by package name; for all packages, or none.
-    hashes: Hashes = field(default_factory=dict)
-    #: The glibc that the client's wheel needs, by package name, where hosts have an older one.
-    newer_glibc: Mapping[str, tuple[int, int]] = field(default_factory=dict)
-    #: With `package_sync`: package that hosts don't get -> why.
-    missing: Mapping[str, str] = field(default_factory=dict)
-    #: With `package_sync`: package -> the version here, and the other one of hosts.
-    changed: Mapping[str, tuple[str, str]] = field(default_factory=dict)
-    #: With `package_sync`: package whose version its index has withdrawn -> the reason.
-    yanked: Mapping[str, str] = field(default_factory=dict)
-    #: With `package_sync`: package that isn't for hosts -> why.
-    dropped: Mapping[str, str] = field(default_factory=dict)
-    #: Of packages that came from no index.
-    wheels: Sequence[LocalWheel] = ()
-    #: Options of each package's line: the indexes that are asked for it, if not the image's.
-    indexes: Mapping[str, Sequence[str]] = field(default_factory=dict)
-    #: Indexes that only this machine can ask.
-    loopback: Sequence[str] = ()
-    #: ``user:password`` by the URL of each index; hosts get them in the cluster's secret.
-    credentials: Mapping[str, str] = field(default_factory=dict, repr=False)
-
-    @property
-    def contents(self) -> dict[str, bytes]:
-        """The wheels by their names among the cluster's objects."""
-        return {wheel.key: wheel.content for wheel in self.wheels}
-
-    @property
-    def versions(self) -> dict[str, str]:
-        """Version by package name, also of what is built here."""
-        return {**self.packages, **{wheel.name: wheel.version for wheel in self.wheels}}
-
-    def to_requirements(self) -> str:
-        """Return the lock as a requirements file: ``name==version`` and its ``--hash`` options.
-
-        Wheels that were built here stand in it by their names among the cluster's objects.
-        """
-        wheels = "".join(f"{wheel.name} @ {wheel.key}\n" for wheel in self.wheels)
-        return wheels + "".join(
-            " ".join(
-                [
-                    f"{name}=={version}",
-                    *self.indexes.get(name, ()),
-                    *(f"--hash=sha256:{digest}" for digest in self.hashes.get(name, ())),
-                ]
-            )
-            + "\n"
-            for name, version in sorted(self.packages.items())
-        )
 
 
 def lock_software(

@@ -33,7 +33,7 @@ from terradask._deployments.package_sync import (
 )
 from terradask._deployments.private_envs import warn_of_secrets
 from terradask._deployments.record import ClusterRecord
-from terradask._deployments.software import SoftwareLock
+from terradask._deployments.software_lock import SoftwareLock
 from terradask._deployments.store import (
     CLOSING,
     DESCRIPTOR,
@@ -227,7 +227,7 @@ def plan_run(record: ClusterRecord, options: StartOptions, root: Path | None) ->
         environ=dict(environ),
         dask_config=portable_config() if sends_config else {},
         life=options.life or lifetime_policy(settings),
-        hashed=bool(lock.hashes),
+        hashed=lock.is_hashed,
         structure=descriptor.structure,
         host_roles=baseline.result().host_roles(record.name),
         environment=(named.find_archive(software, identity) if isinstance(software, str) else None)
@@ -337,6 +337,13 @@ def claim(record: ClusterRecord, run: Run) -> bool:
     return True
 
 
+def _python_of_hosts(plan: RunPlan) -> str:
+    """Return the version of Python that hosts install; none if it comes with the packages."""
+    if plan.run.container:
+        return "of-container"
+    return "of-conda" if plan.software.conda else plan.run.python
+
+
 def prepare_run(record: ClusterRecord, plan: RunPlan) -> None:
     """Write the software lock, tags, watchdog schedule and keys, which must exist before a host
     boots. With the keys, the secret binds the documents that hosts act on.
@@ -350,7 +357,7 @@ def prepare_run(record: ClusterRecord, plan: RunPlan) -> None:
         "terradask:run:owner": run.owner,
         "terradask:run:started": run.started_at,
         # boot.sh installs it: hosts may not.
-        "terradask:run:python": "of-container" if run.container else run.python,
+        "terradask:run:python": _python_of_hosts(plan),
     }
     with ThreadPoolExecutor(4) as pool:
         waits = [

@@ -49,8 +49,7 @@ class Index:
     @property
     def is_loopback(self) -> bool:
         """Whether only this machine can ask it."""
-        host = urlsplit(self.url).hostname or ""
-        return host == "localhost" or host.startswith("127.") or host == "::1"
+        return is_loopback_url(self.url)
 
     @property
     def with_credentials(self) -> str:
@@ -139,6 +138,12 @@ def read_indexes(
         if found:
             return Indexes(tool, _ordered(_unique([*more, *found]), environ, machine))
     return Indexes("uv" if more else None, _ordered(_unique(more), environ, machine))
+
+
+def is_loopback_url(url: str) -> bool:
+    """Return whether only this machine can ask what is there."""
+    host = urlsplit(url).hostname or ""
+    return host == "localhost" or host.startswith("127.") or host == "::1"
 
 
 def without_user(url: str) -> tuple[str, str | None]:

@@ -29,7 +29,7 @@ _SECONDS = 300
 #: What uv says of an index that didn't let it look: what it has isn't known then.
 _UNANSWERED = re.compile(r"\b(?:401 Unauthorized|403 Forbidden|Failed to fetch)\b")
 _YANKED = re.compile(r"^warning: `([A-Za-z0-9._-]+)==[^`]+` is yanked ?(.*)$", re.MULTILINE)
-_PINNED = re.compile(r"([A-Za-z0-9._-]+)==")
+_PINNED = re.compile(r"^([A-Za-z0-9._-]+)==", re.MULTILINE)
 _ANNOTATED = re.compile(r"\s+# from (\S+)")
 _RELEASE = re.compile(r"\d+\.\d+\.\d+")
 #: A line of a path or a URL, not of a version.
@@ -99,6 +99,7 @@ class Resolver:
         requirements: Sequence[str],
         *,
         overrides: Iterable[str] = (),
+        constraints: Iterable[str] = (),
         excludes: Iterable[str] = (),
         preferences: Iterable[str] = (),
     ) -> tuple[Resolved, tuple[DirectPackage, ...]]:
@@ -112,9 +113,14 @@ class Resolver:
         with tempfile.TemporaryDirectory(prefix="terradask-") as made:
             folder = Path(made)
             options = _files(
-                folder, overrides=self._without_source(overrides), excludes=list(excludes)
+                folder,
+                overrides=self._without_source(overrides),
+                constraints=constraints,
+                excludes=excludes,
             )
-            sources = [*map(str, files), self._named(folder, requirements)]
+            sources = [*map(str, files)]
+            # Of an empty file uv warns.
+            sources += [self._named(folder, requirements)] if requirements else []
             _file(folder, "lock", preferences)
             found = self._resolved(folder, options, *sources)
             if not _DIRECT.search((folder / "lock.txt").read_text()):
@@ -157,7 +163,9 @@ class Resolver:
         lock = folder / "lock.txt"
         annotated = ["--generate-hashes", "--no-annotate", "--emit-index-annotation"]
         said = self._compile(lock, [*annotated, *options], sources)
-        return Resolved(read_lock_file(lock), _indexes(lock.read_text()), _yanked(said))
+        text = lock.read_text()
+        versions = read_lock_file(lock) if _PINNED.search(text) else {}
+        return Resolved(versions, _indexes(text), _yanked(said))
 
     def _compile(self, out: Path, options: Sequence[str], sources: Sequence[str]) -> str:
         glibc = "{}_{}".format(*HOST_GLIBC)

@@ -18,10 +18,11 @@ from terradask._software.configured import Found
 from terradask.errors import SoftwareFileInvalid
 from terradask_stacks.validators.dask import is_software_file
 
-Kind = Literal["uv.lock", "pylock.toml", "pyproject.toml", "requirements"]
+Kind = Literal["uv.lock", "pylock.toml", "pyproject.toml", "requirements", "conda"]
 
 _PYLOCK = re.compile(r"pylock(\.[^.]+)?\.toml")
-_CONDA = re.compile(r"environment.*\.ya?ml|conda-lock\.ya?ml|pixi\.(?:lock|toml)")
+#: Files of tools beside conda.
+_CONDA_LOCK = re.compile(r"(?:.+\.)?conda-lock\.ya?ml|pixi\.(?:lock|toml)")
 _NAMED_URL = re.compile(r"([A-Za-z0-9][A-Za-z0-9._-]*)(?:\[[^]]*\])?\s*@\s")
 _OTHER_FILE = re.compile(r"(?:-r|--requirements?)(?:\s+|=)?(.+)")
 _INDEX = re.compile(r"(-i|--index-url|--pypi-url|--extra-index-url)(?:\s+|=)(\S+)")
@@ -49,13 +50,15 @@ def kind_of(path: Path) -> Kind:
         return "pylock.toml"
     if path.suffix in (".txt", ".in"):
         return "requirements"
-    if _CONDA.fullmatch(path.name):
+    if _CONDA_LOCK.fullmatch(path.name):
         raise SoftwareFileInvalid(
             path,
-            "it is for conda, whose packages hosts don't install",
-            advice="leave `software` out in the environment that conda has made of it: hosts then "
-            "get its Python packages, in these versions, from your package index",
+            "of conda's files, only an environment.yml is read",
+            advice="name the environment.yml that it was made of; pixi makes one: "
+            "pixi workspace export conda-environment environment.yml",
         )
+    if path.suffix in (".yml", ".yaml"):
+        return "conda"
     raise SoftwareFileInvalid(path, "its name is of no known kind")
 
 

@@ -15,8 +15,8 @@ from terradask._deployments.built_environments import environment_id, wait_for_a
 from terradask._deployments.deployment import Deployment
 from terradask._deployments.named_environments import NamedEnvironment, NamedEnvironments
 from terradask._deployments.record import ClusterRecord
-from terradask._deployments.software import SoftwareLock
 from terradask._deployments.software_file import lock_file_packages, lock_requirements
+from terradask._deployments.software_lock import SoftwareLock
 from terradask._deployments.start import bootable_baseline
 from terradask._deployments.store import SOFTWARE
 from terradask._software.software_file import software_of

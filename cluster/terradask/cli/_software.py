@@ -63,8 +63,8 @@ def lock_(architecture: str, strict: bool, file: Path | None, as_json: bool) -> 
     """Print the versions and hashes that hosts would install: with a FILE, those that software =
     "FILE" gives them; else those of package_sync = true, of the environment that terradask runs in.
 
-    Asks only indexes and repositories, and changes nothing. What hosts would lack, or get in
-    another version, is listed on standard error.
+    Asks only indexes, channels and repositories, and changes nothing. What hosts would lack, or get
+    in another version, is listed on standard error.
     """
     from terradask._deployments.package_sync import describe_differences, lock_for_hosts
     from terradask._software.sync import PackageSync
@@ -78,6 +78,15 @@ def lock_(architecture: str, strict: bool, file: Path | None, as_json: bool) -> 
                 "architecture": architecture,
                 "packages": dict(found.packages),
                 "hashes": {name: list(hashes) for name, hashes in found.hashes.items()},
+                "conda": [
+                    {
+                        "name": package.name,
+                        "version": package.version,
+                        "url": package.url,
+                        "sha256": package.sha256,
+                    }
+                    for package in found.conda
+                ],
                 "missing": dict(found.missing),
                 "changed": {
                     name: {"here": here, "hosts": hosts}

@@ -1,0 +1,139 @@
+"""The hosts' packages by an ``environment.yml``: conda's as rattler solves them, and those of its
+list for pip as uv resolves them beside these.
+"""
+
+from __future__ import annotations
+
+import importlib.metadata
+import re
+import tempfile
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from pathlib import Path
+
+from packaging.requirements import InvalidRequirement, Requirement
+from packaging.utils import canonicalize_name
+
+from terradask._deployments.conda_installer import installer_wheel
+from terradask._deployments.requirements_file import Request, Requirements, base_here
+from terradask._deployments.software import SAME, index_fields, why_not_with_client
+from terradask._deployments.software_lock import CONDA_DASK, SoftwareLock, with_conda
+from terradask._software.conda_channels import read_channels
+from terradask._software.conda_file import read_conda_file
+from terradask._software.conda_solver import CondaPackage, CondaSolver, subdir_of
+from terradask._software.configured import Machine
+from terradask._software.hosts import python_version
+from terradask._software.indexes import read_indexes
+from terradask._software.scan import OWN, TOOLS
+from terradask._software.software_file import read_requirements_file
+from terradask.errors import SoftwareFileInvalid
+
+#: Of every host, in the version that suits the others.
+_ANY = ("bokeh", "pip")
+#: A file's path in a line of requirements, which counts from the folder of the file.
+_INCLUDED = re.compile(r"^(-r|--requirement|-c|--constraint)(?:\s+|=|(?<=^-[rc]))(\S.*)$")
+#: More patch releases than any Python has had.
+_MOST_PATCHES = 64
+
+
+def lock_conda_file(path: Path, architecture: str, environ: Mapping[str, str]) -> SoftwareLock:
+    """Lock the hosts' environment to an ``environment.yml``.
+
+    Raises `SoftwareFileInvalid`, `SoftwareNotResolved`, `CondaSupportMissing`,
+    `CondaInstallerUnavailable`, and of its list for pip as `Requirements.resolve` does.
+    """
+    said = read_conda_file(path, subdir_of(architecture))
+    machine = replace(Machine.here(environ), folder=path.parent)
+    channels = read_channels(path, said.channels, environ, machine)
+    solver = CondaSolver(path, channels, architecture, environ)
+    lines = [_with_whole_path(line, path.parent) for line in said.pip]
+    specs = [spec for spec in said.dependencies if solver.name(spec) not in {OWN, *TOOLS}]
+    for spec in specs:
+        solver.check_version(spec, _versions_here())
+    conda = solver.solve([*specs, *_base(_names(lines))])
+    with ThreadPoolExecutor(1) as pool:
+        # It is downloaded once on each machine.
+        installer = pool.submit(installer_wheel, architecture)
+        lock = SoftwareLock(python_version())
+        if lines:
+            lock = _of_pip(lines, solver, conda, machine)
+        lock = with_conda(lock, conda, installer.result(), channels)
+    why = why_not_with_client(lock.versions)
+    if why is not None:
+        raise SoftwareFileInvalid(path, why, advice="let the file have the versions of here")
+    return lock
+
+
+def _of_pip(
+    lines: Sequence[str], solver: CondaSolver, conda: Sequence[CondaPackage], machine: Machine
+) -> SoftwareLock:
+    """Resolve the list for pip: of what conda's packages contain, no index is asked."""
+    with tempfile.TemporaryDirectory(prefix="terradask-") as made:
+        listed = Path(made, "requirements.txt")
+        listed.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
+        said = read_requirements_file(listed)
+        indexes = read_indexes(solver.environ, machine, said.indexes)
+        request = Request(
+            (listed,),
+            direct=said.direct,
+            base=tuple(text for text in base_here() if _name(text) in _names(lines)),
+            provided=solver.distributions(conda),
+        )
+        environ = indexes.environ(solver.environ)
+        found = Requirements(solver.path, solver.architecture, environ).resolve(request)
+    packages = {n: v for n, v in found.selected.packages.items() if n not in {OWN, *TOOLS}}
+    urls = found.selected.indexes
+    return SoftwareLock(
+        python_version(),
+        packages,
+        {name: hashes for name, hashes in found.selected.hashes.items() if name in packages},
+        yanked={name: why for name, why in found.yanked.items() if name in packages},
+        wheels=found.wheels,
+        **index_fields(indexes, {name: indexes.options(urls.get(name)) for name in packages}),
+    )
+
+
+def _base(of_pip: Collection[str]) -> list[str]:
+    """Return what every host needs, unless the list for pip has it."""
+    same = {CONDA_DASK if name == "dask" else name: name for name in SAME}
+    return [
+        f"python {python_version()}.*",
+        *(
+            f"{spec} =={importlib.metadata.version(name)}"
+            for spec, name in same.items()
+            if name not in of_pip
+        ),
+        *(name for name in _ANY if name not in of_pip),
+    ]
+
+
+def _versions_here() -> dict[str, list[str]]:
+    """Return the versions that hosts may have of packages that both sides need alike."""
+    here = {name: [importlib.metadata.version(name)] for name in SAME}
+    python = python_version()
+    patches = [f"{python}.{patch}" for patch in range(_MOST_PATCHES)]
+    return {**here, CONDA_DASK: here["dask"], "python": [python, *patches]}
+
+
+def _with_whole_path(line: str, folder: Path) -> str:
+    included = _INCLUDED.match(line)
+    if included is None or "://" in included[2]:
+        return line
+    return f"{included[1]} {folder / included[2]}"
+
+
+def _names(lines: Iterable[str]) -> set[str]:
+    """Return the packages that lines name, as far as they do."""
+    found = set()
+    for line in lines:
+        try:
+            found.add(_name(line.partition(" --")[0]))
+        except InvalidRequirement:
+            # A path, an option or another file.
+            continue
+    return found
+
+
+def _name(requirement: str) -> str:
+    return canonicalize_name(Requirement(requirement).name)

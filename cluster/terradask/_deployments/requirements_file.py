@@ -1,0 +1,237 @@
+"""Requirements, resolved with uv for the hosts' packages: of a file, or of settings."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import re
+import tempfile
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from packaging.requirements import Requirement
+from packaging.version import Version
+
+from terradask._deployments.software import OPTIONAL, SAME, base
+from terradask._software.archive_hashes import read_lock_file
+from terradask._software.configured import Machine
+from terradask._software.direct_wheels import build_direct
+from terradask._software.environment import read_installed
+from terradask._software.hosts import host_markers
+from terradask._software.index_sources import index_sources
+from terradask._software.indexes import Index, read_indexes
+from terradask._software.local_wheels import LocalWheel, build_wheel, editable_folder, pack_wheel
+from terradask._software.pylock import Selected
+from terradask._software.resolver import Resolver, Unsolvable
+from terradask._software.scan import OWN, TOOLS, Installed
+from terradask.errors import SoftwareFileInvalid, SoftwareNotFromIndex, SoftwareNotResolved
+
+#: In place of a package that no wheel can be made of: uv names it where it is needed.
+_REFUSED = "/terradask-refused/"
+
+
+@dataclass(frozen=True)
+class FoundPackages:
+    """What a file says, for hosts."""
+
+    selected: Selected
+    wheels: Sequence[LocalWheel] = ()
+    yanked: Mapping[str, str] = field(default_factory=dict)
+    is_lock: bool = False
+
+
+@dataclass(frozen=True)
+class Request:
+    """What uv is to resolve."""
+
+    files: tuple[Path, ...] = ()
+    requirements: tuple[str, ...] = ()
+    #: Packages that it takes from a URL, a folder or a repository.
+    direct: frozenset[str] = frozenset()
+    is_hashed: bool = False
+    #: What hosts need in any case; None for all of that.
+    base: tuple[str, ...] | None = None
+    #: Version by name of what hosts have already, of conda: no index is asked for it.
+    provided: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Requirements:
+    """A requirements file or a ``pyproject.toml``, resolved for hosts."""
+
+    path: Path
+    architecture: str
+    environ: Mapping[str, str]
+
+    def resolve(self, request: Request) -> FoundPackages:
+        """Return what uv finds: in the versions of here where there is a choice."""
+        installed = read_installed(importlib.metadata.distributions(), self.architecture)
+        # A project's file has its sources in it.
+        sources = {} if request.files else self._sources()
+        elsewhere = {OWN, *request.direct, *request.provided}
+        with tempfile.TemporaryDirectory(prefix="terradask-") as made:
+            local = _LocalPackages(
+                [p for p in installed if p.origin is not None and p.name not in elsewhere],
+                Path(made),
+                self.architecture,
+                self.environ,
+            )
+            try:
+                resolved, others = Resolver(
+                    self.architecture, self.environ, self.path.parent, sources
+                ).of_files(
+                    request.files,
+                    [
+                        *request.requirements,
+                        *(base_here() if request.base is None else request.base),
+                    ],
+                    overrides=[f"{name} @ {url}" for name, url in local.urls.items()],
+                    constraints=_stand_ins(request.provided, Path(made)),
+                    excludes=[OWN],
+                    preferences=[f"{p.name}=={p.version}" for p in installed if p.origin is None],
+                )
+            except (Unsolvable, SoftwareNotResolved) as error:
+                raise self._not_resolved(error, local, request.provided) from None
+        found = Selected(
+            {name: str(next(iter(versions))) for name, versions in resolved.versions.items()},
+            {
+                name: tuple(sorted(hashes))
+                for name, versions in resolved.versions.items()
+                for hashes in versions.values()
+            },
+            resolved.indexes,
+        )
+        if request.is_hashed:
+            found = self._reviewed(found)
+        wheels = [
+            local.wheel(each.name)
+            if each.name in local.names
+            else build_direct(each, self.architecture, self.environ)
+            for each in others
+            if each.name not in {OWN, *request.provided}
+        ]
+        return FoundPackages(found, wheels, resolved.yanked)
+
+    def _sources(self) -> dict[str, Index]:
+        machine = replace(Machine.here(self.environ), folder=self.path.parent)
+        indexes = read_indexes(self.environ, machine)
+        return index_sources(indexes, machine, host_markers(self.architecture))
+
+    def _reviewed(self, found: Selected) -> Selected:
+        """Return it with the hashes in the file alone."""
+        locked = read_lock_file(self.path)
+        hashes = {
+            name: tuple(sorted(locked.get(name, {}).get(Version(version), ())))
+            for name, version in found.packages.items()
+        }
+        lacking = [
+            f"{name} {found.packages[name]}"
+            for name, known in hashes.items()
+            if not known and name not in {*OPTIONAL, *TOOLS}
+        ]
+        if lacking:
+            raise SoftwareFileInvalid(
+                self.path,
+                f"it has hashes, and none of {', '.join(lacking)}",
+                advice="lock all that hosts need: put Dask, distributed, cloudpickle and Bokeh "
+                "into what you lock, and use uv pip compile --generate-hashes",
+            )
+        known = {name: each for name, each in hashes.items() if each}
+        return Selected({n: found.packages[n] for n in known}, known, found.indexes)
+
+    def _not_resolved(
+        self, error: Exception, local: _LocalPackages, provided: Mapping[str, str]
+    ) -> Exception:
+        text = str(error.output if isinstance(error, SoftwareNotResolved) else error)
+        refused = {name: why for name, why in local.refused.items() if f"{_REFUSED}{name}/" in text}
+        if refused:
+            return SoftwareNotFromIndex(refused)
+        has = [f"{n} {v}" for n, v in provided.items() if re.search(rf"\b{re.escape(n)}\b", text)]
+        return SoftwareNotResolved(
+            f"{text}\nconda's packages have {', '.join(has)}" if has else text,
+            unanswered=isinstance(error, SoftwareNotResolved) and error.unanswered,
+            path=self.path,
+        )
+
+
+def base_here() -> list[str]:
+    """Return the requirements of every host, where it matters in the versions of here."""
+    return [
+        f"{name}=={importlib.metadata.version(name)}" if name in SAME else text
+        for text in base()
+        if (name := Requirement(text).name)
+    ]
+
+
+def _stand_ins(provided: Mapping[str, str], folder: Path) -> list[str]:
+    """Return uv's constraints for what hosts have already: an empty wheel of each, in its version.
+
+    So uv still says if a package needs another version of it.
+    """
+    made = []
+    for name, version in provided.items():
+        stem = f"{re.sub('-', '_', name)}-{Version(version)}"
+        about = f"{stem}.dist-info"
+        wheel = folder / f"{stem}-py3-none-any.whl"
+        wheel.write_bytes(
+            pack_wheel(
+                {
+                    f"{about}/METADATA": f"Metadata-Version: 2.1\nName: {name}\n"
+                    f"Version: {Version(version)}\n".encode(),
+                    f"{about}/WHEEL": b"Wheel-Version: 1.0\nRoot-Is-Purelib: true\n"
+                    b"Tag: py3-none-any\n",
+                }
+            )
+        )
+        made.append(f"{name} @ {wheel.as_uri()}")
+    return made
+
+
+@dataclass(frozen=True)
+class _LocalPackages:
+    """Packages that are installed here from no index, which is therefore never asked for them."""
+
+    packages: Sequence[Installed]
+    folder: Path
+    architecture: str
+    environ: Mapping[str, str]
+    _wheels: dict[str, LocalWheel] = field(default_factory=dict)
+
+    @property
+    def urls(self) -> dict[str, str]:
+        """The URL of each, for uv."""
+        return {package.name: self._url(package) for package in self.packages}
+
+    @property
+    def names(self) -> frozenset[str]:
+        """The name of each."""
+        return frozenset(package.name for package in self.packages)
+
+    @property
+    def refused(self) -> dict[str, str]:
+        """Those that hosts can't have, with the reason."""
+        return {
+            p.name: f"{p.version}, {p.origin.description}"
+            for p in self.packages
+            if not p.built and p.origin is not None
+        }
+
+    def wheel(self, name: str) -> LocalWheel:
+        """Return the wheel of one, as it is installed here."""
+        if name not in self._wheels:
+            distribution = importlib.metadata.distribution(name)
+            self._wheels[name] = build_wheel(distribution, self.architecture, self.environ)
+        return self._wheels[name]
+
+    def _url(self, package: Installed) -> str:
+        name = package.name
+        if not package.built:
+            file = f"{re.sub('-', '_', name)}-0-py3-none-any.whl"
+            return f"file://{_REFUSED}{name}/{file}"
+        folder = editable_folder(importlib.metadata.distribution(name))
+        if folder is not None:
+            return folder.as_uri()
+        wheel = self.wheel(name)
+        path = self.folder / wheel.filename
+        path.write_bytes(wheel.content)
+        return path.as_uri()
