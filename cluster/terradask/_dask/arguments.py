@@ -38,8 +38,8 @@ class ClusterArguments(KindedArguments):
     software
         Packages for the hosts besides Dask, as requirements (``["pandas==3.1.1", "s3fs"]``), in the
         versions that are installed here; or a file that has all of them, relative to the working
-        directory: ``uv.lock``, ``pylock.toml``, ``pyproject.toml``, or a requirements file
-        (``.txt``, ``.in``). By default those of `package_sync`.
+        directory: ``uv.lock``, ``pylock.toml``, ``pyproject.toml``, a requirements file (``.txt``,
+        ``.in``), or an ``environment.yml``. By default those of `package_sync`.
     software_lock
         Lock file of this environment with hashes, relative to the working directory: a requirements
         file with ``--hash``, ``uv.lock`` or ``pylock.toml``. Hosts then install only the archives
@@ -250,6 +250,8 @@ class ClusterArguments(KindedArguments):
         When the registry doesn't have `container`, or not for the hosts' processors.
     PackagesNotSynced, SoftwareNotResolved, SoftwareFileInvalid, LocalModulesRefused
         When `package_sync`, a file or `local_modules` asks for what hosts can't have.
+    CondaSupportMissing, CondaInstallerUnavailable
+        When `software` is an ``environment.yml``, and rattler isn't here, or not for hosts.
     WheelNotBuilt
         When a package that came from a folder, a file or a repository can't be built for hosts.
     SoftwareNotFromIndex

@@ -192,6 +192,8 @@ class Deployment(ReadableLogs):
             When the working directory has what hosts can't have.
         SoftwareFileInvalid
             When the file that `software` names can't be what hosts install.
+        CondaSupportMissing, CondaInstallerUnavailable
+            When that is an ``environment.yml``, and rattler isn't here, or not for hosts.
         PackagesNotSynced, SoftwareNotResolved, ResolverMissing
             When `package_sync` or a file asks for what hosts can't have, or uv can't find out.
         QuotaExceeded

@@ -31,7 +31,8 @@ class SoftwareSettings(Section):
             "Packages that the hosts need in addition to Dask, as PEP 508 requirements, such as "
             "'pandas==3.0.1', in the versions of the environment where the cluster is started; or "
             "a file that has all of them, relative to terradask.toml: uv.lock, pylock.toml, "
-            "pyproject.toml, or a requirements file; or the name of an environment."
+            "pyproject.toml, a requirements file, or an environment.yml, which needs "
+            "terradask[conda]; or the name of an environment."
         ),
     )
     software_lock: str | None = Field(
