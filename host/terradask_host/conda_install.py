@@ -11,6 +11,7 @@ import asyncio
 import hashlib
 import json
 import os
+import shutil
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -26,8 +27,7 @@ CREDENTIALS = "TERRADASK_CHANNELS"
 
 _DOWNLOADS = 8
 _RETRIES = 4
-_SECONDS = 300
-_READ_BYTES = 2**20
+_SECONDS = 600
 
 
 def main(installer: str, request: str) -> int:
@@ -52,9 +52,16 @@ async def _install(wanted: dict[str, Any], channels: dict[str, str]) -> None:
 
     folder, archives = Path(wanted["folder"]), wanted["archives"]
     client, turn = _client(channels), asyncio.Semaphore(_DOWNLOADS)
-    records = await asyncio.gather(
-        *(_fetched(client, turn, each, channels, folder) for each in archives)
+    # All end before one's failure counts: the next try finds those that are whole.
+    found = await asyncio.gather(
+        *(_fetched(client, turn, each, channels, folder) for each in archives),
+        return_exceptions=True,
     )
+    failed = next((each for each in found if isinstance(each, BaseException)), None)
+    if failed is not None:
+        raise failed
+    records = [each for each in found if not isinstance(each, BaseException)]
+    shutil.rmtree(wanted["prefix"], ignore_errors=True)
     size = sum(record.size or 0 for record in records)
     print(f"{len(records)} packages of conda, {size} bytes", flush=True)
     await install(
@@ -82,10 +89,11 @@ async def _fetched(
     path = folder / archive["sha256"] / archive["file"]
     path.parent.mkdir(parents=True, exist_ok=True)
     async with turn:
-        try:
-            await download_to_path(client, with_token(archive["url"], channels), path)
-        except Exception as error:
-            raise OSError(f"{archive['url']} can't be downloaded: {error}") from error
+        if await asyncio.to_thread(_sha256, path) != archive["sha256"]:
+            try:
+                await download_to_path(client, with_token(archive["url"], channels), path)
+            except Exception as error:
+                raise OSError(f"{archive['url']} can't be downloaded: {error}") from error
         found = await asyncio.to_thread(_sha256, path)
     if found != archive["sha256"]:
         raise ValueError(
@@ -94,7 +102,9 @@ async def _fetched(
     return await RepoDataRecord.from_package_archive(path)
 
 
-def _sha256(path: Path) -> str:
+def _sha256(path: Path) -> str | None:
+    if not path.exists():
+        return None
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
@@ -110,4 +120,7 @@ def _client(channels: dict[str, str]) -> Client:
 
 
 if __name__ == "__main__":
-    sys.exit(main(*sys.argv[1:]))
+    code = main(*sys.argv[1:])
+    sys.stdout.flush()
+    # py-rattler's threads may still let go of objects, and crash a Python that ends in order.
+    os._exit(code)

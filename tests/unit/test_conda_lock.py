@@ -144,7 +144,7 @@ def test_hosts_get_what_the_file_names_with_python_and_dask_as_they_are_here(
 def test_the_first_channel_that_has_a_name_decides(lock: Lock) -> None:
     found = lock("channels: ['HOST/other', 'HOST/forge']\ndependencies: [frame, only-here]\n")
     assert names(found)["frame"] == "3.0"
-    with pytest.raises(SoftwareFileInvalid, match="other/ has frame, and in none of the versions"):
+    with pytest.raises(SoftwareFileInvalid, match="/other has frame, and in none of the versions"):
         lock("channels: ['HOST/other', 'HOST/forge']\ndependencies: [frame <3]\n")
     text = "channels: ['HOST/other', 'HOST/forge']\ndependencies: ['HOST/forge::frame']\n"
     assert names(lock(text))["frame"] == "2.0"
@@ -281,6 +281,16 @@ def test_without_rattler_the_error_says_what_to_install(
     monkeypatch.setitem(sys.modules, "rattler", None)
     with pytest.raises(CondaSupportMissing, match=r"pip install 'terradask\[conda\]'"):
         lock("channels: ['HOST/forge']\ndependencies: [frame]\n")
+
+
+@pytest.mark.parametrize("program", ["/bin/false", "/absent"])
+def test_a_query_that_ends_without_an_answer_is_told(
+    lock: Lock, monkeypatch: pytest.MonkeyPatch, program: str
+) -> None:
+    monkeypatch.setattr(sys, "executable", program)
+    with pytest.raises(SoftwareNotResolved, match=r"it ended with 1|FileNotFoundError") as told:
+        lock("channels: ['HOST/forge']\ndependencies: [frame]\n")
+    assert told.value.unanswered
 
 
 def test_the_installer_is_the_version_that_is_tested_here() -> None:

@@ -160,10 +160,15 @@ def test_an_archive_with_another_hash_is_not_installed(build: Build, root: Path)
 
 
 def test_a_channel_that_does_not_have_it_any_more_is_named(build: Build, root: Path) -> None:
-    with serving(root) as url:
-        line = f"conda {url}/noarch/gone-1.0-0.conda --hash=sha256:{DIGEST}"
+    asked: list[str] = []
+    with serving(root, asked) as url:
+        gone = f"conda {url}/noarch/gone-1.0-0.conda --hash=sha256:{DIGEST}"
+        whole = line_of(root, url.replace("/simple", "/forge"), LINKED)
         with pytest.raises(EnvironmentFailed, match=r"noarch/gone-1.0-0.conda can't be downl.*404"):
-            build(line)
+            build(gone, whole)
+    # It was tried twice, and what had come was kept.
+    assert asked.count("/simple/noarch/gone-1.0-0.conda") == 2
+    assert asked.count(f"/forge/{LINKED}") == 1
 
 
 def test_what_is_no_package_ends_the_build(build: Build, root: Path) -> None:

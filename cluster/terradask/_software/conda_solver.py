@@ -2,31 +2,27 @@
 
 from __future__ import annotations
 
-import asyncio
-import datetime
+import json
 import re
-import tempfile
-from collections.abc import Callable, Coroutine, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 from packaging.utils import canonicalize_name
 
+from terradask._software import conda_query
 from terradask._software.conda_channels import CondaChannel
 from terradask._software.hosts import MACHINES
 from terradask._software.uv import without_users
 from terradask._software.wheel_tags import HOST_GLIBC
 from terradask.errors import CondaSupportMissing, SoftwareFileInvalid, SoftwareNotResolved
-from terradask_host.channel_credentials import headers, with_token
 from terradask_host.conda_lines import is_conda_line
 
 if TYPE_CHECKING:
-    from rattler import Channel, Client, Gateway, GenericVirtualPackage, MatchSpec, Subdir
-    from rattler.repo_data import RepoDataRecord
-
-T = TypeVar("T")
+    from rattler import MatchSpec
 
 RESOLVER = "rattler"
 
@@ -34,9 +30,7 @@ RESOLVER = "rattler"
 _HOST_KERNEL = "6.1"
 #: conda's own variable for a machine whose driver it can't see: hosts'.
 _CUDA_VARIABLE = "CONDA_OVERRIDE_CUDA"
-_SECONDS = 300
-_RETRIES = 3
-_READS = 16
+_SECONDS = 600
 _DISTRIBUTION = re.compile(
     r"(?:^|/)site-packages/(?P<name>[^/]+?)-(?P<version>[^/-]+)"
     r"(?:\.dist-info/METADATA|(?:-py\d[\d.]*)?\.egg-info(?:/PKG-INFO)?)$"
@@ -109,9 +103,26 @@ class CondaSolver:
 
         Raises `SoftwareNotResolved`, `SoftwareFileInvalid`, `CondaSupportMissing`.
         """
-        parsed = [self._parsed(spec) for spec in specs]
-        records = self._run(lambda client: self._solved(client, parsed))
-        return sorted(map(self._package, records), key=lambda package: package.name)
+        for spec in specs:
+            self._parsed(spec)
+        # What is kept of a channel names its URL, with its token.
+        has_token = any((each.credentials or "").startswith("/") for each in self.channels)
+        answer = self._ask(
+            "solve",
+            subdir=subdir_of(self.architecture),
+            specs=list(specs),
+            virtual_packages=self._virtual_packages(),
+            cache=None if has_token else str(_cache()),
+        )
+        if "behind" in answer:
+            raise SoftwareFileInvalid(
+                self.path,
+                f"{answer['channel']} has {', '.join(answer['behind'])}, and in none of the "
+                "versions that are asked for: a channel behind it isn't taken instead",
+                advice="ask for another version, put the channels into another order, or name "
+                "the channel of the package: CHANNEL::PACKAGE",
+            )
+        return sorted(map(self._package, answer["records"]), key=lambda package: package.name)
 
     def distributions(self, packages: Sequence[CondaPackage]) -> dict[str, str]:
         """Return the version of each Python package that these contain, by its name in an index:
@@ -119,9 +130,8 @@ class CondaSolver:
 
         Raises `SoftwareNotResolved`.
         """
-        wanted = [package.url for package in packages if package.needs_python]
-        paths = self._run(lambda client: self._listed(client, wanted))
-        found = (match for path in paths if (match := _DISTRIBUTION.search(path)))
+        answer = self._ask("list", urls=[each.url for each in packages if each.needs_python])
+        found = (match for path in answer["paths"] if (match := _DISTRIBUTION.search(path)))
         return {canonicalize_name(match["name"]): match["version"] for match in found}
 
     def _parsed(self, spec: str) -> MatchSpec:
@@ -149,147 +159,54 @@ class CondaSolver:
             advice="write it as conda does, such as numpy>=2, and the channel into channels",
         )
 
-    async def _solved(self, client: Client, specs: Sequence[MatchSpec]) -> Sequence[RepoDataRecord]:
-        from rattler import Channel, ChannelPriority, Gateway, solve
-
-        credentials = _credentials(self.channels)
-        with tempfile.TemporaryDirectory(prefix="terradask-") as made:
-            # What is kept of a channel names its URL, with its token.
-            has_token = any(each.startswith("/") for each in credentials.values())
-            gateway = Gateway(cache_dir=Path(made) if has_token else _cache(), client=client)
-            channels = [Channel(with_token(each.url, credentials)) for each in self.channels]
-            records = await solve(
-                channels,
-                list(specs),
-                gateway=gateway,
-                platforms=self._platforms,
-                virtual_packages=self._virtual_packages(),
-                channel_priority=ChannelPriority.Strict,
-                timeout=datetime.timedelta(seconds=_SECONDS),
-                # Of other channels than the file's the user knows nothing.
-                channel_relations="disabled",
-            )
-            await self._check_priority(gateway, channels, specs, records)
-            return records
-
-    async def _check_priority(
-        self,
-        gateway: Gateway,
-        channels: Sequence[Channel],
-        specs: Sequence[MatchSpec],
-        records: Sequence[RepoDataRecord],
-    ) -> None:
-        """Check that no package is of a channel behind one that has its name: rattler lets the
-        version in a file's own entry decide, and the channel behind it may be everyone's.
-        """
-        free = {_name(spec) for spec in specs if spec.channel is not None}
-        left = {record.name.normalized: record for record in records}
-        for channel in channels:
-            left = {
-                name: record
-                for name, record in left.items()
-                if name not in free and record.channel.rstrip("/") != channel.base_url.rstrip("/")
-            }
-            if not left:
-                return
-            found = await gateway.query([channel], self._platforms, list(left), recursive=False)
-            hidden = sorted({one.name.normalized for every in found for one in every})
-            if hidden:
-                raise SoftwareFileInvalid(
-                    self.path,
-                    f"{_hidden(channel.base_url)} has {', '.join(hidden)}, and in none of the "
-                    "versions that are asked for: a channel behind it isn't taken instead",
-                    advice="ask for another version, put the channels into another order, or name "
-                    "the channel of the package: CHANNEL::PACKAGE",
-                )
-
-    @property
-    def _platforms(self) -> list[Subdir]:
-        from rattler import Subdir
-
-        return [Subdir(subdir_of(self.architecture)), Subdir("noarch")]
-
-    def _virtual_packages(self) -> list[GenericVirtualPackage]:
-        from rattler import GenericVirtualPackage, PackageName, Version
-        from rattler.package import BuildString
-
-        has = {
-            "__unix": ("0", "0"),
-            "__linux": (_HOST_KERNEL, "0"),
-            "__glibc": ("{}.{}".format(*HOST_GLIBC), "0"),
+    def _virtual_packages(self) -> list[list[str]]:
+        found = [
+            ["__unix", "0", "0"],
+            ["__linux", _HOST_KERNEL, "0"],
+            ["__glibc", "{}.{}".format(*HOST_GLIBC), "0"],
             # Of the oldest processor: instance types differ, the environment is one.
-            "__archspec": ("1", MACHINES[self.architecture]),
-        }
-        if cuda := self.environ.get(_CUDA_VARIABLE):
-            has["__cuda"] = (cuda, "0")
-        return [
-            GenericVirtualPackage(PackageName(name), Version(version), BuildString(build))
-            for name, (version, build) in has.items()
+            ["__archspec", "1", MACHINES[self.architecture]],
         ]
+        cuda = self.environ.get(_CUDA_VARIABLE)
+        return [*found, ["__cuda", cuda, "0"]] if cuda else found
 
-    async def _listed(self, client: Client, urls: Sequence[str]) -> list[str]:
-        from rattler.package_streaming import PackageArchive
-
-        turn, credentials = asyncio.Semaphore(_READS), _credentials(self.channels)
-
-        async def read(url: str) -> list[str]:
-            async with turn:
-                archive = await PackageArchive.from_url(client, with_token(url, credentials))
-                listed = await archive.paths_json()
-            return [each.relative_path.as_posix() for each in listed.paths]
-
-        every = await asyncio.gather(*map(read, urls))
-        return [path for paths in every for path in paths]
-
-    def _run(self, ask: Callable[[Client], Coroutine[Any, Any, T]]) -> T:
-        """Run what asks channels, in a thread of its own: this one may have an event loop."""
-        from rattler import Client
-        from rattler.exceptions import SolverError
-        from rattler.networking import AddHeadersMiddleware, RetryMiddleware
-
-        credentials = _credentials(self.channels)
-
-        async def run() -> T:
-            client = Client(
-                [
-                    RetryMiddleware(_RETRIES),
-                    AddHeadersMiddleware(lambda host, path: headers(host, path, credentials)),
-                ]
-            )
-            return await ask(client)
-
+    def _ask(self, what: str, **more: Any) -> dict[str, Any]:
+        """Return the answer of `conda_query`. Raises `SoftwareNotResolved`."""
+        channels = [[each.url, each.credentials] for each in self.channels]
         try:
-            with ThreadPoolExecutor(1) as pool:
-                return pool.submit(lambda: asyncio.run(run())).result()
-        except SoftwareFileInvalid:
-            raise
-        except SolverError as error:
-            raise self._not_resolved(error, unanswered=False) from None
-        except Exception as error:  # noqa: BLE001 - rattler's errors have no base of their own
-            # They repeat URLs.
-            raise self._not_resolved(error, unanswered=True) from None
+            done = subprocess.run(
+                [sys.executable, "-m", conda_query.__name__],
+                input=json.dumps({"do": what, "channels": channels, **more}),
+                env=dict(self.environ),
+                capture_output=True,
+                text=True,
+                errors="replace",
+                timeout=_SECONDS,
+                check=False,
+            )
+            answer: dict[str, Any] = json.loads(done.stdout)
+        except (OSError, subprocess.TimeoutExpired) as error:
+            raise self._not_resolved(type(error).__name__, unanswered=True) from error
+        except ValueError as error:
+            said = done.stderr.strip() or f"it ended with {done.returncode}"
+            raise self._not_resolved(said, unanswered=True) from error
+        for outcome in ("unsolvable", "unanswered"):
+            if outcome in answer:
+                raise self._not_resolved(answer[outcome], unanswered=outcome == "unanswered")
+        return answer
 
-    def _not_resolved(self, error: Exception, *, unanswered: bool) -> SoftwareNotResolved:
+    def _not_resolved(self, text: str, *, unanswered: bool) -> SoftwareNotResolved:
         return SoftwareNotResolved(
-            _hidden(str(error).strip()), unanswered=unanswered, path=self.path, resolver=RESOLVER
+            _hidden(text), unanswered=unanswered, path=self.path, resolver=RESOLVER
         )
 
-    def _package(self, record: RepoDataRecord) -> CondaPackage:
-        name, credentials = record.name.normalized, _credentials(self.channels)
-        url = record.url
-        for channel in self.channels:
-            asked = with_token(channel.url, credentials)
-            if url.startswith(f"{asked}/"):
-                url = channel.url + url.removeprefix(asked)
-        if record.sha256 is None:
+    def _package(self, record: Mapping[str, Any]) -> CondaPackage:
+        name, url, sha256 = record["name"], record["url"], record["sha256"]
+        if sha256 is None:
             raise self._lacking(name, "the channel has no SHA-256 of it")
-        package = CondaPackage(
-            name,
-            str(record.version),
-            url,
-            record.sha256.hex(),
-            any(need.split()[0] in ("python", "python_abi") for need in record.depends),
-        )
+        needs = {need.split()[0] for need in record["depends"]}
+        is_of_python = not needs.isdisjoint(("python", "python_abi"))
+        package = CondaPackage(name, record["version"], url, sha256, is_of_python)
         if not is_conda_line(package.line):
             raise self._lacking(name, f"its URL is none that hosts take: {_hidden(url)}")
         return package
@@ -303,10 +220,6 @@ class CondaSolver:
 def _name(match: MatchSpec) -> str:
     name: str = match.name.normalized
     return name
-
-
-def _credentials(channels: Sequence[CondaChannel]) -> dict[str, str]:
-    return {each.url: each.credentials for each in channels if each.credentials is not None}
 
 
 def _cache() -> Path:
