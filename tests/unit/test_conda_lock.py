@@ -69,12 +69,15 @@ def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
     publish_conda(forge, "clash", "1.0", depends=["libnumbers <8"])
     publish_conda(other, "frame", "3.0")
     publish_conda(other, "only-here", "1.0")
+    publish_conda(other, "suits", "0.9")
     for channel in (forge, other):
         conda_channel.index(channel)
     publish(root, "acme-web", "1.0", needs=["numbers-of-acme>=8", "old-style", "pure"])
     publish(root, "acme-old", "1.0", needs=["numbers-of-acme<8"])
     publish(root, "pure", "1.0")
     publish(root, "dask", HERE["dask"])
+    publish(root, "dask", "2099.1.0", beside=True)
+    publish(root, "bokeh", "3.9")
     publish(root, "acme-tools", "9.0", body="raise SystemExit('attacked')")
     return root
 
@@ -142,8 +145,10 @@ def test_hosts_get_what_the_file_names_with_python_and_dask_as_they_are_here(
 
 
 def test_the_first_channel_that_has_a_name_decides(lock: Lock) -> None:
-    found = lock("channels: ['HOST/other', 'HOST/forge']\ndependencies: [frame, only-here]\n")
-    assert names(found)["frame"] == "3.0"
+    text = "channels: ['HOST/other', 'HOST/forge']\ndependencies: [frame, only-here, suits]\n"
+    found = names(lock(text))
+    assert found["frame"] == "3.0"
+    assert found["suits"] == "0.9"
     with pytest.raises(SoftwareFileInvalid, match="/other has frame, and in none of the versions"):
         lock("channels: ['HOST/other', 'HOST/forge']\ndependencies: [frame <3]\n")
     text = "channels: ['HOST/other', 'HOST/forge']\ndependencies: ['HOST/forge::frame']\n"
@@ -171,9 +176,12 @@ def test_the_list_for_pip_stands_beside_condas_packages(
 
 
 def test_dask_may_be_pips(lock: Lock) -> None:
-    found = lock("channels: ['HOST/forge']\ndependencies:\n- distributed\n- pip: ['dask>=2026']\n")
-    assert found.packages == {"dask": HERE["dask"]}
-    assert "dask-core" not in names(found)
+    text = "channels: ['HOST/forge']\ndependencies: [frame, {pip: ['dask>=2026', bokeh]}]\n"
+    found = lock(text)
+    assert found.packages == {"dask": HERE["dask"], "bokeh": "3.9"}
+    assert not {"dask-core", "bokeh"} & names(found).keys()
+    with pytest.raises(SoftwareFileInvalid, match=r"it has dask 2099\.1\.0; here are"):
+        lock(text.replace(">=2026", ">=2099"))
 
 
 def test_a_name_that_came_from_no_index_here_is_asked_of_none(

@@ -16,10 +16,12 @@ import pytest
 
 from terradask._deployments.conda_installer import installer_wheel
 from terradask._software.local_wheels import LocalWheel
+from terradask_host.agent import uv
 from terradask_host.agent.conda_activation import activated
 from terradask_host.agent.environment import Environment, check_lock
 from terradask_host.agent.environment_archive import pack, unpack
 from terradask_host.agent.event_queue import EventQueue
+from terradask_host.channel_credentials import headers, secret_of, with_token
 from terradask_host.config import Paths
 from terradask_host.errors import ConfigInvalid, DocumentChanged, EnvironmentFailed
 
@@ -81,8 +83,9 @@ def line_of(root: Path, url: str, file: str, *, digest: str | None = None) -> st
 
 
 @pytest.fixture
-def build(installer: LocalWheel, tmp_path: Path) -> Build:
-    """Build an environment of a lock's lines."""
+def build(installer: LocalWheel, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Build:
+    """Build an environment of a lock's lines; what fails isn't tried again."""
+    monkeypatch.setattr(uv, "TRIES", 1)
 
     def build(
         *lines: str,
@@ -159,7 +162,10 @@ def test_an_archive_with_another_hash_is_not_installed(build: Build, root: Path)
     assert DIGEST in str(told.value)
 
 
-def test_a_channel_that_does_not_have_it_any_more_is_named(build: Build, root: Path) -> None:
+def test_a_channel_that_does_not_have_it_any_more_is_named(
+    build: Build, root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(uv, "TRIES", 2)
     asked: list[str] = []
     with serving(root, asked) as url:
         gone = f"conda {url}/noarch/gone-1.0-0.conda --hash=sha256:{DIGEST}"
@@ -213,6 +219,34 @@ def test_credentials_reach_the_channel_and_no_log(
     assert environment.is_there
     assert "s3cr3t" not in f"{log}{told.value}"
     assert kind == "basic" or f"/t/s3cr3t/forge/{LINKED}" in asked
+
+
+@pytest.mark.parametrize(
+    ("credentials", "secret"),
+    [
+        ("me:p%40ss", "p%40ss"),
+        ("token", "token"),
+        ("Bearer a:b", "a:b"),
+        ("/t/abc", "abc"),
+        ("/conda/t/abc", "abc"),
+    ],
+)
+def test_the_secret_part_of_credentials_is_known(credentials: str, secret: str) -> None:
+    assert secret_of(credentials) == secret
+
+
+def test_requests_have_the_credentials_of_their_channel_alone() -> None:
+    known = {"https://a.example:8443/forge": "me:p%40ss", "https://a.example/two": "Bearer abc"}
+    basic = {"Authorization": "Basic bWU6cEBzcw=="}
+    assert headers("a.example", "/forge/noarch/x.conda", known) == basic
+    assert headers("a.example", "/two/repodata.json", known) == {"Authorization": "Bearer abc"}
+    for host, path in (("a.example", "/forgery/x"), ("b.example", "/forge/x"), ("a.example", "/")):
+        assert headers(host, path, known) is None
+    token = {"https://a.example/conda/forge": "/conda/t/abc"}
+    assert headers("a.example", "/conda/forge/x", token) is None
+    url = "https://a.example/conda/forge"
+    assert with_token(f"{url}/x", token) == "https://a.example/conda/t/abc/forge/x"
+    assert with_token(f"{url}ry/x", token) == f"{url}ry/x"
 
 
 @pytest.mark.parametrize(

@@ -16,7 +16,7 @@ from packaging.requirements import InvalidRequirement, Requirement
 from packaging.utils import canonicalize_name
 
 from terradask._deployments.conda_installer import installer_wheel
-from terradask._deployments.requirements_file import Request, Requirements, base_here
+from terradask._deployments.requirements_file import Request, Requirements
 from terradask._deployments.software import SAME, index_fields, why_not_with_client
 from terradask._deployments.software_lock import CONDA_DASK, SoftwareLock, with_conda
 from terradask._software.conda_channels import read_channels
@@ -77,7 +77,8 @@ def _of_pip(
         request = Request(
             (listed,),
             direct=said.direct,
-            base=tuple(text for text in base_here() if _name(text) in _names(lines)),
+            # conda has that, but for what the list names: uv prefers the versions of here.
+            has_base=True,
             provided=solver.distributions(conda),
         )
         environ = indexes.environ(solver.environ)

@@ -49,8 +49,8 @@ class Request:
     #: Packages that it takes from a URL, a folder or a repository.
     direct: frozenset[str] = frozenset()
     is_hashed: bool = False
-    #: What hosts need in any case; None for all of that.
-    base: tuple[str, ...] | None = None
+    #: Whether hosts have already what they need in any case.
+    has_base: bool = False
     #: Version by name of what hosts have already, of conda: no index is asked for it.
     provided: Mapping[str, str] = field(default_factory=dict)
 
@@ -81,10 +81,7 @@ class Requirements:
                     self.architecture, self.environ, self.path.parent, sources
                 ).of_files(
                     request.files,
-                    [
-                        *request.requirements,
-                        *(base_here() if request.base is None else request.base),
-                    ],
+                    [*request.requirements, *([] if request.has_base else _base_here())],
                     overrides=[f"{name} @ {url}" for name, url in local.urls.items()],
                     constraints=_stand_ins(request.provided, Path(made)),
                     excludes=[OWN],
@@ -154,7 +151,7 @@ class Requirements:
         )
 
 
-def base_here() -> list[str]:
+def _base_here() -> list[str]:
     """Return the requirements of every host, where it matters in the versions of here."""
     return [
         f"{name}=={importlib.metadata.version(name)}" if name in SAME else text
