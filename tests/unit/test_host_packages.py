@@ -18,7 +18,7 @@ from terradask._aws.s3 import ObjectStore
 from terradask._aws.session import Aws
 from terradask._deployments.start import bootable_baseline
 from terradask._doctor.host_packages import check_host_packages
-from terradask._network.host_packages import BootLock, beside
+from terradask._network.host_packages import BootLock, beside, download
 from terradask._workspace import applier
 from terradask._workspace.applier import Applier
 from terradask._workspace.context import SettingsSource, WorkspaceContext
@@ -141,6 +141,31 @@ def test_pip_downloads_what_is_not_there_and_says_what_it_could_not(
         packages.gather(program)
     assert "boot-probe==1.0" in str(refused.value.given)
     assert "network.host_packages" in (refused.value.advice or "")
+
+
+@pytest.mark.parametrize(
+    ("tag", "fits"),
+    [
+        ("cp310-abi3-manylinux_2_17_aarch64.manylinux2014_aarch64", True),
+        ("cp310-abi3-manylinux_2_28_aarch64", True),
+        ("cp310-abi3-manylinux_2_35_aarch64", False),
+        ("cp312-cp312-manylinux_2_17_aarch64", False),
+        ("cp310-abi3-manylinux_2_28_x86_64", False),
+    ],
+)
+def test_archives_are_those_that_run_on_hosts(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, tag: str, fits: bool
+) -> None:
+    digest = publish(tmp_path / "index", "boot-probe", "1.0", tag=tag)
+    lock = BootLock(f"boot-probe==1.0 \\\n    --hash=sha256:{digest}\n".encode())
+    with serving(tmp_path / "index") as url:
+        monkeypatch.setenv("PIP_INDEX_URL", url)
+        if not fits:
+            with pytest.raises(HostPackagesUnavailable):
+                download(lock, tmp_path / "cache", "arm64")
+            return
+        download(lock, tmp_path / "cache", "arm64")
+    assert list(lock.chosen(tmp_path / "cache", "arm64")) == ["boot-probe==1.0"]
 
 
 def test_hosts_of_an_embedded_aws_look_for_none_unless_a_folder_is_named(

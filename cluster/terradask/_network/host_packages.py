@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING
 from packaging.utils import InvalidWheelFilename, canonicalize_name, parse_wheel_filename
 
 from terradask._aws.s3 import ObjectStore
+from terradask._software.wheel_tags import HOST_GLIBC
 from terradask.errors import AccessDenied, HostPackagesMissing, HostPackagesUnavailable
 
 if TYPE_CHECKING:
@@ -138,7 +139,11 @@ def download(lock: BootLock, folder: Path, architecture: str) -> None:
             *("-m", "pip", "--quiet", "--disable-pip-version-check", "--no-input", "download"),
             *("--no-deps", "--require-hashes", "--only-binary", ":all:"),
             *("--implementation", "cp", "--python-version", _PYTHON),
-            *("--platform", f"manylinux_2_17_{machine}", "--platform", f"manylinux2014_{machine}"),
+            *(
+                f"--platform=manylinux_2_{minor}_{machine}"
+                for minor in range(17, HOST_GLIBC[1] + 1)
+            ),
+            f"--platform=manylinux2014_{machine}",
             *("--dest", str(folder), "--requirement", str(listed)),
         ],
         capture_output=True,
