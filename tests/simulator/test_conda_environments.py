@@ -88,6 +88,7 @@ def test_hosts_run_in_a_conda_environment_that_one_of_them_builds(
         ):
             found = client.run(_reader())
             times = Counter(path for path in asked if path.endswith(".conda"))
+            (python,) = _pythons_of_the_system(sim)
             of_index = [path for path in asked if path.startswith("/simple/")]
     assert len(found) == 2 == len({facts["prefix"] for facts in found.values()})
     for facts in found.values():
@@ -104,6 +105,15 @@ def test_hosts_run_in_a_conda_environment_that_one_of_them_builds(
             "said": "the program of acme-geo\n",
             "venv": "False",
         }
+    # boot.sh knows no Python of this name, and installs none.
+    assert python == "of-conda"
     # One of three hosts asked. The client has read which packages of Python are in the others.
     assert times[f"/forge/{SUBDIR}/python-{platform.python_version()}-0.conda"] == 1
     assert set(of_index) == {"/simple/acme-web/"}
+
+
+def _pythons_of_the_system(sim: Simulator) -> set[str]:
+    """Return the versions that hosts are told to install."""
+    named = [{"Name": "key", "Values": ["terradask:run:python"]}]
+    found = sim.client("autoscaling").describe_tags(Filters=named)["Tags"]
+    return {tag["Value"] for tag in found}

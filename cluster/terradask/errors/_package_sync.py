@@ -265,8 +265,9 @@ class SoftwareNotResolved(TerradaskError):
             )
         elif resolver != "uv":
             advice = (
-                "correct the file. Hosts need the Python, the Dask, distributed and cloudpickle "
-                "of here: what no channel has of Dask in this version, put into its list for pip"
+                "correct the file (of another platform's: conda env export --from-history). Hosts "
+                "need the Python, the Dask, distributed and cloudpickle of here: what no channel "
+                "has of Dask in this version, put into its list for pip"
             )
         elif path is None:
             advice = (
