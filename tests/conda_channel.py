@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import bz2
 import email
 import hashlib
 import importlib.metadata
@@ -57,8 +58,11 @@ def publish_conda(
     subdir: str = "noarch",
     is_python: bool = False,
     programs: Sequence[str] = (),
+    is_old: bool = False,
 ) -> str:
-    """Put a package into a channel, and return its file name; `index` then lists it."""
+    """Put a package into a channel, and return its file name; `index` then lists it. Old ones are
+    one compressed tar.
+    """
     stem = f"{name}-{version}-0"
     files = files or {}
     noarch = {"noarch": "python" if is_python else "generic"} if subdir == "noarch" else {}
@@ -83,8 +87,11 @@ def publish_conda(
         info["info/link.json"] = json.dumps(
             {"noarch": link, "package_metadata_version": 1}
         ).encode()
-    path = channel / subdir / f"{stem}.conda"
+    path = channel / subdir / f"{stem}.{'tar.bz2' if is_old else 'conda'}"
     path.parent.mkdir(parents=True, exist_ok=True)
+    if is_old:
+        path.write_bytes(bz2.compress(_tar({**info, **files})))
+        return path.name
     with zipfile.ZipFile(path, "w") as archive:
         archive.writestr("metadata.json", '{"conda_pkg_format_version": 2}')
         archive.writestr(f"pkg-{stem}.tar.zst", _zstd(_tar(files)))
@@ -213,7 +220,8 @@ def _path(path: str, content: Content) -> dict[str, object]:
     data = _bytes(content)
     found |= {"sha256": hashlib.sha256(data).hexdigest(), "size_in_bytes": len(data)}
     if isinstance(content, bytes) and PLACEHOLDER.encode() in content:
-        found |= {"prefix_placeholder": PLACEHOLDER, "file_mode": "text"}
+        mode = "binary" if b"\0" in content else "text"
+        found |= {"prefix_placeholder": PLACEHOLDER, "file_mode": mode}
     return found
 
 

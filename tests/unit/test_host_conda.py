@@ -64,6 +64,8 @@ def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
         programs=["t = tools:main"],
     )
     script = b'#!/bin/bash\necho made > "${PREFIX}/made.txt"\n'
+    library = b"\x7fELF" + f"{PLACEHOLDER}/lib\0".encode() + b"more"
+    publish(forge, "older", "1.0", {"lib/libolder.so": library}, subdir=SUBDIR, is_old=True)
     publish(forge, "linked", "1.0", {"bin/.linked-post-link.sh": script}, subdir=SUBDIR)
     return root
 
@@ -112,6 +114,7 @@ def build(installer: LocalWheel, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 PYTHON = f"{SUBDIR}/python-{platform.python_version()}-0.conda"
 TOOLS = "noarch/tools-1.0-0.conda"
 LINKED = f"{SUBDIR}/linked-1.0-0.conda"
+OLDER = f"{SUBDIR}/older-1.0-0.tar.bz2"
 
 
 def test_an_environment_of_conda_is_built_and_another_host_has_it_too(
@@ -120,8 +123,14 @@ def test_an_environment_of_conda_is_built_and_another_host_has_it_too(
     log: list[str] = []
     with serving(root) as url:
         channel = url.replace("/simple", "/forge")
-        built = build(*(line_of(root, channel, each) for each in (PYTHON, TOOLS, LINKED)), log=log)
+        files = (PYTHON, TOOLS, LINKED, OLDER)
+        built = build(*(line_of(root, channel, each) for each in files), log=log)
     prefix = built.folder
+    library = (prefix / "lib/libolder.so").read_bytes()
+    # Its parts stay where they are: conda fills up a shorter path.
+    assert library.startswith(f"\x7fELF{prefix}/lib\0".encode())
+    assert library.endswith(b"more")
+    assert len(library) == len(b"\x7fELF" + f"{PLACEHOLDER}/lib\0".encode() + b"more")
     assert (prefix / "share/where.txt").read_text() == f"{prefix}/share\n"
     assert (prefix / "made.txt").read_text() == "made\n"
     assert not (prefix / "lib/outside").is_symlink()
