@@ -123,16 +123,18 @@ class SoftwareFileInvalid(InvalidInput):
     why
         What prevents it, without credentials.
     advice
-        What to do. By default to correct it or lock it again.
+        What to do. By default to correct it, or lock it again.
     """
 
     def __init__(self, path: Path, why: str, *, advice: str | None = None) -> None:
+        is_lock = path.suffix not in (".yml", ".yaml")
+        again = ", or lock it again, such as with uv lock" if is_lock else ""
         super().__init__(
             "The file that `software` names can't be what hosts install.",
             given=f"{path}: {why}",
             allowed="a uv.lock, pylock.toml, pyproject.toml, requirements file (.txt, .in) or "
             "environment.yml for the Python, the Dask and the hosts of this cluster",
-            advice=advice or "correct the file, or lock it again, such as with uv lock",
+            advice=advice or f"correct the file{again}",
         )
         self.path = path
         self.why = why
