@@ -7,11 +7,12 @@ starts from nothing is what `tests/simulator/test_embedded_aws_lifecycle.py` tes
 from __future__ import annotations
 
 import os
+import pickle
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from importlib import import_module
 from pathlib import Path
-from typing import IO
+from typing import IO, Any
 
 from .forking import Forked, ForkServer, fork
 
@@ -67,6 +68,7 @@ def preload() -> None:
     from moto.moto_server import werkzeug_app
 
     from terradask_simulator import daemon
+    from terradask_simulator.aws.fidelity import instance_types
     from terradask_simulator.aws.iam import reference
 
     assert werkzeug_app
@@ -78,6 +80,36 @@ def preload() -> None:
         get_service_model(service)
     AccountSpecificBackend.get_session().get_available_regions("ec2")
     reference.is_known("ec2:RunInstances")
+    instance_types.WRITTEN.update(_written_types())
+
+
+def _written_types() -> dict[str, Any]:
+    """Return the pages of a region's types as daemons send them, from a process of its own, whose
+    account no daemon has.
+    """
+    import boto3
+    from moto import mock_aws
+
+    from terradask_simulator.aws.fidelity import install_all, instance_types
+
+    reading, writing = os.pipe()
+    child = os.fork()
+    if not child:
+        try:
+            install_all(public_cidr="10.0.0.0/8")
+            os.environ.update(AWS_ACCESS_KEY_ID="a", AWS_SECRET_ACCESS_KEY="b")
+            with mock_aws(), os.fdopen(writing, "wb") as out:
+                ec2 = boto3.client("ec2", "us-east-1")
+                for _ in ec2.get_paginator("describe_instance_types").paginate():
+                    pass
+                pickle.dump(instance_types.WRITTEN, out)
+        finally:
+            os._exit(0)
+    os.close(writing)
+    with os.fdopen(reading, "rb") as said:
+        written: dict[str, Any] = pickle.load(said)
+    os.waitpid(child, 0)
+    return written
 
 
 def run(arguments: list[str]) -> int:

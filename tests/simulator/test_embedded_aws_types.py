@@ -41,3 +41,13 @@ def test_types_zones_and_prices_come_page_by_page(network: Any) -> None:
     assert str(sheet.usd["us-east-1"]["m6i.xlarge"].normalize()) == "0.184"
     assert len(sheet.usd["us-east-1"]) > 1000
     assert "made-up" in sheet.source
+
+
+def test_a_page_is_what_was_asked_for_whatever_was_asked_before(network: Any) -> None:
+    ec2 = network.client("ec2")
+    asked = (["m6i.large"], ["m6i.xlarge"], ["m6i.large"])
+    first, other, again = (
+        ec2.describe_instance_types(InstanceTypes=names)["InstanceTypes"] for names in asked
+    )
+    assert [one["InstanceType"] for one in (*first, *other)] == ["m6i.large", "m6i.xlarge"]
+    assert again == first
