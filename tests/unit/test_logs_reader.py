@@ -8,6 +8,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from terradask import Deployment
 from terradask._deployments.logs.cloudwatch import LogGroup
 from terradask._deployments.logs.follow import Follower
 from terradask._deployments.logs.question import Question
@@ -226,3 +227,27 @@ def test_a_run_that_is_over_isnt_waited_for(account: LogAccount) -> None:
     day = Day()
     assert follow(account, Question.of(), day, over_at=0.0) == ["x"]
     assert day.now == 0.0
+
+
+BUCKET = "terradask-default-123456789012-us-east-1"
+
+
+@pytest.mark.parametrize("content", [b"", b"[]", b'{"format": 1, "run_id": 7}', b"\xff"])
+def test_a_damaged_document_hides_no_log(account: LogAccount, content: bytes) -> None:
+    s3 = account.aws.client("s3")
+    s3.create_bucket(Bucket=BUCKET)
+    s3.put_object(Bucket=BUCKET, Key="clusters/etl/run.json", Body=content)
+    account.put(name(OLD, 1), "before")
+    account.put(name(NEW, 1), "why it is damaged")
+    deployment = Deployment(account.aws, BUCKET, "etl")
+    assert [line.text for line in deployment.logs()] == ["why it is damaged"]
+    assert deployment.log_hosts() == {f"i-{1:017x}": "workers"}
+    assert [line.text for line in deployment.iter_logs(run=OLD)] == ["before"]
+    assert [line.text for line in deployment.logs(run="all")] == ["before", "why it is damaged"]
+
+
+def test_only_the_last_run_is_followed_and_until_its_end(account: LogAccount) -> None:
+    deployment = Deployment(account.aws, BUCKET, "etl")
+    for asked in ({"until": "1h"}, {"run": NEW}):
+        with pytest.raises(InvalidInput, match="neither until nor run"):
+            list(deployment.iter_logs(follow=True, **asked))
