@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from terradask._dask.dask_logs import asked_hosts, dask_logs
 from terradask._deployments.logs.levels import Leveller, own_level
 from terradask._deployments.logs.lines import ClusterLogs, LogLine
 from terradask._deployments.logs.question import Question, choose_streams
@@ -209,6 +210,29 @@ def test_times_are_counted_as_cloudwatch_does() -> None:
 def test_what_cant_be_asked_is_refused(asked: dict[str, object], problem: str) -> None:
     with pytest.raises(InvalidInput, match=problem):
         Question.of(**asked)  # type: ignore[arg-type]
+
+
+def test_logs_have_dasks_form_and_names() -> None:
+    lines = [line("a\x1b"), line("b", group="scheduler"), line("c")]
+    logs = dask_logs(lines, ["of this process"])
+    assert logs == {"Cluster": "of this process", HOST: "a\ufffd\nc", "Scheduler": "b"}
+    assert dask_logs([], None) == {}
+
+
+@pytest.mark.parametrize(
+    ("scheduler", "workers", "words"),
+    [
+        (True, True, ["scheduler", "workers"]),
+        (True, False, ["scheduler"]),
+        (False, True, ["workers"]),
+        (False, False, []),
+        (False, [], []),
+        (False, HOST, [HOST]),
+        (True, [f"{HOST}-2", f"scheduler-{HOST}", "x"], ["scheduler", HOST, HOST, "x"]),
+    ],
+)
+def test_workers_are_hosts(scheduler: bool, workers: bool | list[str], words: list[str]) -> None:
+    assert asked_hosts(scheduler=scheduler, workers=workers) == words
 
 
 def stream(number: int, group: str = "workers") -> LogStream:

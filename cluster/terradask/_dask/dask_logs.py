@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from typing import Any
 
@@ -13,10 +14,14 @@ from terradask_modules.names import SCHEDULER_GROUP
 LOG_LINES = 100_000
 
 
+#: Names of Dask workers: several on a host have a number, the one beside the scheduler a prefix.
+_WORKER = re.compile(r"(?:scheduler-)?(i-[0-9a-f]+)(?:-\d+)?", re.ASCII)
+
+
 def asked_hosts(*, scheduler: bool, workers: bool | Iterable[str]) -> list[str]:
     """Return the words for the hosts that are asked for."""
     named = [workers] if isinstance(workers, str) else workers
-    chosen = [WORKERS] if named is True else [*named] if named else []
+    chosen = [WORKERS] if named is True else [_WORKER.sub(r"\1", one) for one in named or ()]
     return [SCHEDULER_GROUP, *chosen] if scheduler else chosen
 
 
