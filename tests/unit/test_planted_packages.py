@@ -12,8 +12,9 @@ from pathlib import Path
 import pytest
 
 from terradask._deployments.package_sync import describe_differences, lock_environment
+from terradask._deployments.software import lock_software
 from terradask._deployments.software_file import lock_file_packages
-from terradask._deployments.software_lock import SoftwareLock, lock_software
+from terradask._deployments.software_lock import SoftwareLock
 from terradask._software.hosts import python_version
 from terradask._software.sync import PackageSync
 from terradask._software.uv import find_uv

@@ -211,11 +211,9 @@ class ClusterArguments(KindedArguments):
     progress
         Function that is called with each progress event, in the thread that does the work.
     create
-        True: the cluster must be new. False: nothing is deployed. By default it is deployed if it
-        doesn't exist.
+        True: the cluster must be new. False: nothing is deployed. By default it is if need be.
     attach
-        True: the cluster must be running. False: it must not. By default a running cluster is
-        attached to.
+        True: the cluster must be running. False: it must not. By default a running one is attached to.
     configure_logging
         Whether what terradask logs in this process is shown on standard error. By default it isn't.
     silence_logs
