@@ -213,7 +213,7 @@ class ClusterArguments(KindedArguments):
     create
         True: the cluster must be new. False: nothing is deployed. By default it is if need be.
     attach
-        True: the cluster must be running. False: it must not. By default a running one is attached to.
+        True: the cluster must be running. False: it must not. By default one that runs is used.
     configure_logging
         Whether what terradask logs in this process is shown on standard error. By default it isn't.
     silence_logs
