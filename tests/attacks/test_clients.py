@@ -110,8 +110,9 @@ def test_nothing_of_a_worker_runs_code_in_a_cluster_object(cluster, folder):
     with Client(cluster) as client:
         client.run(plant, *serialize(Payload(folder)))
         eventually(lambda: "planted" in str(cluster.sync(seen, cluster)))
-        with Cluster.from_name("attacked") as attached, pytest.raises(TypeError):
-            attached.get_logs()
+        with Cluster.from_name("attacked") as attached:
+            # They are CloudWatch's, which simulated workers write none to: no worker is asked.
+            assert attached.get_logs() == {}
         assert not ran_in(folder)
         # A connection that unpacks what it gets would have run it.
         cluster.sync(asked_by_dask, cluster)

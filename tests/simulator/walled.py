@@ -64,7 +64,8 @@ class Walled:
 
     def actions(self, role: str) -> set[str]:
         """Return what hosts of a role have done."""
-        return {one.request.action for one in self.sim.requests().get(f"{ROLES}{role}", ())}
+        logged = self.sim.requests().get(f"{ROLES}{role}", ())
+        return {one.request.action for one in logged if one.allowed}
 
     def denied(self, caller: Caller) -> list[str]:
         """Return what was refused."""
