@@ -129,8 +129,12 @@ demo: setup ## Run the main job on the embedded AWS
 	@$(BIN)/terradask demo
 
 .PHONY: test
-test: setup ## Run every test, four files at a time: most of the time goes into waiting
+test: setup ## Run the tests, four files at a time: most of the time goes into waiting
 	@$(BIN)/pytest -n 4 --dist loadfile --no-loadscope-reorder
+
+.PHONY: life-test
+life-test: setup ## Run whole lives by every real part: the demo, the cdktf command, pipelines, doctor --live, environments that hosts build
+	@$(BIN)/pytest -m 'life and not soak' -n 4 --dist loadfile
 
 .PHONY: boot-test
 boot-test: setup boot-system ## Boot the launch templates' user data with systemd and cloud-init, which takes root; skipped with the reason elsewhere

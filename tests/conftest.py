@@ -35,7 +35,7 @@ _FRESH_SPAWN = process.spawn
 _FORK_SERVERS = pytest.StashKey[tuple[ForkServer, ForkServer]]()
 
 #: Markers of what runs only where they are asked for.
-_LEFT_OUT = ("soak", "boot")
+_LEFT_OUT = ("soak", "boot", "life")
 
 # Until everything is imported: what is imported stays.
 gc.disable()

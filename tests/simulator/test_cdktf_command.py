@@ -17,7 +17,7 @@ from terradask_simulator import Simulator, leftovers
 from ..command import in_this_process
 from ..quick_provider import QuickProvider
 
-pytestmark = [pytest.mark.simulator, pytest.mark.slow]
+pytestmark = [pytest.mark.simulator, pytest.mark.life]
 
 ROOT = Path(__file__).parents[2]
 CDKTF = ROOT / "tests/cdktf/node_modules/.bin/cdktf"

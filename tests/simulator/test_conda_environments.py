@@ -19,7 +19,7 @@ from .. import conda_channel
 from ..conda_channel import MINOR, PLACEHOLDER, SUBDIR, Link
 from ..package_index import publish, serving
 
-pytestmark = [pytest.mark.simulator, pytest.mark.slow]
+pytestmark = [pytest.mark.simulator, pytest.mark.life]
 
 #: What a package of conda-forge such as proj has: a library's data, a link, a script that says
 #: where the data is.

@@ -41,7 +41,7 @@ sys.exit(run(["demo"]))
 """
 
 
-@pytest.mark.slow
+@pytest.mark.life
 @pytest.mark.parametrize("package", ["quick", pytest.param("real", marks=pytest.mark.soak)])
 def test_the_demo_keeps_its_promises(
     quick_provider: QuickProvider,

@@ -15,7 +15,7 @@ from terradask_simulator import Simulator
 
 from ..quick_provider import QuickProvider
 
-pytestmark = [pytest.mark.simulator, pytest.mark.slow]
+pytestmark = [pytest.mark.simulator, pytest.mark.life]
 
 SETTINGS = """
 [workspace]

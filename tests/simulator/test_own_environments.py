@@ -40,7 +40,7 @@ class Index:
     locked: str
 
 
-pytestmark = [pytest.mark.simulator, pytest.mark.slow]
+pytestmark = [pytest.mark.simulator, pytest.mark.life]
 
 
 @pytest.fixture(scope="module")

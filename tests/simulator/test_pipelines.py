@@ -278,6 +278,7 @@ def test_both_pipelines_run_the_same_scripts(script: str) -> None:
     assert all(path.stat().st_mode & 0o111 for path in scripts)
 
 
+@pytest.mark.life
 def test_a_plan_is_reviewed_applied_as_it_was_reviewed_and_watched(
     sim: Simulator,
     quick_provider: QuickProvider,

@@ -30,7 +30,7 @@ from .own_index import list_installed, versions_for_hosts
 from .planted_secrets import plant_everywhere
 from .secret_search import Secrets, search
 
-pytestmark = [pytest.mark.simulator, pytest.mark.slow]
+pytestmark = [pytest.mark.simulator, pytest.mark.life]
 
 TOKEN = f"index-{uuid.uuid4().hex}"
 #: With which packages are built from their sources.
