@@ -58,6 +58,14 @@ def test_a_plans_report_has_a_line_for_each_group():
     assert "### Hardware" not in to_markdown(whole(report()))
 
 
+def test_a_plans_report_names_the_environment_that_its_hosts_run():
+    shown = report(environment="team, 2 packages, created by <ana>")
+    assert "environment: team, 2 packages, created by <ana>\n" in to_text(shown)
+    assert shown.as_dict()["environment"] == "team, 2 packages, created by <ana>"
+    assert "- environment: team, 2 packages, created by &lt;ana&gt;" in to_markdown(whole(shown))
+    assert report().as_dict()["environment"] is None
+
+
 def test_a_plan_knows_why_from_the_descriptor():
     content = json.dumps({"lock": {"reasons": {"workers": REASON}}})
     entry = {

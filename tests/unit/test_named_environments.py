@@ -69,6 +69,16 @@ def test_hosts_get_what_was_created(stored: NamedEnvironments) -> None:
     assert lock.versions == {**HERE, "pandas": "3.1.1", "acme": "1.0"}
 
 
+def test_a_plan_says_what_it_is_or_that_it_is_not_there(stored: NamedEnvironments) -> None:
+    assert stored.describe("team").startswith("team, which can't be read: There is no environment")
+    found = put(stored)
+    said = stored.describe("team")
+    assert said.startswith(
+        f"team, {len(HERE) + 1} packages for Python {python_version()} on x86_64"
+    )
+    assert f"SHA-256 {found.sha256}, created 2026-11-23T00:00:00Z by me" in said
+
+
 FORGE = "https://team.example/forge"
 
 

@@ -21,7 +21,12 @@ from terradask._software.conda_solver import CondaPackage
 from terradask._software.hosts import python_version
 from terradask._software.indexes import read_indexes
 from terradask._software.local_wheels import LocalWheel
-from terradask.errors import DocumentFormat, EnvironmentNotFound, EnvironmentUnusable
+from terradask.errors import (
+    AccessDenied,
+    DocumentFormat,
+    EnvironmentNotFound,
+    EnvironmentUnusable,
+)
 from terradask_host.documents import UNREADABLE, EnvironmentArchive
 from terradask_modules.names import SOFTWARE
 
@@ -88,6 +93,14 @@ class NamedEnvironment:
             facts = (*facts, [package.line for package in self.conda], self.installer)
         return hashlib.sha256(as_json({"facts": facts})).hexdigest()
 
+    def __str__(self) -> str:
+        """Return what it is, in a line."""
+        return (
+            f"{self.name}, {len(self.versions)} packages for Python {self.python} on "
+            f"{self.architecture}, SHA-256 {self.sha256}, created {self.created_at} by "
+            f"{self.created_by}"
+        )
+
     def as_dict(self) -> dict[str, Any]:
         """Return it as a JSON document."""
         return {**asdict(self), "sha256": self.sha256}
@@ -137,6 +150,13 @@ class NamedEnvironments:
                 allowed="what terradask wrote there",
                 advice=f"terradask env create {name}",
             ) from error
+
+    def describe(self, name: str) -> str:
+        """Return what one is, in a line, or that it isn't there or can't be read."""
+        try:
+            return str(self.read(name))
+        except (AccessDenied, DocumentFormat, EnvironmentNotFound) as error:
+            return f"{name}, which can't be read: {error.problem}"
 
     def write(self, environment: NamedEnvironment, lock: SoftwareLock) -> bool:
         """Write one, and return whether it wasn't there as it is."""

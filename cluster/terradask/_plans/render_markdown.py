@@ -170,7 +170,13 @@ def _details(report: WorkspaceReport) -> Iterator[Section]:
         for plan in report.plans
         if plan.container is not None
     ]
-    yield Section("hardware", _HARDWARE, "\n### Hardware\n\n", [*types, *images], what="groups")
+    software = [
+        f"- {code(plan.stack) + ' ' if several else ''}environment: {escaped(plan.environment)}\n"
+        for plan in report.plans
+        if plan.environment is not None
+    ]
+    shown = [*types, *images, *software]
+    yield Section("hardware", _HARDWARE, "\n### Hardware\n\n", shown, what="groups")
     for plan in report.plans:
         title = f"\n### {escaped(plan.stack)}\n\n" if several else "\n### Resources\n\n"
         blocks = [_resource(change) for change in plan.summary.changes]

@@ -103,6 +103,8 @@ def _plan_lines(report: PlanReport, *, details: bool) -> Iterator[Text]:
     yield from _hardware(report.hardware)
     if report.container is not None:
         yield from (Text(), Text(f"container: {report.container}", style="bold"))
+    if report.environment is not None:
+        yield from (Text(), Text(f"environment: {report.environment}", style="bold"))
     if report.cost is not None:
         yield from _cost(report.cost)
     yield Text()

@@ -56,6 +56,8 @@ class PlanReport:
         Group -> its first instance type, how many others there are, and why.
     container
         The container image that hosts run, with its digest; None if they install packages.
+    environment
+        The workspace's environment that hosts run, with what it is; None if they run another.
     """
 
     summary: PlanSummary
@@ -66,6 +68,7 @@ class PlanReport:
     running: tuple[RunningCluster, ...] = ()
     hardware: Mapping[str, str] = field(default_factory=dict)
     container: str | None = None
+    environment: str | None = None
 
     @property
     def stack(self) -> str:
@@ -105,6 +108,7 @@ class PlanReport:
             "cost": None if self.cost is None else self.cost.as_dict(),
             "hardware": dict(self.hardware),
             "container": self.container,
+            "environment": self.environment,
             "context": asdict(self.context),
             "expires_at": self.expires_at,
         }

@@ -10,6 +10,7 @@ from types import MappingProxyType
 from typing import Any
 
 from terradask._deployments.launch import planned_launch
+from terradask._deployments.named_environments import NamedEnvironments
 from terradask._plans.basis import PlanPlace, terradask_version
 from terradask._plans.commit import commit_of
 from terradask._plans.folder import Plans
@@ -29,6 +30,7 @@ from terradask._workspace.stack_runner import StackRunner
 from terradask.errors import BaselineFormat, NoBaseline, TerradaskError, TerraformCancelled
 from terradask_modules.names import NETWORK_STACK
 from terradask_stacks.settings import validate_cluster_name
+from terradask_stacks.validators.dask import is_software_file
 
 _Path = str | os.PathLike[str]
 _NONE: Mapping[str, Any] = MappingProxyType({})
@@ -149,7 +151,17 @@ class Planner:
             running=self.clusters.running(plan.stack) if may_hit(plan.summary) else (),
             hardware=judged.hardware,
             container=judged.container,
+            environment=self._environment(plan),
         )
+
+    def _environment(self, plan: Plan) -> str | None:
+        """Return the workspace's environment that a planned cluster's hosts run; None if none."""
+        if plan.destroy or plan.stack == NETWORK_STACK:
+            return None
+        named = self.context.settings.cluster_named(plan.stack).software
+        if not isinstance(named, str) or is_software_file(named):
+            return None
+        return NamedEnvironments(self.context.aws, self.context.bucket).describe(named)
 
     def report_context(self, *, commit: str | None) -> ReportContext:
         """Return where plans come from."""
