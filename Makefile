@@ -129,11 +129,11 @@ demo: setup ## Run the main job on the embedded AWS
 	@$(BIN)/terradask demo
 
 .PHONY: test
-test: setup ## Run the tests, four files at a time: most of the time goes into waiting
-	@$(BIN)/pytest -n 4 --dist loadfile --no-loadscope-reorder
+test: setup ## Run the tests, five files at a time: much of the time goes into waiting
+	@$(BIN)/pytest -n 5 --dist loadfile --no-loadscope-reorder
 
 .PHONY: life-test
-life-test: setup ## Run whole lives by every real part: the demo, the cdktf command, pipelines, doctor --live, environments that hosts build
+life-test: setup ## Run whole lives by every real part: the demo, the cdktf command, pipelines, doctor --live, environments that hosts build, the search for secrets
 	@$(BIN)/pytest -m 'life and not soak' -n 4 --dist loadfile
 
 .PHONY: boot-test

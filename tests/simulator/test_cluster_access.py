@@ -340,6 +340,7 @@ with Cluster("guarded") as cluster, cluster.get_client() as client:
 
 
 @pytest.mark.usefixtures("unkept_provider")
+@pytest.mark.life
 def test_no_secret_is_found_anywhere_in_a_life_or_after_it(cluster, sim, secrets, temporary):
     """Roles' keys are in the cluster's secret and in their hosts' memory-backed folders; the
     authority's is nowhere.

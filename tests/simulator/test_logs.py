@@ -213,6 +213,7 @@ def test_the_right_is_in_the_policies_of_those_who_run_clusters(
     assert "terradask iam user" in str(denied.value)
 
 
+@pytest.mark.life
 def test_logs_can_be_followed_until_the_run_ends_and_read_when_all_is_gone(
     sim: Simulator, sim_environ: dict[str, str], tmp_path: Path
 ) -> None:
