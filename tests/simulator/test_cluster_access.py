@@ -1,6 +1,4 @@
-"""Who gets at a cluster, end to end: through sessions, by whose keys, to the dashboard; and that no
-secret is left anywhere.
-"""
+"""Who gets at a cluster, end to end: by sessions and keys, to the dashboard; no secret is left."""
 
 import contextlib
 import gzip
