@@ -133,7 +133,7 @@ test: setup ## Run the tests, five files at a time: much of the time goes into w
 	@$(BIN)/pytest -n 5 --dist loadfile --no-loadscope-reorder
 
 .PHONY: life-test
-life-test: setup ## Run whole lives by every real part: the demo, the cdktf command, pipelines, doctor --live, environments that hosts build, the search for secrets
+life-test: setup ## Run whole lives by every real part: the demo, the examples, the cdktf command, pipelines, doctor --live, environments that hosts build, the search for secrets
 	@$(BIN)/pytest -m 'life and not soak' -n 4 --dist loadfile
 
 .PHONY: boot-test

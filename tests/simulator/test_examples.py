@@ -71,6 +71,7 @@ def image() -> Iterator[str]:
         yield f"{address}/dask:1"
 
 
+@pytest.mark.life
 @pytest.mark.parametrize("name", SAYS)
 def test_example(
     name: str,

@@ -21,6 +21,7 @@ from terradask._workspace.clusters import running_among
 from terradask._workspace.planner import Planner, in_order, plan_stacks
 from terradask.cli._apply import _meant
 from terradask.errors import NoBaseline, SettingsError, TerraformCancelled, TerraformError
+from terradask_stacks.settings import Settings
 
 from .report_data import CONTEXT, of_changes, report
 
@@ -119,7 +120,9 @@ def test_one_stack_that_fails_stops_no_other():
 
 def test_what_runs_is_asked_for_where_it_can_be_hit():
     context: Any = SimpleNamespace(
-        name="default", aws=SimpleNamespace(account_id="123456789012", region="us-east-1")
+        name="default",
+        aws=SimpleNamespace(account_id="123456789012", region="us-east-1"),
+        settings=Settings(),
     )
     asked: list[str] = []
 
@@ -134,6 +137,7 @@ def test_what_runs_is_asked_for_where_it_can_be_hit():
         )
         plan = SimpleNamespace(
             stack=stack,
+            destroy=False,
             summary=report(name, stack=stack).summary,
             basis=SimpleNamespace(expires_at="later"),
         )
