@@ -186,6 +186,7 @@ def _timed(bench: _Bench, runs: int) -> list[Row]:
         Row("10 hosts, from the archive of an earlier run", [bench.start(10, archive)]),
         # The build is the smallest part of it.
         Row("50 hosts, the first builds it", [bench.start(50)]),
+        Row("50 hosts, from the archive of an earlier run", [bench.start(50, archive)]),
     ]
 
 
