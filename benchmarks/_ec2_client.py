@@ -37,14 +37,19 @@ class StandIn(EC2Scheduler):
         return addresses
 
 
-def _counted() -> int:
-    # The embedded AWS answers only to its owner's signature.
-    request = AWSRequest("GET", os.environ["AWS_ENDPOINT_URL"] + "/terradask-sim/calls")
+def asked(path: str) -> Any:
+    """Return what the embedded AWS tells of itself."""
+    # It answers only to its owner's signature.
+    request = AWSRequest("GET", os.environ["AWS_ENDPOINT_URL"] + f"/terradask-sim/{path}")
     credentials = botocore.session.Session().get_credentials()
     SigV4Auth(credentials, "terradask-sim", os.environ["AWS_REGION"]).add_auth(request)
     signed = urllib.request.Request(request.url, headers=dict(request.headers.items()))
     with urllib.request.urlopen(signed) as answer:
-        return sum(json.load(answer).values())
+        return json.load(answer)
+
+
+def _counted() -> int:
+    return sum(asked("calls").values())
 
 
 async def main(given: dict[str, Any], sizes: list[int]) -> None:

@@ -58,10 +58,11 @@ class Calls:
 
 def _now() -> Counter[str]:
     # Hosts call with their roles' credentials; calls without a role are this client's.
-    return Counter(_asked("calls?by=role").get("", {}))
+    return Counter(asked("calls?by=role").get("", {}))
 
 
-def _asked(path: str) -> Any:
+def asked(path: str) -> Any:
+    """Return what the embedded AWS tells of itself."""
     info = of_this_environment()
     if info is None:
         raise SystemExit("the environment names no embedded AWS")
@@ -84,7 +85,7 @@ class Log:
 
     @staticmethod
     def _read() -> list[dict[str, Any]]:
-        log: list[dict[str, Any]] = _asked("calls/log")
+        log: list[dict[str, Any]] = asked("calls/log")
         return log
 
     def polling(self) -> list[float]:
@@ -96,7 +97,6 @@ class Log:
         polls = (
             "DescribeAutoScalingGroups",
             "DescribeScalingActivities",
-            "ListObjectsV2",
             f"{NAME}/hosts/",
         )
         polling = (
@@ -120,7 +120,7 @@ def _attach() -> tuple[Cluster, dict[str, int]]:
     return cluster, _fullest(log.polling()[:-1])
 
 
-def _until(condition: Callable[[], bool], what: str) -> float:
+def until(condition: Callable[[], bool], what: str) -> float:
     """Wait until a condition is true; return the time of `time.perf_counter` then."""
     end = time.perf_counter() + _PATIENCE_SECONDS
     while not condition():
@@ -140,7 +140,7 @@ def _request(cluster: Cluster, n: int) -> dict[str, Any]:
     started = time.perf_counter()
     with counting() as calls:
         scale_ms = _timed_ms(lambda: cluster.scale(n))
-        requested = _until(lambda: len(cluster.requested) == n, f"{n} instances") - started
+        requested = until(lambda: len(cluster.requested) == n, f"{n} instances") - started
     return {"scale_ms": scale_ms, "requested_seconds": requested, "calls": calls.total}
 
 
@@ -170,7 +170,7 @@ def _remove(cluster: Cluster, k: int) -> dict[str, int]:
     chosen, n = sorted(cluster.observed)[:k], len(cluster.observed)
     with counting() as calls:
         cluster.sync(cluster.scale_down, chosen)
-    _until(
+    until(
         lambda: len(cluster.requested) == n - k == len(cluster.observed),
         f"{n - k} workers are left",
     )
@@ -182,7 +182,7 @@ def _empty(cluster: Cluster) -> dict[str, Any]:
     n = len(cluster.requested)
     with counting() as calls:
         scale_ms = _timed_ms(lambda: cluster.scale(0))
-        _until(lambda: not cluster.requested and not cluster.observed, "no workers are left")
+        until(lambda: not cluster.requested and not cluster.observed, "no workers are left")
     return {"n": n, "scale_ms": scale_ms, "writing": calls.writing}
 
 

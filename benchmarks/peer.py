@@ -44,7 +44,7 @@ def measure(runs: int) -> tuple[list[Row], list[Verdict]]:
         dask-cloudprovider can't be installed here.
     """
     del runs
-    python = _environment()
+    python = environment()
     with Simulator.start(baseline=True) as simulator, simulator.hollow_hosts():
         deploy(simulator)
         ours = {one["n"]: one["grown"] for one in scale(simulator, "--requested", *_SIZES)[1]}
@@ -74,9 +74,14 @@ def _row(name: str, figures: dict[str, Any], key: str, unit: str) -> Row:
     return Row(name, said=figures["failed"])
 
 
-def _environment() -> str:
+def environment() -> str:
     """Return the Python of an environment with dask-cloudprovider; make the environment if there is
     none.
+
+    Raises
+    ------
+    NotMeasured
+        dask-cloudprovider can't be installed here.
     """
     folder = (
         platformdirs.user_cache_path("terradask", appauthor=False)
@@ -99,7 +104,8 @@ def _environment() -> str:
     return str(python)
 
 
-def _ec2_cluster(simulator: Simulator, python: str) -> list[dict[str, Any]]:
+def given(simulator: Simulator) -> dict[str, Any]:
+    """Return what EC2Cluster is given of terradask's network."""
     ec2 = simulator.client("ec2")
     subnets = [s for s in ec2.describe_subnets()["Subnets"] if not s["DefaultForAz"]]
     subnet = max(subnets, key=lambda s: s["AvailableIpAddressCount"])
@@ -107,7 +113,8 @@ def _ec2_cluster(simulator: Simulator, python: str) -> list[dict[str, Any]]:
         Filters=[{"Name": "vpc-id", "Values": [subnet["VpcId"]]}]
     )["SecurityGroups"]
     images = ec2.describe_images(Owners=["099720109477"])["Images"]
-    given = {
+    ec2.close()
+    return {
         "region": simulator.info.region,
         "vpc": subnet["VpcId"],
         "subnet_id": subnet["SubnetId"],
@@ -117,8 +124,10 @@ def _ec2_cluster(simulator: Simulator, python: str) -> list[dict[str, Any]]:
         "ami": images[0]["ImageId"],
         "instance_type": "m7i.large",
     }
-    ec2.close()
-    command = [python, str(_CLIENT), json.dumps(given), *_SIZES]
+
+
+def _ec2_cluster(simulator: Simulator, python: str) -> list[dict[str, Any]]:
+    command = [python, str(_CLIENT), json.dumps(given(simulator)), *_SIZES]
     environ = {**os.environ, **simulator.environ}
     try:
         done = subprocess.run(

@@ -23,6 +23,7 @@ _MEANINGS = {
         "refused: by policy, because something isn't the cluster's, or because AWS's quotas are "
         "too small for what the settings can reach, or for what a cluster starts with"
     ),
+    125: "a job is lost",
     130: "interrupted (Ctrl-C); 128 + n for another signal n",
 }
 

@@ -74,6 +74,15 @@ def _packages_picture(_old: str) -> str:
     return package_picture()
 
 
+def _grafana(source: str) -> Callable[[str], str]:
+    def make(_old: str) -> str:
+        import grafana_dashboards
+
+        return str(getattr(grafana_dashboards, f"{source}_dashboard")())
+
+    return make
+
+
 def _dark(picture: str) -> Callable[[str], str]:
     def make(_old: str) -> str:
         drawn = (DOCS / picture).read_text(encoding="utf-8")
@@ -89,6 +98,8 @@ PAGES: dict[str, Callable[[str], str]] = {
     "settings.md": _settings,
     "cli.md": _cli,
     "python.md": _python,
+    "grafana/cloudwatch.json": _grafana("cloudwatch"),
+    "grafana/prometheus.json": _grafana("prometheus"),
     "images/overview-dark.svg": _dark("images/overview.svg"),
     "images/packages.svg": _packages_picture,
     "images/packages-dark.svg": _dark("images/packages.svg"),

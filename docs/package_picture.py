@@ -25,6 +25,7 @@ _WORDS = {
     "_policy": "rules for plans",
     "_network": "the baseline",
     "_plans": "read, judged, shown",
+    "_jobs": "commands, their records",
     "_deployments": "start, stop, status",
     "_stacks": "settings to stacks",
     "_cleanup": "leftovers, orphans",

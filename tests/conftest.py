@@ -50,6 +50,11 @@ logging.getLogger("werkzeug").setLevel(logging.WARNING)
 hypothesis.settings.register_profile("suite", deadline=None)
 hypothesis.settings.load_profile("suite")
 
+# Folders that this machine's pip takes packages from have ours: an index would be asked whether it
+# has the same.
+os.environ["PIP_CONFIG_FILE"] = os.devnull
+os.environ.pop("PIP_FIND_LINKS", None)
+
 # As the Makefile does, for whoever runs pytest without it.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 

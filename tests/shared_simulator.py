@@ -43,6 +43,8 @@ class QuickSimulator(Simulator):
             # The dashboard's pages take a scheduler as long to import as all the rest: the tests
             # that open them ask for them.
             "TERRADASK_CLUSTER__SCHEDULER_OPTIONS": '{"dashboard": false}',
+            # So does a report, before each end.
+            "TERRADASK_CLUSTER__PERFORMANCE_REPORT": "off",
         }
 
 

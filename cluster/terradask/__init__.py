@@ -11,10 +11,16 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from terradask._dask.cluster import Cluster
+    from terradask._dask.job import Job
     from terradask._deployments.deployment import Deployment
+    from terradask._deployments.live_view import LiveView
     from terradask._deployments.status import DeploymentStatus
+    from terradask._functions.decorator import function
+    from terradask._functions.function import Function
     from terradask._instance_types.listing import PricedInstanceType
     from terradask._instance_types.model import Gpus, InstanceType
+    from terradask._jobs.output import JobOutput
+    from terradask._jobs.record import JobRecord, JobTask
     from terradask._plans.saved import Plan
     from terradask._workspace.backend_options import BackendOptionsChange, set_backend_options
     from terradask._workspace.instance_types import list_instance_types
@@ -25,12 +31,19 @@ __all__ = [
     "Cluster",
     "Deployment",
     "DeploymentStatus",
+    "Function",
     "Gpus",
     "InstanceType",
+    "Job",
+    "JobOutput",
+    "JobRecord",
+    "JobTask",
+    "LiveView",
     "Plan",
     "PricedInstanceType",
     "Workspace",
     "__version__",
+    "function",
     "list_instance_types",
     "set_backend_options",
 ]
@@ -42,11 +55,18 @@ _HOMES = {
     "Cluster": "terradask._dask.cluster",
     "Deployment": "terradask._deployments.deployment",
     "DeploymentStatus": "terradask._deployments.status",
+    "Function": "terradask._functions.function",
     "Gpus": "terradask._instance_types.model",
     "InstanceType": "terradask._instance_types.model",
+    "Job": "terradask._dask.job",
+    "JobOutput": "terradask._jobs.output",
+    "JobRecord": "terradask._jobs.record",
+    "JobTask": "terradask._jobs.record",
+    "LiveView": "terradask._deployments.live_view",
     "Plan": "terradask._plans.saved",
     "PricedInstanceType": "terradask._instance_types.listing",
     "Workspace": "terradask._workspace.workspace",
+    "function": "terradask._functions.decorator",
     "list_instance_types": "terradask._workspace.instance_types",
     "set_backend_options": "terradask._workspace.backend_options",
 }

@@ -51,6 +51,11 @@ class Paths:
         return self.state / "tagged"
 
     @property
+    def told_failed(self) -> Path:
+        """Is there once this host has told that its scheduler is given up."""
+        return self.state / "told-failed"
+
+    @property
     def boot_output(self) -> Path:
         """What cloud-init and boot.sh print; boot.sh lets the unit's group read it."""
         return self.root / "var" / "log" / "cloud-init-output.log"
@@ -85,6 +90,21 @@ class Paths:
         """Dask's local directory, where workers spill."""
         return self.state / "scratch"
 
+    @property
+    def notebooks(self) -> Path:
+        """Where notebooks are kept, as long as the host lives."""
+        return self.state / "notebooks"
+
+    @property
+    def jupyter(self) -> Path:
+        """Where the notebook server and its kernels keep what connects them: in memory."""
+        return self.keys / "jupyter"
+
+    @property
+    def jupyter_socket(self) -> Path:
+        """Where the notebook server listens; its user alone connects there."""
+        return self.jupyter / "server.sock"
+
 
 @dataclass(frozen=True)
 class HostConfig:
@@ -110,6 +130,8 @@ class HostConfig:
         The machine's loopback address. Another than usual where several machines share one.
     gpu_count
         NVIDIA GPUs of the machine.
+    notify_topic_arn
+        The topic that a scheduler's host tells of its cluster's end. None: it tells none.
     """
 
     workspace: str
@@ -124,6 +146,7 @@ class HostConfig:
     memory_bytes: int
     loopback: str = LOOPBACK
     gpu_count: int = 0
+    notify_topic_arn: str | None = None
 
     def of_run(self, run: Run) -> HostConfig:
         """Return the configuration with the time constants that ``life`` of ``run.json`` sets."""
@@ -159,6 +182,7 @@ def load_config(environ: Mapping[str, str]) -> HostConfig:
         memory_bytes=_positive(environ, MEMORY_VARIABLE) or machine.memory_bytes(),
         loopback=environ.get(LOOPBACK_VARIABLE) or LOOPBACK,
         gpu_count=gpus.count_on_bus(),
+        notify_topic_arn=_topic(document),
     )
 
 
@@ -204,6 +228,15 @@ def _text(document: Mapping[str, Any], name: str) -> str:
     if not isinstance(value, str) or not value:
         raise ConfigInvalid(f"host.json: {name} is no text.", given=value)
     return value
+
+
+def _topic(document: Mapping[str, Any]) -> str | None:
+    """Return the topic; a network that was applied before names none."""
+    name = "notify_topic_arn"
+    arn = None if document.get(name) is None else _text(document, name)
+    if arn is not None and len(arn.split(":")) != 6:
+        raise ConfigInvalid(f"host.json: {name} is no ARN of a topic.", given=arn)
+    return arn
 
 
 def _positive(environ: Mapping[str, str], name: str) -> int | None:

@@ -15,6 +15,8 @@ from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Self
 
 from terradask_host.document_fields import typed
+from terradask_host.scaling_policy import ScalingPolicy, policies_document, read_policies
+from terradask_host.spot_exchange import Exchange
 from terradask_host.structure import (
     GroupEntry,
     SchedulerEntry,
@@ -25,6 +27,10 @@ from terradask_host.structure import (
 
 #: The format of all of them.
 FORMAT = 1
+
+#: Largest performance report, compressed: one with more tasks has only the newest. The scheduler's
+#: process makes none larger, but tasks could.
+MOST_REPORT_BYTES = 8 * 2**20
 
 #: What reading a document that isn't as its format says may raise.
 UNREADABLE = (AttributeError, LookupError, TypeError, ValueError, OverflowError)
@@ -140,6 +146,10 @@ class Run:
     environment: EnvironmentArchive | None = None
     #: The image that hosts run, with its digest, in place of an environment.
     container: str | None = None
+    #: How groups of workers scale themselves from the start.
+    scaling: Mapping[str, ScalingPolicy] = field(default_factory=dict)
+    #: So long spot may launch nothing before hosts are asked for on demand.
+    spot_fallback_seconds: float = 60.0
 
     @classmethod
     def read(cls, document: Mapping[str, Any]) -> Self:
@@ -148,6 +158,7 @@ class Run:
         life, structure = known.get("life"), known.get("structure")
         if archive := known.get("environment"):
             known["environment"] = EnvironmentArchive.read(archive)
+        known["scaling"] = read_policies(known.get("scaling") or {})
         known["life"] = None if life is None else LifetimePolicy.read(life)
         known["structure"] = None if structure is None else Structure.read(structure)
         roles = known.get("host_roles", {})
@@ -187,6 +198,12 @@ class SchedulerAddress:
     packages: Mapping[str, str]
     ended: Ended | None = None
     started_at: str | None = None
+    #: How groups of workers scale themselves now. None: its host is of an older terradask, and
+    #: scales none.
+    scaling: Mapping[str, ScalingPolicy] | None = None
+    #: Groups of which some hosts go back to spot just now. None: its host is of an older terradask,
+    #: and changes no market.
+    exchanges: Mapping[str, Exchange] | None = None
 
     @classmethod
     def read(cls, document: Mapping[str, Any]) -> Self:
@@ -196,6 +213,9 @@ class SchedulerAddress:
         known["ended"] = (
             Ended(plain_text(ended["at"]), plain_text(ended["reason"])) if ended else None
         )
+        known["scaling"] = None if (found := known.get("scaling")) is None else read_policies(found)
+        if (exchanges := known.get("exchanges")) is not None:
+            known["exchanges"] = {name: Exchange.read(each) for name, each in exchanges.items()}
         return cls(**typed(cls, known))
 
     def to_document(self) -> dict[str, Any]:
@@ -211,6 +231,10 @@ class SchedulerAddress:
             "dashboard_port": self.dashboard_port,
             "packages": dict(self.packages),
             "python": self.python,
+            "scaling": None if self.scaling is None else policies_document(self.scaling),
+            "exchanges": None
+            if self.exchanges is None
+            else {name: asdict(each) for name, each in self.exchanges.items()},
         }
         return document if self.ended is None else {**document, "ended": asdict(self.ended)}
 
@@ -236,6 +260,8 @@ class HostReport:
     log_tail: tuple[str, ...] = ()
     #: What a scheduler's host did to others: when, to which group, what, and why.
     notes: tuple[tuple[str, str, str, str], ...] = ()
+    #: As the metadata service says. An older host program said nothing of it.
+    instance_type: str | None = None
 
     @classmethod
     def read(cls, document: Mapping[str, Any]) -> Self:
@@ -275,6 +301,7 @@ class HostReport:
             "reasons": list(self.reasons),
             "notes": [list(note) for note in self.notes],
             "private_address": self.private_address,
+            "instance_type": self.instance_type,
             "log_tail": list(self.log_tail),
         }
 
@@ -302,7 +329,7 @@ class HostReport:
 
 
 #: Fields of a run that are only for its hosts.
-_AS_GIVEN = ("environ", "dask_config", "life", "structure")
+_AS_GIVEN = ("environ", "dask_config", "life", "structure", "scaling")
 
 _LISTS_OF_REPORTS = ("history", "reasons", "notes", "log_tail")
 

@@ -47,6 +47,11 @@ class LogStream:
         return f"{self.cluster}/{self.run_id}/{self.group}/{self.instance_id}"
 
 
+def metrics_stream(cluster: str, run_id: str) -> str:
+    """Return the name of the stream with a run's metrics: the cluster's, and no host's log."""
+    return f"{cluster}/metrics/{run_id}"
+
+
 def known_run(run_id: str | None) -> str:
     """Return a run's id as streams name it: `NO_RUN` for anything else."""
     return run_id if run_id is not None and RUN_ID.fullmatch(run_id) else NO_RUN

@@ -27,6 +27,7 @@ class Identity:
     cluster: str
     role: str
     group: str
+    instance_type: str | None = None
 
 
 class InstanceMetadata:
@@ -94,6 +95,7 @@ class InstanceMetadata:
             cluster=self._need("meta-data/tags/instance/terradask:cluster"),
             role=role,
             group=self._need("meta-data/tags/instance/terradask:group"),
+            instance_type=self.get("meta-data/instance-type") or None,
         )
 
     def run_id(self) -> str | None:

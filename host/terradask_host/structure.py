@@ -73,6 +73,12 @@ class SchedulerEntry:
     dashboard_https_port: int | None = None
     #: Whether a worker runs beside the scheduler.
     extra_worker: bool = False
+    #: Whether a notebook server runs beside the scheduler.
+    jupyter: bool = False
+    #: Whether a performance report is kept: ``off``, ``without_source`` or ``with_source``.
+    performance_report: str = "without_source"
+    #: Where metrics go: ``off`` or ``cloudwatch``.
+    metrics: str = "off"
 
     @classmethod
     def read(cls, document: Mapping[str, Any]) -> Self:

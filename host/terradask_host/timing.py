@@ -67,6 +67,16 @@ class Timing:
     join_failures: int = 10
     #: How often the scheduler's host compares its groups with the workers that have joined.
     join_look_seconds: float = 60.0
+    #: How often the scheduler's host looks at groups that have several markets ...
+    market_look_seconds: float = 10.0
+    #: ... and in the first minute in which instances are awaited.
+    launch_look_seconds: float = 2.0
+    #: For so long a group in which a launch failed is asked for no more.
+    launch_failed_seconds: float = 180.0
+    #: Spot that had no capacity is asked again after this, for hosts that run on demand.
+    spot_again_seconds: float = 900.0
+    #: So long a client that is about to set a number has for it, before a market is changed.
+    client_number_seconds: float = 10.0
     #: For so long AWS may leave an instance out of what it shows; a worker of a name that it
     #: doesn't show is refused after that.
     member_patience_seconds: float = 60.0
@@ -79,6 +89,14 @@ class Timing:
     first_client_seconds: float = 120.0
     #: How long a scheduler whose cluster is over may take to close, before its groups go to zero.
     scheduler_close_seconds: float = 20.0
+    #: How long a performance report may take, and another such time to get into the bucket while
+    #: a host leaves; with both, less than the time to close.
+    performance_report_seconds: float = 8.0
+    #: How long a host whose cluster is at zero waits for the topic that it tells of the end.
+    notice_seconds: float = 5.0
+    #: How often gauges become metrics of CloudWatch, whose finest are of a minute without more to
+    #: pay.
+    gauge_seconds: float = 60.0
     #: Log lines are shipped in batches at most this far apart.
     log_flush_seconds: float = 5.0
 

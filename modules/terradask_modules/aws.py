@@ -41,6 +41,8 @@ from cdktf_cdktf_provider_aws.s3_bucket_versioning import S3BucketVersioningA
 from cdktf_cdktf_provider_aws.s3_object import S3Object
 from cdktf_cdktf_provider_aws.secretsmanager_secret import SecretsmanagerSecret
 from cdktf_cdktf_provider_aws.security_group import SecurityGroup
+from cdktf_cdktf_provider_aws.sns_topic import SnsTopic
+from cdktf_cdktf_provider_aws.sns_topic_subscription import SnsTopicSubscription
 from cdktf_cdktf_provider_aws.subnet import Subnet
 from cdktf_cdktf_provider_aws.vpc import Vpc
 from cdktf_cdktf_provider_aws.vpc_endpoint import VpcEndpoint
@@ -101,6 +103,8 @@ __all__ = [
     "S3Object",
     "SecretsmanagerSecret",
     "SecurityGroup",
+    "SnsTopic",
+    "SnsTopicSubscription",
     "Subnet",
     "TerraformElement",
     "TerraformOutput",

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from terradask_modules.aws import CloudwatchLogGroup, Construct, FlowLog, IamRole, IamRolePolicy, at
+from terradask_modules.flow_log_rights import flow_logs_policy, flow_logs_trust_policy
 from terradask_modules.identity import RoleRules
 from terradask_modules.names import flow_log_group_name, resource_name, role_name
-from terradask_modules.policies import PolicyScope, flow_logs_policy, flow_logs_trust_policy
+from terradask_modules.policies import PolicyScope
 
 _NAME = "flow-logs"
 

@@ -41,6 +41,20 @@ WORKSPACE_KEY = "workspace.json"
 #: What the keys of hosts' environments begin with.
 ENVIRONMENTS = "environments/"
 
+#: What the keys of runs' accounts begin with.
+ACCOUNTS = "accounts/"
+
+#: What the keys of notes begin with, of what was applied and destroyed.
+HISTORY = "history/"
+
+#: What the keys of runs' performance reports and events begin with, which outlive clusters.
+REPORTS = "reports/"
+#: What follows a cluster's name in the keys of its jobs' records, beside its reports: no cluster's
+#: name has a dot.
+JOBS = ".jobs/"
+#: The name of a run's events beside its reports.
+REPORTED_EVENTS = "events.json"
+
 #: What the keys of named environments begin with. `setup` alone may write them.
 SOFTWARE = "software/"
 
@@ -75,6 +89,11 @@ def workspace_of_bucket(bucket: str, region: str) -> str | None:
 def resource_name(workspace: str, *parts: str) -> str:
     """Return the name of one of the workspace's resources."""
     return "-".join(("terradask", workspace, *parts))
+
+
+def end_topic_name(workspace: str) -> str:
+    """Return the name of the topic that hosts tell of an end, where the network makes it."""
+    return resource_name(workspace, "ends")
 
 
 def host_name(workspace: str, role: str, cluster: str | None = None) -> str:

@@ -1,5 +1,4 @@
-"""What hosts may do in the account, as IAM policy documents. Pure: plain dictionaries, no
-construct.
+"""What hosts may do in the account, as IAM policy documents. Pure: no construct.
 
 Everything that changes something names this workspace's resources, by name and, where names could
 overlap with another workspace's, by tag.
@@ -23,17 +22,20 @@ from terradask_modules.iam import (
 from terradask_modules.image_rights import pull_statements
 from terradask_modules.names import (
     ENVIRONMENTS,
+    JOBS,
+    REPORTS,
     TAG_CLUSTER,
     TAG_GROUP,
     TAG_WORKSPACE,
     bucket_name,
-    flow_log_group_name,
+    end_topic_name,
     group_name,
     log_group_name,
     resource_name,
     secret_id,
     secrets_prefix,
 )
+from terradask_modules.notice_rights import notice_statements
 from terradask_modules.partitions import dns_suffix
 
 _DATA_ACTIONS = (
@@ -75,8 +77,8 @@ class PolicyScope:
         The one cluster that the hosts belong to. None: any of the workspace.
     groups
         The cluster's own names of its groups; used with `cluster` alone.
-    session_manager
-        Clients reach schedulers through Session Manager.
+    session_manager, notify_topic_arn
+        Clients use Session Manager; the topic that schedulers' hosts tell of an end. None: none.
     """
 
     partition: str
@@ -89,10 +91,16 @@ class PolicyScope:
     cluster: str | None = None
     groups: Sequence[str] = ()
     session_manager: bool = False
+    notify_topic_arn: str | None = None
 
     def arn(self, service: str, resource: str) -> str:
         """Return the ARN of something in this account and region."""
         return f"arn:{self.partition}:{service}:{self.region}:{self.account}:{resource}"
+
+    @property
+    def end_topic_arn(self) -> str:
+        """ARN of the topic that the network makes for messages of an end, if it makes one."""
+        return self.arn("sns", end_topic_name(self.workspace))
 
     @property
     def dns_suffix(self) -> str:
@@ -123,6 +131,12 @@ class PolicyScope:
     def environments_arn(self) -> str:
         """ARN pattern of the environments that clusters' schedulers have built."""
         return f"{self.bucket_arn}/{ENVIRONMENTS}{self.cluster or '*'}/*"
+
+    @property
+    def report_arns(self) -> list[str]:
+        """ARN patterns of the reports that clusters' schedulers make, and of jobs' records."""
+        begin = f"{self.bucket_arn}/{REPORTS}{self.cluster or '*'}"
+        return [f"{begin}/*.html.gz", f"{begin}{JOBS}*.json.gz"]
 
     @property
     def secrets_arn(self) -> str:
@@ -163,7 +177,7 @@ def scheduler_policy(scope: PolicyScope) -> str:
         [
             *host_statements(scope, "scheduler"),
             *access_statements(scope),
-            *session_statements(scope),
+            *scheduler_access_statements(scope),
         ]
     )
 
@@ -199,6 +213,7 @@ def _host_statements(scope: PolicyScope, role: str) -> list[Statement]:
                     for name in ("closing", "environment", "scheduler")
                 ),
                 scope.environments_arn,
+                *scope.report_arns,
             ],
         ),
         # In one: a cluster's groups are listed once, and a role's policies are limited in length.
@@ -209,10 +224,10 @@ def _host_statements(scope: PolicyScope, role: str) -> list[Statement]:
             groups,
             both(scope.own, _NO_LIMITS),
         ),
-        # AWS knows no narrower right to look at groups.
+        # AWS knows no narrower right to look at groups, and at why they launch nothing.
         allow(
             "SeeGroups",
-            "autoscaling:DescribeAutoScalingGroups",
+            ["autoscaling:DescribeAutoScalingGroups", "autoscaling:DescribeScalingActivities"],
             "*",
             {"StringEquals": {"aws:RequestedRegion": scope.region}},
         ),
@@ -224,39 +239,6 @@ def move_watchdog(groups: str | list[str], own: Condition) -> Statement:
     group: a minimum above 0 would make every stop fail.
     """
     return allow("MoveWatchdog", _SCHEDULE, groups, both(own, _NO_LIMITS))
-
-
-def flow_logs_trust_policy(scope: PolicyScope) -> str:
-    """Return the document by which VPC Flow Logs alone, and for this account alone, may take a
-    role.
-    """
-    condition = {
-        "StringEquals": {"aws:SourceAccount": scope.account},
-        "ArnLike": {"aws:SourceArn": scope.arn("ec2", "vpc-flow-log/*")},
-    }
-    service = {"Service": "vpc-flow-logs.amazonaws.com"}
-    return policy_text(
-        [statement("Allow", "sts:AssumeRole", principal=service, condition=condition)]
-    )
-
-
-def flow_logs_policy(scope: PolicyScope) -> str:
-    """Return what VPC Flow Logs may do: write to its log group."""
-    group = scope.arn("logs", f"log-group:{flow_log_group_name(scope.workspace)}")
-    return policy_text(
-        [
-            allow(
-                "WriteFlowLogs",
-                [
-                    "logs:CreateLogStream",
-                    "logs:DescribeLogGroups",
-                    "logs:DescribeLogStreams",
-                    "logs:PutLogEvents",
-                ],
-                [group, f"{group}:*"],
-            )
-        ]
-    )
 
 
 def bucket_policy(bucket_arn: str) -> str:
@@ -327,14 +309,15 @@ def access_statements(scope: PolicyScope) -> list[Statement]:
     return [*_data_statements(scope), *_key_statements(scope), *images]
 
 
-def session_statements(scope: PolicyScope) -> list[Statement]:
-    """Return what Session Manager's agent on a scheduler's host calls. It runs no commands: nothing
-    of ``ec2messages`` is there.
+def scheduler_access_statements(scope: PolicyScope) -> list[Statement]:
+    """Return what the settings let schedulers' hosts alone use: their topic, and what Session
+    Manager's agent calls. It runs no commands: nothing of ``ec2messages`` is there.
 
     https://docs.aws.amazon.com/systems-manager/latest/userguide/getting-started-create-iam-instance-profile.html
     """
+    notice = notice_statements(scope.notify_topic_arn, scope.kms_key_arn)
     if not scope.session_manager:
-        return []
+        return notice
     # AWS knows no narrower resource for them.
     here = {"StringEquals": {"aws:RequestedRegion": scope.region}}
     channels = [
@@ -342,7 +325,8 @@ def session_statements(scope: PolicyScope) -> list[Statement]:
         for verb in ("Create", "Open")
         for kind in ("Control", "Data")
     ]
-    return [allow("ServeSessions", ["ssm:UpdateInstanceInformation", *channels], "*", here)]
+    agent = allow("ServeSessions", ["ssm:UpdateInstanceInformation", *channels], "*", here)
+    return [agent, *notice]
 
 
 def _one_or_many(values: list[str]) -> str | list[str]:

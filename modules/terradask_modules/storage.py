@@ -16,7 +16,7 @@ from terradask_modules.aws import (
     S3Object,
     at,
 )
-from terradask_modules.names import ENVIRONMENTS, TAG_WORKSPACE
+from terradask_modules.names import ENVIRONMENTS, REPORTS, TAG_WORKSPACE
 from terradask_modules.policies import bucket_policy
 
 #: How long an overwritten or deleted version stays, so that a state can be brought back.
@@ -24,6 +24,9 @@ NONCURRENT_DAYS = 30
 
 #: How long an environment that a host has built can be used again.
 ENVIRONMENT_DAYS = 30
+
+#: How long what a run did can be read.
+REPORT_DAYS = 30
 
 
 class Storage(Construct):
@@ -82,6 +85,13 @@ class Storage(Construct):
                     "enabled": True,
                     "prefix": ENVIRONMENTS,
                     "expiration": {"days": ENVIRONMENT_DAYS},
+                    "noncurrentVersionExpiration": {"days": 1},
+                },
+                {
+                    "id": "reports",
+                    "enabled": True,
+                    "prefix": REPORTS,
+                    "expiration": {"days": REPORT_DAYS},
                     "noncurrentVersionExpiration": {"days": 1},
                 },
             ],

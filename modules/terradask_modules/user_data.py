@@ -20,7 +20,14 @@ HOST_FORMAT = 1
 
 
 def render_user_data(
-    *, workspace: str, region: str, bucket: str, log_group: str, wheel_key: str, wheel_sha256: str
+    *,
+    workspace: str,
+    region: str,
+    bucket: str,
+    log_group: str,
+    wheel_key: str,
+    wheel_sha256: str,
+    notify_topic_arn: str | None = None,
 ) -> str:
     """Return the user data of every instance of a workspace, as plain text.
 
@@ -42,6 +49,8 @@ def render_user_data(
         Key of the host program's wheel in the bucket.
     wheel_sha256
         Its SHA-256, in hexadecimal; the instance refuses any other file.
+    notify_topic_arn
+        ARN of the topic that a scheduler's host tells of its cluster's end. None: it tells none.
 
     Returns
     -------
@@ -64,7 +73,8 @@ def render_user_data(
         "wheel_key": wheel_key,
         "wheel_sha256": wheel_sha256,
     }
-    for name, value in values.items():
+    notice = {} if notify_topic_arn is None else {"notify_topic_arn": notify_topic_arn}
+    for name, value in (values | notice).items():
         if not value or not value.isprintable():
             raise InvalidInput(f"User data needs {name} as one line of text.", given=value)
     if len(wheel_sha256) != 64 or not set(wheel_sha256) <= set("0123456789abcdef"):
@@ -78,6 +88,7 @@ def render_user_data(
         "bucket": bucket,
         "log_group": log_group,
         "wheel": {"key": wheel_key, "sha256": wheel_sha256},
+        **notice,
     }
     text = (
         _environment().get_template("cloud-config.yaml.j2").render(host_json=json.dumps(host_json))

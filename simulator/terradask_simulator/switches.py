@@ -281,20 +281,20 @@ class Switches:
         """
         return self._switched("expire_credentials", {"access_key": access_key})
 
-    def skew_clock(self, seconds: float) -> Switched:
-        """Let AWS's clock go ahead of all others: beyond 15 minutes either way it refuses what they
-        sign, in every service's own words.
+    def skew_clock(self, seconds: float, *, refusing: bool = True) -> Switched:
+        """Let AWS's clock go ahead of all others; beyond 15 minutes it refuses what they sign.
 
         Parameters
         ----------
         seconds
             By how much; negative: behind. 0 ends it.
+        refusing
+            False: nothing is refused, and instances have run so much longer, dates are later.
         """
-        return self._switched("skew_clock", {"seconds": seconds})
+        return self._switched("skew_clock", {"seconds": seconds, "refusing": refusing})
 
     def cut_network(self, instance_id: str, seconds: float = 60.0) -> Switched:
-        """Break every connection through an instance's public address, and answer no new ones for a
-        while.
+        """Break every connection through an instance's public address, and answer no new ones.
 
         Parameters
         ----------

@@ -24,7 +24,9 @@ SESSION_SERVICES = ("ssm", "ssmmessages")
 
 def services_called(network: NetworkSettings) -> tuple[str, ...]:
     """Return the services that hosts of a network call, except S3."""
-    return (*HOST_SERVICES, *SESSION_SERVICES) if network.session_manager else HOST_SERVICES
+    session = SESSION_SERVICES if network.session_manager else ()
+    notice = ("sns",) if network.notifies else ()
+    return (*HOST_SERVICES, *session, *notice)
 
 
 def check_egress(network: NetworkSettings) -> None:

@@ -47,6 +47,7 @@ from terradask_stacks.groups import ClusterGroup, groups_of
 from terradask_stacks.ingress import openings
 from terradask_stacks.lock import ClusterLock
 from terradask_stacks.own_hosts import Baseline, OwnTemplates
+from terradask_stacks.scheduler_entry import scheduler_entry
 from terradask_stacks.settings import ClusterSettings, WorkspaceSettings
 from terradask_stacks.settings.disks import Disk
 from terradask_stacks.worker_disks import disk_conditions
@@ -375,18 +376,7 @@ class ClusterStack(TerraformStack):
                 for group in self._groups
             },
             "secret_id": secret_id(workspace.name, name),
-            "scheduler": {
-                "class": cluster.scheduler_class,
-                "options": cluster.scheduler_options,
-                "port": cluster.scheduler_port,
-                "dashboard_port": cluster.dashboard_port,
-                **(
-                    {"dashboard_https_port": cluster.dashboard_https_port}
-                    if cluster.use_dashboard_https
-                    else {}
-                ),
-                "extra_worker": cluster.extra_worker_on_scheduler,
-            },
+            "scheduler": scheduler_entry(cluster),
             "worker": {
                 "class": cluster.worker_class,
                 "options": cluster.worker_options,

@@ -6,11 +6,12 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from terradask_modules.aws import Construct, Fn, LocalBackend, S3Backend, TerraformStack
 from terradask_modules.cidr import zone_cidrs
+from terradask_modules.end_topic import EndTopic
 from terradask_modules.endpoints import Endpoint, InterfaceEndpoints
 from terradask_modules.firewall import Firewall
 from terradask_modules.flow_logs import FlowLogs
@@ -26,7 +27,11 @@ from terradask_modules.names import (
     log_group_name,
 )
 from terradask_modules.network import Network
-from terradask_modules.policies import PolicyScope, access_statements, session_statements
+from terradask_modules.policies import (
+    PolicyScope,
+    access_statements,
+    scheduler_access_statements,
+)
 from terradask_modules.storage import Storage
 from terradask_modules.user_data import render_user_data
 from terradask_stacks.base import configure, workspace_tags
@@ -117,6 +122,8 @@ class NetworkStack(TerraformStack):
             kms_key_arn=key,
             tags=self._tags,
         )
+        if network.notify_emails:
+            EndTopic(self, where=self._scope(), emails=network.notify_emails, tags=self._tags)
         storage = Storage(
             self, name=self._bucket, partition=lock.partition, kms_key_arn=key, tags=self._tags
         )
@@ -271,7 +278,7 @@ class NetworkStack(TerraformStack):
             outside=self._outside,
             permissions_boundary=boundary,
             access=access_statements(where),
-            scheduler_access=session_statements(where),
+            scheduler_access=scheduler_access_statements(where),
         )
 
     @staticmethod
@@ -283,16 +290,18 @@ class NetworkStack(TerraformStack):
         )
 
     def _scope(self) -> PolicyScope:
-        return PolicyScope(
+        network = self._settings.network
+        place = PolicyScope(
             partition=self._lock.partition,
             region=self._settings.workspace.region,
             account=self._lock.account,
             workspace=self._settings.workspace.name,
-            data_buckets=self._settings.network.data_buckets,
-            container_repositories=self._settings.network.container_repositories,
-            kms_key_arn=self._settings.network.kms_key_arn,
-            session_manager=self._settings.network.session_manager,
+            data_buckets=network.data_buckets,
+            container_repositories=network.container_repositories,
+            kms_key_arn=network.kms_key_arn,
+            session_manager=network.session_manager,
         )
+        return replace(place, notify_topic_arn=network.topic_arn(place.end_topic_arn))
 
     def _user_data(self) -> str:
         workspace = self._settings.workspace
@@ -303,6 +312,7 @@ class NetworkStack(TerraformStack):
             log_group=log_group_name(workspace.name),
             wheel_key=self._wheel.key,
             wheel_sha256=self._wheel.sha256,
+            notify_topic_arn=self._scope().notify_topic_arn,
         )
         return base64.b64encode(text.encode()).decode()
 
@@ -360,6 +370,7 @@ class NetworkStack(TerraformStack):
     def _made(self) -> Made:
         return Made(
             account=self._lock.account,
+            notify_topic_arn=self._scope().notify_topic_arn,
             bucket=self._bucket,
             vpc_id=self._vpc.vpc_id,
             vpc_cidr=self._vpc.cidr,

@@ -54,6 +54,7 @@ _EXAMPLES: dict[str, str] = {
     "network.instance_profiles": '{ scheduler = "dask-scheduler", worker = "dask-worker" }',
     "network.permissions_boundary": '"arn:aws:iam::123456789012:policy/boundary"',
     "network.kms_key_arn": _NETWORK_KEY,
+    "network.notify_topic_arn": '"arn:aws:sns:us-east-1:123456789012:dask"',
     "state.bucket": '"my-state-bucket"',
     "state.kms_key_arn": _STATE_KEY,
     "policy.rego_folder": '"policy"',

@@ -32,6 +32,8 @@ class Made:
     """The parts of the network's stack, created or given."""
 
     account: str
+    #: The topic that hosts tell; None: none.
+    notify_topic_arn: str | None
     bucket: str
     vpc_id: str
     vpc_cidr: str
@@ -113,6 +115,9 @@ def workspace_document(settings: Settings, made: Made) -> dict[str, Any]:
             {"container_repositories": network.container_repositories}
             if network.container_repositories
             else {}
+        ),
+        **(
+            {"notify_topic_arn": made.notify_topic_arn} if made.notify_topic_arn is not None else {}
         ),
         "security_groups": dict(made.security_groups),
         "instance_profiles": {name: role.profile_name for name, role in made.roles.items()},

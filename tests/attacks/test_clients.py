@@ -101,7 +101,16 @@ def test_nothing_of_a_worker_runs_code_in_a_cluster_object(cluster, folder):
 
         dask_worker.kept = dask_worker.handlers["get_logs"]
         dask_worker.metrics["planted"] = lambda _: Serialized(header, frames)
-        dask_worker.handlers["get_logs"] = lambda **_: [("INFO", Serialized(header, frames))]
+
+        def answer(**_):
+            dask_worker.asked = True
+            return [("INFO", Serialized(header, frames))]
+
+        dask_worker.asked = False
+        dask_worker.handlers["get_logs"] = answer
+
+    def was_asked(*, dask_worker):
+        return dask_worker.asked
 
     def remove(*, dask_worker):
         del dask_worker.metrics["planted"]
@@ -111,8 +120,9 @@ def test_nothing_of_a_worker_runs_code_in_a_cluster_object(cluster, folder):
         client.run(plant, *serialize(Payload(folder)))
         eventually(lambda: "planted" in str(cluster.sync(seen, cluster)))
         with Cluster.from_name("attacked") as attached:
-            # They are CloudWatch's, which simulated workers write none to: no worker is asked.
-            assert attached.get_logs() == {}
+            # They are read from CloudWatch: no worker is asked.
+            attached.get_logs()
+        assert not any(client.run(was_asked).values())
         assert not ran_in(folder)
         # A connection that unpacks what it gets would have run it.
         cluster.sync(asked_by_dask, cluster)

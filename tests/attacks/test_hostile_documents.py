@@ -14,10 +14,9 @@ import boto3
 import pytest
 from rich.console import Console
 
-from terradask import Workspace
+from terradask import LiveView, Workspace
 from terradask._aws.session import Aws
-from terradask._common.progress import Message
-from terradask._dask import notebook
+from terradask._dask.widgets import TerminalWidget
 from terradask._deployments import store
 from terradask._deployments.documents import read_address, read_host_reports, read_run
 from terradask._deployments.store import HOSTS, MOST_BYTES, RUN, SCHEDULER, ClusterObjects
@@ -131,15 +130,12 @@ def test_no_escape_sequence_reaches_a_terminal() -> None:
     assert run.environ == RUN_DOCUMENT["environ"]
 
 
-def test_nothing_in_a_message_is_markup(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_nothing_in_a_message_is_markup() -> None:
     out = io.StringIO()
-    monkeypatch.setattr(notebook, "_in_ipython", lambda: True)
-    monkeypatch.setattr(
-        "rich.console.Console", lambda **_: Console(file=out, force_terminal=True, width=80)
-    )
-    with notebook.shown_where_it_is_read(True) as show:
-        show(Message("no disk [/x][link=http://evil]here"))
-        show(Message("kept [/x][link=http://evil]here", kept=True))
+    widget = TerminalWidget(Console(file=out, force_terminal=True, width=80))
+    widget.update(LiveView("etl", "making", step="no disk [/x][link=http://evil]here"))
+    widget.update(LiveView("etl", "making", notes=("kept [/x][link=http://evil]here",)))
+    widget.close()
     assert "kept [/x][link=http://evil]here" in out.getvalue()
 
 

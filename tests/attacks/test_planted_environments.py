@@ -20,7 +20,7 @@ from terradask_simulator import Simulator
 from ..simulator.acting import Account, code_of, host
 from .planted_scene import BUCKET
 
-pytestmark = [pytest.mark.simulator, pytest.mark.slow]
+pytestmark = [pytest.mark.simulator, pytest.mark.life]
 
 TAR = b"what the colleague wants to run"
 

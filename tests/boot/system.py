@@ -18,6 +18,7 @@ from pathlib import Path
 
 import platformdirs
 
+from terradask._deployments.jupyter_packages import JUPYTERLAB
 from terradask._deployments.software import lock_software
 
 ROOT = Path(__file__).parents[2]
@@ -121,8 +122,10 @@ def make_system() -> None:
 
 
 def get_packages() -> None:
-    """Get the archives that hosts install: the host program's own, and the environment's."""
-    environment = lock_software(lock_file=ROOT / "requirements/dev.lock")
+    """Get the archives that hosts install: the host program's own, and the environment's, also of
+    one with notebooks.
+    """
+    environment = lock_software([JUPYTERLAB], lock_file=ROOT / "requirements/dev.lock")
     PACKAGES.mkdir(parents=True, exist_ok=True)
     (FOLDER / ".gitignore").write_text("*\n")
     for name, text in {

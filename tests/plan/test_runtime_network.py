@@ -248,6 +248,25 @@ def test_adding_a_zone_and_changing_hosts_replaces_nothing(workspace: Workspace)
     }
 
 
+def test_a_topic_changes_rights_and_templates_in_place(workspace: Workspace):
+    topic = f"arn:aws:sns:{REGION}:123456789012:ends"
+    telling = Workspace.load(workspace.root, network={"notify_topic_arn": topic})
+    plan = telling.plan_network()
+    actions = {change.address: change.action for change in plan.summary.changes}
+    larger = [address for address in actions if address.startswith("aws_launch_template.worker-")]
+    assert actions == dict.fromkeys(
+        [
+            "aws_iam_role_policy.scheduler",
+            "aws_launch_template.scheduler-arm64",
+            "aws_launch_template.scheduler-x86_64",
+            *larger,
+            "aws_s3_object.workspace",
+        ],
+        "update",
+    )
+    assert telling.report(plan).findings == workspace.report(workspace.plan_network()).findings
+
+
 def test_more_addresses_than_the_account_may_have_are_refused_before_the_first(
     workspace: Workspace,
 ):

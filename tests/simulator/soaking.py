@@ -1,5 +1,5 @@
-"""A cluster under random scaling, kills and faults, with a steady workload whose answers are
-checked.
+"""A cluster under random scaling, kills and faults, with a client and without one, and with a
+steady workload whose answers are checked.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ import logging
 import random
 import time
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, Self
 
 from distributed import Client, Future
@@ -17,7 +18,10 @@ from terradask import Cluster, Workspace
 from terradask.errors import ClusterError, SchedulerReplaced
 from terradask_simulator import Simulator
 from terradask_simulator.checks.invariants import Witness
-from terradask_simulator.errors import SimulatorError
+
+from . import scheduler_events
+from .drawn_faults import DrawnFaults
+from .soaking_alone import Alone
 
 logger = logging.getLogger("terradask.soak")
 
@@ -43,6 +47,8 @@ class Soak:
         Where the cluster is, and its name.
     draws
         What everything is drawn from.
+    folder
+        An empty one, for files of the scheduler and of tasks.
     gentle
         Whether nothing happens that takes long to recover from.
     """
@@ -50,20 +56,31 @@ class Soak:
     simulator: Simulator
     name: str
     draws: random.Random
+    folder: Path
     gentle: bool = False
     cluster: Any = None
     target: int = 2
-    lost: set[str] = field(default_factory=set)
     witness: Witness = field(default_factory=Witness)
     checked: int = 0
     said: list[str] = field(default_factory=list)
     client: Any = None
-    _is_attached: bool = False
     work: list[tuple[list[int], list[Future]]] = field(default_factory=list)
+    attached_seconds: float = 0.0
+    alone_seconds: float = 0.0
+
+    def __post_init__(self) -> None:
+        self.faults = DrawnFaults(self.simulator, self.name, self.draws)
+        self.events = self.folder / "events"
 
     def __enter__(self) -> Self:
         self.cluster = Cluster(
-            self.name, n_workers=self.target, max_workers=MOST, wait_for_workers=True
+            self.name,
+            n_workers=self.target,
+            max_workers=MOST,
+            wait_for_workers=True,
+            shutdown_on_close=False,
+            idle_timeout=False,
+            scheduler_options={"dashboard": False, **scheduler_events.options(self.events)},
         )
         self.client = Client(self.cluster, set_as_default=False)
         return self
@@ -71,9 +88,37 @@ class Soak:
     def __exit__(self, *_: object) -> None:
         self._leave()
         self.cluster.close()
-        if self._is_attached:
-            # Whoever has attached stops it.
-            Workspace.load().destroy_cluster(self.name)
+        Workspace.load().destroy_cluster(self.name)
+
+    def live(self, steps: int) -> None:
+        """Let so many steps happen with a client."""
+        started = time.monotonic()
+        for _ in range(steps):
+            self.step()
+        self.attached_seconds += time.monotonic() - started
+
+    def live_alone(self, steps: int) -> None:
+        """Let so many steps happen without a client; then attach again, and check what was left."""
+        self._leave()
+        self.cluster.close()
+        alone = Alone(
+            self.faults,
+            MOST,
+            self.folder / f"alone-{len(self.said)}",
+            self.events,
+            self.witness,
+            gentle=self.gentle,
+        )
+        alone.live(steps)
+        self.alone_seconds += alone.seconds
+        self.said += alone.said
+        self._attach()
+        assert self.cluster.adapting["workers"].maximum == MOST
+        self.checked += alone.check(self.client)
+        # Ends its adapting.
+        self.scale()
+        self.settle()
+        self.hear()
 
     def step(self) -> None:
         """Let something happen, then let the cluster recover, and check what it was asked."""
@@ -127,7 +172,7 @@ class Soak:
         self.work.clear()
 
     def hear(self) -> None:
-        self.witness.record(self.client.get_events("all"))
+        self.witness.record(scheduler_events.read(self.events))
 
     # ---- what happens ----------------------------------------------------------------------------
 
@@ -141,47 +186,40 @@ class Soak:
             time.sleep(self.draws.uniform(0.0, 0.5))
 
     def kill(self) -> None:
-        for victim in self.draws.sample(
-            sorted(self.cluster.observed), min(len(self.cluster.observed), self.draws.randint(1, 2))
-        ):
-            self.kill_host(victim)
+        self.faults.kill_some(self.cluster.observed)
 
     def adapt(self) -> None:
-        adaptive = self.cluster.adapt(
+        self.cluster.adapt(
             minimum=1, maximum=MOST, interval="100ms", wait_count=2, target_duration="500ms"
         )
         time.sleep(self.draws.uniform(0.5, 2.0))
-        adaptive.stop()
+        # Ends it.
         self.scale()
 
     def hide(self) -> None:
-        with self.simulator.hide_instances(
-            self.draws.uniform(0.5, 4.0), seed=self.draws.randrange(1000)
-        ):
+        with self.faults.hide():
             self.scale()
             time.sleep(self.draws.uniform(0.0, 2.0))
             self.scale()
             time.sleep(self.draws.uniform(0.0, 2.0))
 
     def lose_answers(self) -> None:
-        with self.simulator.drop_answers(
-            share=self.draws.uniform(0.05, 0.3), seed=self.draws.randrange(1000)
-        ):
+        with self.faults.lose_answers():
             self.scale_twice()
             time.sleep(1.0)
 
     def throttle(self) -> None:
-        with self.simulator.throttle(self.draws.uniform(0.05, 0.2)):
+        with self.faults.throttle():
             self.scale_twice()
             time.sleep(1.0)
 
     def lack(self) -> None:
-        with self.simulator.no_capacity(beyond=self.draws.randint(2, MOST)):
+        with self.faults.lack(MOST):
             self.scale()
             time.sleep(self.draws.uniform(0.5, 2.0))
 
     def cut(self) -> None:
-        with self.simulator.cut_network(self.scheduler_id(), seconds=60):
+        with self.simulator.cut_network(self.faults.scheduler_id(), seconds=60):
             time.sleep(self.draws.uniform(0.2, 3.0))
             with contextlib.suppress(ClusterError, OSError):
                 self.kill()
@@ -194,8 +232,8 @@ class Soak:
             time.sleep(1.5)
 
     def kill_scheduler(self) -> None:
+        self.faults.kill_host(self.faults.scheduler_id())
         self.hear()
-        self.kill_host(self.scheduler_id())
         self.witness.lose_all(time.time())
         deadline = time.monotonic() + SETTLE_SECONDS
         while time.monotonic() < deadline:
@@ -214,27 +252,12 @@ class Soak:
     def attach_again(self) -> None:
         """Attach to the replacement of a scheduler that is gone."""
         self._leave()
-        ended, self.cluster = self.cluster, Cluster.from_name(self.name)
-        ended.shutdown_on_close, self.cluster.shutdown_on_close = False, True
-        ended.close()
-        self._is_attached = True
+        self.cluster.close()
+        self._attach()
+
+    def _attach(self) -> None:
+        self.cluster = Cluster.from_name(self.name)
         self.client = Client(self.cluster, set_as_default=False)
-
-    def kill_host(self, instance_id: str) -> None:
-        try:
-            self.simulator.kill_host(instance_id)
-        except SimulatorError:
-            # Behind a cut, the cluster still shows who has left meanwhile; whether it was to leave,
-            # the invariants tell.
-            if not self._has_ended(instance_id):
-                raise
-            return
-        self.lost.add(instance_id)
-        while not self._has_ended(instance_id):
-            time.sleep(0.05)
-
-    def _has_ended(self, instance_id: str) -> bool:
-        return self.simulator.history()["instances"][instance_id]["ended"] is not None
 
     # ---- looks -----------------------------------------------------------------------------------
 
@@ -251,14 +274,6 @@ class Soak:
             self.client.close(timeout=1)
         self.client.status = "closed"
 
-    def scheduler_id(self) -> str:
-        (host,) = [
-            host
-            for host in self.simulator.hosts()
-            if host.cluster == self.name and host.role == "scheduler"
-        ]
-        return host.instance_id
-
     def _is_settled(self) -> bool:
         cluster = self.cluster
         # Read once: between two looks, the plan may become another.
@@ -266,17 +281,8 @@ class Soak:
         return (
             len(plan) == self.target
             and plan == cluster.requested == cluster.observed
-            and plan == self.at_aws()
+            and plan == self.faults.workers()
         )
-
-    def at_aws(self) -> set[str]:
-        tags = {"terradask:cluster": self.name, "terradask:role": "worker"}
-        told = self.simulator.history()["instances"]
-        return {
-            one
-            for one, row in told.items()
-            if row["ended"] is None and tags.items() <= row["tags"].items()
-        }
 
     def tell(self, since: float) -> None:
         """Print what has happened at AWS since some time, for whoever has to find out why."""
@@ -298,7 +304,7 @@ class Soak:
             "plan": cluster.plan,
             "requested": cluster.requested,
             "observed": cluster.observed,
-            "at AWS": self.at_aws(),
+            "at AWS": self.faults.workers(),
         }
         told = "; ".join(f"{name}: {', '.join(sorted(found))}" for name, found in look.items())
         return f"{told}; trouble: {self._trouble()}"

@@ -15,7 +15,7 @@ from terradask_simulator import Simulator
 
 from ..waiting import PROCESS_SECONDS
 
-pytestmark = pytest.mark.simulator
+pytestmark = [pytest.mark.simulator, pytest.mark.life]
 
 ROOT = Path(__file__).parents[2]
 CHECKOV = ROOT / ".venv-checkov/bin/checkov"

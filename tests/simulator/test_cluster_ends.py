@@ -20,6 +20,7 @@ from .scripts import run_python
 pytestmark = [pytest.mark.simulator]
 
 
+@pytest.mark.life
 def test_stop_and_start_run_no_terraform_and_make_new_keys(sim_environ, tmp_path):
     workspace = Workspace.load()
     deployment = workspace.apply(workspace.plan_cluster("resting", max_workers=3))

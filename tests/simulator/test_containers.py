@@ -18,7 +18,7 @@ from ..command import in_this_process
 from ..container_registry import ContainerRegistry, file, layer
 from ..quick_provider import QuickProvider
 
-pytestmark = [pytest.mark.simulator, pytest.mark.slow]
+pytestmark = [pytest.mark.simulator, pytest.mark.life]
 
 SETTINGS = """
 [clusters.boxed]
@@ -84,4 +84,4 @@ def test_a_cluster_of_an_image_that_is_not_there_is_never_made(
         Cluster("nowhere", container=f"{registry.address}/team/dask:gone")
     assert not Workspace.load().deployment("nowhere").exists
     with pytest.raises(UnsupportedOption):
-        Cluster("nowhere", container="dask:1", jupyter=True)
+        Cluster("nowhere", container="dask:1", account="other")

@@ -69,18 +69,26 @@ def test_a_cluster_is_priced_from_the_price_list_ec2_and_its_template(
 
 @pytest.mark.parametrize("region", ["us-east-1", "eu-central-1", "sa-east-1"])
 def test_every_product_has_one_price_in_every_region(aws: Aws, region: str) -> None:
-    kinds = ("nat-gateway", "public-ipv4", "interface-endpoint", "gp3-storage", "secret")
+    kinds = (
+        "nat-gateway",
+        "public-ipv4",
+        "interface-endpoint",
+        "gp3-storage",
+        "secret",
+        "custom-metric",
+    )
     keys = [PriceKey(kind, region) for kind in kinds] + [
         PriceKey("instance", region, "g5.xlarge", "on-demand")
     ]
     quotes = AwsPriceList(aws).look_up(keys)
     assert quotes.problems == {}
-    assert [str(quotes.prices[key].usd.normalize()) for key in keys[:5]] == [
+    assert [str(quotes.prices[key].usd.normalize()) for key in keys[:6]] == [
         "0.06",
         "0.006",
         "0.012",
         "0.1",
         "0.5",
+        "0.4",
     ]
 
 

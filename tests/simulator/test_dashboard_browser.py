@@ -18,16 +18,10 @@ from playwright.sync_api import Error
 from terradask import Cluster, Workspace
 
 from .. import browser as chromium
-from ..browser import NEEDS_CHROMIUM
+from ..browser import NEEDS_CHROMIUM, ROWS
 from ..waiting import HANG_SECONDS
 
-pytestmark = [pytest.mark.simulator, NEEDS_CHROMIUM]
-
-#: How many rows of data the page's plots have: Bokeh's server sends them over its websocket.
-ROWS = """() => (window.Bokeh?.documents ?? [])
-    .flatMap((each) => [...each._all_models.values()])
-    .filter((model) => model.type === "ColumnDataSource")
-    .reduce((rows, source) => rows + (source.get_length() ?? 0), 0)"""
+pytestmark = [pytest.mark.simulator, pytest.mark.life, NEEDS_CHROMIUM]
 
 
 @pytest.fixture(scope="module")
@@ -138,24 +132,39 @@ def test_a_link_on_another_sites_page_opens_it_too(page, cluster, other_site):
 
 
 def test_without_the_token_or_from_another_page_nothing_is_seen(page, cluster, other_site):
-    base = cluster.dashboard_link.partition("/status")[0]
+    base, _, token = cluster.dashboard_link.partition("/status")[0].rpartition("/")
     assert page.goto(f"{base}/status").status == 403
-    assert page.goto(f"{base}/status?terradask-token=guessed").status == 403
-    # Who is in has a cookie, which the browser sends to this address, whatever port the page that
-    # asks is of.
+    assert page.goto(f"{base}/guessed/status").status == 403
     page.goto(cluster.dashboard_link)
-    page.wait_for_url("**/status")
-    assert page.goto(f"{base}/health").status == 200
+    page.locator(".bk-Canvas").first.wait_for()
+    assert page.goto(f"{base}/{token}/health").status == 200
+    # Nothing of who is in helps another page: there is no cookie that its browser would send.
+    assert page.context.cookies() == []
     page.goto(f"http://127.0.0.1:{other_site.server_port}/")
-    with page.expect_response(f"{base}/health") as asked:
-        page.evaluate(
-            (
-                "(address) => fetch(address, {method: 'POST', mode: 'no-cors', credentials: "
-                "'include'})"
-            ),
-            f"{base}/health",
-        )
-    assert asked.value.status == 403
+    for target in (f"{base}/health", f"{base}/{token}/health"):
+        with page.expect_response(target) as asked:
+            page.evaluate(
+                (
+                    "(address) => fetch(address, {method: 'POST', mode: 'no-cors', credentials: "
+                    "'include'})"
+                ),
+                target,
+            )
+        assert asked.value.status == 403
+
+
+def test_a_page_that_it_leads_to_does_not_learn_its_address(page, cluster, other_site):
+    page.goto(cluster.dashboard_link)
+    page.locator(".bk-Canvas").first.wait_for()
+    with page.expect_response(asked_of(other_site)) as answered:
+        page.evaluate("(address) => location.assign(address)", asked_of(other_site))
+    assert "referer" not in answered.value.request.all_headers()
+    # A context that is closed in the middle of a navigation may never close.
+    page.wait_for_url(asked_of(other_site))
+
+
+def asked_of(site):
+    return f"http://127.0.0.1:{site.server_port}/"
 
 
 def test_the_hosts_port_refuses_whoever_has_no_certificate(page, cluster):

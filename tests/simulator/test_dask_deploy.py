@@ -7,6 +7,7 @@ instances that AWS starts, and why.
 
 import asyncio
 import gc
+import re
 import time
 import warnings
 
@@ -80,6 +81,10 @@ NOT_OURS = {
     "test_adaptive_config": (
         "about distributed's Adaptive alone; bounds of adapt() are its arguments"
     ),
+    "test_adaptive_stopped": "about distributed's Adaptive alone, which decides nothing here",
+    "test_adaptive_stops_on_cluster_status_change": (
+        "the scheduler's host adapts, whatever becomes of a client"
+    ),
     "test_scale_needs_to_be_awaited": "about a subclass whose scale() blocks",
     "test_scale_up_large_tasks": "about the scheduler's adaptive_target alone",
     "test_respect_average_nthreads": "about the scheduler's adaptive_target alone",
@@ -109,12 +114,19 @@ def cluster(sim, sim_environ):
 def client(cluster):
     with Client(cluster, set_as_default=False) as client:
         yield client
-    if cluster._adaptive is not None:
-        cluster._adaptive.stop()
-        # What it has decided before would still be carried out, after the scaling below.
-        eventually(lambda: not cluster._adaptive._adapting)
+    # Ends adapting.
     cluster.scale(1)
     eventually(lambda: len(cluster.observed) == 1 == len(cluster.plan))
+
+
+def said(cluster):
+    """Return what the scheduler's host has said of its scaling."""
+    return [each.reason for each in cluster.events() if each.state == "scaled"]
+
+
+def says(cluster, pattern):
+    """Return what matches of that, once it is reported."""
+    return eventually(lambda: list(filter(None, (re.match(pattern, one) for one in said(cluster)))))
 
 
 def test_every_test_of_distributed_is_held_or_has_a_reason():
@@ -195,12 +207,12 @@ def test_widget(cluster, client):
 def test_scale_cores_memory(cluster, client):
     cluster.scale(cores=2)
     assert len(cluster.plan) == 2
-    # Simulated workers have no limit of their own; what a limit means is in
-    # tests/unit/test_host_size.py.
-    with pytest.raises(InvalidInput, match="no memory limit"):
-        cluster.scale(memory="5 GB")
-    with pytest.raises(InvalidInput, match="max_workers"):
-        cluster.scale(cores=1000)
+    # Simulated workers have a GiB each.
+    cluster.scale(memory="2.5 GiB")
+    assert len(cluster.plan) == 3
+    for too_much in ({"cores": 1000}, {"memory": "1 TiB"}):
+        with pytest.raises(InvalidInput, match="max_workers"):
+            cluster.scale(**too_much)
 
 
 def test_bad_close():
@@ -226,7 +238,7 @@ def test_adaptive_local_cluster(cluster, client):
 
 
 def test_adaptive_local_cluster_multi_workers(cluster, client, tmp_path):
-    adapt = cluster.adapt(minimum=0, maximum=4, wait_count=3, **EAGER)
+    cluster.adapt(minimum=0, maximum=4, wait_count=3, **EAGER)
     for round_ in range(2):
         gate = tmp_path / f"gate{round_}"
         futures = client.map(behind(gate), range(20), pure=False)
@@ -236,21 +248,20 @@ def test_adaptive_local_cluster_multi_workers(cluster, client, tmp_path):
         assert len(cluster.requested) <= 4
         del futures
         eventually(lambda: not cluster.observed and not cluster.requested)
-    assert all(what["n"] <= 4 for _, what in adapt.log if what["status"] == "up")
 
 
 def test_min_max(cluster, client, tmp_path):
-    adapt = cluster.adapt(minimum=1, maximum=2, wait_count=3, **EAGER)
+    cluster.adapt(minimum=1, maximum=2, wait_count=3, **EAGER)
     gate = tmp_path / "gate"
     futures = client.map(behind(gate), range(30), pure=False)
     eventually(lambda: len(cluster.observed) == 2)
     time.sleep(0.5)
-    assert len(cluster.plan) == 2
-    assert [what["status"] for _, what in adapt.log] == ["up"]
+    eventually(lambda: len(cluster.plan) == 2)
+    assert says(cluster, "from 1 to 2 hosts: ")
     gate.touch()
     del futures
     eventually(lambda: len(cluster.observed) == 1 == len(cluster.requested))
-    assert adapt.log[-1][1]["status"] == "down"
+    assert says(cluster, "from 2 to 1 hosts, which are enough")
 
 
 test_adaptive_no_memory_limit = test_min_max
@@ -259,19 +270,21 @@ test_adaptive_no_memory_limit = test_min_max
 def test_avoid_churn(cluster, client):
     cluster.scale(2)
     cluster.wait_for_workers(2, timeout=HANG_SECONDS)
-    adapt = cluster.adapt(minimum=1, maximum=2, interval="50 ms", wait_count=400)
+    cluster.adapt(minimum=1, maximum=2, interval="50 ms", wait_count=399)
+    says(cluster, "adapts between 1 and 2 hosts")
+    before = said(cluster)
     for number in range(10):
         client.submit(slowinc, number, delay=0.02, pure=False).result(HANG_SECONDS)
         time.sleep(0.03)
-    assert not adapt.log
+    assert said(cluster) == before
     assert len(cluster.plan) == 2
 
 
 def test_adapt_quickly(cluster, client):
-    adapt = cluster.adapt(minimum=1, maximum=5, wait_count=3, **EAGER)
+    cluster.adapt(minimum=1, maximum=5, wait_count=3, **EAGER)
     futures = client.map(slowinc, range(200), delay=SLOW_SECONDS, pure=False)
     eventually(lambda: len(cluster.observed) == 5)
-    assert adapt.log[0][1] == {"status": "up", "n": 5}
+    assert says(cluster, "from 1 to 5 hosts: ")
     del futures
     eventually(lambda: len(cluster.observed) == 1 == len(cluster.requested))
     # One after the other, there is nothing that more workers could do.
@@ -300,59 +313,35 @@ def test_no_more_workers_than_tasks(cluster, client):
 def test_target_duration(cluster, client):
     # The scheduler has seen how long these take.
     client.gather(client.map(slowinc, range(4), delay=0.5, pure=False))
-    adapt = cluster.adapt(minimum=1, maximum=6, interval="50 ms", target_duration="5s")
+    cluster.adapt(minimum=1, maximum=6, interval="50 ms", target_duration="5s")
     futures = client.map(slowinc, range(40), delay=0.5, pure=False)
-    eventually(lambda: adapt.log)
     # Forty tasks of half a second are 20 s of work: four workers for 5 s.
-    assert 3 <= adapt.log[0][1]["n"] <= 5
+    # What it was at first, before any of them was done.
+    assert says(cluster, r"from 1 to [345] hosts: 3\d tasks wait")
     del futures
 
 
 def test_adapt_cores_memory(cluster, client):
     adapt = cluster.adapt(minimum_cores=1, maximum_cores=3)
     assert (adapt.minimum, adapt.maximum) == (1, 3)
-    with pytest.raises(InvalidInput, match="no memory limit"):
-        cluster.adapt(minimum_memory="7 GB")
+    adapt = cluster.adapt(minimum_memory="1.5 GiB", maximum_memory="3 GiB")
+    assert (adapt.minimum, adapt.maximum) == (2, 3)
 
 
 def test_update_adaptive(cluster, client):
-    first = cluster.adapt(maximum=1)
+    cluster.adapt(maximum=1)
     second = cluster.adapt(maximum=2)
-    eventually(lambda: second.state == "running")
-    assert first.state == "stopped"
-    assert first.periodic_callback is None
-    assert second.periodic_callback.is_running()
+    assert "Adaptive (workers: 1 to 2)" in cluster._scaling_status()
+    second.stop()
+    assert "Manual" in cluster._scaling_status()
 
 
-def test_adaptive_stops_on_cluster_status_change(cluster, client):
-    adapt = cluster.adapt(maximum=2, interval="50 ms")
-    eventually(lambda: adapt.state == "running")
-    cluster.status = Status.closing
-    try:
-        eventually(lambda: adapt.state == "stopped")
-    finally:
-        cluster.status = Status.running
-        cluster.sync(_watch_again, cluster)
-
-
-async def _watch_again(cluster):
-    # The watch of the groups has ended with the status.
-    pool = cluster._attached.pool
-    await pool.stop()
-    await pool.start()
-
-
-def test_adapt_gets_stopped_on_cluster_close(cluster):
+def test_adapt_gets_stopped_on_cluster_close(cluster, client):
     with Cluster.from_name("daskish") as second:
-        adapt = second.adapt(maximum=2, interval="50 ms")
-        eventually(lambda: adapt.state == "running")
-        callback = adapt.periodic_callback
-    assert adapt.state == "stopped"
-    assert not callback.is_running()
-    assert len(cluster.observed) == 1
-
-
-test_adaptive_stopped = test_adapt_gets_stopped_on_cluster_close
+        second.adapt(minimum=2, maximum=2, **EAGER)
+    # Not with the client: the cluster's host adapts.
+    eventually(lambda: len(cluster.observed) == 2)
+    eventually(lambda: "Adaptive (workers: 2 to 2)" in cluster._scaling_status())
 
 
 # ---- Cluster -------------------------------------------------------------------------------------

@@ -10,9 +10,9 @@ import pytest
 from botocore.exceptions import ClientError
 
 from terradask._aws.free_plan import with_eligible
-from terradask._aws.launch_problem import launch_failure, read_problem
 from terradask._aws.session import Aws
 from terradask._doctor.account_plan import check_account_plan
+from terradask_host.rules.launch_problem import launch_failure, read_problem
 from terradask_simulator.errors import SimulatorError
 from terradask_stacks.settings import Settings
 

@@ -31,7 +31,9 @@ SAYS = {
     "scale_and_adapt.py": ["workers: 3", r"computed by \d processes"],
     "dataframes.py": [r"^Kyiv\s+4000\s+5998\.5$"],
     "arrays.py": ["^90 latitudes$", r"^at the equator 28\d\.\d K$"],
+    "commands.py": ["^exit code 0 and it wrote 42$", "^the worst exit code: 1$", "^c failed 2$"],
     "container.py": [r"^computed with 127\.0\.0\.1:\d+/dask:1$"],
+    "functions.py": [r"^3 words\n3\n2\n0\nhere: 3$"],
     "asynchronous.py": ["^6$"],
     "review_before_apply.py": [r"nightly: \d+ to create", r"deployed: \['nightly'\]"],
 }

@@ -27,6 +27,7 @@ from terradask_simulator.checks import invariants
 
 from ..seeds import drawn
 from ..waiting import HANG_SECONDS, PROCESS_SECONDS, eventually
+from .left_alone import WAVE_TASKS
 from .soaking import MOST, TIMING, Soak
 
 pytestmark = [pytest.mark.simulator]
@@ -53,14 +54,18 @@ SCALING_CALLS = (
 
 
 @pytest.fixture(scope="module")
-def made(sim: Simulator, sim_environ: dict[str, str]) -> Iterator[Soak]:
+def made(
+    sim: Simulator, sim_environ: dict[str, str], tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Soak]:
     timing = {**TIMING, "join_seconds": JOIN_SECONDS, "join_failures": FAILURES}
     with (
         pytest.MonkeyPatch.context() as patch,
         sim.hollow_hosts(),
         sim.time_hosts(**timing),
         sim.hide_objects(0.0),
-        Soak(sim, "faulty", drawn("faults"), gentle=True) as made,
+        Soak(
+            sim, "faulty", drawn("faults"), tmp_path_factory.mktemp("faulty"), gentle=True
+        ) as made,
         sim.linger_terminating(LINGER_SECONDS),
     ):
         # As in a workspace's first minutes, until the cluster is closed, however old the bucket is.
@@ -71,17 +76,23 @@ def made(sim: Simulator, sim_environ: dict[str, str]) -> Iterator[Soak]:
     assert invariants.left_behind(sim, "faulty") == []
 
 
+async def sent(cluster: Any) -> None:
+    await cluster
+
+
 @pytest.fixture
 def faulty(made: Soak) -> Iterator[Soak]:
     made.target = 3
     made.cluster.scale(3)
+    # There may be three already: the number has to be at AWS before another one is.
+    made.cluster.sync(sent, made.cluster)
     made.settle()
     yield made
     made.hear()
     sim, name = made.simulator, made.name
     assert invariants.over_scaled(sim, name, at_most=MOST) == []
     assert invariants.born_without_tags(sim, name) == []
-    unretired = invariants.removed_unretired(sim, name, made.witness, lost=made.lost)
+    unretired = invariants.removed_unretired(sim, name, made.witness, lost=made.faults.lost)
     if unretired:
         made.tell(time.time() - 60)
         print(*unretired, sep="\n")
@@ -142,9 +153,9 @@ def test_hidden_instances_are_neither_launched_again_nor_forgotten(
     seconds = seconds or faulty.draws.uniform(1.0, 4.0)
     with faulty.simulator.hide_instances(seconds, seed=faulty.draws.randrange(1000)):
         faulty.cluster.scale(6)
-        eventually(lambda: len(faulty.at_aws()) == 6)
+        eventually(lambda: len(faulty.faults.workers()) == 6)
         time.sleep(faulty.draws.uniform(0.0, 1.0))
-        assert len(faulty.at_aws()) == 6
+        assert len(faulty.faults.workers()) == 6
         scaled_to(faulty, 2)
 
 
@@ -187,8 +198,8 @@ def test_what_there_is_is_kept_and_the_rest_comes_with_capacity(
 @pytest.mark.parametrize("seconds", points(5, 30, 60))
 def test_a_cut_network_ends_nothing(faulty: Soak, seconds: float | None) -> None:
     seconds = seconds or faulty.draws.uniform(0.5, 4.0)
-    before = faulty.at_aws()
-    with faulty.simulator.cut_network(faulty.scheduler_id(), seconds=seconds):
+    before = faulty.faults.workers()
+    with faulty.simulator.cut_network(faulty.faults.scheduler_id(), seconds=seconds):
         time.sleep(seconds)
 
     def reachable() -> bool:
@@ -202,7 +213,7 @@ def test_a_cut_network_ends_nothing(faulty: Soak, seconds: float | None) -> None
     eventually(lambda: reachable() and faulty.cluster.observed == before)
     faulty.renew_client()
     assert faulty.client.submit(sum, [1, 2]).result(HANG_SECONDS) == 3
-    assert faulty.at_aws() == before
+    assert faulty.faults.workers() == before
 
     def scales() -> bool:
         try:
@@ -221,7 +232,7 @@ def test_a_dead_worker_is_replaced_once(faulty: Soak) -> None:
     faulty.work.append(([1], [faulty.client.submit(lambda n: n + 1, 1, pure=False)]))
     known = set(faulty.simulator.history()["instances"])
     faulty.kill()
-    killed = len(faulty.lost & known)
+    killed = len(faulty.faults.lost & known)
     faulty.settle()
     faulty.check()
     born = faulty.simulator.history()["instances"].keys() - known
@@ -239,7 +250,7 @@ def test_a_group_that_somebody_else_has_resized_is_mirrored(faulty: Soak) -> Non
 
 
 def test_hosts_that_never_join_are_ended_and_their_group_is_given_up(faulty: Soak) -> None:
-    before = faulty.at_aws()
+    before = faulty.faults.workers()
     with faulty.simulator.break_environments():
         faulty.cluster.scale(3 + FAILURES)
         eventually(
@@ -247,7 +258,7 @@ def test_hosts_that_never_join_are_ended_and_their_group_is_given_up(faulty: Soa
                 "launches no more" in str(event.reason) for event in faulty.cluster.events()
             )
         )
-        eventually(lambda: faulty.at_aws() == before)
+        eventually(lambda: faulty.faults.workers() == before)
     faulty.target = 3
     faulty.settle()
     told = subprocess.run(
@@ -266,11 +277,18 @@ def test_hosts_that_never_join_are_ended_and_their_group_is_given_up(faulty: Soa
 def test_a_short_soak(faulty: Soak) -> None:
     # A fifth of a second to two seconds: meanwhile AWS neither protects nor ends what is launched.
     with faulty.simulator.delay_launches(0.1, seed=faulty.draws.randrange(1000)):
-        for _ in range(SHORT_STEPS):
-            faulty.step()
+        faulty.live(SHORT_STEPS)
         scaled_to(faulty, 3)
     faulty.check()
     assert faulty.checked >= SHORT_STEPS
+
+
+@pytest.mark.life
+def test_a_short_soak_with_nobody_attached(faulty: Soak) -> None:
+    checked = faulty.checked
+    with faulty.simulator.delay_launches(0.1, seed=faulty.draws.randrange(1000)):
+        faulty.live_alone(SHORT_STEPS)
+    assert faulty.checked == checked + SHORT_STEPS * WAVE_TASKS
 
 
 def test_a_dead_scheduler_is_told_within_a_minute_and_workers_join_its_replacement(
@@ -278,7 +296,7 @@ def test_a_dead_scheduler_is_told_within_a_minute_and_workers_join_its_replaceme
 ) -> None:
     faulty.hear()
     started = time.monotonic()
-    faulty.kill_host(faulty.scheduler_id())
+    faulty.faults.kill_host(faulty.faults.scheduler_id())
 
     def told() -> bool:
         try:
@@ -291,7 +309,7 @@ def test_a_dead_scheduler_is_told_within_a_minute_and_workers_join_its_replaceme
 
     eventually(told)
     assert time.monotonic() - started < 60
-    before = faulty.at_aws()
+    before = faulty.faults.workers()
     faulty.attach_again()
     faulty.settle()
     assert faulty.cluster.observed == before

@@ -29,7 +29,7 @@ from .acting import ACCOUNT, Account, host, refused
 from .host_parts import make_volume, wait_for_tags, whose
 from .walled import ROLES, SETTINGS, Walled
 
-pytestmark = [pytest.mark.simulator, pytest.mark.slow]
+pytestmark = [pytest.mark.simulator, pytest.mark.life]
 
 BUCKET = f"terradask-walled-{ACCOUNT}-us-east-1"
 
@@ -38,6 +38,8 @@ UNSEEN = {
     "autoscaling:TerminateInstanceInAutoScalingGroup",
     # The scheduler's host looks at its groups once a minute.
     "autoscaling:DescribeAutoScalingGroups",
+    # Nothing is missing on any market.
+    "autoscaling:DescribeScalingActivities",
     # No agent of Session Manager's runs here.
     "ssm:UpdateInstanceInformation",
     *(f"ssmmessages:Create{kind}Channel" for kind in ("Control", "Data")),

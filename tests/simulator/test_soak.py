@@ -4,6 +4,7 @@ broken. A short soak is in test_faults.py.
 
 from __future__ import annotations
 
+import os
 import time
 from pathlib import Path
 
@@ -20,32 +21,38 @@ from .soaking import MOST, TIMING, Soak
 pytestmark = [pytest.mark.simulator, pytest.mark.soak, pytest.mark.timeout(3600)]
 
 #: Twice a minute something happens.
-STEPS = 120
+STEPS = int(os.environ.pop("TERRADASK_SOAK_STEPS", "120"))
+
+#: With a client, and then without one.
+STEPS_EACH = 10
 
 #: From a launch to the end of a host that never joined, on a machine that is busy.
 UNJOINED_SECONDS = TIMING["join_seconds"] + 20.0
 
 
-def test_an_hour(sim: Simulator, sim_environ: dict[str, str]) -> None:
+def test_an_hour(sim: Simulator, sim_environ: dict[str, str], tmp_path: Path) -> None:
     with (
         sim.hollow_hosts(),
         sim.time_hosts(**TIMING),
         sim.linger_terminating(30),
         sim.delay_launches(0.1),
-        Soak(sim, "soak", drawn("an hour")) as soak,
+        Soak(sim, "soak", drawn("an hour"), tmp_path) as soak,
     ):
-        for _ in range(STEPS):
-            soak.step()
+        while len(soak.said) < STEPS:
+            soak.live(STEPS_EACH)
+            soak.live_alone(STEPS_EACH)
         assert invariants.state_in_disorder(sim, Workspace.load().bucket, "soak") == []
         soak.hear()
         ending = time.time()
     assert soak.checked
+    print(f"attached for {soak.attached_seconds:.0f} s, alone for {soak.alone_seconds:.0f} s")
     assert invariants.left_behind(sim, "soak") == []
     assert invariants.over_scaled(sim, "soak", at_most=MOST) == []
     assert invariants.born_without_tags(sim, "soak") == []
     assert invariants.outlived(sim, "soak", seconds=3600) == []
     assert (
-        invariants.removed_unretired(sim, "soak", soak.witness, lost=soak.lost, until=ending) == []
+        invariants.removed_unretired(sim, "soak", soak.witness, lost=soak.faults.lost, until=ending)
+        == []
     )
     assert invariants.unjoined(sim, "soak", soak.witness.joined, seconds=UNJOINED_SECONDS) == []
 

@@ -13,7 +13,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from terradask import Deployment, Workspace
+from terradask import Cluster, Deployment, LiveView, Workspace
 from terradask_simulator import Simulator
 
 from ..waiting import PROCESS_SECONDS, eventually
@@ -84,3 +84,40 @@ def test_a_pipe_gets_a_line_for_each_event(deployment: Deployment) -> None:
     # Each event once.
     told = [*lines, *rest.splitlines(keepends=True)]
     assert len(told) == len(set(told))
+
+
+def test_a_clients_widget_sees_its_cluster_heal_without_more_calls(
+    deployment: Deployment, sim: Simulator
+) -> None:
+    views: list[LiveView] = []
+
+    class Widget:
+        def update(self, view: LiveView) -> None:
+            views.append(view)
+
+    def states() -> dict[str, int]:
+        groups = {group.name: group.states for view in views[-1:] for group in view.groups}
+        return dict(groups.get("workers", {}))
+
+    with Cluster.from_name("seen", custom_widget=Widget(), wait_for_workers=True) as cluster:
+        assert len(cluster.observed) == 3
+        eventually(lambda: states() == {"running": 3})
+        facts = dict(views[-1].facts)
+        assert facts["dask"].startswith("3 workers, ")
+        assert facts["price"].endswith("an hour")
+        assert {host.threads is None for host in views[-1].hosts if host.group == "workers"} == {
+            False
+        }
+        sim.reset_calls()
+        began = time.monotonic()
+        killed = min(cluster.observed)
+        sim.kill_host(killed)
+        eventually(
+            lambda: (
+                killed not in {host.instance_id for host in views[-1].hosts if host.threads}
+                and states() == {"running": 3}
+            )
+        )
+        # Reads wait their turn: two a second, and those of the price, one after the other.
+        assert sum(sim.calls(by="role").get("", {}).values()) <= 2 * (time.monotonic() - began) + 6
+    assert views[-1].state == "closed"

@@ -84,6 +84,7 @@ NETWORKS: dict[str, dict[str, Any]] = {
             "kms_key_arn": _KEY,
         }
     },
+    "notify-emails": {"network": {"notify_emails": ["ada@example.com", "bo@example.com"]}},
     "dual-stack": {"network": {"dual_stack": True, "flow_logs": True, "log_retention_days": 90}},
     "ingress": {
         "network": {

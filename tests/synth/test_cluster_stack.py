@@ -278,6 +278,8 @@ def test_the_descriptor_is_the_contracts(cluster: Document) -> None:
         "port": 8786,
         "dashboard_port": 8787,
         "extra_worker": False,
+        "performance_report": "without_source",
+        "metrics": "off",
     }
     assert document["scheduler"] == scheduler
     assert document["worker"] == {

@@ -45,6 +45,20 @@ NETWORKS: dict[str, dict[str, Any]] = {
             "ssmmessages",
         ],
     },
+    "a topic": {"notify_topic_arn": "arn:aws:sns:us-east-1:123456789012:dask"},
+    "a topic of the network's own": {"notify_emails": ["ada@example.com"]},
+    "a topic of the network's own with a customer's key": {
+        "notify_emails": ["ada@example.com"],
+        "kms_key_arn": (
+            "arn:aws:kms:us-east-1:123456789012:key/0123abcd-01ab-23cd-45ef-0123456789ab"
+        ),
+    },
+    "a topic with a customer's key": {
+        "notify_topic_arn": "arn:aws:sns:us-east-1:123456789012:dask",
+        "kms_key_arn": (
+            "arn:aws:kms:us-east-1:123456789012:key/0123abcd-01ab-23cd-45ef-0123456789ab"
+        ),
+    },
     "a customer's key": {
         "kms_key_arn": "arn:aws:kms:us-east-1:123456789012:key/0123abcd-01ab-23cd-45ef-0123456789ab"
     },
@@ -150,3 +164,21 @@ def test_ssh_for_more_than_one_site_stops_whatever_the_settings_ask(
 
 def ssh_severities(document: Document, **given: Any) -> list[str]:
     return [finding.severity for finding in found(document, **given) if finding.check == "P4"]
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_a_topic_that_no_setting_names_is_told(synth: Callable[..., Document], form: str) -> None:
+    topic = "arn:aws:sns:us-east-1:210987654321:dask"
+    document = FORMS[form](synth("network", network={"notify_topic_arn": topic}))
+
+    told = found(document, workspace_rules=rules_of(network={}))
+    assert {
+        (finding.check, finding.address, finding.severity)
+        for finding in told
+        if "launch_template" not in finding.address
+    } >= {("P6", "aws_iam_role_policy.scheduler", "error")}
+    assert {finding.check for finding in told if "launch_template" in finding.address} == {"P1"}
+    # Without the settings it can't be told whose it is.
+    unsure = found(document)
+    assert [(one.check, one.severity) for one in unsure] == [("P6", "warning")]
+    assert "sns:Publish" in unsure[0].message

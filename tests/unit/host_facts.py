@@ -18,6 +18,7 @@ IDENTITY = Identity(
     cluster="etl",
     role="worker",
     group="workers",
+    instance_type="m6i.xlarge",
 )
 
 
@@ -39,6 +40,7 @@ SECRET = {
     "scheduler": {"cert": PEM, "key": PEM},
     "worker": {"cert": PEM, "key": PEM},
     "client": {"cert": PEM, "key": PEM},
+    "metrics": {"cert": PEM, "key": PEM},
 }
 
 

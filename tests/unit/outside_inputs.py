@@ -12,7 +12,10 @@ from typing import Any
 import tomlkit
 from hypothesis import strategies as st
 
-from terradask._aws.launch_problem import read_problem
+from terradask._dask.job import text_of
+from terradask._deployments.accounts.account import Account
+from terradask._deployments.accounts.look import Look, looked
+from terradask._deployments.accounts.totals import costs_of
 from terradask._deployments.documents import (
     read_address,
     read_descriptor,
@@ -26,8 +29,11 @@ from terradask._deployments.lifetime import parse_duration
 from terradask._deployments.store import parse_object
 from terradask._instance_types.catalog import read_catalog
 from terradask._instance_types.model import read_types
+from terradask._jobs.output import JobOutput
+from terradask._jobs.record import JobRecord
 from terradask._network.baseline import BASELINE_FORMAT, parse_baseline
 from terradask._plans.basis import PlanArchive
+from terradask._plans.history import HistoryEntry
 from terradask._plans.summary import summarise
 from terradask._pricing.price_cache import read_sheet
 from terradask._pricing.products import query_for_instances, read_instance_prices, read_price
@@ -41,8 +47,12 @@ from terradask.policy import evaluate
 from terradask_host.agent.environment import check_lock
 from terradask_host.agent.keys import write_keys
 from terradask_host.config import load_config, parse_document
+from terradask_host.documents import UNREADABLE
 from terradask_host.errors import HostError
+from terradask_host.jobs import JobSpec
 from terradask_host.metadata import InstanceMetadata
+from terradask_host.rules.job_table import JobTable
+from terradask_host.rules.launch_problem import read_problem
 from terradask_host.timing import Timing
 from terradask_modules.caller_policies import parse_trust
 from terradask_simulator.hosts.cloud_config import BootFailed, parse_cloud_config
@@ -52,6 +62,8 @@ from terradask_stacks.loading import load_settings, settings_in
 from terradask_stacks.lock import read_lock
 from terradask_stacks.settings import PolicySettings
 
+from .account_facts import ACCOUNT, HOST
+from .account_facts import PRICE as PRICE_OF_USE
 from .damaged_documents import (
     AT,
     CLUSTER,
@@ -110,6 +122,22 @@ def in_file(read: Callable[[Path], Any]) -> Callable[[str], Any]:
             return read(path)
 
     return run
+
+
+def account_of(document: Any) -> None:
+    """Read an account, and whatever it says, bring it up to date and sum it up."""
+    read = Account.read(document, ACCOUNT.run_id, "etl")
+    found = looked(read, Look(ACCOUNT.started_at + 9, {}, ()), is_over=True)
+    for by in ("run", "owner", "group", "type", "tag:project"):
+        json.dumps(costs_of([found], by=by).as_dict())
+    sorted(found.unpriced(), key=str)
+
+
+def job_record(document: Any) -> None:
+    """Read a job's record, and show whatever it says."""
+    found = JobRecord.read(document, "etl")
+    text_of(found)
+    json.dumps([found.state, found.exit_code, found.counts, [vars(task) for task in found.tasks]])
 
 
 def keys_of(secret: Any) -> None:
@@ -171,7 +199,32 @@ TAGS = st.sampled_from(
         "availability-zone",
     ]
 )
+#: Of a job, as submitted.
+JOB = JobSpec(
+    *("20261124T153000Z-1f3a9c4", "20261124T150000Z-aaaaaa", 1, ("echo", "{}")),
+    submitted_at=AT,
+    inputs=("a", "b"),
+    environ={"WORD": "given"},
+)
+_OUTPUT = {"format": 1, "missed": 3, "pieces": [[1, "b3V0Cg=="], [2, "G1sySg=="]]}
+_ACCOUNT = {
+    **ACCOUNT.to_document(),
+    "instances": [[HOST, "workers", "m6i.xlarge", "host", None, ACCOUNT.started_at, None, 0]],
+    "prices": [PRICE_OF_USE.to_document()],
+}
+_ENTRY = {
+    "format": 1,
+    "at": AT,
+    "what": "applied",
+    "stack": "etl",
+    "by": "ada",
+    "plan_sha256": None,
+    "changes": {"add": 1},
+}
+_UNREADABLE = (*UNREADABLE, ArithmeticError)
 INPUTS: dict[str, Input] = {
+    "an account": Input(damaged(_ACCOUNT), account_of, _UNREADABLE),
+    "the history": Input(damaged(_ENTRY), HistoryEntry.read, UNREADABLE),
     "settings, as text": Input(TEXTS, lambda text: settings_in(text, Path("terradask.toml"))),
     "settings": Input(toml_of(TOML), settings_of),
     "arguments": Input(
@@ -212,6 +265,9 @@ INPUTS: dict[str, Input] = {
     "a host's object": Input(
         texts_of(REPORT), lambda text: parse_object(text, "hosts/i-1.json"), ()
     ),
+    "a job's record": Input(mapping_of(JobTable(JOB).record()), job_record, UNREADABLE),
+    "a task's output": Input(mapping_of(_OUTPUT), JobOutput.read, UNREADABLE),
+    "a submitted job": Input(mapping_of(JOB.to_document()), JobSpec.read, UNREADABLE),
     "a descriptor": Input(mapping_of(CLUSTER), descriptor),
     "a run": Input(mapping_of(RUN), read_run),
     "an address": Input(mapping_of(SCHEDULER), read_address),

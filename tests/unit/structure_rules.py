@@ -26,11 +26,13 @@ ORDER = (
     "_policy",  # rules for plans, callers' policies
     "_network",  # what the network tells its clusters, what is given
     "_plans",  # plans read, judged, shown, kept
+    "_jobs",  # jobs: what is submitted, and what is recorded of them
     "_deployments",  # deployed clusters: documents, start, stop, attach, status
     "_stacks",  # settings to a stack's folder: locked answers, synthesis
     "_cleanup",  # what an interruption leaves: found, adopted, deleted
     "_workspace",  # `Workspace` and the parts it is composed of
     "_dask",  # `Cluster` and the parts it is composed of
+    "_functions",  # `terradask.function`
     "__init__",  # what `import terradask` offers
     "cost",  # `terradask.cost`, for programs
     "policy",  # `terradask.policy`, for programs
@@ -58,18 +60,28 @@ COMMON = {
 }
 # What stands at both ends, and is the same: the HTTP proxy of the dashboard, the documents in the
 # bucket, whose the bucket is, what is called at most once, container images in registries, conda's
-# channels, and the names of log streams.
+# channels, the names of log streams and of gauges, which group of workers grows how, and what AWS's
+# texts on launches mean.
 SHARED = {
     "terradask": (
         "terradask_host.bucket_owner.",
         "terradask_host.channel_credentials.",
         "terradask_host.conda_lines.",
         "terradask_host.end_once.",
+        "terradask_host.document_fields.",
         "terradask_host.documents.",
         "terradask_host.environment_manifest.",
+        "terradask_host.gauges.",
         "terradask_host.http_proxy.",
+        "terradask_host.jobs.",
         "terradask_host.log_streams.",
         "terradask_host.registry.",
+        "terradask_host.rules.autoscaling_groups.",
+        "terradask_host.rules.capacity_memory.",
+        "terradask_host.rules.job_tasks.",
+        "terradask_host.rules.launch_problem.",
+        "terradask_host.rules.markets.",
+        "terradask_host.scaling_policy.",
         "terradask_host.structure.",
     )
 }

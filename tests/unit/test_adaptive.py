@@ -1,76 +1,175 @@
-"""Adaptive scaling that is stopped while it decides changes nothing more."""
+"""A client's side of adaptive scaling: what it says to a scheduler, of this terradask or an older
+one.
+"""
+
+from __future__ import annotations
 
 import asyncio
+import contextlib
+import logging
+from collections.abc import AsyncIterator
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
-from distributed.deploy.adaptive import Adaptive
+from distributed import Scheduler
+from distributed.core import Status, rpc
 
-from terradask._dask.adaptive import adaptive_for
-
-
-class Own(Adaptive):
-    """Somebody's own way to shrink, which takes a while."""
-
-    async def scale_down(self, workers):
-        self.cluster.orders.append(("own", list(workers)))
-
-
-def told(adaptive, wanted, *, stops):
-    """What the cluster is told by one decision; stopped, when that is so, while the scheduler is
-    asked.
-    """
-    orders = []
-
-    async def main():
-        async def target(**_):
-            if stops:
-                deciding.stop()
-            return wanted
-
-        async def close(**_):
-            return ["i-2"]
-
-        async def retired(**_):
-            orders.append(("retired",))
-
-        async def scale_down(workers):
-            orders.append(("down", list(workers)))
-
-        hosts = {"i-1", "i-2"}
-        cluster = SimpleNamespace(
-            plan=hosts,
-            requested=hosts,
-            observed=hosts,
-            orders=orders,
-            scale=lambda n: orders.append(("up", n)),
-            scale_down=scale_down,
-            scheduler_comm=SimpleNamespace(
-                adaptive_target=target, workers_to_close=close, retire_workers=retired
-            ),
-        )
-        deciding = adaptive_for(adaptive)(cluster, interval=0, minimum=0, maximum=9, wait_count=1)
-        deciding.state = "running"
-        deciding.periodic_callback = SimpleNamespace(stop=lambda: None)
-        await deciding.adapt()
-
-    asyncio.run(main())
-    return orders
-
-
-@pytest.mark.parametrize(
-    ("adaptive", "wanted", "orders"),
-    [
-        (Adaptive, 5, [("up", 5)]),
-        (Adaptive, 1, [("down", ["i-2"])]),
-        (Own, 5, [("up", 5)]),
-        (Own, 1, [("own", ["i-2"])]),
-    ],
+from terradask._dask.adaptive import (
+    AdaptiveScaling,
+    ScalingPolicies,
+    warn_if_not_adapting,
+    warn_if_not_moving,
 )
-def test_what_was_being_decided_is_dropped(adaptive, wanted, orders):
-    assert told(adaptive, wanted, stops=False) == orders
-    assert told(adaptive, wanted, stops=True) == []
+from terradask._dask.connection import SchedulerConnection
+from terradask._dask.health import Health
+from terradask._dask.host_workers import JoinedWorkers
+from terradask.errors import ClusterError, VersionMismatch
+from terradask_host.preload.scaling import ScalingWatch
+from terradask_host.scaling_policy import ScalingPolicy
+
+POLICY = ScalingPolicy(2, 5)
 
 
-def test_the_class_keeps_its_name():
-    assert adaptive_for(Own).__name__ == "Own"
+def said(caplog: pytest.LogCaptureFixture) -> list[str]:
+    """Return what terradask has logged."""
+    return [each.getMessage() for each in caplog.records if each.name == "terradask"]
+
+
+class Host:
+    """Takes what the scheduler's process reports, as the host program does."""
+
+    def __init__(self) -> None:
+        self.watch: ScalingWatch | None = None
+        self.policies: dict[str, Any] = {}
+        self.refuses: str | None = None
+        self.told: list[dict[str, Any]] = []
+
+    def __call__(self, event: str, *, number: int, policies: dict[str, Any]) -> None:
+        assert event == "adapt"
+        assert self.watch is not None
+        self.told.append(policies)
+        if self.refuses is None:
+            found = self.policies | policies
+            self.policies = {name: one for name, one in found.items() if one is not None}
+        self.watch.take_policies({"number": number, "policies": self.policies, "why": self.refuses})
+
+
+@contextlib.asynccontextmanager
+async def client_of(host: Host | None) -> AsyncIterator[ScalingPolicies]:
+    """Yield a client's policies; without a host, the scheduler is of an older terradask."""
+    async with Scheduler(
+        host="127.0.0.1", port=0, dashboard=False, dashboard_address=":0"
+    ) as scheduler:
+        if host is not None:
+            host.watch = ScalingWatch(scheduler, {}, host)
+        health, nothing = Health("etl"), None
+        health.status = Status.running
+        attachment: Any = SimpleNamespace(scheduler=SimpleNamespace(scaling=None, exchanges=None))
+        async with rpc(scheduler.address) as comm:
+            yield ScalingPolicies(
+                SchedulerConnection(
+                    nothing,  # type: ignore[arg-type]
+                    attachment,
+                    comm,
+                    health=health,
+                    joined=JoinedWorkers(),
+                    run=nothing,  # type: ignore[arg-type]
+                )
+            )
+
+
+async def test_what_is_set_is_known_and_so_is_what_others_set() -> None:
+    host = Host()
+    async with client_of(host) as policies:
+        await policies.set({"workers": POLICY})
+        assert policies.known == {"workers": POLICY}
+        assert host.policies == {"workers": POLICY.to_document()}
+        assert host.watch is not None
+        host.watch.take_policies({"number": 0, "policies": {}, "why": None})
+        await policies.refresh()
+        assert policies.known == {}
+
+
+async def test_a_number_ends_adapting_of_its_group_and_says_so(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    host = Host()
+    async with client_of(host) as policies:
+        await policies.set({"workers": POLICY, "gpu": POLICY})
+        with caplog.at_level(logging.WARNING):
+            await policies.end(["workers", "big"])
+        assert policies.known == {"gpu": POLICY}
+        (line,) = said(caplog)
+        assert "the number of its group workers is set" in line
+        assert "between 2 and 5 hosts" in line
+        # One that doesn't adapt: there is nothing to say.
+        await policies.end(["workers"])
+        assert len(said(caplog)) == 1
+
+
+async def test_a_number_is_announced_for_groups_on_several_markets_and_for_no_other(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    host = Host()
+    async with client_of(host) as policies:
+        await policies.end(["workers", "gpu"], {"gpu"})
+        assert host.told == [{"gpu": None}]
+        await policies.end(["workers"], {"gpu"})
+        assert len(host.told) == 1
+        # What can't be announced is set all the same.
+        host.refuses = "busy"
+        await policies.end(["gpu"], {"gpu"})
+        assert said(caplog) == []
+
+
+async def test_what_the_host_refuses_is_an_error_that_says_why() -> None:
+    host = Host()
+    async with client_of(host) as policies:
+        await policies.set({"workers": POLICY})
+        host.refuses = "there is no bucket"
+        with pytest.raises(ClusterError, match="there is no bucket"):
+            await policies.set({"workers": None})
+        assert policies.known == {"workers": POLICY}
+
+
+async def test_an_older_host_is_told_of_where_it_matters(caplog: pytest.LogCaptureFixture) -> None:
+    async with client_of(None) as policies:
+        with pytest.raises(VersionMismatch, match="terradask apply network"):
+            await policies.set({"workers": POLICY})
+        # A number needs no adapting.
+        await policies.end(["workers"])
+        assert policies.known is None
+        warn_if_not_adapting("etl", policies, {})
+        assert said(caplog) == []
+        warn_if_not_adapting("etl", policies, {"workers": POLICY})
+        assert "cluster etl doesn't adapt" in caplog.text
+        warn_if_not_moving("etl", policies, {"workers": ("workers",)})
+        assert len(said(caplog)) == 1
+        warn_if_not_moving("etl", policies, {"workers": ("workers-spot", "workers")})
+        assert "etl doesn't ask on demand for what spot lacks (workers)" in caplog.text
+    async with client_of(Host()) as policies:
+        await policies.refresh()
+        caplog.clear()
+        warn_if_not_adapting("etl", policies, {"workers": POLICY})
+        warn_if_not_moving("etl", policies, {"workers": ("workers-spot", "workers")})
+        assert said(caplog) == []
+
+
+async def test_in_asynchronous_code_it_begins_at_once_and_can_be_awaited() -> None:
+    host = Host()
+
+    def begin(work: Any, *args: Any) -> Any:
+        return asyncio.ensure_future(work(*args))
+
+    async with client_of(host) as policies:
+        scaling = AdaptiveScaling("workers", POLICY, policies, begin)
+        assert (scaling.minimum, scaling.maximum) == (2, 5)
+        assert await scaling is scaling
+        assert host.policies == {"workers": POLICY.to_document()}
+        assert repr(scaling) == (
+            "AdaptiveScaling('workers', minimum=2, maximum=5, target_duration=180 s, "
+            "wait_count=24, interval=5 s)"
+        )
+        await scaling.stop()
+        assert host.policies == {}

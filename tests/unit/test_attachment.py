@@ -8,8 +8,6 @@ from types import SimpleNamespace
 import pytest
 from botocore.exceptions import ClientError
 
-from terradask._aws.groups import Group, Member
-from terradask._aws.launch_problem import read_problem
 from terradask._aws.rate_limit import RateLimiter
 from terradask._aws.s3 import as_json
 from terradask._aws.translation import typed_error
@@ -26,6 +24,8 @@ from terradask.errors import (
     SchedulerMissing,
 )
 from terradask_host.documents import Run, sha256_of
+from terradask_host.rules.autoscaling_groups import Group, Member
+from terradask_host.rules.launch_problem import read_problem
 from terradask_host.structure import GroupEntry
 
 DESCRIPTOR = Descriptor("default", "etl", "us-east-1", "bucket", "us-east-1a", {}, "secret", {}, {})
@@ -114,6 +114,7 @@ def attached(
     report_seconds=3.0,
 ):
     record = SimpleNamespace(
+        name="etl",
         aws=aws,
         objects=objects,
         groups=groups or groups_with(),
@@ -195,8 +196,9 @@ def test_workers_that_boot_meanwhile_cost_nothing():
     objects = Objects(hosts=[*workers, host("i-s", "booting", "2026-11-20T05:17:00Z")])
     told = []
 
-    def tell(reports):
-        told.append([report.instance_id for report in reports])
+    def tell(status):
+        assert status.groups["scheduler"]["instances"] == 1
+        told.append([report.instance_id for report in status.hosts])
         if len(told) == 3:
             objects._scheduler = SCHEDULER
 

@@ -10,7 +10,7 @@ from typing import Any, cast
 import pytest
 
 from terradask._common.disk_cache import DiskCache
-from terradask._deployments.attach import Attachment
+from terradask._deployments.attachment import Attachment
 from terradask._deployments.built_environments import (
     BuiltEnvironments,
     environment_id,

@@ -15,8 +15,9 @@ from typing import Any
 import click
 import pytest
 
+from terradask._common.text_table import table
 from terradask.cli import command, run
-from terradask.cli._output import ago, table
+from terradask.cli._output import ago
 from terradask_stacks.loading import load_settings
 from terradask_stacks.settings import Settings
 
@@ -85,21 +86,11 @@ def test_every_command_and_option_is_in_the_documentation(
 
 
 def test_the_promised_commands_exist() -> None:
-    promised = [
-        "init",
-        "synth",
-        "plan",
-        "apply",
-        "destroy",
-        "list",
-        "status",
-        "start",
-        "stop",
-        "demo",
-        "doctor",
-        "completion",
-    ]
-    promised += ["repair-state", "unlock", "drift", "sweep", "dashboard", "logs"]
+    promised = ["init", "synth", "plan", "apply", "destroy", "list", "status"]
+    promised += ["start", "stop", "scale", "adapt", "demo", "doctor", "completion"]
+    promised += ["repair-state", "unlock", "drift", "sweep", "dashboard", "jupyter", "logs"]
+    promised += ["cost", "history", "report", "metrics", "run", "batch"]
+    promised += [f"job {verb}" for verb in ("list", "status", "logs", "wait", "cancel")]
     promised += [
         "quotas",
         "types",

@@ -31,7 +31,6 @@ local_modules scheduler_port allow_ingress_from allow_ssh jupyter region arm
 #: Something that asks for the feature.
 ASKING = {
     "allow_ssh": True,
-    "jupyter": True,
 }
 
 
@@ -52,6 +51,7 @@ def test_every_parameter_is_built_or_refused():
         "shutdown_on_close",
         "backend_options",
         "show_widget",
+        "custom_widget",
         "region",
         "settings",
         "progress",
@@ -155,6 +155,9 @@ def test_a_lock_file_given_here_counts_from_the_working_directory(tmp_path, monk
         request = request_of(ClusterArguments("etl", software=given))
         assert request.run["software"] == str(tmp_path / "locks/uv.lock")
     assert request_of(ClusterArguments("etl", software="gpu")).run["software"] == "gpu"
+    # No environment of a package's name takes its place.
+    for one in ("pandas", "pandas>=2"):
+        assert request_of(ClusterArguments("etl", software=one)).run["software"] == [one]
 
 
 def test_packages_that_are_given_replace_the_settings_other_ways_to_name_some(tmp_path):

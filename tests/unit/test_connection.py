@@ -113,7 +113,7 @@ async def watching():
     ):
         relay.target = scheduler.address
         health, joined, dialer = (
-            Health("etl", on_lost=lambda: None),
+            Health("etl"),
             JoinedWorkers(),
             CutDialer(relay),
         )
@@ -219,7 +219,7 @@ class BrokenScheduler:
 
 @pytest.mark.parametrize("stopped", [True, False])
 def test_a_call_without_an_answer_says_so_unless_the_cluster_is_over(stopped):
-    health = Health("etl", on_lost=lambda: None)
+    health = Health("etl")
     health.status = Status.running
 
     class Run:

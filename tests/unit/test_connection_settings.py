@@ -186,6 +186,56 @@ def test_session_manager_takes_endpoints_of_its_own_without_a_way_out() -> None:
     )
 
 
+def test_a_topic_takes_an_endpoint_of_its_own_without_a_way_out() -> None:
+    five = ["secretsmanager", "autoscaling", "ec2", "logs", "sts"]
+    closed: dict[str, Any] = {
+        "nat": "none",
+        "public_schedulers": False,
+        "notify_topic_arn": "arn:aws:sns:us-east-1:123456789012:dask",
+    }
+    with pytest.raises(SettingsError, match="no interface endpoint for sns"):
+        check_egress(NetworkSettings(**closed, interface_endpoints=five))
+    check_egress(NetworkSettings(**closed, interface_endpoints=[*five, "sns"]))
+
+
+TOPIC = "arn:aws:sns:us-east-1:123456789012:dask"
+
+
+def test_addresses_are_told_by_a_topic_of_the_networks_own() -> None:
+    told = NetworkSettings(notify_emails=["ada@example.com"])
+    assert told.notifies
+    assert told.topic_arn("made") == "made"
+    assert NetworkSettings(notify_topic_arn=TOPIC).topic_arn("made") == TOPIC
+    assert not NetworkSettings().notifies
+    assert NetworkSettings().topic_arn("made") is None
+    with pytest.raises(ValueError, match="are both set"):
+        NetworkSettings(notify_emails=["ada@example.com"], notify_topic_arn=TOPIC)
+    with pytest.raises(ValueError, match="given twice"):
+        NetworkSettings(notify_emails=["ada@example.com", "ada@example.com"])
+
+
+@pytest.mark.parametrize(
+    "address", ["ada", "ada@", "@example.com", "a b@example.com", "a@b", "a\n@b.c"]
+)
+def test_only_an_address_of_a_mailbox_is_taken(address: str) -> None:
+    with pytest.raises(ValueError, match="is not an e-mail address"):
+        NetworkSettings(notify_emails=[address])
+
+
+@pytest.mark.parametrize(
+    "arn",
+    [
+        "dask",
+        "arn:aws:sns:us-east-1:123456789012:dask.fifo",
+        "arn:aws:sns:us-east-1:123456789012:*",
+        "arn:aws:sqs:us-east-1:123456789012:dask",
+    ],
+)
+def test_only_a_standard_topic_is_taken(arn: str) -> None:
+    with pytest.raises(ValueError, match="is not the ARN of an SNS topic"):
+        NetworkSettings(notify_topic_arn=arn)
+
+
 def test_workers_of_an_isolated_cluster_reach_its_own_port() -> None:
     assert ClusterSettings().ports_for_workers == (8786, 8787)
     assert ClusterSettings(scheduler_port=8787, dashboard_port=8786).ports_for_workers == (

@@ -16,6 +16,7 @@ from terradask._pricing.groups import HostLaunch, TemplateVersion
 from terradask._pricing.launches import launch_of
 from terradask._pricing.plan_resources import PlannedStack
 from terradask._pricing.prices import Component
+from terradask_host.gauges import GAUGES
 
 DATA = Path(__file__).with_name("data")
 SCHEDULER = TemplateVersion("lt-99c4e28c223614a20", "1")
@@ -157,6 +158,21 @@ def test_only_the_secret_costs_while_a_cluster_is_stopped():
     assert [
         component.what for component in found(document("cluster")) if component.while_stopped
     ] == ["secret"]
+
+
+@pytest.mark.parametrize(
+    ("metrics", "number"), [("cloudwatch", len(GAUGES)), ("off", 0), (None, 0)]
+)
+def test_metrics_cost_while_a_cluster_runs_if_it_wants_them(metrics, number):
+    plan = document("cluster")
+    descriptor = resource(plan, "aws_s3_object.descriptor")
+    content = json.loads(descriptor["content"])
+    content["scheduler"] = {} if metrics is None else {"metrics": metrics}
+    descriptor["content"] = json.dumps(content)
+    listed = list(of(found(plan), "aws_s3_object.descriptor").values())
+    assert [(one.desired, one.maximum, one.while_stopped) for one in listed] == (
+        [(number, number, False)] if number else []
+    )
 
 
 def test_spot_is_there_to_compare_with_the_price_of_the_clusters_zone():

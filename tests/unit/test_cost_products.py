@@ -72,6 +72,39 @@ def test_several_prices_are_refused(entries):
     assert "none is chosen" in str(reading.problem)
 
 
+METRIC = query_for(PriceKey("custom-metric", "eu-west-1"))
+
+
+def metric(*steps: tuple[str | None, str], begin: int = 0) -> str:
+    """A metric's price by steps of use, the first from `begin` on, and in any order."""
+    made = json.loads(entry("EU-CW:MetricMonitorUsage", *steps))
+    rates = made["terms"]["OnDemand"]["A.B"]["priceDimensions"]
+    for number, rate in enumerate(rates.values()):
+        rate["beginRange"] = str(begin + number * 10_000)
+    made["terms"]["OnDemand"]["A.B"]["priceDimensions"] = dict(reversed(rates.items()))
+    return json.dumps(made)
+
+
+def test_of_a_price_that_falls_with_use_the_first_step_counts():
+    falling = metric(("0.30", "Metrics"), ("0.10", "Metrics"), ("0.02", "Metrics"))
+    assert read_price(METRIC, [falling]).usd == Decimal("0.30")
+    assert read_price(METRIC, [metric(("0.30", "Metrics"))]).usd == Decimal("0.30")
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        metric(("0.10", "Metrics"), ("0.30", "Metrics")),
+        metric(("0", "Metrics"), ("0.30", "Metrics")),
+        metric(("0.30", "Metrics"), ("0.10", "Requests")),
+        metric(("0.30", "Metrics"), (None, "Metrics")),
+        metric(("0.30", "Metrics"), ("0.10", "Metrics"), begin=10),
+    ],
+)
+def test_steps_that_give_no_upper_bound_are_refused(answer):
+    assert "none is chosen" in str(read_price(METRIC, [answer]).problem)
+
+
 @pytest.mark.parametrize(
     ("answer", "says"),
     [

@@ -60,11 +60,7 @@ class Route:
 
     @property
     def admission(self):
-        return self.forward._proxy.admission
-
-    @property
-    def cookie(self):
-        return f"{self.admission.cookie}={self.admission.token}"
+        return self.forward._admission
 
     async def connect(self):
         return await asyncio.open_connection("127.0.0.1", self.forward.port)
@@ -80,9 +76,8 @@ class Route:
 
     def head(self, target, *headers, method="GET"):
         lines = [
-            f"{method} {target} HTTP/1.1",
+            f"{method} /{self.admission.token}{target} HTTP/1.1",
             f"Host: 127.0.0.1:{self.forward.port}",
-            f"Cookie: {self.cookie}",
             *headers,
             "",
             "",
@@ -141,11 +136,14 @@ async def standing(contexts):
 async def test_the_link_opens_and_the_token_stays_here(contexts):
     async with standing(contexts) as way:
         assert (
-            way.forward.link
-            == f"http://127.0.0.1:{way.forward.port}/status?terradask-token={way.admission.token}"
+            way.forward.link == f"http://127.0.0.1:{way.forward.port}/{way.admission.token}/status"
         )
         assert await way.ask("/page?a=1", "X-Other: 1") == (200, b"/page?a=1 None")
-        assert (await way.ask(f"/page?terradask-token={way.admission.token}"))[0] == 200
+        reader, writer = await way.connect()
+        writer.write(way.head("/page"))
+        head = (await asyncio.wait_for(reader.read(), HANG_SECONDS)).partition(b"\r\n\r\n")[0]
+        assert b"\r\nReferrer-Policy: no-referrer" in head
+        writer.close()
         assert (await way.ask("/page", "Origin: http://evil.example"))[0] == 403
 
 
@@ -156,16 +154,14 @@ async def test_the_link_is_as_dask_is_told(contexts):
         os.environ["JUPYTERHUB_USER"] = "ada"
         try:
             async with standing(contexts) as way:
-                assert (
-                    way.forward.link == f"/user/ada/proxy/{way.forward.port}/status"
-                    f"?terradask-token={way.admission.token}"
-                )
+                token = way.admission.token
+                assert way.forward.link == f"/user/ada/proxy/{way.forward.port}/{token}/status"
                 # The proxy passes on what the browser asked it.
                 reader, writer = await way.connect()
                 writer.write(
                     (
-                        "GET /page HTTP/1.1\r\nHost: hub.example\r\nOrigin: "
-                        f"https://hub.example\r\nCookie: {way.cookie}\r\n\r\n"
+                        f"GET /{token}/page HTTP/1.1\r\nHost: hub.example\r\n"
+                        "Origin: https://hub.example\r\n\r\n"
                     ).encode()
                 )
                 assert (await reader.readline()).startswith(b"HTTP/1.1 200 ")
@@ -176,9 +172,9 @@ async def test_the_link_is_as_dask_is_told(contexts):
 
 async def test_a_websocket_and_large_answers_pass_whole(contexts):
     async with standing(contexts) as way:
-        url = f"ws://127.0.0.1:{way.forward.port}/echo"
+        url = f"ws://127.0.0.1:{way.forward.port}/{way.admission.token}/echo"
         request = tornado.httpclient.HTTPRequest(
-            url, headers={"Cookie": way.cookie, "Origin": f"http://127.0.0.1:{way.forward.port}"}
+            url, headers={"Origin": f"http://127.0.0.1:{way.forward.port}"}
         )
         connection = await tornado.websocket.websocket_connect(request, max_message_size=1 << 26)
         for message in ("hello", LARGE[: 1 << 22], "again"):
@@ -194,10 +190,8 @@ async def test_a_websocket_and_large_answers_pass_whole(contexts):
 
 async def test_a_websocket_of_another_origin_is_refused(contexts):
     async with standing(contexts) as way:
-        url = f"ws://127.0.0.1:{way.forward.port}/echo"
-        request = tornado.httpclient.HTTPRequest(
-            url, headers={"Cookie": way.cookie, "Origin": "http://127.0.0.1:1"}
-        )
+        url = f"ws://127.0.0.1:{way.forward.port}/{way.admission.token}/echo"
+        request = tornado.httpclient.HTTPRequest(url, headers={"Origin": "http://127.0.0.1:1"})
         with pytest.raises(tornado.httpclient.HTTPClientError) as refused:
             await tornado.websocket.websocket_connect(request)
         assert refused.value.code == 403

@@ -13,7 +13,7 @@ from distributed.security import Security
 
 from terradask._dask import dial
 from terradask._dask.dial import Dialer
-from terradask._deployments.attach import Attachment
+from terradask._deployments.attachment import Attachment
 from terradask._deployments.documents import Descriptor
 from terradask._deployments.endpoint import AddressEndpoint
 from terradask.errors import ClusterStopped, SchedulerUnreachable

@@ -3,23 +3,15 @@
 from __future__ import annotations
 
 import datetime
-import io
-from types import SimpleNamespace
-from typing import Any
 
 import pytest
-from IPython.core.displaypub import DisplayPublisher
-from IPython.core.interactiveshell import InteractiveShell
 
-from terradask._common.progress import Message, silent
 from terradask._common.side_by_side import side_by_side
-from terradask._dask import notebook
-from terradask._dask.display import by_group, closed_page, escaped, repr_row, scaling_table
+from terradask._dask.display import by_group, closed_page, escaped, scaling_table
 from terradask._dask.pool import WorkerGroupState
 from terradask._dask.tables import EventTable, HardwareTable
 from terradask._deployments.events.timeline import Event
-
-from ..waiting import eventually
+from terradask_host.scaling_policy import ScalingPolicy
 
 
 def group(plan: int, observed: int) -> WorkerGroupState:
@@ -30,16 +22,19 @@ def group(plan: int, observed: int) -> WorkerGroupState:
 def test_each_group_is_shown_where_there_are_several() -> None:
     groups = {"workers": group(1, 1), "gpu": group(2, 0)}
     assert by_group(groups) == "workers: 1/1, gpu: 0/2"
-    assert "workers: 1/1, gpu: 0/2" in (repr_row(groups) or "")
-    table = scaling_table("Manual", group(3, 1), groups)
+    assert by_group(groups) == "workers: 1/1, gpu: 0/2"
+    table = scaling_table({}, group(3, 1), groups)
+    assert "Scaling mode: Manual" in table
     assert "Workers: 1/3" in table
     assert "the group workers" in table
 
 
 def test_one_group_is_the_cluster() -> None:
     groups = {"workers": group(2, 1)}
-    assert (by_group(groups), repr_row(groups)) == ("", None)
-    assert "roup" not in scaling_table("Adaptive", group(2, 1), groups)
+    assert by_group(groups) == ""
+    table = scaling_table({"workers": ScalingPolicy(1, 4)}, group(2, 1), groups)
+    assert "Scaling mode: Adaptive (workers: 1 to 4)" in table
+    assert "roup" not in table
 
 
 def test_all_text_that_a_scheduler_reported_is_escaped() -> None:
@@ -56,57 +51,6 @@ def test_all_text_that_a_scheduler_reported_is_escaped() -> None:
     assert (worker["nthreads"], worker["memory"], worker["gpu"]) == (2, 1.5, None)
     plain = {"id": "Scheduler-1", "workers": {"tls://10.0.0.7:4321": {"name": "i-0a"}}}
     assert escaped(plain) == plain
-
-
-def test_jupyter_shows_progress_in_one_line_below_what_stays(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    """Without ipywidgets, which rich would ask for in a warning."""
-    published: list[tuple[str, bool]] = []
-
-    class Publisher(DisplayPublisher):
-        def publish(self, data: Any, metadata: Any = None, **more: Any) -> None:
-            published.append((data["text/plain"], bool(more.get("update"))))
-
-    monkeypatch.setattr(notebook, "_in_ipython", lambda: True)
-    monkeypatch.setattr("rich.console.Console", lambda **_: SimpleNamespace(is_jupyter=True))
-    shell = InteractiveShell.instance()
-    monkeypatch.setattr(shell, "display_pub", Publisher(parent=shell))
-    try:
-        with notebook.shown_where_it_is_read(True) as show:
-            show(Message("no disk [/x]here"))
-            show(Message("hosts get 2 packages", kept=True))
-            show(Message("planning"))
-        show(Message("too late", kept=True))
-    finally:
-        InteractiveShell.clear_instance()
-    kept = "hosts get 2 packages"
-    assert published == [
-        ("terradask", False),
-        ("no disk [/x]here", True),
-        (kept, True),
-        (f"{kept}\nplanning", True),
-        (kept, True),
-    ]
-
-
-def test_a_terminal_shows_progress_and_other_output_none(monkeypatch: pytest.MonkeyPatch) -> None:
-    class Terminal(io.StringIO):
-        def isatty(self) -> bool:
-            return True
-
-    monkeypatch.setenv("TERM", "xterm")
-    terminal, pipe = Terminal(), io.StringIO()
-    monkeypatch.setattr("sys.stderr", terminal)
-    with notebook.shown_where_it_is_read(True) as show:
-        show(Message("etl: no disk [/x]here"))
-        # rich draws in a thread of its own.
-        eventually(lambda: "[/x]here" in terminal.getvalue())
-    with notebook.shown_where_it_is_read(False) as show:
-        assert show is silent
-    monkeypatch.setattr("sys.stderr", pipe)
-    with notebook.shown_where_it_is_read(True) as show:
-        assert show is silent
 
 
 def test_events_and_hardware_are_tables_in_which_nothing_is_markup() -> None:

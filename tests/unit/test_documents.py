@@ -16,6 +16,7 @@ from terradask_host.documents import (
     SchedulerEntry,
     WorkerEntry,
 )
+from terradask_host.spot_exchange import Exchange
 from terradask_modules.names import WORKER_GROUP
 from terradask_stacks.settings import ClusterSettings
 from terradask_stacks.settings.life import IDLE_TIMEOUT_SECONDS, MOST_LIFETIME_SECONDS
@@ -55,7 +56,13 @@ REPORT = HostReport(
 
 @pytest.mark.parametrize(
     "document",
-    [RUN, ADDRESS, SchedulerAddress(**{**vars(ADDRESS), "ended": Ended(AT, "idle")}), REPORT],
+    [
+        RUN,
+        ADDRESS,
+        SchedulerAddress(**{**vars(ADDRESS), "ended": Ended(AT, "idle")}),
+        SchedulerAddress(**{**vars(ADDRESS), "exchanges": {"workers": Exchange(4, 2)}}),
+        REPORT,
+    ],
 )
 def test_what_one_end_writes_the_other_reads(document: Run | SchedulerAddress | HostReport) -> None:
     text = json.dumps(document.to_document())
@@ -75,7 +82,7 @@ def test_keys_are_those_of_format_1() -> None:
             "public_address",
             "dashboard_port",
         ),
-        *("packages", "python"),
+        *("packages", "python", "scaling", "exchanges"),
     ]
     assert list(REPORT.to_document()) == [
         *(
@@ -91,7 +98,7 @@ def test_keys_are_those_of_format_1() -> None:
             "reasons",
             "notes",
         ),
-        *("private_address", "log_tail"),
+        *("private_address", "instance_type", "log_tail"),
     ]
     assert documents.closing_document(AT) == {"format": 1, "at": AT}
     assert documents.closing_document(AT, "idle") == {"format": 1, "at": AT, "reason": "idle"}

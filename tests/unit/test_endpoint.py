@@ -10,7 +10,7 @@ import pytest
 
 from terradask._dask.connectivity import check_route, decided_here
 from terradask._deployments import endpoint
-from terradask._deployments.attach import Attachment
+from terradask._deployments.attachment import Attachment
 from terradask._deployments.documents import Descriptor
 from terradask._deployments.endpoint import AddressEndpoint, SessionEndpoint, endpoint_for, route_of
 from terradask.errors import SessionFailed, SessionManagerPluginMissing, SettingsError

@@ -141,6 +141,11 @@ EXAMPLES: list[TerradaskError] = [
     errors.HostFailed("a", instance_id="i-1", reason="r", log_tail=["x"]),
     errors.SchedulerMissing("a", cluster="etl"),
     errors.WorkersMissing("a", wanted=4, arrived=1),
+    errors.JobNotFound("etl", None, ["20261124T153000Z-1f3a9c4"]),
+    errors.JobRefused("etl", "it has no command"),
+    errors.JobLost("etl", "20261124T153000Z-1f3a9c4", 3),
+    errors.JobTimeout("etl", "20261124T153000Z-1f3a9c4", 60.0),
+    errors.ReportNotFound("etl", None, ["20261120T051500Z-1f3a9c"], "its hosts are older"),
     errors.LogsDenied("logs:FilterLogEvents", "User: a is not authorized"),
     errors.LogsBusy("/terradask/default", "Rate exceeded"),
     errors.NoCapacity("a", wanted=4, problems={"workers": ["VcpuLimitExceeded: b"]}),
@@ -167,7 +172,7 @@ def test_error_survives_pickling_whole(error: TerradaskError):
 
 @pytest.mark.parametrize("error", EXAMPLES, ids=lambda e: type(e).__name__)
 def test_exit_code_is_one_that_the_tree_names(error: TerradaskError):
-    assert error.exit_code in {1, 2, 3, 4, 5, 6, 7, 8, 130}
+    assert error.exit_code in {1, 2, 3, 4, 5, 6, 7, 8, 125, 130}
 
 
 def test_classes_of_this_package_name_no_private_module():

@@ -5,26 +5,27 @@ from __future__ import annotations
 import asyncio
 import datetime
 from collections import Counter
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from distributed.deploy.adaptive import Adaptive
 
 from terradask import Cluster
-from terradask._aws.groups import Group, Member
-from terradask._aws.launch_problem import LaunchProblem
 from terradask._aws.rate_limit import RateLimiter
-from terradask._dask.adaptive import adaptive_for, adaptive_options
+from terradask._dask.adaptive import policy_of
 from terradask._dask.health import Health
 from terradask._dask.host_workers import JoinedWorkers
-from terradask._dask.pool import WorkerGroupState, WorkerPool
+from terradask._dask.pool import WorkerPool
 from terradask._dask.workers import Workers
 from terradask._deployments.pending_launches import PendingLaunches
 from terradask.errors import ArgumentCombination, InvalidInput, UnsupportedOption
+from terradask_host.rules.autoscaling_groups import Group, Member
+from terradask_host.rules.launch_problem import LaunchProblem
+from terradask_host.scaling_policy import ScalingPolicy
 from terradask_stacks.errors import SettingsError
 
 from .group_facts import START, deployment
+from .unadapting import Unadapting
 
 CHAINS = {"workers": ("workers",), "gpu": ("gpu-spot", "gpu")}
 
@@ -83,14 +84,11 @@ class FakeGroups:
 class FakeScheduler:
     """Finds those cheapest to move whose names come first, and remembers whom it retired."""
 
-    def __init__(self, *names: str, target: int = 0) -> None:
-        self.names, self.retired, self.wanted = list(names), [], target
+    def __init__(self, *names: str) -> None:
+        self.names, self.retired = list(names), []
 
     async def workers_to_close(self, n: int | None = None, **_: Any) -> list[str]:
         return sorted(self.names)[:n]
-
-    async def adaptive_target(self, target_duration: Any = None) -> int:
-        return self.wanted
 
     async def identity(self, n_workers: int) -> dict[str, Any]:
         return {"workers": {name: {"name": name, "metrics": {}} for name in self.names}}
@@ -105,7 +103,7 @@ async def call(function: Any, *args: Any) -> Any:
 
 
 def workers_on(groups: FakeGroups) -> Workers:
-    pending_launches = PendingLaunches(groups, call, started_at=START, fallback_seconds=60)  # type: ignore[arg-type]
+    pending_launches = PendingLaunches(groups, call, started_at=START)  # type: ignore[arg-type]
     return Workers(groups, CHAINS, pending_launches, call, limiter=RateLimiter())  # type: ignore[arg-type]
 
 
@@ -164,7 +162,7 @@ def test_pending_workers_of_two_groups_are_not_each_other() -> None:
     assert all(name.startswith("pending-") for name in workers.plan)
 
 
-def test_a_group_falls_back_for_itself_and_only_one_is_asked_in_a_look() -> None:
+def test_only_one_group_is_asked_in_a_look_and_numbers_stay() -> None:
     groups = FakeGroups(gpu_spot=1)
     workers = workers_on(groups)
 
@@ -176,7 +174,8 @@ def test_a_group_falls_back_for_itself_and_only_one_is_asked_in_a_look() -> None
 
     asyncio.run(main())
     assert groups.asked == ["gpu-spot"]
-    assert groups.desired == {"workers": 2, "gpu-spot": 1, "gpu": 2}
+    # The scheduler's host moves them.
+    assert groups.desired == {"workers": 2, "gpu-spot": 3, "gpu": 0}
 
 
 def test_a_group_that_gets_nothing_is_told_and_the_others_count_as_theirs(
@@ -188,9 +187,13 @@ def test_a_group_that_gets_nothing_is_told_and_the_others_count_as_theirs(
 
     async def main() -> None:
         await workers.resize({"workers": 2, "gpu": 1}, None)
-        for _ in range(4):
+        for number in range(4):
             await workers.watch()
             await workers.pending_launches.read_failures()
+            if not number:
+                # As the scheduler's host moves it.
+                groups.set_desired("gpu-spot", 0)
+                groups.set_desired("gpu", 1)
 
     asyncio.run(main())
     shortfall = workers.pending_launches.shortfall
@@ -211,8 +214,9 @@ def small_pool() -> WorkerPool:
         deployment(),
         workers,
         nothing,
+        Unadapting(),  # type: ignore[arg-type]
         joined=JoinedWorkers(),
-        health=Health("etl", on_lost=lambda: None),
+        health=Health("etl"),
         run=nothing,
     )
 
@@ -244,47 +248,51 @@ def test_a_group_that_is_not_there_and_a_table_with_a_group_are_refused_before_a
     assert not pool.requests.are_new
 
 
-def adaptive_target(scheduler: FakeScheduler, own: set[str], others: set[str]) -> int:
-    class Tested(adaptive_for(Adaptive, group="workers")):  # type: ignore[misc]
-        def __init__(self) -> None:
-            state = WorkerGroupState(frozenset(own), frozenset(own), frozenset(own))
-            self.cluster = SimpleNamespace(
-                observed=own | others,
-                worker_groups={"workers": state},
-                worker_names=lambda: [*own, *others],
-                scheduler_comm=scheduler,
-            )
-            self.target_duration = "3m"
-
-        def stop(self, reason: str = "unknown") -> None:
-            pass
-
-    tested = Tested()
-    assert tested.plan == tested.requested == tested.observed == own
-    wanted: int = asyncio.run(tested.target())
-    return wanted
-
-
-def test_adapting_leaves_the_groups_with_names_as_they_are() -> None:
-    own, others = {"i-0a", "i-0b"}, {"i-0c", "i-0d"}
-    assert adaptive_target(FakeScheduler(target=7), own, others) == 5
-    assert adaptive_target(FakeScheduler(target=4), own, others) == 2
-    # Idle are one of its own and one that stays.
-    assert adaptive_target(FakeScheduler("i-0a", "i-0c", target=2), own, others) == 1
-
-
 def test_the_signature_takes_groups() -> None:
     with pytest.raises(SettingsError, match="no group of workers can be named"):
         Cluster("etl", worker_groups={"spot": {}})
 
 
-def test_a_group_with_a_name_does_not_adapt() -> None:
-    amounts: dict[str, Any] = dict.fromkeys(
-        ("minimum_cores", "maximum_cores", "minimum_memory", "maximum_memory")
+def policy(decides: type | None = None, **given: Any) -> ScalingPolicy:
+    usual: dict[str, Any] = dict.fromkeys(
+        ("maximum", "minimum_cores", "maximum_cores", "minimum_memory", "maximum_memory")
     )
-    size = small_pool().host_size
-    with pytest.raises(UnsupportedOption, match="scale the group by its name"):
-        adaptive_options(Adaptive, deployment(), size, minimum=1, maximum=2, group="gpu", **amounts)
+    usual |= {"group": "workers", "minimum": 1, "wait_count": 24}
+    usual |= {"target_duration": "3m", "interval": "5s"}
+    return policy_of(decides, deployment(), small_pool().host_size, **{**usual, **given})
+
+
+def test_each_group_adapts_within_its_own_limit() -> None:
+    most = deployment().descriptor.most_workers
+    assert policy() == ScalingPolicy(1, most("workers"))
+    assert policy(group="gpu") == ScalingPolicy(1, most("gpu"))
+    assert policy(group="gpu", minimum=0, maximum=2, interval="50 ms", wait_count=3) == (
+        ScalingPolicy(0, 2, wait_count=3, interval_seconds=0.05)
+    )
+
+
+@pytest.mark.parametrize(
+    ("given", "says"),
+    [
+        ({"group": "tpu"}, "no group of workers 'tpu'"),
+        ({"minimum": 2, "maximum": 1}, "these bounds"),
+        ({"maximum": float("inf")}, "these bounds"),
+        ({"group": "gpu", "maximum": 100}, "max_workers"),
+        ({"interval": "0s"}, "interval"),
+        ({"interval": "2 hours"}, "timed so"),
+        ({"wait_count": 0}, "timed so"),
+        ({"target_duration": False}, "timed so"),
+        ({"wait_count": 1.5}, "timed so"),
+    ],
+)
+def test_what_can_not_be_adapted_to_is_refused(given: Any, says: str) -> None:
+    with pytest.raises(InvalidInput, match=says):
+        policy(**given)
+
+
+def test_no_class_of_the_caller_decides() -> None:
+    with pytest.raises(UnsupportedOption, match="your own loop"):
+        policy(decides=Adaptive)
 
 
 def test_what_is_asked_for_is_in_the_plan_while_aws_is_told() -> None:

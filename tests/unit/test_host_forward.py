@@ -8,7 +8,9 @@ from types import SimpleNamespace
 import pytest
 
 from terradask._deployments.certificates import make_keys
+from terradask_host.http_proxy.jupyter_site import PROTOCOL
 from terradask_host.preload.forward import Forward, roles_of, server_context
+from terradask_host.preload.jupyter_server import own_jupyter_site
 
 from ..waiting import HANG_SECONDS
 
@@ -88,9 +90,74 @@ async def test_a_client_sees_the_dashboard(tmp_path):
 async def test_a_hosts_certificate_is_of_the_wrong_role(tmp_path, role, capsys):
     async with door(tmp_path) as (port, reached):
         for _ in range(3):
-            assert await ask(port, _context(tmp_path, KEYS, role)) == b""
+            answer = await ask(port, _context(tmp_path, KEYS, role))
+            assert answer.startswith(b"HTTP/1.1 403 ")
         assert reached == []
     assert capsys.readouterr().err.count(f"{role} from 127.0.0.1") == 1
+
+
+@contextlib.asynccontextmanager
+async def door_with_notebooks(folder, socket):
+    """Serve as `door` does, with a notebook server at a socket; yields the port and a context."""
+    site = own_jupyter_site(str(socket))
+    files = _files(folder, KEYS, "scheduler")
+    context = server_context(ca=files.ca, cert=files.cert, key=files.key)
+    page = await asyncio.start_server(_page(PAGE), "127.0.0.1", 0)
+    forward = Forward(
+        "127.0.0.1",
+        0,
+        target_port=page.sockets[0].getsockname()[1],
+        context=context,
+        by_protocol={PROTOCOL: site},
+    )
+    await forward.start()
+    try:
+        yield forward._server.sockets[0].getsockname()[1]
+    finally:
+        await forward.close()
+        page.close()
+
+
+def _page(content):
+    async def serve(reader, writer):
+        await reader.read(len(REQUEST))
+        writer.write(content)
+        writer.close()
+
+    return serve
+
+
+async def test_notebooks_are_asked_for_by_name_and_by_clients_alone(tmp_path):
+    mine = tmp_path / "scheduler"
+    mine.mkdir()
+    plain = _context(tmp_path, KEYS, "client")
+    asking = _context(tmp_path, KEYS, "client")
+    asking.set_alpn_protocols([PROTOCOL])
+    worker = _context(tmp_path, KEYS, "worker")
+    worker.set_alpn_protocols([PROTOCOL])
+    socket = tmp_path / "server.sock"
+    async with door_with_notebooks(mine, socket) as port:
+        waiting = asyncio.create_task(ask(port, asking))
+        # A server that is still starting is waited for.
+        await asyncio.sleep(0.5)
+        assert not waiting.done()
+        server = await asyncio.start_unix_server(_page(b"a notebook"), socket)
+        assert await waiting == b"a notebook"
+        assert await ask(port, plain) == PAGE
+        assert (await ask(port, worker)).startswith(b"HTTP/1.1 403 ")
+        server.close()
+
+
+async def test_a_client_is_told_that_there_are_no_notebooks(tmp_path, monkeypatch):
+    monkeypatch.setattr("terradask_host.preload.jupyter_server._START_SECONDS", 0.1)
+    mine = tmp_path / "scheduler"
+    mine.mkdir()
+    asking = _context(tmp_path, KEYS, "client")
+    asking.set_alpn_protocols([PROTOCOL])
+    async with door_with_notebooks(mine, tmp_path / "none.sock") as port:
+        answer = await ask(port, asking)
+        assert answer.startswith(b"HTTP/1.1 502 ")
+        assert b"no JupyterLab" in answer
 
 
 async def test_another_cluster_an_older_tls_and_no_certificate_are_refused(tmp_path):

@@ -134,13 +134,14 @@ class Groups:
 
 def watchdog_of(groups, timing):
     told, said = [], []
+    on_given_up = getattr(groups, "give_up", lambda group: None)
     host = SimpleNamespace(
         groups=groups,
         config=SimpleNamespace(timing=timing),
         reporter=SimpleNamespace(note=lambda *note: told.append(note)),
         log=SimpleNamespace(info=said.append),
     )
-    return JoinWatchdog(host), told, said
+    return JoinWatchdog(host, on_given_up=on_given_up), told, said
 
 
 def test_a_host_that_is_late_is_ended_and_replaced_and_that_is_told():

@@ -35,6 +35,9 @@ from .host_facts import (
     write_host_json,
 )
 
+#: Where a notebook server would listen.
+SOCKET = Path("/run/terradask/jupyter/server.sock")
+
 
 def test_a_host_gets_its_own_keys_alone(tmp_path: Path) -> None:
     folder = tmp_path / "run" / "terradask"
@@ -165,9 +168,16 @@ def test_the_machine_is_divided_between_the_workers_of_a_host(
 def test_the_dashboard_is_served_to_browsers_where_the_cluster_says_so(tmp_path: Path) -> None:
     keys = write_keys(SECRET, "scheduler", tmp_path / "keys")
     descriptor = cluster()
-    assert scheduler_document(IDENTITY, descriptor, keys, {}, Timing())["shared_dashboard"] is None
+    assert (
+        scheduler_document(IDENTITY, descriptor, keys, {}, Timing(), jupyter_socket=SOCKET)[
+            "shared_dashboard"
+        ]
+        is None
+    )
     descriptor = cluster(scheduler={"dashboard_https_port": 8788})
-    wanted = scheduler_document(IDENTITY, descriptor, keys, {}, Timing())["shared_dashboard"]
+    wanted = scheduler_document(IDENTITY, descriptor, keys, {}, Timing(), jupyter_socket=SOCKET)[
+        "shared_dashboard"
+    ]
     assert wanted == {
         "host": IDENTITY.private_address,
         "port": 8788,
@@ -180,21 +190,41 @@ def test_the_dashboard_is_served_to_browsers_where_the_cluster_says_so(tmp_path:
 def test_options_that_the_host_sets_are_refused(tmp_path: Path, option: str) -> None:
     keys = write_keys(SECRET, "scheduler", tmp_path / "keys")
     with pytest.raises(ConfigInvalid, match=option):
-        scheduler_document(IDENTITY, cluster(**{option: "x"}), keys, {}, Timing())
+        scheduler_document(
+            IDENTITY, cluster(**{option: "x"}), keys, {}, Timing(), jupyter_socket=SOCKET
+        )
     with pytest.raises(ConfigInvalid, match=option):
         worker_document(config(tmp_path), IDENTITY, cluster(**{option: "x"}), "x", keys)
+
+
+def test_the_scheduler_is_told_of_a_notebook_server_if_there_is_to_be_one(tmp_path: Path) -> None:
+    keys = write_keys(SECRET, "scheduler", tmp_path / "keys")
+    for wanted in (False, True):
+        document = scheduler_document(
+            IDENTITY,
+            cluster(scheduler={"jupyter": wanted}),
+            keys,
+            {},
+            Timing(),
+            jupyter_socket=SOCKET,
+        )
+        assert document["jupyter_socket"] == (str(SOCKET) if wanted else None)
 
 
 def test_no_notebook_server_runs_beside_the_dashboard(tmp_path: Path) -> None:
     keys = write_keys(SECRET, "scheduler", tmp_path)
     with pytest.raises(ConfigInvalid, match="jupyter"):
-        scheduler_document(IDENTITY, cluster(jupyter=True), keys, {}, Timing())
+        scheduler_document(
+            IDENTITY, cluster(jupyter=True), keys, {}, Timing(), jupyter_socket=SOCKET
+        )
 
 
 def test_a_scheduler_is_told_whom_to_take_for_a_worker(tmp_path: Path) -> None:
     keys = write_keys(SECRET, "scheduler", tmp_path)
     descriptor = cluster(scheduler={"extra_worker": True}, worker={"workers_per_host": 4})
-    document = scheduler_document(IDENTITY, descriptor, keys, {}, Timing(member_patience_seconds=7))
+    document = scheduler_document(
+        IDENTITY, descriptor, keys, {}, Timing(member_patience_seconds=7), jupyter_socket=SOCKET
+    )
     assert Rules.read(document["members"]) == Rules(4, False, "scheduler-i-1", 7.0, 1.0)
     assert json.loads(json.dumps(document)) == document
 

@@ -50,6 +50,27 @@ BUSY = {"idle_seconds": None}
 
 
 @pytest.mark.parametrize(
+    ("limits", "looks", "reason"),
+    [
+        # Computed for a client that is gone: as long as it takes, and then the limit.
+        (NO_CLIENT, [(200, BUSY | {"left_work": True}), (225, {})], None),
+        (NO_CLIENT, [(200, BUSY | {"left_work": True}), (230, {})], "no client"),
+        # Held, it is waited for as long as an idle cluster may be there.
+        (replace(NO_CLIENT, idle_seconds=60), [(55, {"holds_published": True})], None),
+        (replace(NO_CLIENT, idle_seconds=60), [(60, {"holds_published": True})], "idle for"),
+        (replace(NO_CLIENT, idle_seconds=60), [(55, {})], "no client"),
+        # No dataset keeps a cluster for ever.
+        (NO_CLIENT, [(30, {"holds_published": True})], "no client"),
+    ],
+)
+def test_what_a_client_left_behind_keeps_the_cluster_until_it_is_done(
+    limits: Limits, looks: list[tuple[float, dict[str, Any]]], reason: str | None
+) -> None:
+    found = end_reason(tell(*looks), limits, NOON)
+    assert found is None if reason is None else str(found).startswith(reason)
+
+
+@pytest.mark.parametrize(
     ("looks", "since"),
     [
         # Nothing ever happened: since the scheduler came up.
@@ -106,6 +127,13 @@ def test_no_client(looks: list[tuple[float, dict[str, Any]]], over: bool) -> Non
     assert (why is not None) is over
     assert why is None or why.startswith("no client for 30 seconds, since 2026-11-20T11:59:30Z: ")
     assert end_reason(tell(*looks), replace(NO_CLIENT, no_client_seconds=None), NOON) is None
+
+
+def test_an_open_kernel_is_work_and_somebody() -> None:
+    for limits in (IDLE, NO_CLIENT):
+        assert end_reason(tell((300, {"open_kernels": 1})), limits, NOON) is None
+        assert end_reason(tell((300, {"open_kernels": 1}), (325, {})), limits, NOON) is None
+        assert end_reason(tell((300, {"open_kernels": 1}), (365, {})), limits, NOON) is not None
 
 
 def test_the_first_client_is_waited_for_longer() -> None:
@@ -205,6 +233,25 @@ def test_the_switch_is_moved_to_the_lifetimes_end_and_no_further() -> None:
     assert schedule.tick() == pytest.approx(600, abs=1)
     assert schedule.tick() == pytest.approx(600, abs=1)
     assert moved == [ends_at]
+
+
+def test_that_the_switch_has_fired_is_known_of_what_was_put_off_from_here() -> None:
+    took = [True]
+    host: Any = SimpleNamespace(
+        config=SimpleNamespace(timing=Timing(watchdog_move_seconds=0.0)),
+        groups=SimpleNamespace(move_watchdog=lambda at: took[0]),
+    )
+    schedule, now = WatchdogSchedule(host), datetime.datetime.now(datetime.UTC)
+    # Another host may have put it off before: a time that this one doesn't know.
+    assert schedule.why_fired(now + datetime.timedelta(days=1)) is None
+    schedule.tick()
+    assert schedule.why_fired(now + datetime.timedelta(minutes=29)) is None
+    after = now + datetime.timedelta(minutes=31)
+    took[0] = False
+    schedule.tick()
+    assert str(schedule.why_fired(after)).endswith("0: its host could not postpone it")
+    schedule._alive_at -= 1_860
+    assert str(schedule.why_fired(after)).endswith("gave no sign of life for 31 minutes")
 
 
 @pytest.mark.parametrize(

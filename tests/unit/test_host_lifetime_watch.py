@@ -14,6 +14,7 @@ from distributed import Client, Scheduler, fire_and_forget, get_client, rpc
 from distributed.comm import connect
 from distributed.worker import Worker
 
+from terradask_host.preload.jupyter_server import CLIENT_NAME
 from terradask_host.preload.lifetime_watch import LifetimeWatch, Observer
 from terradask_host.preload.uploads import UPLOAD_BYTES_A_SECOND, Uploads, received_bytes
 from terradask_host.preload.watchers import allow_several, watching
@@ -58,6 +59,23 @@ async def test_clients_and_watching_managers_are_there_while_they_are_connected(
     assert not [name for name in scheduler.plugins if name.startswith("terradask-watch-")]
 
 
+async def test_a_manager_that_comes_and_goes_between_two_looks_came() -> None:
+    async with Scheduler(
+        host="127.0.0.1", port=0, dashboard=False, dashboard_address=":0"
+    ) as scheduler:
+        observer = Observer(scheduler, came=allow_several(scheduler))
+        async with rpc(scheduler.address) as manager:
+            comm = await manager.live_comm()
+            await comm.write({"op": "subscribe_worker_status"})
+            await comm.read()
+            comm.abort()
+        await eventually_async(lambda: not watching(scheduler))
+        look = observer.observe()
+        assert len(look.came) == 1
+        assert not look.present
+        assert not observer.observe().came
+
+
 async def test_a_workers_own_client_is_nobody_and_what_was_left_is_work(
     scheduler: Scheduler, observer: Observer
 ) -> None:
@@ -73,6 +91,39 @@ async def test_a_workers_own_client_is_nobody_and_what_was_left_is_work(
         assert look.left_work
         assert look.idle_seconds is None
         await eventually_async(lambda: not observer.observe().left_work)
+
+
+async def test_a_published_dataset_is_work_until_it_is_computed_and_then_is_held(
+    scheduler: Scheduler, observer: Observer
+) -> None:
+    async with Worker(scheduler.address, nthreads=1, dashboard=False, dashboard_address=":0"):
+        async with Client(scheduler.address, asynchronous=True, set_as_default=False) as client:
+            await client.publish_dataset(client.submit(asyncio.sleep, 1.0), name="slept")
+        await eventually_async(lambda: present(observer) == 0)
+        look = observer.observe()
+        assert look.left_work
+        assert look.holds_published
+        await eventually_async(lambda: not observer.observe().left_work)
+        assert observer.observe().holds_published
+        async with Client(scheduler.address, asynchronous=True, set_as_default=False) as client:
+            await client.unpublish_dataset("slept")
+        await eventually_async(lambda: not observer.observe().holds_published)
+
+
+async def test_a_notebooks_client_counts_by_its_open_kernel_alone(
+    scheduler: Scheduler, observer: Observer
+) -> None:
+    async with Client(scheduler.address, asynchronous=True, name=CLIENT_NAME):
+        assert any(name.startswith("Client-notebook-") for name in scheduler.clients)
+        assert present(observer) == 0
+        assert not observer.observe().came
+
+
+async def test_open_kernels_are_seen_until_they_are_said_to_be_closed(scheduler: Scheduler) -> None:
+    watch = LifetimeWatch(scheduler, {}, lambda *_, **__: None)
+    for number in (2, 0):
+        watch.note_open_kernels(number)
+        assert watch._observer.observe().open_kernels == number
 
 
 async def test_a_client_that_came_and_went_between_two_looks_was_there(

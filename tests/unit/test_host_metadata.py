@@ -46,6 +46,7 @@ def service() -> Iterator[tuple[str, type[_Service]]]:
     Service.tokens = []
     Service.facts = {
         "meta-data/instance-id": "i-1",
+        "meta-data/instance-type": "m6i.xlarge",
         "meta-data/local-ipv4": "10.64.16.7",
         "meta-data/placement/availability-zone": "us-east-1a",
         "meta-data/tags/instance/terradask:cluster": "etl",

@@ -242,7 +242,10 @@ class Recorded:
         stacks: Any = SimpleNamespace(
             locked=self.locked,
             stack=self.stack,
-            states=SimpleNamespace(applied=SimpleNamespace(write=lambda *_: None)),
+            states=SimpleNamespace(
+                applied=SimpleNamespace(write=lambda *_: None),
+                history=SimpleNamespace(note=lambda *_: None),
+            ),
         )
         cleanup: Any = SimpleNamespace(network=lambda stack: recovery)
         gate: Any = SimpleNamespace(refuse_forbidden=lambda plan: None)

@@ -36,6 +36,7 @@ def test_only_a_failure_carries_the_last_forty_lines() -> None:
         "reasons": [None, "why"],
         "notes": [],
         "private_address": "10.64.16.7",
+        "instance_type": "m6i.xlarge",
         "log_tail": lines[-40:],
     }
     booting = build_report(

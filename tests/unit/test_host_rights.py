@@ -102,12 +102,14 @@ def sisters(
     return Act(action, resource, roles, NOBODY, context or {})
 
 
-LEAVE, MOVE, AHEAD = (
+LEAVE, MOVE, AHEAD, LOOK, WHY = (
     f"autoscaling:{name}"
     for name in (
         "TerminateInstanceInAutoScalingGroup",
         "SetDesiredCapacity",
         "PutScheduledUpdateGroupAction",
+        "DescribeAutoScalingGroups",
+        "DescribeScalingActivities",
     )
 )
 IMAGES = f"arn:aws:ecr:{REGION}:{ACCOUNT}:repository/"
@@ -178,6 +180,15 @@ ACTS = {
     ),
     "replaces an environment of another cluster": sisters(
         "s3:PutObject", f"{BUCKET}/environments/ml/run-i-1-0.tar", SCHEDULER
+    ),
+    "keeps what its cluster's run did": within(
+        "s3:PutObject", f"{BUCKET}/reports/etl/20261120T051500Z-1f3a9c/1.html.gz", SCHEDULER
+    ),
+    "changes what another cluster's run did": sisters(
+        "s3:PutObject", f"{BUCKET}/reports/ml/20261120T051500Z-1f3a9c/1.html.gz", SCHEDULER
+    ),
+    "reads what its cluster's runs did": never(
+        "s3:GetObject", f"{BUCKET}/reports/etl/20261120T051500Z-1f3a9c/1.html.gz"
     ),
     "says which environment its cluster's hosts run": within(
         "s3:PutObject", f"{BUCKET}/clusters/etl/environment.json", SCHEDULER
@@ -275,10 +286,10 @@ ACTS = {
     "raises a group's maximum": never(
         "autoscaling:UpdateAutoScalingGroup", group("default-etl-workers"), OWN
     ),
-    "looks at groups": within("autoscaling:DescribeAutoScalingGroups", "*", SCHEDULER, HERE),
-    "looks at another region's groups": never(
-        "autoscaling:DescribeAutoScalingGroups", "*", ELSEWHERE
-    ),
+    "looks at groups": within(LOOK, "*", SCHEDULER, HERE),
+    "looks at another region's groups": never(LOOK, "*", ELSEWHERE),
+    "reads why a group launches nothing": within(WHY, "*", SCHEDULER, HERE),
+    "reads why another region's groups launch nothing": never(WHY, "*", ELSEWHERE),
     # Wider by another tag
     "gives a group its tags": never(
         "autoscaling:CreateOrUpdateTags", group("default-two-etl-workers"), LONGER

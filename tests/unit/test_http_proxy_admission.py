@@ -5,6 +5,7 @@ import dataclasses
 import pytest
 
 from terradask_host.http_proxy.admission import LOOPBACK, Admission
+from terradask_host.http_proxy.path_token import with_token, without_token
 from terradask_host.http_proxy.request import BadRequest, parse_request
 
 HERE = Admission(secure=False, hosts=LOOPBACK)
@@ -104,6 +105,63 @@ def test_links_keep_what_a_proxy_needs():
         HERE.link("/user/a/proxy/1/status?x=1")
         == f"/user/a/proxy/1/status?x=1&terradask-token={HERE.token}"
     )
+
+
+def in_path(target, *headers, **line):
+    door = dataclasses.replace(HERE, in_path=True)
+    return judged(*headers, door=door, target=target, **line)
+
+
+def test_a_token_in_the_path_opens_alone():
+    assert in_path(f"/{HERE.token}/status") is None
+    assert in_path(f"/{HERE.token}") is None
+    assert in_path(f"/{HERE.token}/a/ws", "Origin: http://127.0.0.1:4711") is None
+    for target in (
+        "/status",
+        f"/{HERE.token[:-1]}/status",
+        f"/status/{HERE.token}",
+        f"//{HERE.token}/status",
+        f"/status?terradask-token={HERE.token}",
+    ):
+        assert "opens with the link" in in_path(target)
+        assert "opens with the link" in in_path(target, COOKIE)
+    assert "another origin" in in_path(f"/{HERE.token}/status", "Origin: http://evil.example")
+    assert "not served under" in in_path(f"/{HERE.token}/status", host="evil.example")
+    # Nor does it open where it belongs into a link and a cookie.
+    assert "opens with the link" in judged(target=f"/{HERE.token}/status")
+
+
+def test_links_with_the_token_in_their_path_are_short():
+    door = dataclasses.replace(HERE, in_path=True)
+    assert door.link("http://127.0.0.1:1/status") == f"http://127.0.0.1:1/{HERE.token}/status"
+    assert door.link("/user/a/proxy/1/status?x=1") == f"/user/a/proxy/1/{HERE.token}/status?x=1"
+    assert door.link("/proxy/1/") == f"/proxy/1/{HERE.token}/"
+    # 128 bits in base64.
+    assert len(HERE.token) == 22
+    request = parse_request(head(target=f"/{HERE.token}/status"))
+    assert HERE.token not in repr(request)
+
+
+@pytest.mark.parametrize(
+    ("target", "inner", "location", "shown"),
+    [
+        ("/t", "/", b"/status", b"./status"),
+        ("/t/", "/", b"/status", b"./status"),
+        ("/t/info/main/a.html?x", "/info/main/a.html", b"/status", b"../../status"),
+        ("/t/a", "/a", b"//evil.example/", b"//evil.example/"),
+        ("/t/a", "/a", b"https://example.com/", b"https://example.com/"),
+    ],
+)
+def test_what_is_behind_never_sees_the_token_and_leads_back_below_it(
+    target, inner, location, shown
+):
+    request = without_token(parse_request(head(target=target)))
+    assert request.path == inner
+    answer = b"HTTP/1.1 302 Found\r\nLocation: " + location + b"\r\nReferrer-Policy: origin\r\n\r\n"
+    changed = with_token(answer, request)
+    assert b"\r\nLocation: " + shown + b"\r\n" in changed
+    assert changed.lower().count(b"referrer-policy") == 1
+    assert changed.endswith(b"\r\nReferrer-Policy: no-referrer\r\n\r\n")
 
 
 def test_behind_a_proxy_any_name_is_served_and_the_cookie_is_asked_for():

@@ -89,12 +89,28 @@ def test_the_authoritys_key_is_nowhere(keys):
     authority = _certificate(keys.ca)
     assert authority.extensions.get_extension_for_class(x509.BasicConstraints).value.ca
     document = json.dumps(keys.to_document())
-    assert document.count("PRIVATE KEY-----\\n") == 2 * 3
+    assert document.count("PRIVATE KEY-----\\n") == 2 * 4
     for bundle in (keys.scheduler, keys.worker, keys.client):
         certificate = _certificate(bundle.cert)
         assert not certificate.extensions.get_extension_for_class(x509.BasicConstraints).value.ca
         certificate.verify_directly_issued_by(authority)
         assert certificate.public_key() != authority.public_key()
+
+
+def test_dasks_ports_refuse_the_certificate_for_metrics(keys, tmp_path):
+    server = _context(ssl.Purpose.CLIENT_AUTH, keys, keys.scheduler, tmp_path)
+    client = _context(ssl.Purpose.SERVER_AUTH, keys, keys.metrics, tmp_path)
+    assert _handshake(server, client)
+    basic = _certificate(keys.metrics.cert).extensions.get_extension_for_class(
+        x509.BasicConstraints
+    )
+    assert not basic.value.ca
+
+
+def test_keys_of_an_older_start_have_none_for_metrics(keys):
+    document = keys.to_document()
+    del document["metrics"]
+    assert KeySet.from_document(document).metrics is None
 
 
 def test_certificates_live_thirty_days_and_tolerate_clock_skew(keys):
@@ -136,7 +152,8 @@ def test_the_clients_security_demands_encryption_and_tls_1_3(keys):
 
 def test_certificates_live_as_long_as_the_run_and_no_longer():
     keys = make_keys("etl", "run", lifetime_days=1 / 24)
-    for pem in (keys.ca, keys.scheduler.cert, keys.worker.cert, keys.client.cert):
+    certificates = (each.cert for each in (keys.scheduler, keys.worker, keys.client, keys.metrics))
+    for pem in (keys.ca, *certificates):
         left = _certificate(pem).not_valid_after_utc - datetime.datetime.now(datetime.UTC)
         assert datetime.timedelta(minutes=59) < left <= datetime.timedelta(hours=1)
 
@@ -152,7 +169,8 @@ def test_a_run_is_over_before_its_certificates_are_and_after_thirty_days_at_most
         LifetimePolicy(max_lifetime_seconds=lifetime_seconds), utc_text(started)
     )
     keys = make_keys("etl", "run", lifetime_days=lifetime_seconds / 86_400)
-    for pem in (keys.ca, keys.scheduler.cert, keys.worker.cert, keys.client.cert):
+    certificates = (each.cert for each in (keys.scheduler, keys.worker, keys.client, keys.metrics))
+    for pem in (keys.ca, *certificates):
         assert (
             limits.ends_at
             <= _certificate(pem).not_valid_after_utc

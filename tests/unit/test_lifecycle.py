@@ -90,7 +90,7 @@ class Opened:
 
     def __init__(self, *, waits=False, shutdown_on_close=None):
         self.deployed = Deployed()
-        self.health = Health("etl", on_lost=lambda: None)
+        self.health = Health("etl")
         self.health.status = Status.created
         self.threads = Threads()
         self.provisioner = CancellableProvisioner(self.deployed, waits=waits)
@@ -114,7 +114,7 @@ class Opened:
         await self.lifecycle.open(self.attach, self.disconnect)
 
     async def close(self):
-        await self.lifecycle.close(self.disconnect)
+        await self.lifecycle.close(self.disconnect, self.disconnect)
 
 
 def failing(error):
@@ -189,9 +189,9 @@ def test_closing_leaves_alone_what_was_started_anew(run_id, done):
 
 def test_a_run_that_is_over_is_noted_once_with_its_reason():
     async def main():
-        opened, lost = Opened(), []
+        opened = Opened()
         await opened.open()
-        health = Health("etl", on_lost=lambda: lost.append(True))
+        health = Health("etl")
         health.status = Status.running
         check = RunCheck(opened.deployed, "r1", health, opened.threads.call)
         await check.note_if_over()
@@ -202,7 +202,6 @@ def test_a_run_that_is_over_is_noted_once_with_its_reason():
             with pytest.raises(ClusterEnded) as caught:
                 health.check()
             assert caught.value.reason == "idle"
-        assert lost == [True]
         await opened.close()
 
     asyncio.run(main())

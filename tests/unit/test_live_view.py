@@ -8,11 +8,12 @@ from decimal import Decimal
 
 import pytest
 
-from terradask._deployments.live_view import live_view
+from terradask._deployments.live_html import view_html
+from terradask._deployments.live_text import coloured, view_text
+from terradask._deployments.live_view import JoinedWorker, LiveView, live_view
 from terradask._deployments.shortfall import Pool
 from terradask._deployments.status import DeploymentStatus
-from terradask.cli._watch import coloured, view_text
-from terradask_host.documents import Ended, HostReport
+from terradask_host.documents import Ended, HostReport, LifetimePolicy, Run
 
 NOW = datetime.datetime(2026, 11, 24, 9, 30, tzinfo=datetime.UTC)
 POOLS = {
@@ -46,8 +47,8 @@ def status(desired: int, instances: int, *hosts: HostReport) -> DeploymentStatus
 
 
 def shown(seen: DeploymentStatus, most_hosts: int = 20) -> str:
-    view = live_view(seen, POOLS, hourly_usd=Decimal("1.5"), now=NOW, most_hosts=most_hosts)
-    return view_text(view)
+    view = live_view(seen, POOLS, hourly_usd=Decimal("1.5"), now=NOW)
+    return view_text(view.with_hosts(most_hosts))
 
 
 def test_a_cluster_that_grows_says_what_is_waited_for() -> None:
@@ -106,3 +107,74 @@ def test_a_cluster_that_ended_says_why() -> None:
     assert "cluster    etl: ended" in text
     assert "ended      idle for 20 minutes" in text
     assert "waiting" not in text
+
+
+RUN = Run(
+    *("r1", "2026-11-24T09:27:30Z", "arn:aws:sts::1:user/ana", "v1", "3.11"),
+    {"dask": "2026.7.1", "pandas": "3.1.1"},
+    2,
+    life=LifetimePolicy(no_client_timeout_seconds=120),
+    hashed=True,
+)
+
+
+def attached(*joined: JoinedWorker) -> LiveView:
+    hosts = [report(n, "running") for n in (1, 2)] + [replace(report(3, "running"), at="")]
+    return live_view(status(3, 3, *hosts), POOLS, run=RUN, workers=joined, now=NOW, step="planning")
+
+
+def test_an_attached_client_sees_threads_and_memory_and_what_the_run_is() -> None:
+    gib = 2**30
+    view = attached(
+        JoinedWorker("i-0001", 2, 4 * gib),
+        JoinedWorker("i-0001", 2, 4 * gib),
+        JoinedWorker("i-0002", 4, 15 * gib),
+        # The worker beside the scheduler is on no host of the workers'.
+        JoinedWorker("", 1, gib),
+    )
+    text = view_text(view)
+    assert "dask       4 workers, 9 threads, 24.0 GiB" in text
+    assert "software   Python 3.11, 2 packages, by hash" in text
+    limits = "2,000 workers; ends after 20 min idle, or 2 min without a client, or 30 d in all"
+    assert f"limits     {limits}" in text
+    rows = {line.split()[0]: line.split()[1:] for line in text.splitlines() if line[:2] == "i-"}
+    assert rows["i-0001"] == ["workers-spot", "running", "42", "s", "4", "8.0", "GiB", "-"]
+    # Since when isn't known of hosts that were there before.
+    assert rows["i-0003"] == ["workers-spot", "running", "-", "-", "-", "-"]
+    assert "\nplanning\n" in text
+
+
+def test_groups_are_in_the_clusters_own_order() -> None:
+    seen = status(0, 0)
+    mixed = replace(seen, groups=dict(reversed(seen.groups.items())))
+    assert [group.name for group in live_view(mixed, POOLS, now=NOW).groups] == list(POOLS)
+
+
+def test_views_that_differ_in_ages_alone_are_the_same() -> None:
+    early = live_view(status(1, 1, report(1, "running")), POOLS, now=NOW)
+    late = live_view(
+        status(1, 1, report(1, "running")), POOLS, now=NOW + datetime.timedelta(minutes=1)
+    )
+    assert early != late
+    assert early.without_ages == late.without_ages
+    failed = live_view(status(1, 1, report(1, "failed")), POOLS, now=NOW)
+    assert failed.without_ages != early.without_ages
+
+
+@pytest.mark.parametrize("hosts", [1, 20, 1_000])
+def test_a_notebook_gets_the_same_as_html_in_which_nothing_of_a_host_is_markup(hosts: int) -> None:
+    reports = [report(n, "running") for n in range(hosts - 1)]
+    seen = status(hosts, hosts, *reports, report(hosts, "failed", "<script>alert(1)</script>"))
+    page = view_html(live_view(seen, POOLS, now=NOW, notes=["<b>a note</b>"]))
+    assert "&lt;script&gt;" in page
+    assert "&lt;b&gt;a note" in page
+    assert "<script" not in page
+    assert page.count("<code>i-") == min(hosts + 1, 12)
+    if hosts == 1_000:
+        assert "and 989 more: 989 running" in page
+
+
+def test_a_cluster_that_is_made_shows_its_step() -> None:
+    view = LiveView("etl", "making", step="etl: planning")
+    assert view_text(view) == "cluster    etl: making\n\netl: planning"
+    assert "<div>etl: planning</div>" in view_html(view)

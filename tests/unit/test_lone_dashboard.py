@@ -7,7 +7,7 @@ from types import SimpleNamespace
 import pytest
 
 from terradask._dask.lone_dashboard import LoneDashboard
-from terradask._deployments.attach import Attachment
+from terradask._deployments.attachment import Attachment
 from terradask._deployments.certificates import make_keys
 from terradask.errors import ClusterStopped, EndpointUnreachable, SchedulerUnreachable
 from terradask_host.documents import Run, SchedulerAddress
@@ -91,12 +91,11 @@ def lone(bucket, **seconds):
 
 
 async def page(dashboard):
-    """Return what a browser gets that opens the link, with its cookie."""
+    """Return what a browser gets below the link."""
     forward = dashboard._forward
     reader, writer = await asyncio.open_connection("127.0.0.1", forward.port)
-    admission = forward._proxy.admission
-    head = f"Host: 127.0.0.1:{forward.port}\r\nCookie: {admission.cookie}={admission.token}"
-    writer.write(f"GET / HTTP/1.1\r\n{head}\r\n\r\n".encode())
+    head = f"GET /{forward._admission.token}/ HTTP/1.1\r\nHost: 127.0.0.1:{forward.port}"
+    writer.write(f"{head}\r\n\r\n".encode())
     answer = await asyncio.wait_for(reader.read(), HANG_SECONDS)
     writer.close()
     return answer.rpartition(b"\r\n\r\n")[2]

@@ -1,5 +1,5 @@
-"""Workers spread over a spot and an on-demand group: numbers, what is owed, and the client's half
-of a fallback.
+"""Workers spread over a spot and an on-demand group: numbers, what is owed, and what a client does
+and tells.
 """
 
 import asyncio
@@ -12,12 +12,14 @@ from botocore.exceptions import ClientError
 from hypothesis import given
 from hypothesis import strategies as st
 
-from terradask._aws.groups import Group, Member, ProtectAndLower
-from terradask._aws.launch_problem import LaunchProblem
+from terradask._aws.groups import ProtectAndLower
 from terradask._aws.rate_limit import RateLimiter
 from terradask._dask.workers import Workers
 from terradask._deployments import pending_launches as delivery_module
-from terradask._deployments.markets import (
+from terradask._deployments.pending_launches import PendingLaunches
+from terradask_host.rules.autoscaling_groups import Group, Member
+from terradask_host.rules.launch_problem import LaunchProblem
+from terradask_host.rules.markets import (
     PendingGroups,
     dearest_first,
     grown,
@@ -25,7 +27,6 @@ from terradask._deployments.markets import (
     moved_on,
     without_missing,
 )
-from terradask._deployments.pending_launches import PendingLaunches
 
 NAMES = ("workers-spot", "workers")
 NO_SPOT = LaunchProblem("UnfulfillableCapacity", "Unable to fulfill capacity")
@@ -232,7 +233,7 @@ def workers_on(groups: FakeGroups) -> Workers:
     return Workers(
         groups,
         {"workers": NAMES},
-        PendingLaunches(groups, call, started_at=START, fallback_seconds=60),
+        PendingLaunches(groups, call, started_at=START),
         call,
         limiter=RateLimiter(),
     )
@@ -246,43 +247,19 @@ async def watch(workers: Workers) -> None:
         await workers.watch()
 
 
-def test_what_spot_lacks_is_moved_on_demand_and_spot_is_asked_again_when_its_time_is_over(clock):
+def test_a_client_moves_nothing_between_markets(clock):
     groups = FakeGroups(spot=6)
     workers = workers_on(groups)
 
     async def main():
         await workers.resize({"workers": 10}, None)
+        clock.now = 100.0
+        await watch(workers)
         assert groups.desired == {"workers-spot": 10, "workers": 0}
-        clock.now = 2.0
-        await watch(workers)
-        assert groups.desired == {"workers-spot": 6, "workers": 4}
-        roster = workers.sets["workers"].roster
-        assert (len(roster), roster.pending, len(workers.members)) == (10, (), 10)
-        # AWS has just said that it has none: nobody asks again, however much it might have now.
-        groups.has["workers-spot"] = 100
+        assert groups.calls["set"] == 1
+        # Spot is asked first, also where it has failed: the scheduler's host knows better.
         await workers.resize({"workers": 12}, None)
-        assert groups.desired == {"workers-spot": 6, "workers": 6}
-        clock.now = 200.0
-        await workers.resize({"workers": 14}, None)
-        assert groups.desired == {"workers-spot": 8, "workers": 6}
-
-    asyncio.run(main())
-
-
-def test_without_a_word_of_aws_it_is_waited_for_as_long_as_set(clock):
-    groups = FakeGroups(spot=3)
-    groups.failures = lambda name: []
-    workers = workers_on(groups)
-
-    async def main():
-        await workers.resize({"workers": 5}, None)
-        for now in (1.0, 30.0, 60.0):
-            clock.now = now
-            await watch(workers)
-            assert groups.desired == {"workers-spot": 5, "workers": 0}
-        clock.now = 61.0
-        await watch(workers)
-        assert groups.desired == {"workers-spot": 3, "workers": 2}
+        assert groups.desired == {"workers-spot": 12, "workers": 0}
 
     asyncio.run(main())
 
@@ -305,8 +282,8 @@ def test_who_may_not_read_activities_is_served_without_reasons(clock):
         for now in (1.0, 62.0, 63.0):
             clock.now = now
             await watch(workers)
-        assert groups.desired == {"workers-spot": 3, "workers": 2}
         assert asked == ["workers-spot"]
+        assert workers.pending_launches.shortfall is None
 
     asyncio.run(main())
 
@@ -317,10 +294,13 @@ def test_what_nobody_has_is_told_once_no_more_comes(clock):
 
     async def main():
         await workers.resize({"workers": 5}, None)
-        for now in (1.0, 2.0):
-            clock.now = now
-            await watch(workers)
-        assert groups.desired == {"workers-spot": 2, "workers": 3}
+        clock.now = 1.0
+        await watch(workers)
+        # As the scheduler's host moves them.
+        groups.set_desired("workers-spot", 2)
+        groups.set_desired("workers", 3)
+        clock.now = 2.0
+        await watch(workers)
         assert workers.pending_launches.shortfall is None
         clock.now = 8.0
         await watch(workers)
@@ -364,7 +344,8 @@ def test_who_is_on_demand_and_idle_leaves_first_and_nobody_else(clock):
     workers = workers_on(groups)
 
     async def main():
-        await workers.resize({"workers": 6}, None)
+        groups.set_desired("workers-spot", 3)
+        groups.set_desired("workers", 3)
         clock.now = 1.0
         await watch(workers)
         spot, on_demand = list(groups.there["workers-spot"]), list(groups.there["workers"])

@@ -15,11 +15,10 @@ from terradask._deployments.instances import Instance
 from terradask._deployments.overview import (
     ClusterOverview,
     TaggedGroup,
-    hosts_by_state,
     overview,
     overviews,
 )
-from terradask._deployments.status import DeploymentStatus
+from terradask._deployments.status import DeploymentStatus, hosts_by_state
 from terradask._pricing.prices import Price, Quotes
 from terradask._pricing.running import RunningHost
 from terradask_host.documents import HostReport

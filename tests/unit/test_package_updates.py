@@ -12,8 +12,8 @@ from typing import Any, cast
 import pytest
 
 from terradask._common.progress import Message
-from terradask._dask import package_updates
 from terradask._dask.package_updates import PackageUpdates
+from terradask._software import local_wheels
 from terradask._software.local_wheels import LocalWheel
 from terradask.errors import DocumentChanged, PackagesNotUpdated
 from terradask_host.documents import sha256_of
@@ -76,7 +76,7 @@ def cluster(monkeypatch: pytest.MonkeyPatch) -> Cluster:
         assert architecture == "x86_64"
         return LocalWheel(name, "1.0", f"{name}-1.0-py3-none-any.whl", made.folders[name])
 
-    monkeypatch.setattr(package_updates, "build_wheel", build)
+    monkeypatch.setattr(local_wheels, "build_wheel", build)
     monkeypatch.setattr(importlib.metadata, "distribution", lambda name: name)
     return made
 

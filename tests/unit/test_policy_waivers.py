@@ -11,6 +11,7 @@ import pytest
 
 from terradask._policy.checks import CHECKS
 from terradask._policy.cost import COST_CHECK
+from terradask._policy.jupyter import JUPYTER_CHECK
 from terradask._policy.waivers import WAIVER_CHECK, waive
 from terradask.errors import SettingsError
 from terradask.policy import PolicyFinding, Waived, blocking
@@ -152,11 +153,13 @@ def test_a_missing_key_is_told_with_what_it_is(tmp_path: Path) -> None:
 
 
 def test_a_waiver_names_a_check_that_there_is() -> None:
-    assert {*(check.id for check in CHECKS), COST_CHECK, WAIVER_CHECK} == set(BUILT_IN_CHECKS)
+    others = {JUPYTER_CHECK, COST_CHECK, WAIVER_CHECK}
+    assert {*(check.id for check in CHECKS), *others} == set(BUILT_IN_CHECKS)
     assert waiver(check="main.deny").check == "main.deny"
     for unknown in ("P9", "p3", "deny"):
         with pytest.raises(
-            ValueError, match=r"P1, P2, .*, cost, waiver, or a rule of your own, such as main\.deny"
+            ValueError,
+            match=r"P1, P2, .*, jupyter, cost, waiver, or a rule of your own, such as main\.deny",
         ):
             waiver(check=unknown)
 

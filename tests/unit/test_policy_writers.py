@@ -78,7 +78,19 @@ def test_sarif_names_every_check_even_without_findings() -> None:
 
     rules = {rule["id"]: rule for rule in run["tool"]["driver"]["rules"]}
     assert run["results"] == []
-    assert rules.keys() == {"P1", "P2", "P3", "P4", "P5", "P6", "P7", "P8", "cost", "waiver"}
+    assert rules.keys() == {
+        "P1",
+        "P2",
+        "P3",
+        "P4",
+        "P5",
+        "P6",
+        "P7",
+        "P8",
+        "jupyter",
+        "cost",
+        "waiver",
+    }
     assert all(
         rule["helpUri"].startswith("https://")
         for rule in rules.values()

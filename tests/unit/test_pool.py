@@ -15,7 +15,6 @@ from botocore.exceptions import ClientError, ReadTimeoutError
 from distributed.comm import CommClosedError
 from distributed.core import Status
 
-from terradask._aws.groups import Group
 from terradask._aws.rate_limit import RateLimiter
 from terradask._aws.translation import is_transient
 from terradask._dask.health import Health
@@ -25,8 +24,10 @@ from terradask._dask.threads import Threads
 from terradask._dask.workers import Workers
 from terradask._deployments.pending_launches import PendingLaunches
 from terradask.errors import ClusterError
+from terradask_host.rules.autoscaling_groups import Group
 
 from ..waiting import HANG_SECONDS
+from .unadapting import Unadapting
 
 
 def refusal(code: str, status: int = 400) -> ClientError:
@@ -69,6 +70,7 @@ class RefusingWorkers:
         )
         self.plan: set[str] = set()
         self.sets: dict[str, Any] = {}
+        self.on_markets: frozenset[str] = frozenset()
         self.run_is_over = False
         self.sent: list[Any] = []
         self.watched = 0
@@ -110,12 +112,19 @@ class CountedInterval:
 
 def pool_of(workers: Any, *, polls: int = 0) -> tuple[WorkerPool, Health]:
     deployment: Any = SimpleNamespace(limiter=RateLimiter(0), name="etl")
-    health = Health("etl", on_lost=lambda: None)
+    health = Health("etl")
     health.status = Status.running
     interval: Any = CountedInterval(health, polls)
     run: Any = SimpleNamespace()
     return WorkerPool(
-        deployment, workers, None, joined=JoinedWorkers(), health=health, run=run, interval=interval
+        deployment,
+        workers,
+        None,
+        Unadapting(),
+        joined=JoinedWorkers(),
+        health=health,
+        run=run,
+        interval=interval,
     ), health
 
 
@@ -148,6 +157,28 @@ def test_what_could_not_be_sent_is_sent_after_the_next_poll_that_can() -> None:
         assert workers.sent == [{"workers": 5, "gpu": 1}]
         assert await refreshed(pool)
         assert workers.sent == [{"workers": 5, "gpu": 1}]
+
+    asyncio.run(main())
+
+
+def test_a_number_ends_adapting_before_it_is_sent() -> None:
+    async def main() -> None:
+        workers = RefusingWorkers()
+        pool, _ = pool_of(workers)
+        seen: list[Any] = []
+
+        async def end(groups: Any, on_markets: Any) -> None:
+            seen.append((list(groups), list(workers.sent)))
+
+        pool.policies.end = end  # type: ignore[method-assign]
+        pool.requests.target({"workers": 3})
+        assert await applied(pool)
+        assert seen == [(["workers"], [])]
+        assert workers.sent == [{"workers": 3}]
+        # Ending hosts is no number.
+        pool.requests.remove(["i-1"])
+        assert await applied(pool)
+        assert len(seen) == 1
 
     asyncio.run(main())
 
@@ -278,9 +309,7 @@ def test_why_instances_are_missing_is_asked_again_unless_it_may_not_be_asked(
         return function(*args)
 
     now = datetime.datetime.now(datetime.UTC)
-    pending_launches = PendingLaunches(
-        SimpleNamespace(failures=failures), call, started_at=now, fallback_seconds=60
-    )  # type: ignore[arg-type]
+    pending_launches = PendingLaunches(SimpleNamespace(failures=failures), call, started_at=now)  # type: ignore[arg-type]
     pending_launches.update([[Group("workers", 3, 9)]])
     assert pending_launches.must_read_failures
     asyncio.run(pending_launches.read_failures())

@@ -8,10 +8,11 @@ import pytest
 from terradask._common.progress import silent
 from terradask._dask.concurrent_deploy import wait_for_deployment
 from terradask._dask.connectivity import check_route
+from terradask._dask.ignored import warn_of_ignored, warn_without_hashes
 from terradask._dask.provision import Provisioner
 from terradask._dask.request import Request, parse_name
 from terradask._dask.versions import check_versions
-from terradask._deployments.attach import Attachment
+from terradask._deployments.attachment import Attachment
 from terradask._deployments.documents import Descriptor, read_descriptor, read_run
 from terradask._deployments.keys import Bundle, KeySet
 from terradask._software.hosts import python_version
@@ -27,7 +28,7 @@ from terradask.errors import (
     TerraformError,
     VersionMismatch,
 )
-from terradask_host.documents import Run, SchedulerAddress
+from terradask_host.documents import LifetimePolicy, Run, SchedulerAddress
 from terradask_stacks.settings import ClusterSettings, IngressRule, Settings
 
 from ..waiting import HANG_SECONDS
@@ -121,26 +122,44 @@ def test_a_run_that_somebody_else_started_meanwhile_is_not_ours_to_stop():
         (
             {"worker_groups": {"gpu": {"n_workers": 1}}},
             {"environ": {"A": "2"}},
-            "worker_groups['gpu']['n_workers'] and environ",
+            "environ and worker_groups['gpu']['n_workers']",
         ),
+        # A pair also asks for adapting.
+        ({}, {"n_workers": [2, 20]}, "n_workers"),
+        ({}, {"idle_timeout_seconds": 1200.0, "max_lifetime_seconds": 86_400.0}, "max_lifetime"),
+        (
+            {},
+            {"idle_timeout_seconds": False, "no_client_timeout_seconds": 60.0},
+            "idle_timeout and no_client_timeout",
+        ),
+        ({}, {"send_dask_config": True}, None),
+        ({}, {"send_dask_config": False}, "send_dask_config"),
+        ({}, {"software": ["xgboost"], "package_sync": False}, "software"),
+        (
+            {},
+            {"package_sync": True, "package_sync_strict": True, "local_modules": True},
+            "local_modules and package_sync and package_sync_strict",
+        ),
+        # This client's own.
+        ({}, {"connect": "private", "wait_for_workers": 3, "create_timeout_seconds": 9.0}, None),
     ],
 )
 def test_what_only_a_start_heeds_is_told_when_the_cluster_runs(structure, run, ignored, caplog):
-    running = Run("r1", "2026-11-20T05:15:00Z", "arn", "v1", "3.11", {}, 2, {"A": "1", "B": "2"})
-    provisioner = Provisioner(Request("etl", structure=structure, run=run), silent)
-    provisioner._warn_of_ignored(running)
-    told = [record.getMessage() for record in caplog.records]
-    assert told == (
-        [
-            (
-                f"cluster etl is already running: {ignored} applies only at its start; "
-                "cluster.scale "
-                "changes numbers now"
-            )
-        ]
-        if ignored
-        else []
+    running = Run(
+        *("r1", "2026-11-20T05:15:00Z", "arn", "v1", "3.11", {}, 2, {"A": "1", "B": "2"}),
+        dask_config={"distributed": {}},
+        life=LifetimePolicy(),
     )
+    warn_of_ignored(Request("etl", structure=structure, run=run), running)
+    told = [record.getMessage() for record in caplog.records]
+    assert len(told) == (ignored is not None)
+    for text in told:
+        applies = "apply" if " and " in ignored else "applies"
+        start = f"cluster etl is already running: {ignored} {applies} only at its start; "
+        assert text.startswith(start)
+        assert text.endswith("to start it again: terradask stop etl")
+        assert ("cluster.scale" in text) is ("n_workers" in ignored)
+        assert ("cluster.set_keepalive" in text) is ("no_client_timeout" in ignored)
 
 
 @pytest.mark.parametrize(
@@ -151,7 +170,7 @@ def test_hosts_without_hashes_are_told_to_whom_asked_for_them(
     software_lock, hashed, warned, caplog
 ):
     run = Run("r1", "2026-11-20T05:15:00Z", "arn", "v1", "3.11", {}, 2, hashed=hashed)
-    Provisioner(Request("etl"), silent)._warn_without_hashes(run, {"software_lock": software_lock})
+    warn_without_hashes("etl", run, {"software_lock": software_lock})
     assert ("started without software_lock" in caplog.text) is warned
 
 

@@ -13,14 +13,16 @@ from typing import Any
 import pytest
 from distributed.core import Status
 
-from terradask._aws.groups import Group, Member, ProtectAndLower, TerminateEach
+from terradask._aws.groups import ProtectAndLower, TerminateEach
 from terradask._aws.rate_limit import RateLimiter
 from terradask._dask.health import Health
 from terradask._dask.host_workers import JoinedWorkers
 from terradask._dask.pool import WorkerPool
 from terradask._dask.workers import Workers
+from terradask_host.rules.autoscaling_groups import Group, Member
 
 from ..seeds import drawn
+from .unadapting import Unadapting
 
 ROUNDS = 1000
 EXTRA = "scheduler-i-9"
@@ -130,7 +132,7 @@ async def call(function: Any, *args: Any) -> Any:
 
 
 def workers_of(world: World) -> Workers:
-    pending_launches: Any = SimpleNamespace(stuck=frozenset(), exhausted=frozenset())
+    pending_launches: Any = SimpleNamespace()
     groups: Any = world
     return Workers(
         groups, {"workers": ("workers",)}, pending_launches, call, limiter=RateLimiter(0)
@@ -243,12 +245,13 @@ def test_a_host_that_leaves_while_others_are_removed_is_not_ended_again(
 def behind_a_cut(world: World) -> WorkerPool:
     """Return the pool of a client that the scheduler has not reported any worker to yet."""
     nothing: Any = None
-    health = Health("etl", on_lost=lambda: None)
+    health = Health("etl")
     health.status = Status.running
     return WorkerPool(
         nothing,
         workers_of(world),
         world,  # type: ignore[arg-type]
+        Unadapting(),  # type: ignore[arg-type]
         joined=JoinedWorkers(),
         health=health,
         run=nothing,

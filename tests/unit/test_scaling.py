@@ -4,8 +4,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from terradask._aws.groups import Group, Member, ProtectAndLower, TerminateEach, removal
+from terradask._aws.groups import ProtectAndLower, TerminateEach, removal
 from terradask._dask.scaling import Roster, cheapest_victims, workers_to_wait_for
+from terradask_host.rules.autoscaling_groups import Group, Member
 
 ids = st.lists(st.integers(0, 400).map(lambda n: f"i-{n:017x}"), unique=True, max_size=120)
 

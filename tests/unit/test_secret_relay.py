@@ -59,7 +59,7 @@ async def scheduler(told, *, missed=(), knows=True):
 
 @contextlib.asynccontextmanager
 async def relaying(address, lend=None, **seconds):
-    health = Health("etl", on_lost=lambda: None)
+    health = Health("etl")
     health.status = Status.running
     async with rpc(address) as comm:
         connection = SchedulerConnection(

@@ -89,7 +89,12 @@ def hosts(asked: Asked, tmp_path: Path) -> tuple[dict[str, Any], dict[str, Any],
         },
     )
     of_scheduler = scheduler_document(
-        IDENTITY, cluster, write_keys(SECRET, "scheduler", tmp_path / "scheduler"), {}, Timing()
+        IDENTITY,
+        cluster,
+        write_keys(SECRET, "scheduler", tmp_path / "scheduler"),
+        {},
+        Timing(),
+        jupyter_socket=config.paths.jupyter_socket,
     )
     rest = (
         config,

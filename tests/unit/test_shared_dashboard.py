@@ -14,7 +14,7 @@ from distributed import Scheduler
 
 from terradask._dask.dashboard import DashboardForward
 from terradask._dask.shared_dashboard import request_shared_dashboard
-from terradask._deployments.attach import Attachment
+from terradask._deployments.attachment import Attachment
 from terradask._deployments.certificates import make_keys
 from terradask.errors import VersionMismatch
 from terradask_host.documents import SchedulerAddress
@@ -113,6 +113,8 @@ async def test_hosts_that_have_none_are_named(hosts, written):
         b'{"port": "8788", "path": "/status?terradask-token=x"}',
         b'{"port": 8788, "path": "/status?terradask-token=\\u001b[2J"}',
         b'{"port": 8788, "path": "@evil.example/"}',
+        b'{"port": 8788, "path": "/status?terradask-token=x", "jupyter_path": "@evil.example/"}',
+        b'{"port": 8788, "path": "/status?terradask-token=x", "jupyter_path": 1}',
         b"[" * 70_000,
     ],
 )

@@ -36,7 +36,7 @@ def test_query_and_json_protocols():
     [
         ("GET", "/", "", "ListBuckets"),
         ("PUT", "/b", "", "CreateBucket"),
-        ("GET", "/b", "list-type=2&prefix=a", "ListObjectsV2"),
+        ("GET", "/b", "list-type=2", "ListObjectsV2"),
         ("GET", "/b", "versioning", "GetBucketVersioning"),
         ("PUT", "/b", "public-access-block=", "PutBucketPublicAccessBlock"),
         ("GET", "/b/a/key", "", "GetObject"),
@@ -51,6 +51,12 @@ def test_query_and_json_protocols():
 def test_s3(method, path, query, action):
     call = identify(signed("s3", REQUEST_METHOD=method, PATH_INFO=path, QUERY_STRING=query), b"")
     assert call == Call(f"s3:{action}", "AKIA", path.strip("/"))
+
+
+def test_a_list_of_keys_names_their_prefix():
+    query = "list-type=2&prefix=clusters%2Fa%2F"
+    call = identify(signed("s3", REQUEST_METHOD="GET", PATH_INFO="/b", QUERY_STRING=query), b"")
+    assert call == Call("s3:ListObjectsV2", "AKIA", "b?prefix=clusters/a/")
 
 
 def test_presigned_and_unsigned_calls():

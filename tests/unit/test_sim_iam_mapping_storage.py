@@ -172,3 +172,11 @@ def test_a_customers_key_asks_the_caller():
     assert context(rest("GET", "/b/k"), world, 1)["kms:ViaService"] == (
         "s3.us-east-1.amazonaws.com",
     )
+    # https://docs.aws.amazon.com/sns/latest/dg/sns-key-management.html
+    topic = f"arn:aws:sns:{REGION}:{ACCOUNT}:ends"
+    assert asked(call("sns", "Publish", TopicArn=topic), world) == [
+        ("kms:Decrypt", key),
+        ("kms:GenerateDataKey", key),
+        ("sns:Publish", topic),
+    ]
+    assert asked(call("sns", "CreateTopic", Name="ends")) == [("sns:CreateTopic", topic)]

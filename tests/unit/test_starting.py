@@ -14,7 +14,6 @@ from typing import Any
 
 import pytest
 
-from terradask._aws.groups import Group
 from terradask._aws.s3 import as_json
 from terradask._aws.session import Aws
 from terradask._deployments.deployment import Deployment
@@ -31,6 +30,7 @@ from terradask.errors import (
     SoftwareLockInvalid,
 )
 from terradask_host.documents import LifetimePolicy, Run, sha256_of
+from terradask_host.rules.autoscaling_groups import Group
 from terradask_host.structure import GroupEntry, SchedulerEntry, Structure, WorkerEntry
 
 from ..moto_account import moto_account

@@ -27,6 +27,8 @@ FLOORS = {"distributed": Version("2026.1.1")}
 LOCKS = (
     "requirements/dev.lock",
     "requirements/checkov.lock",
+    "requirements/orchestrators.lock",
+    "requirements/airflow.lock",
     "requirements/terraform.lock",
     "requirements/audit.lock",
     "host/terradask_host/boot.lock",

@@ -67,7 +67,7 @@ def waiter_for(objects: Objects, limiter: RateLimiter) -> tuple[WorkerWaiter, La
         name="etl", descriptor=SimpleNamespace(workers_per_host=1), objects=objects, limiter=limiter
     )
     pool: Any = SimpleNamespace(plan=frozenset(), shortfall=None)
-    joined, health = LateWorkers(), Health("etl", on_lost=lambda: None)
+    joined, health = LateWorkers(), Health("etl")
     health.status = Status.running
     return WorkerWaiter(
         deployment, "r1", pool, joined=joined, health=health, call=call, report_seconds=0.01

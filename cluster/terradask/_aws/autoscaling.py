@@ -15,12 +15,13 @@ from terradask._aws.group_limits import (
     set_desired,
     unschedule,
 )
-from terradask._aws.groups import PROTECTION_BATCH, Group, Member, ProtectAndLower, Removal
-from terradask._aws.launch_problem import LaunchProblem, launch_failure, read_problem
+from terradask._aws.groups import PROTECTION_BATCH, ProtectAndLower, Removal
 from terradask._aws.listing import listed_groups
 from terradask._aws.tags import as_text, found_tags, tags_of
 from terradask._aws.translation import is_transient
 from terradask.errors import AccessDenied, ForeignResources
+from terradask_host.rules.autoscaling_groups import Group, Member
+from terradask_host.rules.launch_problem import LaunchProblem, launch_failure, read_problem
 from terradask_modules.names import TAG_CLUSTER, TAG_WORKSPACE, group_name
 
 if TYPE_CHECKING:

@@ -10,9 +10,9 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from terradask._aws.launch_problem import LaunchProblem
 from terradask._aws.listing import listed
 from terradask.errors import AwsError
+from terradask_host.rules.launch_problem import LaunchProblem
 
 if TYPE_CHECKING:
     from terradask._aws.session import Aws

@@ -1,4 +1,4 @@
-"""Auto Scaling groups as AWS reports them, and the removal of chosen instances. Pure."""
+"""The removal of chosen instances from an Auto Scaling group. Pure."""
 
 from __future__ import annotations
 
@@ -9,45 +9,6 @@ from dataclasses import dataclass
 #: Most instance ids that one SetInstanceProtection call takes.
 #: https://docs.aws.amazon.com/autoscaling/ec2/APIReference/API_SetInstanceProtection.html
 PROTECTION_BATCH = 50
-
-
-@dataclass(frozen=True)
-class Member:
-    """One instance of a group, as AWS reports it."""
-
-    instance_id: str
-    lifecycle_state: str
-    protected: bool = False
-
-    @property
-    def active(self) -> bool:
-        """Whether it counts towards the group's desired capacity."""
-        return self.lifecycle_state in {"Pending", "Pending:Wait", "Pending:Proceed", "InService"}
-
-    @property
-    def in_service(self) -> bool:
-        """Whether AWS protects it, or ends it at once: neither before nor on its way out."""
-        return self.lifecycle_state == "InService"
-
-
-@dataclass(frozen=True)
-class Group:
-    """One group, as AWS reports it."""
-
-    name: str
-    desired: int
-    max_size: int
-    members: tuple[Member, ...] = ()
-
-    @property
-    def active_ids(self) -> tuple[str, ...]:
-        """Instance ids of the members that count, in the group's order."""
-        return tuple(m.instance_id for m in self.members if m.active)
-
-    @property
-    def booting_ids(self) -> frozenset[str]:
-        """Ids of the members that count and aren't in service: AWS doesn't protect them yet."""
-        return frozenset(m.instance_id for m in self.members if m.active and not m.in_service)
 
 
 @dataclass(frozen=True)

@@ -187,11 +187,17 @@ class ObjectStore:
             for entry in page.get("Contents", ()):
                 yield entry["Key"].removeprefix(self._prefix), entry
 
-    def pages(self, under: str = "") -> Iterator[Mapping[str, Any]]:
+    def folders(self) -> Iterator[str]:
+        """List what stands before the first slash in keys, whatever number of objects it has."""
+        for page in self.pages(Delimiter="/"):
+            for entry in page.get("CommonPrefixes", ()):
+                yield entry["Prefix"].removeprefix(self._prefix).removesuffix("/")
+
+    def pages(self, under: str = "", **options: str) -> Iterator[Mapping[str, Any]]:
         """List objects in S3's own pages; keys are whole in them."""
         with unless(*self._missing):
             yield from self._client.get_paginator("list_objects_v2").paginate(
-                Bucket=self._bucket, Prefix=self._prefix + under
+                Bucket=self._bucket, Prefix=self._prefix + under, **options
             )
 
     def _put_if(self, key: str, content: bytes, lost: frozenset[str], **condition: str) -> bool:

@@ -127,7 +127,7 @@ class _Adoption:
     def named(self, kind: str, block: Mapping[str, Any]) -> str | None:
         """Find a resource that its name identifies, even if its id differs."""
         name = block.get("name", block.get("bucket"))
-        names = ("LaunchTemplateName", "PolicyName")
+        names = ("LaunchTemplateName", "PolicyName", "TopicName")
         return next(
             (
                 r.id
@@ -226,6 +226,7 @@ _ORDER: Mapping[str, Callable[[_Adoption, str, Mapping[str, Any]], str | None]] 
     "aws_iam_instance_profile": _Adoption.named,
     "aws_launch_template": _Adoption.named,
     "aws_cloudwatch_log_group": _Adoption.named,
+    "aws_sns_topic": _Adoption.named,
     "aws_s3_bucket": _Adoption.named,
 }
 

@@ -286,6 +286,7 @@ _ORDER: Mapping[str, _Deletion] = {
     # A role's boundary is deleted after the role.
     "aws_iam_policy": ("iam", _delete_policy),
     "aws_cloudwatch_log_group": _call("logs", "delete_log_group", "logGroupName"),
+    "aws_sns_topic": _call("sns", "delete_topic", "TopicArn"),
     "aws_eip": _call("ec2", "release_address", "AllocationId"),
     "aws_internet_gateway": ("ec2", _delete_internet_gateway),
     "aws_egress_only_internet_gateway": _call(

@@ -1,4 +1,6 @@
-"""Find single resources by their names: of IAM, CloudWatch Logs and S3, which list none by tags."""
+"""Find single resources by their names: of IAM, CloudWatch Logs, SNS and S3, which list none by
+tags.
+"""
 
 from __future__ import annotations
 
@@ -55,6 +57,15 @@ def find_log_group(client: Any, name: str) -> list[Resource]:
         for group in groups
         if group["logGroupName"] == name
     ]
+
+
+def find_topic(client: Any, arn: str) -> list[Resource]:
+    """Return the topic of SNS of this ARN, if there is one."""
+    with unless("ResourceNotFound", "NotFound"):
+        tags = client.list_tags_for_resource(ResourceArn=arn)["Tags"]
+        name = {"TopicName": arn.rpartition(":")[2]}
+        return [Resource("aws_sns_topic", arn, tags_of(tags), name)]
+    return []
 
 
 def find_bucket(client: Any, name: str, account: str) -> list[Resource]:

@@ -143,6 +143,8 @@ class ClusterRecovery:
     def forget(self) -> None:
         """Remove the leftovers of a cluster that Terraform has destroyed."""
         self._remove_groups_and_secret()
+        # Its hosts have ended by now, and its documents are still there.
+        self.deployment.close_account()
         delete_objects(self.deployment.objects)
 
     def _remove_groups_and_secret(self) -> bool:

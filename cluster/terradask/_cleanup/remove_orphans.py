@@ -35,6 +35,8 @@ class ClusterActions:
     #: Keeps every other process, here and elsewhere, from working on a cluster.
     hold: Callable[[str], contextlib.AbstractContextManager[None]]
     objects: Callable[[str], ClusterObjects]
+    #: Brings the account of a cluster's last run up to date, while its documents are there.
+    close_account: Callable[[str], None]
 
 
 class OrphanRemoval:
@@ -166,6 +168,7 @@ class OrphanRemoval:
         return DESCRIPTOR in names or (STATE in names and has_resources(objects))
 
     def _forget(self, cluster: str) -> None:
+        self._actions.close_account(cluster)
         delete_objects(self._actions.objects(cluster))
 
 

@@ -23,6 +23,7 @@ from terradask._cleanup.named_resources import (
     find_in_iam,
     find_log_group,
     find_role_policies,
+    find_topic,
 )
 from terradask._cleanup.resources import (
     AUTOSCALING_GROUP,
@@ -100,7 +101,8 @@ def find_network(
 
     Permissions needed: ``ec2:Describe*``, ``iam:GetRole``, ``iam:GetInstanceProfile``,
     ``logs:DescribeLogGroups``, ``logs:ListTagsForResource``, ``s3:ListBucket``,
-    ``s3:GetBucketTagging``; ``iam:GetPolicy`` if a policy is configured.
+    ``s3:GetBucketTagging``; ``iam:GetPolicy`` if a policy is configured,
+    ``sns:ListTagsForResource`` if a topic is.
     """
     ec2, iam, logs, s3 = (aws.client(service) for service in ("ec2", "iam", "logs", "s3"))
     owner, configured = Owner(workspace), configuration.get("resource", {})
@@ -118,6 +120,9 @@ def find_network(
         partial(find_log_group, logs, block["name"])
         for block in configured.get("aws_cloudwatch_log_group", {}).values()
     ]
+    for block in configured.get("aws_sns_topic", {}).values():
+        arn = f"arn:{aws.partition}:sns:{aws.region}:{aws.account_id}:{block['name']}"
+        searches.append(partial(find_topic, aws.client("sns"), arn))
     for block in configured.get("aws_iam_policy", {}).values():
         name = f"{block.get('path', '/')}{block['name']}"
         arn = f"arn:{aws.partition}:iam::{aws.account_id}:policy{name}"

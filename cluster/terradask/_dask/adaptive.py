@@ -1,154 +1,194 @@
-"""Adaptive scaling that counts hosts, not workers, and does nothing after it is stopped."""
+"""Adaptive scaling: the cluster's scheduler host does it; clients set between which numbers."""
 
 from __future__ import annotations
 
-import math
-import threading
-from collections.abc import Callable
-from inspect import isawaitable
+import contextlib
+import logging
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
-from distributed.deploy.adaptive import Adaptive
-
+from terradask._dask.connection import SchedulerConnection
 from terradask._dask.host_size import HostSize
-from terradask._dask.host_workers import hosts_to_close, is_extra
 from terradask._deployments.deployment import Deployment
-from terradask.errors import InvalidInput, UnsupportedOption
-from terradask_modules.names import WORKER_GROUP
-from terradask_stacks.numbers import NWorkers, bounds_of
+from terradask._deployments.lifetime import parse_duration
+from terradask._deployments.worker_counts import DEFAULT_MAXIMUM
+from terradask.errors import ClusterError, InvalidInput, UnsupportedOption
+from terradask_host.scaling_policy import (
+    ADAPT_OPERATION,
+    POLICIES_OPERATION,
+    ScalingPolicy,
+    policies_document,
+    read_policies,
+)
 
-DEFAULT_MAXIMUM = 200
-
-#: Bounds of a cluster without `n_workers`.
-USUAL_BOUNDS = (4, 20)
+logger = logging.getLogger("terradask")
 
 
-class StopSafe(Adaptive):  # type: ignore[misc]
-    """An adaptive class that, stopped in the middle of a decision, doesn't carry it out."""
+@dataclass(eq=False)
+class ScalingPolicies:
+    """The policies of a running cluster's groups, as its scheduler's host has them."""
 
-    #: Whether the deciding class has its own `scale_down`.
-    _removes_itself = False
+    connection: SchedulerConnection
+    #: By group; None: the hosts are of an older terradask, which scales nothing.
+    known: Mapping[str, ScalingPolicy] | None = field(default=None, init=False)
+    #: Whether the cluster's host moves workers between markets; one of an older terradask doesn't.
+    moves_markets: bool = field(default=False, init=False)
 
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
-        # Other threads call `stop`; the lock keeps it out between check and order.
-        self._ordering = threading.RLock()
-        super().__init__(*args, **kwargs)
+    def __post_init__(self) -> None:
+        scheduler = self.connection.attachment.scheduler
+        self.known, self.moves_markets = scheduler.scaling, scheduler.exchanges is not None
 
-    def stop(self, reason: str = "unknown") -> None:
-        """Stop deciding, and don't carry out a decision that is not ordered yet."""
-        with self._ordering:
-            super().stop(reason)
+    async def refresh(self) -> None:
+        """Read what is in force: other clients may have changed it."""
+        answer = await getattr(self.connection.scheduler, POLICIES_OPERATION)()
+        self.known = None if answer is None else read_policies(answer["policies"])
+        self.moves_markets = answer is not None and bool(answer.get("markets"))
 
-    async def scale_up(self, n: int) -> None:
-        """Order `n` workers."""
-        with self._ordering:
-            ordered = self.cluster.scale(n) if self.state != "stopped" else None
-        if isawaitable(ordered):
-            await ordered
+    async def set(self, policies: Mapping[str, ScalingPolicy | None]) -> None:
+        """Set the policies of groups; None ends a group's. Returns when the host has taken them.
 
-    async def scale_down(self, workers: Any) -> None:
-        """Order the removal of workers."""
-        # Dask's own method retires them first, and could be stopped in between.
-        with self._ordering:
-            if self.state == "stopped" or not workers:
-                return
-            ordered = (
-                super().scale_down(workers)
-                if self._removes_itself
-                else self.cluster.scale_down(workers)
+        Raises `ClusterError`, `VersionMismatch`.
+        """
+        answer = await self.connection.request(
+            ADAPT_OPERATION,
+            "adaptive scaling",
+            policies={
+                group: None if policy is None else policy.to_document()
+                for group, policy in policies.items()
+            },
+        )
+        if "why" in answer:
+            name = self.connection.health.name
+            raise ClusterError(
+                f"The scheduler's host of cluster {name!r} didn't take how it is to scale.",
+                cluster=name,
+                given=str(answer["why"]),
+                advice=f"try again; terradask logs {name} scheduler shows what it does",
             )
-        if isawaitable(ordered):
-            await ordered
+        self.known = read_policies(answer["policies"])
+
+    async def stop(self, group: str) -> None:
+        """End adapting of a group of workers, whichever client has set it; its number stays as it
+        is.
+
+        Parameters
+        ----------
+        group
+            Name of the group. By default ``workers``, which every cluster has.
+
+        Raises
+        ------
+        ClusterError
+            When there is no such group, or the cluster's host can't keep it.
+        VersionMismatch
+            When the cluster's hosts run an older terradask, which scales nothing by itself.
+        ClusterClosed, ClusterEnded, ClusterStopped
+            When this object has left the cluster, or the cluster doesn't run any more.
+        """
+        await self.set({group: None})
+
+    async def end(self, groups: Iterable[str], on_markets: Collection[str] = ()) -> None:
+        """End adapting of groups that are given a number: the number holds.
+
+        The host also learns of it for groups on several markets, and leaves these alone until the
+        number is there.
+        """
+        await self.refresh()
+        known = self.known or {}
+        ended = [group for group in groups if group in known]
+        awaited = [group for group in groups if group in on_markets and self.moves_markets]
+        if ended:
+            await self.set(dict.fromkeys([*ended, *awaited]))
+        elif awaited:
+            # The number comes all the same.
+            with contextlib.suppress(ClusterError):
+                await self.set(dict.fromkeys(awaited))
+        for group in ended:
+            logger.warning(
+                "cluster %s: the number of its group %s is set, which ends its adapting between "
+                "%d and %d hosts; cluster.adapt() begins it again",
+                self.connection.health.name,
+                group,
+                known[group].minimum,
+                known[group].maximum,
+            )
 
 
-class HostCounting(Adaptive):  # type: ignore[misc]
-    """An adaptive class that counts hosts; with several groups, those of one group."""
+class AdaptiveScaling:
+    """How a group of workers adapts, as set by `Cluster.adapt`; the cluster's own host does it.
 
-    _workers_per_host = 1
-    _group: str | None = None
+    In asynchronous code it can be awaited: until the host has taken it.
 
-    @property
-    def plan(self) -> set[str]:
-        """Workers that should exist."""
-        return set(self._scaled.plan)
+    Parameters
+    ----------
+    group
+        Name of the group.
+    minimum, maximum
+        Fewest and most hosts.
+    target_duration_seconds, interval_seconds
+        As in `Cluster.adapt`, in seconds.
+    wait_count
+        As in `Cluster.adapt`.
+    """
 
-    @property
-    def requested(self) -> set[str]:
-        """Members of the groups."""
-        return set(self._scaled.requested)
+    def __init__(
+        self,
+        group: str,
+        policy: ScalingPolicy,
+        policies: ScalingPolicies,
+        run: Callable[..., Any],
+    ) -> None:
+        self.group = group
+        self.minimum, self.maximum = policy.minimum, policy.maximum
+        self.target_duration_seconds = policy.target_duration_seconds
+        self.wait_count, self.interval_seconds = policy.wait_count, policy.interval_seconds
+        self._policies, self._run = policies, run
+        self._begun: Awaitable[None] | None = run(policies.set, {group: policy})
 
-    @property
-    def observed(self) -> set[str]:
-        """Hosts that have joined."""
-        return set(self._scaled.observed)
+    def stop(self) -> Any:
+        """End adapting of the group, whichever client has set it: its number stays as it is."""
+        return self._run(self._policies.stop, self.group)
 
-    async def target(self) -> int:
-        """Return how many hosts there should be."""
-        names = list(self.cluster.worker_names())
-        extra = sum(map(is_extra, names))
-        workers = int(await super().target()) - extra
-        own, joined = self.observed, len(self.cluster.observed)
-        # A class may make several of one, such as one for each GPU.
-        made = math.ceil((len(names) - extra) / joined) if joined else 1
-        each = max(self._workers_per_host, made)
-        if workers >= joined * each:
-            # The hosts of other groups do their part of the work.
-            return max(math.ceil(workers / each) - (joined - len(own)), 0)
-        # The scheduler found workers to close; a host is closed only if all of its workers may be.
-        closable = await hosts_to_close(self.scheduler)
-        return len(own) - (
-            len(closable) if self._group is None else len(own.intersection(closable))
+    def __await__(self) -> Any:
+        if self._begun is not None:
+            yield from self._begun.__await__()
+        return self
+
+    def __repr__(self) -> str:
+        return (
+            f"AdaptiveScaling({self.group!r}, minimum={self.minimum}, maximum={self.maximum}, "
+            f"target_duration={self.target_duration_seconds:g} s, wait_count={self.wait_count}, "
+            f"interval={self.interval_seconds:g} s)"
         )
 
-    async def workers_to_close(self, target: int) -> list[str]:
-        """Return the hosts that are the cheapest to close."""
-        closable: list[str] = await self.cluster.workers_to_close(target)
-        return closable
 
-    @property
-    def _scaled(self) -> Any:
-        return self.cluster if self._group is None else self.cluster.worker_groups[self._group]
-
-
-def adaptive_for(
-    decides: type[Adaptive],
-    *,
-    workers_per_host: int = 1,
-    extra_worker: bool = False,
-    makes_several: bool = False,
-    group: str | None = None,
-) -> type[Adaptive]:
-    """Return a class that decides as `decides`, stops safely, and counts hosts if need be."""
-    if workers_per_host == 1 and not extra_worker and not makes_several and group is None:
-        bases: tuple[type, ...] = (StopSafe, decides)
-        members: dict[str, Any] = {"_removes_itself": decides.scale_down is not Adaptive.scale_down}
-    else:
-        # All workers of a host retire together: the class's own `scale_down` isn't used.
-        bases = (StopSafe, HostCounting, decides)
-        members = {"_workers_per_host": workers_per_host, "_group": group}
-    return type(decides.__name__, bases, {"__qualname__": decides.__qualname__, **members})
-
-
-def adaptive_options(
-    Adaptive: type[Adaptive],  # noqa: N803 (Dask's own name)
+def policy_of(
+    Adaptive: type | None,  # noqa: N803 (Dask's own name)
     deployment: Deployment,
     host_size: Callable[[str], HostSize],
     *,
+    group: str,
     minimum: int,
     maximum: int | None,
     minimum_cores: int | None,
     maximum_cores: int | None,
     minimum_memory: str | None,
     maximum_memory: str | None,
-    **kwargs: Any,
-) -> dict[str, Any]:
-    """Scale the group ``workers`` with the load. Named groups stay as they are; use `scale` for
-    them.
+    target_duration: str,
+    wait_count: int,
+    interval: str,
+) -> ScalingPolicy:
+    """Scale a group of workers with the load: from now on the cluster's own host does it, with or
+    without a client, until a client scales the group to a number.
 
     Parameters
     ----------
     Adaptive
-        Class that decides.
+        Not supported: a class of yours would run in this process, and end with it.
+    group
+        Name of the group. By default ``workers``, which every cluster has. A named group grows with
+        the tasks that ask for `resources` that its workers have.
     minimum
         Fewest workers, kept without load.
     maximum
@@ -157,58 +197,103 @@ def adaptive_options(
         Bounds as total amounts, such as 64 and ``"1 TiB"``, converted by the size of the smallest
         host that has joined.
     target_duration
-        How long work should take: the shorter, the faster the cluster grows.
+        How long work should take: the shorter, the faster the group grows.
     wait_count
         How many times in a row a worker must be superfluous before it is removed.
     interval
         Time between decisions.
-    **kwargs
-        As for `distributed.deploy.Adaptive`.
+
+    Returns
+    -------
+    AdaptiveScaling
+        With these values; its `stop` ends adapting.
 
     Raises
     ------
     InvalidInput
-        When the bounds are invalid, or `maximum` is more than ``max_workers``.
+        When the bounds are invalid, `maximum` is more than ``max_workers``, or there is no such
+        group.
     UnsupportedOption
-        For a `group`: the scheduler doesn't report how many workers of a group its tasks need.
+        For a class `Adaptive`.
+    VersionMismatch
+        When the cluster's hosts run an older terradask, which scales nothing by itself.
     ClusterClosed, ClusterEnded, ClusterStopped
         When this object has left the cluster, or the cluster doesn't run any more.
     """
-    if "group" in kwargs:
+    if Adaptive is not None:
         raise UnsupportedOption(
-            "adapt(group=)",
-            given=kwargs["group"],
-            advice="scale the group by its name: scale(2, group=...)",
+            "adapt(Adaptive=)",
+            given=getattr(Adaptive, "__name__", Adaptive),
+            advice="call cluster.scale from your own loop, or leave it out",
         )
-    descriptor = deployment.descriptor
-    most = descriptor.most_workers(WORKER_GROUP)
+    deployment.check_workers(0, group)
+    most = deployment.descriptor.most_workers(group)
     maximum = min(DEFAULT_MAXIMUM, most) if maximum is None else maximum
     if any(
         amount is not None
         for amount in (minimum_cores, maximum_cores, minimum_memory, maximum_memory)
     ):
-        size = host_size(WORKER_GROUP)
+        size = host_size(group)
         minimum = size.least(minimum, cores=minimum_cores, memory=minimum_memory)
         maximum = size.most(maximum, cores=maximum_cores, memory=maximum_memory)
     _check_bounds(minimum, maximum, most=most)
-    deployment.check_workers(maximum)
-    counting = adaptive_for(
-        Adaptive,
-        workers_per_host=descriptor.workers_per_host,
-        makes_several=descriptor.worker.may_make_several,
-        extra_worker=bool(descriptor.settings.get("extra_worker_on_scheduler")),
-        group=WORKER_GROUP if len(descriptor.worker_groups) > 1 else None,
-    )
-    return {"Adaptive": counting, "minimum": minimum, "maximum": maximum, **kwargs}
+    deployment.check_workers(maximum, group)
+    try:
+        return ScalingPolicy.read(
+            {
+                "minimum": minimum,
+                "maximum": maximum,
+                "target_duration_seconds": _seconds("target_duration", target_duration),
+                "wait_count": wait_count,
+                "interval_seconds": _seconds("interval", interval),
+            }
+        )
+    except (TypeError, ValueError) as error:
+        raise InvalidInput(
+            "Adaptive scaling can't be timed so.",
+            given=f"target_duration={target_duration!r}, wait_count={wait_count!r}, "
+            f"interval={interval!r}",
+            allowed="a wait_count of 1 or more, an interval of 0.01 seconds to an hour",
+            advice="leave them out for the usual ones",
+        ) from error
 
 
-def requested_bounds(n_workers: NWorkers, deployment: Deployment) -> tuple[int, int] | None:
-    """Return the given bounds; the usual ones if `n_workers` is None; None if it is a number."""
-    bounds = USUAL_BOUNDS if n_workers is None else bounds_of(n_workers)
-    if bounds is None:
-        return None
-    most = deployment.descriptor.most_workers(WORKER_GROUP)
-    return min(bounds[0], most), min(bounds[1], most)
+def warn_if_not_adapting(
+    cluster: str, policies: ScalingPolicies, asked: Mapping[str, ScalingPolicy]
+) -> None:
+    """Log a warning if a cluster that was started to adapt can't: its hosts are of an older
+    terradask.
+    """
+    if asked and policies.known is None:
+        logger.warning(
+            "cluster %s doesn't adapt (%s): its hosts run an older terradask. terradask apply "
+            "network, then stop and start the cluster",
+            cluster,
+            policies_document(asked),
+        )
+
+
+def warn_if_not_moving(
+    cluster: str, policies: ScalingPolicies, groups: Mapping[str, Sequence[str]]
+) -> None:
+    """Log a warning if a cluster with a fallback from spot can't fall back: its hosts are of an
+    older terradask.
+    """
+    names = [group for group, chain in groups.items() if len(chain) > 1]
+    if names and not policies.moves_markets:
+        logger.warning(
+            "cluster %s doesn't ask on demand for what spot lacks (%s): its hosts run an older "
+            "terradask. terradask apply network, then stop and start the cluster",
+            cluster,
+            ", ".join(names),
+        )
+
+
+def _seconds(name: str, duration: Any) -> float:
+    seconds = parse_duration(name, duration)
+    if not seconds:
+        raise ValueError(f"{name} is {duration!r}")
+    return float(seconds)
 
 
 def _check_bounds(minimum: Any, maximum: Any, *, most: int) -> None:

@@ -15,12 +15,8 @@ from typing import Any, Literal
 
 from terradask._common.progress import Progress
 from terradask._dask.argument_kinds import RUN, STRUCTURE, KindedArguments, run_setting, unsupported
+from terradask._dask.widgets import ClusterWidget
 from terradask._deployments.lifetime import Duration
-
-_NO_JUPYTER = (
-    "leave it out: a notebook server on the scheduler would run code for anyone who "
-    "reaches its dashboard"
-)
 
 
 @dataclass(frozen=True)
@@ -29,7 +25,8 @@ class ClusterArguments(KindedArguments):
 
     If `name` is deployed in the workspace, a running cluster is attached to, and a stopped one is
     started. Otherwise a cluster is deployed: a Terraform plan is made and applied, and the cluster
-    started. If it is already running, `n_workers` and `environ` are ignored with a warning.
+    started. Of a running one, arguments that change its structure are refused, and a warning names
+    those that only a start applies.
 
     Parameters
     ----------
@@ -39,7 +36,8 @@ class ClusterArguments(KindedArguments):
         Packages for the hosts besides Dask, as requirements (``["pandas==3.1.1", "s3fs"]``), in the
         versions that are installed here; or a file that has all of them, relative to the working
         directory: ``uv.lock``, ``pylock.toml``, ``pyproject.toml``, a requirements file (``.txt``,
-        ``.in``), or an ``environment.yml``. By default those of `package_sync`.
+        ``.in``), or an ``environment.yml``; or the name of an environment, or of one package that
+        is installed here. By default those of `package_sync`.
     software_lock
         Lock file of this environment with hashes, relative to the working directory: a requirements
         file with ``--hash``, ``uv.lock`` or ``pylock.toml``. Hosts then install only the archives
@@ -147,6 +145,9 @@ class ClusterArguments(KindedArguments):
         Whether the dashboard is also served over HTTPS at the scheduler's host, for people without
         terradask: `shared_dashboard` has the link. By default it isn't; `dashboard_link` works in
         both cases. The network has to let browsers in at ``dashboard_https_port``.
+    jupyter
+        Whether a notebook server, JupyterLab, runs on the scheduler's host: `jupyter_link` opens
+        it. By default none does. Hosts then get the ``jupyterlab`` that is installed here.
     credentials
         ``"local"``: tasks use AWS with your permissions, by temporary credentials that are sent to
         the cluster and renewed before they expire as long as this object is open, as by
@@ -175,11 +176,15 @@ class ClusterArguments(KindedArguments):
         "203.0.113.7/32"}]``, or ``firewall``, one such rule. If clusters share security groups, it
         has to lie within the network's rules. `set_backend_options` sets them for all clusters.
     show_widget
-        Whether IPython, Jupyter and programs in a terminal show the progress of making the cluster,
-        unless `asynchronous`. By default True.
+        Whether IPython, Jupyter and programs in a terminal show the cluster while it is made, and
+        notebooks also as long as it is open, unless `asynchronous`. By default True.
+    custom_widget
+        Object that draws instead, anywhere: its method ``update`` is called with a `LiveView` at
+        each step of making the cluster, and then each second until it is closed, in the thread that
+        does the work; then ``close``, if it has it.
     wait_for_workers
         Whether to wait for all (True), none (False), a number or a fraction of the workers. By
-        default 0.3.
+        default 0.3, and none of a cluster that already runs.
     scheduler_port
         Port of the scheduler. By default 8786.
     region
@@ -218,7 +223,7 @@ class ClusterArguments(KindedArguments):
         Whether what terradask logs in this process is shown on standard error. By default it isn't.
     silence_logs
         Level from which on Dask logs in this process until the close: ``"ERROR"``, if it is True.
-    cloud, account, custom_widget, jupyter
+    cloud, account
         Not supported yet: any value but the default raises `UnsupportedOption`.
 
     Raises
@@ -242,19 +247,12 @@ class ClusterArguments(KindedArguments):
         For a value that can't be used, such as an unknown backend option.
     ClusterExists, ClusterNotFound, ClusterStopped
         When `create` or `attach` doesn't allow what would be necessary.
-    SoftwareLockInvalid, SoftwareNotLocked
-        When `software_lock` can't be read, or lacks a package, its version here, or its hashes.
-    ContainerUnusable
-        When the registry doesn't have `container`, or not for the hosts' processors.
-    PackagesNotSynced, SoftwareNotResolved, SoftwareFileInvalid, LocalModulesRefused
-        When `package_sync`, a file or `local_modules` asks for what hosts can't have.
+    PackagesNotSynced, SoftwareNotResolved, SoftwareFileInvalid, LocalModulesRefused,
+    SoftwareLockInvalid, SoftwareNotLocked, SoftwareNotFromIndex, WheelNotBuilt, ContainerUnusable,
     CondaSupportMissing, CondaInstallerUnavailable
-        When `software` is an ``environment.yml``, and rattler isn't here, or not for hosts.
-    WheelNotBuilt
-        When a package that came from a folder, a file or a repository can't be built for hosts.
-    SoftwareNotFromIndex
-        When a package for the hosts came here from neither an index nor one of these, or from one
-        with `software_lock`; before anything is made.
+        When `software`, `software_lock`, `package_sync`, `local_modules` or `container` asks for
+        what hosts can't have, or for what can't be found out or built here; before anything is
+        made.
     ArgumentCombination
         When two different regions or zones are given, or both ``firewall`` and ``ingress``.
     RegionUnknown, UnknownZone
@@ -361,9 +359,7 @@ class ClusterArguments(KindedArguments):
     send_dask_config: bool | None = field(default=None, metadata=RUN)
     backend_options: Mapping[str, Any] | None = None
     show_widget: bool = True
-    custom_widget: Any = field(
-        default=None, metadata=unsupported("pass `progress`, a function that gets every event")
-    )
+    custom_widget: ClusterWidget | None = None
     configure_logging: bool | None = None
     wait_for_workers: bool | int | float | None = field(default=None, metadata=RUN)
     package_sync: bool | list[str] | str | None = field(default=None, metadata=RUN)
@@ -385,7 +381,7 @@ class ClusterArguments(KindedArguments):
     allow_ingress_from: str | Sequence[str] | None = field(default=None, metadata=STRUCTURE)
     allow_ssh: bool | None = field(default=None, metadata=STRUCTURE)
     allow_ssh_from: str | Sequence[str] | None = field(default=None, metadata=STRUCTURE)
-    jupyter: bool | None = field(default=None, metadata=unsupported(_NO_JUPYTER, False))
+    jupyter: bool | None = field(default=None, metadata=STRUCTURE)
     region: str | None = None
     arm: bool | None = field(default=None, metadata=STRUCTURE)
     zone_name: str | None = field(default=None, metadata=STRUCTURE)

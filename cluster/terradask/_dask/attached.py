@@ -2,25 +2,30 @@
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 import datetime
-from collections.abc import Callable
+import logging
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
 
 from terradask._aws.credentials import lend
 from terradask._common.progress import Message, Progress
-from terradask._dask.adaptive import requested_bounds
+from terradask._dask.adaptive import ScalingPolicies, warn_if_not_adapting, warn_if_not_moving
 from terradask._dask.connection import SchedulerConnection
+from terradask._dask.connectivity import addresses_let_in
 from terradask._dask.dashboard import DashboardForward
 from terradask._dask.dial import Dialer
 from terradask._dask.display import by_group
 from terradask._dask.health import Health, RunCheck
 from terradask._dask.host_workers import JoinedWorkers
+from terradask._dask.job_requests import JobRequests
+from terradask._dask.jupyter import JupyterForward
 from terradask._dask.package_updates import PackageUpdates
 from terradask._dask.pool import WorkerPool
-from terradask._dask.provision import Provisioned, addresses_let_in
+from terradask._dask.provision import Provisioned
+from terradask._dask.report_request import request_report
 from terradask._dask.request import Request
 from terradask._dask.scaling import workers_to_wait_for
 from terradask._dask.secrets import SecretRelay
@@ -28,13 +33,15 @@ from terradask._dask.shared_dashboard import SharedDashboard, request_shared_das
 from terradask._dask.threads import Call
 from terradask._dask.waiting import WorkerWaiter
 from terradask._dask.workers import Workers
-from terradask._deployments.attach import Attachment
+from terradask._deployments.attachment import Attachment
 from terradask._deployments.deployment import Deployment
 from terradask._deployments.endpoint import endpoint_for, route_of
 from terradask._deployments.pending_launches import PendingLaunches
 
-#: Default of the setting `spot_fallback_seconds`, which older deployments lack.
-DEFAULT_FALLBACK_SECONDS = 60
+logger = logging.getLogger("terradask")
+
+#: Longest wait for the report that a cluster makes before it is ended.
+LAST_REPORT_SECONDS = 10.0
 
 
 @dataclass(frozen=True)
@@ -44,11 +51,14 @@ class Attached:
     provisioned: Provisioned
     dialer: Dialer
     connection: SchedulerConnection
+    policies: ScalingPolicies
     pool: WorkerPool
     waiter: WorkerWaiter
     secrets: SecretRelay
     dashboard: DashboardForward
+    jupyter: JupyterForward | None
     packages: PackageUpdates
+    jobs: JobRequests
 
     @classmethod
     async def to(
@@ -80,12 +90,16 @@ class Attached:
                 dialer, attachment, scheduler, health=health, joined=joined, run=run
             )
             workers = workers_of(deployment, attachment, call)
-            pool = WorkerPool(deployment, workers, scheduler, joined=joined, health=health, run=run)
+            policies = ScalingPolicies(connection)
+            pool = WorkerPool(
+                deployment, workers, scheduler, policies, joined=joined, health=health, run=run
+            )
             cleanup.pop_all()
         return cls(
             provisioned,
             dialer,
             connection,
+            policies,
             pool,
             WorkerWaiter(deployment, run_id, pool, joined=joined, health=health, call=call),
             SecretRelay(
@@ -97,7 +111,13 @@ class Attached:
             DashboardForward(
                 partial(dialer.dashboard, attachment), dialer.connection_args["ssl_context"]
             ),
+            JupyterForward(
+                partial(dialer.dashboard, attachment), dialer.connection_args["ssl_context"]
+            )
+            if provisioned.settings.get("jupyter")
+            else None,
             PackageUpdates(deployment, connection, call),
+            JobRequests(connection, deployment, call),
         )
 
     @property
@@ -105,16 +125,21 @@ class Attached:
         """The running deployment."""
         return self.provisioned.deployment
 
-    async def start(
-        self, request: Request, progress: Progress, *, adapt: Callable[..., Any]
-    ) -> None:
-        """Serve the dashboard and mirror the groups; if asked, send credentials, wait, adapt."""
+    async def start(self, request: Request, progress: Progress) -> None:
+        """Serve the dashboard and mirror the groups; if asked, send credentials, and wait."""
         settings = self.provisioned.settings
         await self.dashboard.start()
+        if self.jupyter is not None:
+            await self.jupyter.start()
         await self.pool.start()
         if request.credentials == "local":
             await self.secrets.send_first_credentials()
-        if self.provisioned.origin == "attached":
+        is_started = self.provisioned.origin != "attached"
+        if is_started:
+            run = self.connection.attachment.run
+            warn_if_not_adapting(request.name, self.policies, run.scaling)
+        warn_if_not_moving(request.name, self.policies, self.deployment.descriptor.worker_groups)
+        if not is_started and "wait_for_workers" not in request.run:
             return
 
         def show(joined: int, wanted: int) -> None:
@@ -130,9 +155,6 @@ class Attached:
         await self.waiter.wait(
             n, settings["worker_timeout_seconds"], takes_fewer=True, progress=show
         )
-        bounds = requested_bounds(settings.get("n_workers"), self.deployment)
-        if bounds is not None:
-            adapt(minimum=bounds[0], maximum=bounds[1])
 
     async def shared_dashboard(self) -> SharedDashboard | None:
         """Return the dashboard over HTTPS, for people without terradask.
@@ -140,9 +162,9 @@ class Attached:
         Returns
         -------
         SharedDashboard or None
-            Its `link`, with the token of this scheduler process, and the `fingerprint` (SHA-256) of
-            the certificate that browsers warn about. None for a cluster without
-            `use_dashboard_https`.
+            Its `link`, with the token of this scheduler process, the `fingerprint` (SHA-256) of
+            the certificate that browsers warn about, and with `jupyter` the `jupyter_link`. None
+            for a cluster without `use_dashboard_https`.
 
         Raises
         ------
@@ -159,6 +181,30 @@ class Attached:
                 self.dashboard, self.connection.attachment, public=public
             )
 
+    async def close_forwards(self) -> None:
+        """Stop serving the dashboard and the notebook server here."""
+        await self.dashboard.close()
+        if self.jupyter is not None:
+            await self.jupyter.close()
+
+    async def request_report(self, *, last: bool = False) -> str | None:
+        """Have the cluster keep its performance report; return why there is none, or None."""
+        try:
+            return await request_report(self.dashboard, last=last)
+        except OSError as error:
+            return f"its scheduler's host doesn't answer: {error}"
+
+    async def keep_last_report(self) -> None:
+        """Have the cluster keep its performance report while its workers still are there to give
+        their profiles, as its scheduler's host can't do once they leave.
+        """
+        why: str | None = f"it took longer than {LAST_REPORT_SECONDS:.0f} s"
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(LAST_REPORT_SECONDS):
+                why = await self.request_report(last=True)
+        if why is not None:
+            logger.debug("cluster %s: no performance report: %s", self.deployment.name, why)
+
     async def stop(self) -> None:
         """Stop polling the groups and sending secrets."""
         await self.secrets.stop()
@@ -172,9 +218,6 @@ def workers_of(deployment: Deployment, attachment: Attachment, call: Call) -> Wo
         groups,
         call,
         started_at=datetime.datetime.fromisoformat(attachment.run.started_at),
-        fallback_seconds=float(
-            descriptor.settings.get("spot_fallback_seconds", DEFAULT_FALLBACK_SECONDS)
-        ),
     )
     return Workers(
         groups,

@@ -6,33 +6,34 @@ work.
 
 from __future__ import annotations
 
+import asyncio
 import atexit
 import os
-from collections.abc import Generator, Mapping
+from collections.abc import Callable, Coroutine, Generator, Mapping
 from typing import Any, Self
 
 from distributed.core import Status
-from distributed.deploy.adaptive import Adaptive
 from distributed.deploy.cluster import Cluster as DaskCluster
 from distributed.deploy.spec import SpecCluster
 
 from terradask._common.sigterm import terminated_in_order
-from terradask._dask.adaptive import adaptive_options
+from terradask._dask.adaptive import AdaptiveScaling, ScalingPolicies, policy_of
 from terradask._dask.arguments import ClusterArguments
 from terradask._dask.attached import Attached
 from terradask._dask.clients import is_shutdown_of_client, leave_at_exit
+from terradask._dask.cluster_jobs import ClusterJobs
 from terradask._dask.connection import SchedulerConnection
-from terradask._dask.dashboard import DashboardForward
 from terradask._dask.display import scaling_table
 from terradask._dask.facade import Derived, KeptBy, documented_by, takes
 from terradask._dask.facts import ClusterFacts
 from terradask._dask.health import Health
 from terradask._dask.host_workers import JoinedWorkers
 from terradask._dask.lifecycle import Lifecycle, disown_open_clusters, end_open_clusters
-from terradask._dask.notebook import ClusterProgress, shown_where_it_is_read
+from terradask._dask.live import live_cluster
 from terradask._dask.own_logging import OwnLogging
 from terradask._dask.package_updates import PackageUpdates
 from terradask._dask.pool import WorkerPool
+from terradask._dask.progress import ClusterProgress
 from terradask._dask.provision import Provisioned, Provisioner
 from terradask._dask.remote import RemoteScheduler, RemoteWorker
 from terradask._dask.request import request_of
@@ -40,10 +41,11 @@ from terradask._dask.secrets import SecretRelay
 from terradask._dask.threads import Threads
 from terradask._dask.waiting import WorkerWaiter, check_number
 from terradask._deployments.lifetime import Duration
+from terradask_modules.names import WORKER_GROUP
 
 
 @documented_by(ClusterArguments)
-class Cluster(ClusterFacts, SpecCluster):  # type: ignore[misc]
+class Cluster(ClusterFacts, ClusterJobs, SpecCluster):  # type: ignore[misc]
     """A Dask cluster on instances of your own AWS account."""
 
     # Attributes that Dask reads and writes on the object itself. It would take the name from the
@@ -59,12 +61,13 @@ class Cluster(ClusterFacts, SpecCluster):  # type: ignore[misc]
     def __init__(self, arguments: ClusterArguments) -> None:
         self._request = request_of(arguments)
         self._own_logging = OwnLogging(arguments.silence_logs)
-        self._progress = ClusterProgress(arguments.progress)
         self._joined = JoinedWorkers()
         self._attached: Attached | None = None
         self._threads = Threads()
-        self._health = Health(self._request.name, on_lost=self._stop_adapting)
-        provisioner = Provisioner(self._request, self._progress)
+        self._health = Health(self._request.name)
+        self._live = live_cluster(arguments, self._request.name, self._health, self._joined)
+        self._progress = ClusterProgress(arguments.progress, self._live)
+        provisioner = Provisioner(self._request, self._progress, on_status=self._live.see)
         self._lifecycle = Lifecycle(
             self._request,
             provisioner,
@@ -72,12 +75,7 @@ class Cluster(ClusterFacts, SpecCluster):  # type: ignore[misc]
             self._threads,
             on_exit=lambda: leave_at_exit(self, self._stop_parts),
         )
-        with (
-            terminated_in_order(),
-            shown_where_it_is_read(
-                arguments.show_widget and not arguments.asynchronous
-            ) as self._progress.shown,
-        ):
+        with terminated_in_order(), self._live.drawn_while_made():
             if not arguments.asynchronous:
                 self._lifecycle.provision()
             try:
@@ -130,7 +128,11 @@ class Cluster(ClusterFacts, SpecCluster):  # type: ignore[misc]
         await self._lifecycle.open(self._attach, self._disconnect)
 
     async def _close(self) -> None:
-        await self._lifecycle.close(self._disconnect)
+        await self._lifecycle.close(self._disconnect, self._before_end)
+
+    async def _before_end(self) -> None:
+        if self._attached is not None:
+            await self._attached.keep_last_report()
 
     async def _correct_state_internal(self) -> None:
         if self._attached is None:
@@ -177,30 +179,28 @@ class Cluster(ClusterFacts, SpecCluster):  # type: ignore[misc]
         except OSError as error:
             raise await attached.dialer.why_lost(attached.connection.attachment, address) from error
         self._lifecycle.register()
-        await attached.start(self._request, self._progress, adapt=self.adapt)
+        self._live.follow(attached)
+        await attached.start(self._request, self._progress)
         await self._threads.call(provisioned.learn_environment)
 
     async def _disconnect(self) -> None:
         try:
             await self._stop_parts()
             if self._attached is not None:
-                await self._attached.dashboard.close()
+                await self._attached.close_forwards()
                 await self.scheduler.close()
             self.status = Status.closing
             await DaskCluster._close(self)
         finally:
             self._own_logging.close()
+            self._live.close("closed")
             if self._attached is not None:
                 await self._attached.dialer.close()
 
     async def _stop_parts(self) -> None:
-        self._stop_adapting()
+        await self._live.stop()
         if self._attached is not None:
             await self._attached.stop()
-
-    def _stop_adapting(self) -> None:
-        if self._adaptive is not None:
-            self._adaptive.stop("the cluster is closed, or has ended")
 
     @documented_by(Lifecycle.close)
     def close(self, timeout: float | None = None) -> Any:
@@ -279,11 +279,12 @@ class Cluster(ClusterFacts, SpecCluster):  # type: ignore[misc]
         """
         return self.sync(self._running.pool.workers_to_close, target)
 
-    @documented_by(adaptive_options)
+    @documented_by(policy_of)
     def adapt(
         self,
-        Adaptive: type[Adaptive] = Adaptive,  # noqa: N803 (Dask's own name)
+        Adaptive: type | None = None,  # noqa: N803 (Dask's own name)
         *,
+        group: str = WORKER_GROUP,
         minimum: int = 1,
         maximum: int | None = None,
         minimum_cores: int | None = None,
@@ -293,27 +294,35 @@ class Cluster(ClusterFacts, SpecCluster):  # type: ignore[misc]
         target_duration: str = "3m",
         wait_count: int = 24,
         interval: str = "5s",
-        **kwargs: Any,
-    ) -> Adaptive:
-        """Scale the group ``workers`` with the load. Named groups stay as they are; use `scale` for
-        them.
-        """
+    ) -> AdaptiveScaling:
+        """Scale a group of workers with the load, also when no client is there."""
         self._health.check()
-        options = adaptive_options(
+        policy = policy_of(
             Adaptive,
             self._running.deployment,
             self._running.pool.host_size,
+            group=group,
             minimum=minimum,
             maximum=maximum,
             minimum_cores=minimum_cores,
             maximum_cores=maximum_cores,
             minimum_memory=minimum_memory,
             maximum_memory=maximum_memory,
-            **kwargs,
+            target_duration=target_duration,
+            wait_count=wait_count,
+            interval=interval,
         )
-        return super().adapt(
-            **options, target_duration=target_duration, wait_count=wait_count, interval=interval
-        )
+        return AdaptiveScaling(group, policy, self._running.policies, self._begin)
+
+    @documented_by(ScalingPolicies.stop)
+    def stop_adapting(self, group: str = WORKER_GROUP) -> Any:
+        """End adapting of a group of workers; its number stays as it is."""
+        self._health.check()
+        return self._begin(self._running.policies.stop, group)
+
+    def _begin(self, work: Callable[..., Coroutine[Any, Any, Any]], *args: Any) -> Any:
+        """Run to the end; in asynchronous code begin, and return what can be awaited."""
+        return asyncio.ensure_future(work(*args)) if self.asynchronous else self.sync(work, *args)
 
     @documented_by(SecretRelay.send_private_envs)
     def send_private_envs(self, env: Mapping[str, str]) -> Any:
@@ -357,21 +366,6 @@ class Cluster(ClusterFacts, SpecCluster):  # type: ignore[misc]
         self._health.check()
         return self.sync(self._running.connection.show_task_output, client)
 
-    @property
-    @documented_by(DashboardForward.link)
-    def dashboard_link(self) -> str:
-        """Link to the dashboard on this machine's loopback, forwarded to the scheduler's host over
-        mutual TLS.
-        """
-        return self._attached.dashboard.link if self._attached is not None else ""
-
-    @property
-    @documented_by(Attached.shared_dashboard)
-    def shared_dashboard(self) -> Any:
-        """The dashboard over HTTPS, for people without terradask."""
-        self._health.check()
-        return self.sync(self._running.shared_dashboard)
-
     @documented_by(SchedulerConnection.set_keepalive)
     def set_keepalive(self, keepalive: Duration | None) -> Any:
         """Set how long the cluster runs on without a connected client, replacing
@@ -382,8 +376,8 @@ class Cluster(ClusterFacts, SpecCluster):  # type: ignore[misc]
 
     def _scaling_status(self) -> str:
         # Dask's own counts each worker of a host, and the one on the scheduler's host.
-        mode = "Adaptive" if self._adaptive and self._adaptive.periodic_callback else "Manual"
-        return scaling_table(mode, self, self.worker_groups)
+        policies = {} if self._attached is None else self._attached.policies.known
+        return scaling_table(policies or {}, self, self.worker_groups)
 
 
 # Called before SpecCluster's own hook, which would run Terraform within ten seconds.

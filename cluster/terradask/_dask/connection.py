@@ -17,7 +17,7 @@ from distributed.objects import SchedulerInfo
 from terradask._dask.dial import Dialer
 from terradask._dask.health import Health, RunCheck
 from terradask._dask.host_workers import JoinedWorkers
-from terradask._deployments.attach import Attachment
+from terradask._deployments.attachment import Attachment
 from terradask._deployments.lifetime import Duration, parse_duration
 from terradask.errors import (
     ClusterStopped,

@@ -127,3 +127,10 @@ def _ssh_without_sources(structure: Mapping[str, Any]) -> bool:
 
 def _listed(value: Any) -> list[Any]:
     return list(value) if isinstance(value, (list, tuple)) else [] if value is None else [value]
+
+
+def addresses_let_in(workspace: Workspace) -> list[str]:
+    """Return the network's ingress rules for schedulers, as text: CIDR blocks and ports."""
+    return [
+        f"{rule.cidr} on {', '.join(map(str, rule.ports))}" for rule in workspace.baseline().ingress
+    ]

@@ -17,9 +17,10 @@ from distributed.utils import format_dashboard_link
 
 from terradask_host.http_proxy.admission import LOOPBACK, Admission
 from terradask_host.http_proxy.pipes import Streams
-from terradask_host.http_proxy.server import ProxyServer
+from terradask_host.http_proxy.server import ProxyServer, Site
 
-_ADDRESS = "127.0.0.1"
+#: The forward's own end.
+ADDRESS = "127.0.0.1"
 
 #: Longest wait for the scheduler's host, before the browser gets an error.
 _DIAL_SECONDS = 20.0
@@ -36,6 +37,7 @@ class DashboardForward:
     def __init__(self, find: FindEndpoint, context: ssl.SSLContext) -> None:
         self._find = find
         self._context = context
+        self._admission: Admission | None = None
         self._proxy: ProxyServer | None = None
 
     @property
@@ -52,16 +54,15 @@ class DashboardForward:
         this machine, are refused. Its form follows Dask's ``distributed.dashboard.link``, for
         proxies such as Jupyter's.
         """
-        if self._proxy is None or self._proxy.port is None:
+        if self._admission is None or not self.port:
             return ""
-        return self._proxy.admission.link(format_dashboard_link(_ADDRESS, self._proxy.port))
+        return self._admission.link(format_dashboard_link(ADDRESS, self.port))
 
     async def start(self) -> None:
         """Listen on a free port of 127.0.0.1, with a new token."""
-        self._proxy = ProxyServer(
-            Admission(secure=False, hosts=_names_of_this_machine()), self._dial
-        )
-        await self._proxy.start(_ADDRESS, 0)
+        self._admission = Admission(secure=False, hosts=_names_of_this_machine(), in_path=True)
+        self._proxy = ProxyServer(Site(self._admission, self._dial))
+        await self._proxy.start(ADDRESS, 0)
 
     async def close(self) -> None:
         """Stop listening and end every connection."""
@@ -95,11 +96,16 @@ class DashboardForward:
         writer.close()
 
     async def _dial(self) -> Streams:
-        async with asyncio.timeout(_DIAL_SECONDS):
-            host, port = await self._find()
-            return await asyncio.open_connection(host, port, ssl=self._context)
+        return await dial(self._find, self._context)
+
+
+async def dial(find: FindEndpoint, context: ssl.SSLContext) -> Streams:
+    """Connect to the forward on the scheduler's host; raises ``OSError``."""
+    async with asyncio.timeout(_DIAL_SECONDS):
+        host, port = await find()
+        return await asyncio.open_connection(host, port, ssl=context)
 
 
 def _names_of_this_machine() -> frozenset[str] | None:
     """Return the host names for browsers; None if the link leads to a proxy with its own name."""
-    return LOOPBACK if urlsplit(format_dashboard_link(_ADDRESS, 0)).hostname in LOOPBACK else None
+    return LOOPBACK if urlsplit(format_dashboard_link(ADDRESS, 0)).hostname in LOOPBACK else None

@@ -12,7 +12,7 @@ from distributed.core import rpc
 from distributed.security import Security
 
 from terradask._dask.threads import Call
-from terradask._deployments.attach import Attachment
+from terradask._deployments.attachment import Attachment
 from terradask._deployments.deployment import Deployment
 from terradask._deployments.endpoint import Endpoint, Route
 from terradask._deployments.record import read_scheduler

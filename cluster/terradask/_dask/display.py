@@ -6,6 +6,9 @@ import html
 from collections.abc import Collection, Mapping
 from typing import Any, Protocol
 
+from terradask._deployments.live_view import adapting_text
+from terradask_host.scaling_policy import ScalingPolicy
+
 
 class Counted(Protocol):
     """Names of the workers that should exist, and of those that have joined, to be counted."""
@@ -28,18 +31,17 @@ def by_group(groups: Mapping[str, Counted]) -> str:
     )
 
 
-def repr_row(groups: Mapping[str, Counted]) -> str | None:
-    """Return a row about groups for the cluster's table in notebooks; None if there is only one."""
-    each = by_group(groups)
-    return (
-        f'<tr><td colspan="2" style="text-align: left;"><strong>Groups:</strong> {each}</td></tr>'
-        if each
-        else None
-    )
+def view_row(view: str) -> str:
+    """Return a live view as a row of the cluster's table in notebooks."""
+    return f'<tr><td colspan="2" style="text-align: left;">{view}</td></tr>'
 
 
-def scaling_table(mode: str, whole: Counted, groups: Mapping[str, Counted]) -> str:
+def scaling_table(
+    policies: Mapping[str, ScalingPolicy], whole: Counted, groups: Mapping[str, Counted]
+) -> str:
     """Return the table beside the scaling buttons in notebooks."""
+    bounds = adapting_text(policies)
+    mode = f"Adaptive ({bounds})" if bounds else "Manual"
     lines = [f"Scaling mode: {mode}", f"Workers: {_of(whole)}"]
     if len(groups) > 1:
         lines += [f"Groups: {by_group(groups)}", "the buttons scale the group workers"]

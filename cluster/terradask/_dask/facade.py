@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterable
 from typing import Any, Concatenate, ParamSpec, TypeVar
 
 _Given = ParamSpec("_Given")
@@ -58,8 +58,7 @@ def takes(
         constructor: Callable[[Any, _Arguments], None],
     ) -> Callable[Concatenate[Any, _Given], None]:
         def construct(self: Any, /, *args: _Given.args, **kwargs: _Given.kwargs) -> None:
-            for name in kwargs.keys() - shown.parameters.keys():
-                raise _unexpected(type(self).__name__, name, shown.parameters)
+            check_known(type(self).__name__, kwargs, shown.parameters)
             constructor(self, arguments(*args, **kwargs))
 
         own = inspect.Parameter("self", inspect.Parameter.POSITIONAL_OR_KEYWORD)
@@ -70,9 +69,12 @@ def takes(
     return decorate
 
 
-def _unexpected(owner: str, name: str, known: Collection[str]) -> TypeError:
+def check_known(owner: str, given: Iterable[str], known: Collection[str]) -> None:
+    """Raise `TypeError`, with the nearest name, for an argument that `owner` doesn't take."""
     from terradask_stacks.findings import nearest
 
-    near = nearest(name, known)
-    hint = "" if near is None else f"; did you mean {near!r}?"
-    return TypeError(f"{owner}() got an unexpected keyword argument {name!r}{hint}")
+    for name in given:
+        if name not in known:
+            near = nearest(name, known)
+            hint = "" if near is None else f"; did you mean {near!r}?"
+            raise TypeError(f"{owner}() got an unexpected keyword argument {name!r}{hint}")

@@ -2,24 +2,32 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Iterable
 from typing import Any
 
 from distributed.core import Status
 
 from terradask._dask.attached import Attached
+from terradask._dask.dashboard import DashboardForward
 from terradask._dask.dask_logs import LOG_LINES, asked_hosts, dask_logs
-from terradask._dask.display import closed_page, cluster_page, cluster_text, repr_row
+from terradask._dask.display import closed_page, cluster_page, cluster_text, view_row
 from terradask._dask.facade import documented_by
+from terradask._dask.health import Health
 from terradask._dask.host_workers import JoinedWorkers
+from terradask._dask.live import LiveCluster
 from terradask._dask.pool import WorkerGroupState
 from terradask._dask.request import Request
 from terradask._dask.rollback import Origin
 from terradask._dask.tables import EventTable, HardwareTable
 from terradask._dask.threads import Threads
+from terradask._deployments.live_html import body_html
 from terradask._deployments.logs.readable import ReadableLogs
 from terradask._deployments.logs.times import Moment
-from terradask.errors import InvalidInput
+from terradask._deployments.run_reports.readable import ReadableReports
+from terradask._deployments.run_reports.report import RunReport
+from terradask.errors import ClusterClosed, ClusterError, InvalidInput, ReportNotFound
+from terradask_host.scaling_policy import ScalingPolicy
 
 
 class ClusterFacts:
@@ -29,7 +37,8 @@ class ClusterFacts:
     asynchronous: bool
     sync: Callable[..., Any]
     _cluster_manager_logs: Any
-    dashboard_link: Any
+    _health: Health
+    _live: LiveCluster
     _request: Request
     _joined: JoinedWorkers
     _threads: Threads
@@ -50,6 +59,13 @@ class ClusterFacts:
         return self._attached.pool.groups if self._attached is not None else {}
 
     @property
+    def adapting(self) -> dict[str, ScalingPolicy]:
+        """Group of workers -> between which numbers it scales itself, whichever client has set
+        that: ``minimum`` and ``maximum``; without those that don't.
+        """
+        return dict(self._attached.policies.known or {}) if self._attached is not None else {}
+
+    @property
     def plan(self) -> set[str]:
         """Names of the workers that should exist: instance ids, and ``pending-N`` for those that
         AWS has not launched yet.
@@ -65,6 +81,17 @@ class ClusterFacts:
     def observed(self) -> set[str]:
         """Instance ids of the workers that have joined the scheduler."""
         return self._joined.hosts
+
+    @property
+    def ended(self) -> ClusterError | None:
+        """Why this object can't be used any more: the error that its methods raise. None while it
+        can, also while the scheduler doesn't answer.
+        """
+        try:
+            self._health.check_open()
+        except ClusterClosed as closed:
+            return closed
+        return self._health.ended
 
     def worker_names(self) -> list[str]:
         """Names of all Dask workers that have joined, including the one on the scheduler's host."""
@@ -93,6 +120,32 @@ class ClusterFacts:
     def origin(self) -> Origin:
         """Whether this object made the cluster, started it, or attached to it."""
         return self._running.provisioned.origin
+
+    @property
+    @documented_by(DashboardForward.link)
+    def dashboard_link(self) -> str:
+        """Link to the dashboard on this machine's loopback, forwarded to the scheduler's host over
+        mutual TLS.
+        """
+        return self._attached.dashboard.link if self._attached is not None else ""
+
+    @property
+    def jupyter_link(self) -> str:
+        """Link to the notebook server (`jupyter=True`) on this machine's loopback, forwarded to the
+        scheduler's host over mutual TLS. Empty for a cluster without one.
+
+        The link contains a token: with it, any code can be run on the cluster, for as long as this
+        object is open. ``Client()`` in a notebook is a client of this cluster.
+        """
+        jupyter = None if self._attached is None else self._attached.jupyter
+        return "" if jupyter is None else jupyter.link
+
+    @property
+    @documented_by(Attached.shared_dashboard)
+    def shared_dashboard(self) -> Any:
+        """The dashboard over HTTPS, for people without terradask."""
+        self._health.check()
+        return self.sync(self._running.shared_dashboard)
 
     def events(self) -> Any:
         """Return the events of the cluster and its hosts with time, subject, state and reason,
@@ -124,6 +177,22 @@ class ClusterFacts:
                 *hosts, since=since, until=until, pattern=pattern, level=level, tail=tail, run=run
             )
         )
+
+    @documented_by(ReadableReports.report)
+    def report(self, run: str | None = None) -> Any:
+        """Return what a run did; without a run's id, the running cluster makes a new report."""
+        if self.asynchronous or (run is None and self.status == Status.running):
+            return self.sync(self._make_report, run)
+        return self._running.deployment.report(run)
+
+    async def _make_report(self, run: str | None) -> RunReport:
+        attached, why = self._running, None
+        if run is None and self.status == Status.running:
+            why = await attached.request_report()
+        try:
+            return await asyncio.to_thread(attached.deployment.report, run)
+        except ReportNotFound as error:
+            raise ReportNotFound(self._request.name, run, error.runs, why) from error
 
     def get_logs(
         self,
@@ -191,5 +260,5 @@ class ClusterFacts:
             name,
             self._joined.scheduler_info,
             dashboard_link=self.dashboard_link,
-            status_row=cluster_status or repr_row(self.worker_groups),
+            status_row=cluster_status or view_row(body_html(self._live.view())),
         )

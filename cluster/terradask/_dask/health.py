@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
 from dataclasses import dataclass
 
 from distributed.core import Status
@@ -18,7 +17,7 @@ logger = logging.getLogger("terradask")
 class Health:
     """A cluster object's health: closed, ended, unreachable, or owned by the parent process."""
 
-    def __init__(self, name: str, *, on_lost: Callable[[], None]) -> None:
+    def __init__(self, name: str) -> None:
         self.name = name
         #: Dask's status, which Dask also writes. Closed until Dask sets it.
         self.status = Status.closed
@@ -26,7 +25,6 @@ class Health:
         self.ended: ClusterError | None = None
         #: The error while the scheduler doesn't answer.
         self.unreachable: SchedulerUnreachable | None = None
-        self._on_lost = on_lost
         self._is_of_parent = False
 
     @property
@@ -66,7 +64,6 @@ class Health:
         if self.ended is None:
             self.ended = error
             logger.warning("cluster %s: %s", self.name, error)
-        self._on_lost()
 
     def disown(self) -> None:
         """Note that this process was forked: the cluster belongs to its parent."""

@@ -45,11 +45,10 @@ def is_extra(worker_name: Any) -> bool:
     return str(worker_name).startswith(EXTRA_WORKER_PREFIX)
 
 
-async def hosts_to_close(scheduler: Any, n: int | None = None) -> list[str]:
+async def hosts_to_close(scheduler: Any, n: int) -> list[str]:
     """Return the ids of the hosts that are the cheapest to close, as the scheduler says."""
     # It counts workers, of which hosts may have different numbers: all hosts come, in order.
-    number = None if n is None else _ALL_WORKERS
-    names = await scheduler.workers_to_close(n=number, key=_BY_HOST, attribute="name")
+    names = await scheduler.workers_to_close(n=_ALL_WORKERS, key=_BY_HOST, attribute="name")
     return list(dict.fromkeys(host_of(name) for name in names))[:n]
 
 

@@ -1,22 +1,110 @@
-"""Arguments that only a start applies, given for a cluster that already runs. Pure."""
+"""Arguments that only a start applies, given for a cluster that already runs."""
 
 from __future__ import annotations
 
+import logging
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
 from terradask._dask.request import Request
-from terradask_host.documents import Run
-from terradask_stacks.numbers import first_of
+from terradask_host.documents import LifetimePolicy, Run
+
+logger = logging.getLogger("terradask")
+
+#: Settings of a run -> the arguments that give them, where the names differ.
+_ARGUMENTS = {
+    "idle_timeout_seconds": "idle_timeout",
+    "no_client_timeout_seconds": "no_client_timeout",
+    "max_lifetime_seconds": "max_lifetime",
+}
+#: What changes them now, besides another start.
+_NOW = {
+    "n_workers": "cluster.scale and cluster.adapt change numbers now",
+    "no_client_timeout": "cluster.set_keepalive changes no_client_timeout now",
+    "software": "cluster.sync_software brings edited packages now",
+}
 
 
 def ignored_arguments(request: Request, running: Run) -> list[str]:
     """Return the arguments of a request that a running cluster doesn't take."""
-    asked, groups = request.run, request.structure.get("worker_groups", {})
-    ignored = [
-        f"worker_groups[{name!r}]['n_workers']"
-        for name, group in groups.items()
-        if "n_workers" in group
+    groups = request.structure.get("worker_groups", {})
+    return [
+        *(
+            _ARGUMENTS.get(name, name)
+            for name, is_as in _IS_AS_GIVEN.items()
+            if name in request.run and not is_as(request.run[name], running)
+        ),
+        *(
+            f"worker_groups[{name!r}]['n_workers']"
+            for name, group in groups.items()
+            if "n_workers" in group
+        ),
     ]
-    if first_of(asked.get("n_workers")) not in (None, running.n_workers):
-        ignored.insert(0, "n_workers")
-    if not asked.get("environ", {}).items() <= running.environ.items():
-        ignored.append("environ")
-    return ignored
+
+
+def warn_of_ignored(request: Request, running: Run) -> None:
+    """Log a warning about arguments that a running cluster doesn't take."""
+    ignored = ignored_arguments(request, running)
+    if ignored:
+        now = [text for name, text in _NOW.items() if any(name in each for each in ignored)]
+        logger.warning(
+            "cluster %s is already running: %s only at its start; %s",
+            request.name,
+            " and ".join(ignored) + (" applies" if len(ignored) == 1 else " apply"),
+            "; ".join([*now, f"to start it again: terradask stop {request.name}"]),
+        )
+
+
+def warn_without_hashes(name: str, run: Run | None, asked: Mapping[str, Any]) -> None:
+    """Log a warning if packages are installed by version only, while the settings ask for
+    hashes.
+    """
+    if run is not None and asked["software_lock"] is not None and not run.hashed:
+        logger.warning(
+            "cluster %s was started without software_lock: its hosts install packages by "
+            "version, not by hash. Stop it, and start it with the argument; a setting in "
+            "terradask.toml takes effect at the next apply",
+            name,
+        )
+
+
+def _has_workers(given: Any, running: Run) -> bool:
+    # A pair also asks for adapting.
+    return not isinstance(given, Sequence) and given == running.n_workers
+
+
+def _has_variables(given: Mapping[str, str], running: Run) -> bool:
+    return given.items() <= running.environ.items()
+
+
+def _asks_for_nothing(given: Any, running: Run) -> bool:
+    # What a running cluster's packages were asked for by isn't known; they are compared on attach.
+    return not given
+
+
+def _sends_config(given: bool, running: Run) -> bool:
+    return given or not running.dask_config
+
+
+def _lives(field: str) -> Callable[[Any, Run], bool]:
+    def is_as(given: Any, running: Run) -> bool:
+        life = running.life or LifetimePolicy()
+        return bool((None if given is False else given) == getattr(life, field))
+
+    return is_as
+
+
+#: Settings that only a start applies -> whether a running cluster is as given anyway.
+_IS_AS_GIVEN: Mapping[str, Callable[[Any, Run], bool]] = {
+    "n_workers": _has_workers,
+    "environ": _has_variables,
+    **{name: _lives(name) for name in _ARGUMENTS},
+    "send_dask_config": _sends_config,
+    **dict.fromkeys(
+        (
+            *("software", "local_modules", "package_sync", "package_sync_strict"),
+            *("package_sync_ignore", "package_sync_fail_on"),
+        ),
+        _asks_for_nothing,
+    ),
+}

@@ -153,7 +153,7 @@ class Lifecycle:
         self._stops = True
         self.shutdown_on_close = True
 
-    async def close(self, disconnect: Disconnect) -> None:
+    async def close(self, disconnect: Disconnect, before_end: Disconnect) -> None:
         """Leave the cluster, and end it if `shutdown_on_close` is True.
 
         Ending destroys a cluster that was made here, and stops any other. One that is still being
@@ -176,6 +176,7 @@ class Lifecycle:
         self.health.status = Status.closing
         try:
             if ends and self._provisioned is not None:
+                await before_end()
                 await self.threads.call(self._end, self._provisioned)
         finally:
             try:

@@ -1,17 +1,23 @@
-"""A cluster's dashboard without a connection of Dask's: its protocol could run tasks' code."""
+"""A cluster's dashboard or notebook server without a connection of Dask's: its protocol could run
+tasks' code.
+"""
 
 from __future__ import annotations
 
 import asyncio
+import ssl
 from collections.abc import Callable
 from functools import partial
 from typing import Self
 
 from terradask._common.progress import Progress
 from terradask._dask.arguments import ClusterArguments
+from terradask._dask.connectivity import addresses_let_in
 from terradask._dask.dashboard import DashboardForward
 from terradask._dask.dial import REACH_SECONDS, newest, unreachable
-from terradask._dask.provision import Provisioned, Provisioner, addresses_let_in
+from terradask._dask.jupyter import JupyterForward
+from terradask._dask.provision import Provisioned, Provisioner
+from terradask._dask.report_request import request_report
 from terradask._dask.request import request_of
 from terradask._dask.shared_dashboard import SharedDashboard, request_shared_dashboard
 from terradask._dask.threads import Threads
@@ -28,12 +34,15 @@ def running_cluster(name: str, progress: Progress) -> Provisioned:
 
 
 class LoneDashboard:
-    """The dashboard of a running cluster, as long as this context lasts."""
+    """The dashboard of a running cluster, or with `jupyter` its notebook server, as long as this
+    context lasts.
+    """
 
     def __init__(
         self,
         running: Provisioned,
         *,
+        jupyter: bool = False,
         reach_seconds: float = REACH_SECONDS,
         pause_seconds: float = 2.0,
         poll_interval_seconds: float = 5.0,
@@ -46,14 +55,18 @@ class LoneDashboard:
         self._threads = Threads()
         self._endpoint = endpoint_for(route_of(running.settings), running.workspace.aws)
         security = running.attachment.keys.client_security()
-        self._forward = DashboardForward(
-            self._find, security.get_connection_args("client")["ssl_context"]
-        )
+
+        def context() -> ssl.SSLContext:
+            found: ssl.SSLContext = security.get_connection_args("client")["ssl_context"]
+            return found
+
+        self._forward = DashboardForward(self._find, context())
+        self._served = JupyterForward(self._find, context()) if jupyter else self._forward
 
     @property
     def link(self) -> str:
         """The link, once it is served."""
-        return self._forward.link
+        return self._served.link
 
     async def __aenter__(self) -> Self:
         try:
@@ -64,7 +77,7 @@ class LoneDashboard:
         return self
 
     async def __aexit__(self, *_: object) -> None:
-        await self._forward.close()
+        await self._served.close()
         await self._threads.call(self._endpoint.close)
         self._threads.shutdown()
 
@@ -76,9 +89,13 @@ class LoneDashboard:
             self._forward, self._attachment, public=self._endpoint.route == "public"
         )
 
+    async def request_report(self) -> str | None:
+        """Have the cluster keep its performance report; return why there is none, or None."""
+        return await request_report(self._forward)
+
     async def serve(self) -> None:
         """Serve the link. A scheduler that replaces another one is found by `watch`."""
-        await self._forward.start()
+        await self._served.start()
 
     async def watch(self, warn: Callable[[str], None]) -> None:
         """Follow the cluster until it is over. Raises `ClusterStopped`."""

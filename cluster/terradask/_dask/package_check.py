@@ -46,6 +46,7 @@ def check_packages(
         named=NamedEnvironments(deployment.aws, deployment.bucket)
         if isinstance(software, str)
         else None,
+        jupyter=settings.get("jupyter", False),
     )
     if resolved or software:
         say(f"{deployment.name}: {describe_packages(lock)}")

@@ -10,18 +10,18 @@ import os
 import re
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from terradask._common.progress import Message, Progress
 from terradask._dask.connection import SchedulerConnection
 from terradask._dask.threads import Call
 from terradask._deployments.deployment import Deployment
 from terradask._deployments.store import SOFTWARE
-from terradask._software.indexes import read_indexes
-from terradask._software.local_modules import NAME as LOCAL_MODULES
-from terradask._software.local_modules import build_modules
-from terradask._software.local_wheels import LocalWheel, build_wheel
 from terradask.errors import DocumentChanged, PackagesNotUpdated
 from terradask_host.documents import sha256_of
+
+if TYPE_CHECKING:
+    from terradask._software.local_wheels import LocalWheel
 
 logger = logging.getLogger("terradask")
 
@@ -99,6 +99,11 @@ class PackageUpdates:
         return names
 
     def _changed(self) -> list[LocalWheel]:
+        from terradask._software.indexes import read_indexes
+        from terradask._software.local_modules import NAME as LOCAL_MODULES
+        from terradask._software.local_modules import build_modules
+        from terradask._software.local_wheels import build_wheel
+
         known = self._of_the_run() | self._sent
         environ = read_indexes(os.environ).environ(os.environ)
         architecture = self.deployment.descriptor.architecture

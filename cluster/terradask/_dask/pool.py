@@ -7,6 +7,7 @@ and names are those of hosts: several Dask workers on a host start and end toget
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 from collections.abc import Iterable, Mapping
 from dataclasses import KW_ONLY, dataclass, field
@@ -17,6 +18,7 @@ from distributed.core import rpc
 
 from terradask._aws.translation import is_transient
 from terradask._common.once import OncePerCause
+from terradask._dask.adaptive import ScalingPolicies
 from terradask._dask.health import Health, RunCheck
 from terradask._dask.host_size import HostSize
 from terradask._dask.host_workers import JoinedWorkers, host_of, hosts_to_close
@@ -33,6 +35,9 @@ logger = logging.getLogger("terradask")
 
 #: While instances are launching, the groups are read at least this often.
 _AWAITED_SECONDS = 2.0
+
+#: Longest wait for what a scheduler knows by itself.
+_POLICIES_SECONDS = 5.0
 
 
 @dataclass(frozen=True)
@@ -61,6 +66,7 @@ class WorkerPool:
     deployment: Deployment
     workers: Workers
     scheduler: rpc
+    policies: ScalingPolicies
     _: KW_ONLY
     joined: JoinedWorkers
     health: Health
@@ -128,6 +134,9 @@ class WorkerPool:
         Growing sends the numbers to AWS and doesn't wait for the workers; see `wait_for_workers`.
         If AWS's vCPU quotas don't suffice, a warning is logged, and AWS launches as many as they
         allow. Shrinking first moves the data of the leaving workers to the others.
+
+        A group that adapts doesn't any more: the number holds. A line in the log and the events say
+        so; `adapt` begins it again.
 
         Parameters
         ----------
@@ -291,6 +300,7 @@ class WorkerPool:
                 await self.workers.remove(self.requests.pending_removals, self.scheduler)
                 self.requests.note_sent_removals()
             if self.requests.pending_targets:
+                await self.policies.end(self.requests.pending_targets, self.workers.on_markets)
                 await self.workers.resize(self.requests.pending_targets, self.scheduler)
                 self.requests.note_sent_targets()
         except Exception as error:
@@ -333,6 +343,7 @@ class WorkerPool:
                         await pending_launches.read_failures()
                 async with self.deployment.limiter.async_slot():
                     await self.refresh()
+                await self._refresh_policies()
                 if self.workers.run_is_over:
                     await self.run.note_if_over()
                 self._failures.clear()
@@ -349,6 +360,13 @@ class WorkerPool:
                     logger.log(
                         level, "cluster %s: can't read its groups of workers", name, exc_info=True
                     )
+
+    async def _refresh_policies(self) -> None:
+        """Read how groups scale themselves, where the scheduler answers soon: it is shown."""
+        if self.health.unreachable is None and not self.workers.run_is_over:
+            with contextlib.suppress(OSError):
+                async with asyncio.timeout(_POLICIES_SECONDS):
+                    await self.policies.refresh()
 
     async def refresh(self) -> None:
         """Read the groups, and send AWS what is still pending."""

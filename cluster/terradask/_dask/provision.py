@@ -10,8 +10,9 @@ from __future__ import annotations
 import logging
 import os
 import threading
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from terradask._aws.credentials import lend
@@ -30,30 +31,31 @@ from terradask._dask.decision import (
     decide,
     structure_given,
 )
-from terradask._dask.ignored import ignored_arguments
-from terradask._dask.package_check import check_packages
+from terradask._dask.ignored import warn_of_ignored, warn_without_hashes
 from terradask._dask.request import Request
 from terradask._dask.rollback import Origin, note_left_behind, note_rolled_back, roll_back
 from terradask._dask.versions import check_versions
-from terradask._deployments.attach import Attachment
+from terradask._deployments.attachment import Attachment
 from terradask._deployments.deployment import Deployment
 from terradask._deployments.documents import Descriptor
 from terradask._deployments.endpoint import route_of
 from terradask._deployments.key_access import check_key_access
 from terradask._deployments.lifetime import lifetime_policy
-from terradask._deployments.package_sync import locked_once, sync_of
 from terradask._deployments.snapshot import Snapshot, take_snapshot
+from terradask._deployments.status import DeploymentStatus
 from terradask._software.archive_hashes import lock_file_of
 from terradask._software.software_file import software_of
 from terradask.errors import ClusterStopped, FolderBusy, PlanChanged, StalePlan, StateLocked
-from terradask_host.documents import HostReport, LifetimePolicy, Run
-from terradask_stacks.numbers import first_of
+from terradask_host.documents import LifetimePolicy, Run
 
 if TYPE_CHECKING:
     from terradask._workspace.workspace import Workspace
 
 logger = logging.getLogger("terradask")
 
+
+#: Takes the status of a cluster that starts.
+OnStatus = Callable[[Deployment, DeploymentStatus], None]
 
 #: Number of tries to deploy a cluster while other clients deploy it and roll it back.
 _ROUNDS = 3
@@ -75,8 +77,11 @@ class Provisioned:
         """
         try:
             self.deployment.learn_environment(self.attachment)
-        except Exception:  # noqa: BLE001 - the next run builds it again
-            logger.debug("cluster %s: its environment isn't known", self.deployment.name)
+        except Exception:
+            # The next run builds it again.
+            logger.debug(
+                "cluster %s: its environment isn't known", self.deployment.name, exc_info=True
+            )
 
 
 def deployed_settings(descriptor: Descriptor) -> dict[str, Any]:
@@ -96,15 +101,23 @@ class Provisioner:
 
     Parameters
     ----------
+    on_status
+        Called with what is read of a cluster that starts.
     poll_seconds
         Between two looks at what another client makes.
     """
 
     def __init__(
-        self, request: Request, progress: Progress, *, poll_seconds: float = POLL_SECONDS
+        self,
+        request: Request,
+        progress: Progress,
+        *,
+        on_status: OnStatus = lambda deployment, status: None,
+        poll_seconds: float = POLL_SECONDS,
     ) -> None:
         self._request = request
         self._progress = progress
+        self._on_status = on_status
         self._poll_seconds = poll_seconds
         self._cancelled = threading.Event()
         self._workspace: Workspace | None = None
@@ -121,6 +134,8 @@ class Provisioner:
 
     def run(self) -> Provisioned:
         """Find or make the cluster and wait for its scheduler. Raises `TerradaskError`."""
+        from terradask._deployments.package_sync import locked_once
+
         with terminated_in_order(), locked_once():
             try:
                 return self._run()
@@ -206,8 +221,8 @@ class Provisioner:
             if route_of(settings) == "ssm":
                 check_route(workspace, settings)
             if run is not None:
-                self._warn_of_ignored(run)
-        self._warn_without_hashes(run, asked)
+                warn_of_ignored(request, run)
+        warn_without_hashes(request.name, run, asked)
         attachment = self._attach(deployment, settings, run)
         if self._origin == "created" and request.name in workspace.settings.clusters:
             # A cluster declared in the settings is kept: closing stops it.
@@ -285,6 +300,8 @@ class Provisioner:
         workspace: Workspace,
         architecture: str,
     ) -> None:
+        from terradask._dask.package_check import check_packages
+
         check_packages(
             deployment,
             settings,
@@ -303,6 +320,8 @@ class Provisioner:
     def _start(
         self, deployment: Deployment, settings: Mapping[str, Any], workspace: Workspace
     ) -> Run:
+        from terradask._deployments.package_sync import sync_of
+
         self._check_cancelled()
         check_route(workspace, settings)
         if self._origin != "created":
@@ -311,7 +330,7 @@ class Provisioner:
             self._origin = "started"
         with phase(self._progress, "start", deployment.name):
             run = deployment.start(
-                n_workers=first_of(settings.get("n_workers")),
+                n_workers=settings.get("n_workers"),
                 environ=settings["environ"],
                 software=software_of(settings, workspace.root),
                 software_lock=lock_file_of(settings, workspace.root),
@@ -341,36 +360,13 @@ class Provisioner:
             destroyed_after=closes and self._origin == "created" and not declared,
         )
 
-    def _warn_of_ignored(self, running: Run) -> None:
-        """Log a warning about arguments that only a start applies, if the cluster already runs."""
-        ignored = ignored_arguments(self._request, running)
-        if ignored:
-            logger.warning(
-                (
-                    "cluster %s is already running: %s applies only at its start; cluster.scale "
-                    "changes numbers now"
-                ),
-                self._request.name,
-                " and ".join(ignored),
-            )
-
-    def _warn_without_hashes(self, run: Run | None, asked: Mapping[str, Any]) -> None:
-        """Warn if packages are installed by version only, while the settings ask for hashes."""
-        if run is not None and asked["software_lock"] is not None and not run.hashed:
-            logger.warning(
-                "cluster %s was started without software_lock: its hosts install packages by "
-                "version, not by hash. Stop it, and start it with the argument; a setting in "
-                "terradask.toml takes effect at the next apply",
-                self._request.name,
-            )
-
     def _attach(
         self, deployment: Deployment, settings: Mapping[str, Any], run: Run | None
     ) -> Attachment:
         with phase(self._progress, "attach", deployment.name):
             attachment = deployment.attach(
                 timeout_seconds=settings["create_timeout_seconds"],
-                on_wait=self._report_hosts,
+                on_wait=partial(self._report_hosts, deployment),
                 cancelled=self._cancelled.is_set,
                 run=run,
             )
@@ -381,14 +377,7 @@ class Provisioner:
         if self._cancelled.is_set():
             raise InterruptedError(f"making cluster {self._request.name!r} was cancelled")
 
-    def _report_hosts(self, reports: list[HostReport]) -> None:
-        for report in reports:
-            if report.role == "scheduler":
-                self._progress(Message(f"scheduler: {report.describe()}"))
-
-
-def addresses_let_in(workspace: Workspace) -> list[str]:
-    """Return the network's ingress rules for schedulers, as text: CIDR blocks and ports."""
-    return [
-        f"{rule.cidr} on {', '.join(map(str, rule.ports))}" for rule in workspace.baseline().ingress
-    ]
+    def _report_hosts(self, deployment: Deployment, status: DeploymentStatus) -> None:
+        self._on_status(deployment, status)
+        for report in status.hosts:
+            self._progress(Message(f"scheduler: {report.describe()}"))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.metadata
 import os
 import secrets
 import sys
@@ -9,6 +10,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
+
+from packaging.requirements import InvalidRequirement, Requirement
 
 from terradask._aws.credentials import check_duration
 from terradask._dask.arguments import ClusterArguments
@@ -83,14 +86,25 @@ def _settled(arguments: ClusterArguments) -> ClusterArguments:
 
 
 def _software(given: Any) -> Any:
-    """Return requirements, or a file's path, which as a setting would be relative to
-    ``terradask.toml``.
+    """Return requirements, the name of an environment, or a file's path, which as a setting would
+    be relative to ``terradask.toml``.
     """
     from terradask_stacks.validators.dask import is_software_file
 
     if isinstance(given, os.PathLike) or (isinstance(given, str) and is_software_file(given)):
         return str(Path(given).expanduser().absolute())
-    return given
+    return [given] if isinstance(given, str) and _is_installed(given) else given
+
+
+def _is_installed(text: str) -> bool:
+    """Return whether a text is a requirement of a package that is here: no environment of that name
+    can take its place.
+    """
+    try:
+        importlib.metadata.distribution(Requirement(text).name)
+    except (InvalidRequirement, importlib.metadata.PackageNotFoundError):
+        return False
+    return True
 
 
 def _as_settings(given: Mapping[str, Any]) -> dict[str, Any]:

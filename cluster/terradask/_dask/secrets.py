@@ -18,7 +18,7 @@ from terradask._common.once import OncePerCause
 from terradask._dask.connection import SchedulerConnection
 from terradask._dask.health import Health
 from terradask._dask.threads import Call
-from terradask._deployments.attach import Attachment
+from terradask._deployments.attachment import Attachment
 from terradask._deployments.private_envs import check_private_envs
 from terradask.errors import WorkersUntold
 

@@ -10,13 +10,13 @@ from http import HTTPStatus
 
 from terradask._common.json_text import parse_json
 from terradask._dask.dashboard import DashboardForward
-from terradask._deployments.attach import Attachment
+from terradask._deployments.attachment import Attachment
 from terradask.errors import VersionMismatch
-
-#: The page of the scheduler's host that has port and path of the link.
-LINK_PAGE = "/terradask/shared-dashboard"
+from terradask_host.http_proxy.jupyter_site import PAGE
+from terradask_host.http_proxy.pages import LINK_PAGE
 
 _PATH = re.compile(r"/status\?terradask-token=[\w-]{1,200}", re.ASCII)
+_JUPYTER_PATH = re.compile(rf"{re.escape(PAGE)}\?terradask-token=[\w-]{{1,200}}", re.ASCII)
 
 
 @dataclass(frozen=True)
@@ -30,10 +30,14 @@ class SharedDashboard:
         token, and so isn't in the repr.
     fingerprint
         SHA-256 of the scheduler host's certificate, which a browser shows, in hexadecimal digits.
+    jupyter_link
+        Opens the notebook server in the same way, with a token of its own: it runs any code on the
+        cluster. None for a cluster without one. Not in the repr either.
     """
 
     link: str = field(repr=False)
     fingerprint: str
+    jupyter_link: str | None = field(default=None, repr=False)
 
 
 async def request_shared_dashboard(
@@ -41,7 +45,7 @@ async def request_shared_dashboard(
 ) -> SharedDashboard:
     """Return the dashboard over HTTPS. Raises `VersionMismatch`, ``OSError``."""
     status, content = await dashboard.fetch(LINK_PAGE)
-    port, path = _read(content) if status == HTTPStatus.OK else (None, "")
+    port, path, jupyter_path = _read(content) if status == HTTPStatus.OK else (None, "", None)
     if port is None:
         cluster = attachment.descriptor.cluster
         raise VersionMismatch(
@@ -52,15 +56,28 @@ async def request_shared_dashboard(
         )
     host = attachment.address(public=public).partition("://")[2].rpartition(":")[0]
     certificate = ssl.PEM_cert_to_DER_cert(attachment.keys.scheduler.cert)
-    return SharedDashboard(f"https://{host}:{port}{path}", hashlib.sha256(certificate).hexdigest())
+    base = f"https://{host}:{port}"
+    return SharedDashboard(
+        base + path,
+        hashlib.sha256(certificate).hexdigest(),
+        None if jupyter_path is None else base + jupyter_path,
+    )
 
 
-def _read(content: bytes) -> tuple[int | None, str]:
-    """Return port and path; no port unless the page is a host's: tasks can change it."""
+def _read(content: bytes) -> tuple[int | None, str, str | None]:
+    """Return port and paths; no port unless the page is a host's: tasks can change it."""
     try:
         answer = parse_json(content)
-        port, path = answer["port"], answer["path"]
-    except (LookupError, TypeError, ValueError):
-        return None, ""
-    valid = isinstance(port, int) and isinstance(path, str) and _PATH.fullmatch(path)
-    return (port, path) if valid else (None, "")
+        port, path, jupyter_path = answer["port"], answer["path"], answer.get("jupyter_path")
+    except (LookupError, TypeError, ValueError, AttributeError):
+        return None, "", None
+    valid = (
+        isinstance(port, int)
+        and isinstance(path, str)
+        and _PATH.fullmatch(path)
+        and (
+            jupyter_path is None
+            or (isinstance(jupyter_path, str) and _JUPYTER_PATH.fullmatch(jupyter_path))
+        )
+    )
+    return (port, path, jupyter_path) if valid else (None, "", None)

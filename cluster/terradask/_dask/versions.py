@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import importlib.metadata
 
-from terradask._deployments.attach import Attachment
+from terradask._deployments.attachment import Attachment
 from terradask._software.hosts import python_version
 from terradask.errors import VersionMismatch
 

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import math
 import time
 from collections.abc import Callable, Sequence, Set
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import KW_ONLY, dataclass, field
 
 from terradask._dask.health import Health
 from terradask._dask.host_workers import JoinedWorkers
@@ -33,11 +34,14 @@ class MissingHosts:
     def __init__(self, objects: ClusterObjects, run_id: str) -> None:
         self._objects = objects
         self._run_id = run_id
+        #: When they were listed last, on the monotonic clock.
+        self.looked_at = -math.inf
         self._listed: dict[str, str] = {}
         self._read: dict[str, tuple[str, HostReport]] = {}
 
     def list_changed(self, joined: Set[str]) -> list[str]:
         """List the hosts with new reports, then those with changed ones: 1,000 for each call."""
+        self.looked_at = time.monotonic()
         self._listed = self._objects.host_versions()
         changed = [
             host
@@ -78,6 +82,15 @@ class WorkerWaiter:
     health: Health
     call: Call
     report_seconds: float = REPORT_SECONDS
+    _missing: MissingHosts = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._missing = MissingHosts(self.deployment.objects, self.run_id)
+
+    @property
+    def reports(self) -> list[HostReport]:
+        """The reports of missing hosts that were read so far."""
+        return self._missing.reports
 
     async def wait_for_workers(
         self, n_workers: int | None = None, timeout: float | None = None
@@ -117,8 +130,7 @@ class WorkerWaiter:
     ) -> None:
         """Wait for `n_workers`, or fewer with `takes_fewer`; call `progress` with both numbers."""
         started = time.monotonic()
-        missing = MissingHosts(self.deployment.objects, self.run_id)
-        reports = asyncio.create_task(self._watch_reports(missing, n_workers, started))
+        reports = asyncio.create_task(self._watch_reports(n_workers, started))
         shown = None
         try:
             while (joined := len(self._joined_hosts())) < (n := self._wanted(n_workers)):
@@ -139,26 +151,34 @@ class WorkerWaiter:
                 if reports.done():
                     await reports
                 if timeout is not None and time.monotonic() > started + timeout:
-                    await self._check_joining(missing, n_workers, started, late=True)
+                    await self._check_joining(n_workers, started, late=True)
                 await asyncio.sleep(_JOIN_POLL_SECONDS)
         finally:
             reports.cancel()
             await asyncio.gather(reports, return_exceptions=True)
 
-    async def _watch_reports(
-        self, missing: MissingHosts, n_workers: int | None, started: float
-    ) -> None:
+    async def _watch_reports(self, n_workers: int | None, started: float) -> None:
         """Read missing hosts' reports, a few at a time, until they show that waiting is in vain."""
-        limiter, next_at = self.deployment.limiter, started
+        next_at = started
         while True:
             next_at = max(next_at + self.report_seconds, time.monotonic())
             await asyncio.sleep(next_at - time.monotonic())
+            await self._look()
+            await self._check_joining(n_workers, started, late=False)
+
+    async def look_at_missing(self) -> None:
+        """Read some missing hosts' reports, if there are any, and if that was long ago."""
+        is_due = time.monotonic() >= self._missing.looked_at + self.report_seconds
+        if is_due and not self.pool.workers.members <= self._joined_hosts():
+            await self._look()
+
+    async def _look(self) -> None:
+        limiter, missing = self.deployment.limiter, self._missing
+        async with limiter.async_slot():
+            changed = await self.call(missing.list_changed, self._joined_hosts())
+        for host in changed[:_READS_PER_POLL]:
             async with limiter.async_slot():
-                changed = await self.call(missing.list_changed, self._joined_hosts())
-            for host in changed[:_READS_PER_POLL]:
-                async with limiter.async_slot():
-                    await self.call(missing.read, [host])
-            await self._check_joining(missing, n_workers, started, late=False)
+                await self.call(missing.read, [host])
 
     def _joined_hosts(self) -> set[str]:
         return self.joined.whole_hosts(self.deployment.descriptor.workers_per_host)
@@ -166,9 +186,9 @@ class WorkerWaiter:
     def _wanted(self, n_workers: int | None) -> int:
         return self.pool.wanted if n_workers is None else n_workers
 
-    async def _check_joining(
-        self, missing: MissingHosts, n_workers: int | None, started: float, *, late: bool
-    ) -> None:
+    async def _check_joining(self, n_workers: int | None, started: float, *, late: bool) -> None:
+        missing = self._missing
+
         def check() -> None:
             name = self.deployment.name
             plan = self.pool.plan

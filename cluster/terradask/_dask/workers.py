@@ -7,31 +7,22 @@ has reported to this client may be old, after a cut by seconds.
 
 from __future__ import annotations
 
-import logging
 import time
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field
 from typing import Any
 
 from terradask._aws.autoscaling import Groups
-from terradask._aws.groups import (
-    Group,
-    ProtectAndLower,
-    Removal,
-    TerminateEach,
-    one_by_one,
-    removal,
-)
+from terradask._aws.groups import ProtectAndLower, Removal, TerminateEach, one_by_one, removal
 from terradask._aws.rate_limit import POLL_INTERVAL_SECONDS, RateLimiter
 from terradask._dask.host_workers import hosts_at, hosts_to_close, is_extra
 from terradask._dask.scaling import PENDING_PREFIX, Roster, cheapest_victims
-from terradask._deployments.markets import dearest_first, grown, moved_on, without_missing
 from terradask._deployments.pending_launches import PendingLaunches
 from terradask.errors import ClusterError
+from terradask_host.rules.autoscaling_groups import Group
+from terradask_host.rules.markets import dearest_first, grown, without_missing
 from terradask_host.structure import worker_names
 from terradask_modules.names import SCHEDULER_GROUP, WORKER_GROUP
-
-logger = logging.getLogger("terradask")
 
 #: How old a reading may be by which an instance is ended: a retired host leaves by itself later,
 #: and AWS lowers the number again if it is told to end one that is on its way out.
@@ -87,6 +78,8 @@ class Workers:
     limiter: RateLimiter
     workers_per_host: int = 1
     sets: dict[str, WorkerSet] = field(init=False)
+    #: What AWS returned last.
+    described: Described = field(default_factory=dict, init=False)
     #: Whether the scheduler's group is at zero: the run is over.
     run_is_over: bool = field(default=False, init=False)
     #: Group of workers -> the number to shrink to, and AWS's desired number at that time.
@@ -103,6 +96,11 @@ class Workers:
         return frozenset(name for names in self.worker_groups.values() for name in names)
 
     @property
+    def on_markets(self) -> frozenset[str]:
+        """Groups of workers on several markets."""
+        return frozenset(name for name, chain in self.worker_groups.items() if len(chain) > 1)
+
+    @property
     def plan(self) -> set[str]:
         """Names of the workers that should exist, in all groups."""
         return {name for each in self.sets.values() for name in each.roster.names}
@@ -117,26 +115,9 @@ class Workers:
         self._mirror(await self._read_now())
 
     async def watch(self) -> None:
-        """As `mirror`, in the caller's slot; also let another market serve pending launches."""
+        """As `mirror`, in the caller's slot; also note which launches are pending."""
         described = await self._read()
-        chains = [each.chain(described) for each in self.sets.values()]
-        self.pending_launches.update(chains)
-        lowered: dict[str, int] = {}
-        raised: dict[str, int] = {}
-        for chain in chains:
-            less, more = moved_on(chain, self.pending_launches.stuck)
-            lowered |= less
-            raised |= more
-        if raised:
-            logger.info(
-                "no instances in %s; they are asked for in %s",
-                ", ".join(lowered),
-                ", ".join(raised),
-            )
-            # Lower first: an interruption in between leaves too few hosts, not too many.
-            await self._set(lowered)
-            await self._set(raised)
-            described = await self._read_now()
+        self.pending_launches.update([each.chain(described) for each in self.sets.values()])
         self._mirror(described)
 
     async def finish(self, scheduler: Any) -> None:
@@ -169,9 +150,7 @@ class Workers:
         for name, n in growing.items():
             self.sets[name].roster.grow_to(n)
         for name, n in growing.items():
-            await self._set(
-                grown(self.sets[name].chain(described), n, avoided=self.pending_launches.exhausted)
-            )
+            await self._set(grown(self.sets[name].chain(described), n))
         victims: set[str] = set()
         if shrinking:
             joined = await hosts_at(scheduler)
@@ -352,6 +331,7 @@ class Workers:
                     "the existing ones"
                 ),
             )
+        self.described = described
         self.run_is_over = SCHEDULER_GROUP in described and not described[SCHEDULER_GROUP].desired
         for each in self.sets.values():
             each.update_members(described)

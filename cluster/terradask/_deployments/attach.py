@@ -8,14 +8,16 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from terradask._aws.answers import unless
-from terradask._deployments.documents import Descriptor, read_host_reports, read_run
+from terradask._deployments.attachment import Attachment
+from terradask._deployments.documents import read_host_reports, read_run
 from terradask._deployments.key_access import translated_key_errors
 from terradask._deployments.keys import KeySet
 from terradask._deployments.pending_launches import check_scheduler_launches
 from terradask._deployments.record import ClusterRecord, read_reports, read_scheduler
 from terradask._deployments.state import over
+from terradask._deployments.status import DeploymentStatus, status_of
 from terradask._deployments.store import HOSTS, RUN, parse_object, read_secret
-from terradask.errors import DocumentChanged, HostFailed, InvalidInput, SchedulerMissing
+from terradask.errors import DocumentChanged, HostFailed, SchedulerMissing
 from terradask_host.documents import HostReport, Run, SchedulerAddress, sha256_of
 from terradask_modules.names import SCHEDULER_GROUP
 
@@ -29,38 +31,12 @@ _LONGEST_SECONDS = 2.0
 _REPORT_SECONDS = 3.0
 
 
-@dataclass(frozen=True)
-class Attachment:
-    """What a client needs to connect to a running cluster."""
-
-    descriptor: Descriptor
-    run: Run
-    scheduler: SchedulerAddress
-    keys: KeySet
-
-    def address(self, *, public: bool) -> str:
-        """Return the scheduler's address to dial, public or private. Raises `InvalidInput`."""
-        if not public:
-            return self.scheduler.private_address
-        if self.scheduler.public_address is None:
-            raise InvalidInput(
-                f"The scheduler of cluster {self.descriptor.cluster!r} has no public address.",
-                given="connect='public'",
-                allowed=(
-                    "connect='private' (use_scheduler_public_ip=False), from a network that "
-                    "reaches the VPC; or connect='ssm'"
-                ),
-                advice="pass connect, or set it in [cluster]",
-            )
-        return self.scheduler.public_address
-
-
 def attach(
     record: ClusterRecord,
     run: Run,
     *,
     timeout_seconds: float,
-    on_wait: Callable[[list[HostReport]], None] | None,
+    on_wait: Callable[[DeploymentStatus], None] | None,
     cancelled: Callable[[], bool],
     report_seconds: float = _REPORT_SECONDS,
 ) -> Attachment:
@@ -88,17 +64,20 @@ class _SchedulerHosts:
     run: Run
     _seen: dict[str, None] = field(default_factory=dict, init=False)
 
-    def read(self) -> list[HostReport]:
-        """Return the reports; if no host exists, check why AWS launches none."""
+    def read(self) -> DeploymentStatus:
+        """Return the status, with the reports of these hosts; if none exists, check why AWS
+        launches none.
+        """
         with self.record.limiter.slot():
-            group = self.record.groups.describe().get(SCHEDULER_GROUP)
+            groups = self.record.groups.describe()
+        group = groups.get(SCHEDULER_GROUP)
         members = () if group is None else group.members
         self._seen |= dict.fromkeys(member.instance_id for member in members)
         documents = [self._read_report(instance_id) for instance_id in self._seen]
         reports = read_host_reports(document for document in documents if document is not None)
         if group is None or not group.active_ids:
             check_scheduler_launches(self.record, self.run)
-        return [report for report in reports if report.run_id == self.run.run_id]
+        return status_of(self.record, [groups, self.run, None, reports, False])
 
     def read_all(self) -> list[HostReport]:
         """Return the reports of all scheduler hosts, also of one that ended between two reads."""
@@ -120,7 +99,7 @@ def _wait_for_scheduler(
     hosts: _SchedulerHosts,
     timeout_seconds: float,
     report_seconds: float,
-    on_wait: Callable[[list[HostReport]], None] | None,
+    on_wait: Callable[[DeploymentStatus], None] | None,
     cancelled: Callable[[], bool],
 ) -> SchedulerAddress:
     cluster, run = hosts.record.descriptor.cluster, hosts.run
@@ -140,10 +119,10 @@ def _wait_for_scheduler(
             _check_not_failed(cluster, reports)
             raise _scheduler_missing(cluster, reports, timeout_seconds)
         if time.monotonic() > next_report:
-            reports = hosts.read()
-            _check_not_failed(cluster, reports)
+            status = hosts.read()
+            _check_not_failed(cluster, status.hosts)
             if on_wait is not None:
-                on_wait(reports)
+                on_wait(status)
             next_report = time.monotonic() + report_seconds
         time.sleep(_pause_seconds(waited_seconds))
 

@@ -2,6 +2,7 @@
 
 Everything is made in memory by the process that starts the cluster. The authority's key signs three
 certificates and is then dropped, so that a fourth can't be issued, not even by the cluster's hosts.
+A certificate for metrics is apart, signed by itself: Dask's ports take any of the authority's.
 """
 
 from __future__ import annotations
@@ -78,7 +79,23 @@ def make_keys(
         bundles["scheduler"],
         bundles["worker"],
         bundles["client"],
+        metrics=_metrics_bundle(f"{cluster} {run_id}", not_before, not_after),
     )
+
+
+def _metrics_bundle(
+    common_name: str, not_before: datetime.datetime, not_after: datetime.datetime
+) -> Bundle:
+    """Make the certificate that opens the page with metrics, and can sign no other."""
+    key, name = ec.generate_private_key(ec.SECP256R1()), _name(common_name, "metrics")
+    certificate = (
+        _builder(name, name, key, not_before, not_after)
+        .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
+        .add_extension(_key_usage(signs_certificates=False), critical=True)
+        .add_extension(x509.ExtendedKeyUsage([ExtendedKeyUsageOID.CLIENT_AUTH]), critical=False)
+        .sign(key, hashes.SHA256())
+    )
+    return Bundle(cert=_pem(certificate), key=_key_pem(key))
 
 
 def _name(common_name: str, unit: str) -> x509.Name:

@@ -23,6 +23,7 @@ from terradask._software.conda_channels import read_channels
 from terradask._software.conda_file import read_conda_file
 from terradask._software.conda_solver import CondaPackage, CondaSolver, subdir_of
 from terradask._software.configured import Machine
+from terradask._software.folder_archives import folders_here
 from terradask._software.hosts import python_version
 from terradask._software.indexes import read_indexes
 from terradask._software.scan import OWN, TOOLS
@@ -82,7 +83,8 @@ def _of_pip(
             provided=solver.distributions(conda),
         )
         environ = indexes.environ(solver.environ)
-        found = Requirements(solver.path, solver.architecture, environ).resolve(request)
+        folders = folders_here(solver.environ, machine)
+        found = Requirements(solver.path, solver.architecture, environ, folders).resolve(request)
     packages = {n: v for n, v in found.selected.packages.items() if n not in {OWN, *TOOLS}}
     urls = found.selected.indexes
     return SoftwareLock(

@@ -1,39 +1,41 @@
 """A deployed cluster: start it, stop it, read its status.
 
 After Terraform's apply a cluster is stopped: its groups have no instance, its secret is empty.
-Starting it writes keys and raises the groups, without Terraform. `Deployment` is the public class
-over the package's parts.
+Starting it writes keys and raises the groups, without Terraform.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import cached_property
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from terradask._aws.autoscaling import Groups
 from terradask._aws.session import Aws
 from terradask._common.clock import utc_text
-from terradask._deployments.attach import Attachment, attach
+from terradask._deployments.attach import attach
+from terradask._deployments.attachment import Attachment
 from terradask._deployments.built_environments import BuiltEnvironments
 from terradask._deployments.documents import Descriptor
-from terradask._deployments.events.gather import cluster_events
-from terradask._deployments.events.timeline import Event
 from terradask._deployments.logs.readable import ReadableLogs
+from terradask._deployments.readable_jobs import ReadableJobs
+from terradask._deployments.readable_state import ReadableState
 from terradask._deployments.record import ClusterRecord
-from terradask._deployments.start import Starter, StartOptions
-from terradask._deployments.status import DeploymentStatus, read_status
-from terradask._deployments.status_watch import StatusWatch
-from terradask._deployments.stop import REPORTS_AT_EXIT, stop_cluster
+from terradask._deployments.run_reports.readable import ReadableReports
+from terradask._deployments.status import DeploymentStatus
 from terradask._deployments.store import CLOSING
 from terradask._deployments.worker_counts import check_workers
-from terradask._software.software_file import Software
-from terradask._software.sync import PackageSync
-from terradask.errors import ClusterStopped
-from terradask_host.documents import HostReport, LifetimePolicy, Run, closing_document
+from terradask_host.documents import LifetimePolicy, Run, closing_document
 from terradask_modules.names import WORKER_GROUP
 
+if TYPE_CHECKING:
+    from terradask._deployments.start import Starter
+    from terradask._software.software_file import Software
+    from terradask._software.sync import PackageSync
 
-class Deployment(ReadableLogs):
+
+class Deployment(ReadableState, ReadableLogs, ReadableReports, ReadableJobs):
     """A cluster that Terraform has deployed.
 
     Parameters
@@ -61,7 +63,7 @@ class Deployment(ReadableLogs):
 
     def __init__(self, aws: Aws, bucket: str, name: str, *, root: Path | None = None) -> None:
         self._record = ClusterRecord(aws, bucket, name)
-        self._starter = Starter(self._record, stop=self.stop, root=root)
+        self._root = root
         self.bucket = bucket
         self.name = name
         self.objects = self._record.objects
@@ -72,6 +74,13 @@ class Deployment(ReadableLogs):
 
     def __repr__(self) -> str:
         return f"Deployment({self.name!r}, bucket={self.bucket!r})"
+
+    @cached_property
+    def _starter(self) -> Starter:
+        # Most objects start nothing, and what a start needs takes time to import.
+        from terradask._deployments.start import Starter
+
+        return Starter(self._record, stop=self.stop, root=self._root)
 
     @property
     def aws(self) -> Aws:
@@ -99,22 +108,10 @@ class Deployment(ReadableLogs):
         """The cluster's Auto Scaling groups."""
         return self._record.groups
 
-    def run(self) -> Run | None:
-        """Return the run that was started last, even if it has ended by itself; None if the cluster
-        was stopped.
-        """
-        return self._record.run()
-
-    def current_run(self) -> Run | None:
-        """Return the active run; None if the cluster is stopped, or its run ended by itself: idle,
-        or its hosts gone.
-        """
-        return self._record.current_run()
-
     def start(
         self,
         *,
-        n_workers: int | None = None,
+        n_workers: int | list[int] | None = None,
         environ: Mapping[str, str] | None = None,
         software: Software | None = None,
         software_lock: Path | None = None,
@@ -133,8 +130,9 @@ class Deployment(ReadableLogs):
         Parameters
         ----------
         n_workers
-            Workers to start in the group ``workers``, which every cluster has. By default as in the
-            cluster's settings, else 4.
+            Workers to start in the group ``workers``, which every cluster has; or ``[minimum,
+            maximum]``: it starts with the minimum and scales itself between them. By default as in
+            the cluster's settings, else 4 to 20.
         environ
             Environment variables for the scheduler and the workers. By default as in the settings.
         software
@@ -199,6 +197,8 @@ class Deployment(ReadableLogs):
         QuotaExceeded
             When the start needs more vCPUs than AWS's quotas leave beside what already runs.
         """
+        from terradask._deployments.start import StartOptions
+
         options = StartOptions(
             n_workers,
             environ,
@@ -232,13 +232,25 @@ class Deployment(ReadableLogs):
             Whether the keys were removed. Those of a private cluster are removed only by its
             creator and the principals that its settings name, who alone can read them.
         """
+        from terradask._deployments.stop import stop_cluster
+
         return stop_cluster(self._record, wait_seconds=wait_seconds)
 
     def stop_at_exit(self) -> None:
         """Stop the cluster as `stop` does, in the last seconds of a process, which starts no thread
         any more: the log of the run's events has those of the latest hosts.
         """
+        from terradask._deployments.stop import REPORTS_AT_EXIT, stop_cluster
+
         stop_cluster(self._record, most_reports=REPORTS_AT_EXIT)
+
+    def close_account(self) -> None:
+        """Bring the account of the last run up to date, for a deployment that goes; a failure is
+        logged. Nothing is done if the cluster was stopped.
+        """
+        from terradask._deployments.accounts.run_account import close_last_account
+
+        close_last_account(self._record, "destroyed")
 
     def mark_closing(self) -> None:
         """Bring the groups to zero and mark the deployment for destruction: fast enough for a
@@ -264,53 +276,11 @@ class Deployment(ReadableLogs):
         """
         return self._record.marked_closing
 
-    def status(self) -> DeploymentStatus:
-        """Return the cluster's status.
-
-        Returns
-        -------
-        DeploymentStatus
-
-        Raises
-        ------
-        ClusterNotFound
-            When the cluster isn't deployed.
-        """
-        return read_status(self._record)
-
-    def watch(self) -> StatusWatch:
-        """Return what reads the status again and again, by two calls a second."""
-        return StatusWatch(self._record)
-
-    def events(self) -> list[Event]:
-        """Return the events of the cluster and its hosts, oldest first: of the last run and of
-        earlier ones.
-
-        Returns
-        -------
-        list of Event
-            Each with ``at``, ``subject``, ``state``, ``step`` and ``reason``.
-
-        Raises
-        ------
-        ClusterNotFound
-            When the cluster isn't deployed.
-
-        Notes
-        -----
-        Permissions needed, besides those of `status`: ``autoscaling:DescribeScalingActivities``.
-        """
-        return cluster_events(self._record)
-
-    def reports(self) -> list[HostReport]:
-        """Return the report of each host."""
-        return self._record.reports()
-
     def attach(
         self,
         *,
         timeout_seconds: float,
-        on_wait: Callable[[list[HostReport]], None] | None = None,
+        on_wait: Callable[[DeploymentStatus], None] | None = None,
         cancelled: Callable[[], bool] = lambda: False,
         run: Run | None = None,
     ) -> Attachment:
@@ -321,7 +291,7 @@ class Deployment(ReadableLogs):
         timeout_seconds
             Longest wait, in seconds.
         on_wait
-            Called every few seconds with what the scheduler's host reports.
+            Called every few seconds with the status, in which only the scheduler's host reports.
         cancelled
             Called between polls; if it returns True, the wait ends with `InterruptedError`.
         run
@@ -367,17 +337,6 @@ class Deployment(ReadableLogs):
                 self._starter.environment_id, attachment.run, attachment.keys
             )
 
-    def why_stopped(self, run_id: str | None = None) -> ClusterStopped:
-        """Return the error with the reason why the cluster doesn't run: it was stopped, or has
-        ended by itself.
-
-        Parameters
-        ----------
-        run_id
-            The run that the caller was attached to. By default the one that was started last.
-        """
-        return self._record.why_stopped(run_id)
-
     def check_workers(self, n: int, group: str = WORKER_GROUP) -> None:
         """Check that a group may have a number of workers, before any call.
 
@@ -394,7 +353,3 @@ class Deployment(ReadableLogs):
             With the setting to change, or the existing groups.
         """
         check_workers(self.descriptor, n, group)
-
-    def goes_on(self, run: Run) -> bool:
-        """Return whether a run was just begun, or has hosts, and has not ended by itself."""
-        return self._record.goes_on(run)

@@ -9,7 +9,7 @@ from typing import Any, Literal
 from terradask._aws.session import Aws
 from terradask._aws.ssm.forwarding import PortForwarding
 from terradask._aws.ssm.plugin import find_plugin
-from terradask._deployments.attach import Attachment
+from terradask._deployments.attachment import Attachment
 
 Route = Literal["public", "private", "ssm"]
 

@@ -44,7 +44,11 @@ class Instance:
 
 
 def find_instances(
-    aws: Aws, *, workspace: str | None = None, with_volumes: bool = True
+    aws: Aws,
+    *,
+    workspace: str | None = None,
+    cluster: str | None = None,
+    with_volumes: bool = True,
 ) -> list[Instance]:
     """Return the instances that aren't terminated or terminating.
 
@@ -57,6 +61,8 @@ def find_instances(
         else {"Name": f"tag:{TAG_WORKSPACE}", "Values": [workspace]}
     ]
     left = {"Name": "instance-state-name", "Values": _LEFT}
+    if cluster is not None:
+        ours.append({"Name": f"tag:{TAG_CLUSTER}", "Values": [cluster]})
     found = list(listed_instances(ec2, Filters=[*ours, left]))
     gib = _volumes(ec2, ours) if with_volumes and found else {}
     return [_read(instance, gib if with_volumes else None) for instance in found]

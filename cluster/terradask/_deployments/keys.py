@@ -42,6 +42,9 @@ class KeySet:
     sha256: Mapping[str, str] = field(default_factory=dict)
     #: Credentials of package indexes and of conda's channels, by URL.
     indexes: Mapping[str, str] = field(default_factory=dict)
+    #: Of a certificate that opens the scheduler's page with metrics, and nothing else; None if an
+    #: older terradask started the run.
+    metrics: Bundle | None = None
 
     def __repr__(self) -> str:
         return f"KeySet(run_id={self.run_id!r})"
@@ -57,10 +60,8 @@ class KeySet:
             "What the cluster's secret holds",
             "stop the cluster and start it again: start writes keys",
         ):
-            bundles = {
-                role: Bundle(cert=_text(document[role]["cert"]), key=_text(document[role]["key"]))
-                for role in ROLES
-            }
+            bundles = {role: _bundle(document[role]) for role in ROLES}
+            metrics = document.get("metrics")
             sha256 = {name: _text(each) for name, each in document.get("sha256", {}).items()}
             indexes = {url: _text(each) for url, each in document.get("indexes", {}).items()}
             return cls(
@@ -69,6 +70,7 @@ class KeySet:
                 **bundles,
                 sha256=sha256,
                 indexes=indexes,
+                metrics=None if metrics is None else _bundle(metrics),
             )
 
     def client_security(self) -> Security:
@@ -87,6 +89,10 @@ class KeySet:
             tls_max_version=None,
             tls_ciphers=None,
         )
+
+
+def _bundle(document: Mapping[str, Any]) -> Bundle:
+    return Bundle(cert=_text(document["cert"]), key=_text(document["key"]))
 
 
 def _text(value: Any) -> str:

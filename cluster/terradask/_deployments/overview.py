@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import datetime
-from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
@@ -17,10 +16,10 @@ from terradask._common.clock import utc_text
 from terradask._deployments.deployment import Deployment
 from terradask._deployments.instances import Instance, find_instances
 from terradask._deployments.state import state_by_numbers
-from terradask._deployments.status import DeploymentStatus
+from terradask._deployments.status import DeploymentStatus, hosts_by_state
+from terradask._pricing.prices import Quotes
 from terradask._pricing.running import Parts, hourly_usd, parts_of_host, price_keys
 from terradask.errors import AccessDenied, DocumentFormat
-from terradask_host.documents import HostReport
 from terradask_modules.names import (
     SCHEDULER_GROUP,
     TAG_CLUSTER,
@@ -30,9 +29,6 @@ from terradask_modules.names import (
 )
 
 _PARALLEL = 16
-
-#: States of reports whose instance is gone.
-_OVER = frozenset({"left", "lost"})
 
 
 @dataclass(frozen=True)
@@ -198,18 +194,6 @@ def overview(
     )
 
 
-def hosts_by_state(
-    groups: Mapping[str, Mapping[str, int]], hosts: Iterable[HostReport]
-) -> dict[str, int]:
-    """Count hosts by state: as reported, else ``launched``, or ``requested`` if not launched."""
-    reported = Counter(host.state for host in hosts if host.state not in _OVER)
-    instances, desired = (
-        sum(group[what] for group in groups.values()) for what in ("instances", "desired")
-    )
-    silent = {"launched": instances - reported.total(), "requested": desired - instances}
-    return {**{state: n for state, n in silent.items() if n > 0}, **reported}
-
-
 def _whose(*found: Any) -> list[tuple[str, str]]:
     known, named, groups, machines = found
     tagged = {(group.workspace, group.cluster) for group in groups}
@@ -222,26 +206,42 @@ def _whose(*found: Any) -> list[tuple[str, str]]:
 def _priced(
     aws: Aws, found: list[ClusterOverview], machines: Sequence[Instance] | None
 ) -> list[ClusterOverview]:
-    from terradask._pricing.price_list import AwsPriceList
-
     if machines is None:
         return found
     parts: dict[tuple[str, str | None], list[Parts]] = {}
     for machine in machines:
-        parts.setdefault((machine.workspace, machine.cluster), []).append(
-            parts_of_host(machine.host, aws.region, is_on=machine.is_on)
-        )
-    keys = price_keys(each for listed in parts.values() for each in listed)
-    quotes = AwsPriceList(aws).look_up(keys)
+        parts.setdefault((machine.workspace, machine.cluster), []).append(_parts(aws, machine))
+    quotes = _quotes(aws, [each for listed in parts.values() for each in listed])
     return [
         replace(one, hourly_usd=hourly_usd(parts.get((one.workspace, one.name), []), quotes))
         for one in found
     ]
 
 
-def _machines(aws: Aws, workspace: str | None) -> list[Instance] | None:
+def cluster_hourly_usd(aws: Aws, *, workspace: str, cluster: str) -> Decimal | None:
+    """Return what one cluster's instances cost by the hour, in US dollars; None where a price isn't
+    known. It takes two calls, and more if prices aren't kept here.
+    """
+    machines = _machines(aws, workspace, cluster)
+    if machines is None:
+        return None
+    parts = [_parts(aws, each) for each in machines]
+    return hourly_usd(parts, _quotes(aws, parts))
+
+
+def _parts(aws: Aws, machine: Instance) -> Parts:
+    return parts_of_host(machine.host, aws.region, is_on=machine.is_on)
+
+
+def _quotes(aws: Aws, parts: Iterable[Parts]) -> Quotes:
+    from terradask._pricing.price_list import AwsPriceList
+
+    return AwsPriceList(aws).look_up(price_keys(parts))
+
+
+def _machines(aws: Aws, workspace: str | None, cluster: str | None = None) -> list[Instance] | None:
     try:
-        return find_instances(aws, workspace=workspace)
+        return find_instances(aws, workspace=workspace, cluster=cluster)
     except AccessDenied:
         return None
 

@@ -14,6 +14,7 @@ from typing import Any
 from packaging.utils import canonicalize_name
 
 from terradask._aws.endpoints import is_loopback_endpoint
+from terradask._deployments.jupyter_packages import check_jupyterlab, with_jupyterlab
 from terradask._deployments.named_environments import NamedEnvironments
 from terradask._deployments.software import (
     base,
@@ -24,7 +25,13 @@ from terradask._deployments.software import (
 from terradask._deployments.software_file import lock_file_packages
 from terradask._deployments.software_lock import SoftwareLock
 from terradask._software.configured import Machine
-from terradask._software.environment import how_to_install, read_installed, scan_installed
+from terradask._software.environment import (
+    how_to_install,
+    of_folders,
+    read_installed,
+    scan_installed,
+)
+from terradask._software.folder_archives import folders_here, only_in_folders
 from terradask._software.hosts import host_markers, python_version
 from terradask._software.index_sources import index_sources
 from terradask._software.indexes import read_indexes
@@ -54,13 +61,17 @@ def lock_for_hosts(
     architecture: str,
     lock_file: Path | None,
     named: NamedEnvironments | None = None,
+    jupyter: bool = False,
 ) -> SoftwareLock:
     """Lock the hosts' environment to that of this process, to a file, to a named environment of the
-    workspace, or to Dask and what `software` names.
+    workspace, or to Dask and what `software` names; with `jupyter`, it has a notebook server.
 
-    Within `locked_once`, the same request has the same result. Raises `LocalModulesRefused`, and
-    as `lock_software`, `lock_file_packages`, `NamedEnvironments.lock` and `lock_environment` do.
+    Within `locked_once`, the same request has the same result. Raises `LocalModulesRefused`,
+    `InvalidInput` where a notebook server is missing, and as `lock_software`,
+    `lock_file_packages`, `NamedEnvironments.lock` and `lock_environment` do.
     """
+    if jupyter:
+        software, sync = with_jupyterlab(software, sync)
     asked = (software, sync, architecture, lock_file)
     known = _known.get()
     for other, lock in known or ():
@@ -75,6 +86,8 @@ def lock_for_hosts(
         lock = lock_file_packages(software, architecture, os.environ)
     else:
         lock = lock_software(software, architecture=architecture, lock_file=lock_file)
+    if jupyter:
+        check_jupyterlab(lock, software, sync)
     if sync.local_modules:
         lock = replace(lock, wheels=(*lock.wheels, build_modules(Path.cwd())))
     if known is not None:
@@ -143,15 +156,20 @@ def lock_environment(
     named = () if isinstance(sync.packages, bool) else sync.packages
     _check_installed(named, {package.name for package in installed})
     only = with_needs(installed, named, markers) if named else None
-    indexes = read_indexes(environ)
+    machine = Machine.here(environ)
+    indexes = read_indexes(environ, machine)
     of_uv = indexes.environ(environ)
+    resolver = Resolver(architecture, of_uv, sources=index_sources(indexes, machine, markers))
+    folders = only_in_folders(
+        # The names of Dask and of what it needs are the public index's own.
+        {p.name: p.version for p in installed if p.origin is None and p.name not in critical},
+        folders_here(environ, machine),
+        resolver,
+    )
+    installed = of_folders(installed, folders, architecture)
     found = Sync(
         scanned := scan_installed(installed, architecture, [*base(), *named]),
-        Resolver(
-            architecture,
-            of_uv,
-            sources=index_sources(indexes, Machine.here(environ), markers),
-        ),
+        resolver,
         critical,
         sync,
         only,

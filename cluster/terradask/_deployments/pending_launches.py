@@ -11,13 +11,13 @@ from dataclasses import KW_ONLY, dataclass, field
 from typing import Any
 
 from terradask._aws.autoscaling import Groups
-from terradask._aws.groups import Group
-from terradask._aws.launch_problem import LaunchProblem
 from terradask._aws.translation import is_transient
-from terradask._deployments.markets import PendingGroups
 from terradask._deployments.record import ClusterRecord
 from terradask._deployments.shortfall import Shortfall, no_capacity
 from terradask_host.documents import Run
+from terradask_host.rules.autoscaling_groups import Group
+from terradask_host.rules.capacity_memory import CapacityMemory
+from terradask_host.rules.markets import PendingGroups
 from terradask_modules.names import SCHEDULER_GROUP
 
 logger = logging.getLogger("terradask")
@@ -47,41 +47,6 @@ def check_scheduler_launches(record: ClusterRecord, run: Run) -> None:
         raise no_capacity(descriptor.cluster, shortfall, descriptor.pools, role="scheduler")
 
 
-#: A problem is remembered for this long, as in Karpenter.
-REMEMBERED_SECONDS = 180.0
-
-
-class CapacityMemory:
-    """What AWS couldn't launch in the last minutes, by group and, if AWS names it, by type."""
-
-    def __init__(self) -> None:
-        self._at: dict[tuple[str, str | None], tuple[float, LaunchProblem]] = {}
-
-    def note(self, group: str, problem: LaunchProblem, at: float) -> None:
-        """Remember a group's problem and the time of it, in seconds."""
-        known = self._at.get((group, problem.instance_type))
-        if known is None or known[0] <= at:
-            self._at[group, problem.instance_type] = (at, problem)
-
-    def problems(self, group: str, now: float) -> tuple[LaunchProblem, ...]:
-        """Return a group's problems that are still remembered at a time, the newest first."""
-        found = [
-            (at, problem)
-            for (name, _), (at, problem) in self._at.items()
-            if name == group and now - at < REMEMBERED_SECONDS
-        ]
-        return tuple(problem for _, problem in sorted(found, key=lambda entry: -entry[0]))
-
-    def exhausted(self, now: float) -> frozenset[str]:
-        """Return the groups that AWS can't serve now: a launch, which tries every type, failed."""
-        names = {name for name, _ in self._at}
-        return frozenset(
-            name
-            for name in names
-            if any(problem.kind != "other" for problem in self.problems(name, now))
-        )
-
-
 @dataclass(eq=False, repr=False)
 class PendingLaunches:
     """Instances of the groups of workers that AWS has not launched yet."""
@@ -90,7 +55,6 @@ class PendingLaunches:
     call: Callable[..., Awaitable[Any]]
     _: KW_ONLY
     started_at: datetime.datetime
-    fallback_seconds: float
     #: The current capacity shortfall; None while AWS reports no reason.
     shortfall: Shortfall | None = field(default=None, init=False)
     _pending_groups: PendingGroups = field(default_factory=PendingGroups, init=False)
@@ -102,20 +66,6 @@ class PendingLaunches:
     def pending(self) -> bool:
         """Whether any instance is missing."""
         return bool(self._pending_groups.names)
-
-    @property
-    def exhausted(self) -> frozenset[str]:
-        """Names of the groups in which launches have failed in the last minutes."""
-        return self._memory.exhausted(time.monotonic())
-
-    @property
-    def stuck(self) -> frozenset[str]:
-        """Names of the groups that get no instances: a launch failed, or none came for a while."""
-        now = time.monotonic()
-        pending = frozenset(self._pending_groups.names)
-        return pending & (
-            self._memory.exhausted(now) | self._pending_groups.late(now, self.fallback_seconds)
-        )
 
     @property
     def must_read_failures(self) -> bool:

@@ -7,7 +7,6 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from terradask._policy.patterns import is_secret_name, points_to_secret, secrets_in
 from terradask.errors import InvalidInput
 
 logger = logging.getLogger("terradask")
@@ -37,6 +36,8 @@ def check_private_envs(env: Mapping[str, str]) -> dict[str, str]:
 
 def secrets_in_environ(environ: Mapping[str, str]) -> list[str]:
     """Return the names of the variables that seem to hold secrets, by their names or values."""
+    from terradask._policy.patterns import is_secret_name, points_to_secret, secrets_in
+
     return sorted(
         name
         for name, value in environ.items()

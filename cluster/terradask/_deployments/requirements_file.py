@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib.metadata
 import re
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -16,7 +16,8 @@ from terradask._deployments.software import OPTIONAL, SAME, base
 from terradask._software.archive_hashes import read_lock_file
 from terradask._software.configured import Machine
 from terradask._software.direct_wheels import build_direct
-from terradask._software.environment import read_installed
+from terradask._software.environment import of_folders, read_installed
+from terradask._software.folder_archives import Folder, only_in_folders
 from terradask._software.hosts import host_markers
 from terradask._software.index_sources import index_sources
 from terradask._software.indexes import Index, read_indexes
@@ -62,13 +63,16 @@ class Requirements:
     path: Path
     architecture: str
     environ: Mapping[str, str]
+    #: That pip or uv takes packages from, too.
+    folders: Sequence[Folder] = ()
 
     def resolve(self, request: Request) -> FoundPackages:
         """Return what uv finds: in the versions of here where there is a choice."""
-        installed = read_installed(importlib.metadata.distributions(), self.architecture)
         # A project's file has its sources in it.
         sources = {} if request.files else self._sources()
+        resolver = Resolver(self.architecture, self.environ, self.path.parent, sources)
         elsewhere = {OWN, *request.direct, *request.provided}
+        installed = self._installed(elsewhere, resolver)
         with tempfile.TemporaryDirectory(prefix="terradask-") as made:
             local = _LocalPackages(
                 [p for p in installed if p.origin is not None and p.name not in elsewhere],
@@ -77,9 +81,7 @@ class Requirements:
                 self.environ,
             )
             try:
-                resolved, others = Resolver(
-                    self.architecture, self.environ, self.path.parent, sources
-                ).of_files(
+                resolved, others = resolver.of_files(
                     request.files,
                     [*request.requirements, *([] if request.has_base else _base_here())],
                     overrides=[f"{name} @ {url}" for name, url in local.urls.items()],
@@ -108,6 +110,14 @@ class Requirements:
             if each.name not in {OWN, *request.provided}
         ]
         return FoundPackages(found, wheels, resolved.yanked)
+
+    def _installed(self, elsewhere: Collection[str], resolver: Resolver) -> list[Installed]:
+        found = read_installed(importlib.metadata.distributions(), self.architecture)
+        of_index = {
+            p.name: p.version for p in found if p.origin is None and p.name not in elsewhere
+        }
+        only_here = only_in_folders(of_index, self.folders, resolver)
+        return of_folders(found, only_here, self.architecture)
 
     def _sources(self) -> dict[str, Index]:
         machine = replace(Machine.here(self.environ), folder=self.path.parent)

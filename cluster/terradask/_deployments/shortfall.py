@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from terradask._aws.launch_problem import LaunchProblem
 from terradask._quotas.needs import GP3_STORAGE, vcpu_quota
 from terradask.errors import NoCapacity
+from terradask_host.rules.launch_problem import LaunchProblem
 
 #: A message names this many types of a pool and counts the rest.
 _NAMED = 4

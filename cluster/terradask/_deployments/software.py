@@ -16,11 +16,13 @@ from terradask._deployments.software_lock import Hashes, SoftwareLock
 from terradask._software.archive_hashes import archive_hashes
 from terradask._software.configured import Machine
 from terradask._software.environment import how_to_install
+from terradask._software.folder_archives import folders_here, only_in_folders
 from terradask._software.hosts import HOST_PYTHONS, applies, host_markers, python_version
 from terradask._software.index_sources import index_sources
 from terradask._software.indexes import Indexes, read_indexes
 from terradask._software.local_wheels import build_wheel, why_not_built
-from terradask._software.package_origin import came_from, conda_origin, direct_origin
+from terradask._software.package_origin import came_from, conda_origin, direct_origin, folder_origin
+from terradask._software.resolver import Resolver
 from terradask._software.wheel_tags import newer_glibc
 from terradask.errors import (
     PythonNotOnHosts,
@@ -53,18 +55,28 @@ def lock_software(
     `IndexSettingsInvalid`, `InvalidInput`.
     """
     python = python_for_hosts()
-    indexes = read_indexes(os.environ)
+    machine = Machine.here(os.environ)
+    indexes = read_indexes(os.environ, machine)
     named = [_parse(text) for text in software]
     requirements = [*map(Requirement, base()), *named]
     found = _with_needs(requirements, host_markers(architecture))
-    local = _local(found, architecture, hashed=lock_file is not None)
     of_uv = indexes.environ(os.environ)
+    sources = index_sources(indexes, machine, host_markers(architecture))
+    folders: Mapping[str, Path] = {}
+    if lock_file is None and named:
+        # The names of Dask and of what it needs are the public index's own.
+        of_base = _with_needs([*map(Requirement, base())], host_markers(architecture))
+        folders = only_in_folders(
+            {name: one.version for name, (one, _) in found.items() if name not in of_base},
+            folders_here(os.environ, machine),
+            Resolver(architecture, of_uv, sources=sources),
+        )
+    local = _local(found, architecture, folders, hashed=lock_file is not None)
     wheels = [build_wheel(found.pop(name)[0], architecture, of_uv) for name in local]
     packages = {name: distribution.version for name, (distribution, _) in found.items()}
     hashes: Hashes = {}
     if lock_file is not None:
         hashes = _hashes(lock_file, packages, {canonicalize_name(each.name) for each in named})
-    sources = index_sources(indexes, Machine.here(os.environ), host_markers(architecture))
     glibc = {name: newer_glibc(distribution) for name, (distribution, _) in found.items()}
     return SoftwareLock(
         python,
@@ -163,6 +175,7 @@ def _with_needs(
 def _local(
     found: Mapping[str, tuple[importlib.metadata.Distribution, str | None]],
     architecture: str,
+    folders: Mapping[str, Path],
     *,
     hashed: bool,
 ) -> list[str]:
@@ -174,6 +187,8 @@ def _local(
         # Hashes name the archives of a package from conda. What came from a folder or a repository
         # would still be other code at the two ends.
         origin = direct_origin(distribution) or (None if hashed else conda_origin(distribution))
+        if origin is None and name in folders:
+            origin = folder_origin(folders[name])
         if origin is None:
             continue
         why = origin.description

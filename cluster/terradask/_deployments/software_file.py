@@ -22,6 +22,7 @@ from terradask._deployments.software import (
 from terradask._deployments.software_lock import SoftwareLock
 from terradask._software.configured import Found, Machine
 from terradask._software.direct_wheels import build_direct
+from terradask._software.folder_archives import folders_here
 from terradask._software.indexes import Indexes, read_indexes
 from terradask._software.local_wheels import LocalWheel
 from terradask._software.pylock import DirectPackage, select_for_hosts
@@ -65,7 +66,9 @@ def lock_file_packages(path: Path, architecture: str, environ: Mapping[str, str]
         _check_same(path, found)
     else:
         request = _of_project(path) if kind == "pyproject.toml" else _of_requirements(path)
-        found = Requirements(path, architecture, of_uv).resolve(request)
+        found = Requirements(path, architecture, of_uv, folders_here(environ, machine)).resolve(
+            request
+        )
     return _lock(python, path, found, indexes)
 
 
@@ -76,8 +79,10 @@ def lock_requirements(
     `lock_file_packages` does.
     """
     python = python_for_hosts()
-    indexes = read_indexes(environ, replace(Machine.here(environ), folder=settings.parent))
-    wanted = Requirements(settings, architecture, indexes.environ(environ))
+    machine = replace(Machine.here(environ), folder=settings.parent)
+    indexes = read_indexes(environ, machine)
+    folders = folders_here(environ, machine)
+    wanted = Requirements(settings, architecture, indexes.environ(environ), folders)
     return _lock(python, settings, wanted.resolve(Request((), tuple(requirements))), indexes)
 
 

@@ -16,10 +16,10 @@ from terradask._aws.autoscaling import WATCHDOG_MINUTES
 from terradask._aws.endpoints import is_loopback_endpoint
 from terradask._aws.s3 import as_json
 from terradask._common.clock import utc_text
+from terradask._deployments.accounts.run_account import open_account
 from terradask._deployments.built_environments import BuiltEnvironments, environment_id
 from terradask._deployments.dask_config import portable_config
 from terradask._deployments.documents import read_descriptor, read_run
-from terradask._deployments.events.gather import write_event_log
 from terradask._deployments.key_access import check_may_change
 from terradask._deployments.launch import deployed_launch
 from terradask._deployments.lifetime import lifetime_policy
@@ -33,6 +33,7 @@ from terradask._deployments.package_sync import (
 )
 from terradask._deployments.private_envs import warn_of_secrets
 from terradask._deployments.record import ClusterRecord
+from terradask._deployments.run_end import note_end
 from terradask._deployments.software_lock import SoftwareLock
 from terradask._deployments.store import (
     CLOSING,
@@ -44,7 +45,7 @@ from terradask._deployments.store import (
     SOFTWARE,
     parse_object,
 )
-from terradask._deployments.worker_counts import numbers_at_start
+from terradask._deployments.worker_counts import numbers_at_start, policies_at_start
 from terradask._quotas.check import LaunchCheck
 from terradask._software.archive_hashes import lock_file_of
 from terradask._software.software_file import Software, software_of
@@ -68,7 +69,7 @@ if TYPE_CHECKING:
 class StartOptions:
     """What a start may set for its run, as `Deployment.start` says; None: as in the settings."""
 
-    n_workers: int | None = None
+    n_workers: int | list[int] | None = None
     environ: Mapping[str, str] | None = None
     software: Software | None = None
     software_lock: Path | None = None
@@ -177,7 +178,7 @@ class Starter:
     def _raise_groups(self, numbers: Mapping[str, int]) -> None:
         record = self.record
         record.groups.set_desired(SCHEDULER_GROUP, 1)
-        # If AWS has no capacity there, an attached client moves the rest to the next group.
+        # If AWS has no capacity there, the scheduler's host moves the rest to the next group.
         for name, n in numbers.items():
             record.groups.set_desired(record.descriptor.worker_groups[name][0], n)
 
@@ -213,6 +214,7 @@ def plan_run(record: ClusterRecord, options: StartOptions, root: Path | None) ->
                 architecture=descriptor.architecture,
                 lock_file=options.software_lock or lock_file_of(settings, root),
                 named=named,
+                jupyter=descriptor.structure.scheduler.jupyter,
             )
     identity = environment_id(record, baseline.result(), lock.python, lock.to_requirements())
     now = datetime.datetime.now(datetime.UTC)
@@ -233,6 +235,10 @@ def plan_run(record: ClusterRecord, options: StartOptions, root: Path | None) ->
         environment=(named.find_archive(software, identity) if isinstance(software, str) else None)
         or (None if container else BuiltEnvironments(record).find(identity)),
         container=container,
+        scaling=policies_at_start(descriptor, options.n_workers),
+        spot_fallback_seconds=float(
+            settings.get("spot_fallback_seconds", Run.spot_fallback_seconds)
+        ),
     )
     return RunPlan(run, numbers, lock, check, identity)
 
@@ -331,7 +337,7 @@ def claim(record: ClusterRecord, run: Run) -> bool:
     # That run is over or broken off: the start that replaces this version removes what is left.
     if not objects.replace(RUN, run.to_document(), found[1]):
         return False
-    write_event_log(record, read_run(found[0]))
+    note_end(record, read_run(found[0]))
     objects.delete([CLOSING, SCHEDULER, ENVIRONMENT, *objects.names(HOSTS)])
     record.groups.zero()
     return True
@@ -364,6 +370,7 @@ def prepare_run(record: ClusterRecord, plan: RunPlan) -> None:
             pool.submit(record.objects.write_text, SOFTWARE, plan.software.to_requirements()),
             pool.submit(record.objects.put_wheels, plan.software.contents),
             pool.submit(groups.tag, tags),
+            pool.submit(open_account, record, run),
             pool.submit(groups.set_watchdog, min(WATCHDOG_MINUTES, lifetime_seconds / 60)),
         ]
         # Generate the keys while the calls run.

@@ -8,9 +8,9 @@ import datetime
 from collections.abc import Iterable, Mapping
 from typing import Literal
 
-from terradask._aws.groups import Group
 from terradask.errors import ClusterEnded, ClusterStopped
 from terradask_host.documents import Ended, HostReport, Run, SchedulerAddress
+from terradask_host.rules.autoscaling_groups import Group
 
 State = Literal["stopped", "starting", "running", "stopping", "closing", "failed", "ended"]
 

@@ -2,17 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from terradask._aws.groups import Group
 from terradask._common.side_by_side import side_by_side
 from terradask._deployments.endpoint import route_of
 from terradask._deployments.record import ClusterRecord
 from terradask._deployments.state import SILENT, State, derive_state, ended_by_itself, of_run
 from terradask_host.documents import Ended, HostReport, Run, SchedulerAddress
+from terradask_host.rules.autoscaling_groups import Group
+from terradask_host.scaling_policy import ScalingPolicy
 from terradask_modules.names import SCHEDULER_GROUP
+
+#: Where in what `reads_of` reads the run is.
+RUN_AT = 1
+
+#: States of reports whose instance is gone.
+_OVER = frozenset({"left", "lost"})
 
 
 @dataclass(frozen=True)
@@ -44,6 +52,9 @@ class DeploymentStatus:
     ssh_command
         With ``allow_ssh``, what logs in at the scheduler's host by EC2 Instance Connect; else None.
         It needs the permission ``ec2-instance-connect:SendSSHPublicKey``.
+    adapting
+        Group of workers -> how it scales itself, with ``minimum`` and ``maximum``; without those
+        that don't.
     """
 
     name: str
@@ -57,6 +68,7 @@ class DeploymentStatus:
     max_workers: int
     ended: Ended | None = None
     ssh_command: str | None = None
+    adapting: Mapping[str, ScalingPolicy] = field(default_factory=dict)
 
     def workers(self, what: str) -> int:
         """Return the sum over all groups of workers of ``desired`` or ``instances``."""
@@ -131,6 +143,7 @@ def status_of(record: ClusterRecord, found: Sequence[Any]) -> DeploymentStatus:
         max_workers=descriptor.max_workers,
         ended=ended_by_itself(run, scheduler),
         ssh_command=_ssh_command(descriptor.settings, groups.get(SCHEDULER_GROUP)),
+        adapting=(scheduler.scaling if scheduler is not None else None) or {},
     )
 
 
@@ -143,3 +156,15 @@ def _ssh_command(settings: Mapping[str, Any], scheduler: Group | None) -> str | 
         return None
     host = scheduler.active_ids[0]
     return f"aws ec2-instance-connect ssh --instance-id {host} --os-user ec2-user"
+
+
+def hosts_by_state(
+    groups: Mapping[str, Mapping[str, int]], hosts: Iterable[HostReport]
+) -> dict[str, int]:
+    """Count hosts by state: as reported, else ``launched``, or ``requested`` if not launched."""
+    reported = Counter(host.state for host in hosts if host.state not in _OVER)
+    instances, desired = (
+        sum(group[what] for group in groups.values()) for what in ("instances", "desired")
+    )
+    silent = {"launched": instances - reported.total(), "requested": desired - instances}
+    return {**{state: n for state, n in silent.items() if n > 0}, **reported}

@@ -7,9 +7,9 @@ from typing import Any
 
 from terradask._deployments.documents import read_host_reports
 from terradask._deployments.record import ClusterRecord
-from terradask._deployments.status import DeploymentStatus, reads_of, status_of
+from terradask._deployments.status import RUN_AT, DeploymentStatus, reads_of, status_of
 from terradask._deployments.store import HOSTS
-from terradask_host.documents import HostReport
+from terradask_host.documents import HostReport, Run
 
 
 @dataclass(eq=False, repr=False)
@@ -17,6 +17,8 @@ class StatusWatch:
     """Reads a cluster's status; of hosts' reports, those alone that have changed."""
 
     record: ClusterRecord
+    #: The run that was read last.
+    run: Run | None = field(default=None, init=False)
     _versions: dict[str, str] = field(default_factory=dict, init=False)
     _reports: dict[str, HostReport] = field(default_factory=dict, init=False)
 
@@ -29,6 +31,7 @@ class StatusWatch:
         for read in reads_of(self.record, self._read_reports):
             with self.record.limiter.slot():
                 found.append(read())
+        self.run = found[RUN_AT]
         return status_of(self.record, found)
 
     def _read_reports(self) -> list[HostReport]:

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import time
 import uuid
+from collections.abc import Mapping
 
-from terradask._deployments.events.gather import write_event_log
 from terradask._deployments.record import ClusterRecord
+from terradask._deployments.run_end import note_end
 from terradask.errors import AccessDenied
+from terradask_host.rules.autoscaling_groups import Group
+from terradask_modules.names import SCHEDULER_GROUP
 
 #: Reports of hosts that are read while a process ends, one after the other.
 REPORTS_AT_EXIT = 50
@@ -28,11 +31,13 @@ def stop_cluster(
             described = groups.describe()
         if not any(group.members for group in described.values()):
             break
+        if _is_raised(described):
+            groups.zero(described)
     groups.remove_watchdog()
     removed = _remove_keys(record)
     run = record.run()
     if run is not None:
-        write_event_log(record, run, most_reports)
+        note_end(record, run, most_reports, done="stopped")
     record.objects.delete_run()
     # Last: a caller whose policy is older than this right has stopped the cluster all the same.
     groups.clear_schedules()
@@ -50,3 +55,12 @@ def _remove_keys(record: ClusterRecord) -> bool:
             raise
         return False
     return True
+
+
+def _is_raised(described: Mapping[str, Group]) -> bool:
+    """Return whether the scheduler's host has just raised a group after all had gone to zero; a new
+    start raises the scheduler's first.
+    """
+    scheduler = described.get(SCHEDULER_GROUP)
+    raised = any(group.desired for group in described.values())
+    return raised and (scheduler is None or not scheduler.desired)

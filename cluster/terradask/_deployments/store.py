@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any
@@ -106,6 +107,14 @@ class ClusterObjects:
     def replace(self, name: str, document: dict[str, Any], version: str) -> bool:
         """Replace a JSON object if its version is as read; return whether it was replaced."""
         return self._store.replace(name, as_json(document), version)
+
+    def written_at(self, name: str) -> datetime.datetime | None:
+        """Return when an object was written, by AWS's clock; None if it doesn't exist."""
+        for found, entry in self._store.entries(name):
+            if found == name:
+                written: datetime.datetime = entry["LastModified"]
+                return written
+        return None
 
     def delete(self, names: Iterable[str]) -> None:
         """Delete objects; ignore those that don't exist."""

@@ -6,15 +6,22 @@ from collections.abc import Mapping
 
 from terradask._deployments.documents import Descriptor
 from terradask.errors import InvalidInput
+from terradask_host.scaling_policy import ScalingPolicy
 from terradask_modules.names import WORKER_GROUP
-from terradask_stacks.numbers import DEFAULT_WORKERS
+from terradask_stacks.numbers import DEFAULT_WORKERS, bounds_of, first_of
+
+#: Most workers of a group that adapts without a given maximum.
+DEFAULT_MAXIMUM = 200
+
+#: Bounds of a cluster without `n_workers`.
+USUAL_BOUNDS = (DEFAULT_WORKERS, 20)
 
 
 def numbers_at_start(
-    descriptor: Descriptor, n_workers: int | None, group_workers: Mapping[str, int]
+    descriptor: Descriptor, n_workers: int | list[int] | None, group_workers: Mapping[str, int]
 ) -> dict[str, int]:
     """Return how many workers each group starts with. Raises `InvalidInput`."""
-    asked = {**group_workers, WORKER_GROUP: n_workers}
+    asked = {**group_workers, WORKER_GROUP: first_of(n_workers)}
     numbers = {}
     for group in {**dict.fromkeys(descriptor.worker_groups), **asked}:
         n = asked.get(group)
@@ -29,6 +36,20 @@ def numbers_at_start(
         check_workers(descriptor, n, group)
         numbers[group] = n
     return numbers
+
+
+def policies_at_start(
+    descriptor: Descriptor, n_workers: int | list[int] | None
+) -> dict[str, ScalingPolicy]:
+    """Return how groups scale themselves from the start: as the bounds say, by the usual ones
+    without a number.
+    """
+    asked = descriptor.settings.get("n_workers") if n_workers is None else n_workers
+    bounds = USUAL_BOUNDS if asked is None else bounds_of(asked)
+    if bounds is None:
+        return {}
+    most = descriptor.most_workers(WORKER_GROUP)
+    return {WORKER_GROUP: ScalingPolicy(*(min(bound, most) for bound in bounds))}
 
 
 def check_workers(descriptor: Descriptor, n: int, group: str) -> None:

@@ -115,6 +115,8 @@ class Baseline(_Model):
     public_schedulers: bool = True
     #: Schedulers' hosts have the rights that Session Manager's agent needs.
     session_manager: bool = False
+    #: What schedulers' hosts tell of an end.
+    notify_topic_arn: str | None = None
     allow_ingress_from_anywhere: bool = False
     #: What the network uses and didn't make: ``vpc``, ``security_groups``, ``instance_profiles``.
     given: list[str] = []

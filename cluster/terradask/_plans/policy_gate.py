@@ -16,6 +16,7 @@ from terradask._pricing.plan_resources import PlannedStack
 from terradask._terraform.terraform import CONFIGURATION
 from terradask.errors import PolicyViolation
 from terradask_modules.names import NETWORK_STACK
+from terradask_modules.policies import PolicyScope
 from terradask_stacks.lock import read_lock
 
 if TYPE_CHECKING:
@@ -144,10 +145,18 @@ def workspace_rules(settings: Settings, lock: NetworkLock | None) -> WorkspaceRu
             data_buckets=tuple(network.data_buckets),
             container_repositories=tuple(network.container_repositories),
         )
+    place = PolicyScope(
+        partition=lock.partition,
+        region=settings.workspace.region,
+        account=lock.account,
+        workspace=settings.workspace.name,
+    )
     hosts = (network.security_groups, network.instance_profiles, *network.subnets.values())
     given = {
         network.vpc_id,
         network.kms_key_arn,
+        network.topic_arn(place.end_topic_arn),
+        *network.notify_emails,
         network.permissions_boundary,
         state.kms_key_arn,
         state.bucket_for(lock.account, settings.workspace.region),

@@ -82,8 +82,11 @@ def _groups(document: PlanDocument, address: str, groups: Any) -> Iterator[Disag
 def _classes(
     address: str, written: Mapping[str, Any], settings: Mapping[str, Any]
 ) -> Iterator[Disagreement]:
-    """Yield classes that hosts would load though the settings name others."""
+    """Yield what hosts would run though the settings don't name it: classes, a notebook server."""
     for role in ("scheduler", "worker"):
         loaded = written.get(role)
         if isinstance(loaded, Mapping) and loaded.get("class") != settings.get(f"{role}_class"):
             yield address, f"has hosts load another {role}.class than the settings name"
+    scheduler = written.get("scheduler")
+    if isinstance(scheduler, Mapping) and scheduler.get("jupyter") and not settings.get("jupyter"):
+        yield address, "has the scheduler's host run a notebook server without the settings"

@@ -148,6 +148,7 @@ WORKSPACE_DOCUMENT: Shape = {
     "nat": must("single", "per_zone", "none", "given"),
     "interface_endpoints": must(ANY),
     "container_repositories": may(ANY),
+    "notify_topic_arn": may(given("arn:{partition}:sns:*:*:*")),
     "scheduler_ports": must(ANY),
     "public_workers": must(True, False),
     "public_schedulers": must(True, False),

@@ -11,6 +11,7 @@ from terradask._policy.checks import CHECKS
 from terradask._policy.cost import cost_findings
 from terradask._policy.document import RoleRules, read
 from terradask._policy.findings import PolicyFinding
+from terradask._policy.jupyter import jupyter_findings
 from terradask._policy.malformed import UNREADABLE, unreadable_plan
 from terradask._policy.rego import rego_findings
 from terradask._policy.scope import WorkspaceRules
@@ -41,7 +42,11 @@ def evaluate(
     Raises `InvalidInput`, `RegoMissing`, `RuleError`.
     """
     found = _built_in(
-        document, role_rules, open_to_anywhere=open_to_anywhere, rules=workspace_rules
+        document,
+        settings,
+        role_rules,
+        open_to_anywhere=open_to_anywhere,
+        rules=workspace_rules,
     )
     if settings.rego_folder is not None:
         found += rego_findings(document, (root or Path()) / settings.rego_folder)
@@ -56,6 +61,7 @@ def evaluate(
 
 def _built_in(
     document: Mapping[str, Any],
+    settings: PolicySettings,
     role_rules: RoleRules | None,
     *,
     open_to_anywhere: bool,
@@ -63,7 +69,8 @@ def _built_in(
 ) -> list[PolicyFinding]:
     try:
         plan = read(document, role_rules=role_rules, open_to_anywhere=open_to_anywhere, rules=rules)
-        return [finding for check in CHECKS for finding in check.find(plan)]
+        found = [finding for check in CHECKS for finding in check.find(plan)]
+        return [*found, *jupyter_findings(plan, settings)]
     except UNREADABLE as error:
         raise unreadable_plan(error) from error
 

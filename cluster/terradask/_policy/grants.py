@@ -13,6 +13,7 @@ from dataclasses import dataclass, field, replace
 
 from terradask._policy.scope import Scope, WorkspaceRules
 from terradask_modules.image_rights import LOGIN_ACTION, PULL_ACTIONS, repository_arn
+from terradask_modules.notice_rights import via_sns
 
 _Conditions = Mapping[str, Mapping[str, tuple[str, ...]]]
 
@@ -38,6 +39,8 @@ class Grant:
 _BUCKET = "arn:{partition}:s3:::{bucket}"
 _CLUSTERS = f"{_BUCKET}/clusters/{{clusters}}"
 _ENVIRONMENTS = f"{_BUCKET}/environments/{{clusters}}/*"
+_REPORTS = f"{_BUCKET}/reports/{{clusters}}/*.html.gz"
+_JOBS = f"{_BUCKET}/reports/{{clusters}}.jobs/*.json.gz"
 _LOGS = "arn:{partition}:logs:{region}:{account}:log-group:/terradask/{workspace}"
 _GROUPS = (
     "arn:{partition}:autoscaling:{region}:{account}:autoScalingGroup:*:autoScalingGroupName/"
@@ -70,6 +73,8 @@ _OF_THE_WORKSPACE = (
         (
             *(f"{_CLUSTERS}/{name}.json" for name in ("closing", "environment", "scheduler")),
             _ENVIRONMENTS,
+            _REPORTS,
+            _JOBS,
         ),
         _OWN_BUCKET,
         roles=(SCHEDULER,),
@@ -113,7 +118,12 @@ _OF_THE_WORKSPACE = (
         roles=(SCHEDULER,),
         tagged=True,
     ),
-    Grant(("autoscaling:DescribeAutoScalingGroups",), ("*",), _IN_REGION, roles=(SCHEDULER,)),
+    Grant(
+        ("autoscaling:DescribeAutoScalingGroups", "autoscaling:DescribeScalingActivities"),
+        ("*",),
+        _IN_REGION,
+        roles=(SCHEDULER,),
+    ),
     # What Session Manager's agent reports of its own host: AWS documents no narrower resource
     # (https://docs.aws.amazon.com/systems-manager/latest/userguide/getting-started-create-iam-instance-profile.html).
     Grant(
@@ -164,6 +174,10 @@ def grants_of(rules: WorkspaceRules, scope: Scope) -> Iterator[Grant]:
     keys = [each for each in rules.given or () if ":kms:" in each]
     through = {"StringEquals": {"kms:ViaService": _THROUGH}}
     yield Grant(_KEY_ACTIONS, tuple(keys), through)
+    for topic in (each for each in rules.given or () if ":sns:" in each):
+        yield Grant(("sns:Publish",), (topic,), roles=(SCHEDULER,))
+        via = {"StringEquals": {"kms:ViaService": (via_sns(topic),)}}
+        yield Grant(_KEY_ACTIONS, tuple(keys), via, roles=(SCHEDULER,))
     arns = sorted(map(repository_arn, rules.container_repositories or ()))
     if arns:
         regions = tuple(sorted({arn.split(":")[3] for arn in arns}))
@@ -178,7 +192,7 @@ def grants_of(rules: WorkspaceRules, scope: Scope) -> Iterator[Grant]:
         yield Grant(_DATA_ACTIONS, (f"{arn}/{prefix}/*" if prefix else f"{arn}/*",))
 
 
-#: What could be a bucket of data, a key or a repository: without the settings it can't be told.
+#: What could be data, a key, a topic or a repository: without the settings it can't be told.
 _UNPROVEN = (
     Grant(
         (*_DATA_ACTIONS, "s3:ListBucket", "s3:GetBucketLocation"), ("arn:{partition}:s3:::{data}",)
@@ -186,8 +200,9 @@ _UNPROVEN = (
     Grant(
         _KEY_ACTIONS,
         ("arn:{partition}:kms:{region}:{account}:key/{key}",),
-        {"StringEquals": {"kms:ViaService": _THROUGH}},
+        {"StringEquals": {"kms:ViaService": (*_THROUGH, "sns.{region}.{suffix}")}},
     ),
+    Grant(("sns:Publish",), ("arn:{partition}:sns:*:*:{topic}",), roles=(SCHEDULER,)),
     Grant(PULL_ACTIONS, ("arn:{partition}:ecr:*:repository/*",)),
     Grant((LOGIN_ACTION,), ("*",)),
 )
@@ -195,11 +210,11 @@ _UNPROVEN = (
 
 def unproven_grants(rules: WorkspaceRules) -> Iterator[Grant]:
     """Yield what the settings may allow, if they aren't known."""
-    data, key, *images = _UNPROVEN
+    data, key, topic, *images = _UNPROVEN
     if rules.data_buckets is None:
         yield data
     if rules.given is None:
-        yield key
+        yield from (key, topic)
     if rules.container_repositories is None:
         yield from images
 
@@ -244,7 +259,8 @@ def _of_cluster(scope: Scope) -> dict[str, str]:
         "secrets": rf"{cluster}-\?{{6}}" if cluster else ".*",
         "groups": f"{cluster}-.*" if cluster else ".*",
         "streams": f"log-stream:{cluster}/.*" if cluster else ".*",
-        # A bucket by its name, none of terradask's; a key by its id.
+        # A bucket by its name, none of terradask's; a key by its id; one topic.
         "data": r"(?!terradask-)[a-z0-9.-]+(?:/[^?]*)?",
         "key": "[0-9a-f-]+",
+        "topic": "[A-Za-z0-9_-]+",
     }

@@ -23,7 +23,7 @@ from terradask._policy.grants import (
     grants_of,
     unproven_grants,
 )
-from terradask._policy.policy_shapes import BUCKET_POLICY, SECRET_POLICY, TRUST
+from terradask._policy.policy_shapes import BUCKET_POLICY, SECRET_POLICY, TOPIC_POLICY, TRUST
 from terradask._policy.shapes import Place, Shape, of_shape
 from terradask._policy.statements import (
     IDENTITY_POLICIES,
@@ -170,6 +170,13 @@ def _passed_on(document: PlanDocument, rights: _Rights) -> Iterator[PolicyFindin
                     yield from rights.of_statement(item.address, roles, entry)
 
 
+_SHAPES = {
+    "aws_s3_bucket_policy": BUCKET_POLICY,
+    "aws_secretsmanager_secret": SECRET_POLICY,
+    "aws_sns_topic": TOPIC_POLICY,
+}
+
+
 def _resource_policies(document: PlanDocument) -> Iterator[PolicyFinding]:
     for resource in document.of(*RESOURCE_POLICIES):
         value = resource.values.get("policy")
@@ -187,9 +194,8 @@ def _resource_policies(document: PlanDocument) -> Iterator[PolicyFinding]:
                     f"{entry.sid} allows principals of its own to use it",
                     "leave it to the roles' own policies",
                 )
-        shape = {"aws_s3_bucket_policy": BUCKET_POLICY, "aws_secretsmanager_secret": SECRET_POLICY}
-        if resource.type in shape:
-            yield from _shaped(document, resource, "policy", shape[resource.type])
+        if resource.type in _SHAPES:
+            yield from _shaped(document, resource, "policy", _SHAPES[resource.type])
     yield from _kept_private(document)
 
 

@@ -85,6 +85,18 @@ NETWORK: dict[str, Shape] = {
         "tags": TAGS,
         **META,
     },
+    "aws_sns_topic": {
+        "name": must(f"{NAME}-ends"),
+        "kms_master_key_id": must("alias/aws/sns", given(KEY_ARN)),
+        # P6 judges it.
+        "policy": must(ANY),
+        "tags": TAGS,
+    },
+    "aws_sns_topic_subscription": {
+        "topic_arn": must(*to("aws_sns_topic.ends.arn")),
+        "protocol": must("email"),
+        "endpoint": must(given("*@*")),
+    },
     "aws_cloudwatch_log_group": {
         "name": must("/terradask/{workspace}", "/terradask/{workspace}/{name}"),
         "retention_in_days": must(number(1, 3653)),

@@ -55,6 +55,15 @@ BUCKET_POLICY = _policy(
     Condition=must({"Bool": must({"aws:SecureTransport": must("false")})}),
 )
 
+#: The topic that the network makes does the same, and leaves the rest to IAM.
+TOPIC_POLICY = _policy(
+    Effect=must("Deny"),
+    Principal=must("{star}"),
+    Action=must("sns:Publish"),
+    Resource=must("arn:{partition}:sns:{region}:{account}:terradask-{workspace}-ends"),
+    Condition=must({"Bool": must({"aws:SecureTransport": must("false")})}),
+)
+
 _BASELINE = "jsondecode(data.aws_s3_object.baseline.body)"
 _ROLE = "arn:{partition}:iam::{account}:role"
 #: A private cluster's secret is read by principals of the account that are named, and its hosts.

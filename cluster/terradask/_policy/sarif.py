@@ -10,6 +10,7 @@ from typing import Any
 from terradask._policy.checks import CHECKS
 from terradask._policy.cost import COST_CHECK
 from terradask._policy.findings import PolicyFinding
+from terradask._policy.jupyter import JUPYTER_CHECK
 from terradask._policy.waivers import WAIVER_CHECK
 
 SARIF_VERSION = "2.1.0"
@@ -18,6 +19,7 @@ _SCHEMA = (
 )
 _TITLES = {
     **{check.id: check.title for check in CHECKS},
+    JUPYTER_CHECK: "No scheduler runs a notebook server, if policy.allow_jupyter is false",
     COST_CHECK: "A stack costs no more than policy.max_hourly_cost_usd at its maximum size",
     WAIVER_CHECK: "Waivers are still valid, and cover something",
 }

@@ -90,6 +90,13 @@ _STORAGE: dict[str, Shape] = {
                     "expiration": must({"days": must(30)}),
                     "noncurrent_version_expiration": must({"days": must(1)}),
                 },
+                {
+                    "id": must("reports"),
+                    "enabled": must(True),
+                    "prefix": must("reports/"),
+                    "expiration": must({"days": must(30)}),
+                    "noncurrent_version_expiration": must({"days": must(1)}),
+                },
             )
         ),
         "tags": TAGS,
@@ -312,6 +319,8 @@ NAMES: dict[str, tuple[str, ...]] = {
     "aws_route_table_association": ("public-{region}*", "private-{region}*"),
     "aws_vpc_endpoint": ("*",),
     "aws_cloudwatch_log_group": ("hosts", "flow-logs"),
+    "aws_sns_topic": ("ends",),
+    "aws_sns_topic_subscription": ("ends-*",),
     "aws_security_group": ("scheduler", "worker", "clients", "hosts", "endpoints"),
     "aws_vpc_security_group_ingress_rule": ("*-from-*",),
     "aws_vpc_security_group_egress_rule": ("*-to-*",),

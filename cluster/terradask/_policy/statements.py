@@ -25,6 +25,7 @@ RESOURCE_POLICIES = (
     "aws_kms_key",
     "aws_kms_key_policy",
     "aws_sqs_queue_policy",
+    "aws_sns_topic",
     "aws_sns_topic_policy",
 )
 

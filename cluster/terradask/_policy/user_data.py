@@ -79,6 +79,7 @@ def _as_rendered(text: str) -> bool:
             log_group=host["log_group"],
             wheel_key=host["wheel"]["key"],
             wheel_sha256=host["wheel"]["sha256"],
+            notify_topic_arn=host.get("notify_topic_arn"),
         )
     except (*UNREADABLE, TerradaskError):
         return False
@@ -89,6 +90,9 @@ def _of_this_workspace(text: str, document: PlanDocument) -> bool:
     found = _HOST_JSON.search(text)
     host = json.loads(found[1]) if found else {}
     words, wheel = document.scope.patterns, host["wheel"]
+    topic, given = host.get("notify_topic_arn"), document.rules.given
+    if topic is not None and given is not None and topic not in given:
+        return False
     return all(
         re.fullmatch(pattern.format(**words), str(value))
         for pattern, value in (

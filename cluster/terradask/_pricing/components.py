@@ -12,6 +12,7 @@ from terradask._pricing.groups import HostLaunch, TemplateVersion, group_compone
 from terradask._pricing.launches import planned_launch
 from terradask._pricing.plan_resources import PlannedResource, PlannedStack
 from terradask._pricing.prices import Component, PriceKey, Product
+from terradask_host.gauges import GAUGES
 
 #: What AWS doesn't charge for (https://aws.amazon.com/vpc/pricing,
 #: https://aws.amazon.com/autoscaling/pricing, https://aws.amazon.com/iam), and what it charges with
@@ -36,6 +37,7 @@ _FREE = frozenset(
         "aws_secretsmanager_secret_policy",
         "aws_cloudwatch_log_resource_policy",
         "aws_placement_group",
+        "aws_sns_topic_subscription",
         "aws_s3_object",
         "aws_secretsmanager_secret_version",
         "terraform_data",
@@ -57,6 +59,7 @@ _BY_USE = {
     "aws_s3_bucket": ("S3 storage", "by the GB and request"),
     "aws_cloudwatch_log_group": ("logs", "by the GB taken in and kept"),
     "aws_flow_log": ("flow logs", "by the GB"),
+    "aws_sns_topic": ("messages of ends", "by the message and mail"),
 }
 
 #: Of which each resource is one: what it is, and what isn't in its price.
@@ -81,7 +84,26 @@ def components(
             found.extend(group_components(resource, stack, region, launch))
         else:
             found.extend(_of(resource, region))
+            if resource is stack.descriptor_resource:
+                found.extend(_metrics(resource, stack, region))
     return found
+
+
+def _metrics(resource: PlannedResource, stack: PlannedStack, region: str) -> Iterator[Component]:
+    """Yield what metrics cost that a running cluster's host writes, of which Terraform makes
+    none.
+    """
+    if (stack.descriptor.get("scheduler") or {}).get("metrics") != "cloudwatch":
+        return
+    yield Component(
+        address=resource.address,
+        what="custom metric of CloudWatch",
+        keys=(PriceKey("custom-metric", region),),
+        desired=len(GAUGES),
+        maximum=len(GAUGES),
+        note="by the hours with a value; at the price of an account's first metrics, the dearest",
+        while_stopped=False,
+    )
 
 
 def _of(resource: PlannedResource, region: str) -> Iterator[Component]:

@@ -46,6 +46,8 @@ class PlannedStack:
     resources: tuple[PlannedResource, ...]
     #: The cluster's ``cluster.json``; empty for other stacks.
     descriptor: Mapping[str, Any]
+    #: The resource that writes it; None for other stacks.
+    descriptor_resource: PlannedResource | None = None
 
     @property
     def reasons(self) -> Mapping[str, str]:
@@ -75,7 +77,13 @@ class PlannedStack:
             for entry in _resources(root)
         )
         region = ((provider.get("expressions") or {}).get("region") or {}).get("constant_value")
-        return cls(region=region, resources=resources, descriptor=_descriptor(resources))
+        resource, descriptor = _descriptor(resources)
+        return cls(
+            region=region,
+            resources=resources,
+            descriptor=descriptor,
+            descriptor_resource=resource,
+        )
 
 
 def _resources(module: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
@@ -95,7 +103,9 @@ def _expressions(
         yield from _expressions(call.get("module") or {}, f"{prefix}module.{name}.")
 
 
-def _descriptor(resources: tuple[PlannedResource, ...]) -> Mapping[str, Any]:
+def _descriptor(
+    resources: tuple[PlannedResource, ...],
+) -> tuple[PlannedResource | None, Mapping[str, Any]]:
     for resource in resources:
         if resource.type == "aws_s3_object" and str(resource.values.get("key", "")).endswith(
             "/cluster.json"
@@ -105,5 +115,5 @@ def _descriptor(resources: tuple[PlannedResource, ...]) -> Mapping[str, Any]:
             except ValueError:
                 continue
             if isinstance(document, dict):
-                return document
-    return {}
+                return resource, document
+    return None, {}

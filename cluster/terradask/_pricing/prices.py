@@ -12,7 +12,13 @@ from terradask._pricing.estimate import HOURS_PER_MONTH, CostItem
 from terradask_modules.markets import Market
 
 Product = Literal[
-    "instance", "nat-gateway", "public-ipv4", "interface-endpoint", "gp3-storage", "secret"
+    "instance",
+    "nat-gateway",
+    "public-ipv4",
+    "interface-endpoint",
+    "gp3-storage",
+    "secret",
+    "custom-metric",
 ]
 Unit = Literal["hour", "month", "GB-month"]
 

@@ -2,9 +2,9 @@
 
 The fields and usage types are those of AWS's price list: ``BoxUsage``, ``NatGateway-Hours``,
 ``EBS:VolumeUsage.gp3`` of ``AmazonEC2``, ``PublicIPv4:InUseAddress``, ``VpcEndpoint-Hours`` of
-``AmazonVPC``, ``AWSSecretsManager-Secrets``. Before a usage type stands a region's prefix
-(``USE1-``), in us-east-1 not always: the region is asked for by ``regionCode``, and the prefix is
-skipped here.
+``AmazonVPC``, ``AWSSecretsManager-Secrets``, ``CW:MetricMonitorUsage`` of ``AmazonCloudWatch``.
+Before a usage type stands a region's prefix (``USE1-``), in us-east-1 not always: the region is
+asked for by ``regionCode``, and the prefix is skipped here.
 """
 
 from __future__ import annotations
@@ -12,17 +12,18 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from decimal import Decimal, InvalidOperation
 from typing import Any
 
-from terradask._pricing.prices import PriceKey, Unit
+from terradask._pricing.prices import PriceKey, Product, Unit
 
 _UNITS: Mapping[str, Unit] = {
     "hrs": "hour",
     "hours": "hour",
     "gb-mo": "GB-month",
     "secrets": "month",
+    "metrics": "month",
 }
 
 
@@ -38,6 +39,9 @@ class ProductQuery:
     usage_type: str
     #: The unit that the price must be in.
     per: Unit
+    #: Whether the price falls with the account's use. The first step's counts then, which is the
+    #: dearest: what else the account uses isn't known here.
+    falls: bool = False
 
 
 @dataclass(frozen=True)
@@ -77,36 +81,41 @@ def _query_for_instance(region: str, name: str) -> ProductQuery:
 
 def query_for(key: PriceKey) -> ProductQuery:
     """Return the question for a price that isn't a spot price."""
-    region = {"regionCode": key.region}
-    match key.product:
-        case "instance":
-            return _query_for_instance(key.region, str(key.instance_type))
-        case "nat-gateway":
-            return ProductQuery(
-                "AmazonEC2", {**region, "productFamily": "NAT Gateway"}, "NatGateway-Hours", "hour"
-            )
-        case "gp3-storage":
-            filters = {**region, "productFamily": "Storage", "volumeApiName": "gp3"}
-            return ProductQuery("AmazonEC2", filters, "EBS:VolumeUsage.gp3", "GB-month")
-        case "public-ipv4":
-            # Public addresses have no product family.
-            return ProductQuery(
-                "AmazonVPC",
-                {**region, "group": "VPCPublicIPv4Address"},
-                "PublicIPv4:InUseAddress",
-                "hour",
-            )
-        case "interface-endpoint":
-            return ProductQuery(
-                "AmazonVPC", {**region, "productFamily": "VpcEndpoint"}, "VpcEndpoint-Hours", "hour"
-            )
-        case "secret":
-            return ProductQuery(
-                "AWSSecretsManager",
-                {**region, "productFamily": "Secret"},
-                "AWSSecretsManager-Secrets",
-                "month",
-            )
+    if key.product == "instance":
+        return _query_for_instance(key.region, str(key.instance_type))
+    query = _QUERIES[key.product]
+    return replace(query, filters={"regionCode": key.region, **query.filters})
+
+
+#: Product -> its question, without the region.
+_QUERIES: Mapping[Product, ProductQuery] = {
+    "nat-gateway": ProductQuery(
+        "AmazonEC2", {"productFamily": "NAT Gateway"}, "NatGateway-Hours", "hour"
+    ),
+    "gp3-storage": ProductQuery(
+        "AmazonEC2",
+        {"productFamily": "Storage", "volumeApiName": "gp3"},
+        "EBS:VolumeUsage.gp3",
+        "GB-month",
+    ),
+    # Public addresses have no product family.
+    "public-ipv4": ProductQuery(
+        "AmazonVPC", {"group": "VPCPublicIPv4Address"}, "PublicIPv4:InUseAddress", "hour"
+    ),
+    "interface-endpoint": ProductQuery(
+        "AmazonVPC", {"productFamily": "VpcEndpoint"}, "VpcEndpoint-Hours", "hour"
+    ),
+    "secret": ProductQuery(
+        "AWSSecretsManager", {"productFamily": "Secret"}, "AWSSecretsManager-Secrets", "month"
+    ),
+    "custom-metric": ProductQuery(
+        "AmazonCloudWatch",
+        {"productFamily": "Metric"},
+        "CW:MetricMonitorUsage",
+        "month",
+        falls=True,
+    ),
+}
 
 
 def fields_of(query: ProductQuery) -> dict[str, Any]:
@@ -178,9 +187,32 @@ def _offers(query: ProductQuery, entry: Mapping[str, Any]) -> Iterator[tuple[Dec
     if not re.fullmatch(rf"(?:[A-Za-z0-9-]+-)?{re.escape(query.usage_type)}", usage_type):
         return
     for term in entry["terms"].get("OnDemand", {}).values():
-        for dimension in term["priceDimensions"].values():
-            text = dimension["pricePerUnit"].get("USD")
-            usd = None if text is None else Decimal(text)
-            if usd is not None and not (usd.is_finite() and usd >= 0):
-                raise ValueError(f"{text} is no price")
-            yield usd, str(dimension["unit"])
+        steps = sorted(term["priceDimensions"].values(), key=_begin)
+        offers = [_offer(step) for step in steps]
+        if query.falls and steps and _begin(steps[0]) == 0 and _fall(offers):
+            yield offers[0]
+        else:
+            yield from offers
+
+
+def _begin(dimension: Mapping[str, Any]) -> Decimal:
+    """Return the use from which on a price counts."""
+    return Decimal(dimension.get("beginRange", "0"))
+
+
+def _offer(dimension: Mapping[str, Any]) -> tuple[Decimal | None, str]:
+    text = dimension["pricePerUnit"].get("USD")
+    usd = None if text is None else Decimal(text)
+    if usd is not None and not (usd.is_finite() and usd >= 0):
+        raise ValueError(f"{text} is no price")
+    return usd, str(dimension["unit"])
+
+
+def _fall(offers: list[tuple[Decimal | None, str]]) -> bool:
+    """Return whether each step is as dear as the one before it at most, in the same unit."""
+    prices = [usd for usd, _ in offers if usd is not None]
+    return (
+        len(prices) == len(offers)
+        and len({unit for _, unit in offers}) == 1
+        and prices == sorted(prices, reverse=True)
+    )

@@ -14,6 +14,9 @@ from typing import Any
 
 from terradask.errors import IndexSettingsInvalid
 
+#: pip's settings that variables set too.
+_OF_PIP = ("index-url", "extra-index-url", "keyring-provider", "no-index", "find-links")
+
 
 @dataclass(frozen=True)
 class Found:
@@ -51,7 +54,7 @@ class Machine:
 
 def of_uv(environ: Mapping[str, str], machine: Machine) -> Iterator[Found]:
     """Return uv's indexes, first those that come first."""
-    files = [(path, *_uv_settings(path)) for path in _uv_files(environ, machine)]
+    files = _uv_tables(environ, machine)
     keyring = environ.get("UV_KEYRING_PROVIDER") or next(
         (table["keyring-provider"] for _, table, _ in files if "keyring-provider" in table), ""
     )
@@ -83,15 +86,7 @@ def of_uv(environ: Mapping[str, str], machine: Machine) -> Iterator[Found]:
 
 def of_pip(environ: Mapping[str, str], machine: Machine) -> Iterator[Found]:
     """Return pip's indexes: the extra ones first, since the first that has a name decides."""
-    settings: dict[str, tuple[str, str]] = {}
-    for section in ("global", "install"):
-        for path in _pip_files(environ, machine):
-            for name, value in _pip_section(path, section):
-                settings[name] = (value, str(path))
-    for name in ("index-url", "extra-index-url", "keyring-provider", "no-index"):
-        variable = f"PIP_{name.upper().replace('-', '_')}"
-        if environ.get(variable):
-            settings[name] = (environ[variable], variable)
+    settings = _pip_settings(environ, machine)
     if settings.get("no-index", ("",))[0].lower() in ("1", "true", "yes", "on"):
         return
     keyring = settings.get("keyring-provider", ("",))[0] in ("import", "subprocess")
@@ -101,6 +96,35 @@ def of_pip(environ: Mapping[str, str], machine: Machine) -> Iterator[Found]:
     if "index-url" in settings:
         url, source = settings["index-url"]
         yield Found(url.strip(), source, is_default=True, keyring=keyring)
+
+
+def find_links(environ: Mapping[str, str], machine: Machine) -> list[str]:
+    """Return where uv and pip look for archives besides indexes."""
+    found = environ.get("UV_FIND_LINKS", "").split(",")
+    for _, table, _ in _uv_tables(environ, machine):
+        found += map(str, table.get("find-links", ()))
+    found += _pip_settings(environ, machine).get("find-links", ("", ""))[0].split()
+    return [text for text in found if text]
+
+
+def _uv_tables(
+    environ: Mapping[str, str], machine: Machine
+) -> list[tuple[Path, dict[str, Any], str]]:
+    return [(path, *_uv_settings(path)) for path in _uv_files(environ, machine)]
+
+
+def _pip_settings(environ: Mapping[str, str], machine: Machine) -> dict[str, tuple[str, str]]:
+    """Return the text of each setting that counts, and where it stands."""
+    settings: dict[str, tuple[str, str]] = {}
+    for section in ("global", "install"):
+        for path in _pip_files(environ, machine):
+            for name, value in _pip_section(path, section):
+                settings[name] = (value, str(path))
+    for name in _OF_PIP:
+        variable = f"PIP_{name.upper().replace('-', '_')}"
+        if environ.get(variable):
+            settings[name] = (environ[variable], variable)
+    return settings
 
 
 def _named(text: str, variable: str, *, keyring: bool, is_default: bool = False) -> Found:

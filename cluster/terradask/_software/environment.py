@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import importlib.metadata
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from difflib import get_close_matches
+from pathlib import Path
 from typing import cast
 
 from packaging.markers import default_environment
@@ -14,7 +16,7 @@ from packaging.version import InvalidVersion, Version
 
 from terradask._software.hosts import host_markers, python_version
 from terradask._software.local_wheels import why_not_built
-from terradask._software.package_origin import Origin, conda_origin, direct_origin
+from terradask._software.package_origin import Origin, conda_origin, direct_origin, folder_origin
 from terradask._software.scan import Installed, Scan, scan
 from terradask._software.wheel_tags import newer_glibc
 
@@ -88,6 +90,19 @@ def _read(
     )
 
 
+def of_folders(
+    installed: Iterable[Installed], folders: Mapping[str, Path], architecture: str
+) -> list[Installed]:
+    """Return the packages; those that come from a folder's archive and no index, as such."""
+
+    def of_folder(package: Installed) -> Installed:
+        distribution = importlib.metadata.distribution(package.name)
+        origin, built = _buildable(folder_origin(folders[package.name]), distribution, architecture)
+        return replace(package, origin=origin, built=built)
+
+    return [of_folder(one) if one.name in folders else one for one in installed]
+
+
 def _origin(
     distribution: importlib.metadata.Distribution, architecture: str
 ) -> tuple[Origin | None, bool]:
@@ -95,6 +110,12 @@ def _origin(
     origin = direct_origin(distribution)
     if origin is None:
         return conda_origin(distribution), False
+    return _buildable(origin, distribution, architecture)
+
+
+def _buildable(
+    origin: Origin, distribution: importlib.metadata.Distribution, architecture: str
+) -> tuple[Origin, bool]:
     if not origin.is_buildable:
         return origin, False
     obstacle = why_not_built(distribution, architecture)

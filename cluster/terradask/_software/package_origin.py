@@ -74,6 +74,11 @@ def conda_origin(distribution: importlib.metadata.Distribution) -> Origin | None
     return Origin("conda", f"installed by conda, from {found}")
 
 
+def folder_origin(folder: Path) -> Origin:
+    """Return the origin of a package whose archive lies in a folder, and in no index."""
+    return Origin("archive", f"from an archive in {folder}, which no index of hosts has")
+
+
 def came_from(distribution: importlib.metadata.Distribution, url: str) -> bool:
     """Return whether a package was installed from this URL, as a requirement names it; of a
     repository in this revision, if the URL has one.

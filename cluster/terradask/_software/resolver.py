@@ -11,6 +11,7 @@ import tempfile
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Protocol
 
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
@@ -49,6 +50,20 @@ class Resolved:
 
 class Unsolvable(Exception):
     """The requirements have no solution; the text is uv's."""
+
+
+class Resolve(Protocol):
+    """Return versions with hashes, as `Resolver` does."""
+
+    def __call__(
+        self,
+        requirements: Sequence[str],
+        *,
+        overrides: Iterable[str] = (),
+        constraints: Iterable[str] = (),
+        excludes: Iterable[str] = (),
+        deps: bool = True,
+    ) -> Resolved: ...
 
 
 @dataclass(frozen=True)

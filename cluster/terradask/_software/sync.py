@@ -6,13 +6,14 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal, Protocol
+from typing import Any, Literal
 
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 from packaging.version import Version
 
-from terradask._software.resolver import Resolved, Unsolvable
+from terradask._software.lacking import complaint, lacking
+from terradask._software.resolver import Resolve, Resolved, Unsolvable
 from terradask._software.scan import OWN, Scan
 from terradask.errors import PackagesNotSynced, SoftwareNotFromIndex, SoftwareNotResolved
 
@@ -73,20 +74,6 @@ class PackageSync:
         return bool(self.packages)
 
 
-class Resolve(Protocol):
-    """Return versions with hashes, as `Resolver` does."""
-
-    def __call__(
-        self,
-        requirements: Sequence[str],
-        *,
-        overrides: Iterable[str] = (),
-        constraints: Iterable[str] = (),
-        excludes: Iterable[str] = (),
-        deps: bool = True,
-    ) -> Resolved: ...
-
-
 @dataclass(frozen=True)
 class Synced:
     """What hosts get of an environment."""
@@ -132,10 +119,10 @@ class Sync:
             )
             found = self._synced(locked, refused)
         except Unsolvable as error:
-            lacking = self._lacking(self._wanted)
-            if not lacking:
+            absent = lacking(self.resolve, self._wanted)
+            if not absent:
                 raise SoftwareNotResolved(str(error)) from None
-            found = self._without(lacking, refused)
+            found = self._without(absent, refused)
         if found.missing and self.options.fail_on != "critical-only":
             raise PackagesNotSynced(found.missing, found.changed)
         if found.changed and self.options.fail_on == "any":
@@ -193,48 +180,14 @@ class Sync:
         foreign |= {each.name for each in self.scan.added if each.refused is not None}
         return sorted(foreign.union(more))
 
-    def _lacking(self, requirements: Sequence[str]) -> list[str]:
-        """Return the requirements that the index has no wheel for. Without what they need, they
-        don't depend on each other, so each can be tried alone.
-        """
-        lacking: list[str] = []
-        while left := [text for text in requirements if text not in lacking]:
-            said = self._complaint(left)
-            if said is None:
-                break
-            named = [text for text in left if text in said]
-            # What the message names is only a guess, which saves most of the halves.
-            guessed = len(named) == 1 and self._complaint(named) is not None
-            found = named if guessed else self._halved(left)
-            if not found:
-                # They contradict each other.
-                break
-            lacking += found
-        return lacking
-
-    def _halved(self, requirements: Sequence[str]) -> list[str]:
-        if self._complaint(requirements) is None:
-            return []
-        if len(requirements) == 1:
-            return list(requirements)
-        middle = len(requirements) // 2
-        return self._halved(requirements[:middle]) + self._halved(requirements[middle:])
-
-    def _complaint(self, requirements: Sequence[str]) -> str | None:
-        try:
-            self.resolve(requirements, deps=False)
-        except Unsolvable as error:
-            return str(error)
-        return None
-
-    def _without(self, lacking: Sequence[str], refused: Mapping[str, str]) -> Synced:
+    def _without(self, absent: Sequence[str], refused: Mapping[str, str]) -> Synced:
         """Resolve the other packages, and these in another version if that is allowed."""
-        names = set(map(_name, lacking))
-        whys = {_name(text): self._why(text) for text in lacking}
+        names = set(map(_name, absent))
+        whys = {_name(text): self._why(text) for text in absent}
         critical = {name: why for name, why in whys.items() if name in self.critical}
         if critical:
             raise PackagesNotSynced(critical)
-        left = [text for text in self._wanted if text not in lacking]
+        left = [text for text in self._wanted if text not in absent]
         pins = {name: pin for name, pin in self._pins.items() if name not in names}
         if not self.options.strict:
             others = _other_versions(self._pins[name] for name in names & self._pins.keys())
@@ -249,7 +202,7 @@ class Sync:
         return self._synced(locked, {**refused, **whys})
 
     def _why(self, requirement: str) -> str:
-        said = self._complaint([requirement]) or ""
+        said = complaint(self.resolve, [requirement]) or ""
         return next((why for text, why in _REASONS if text in said), _NO_WHEEL)
 
     def _in_other_versions(
@@ -262,7 +215,7 @@ class Sync:
         """Resolve with all of the other versions, or else with each that has a solution; return the
         names of these too.
         """
-        hopeless = self._lacking(others)
+        hopeless = lacking(self.resolve, others)
         others = [text for text in others if text not in hopeless]
         alone = [[each] for each in others] if len(others) > 1 else []
         taken: list[str] = []

@@ -331,6 +331,9 @@ def _as_deployed(network: NetworkSettings, baseline: Baseline, zone: str | None)
         "public_workers": baseline.public_workers,
         "public_schedulers": baseline.public_schedulers,
         "session_manager": baseline.session_manager,
+        # Also one that the network makes for addresses.
+        "notify_topic_arn": baseline.notify_topic_arn,
+        "notify_emails": [],
         "allow_ingress_from_anywhere": baseline.allow_ingress_from_anywhere,
         "ingress": [IngressRule(ports=rule.ports, cidr=rule.cidr) for rule in baseline.ingress],
         "cluster_launch_templates": baseline.cluster_launch_templates,

@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from botocore.exceptions import BotoCoreError, ClientError
 
-from terradask._aws.launch_problem import launch_failure, read_problem
 from terradask._instance_types.zones import ZoneEvidence, ZoneFailure
 from terradask._pricing.spot_prices import fetch_region_spot_prices
 from terradask.errors import AwsError
+from terradask_host.rules.launch_problem import launch_failure, read_problem
 from terradask_modules.names import resource_name
 
 if TYPE_CHECKING:

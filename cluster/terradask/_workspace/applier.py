@@ -15,7 +15,7 @@ from terradask._workspace.clusters import Clusters
 from terradask._workspace.context import WorkspaceContext
 from terradask._workspace.host_packages import HostPackages
 from terradask._workspace.stack_runner import StackRunner
-from terradask.errors import AccessDenied, AwsError
+from terradask.errors import AccessDenied, AwsError, TerraformError
 from terradask_modules.names import NETWORK_STACK
 
 if TYPE_CHECKING:
@@ -39,11 +39,16 @@ class Applier:
     def apply(self, plan: Plan) -> None:
         """Apply a plan; as `Workspace.apply` says."""
         self.gate.refuse_forbidden(plan)
-        if plan.stack == NETWORK_STACK:
-            self._network(plan)
-            self.context.network.forget()
-        else:
-            self._cluster(plan)
+        try:
+            if plan.stack == NETWORK_STACK:
+                self._network(plan)
+                self.context.network.forget()
+            else:
+                self._cluster(plan)
+        except TerraformError:
+            self._remember("failed", plan)
+            raise
+        self._remember("destroyed" if plan.destroy else "applied", plan)
         self._note(plan)
 
     def note(self, plan: Plan) -> None:
@@ -51,6 +56,12 @@ class Applier:
         if plan.stack == NETWORK_STACK and not plan.destroy:
             self._complete(plan)
         self._note(plan)
+
+    def _remember(self, what: str, plan: Plan) -> None:
+        if plan.stack == NETWORK_STACK and plan.destroy:
+            # The bucket is gone, or about to go.
+            return
+        self.stacks.states.history.note(what, plan.stack, plan)
 
     def _note(self, plan: Plan) -> None:
         if plan.destroy:

@@ -59,6 +59,7 @@ def caller_scope(settings: Settings, aws: Aws, *, account: str | None = None) ->
         flow_logs=network.flow_logs,
         dual_stack=network.dual_stack,
         session_manager=network.session_manager,
+        notify_emails=bool(network.notify_emails),
         isolated=settings.workspace.isolation == "cluster",
         own_templates=network.cluster_launch_templates,
         private_clusters=_private_clusters(settings),

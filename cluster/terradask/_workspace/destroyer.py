@@ -53,11 +53,13 @@ class Destroyer:
             configuration_of(self.context).cluster_to_destroy(name)
             stack.init()
             zeroed.result()
+            deployment.keep_events()
             recovery.make_way(stack.ids)
             stack.destroy(refresh=False)
             recovery.forget()
             stack.remove()
         self.stacks.states.forget_applied(name)
+        self.stacks.states.history.note("destroyed", name)
 
     def destroy_network(self) -> None:
         """Destroy the network; as `Workspace.destroy_network` says."""
@@ -99,5 +101,6 @@ class Destroyer:
             unlock=self.stacks.states.unlock,
             hold=self.stacks.holding_state,
             objects=lambda cluster: self.clusters.one(cluster).objects,
+            close_account=lambda cluster: self.clusters.one(cluster).close_account(),
         )
         return Sweeper(scope, actions, context.progress)

@@ -14,9 +14,12 @@ from terradask._workspace.parts import WorkspaceParts
 from terradask.errors import UnsupportedPlatform
 
 if TYPE_CHECKING:
+    from terradask._deployments.accounts.totals import RunCosts
     from terradask._deployments.deployment import Deployment
+    from terradask._deployments.logs.times import Moment
     from terradask._deployments.overview import ClusterOverview
     from terradask._network.baseline import Baseline
+    from terradask._plans.history import HistoryEntry
     from terradask._quotas.report import QuotaCheck
     from terradask._workspace.environments import Environments
     from terradask_stacks.settings import Settings
@@ -190,6 +193,67 @@ class WorkspaceInfo:
     def deployment(self, name: str) -> Deployment:
         """Return one cluster, deployed or not; its methods raise `ClusterNotFound` if it isn't."""
         return self._parts.clusters.one(name)
+
+    def costs(
+        self, since: Moment | None = None, until: Moment | None = None, *, by: str = "run"
+    ) -> RunCosts:
+        """Return what runs of clusters have cost, also of those that are destroyed, and what those
+        that go on cost until now.
+
+        Asks AWS about the runs that go on or whose end isn't known yet, and writes their accounts
+        in the workspace's bucket.
+
+        Parameters
+        ----------
+        since, until
+            Count only what lies between: a time, in UTC if it names no zone; how long ago that is;
+            or either as text, such as ``7d``. Unset: from the first run on, until now.
+        by
+            What to sum by: ``run``, ``cluster``, ``owner``, ``group``, ``type``, or ``tag:KEY``.
+
+        Returns
+        -------
+        RunCosts
+            With ``rows``, ``usd`` and ``instance_seconds``; amounts are `decimal.Decimal`.
+            Instances without a price are counted in ``unpriced_seconds``, and are in no amount.
+
+        Raises
+        ------
+        InvalidInput
+            If `since` or `until` is no time, or costs can't be summed by `by`.
+
+        Notes
+        -----
+        Permissions needed: ``s3:ListBucket``, ``s3:GetObject`` and ``PutObject`` on ``accounts/*``,
+        ``s3:GetObject`` on ``clusters/*``, ``autoscaling:DescribeAutoScalingGroups`` and
+        ``DescribeScalingActivities``, ``ec2:DescribeInstances``, and those of the price list.
+        """
+        return self._parts.costs.find(since, until, by=by)
+
+    def history(self, since: Moment | None = None) -> list[HistoryEntry]:
+        """Return what was done to the workspace, the oldest first: what was applied and destroyed,
+        by whom and from which plan, and when runs started and ended.
+
+        Parameters
+        ----------
+        since
+            From when on, as of `costs`. Unset: all.
+
+        Returns
+        -------
+        list of HistoryEntry
+            Each with ``at``, ``what``, ``stack``, ``by``, ``plan_sha256``, ``changes``, ``run_id``.
+
+        Raises
+        ------
+        InvalidInput
+            If `since` is no time.
+
+        Notes
+        -----
+        Permissions needed: those of `costs`, and ``s3:GetObject`` on ``history/*``.
+        """
+        return self._parts.history.read(since)
 
     def quotas(self) -> list[QuotaCheck]:
         """Compare AWS's quotas with what the settings can reach: every declared cluster at

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from terradask._deployments.store import STATE
 from terradask._plans.applied import AppliedNotes
+from terradask._plans.history import HistoryNotes
 from terradask._terraform.state.lock_owner import proof_of_loss
 from terradask._terraform.state.migrate import NetworkState
 from terradask._terraform.state.model import StateVersion
@@ -42,6 +43,11 @@ class StackStates:
     def applied(self) -> AppliedNotes:
         """What each stack was applied from."""
         return AppliedNotes(self._context.aws, self._context.bucket, self.version)
+
+    @property
+    def history(self) -> HistoryNotes:
+        """What was applied and destroyed."""
+        return HistoryNotes(self._context.aws, self._context.bucket)
 
     def place(self, stack: str) -> StateBackend:
         """Return where a stack's state lies."""

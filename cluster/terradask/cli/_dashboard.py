@@ -11,6 +11,7 @@ from terradask.cli._completion import complete_cluster
 from terradask.cli._output import result, say
 
 if TYPE_CHECKING:
+    from terradask._dask.lone_dashboard import LoneDashboard
     from terradask._dask.provision import Provisioned
 
 
@@ -29,11 +30,11 @@ def dashboard(*, name: str, shared: bool) -> None:
     there can't reach it, and a cluster that ends without clients ends while it runs.
     """
     from terradask._common.progress import silent
-    from terradask._dask.lone_dashboard import running_cluster
+    from terradask._dask.lone_dashboard import LoneDashboard, running_cluster
 
     running = running_cluster(name, silent)
     try:
-        asyncio.run(_shared(name, running) if shared else _serve(running))
+        asyncio.run(_shared(name, running) if shared else serve(LoneDashboard(running)))
     except KeyboardInterrupt:
         say("closed; the cluster keeps running")
 
@@ -54,17 +55,21 @@ async def _shared(name: str, running: Provisioned) -> None:
                 "use_dashboard_https, see docs/dashboard.md"
             ),
         )
-    say(
-        "the browser asks whether to trust the certificate with the SHA-256 fingerprint "
-        f"{found.fingerprint}"
-    )
+    say_fingerprint(found.fingerprint)
     result(found.link)
 
 
-async def _serve(running: Provisioned) -> None:
-    from terradask._dask.lone_dashboard import LoneDashboard
+def say_fingerprint(fingerprint: str) -> None:
+    """Say what a browser is to show of a shared link's certificate."""
+    say(
+        "the browser asks whether to trust the certificate with the SHA-256 fingerprint "
+        f"{fingerprint}"
+    )
 
-    async with LoneDashboard(running) as lone:
+
+async def serve(lone: LoneDashboard) -> None:
+    """Print a link and serve it until the cluster is over."""
+    async with lone:
         await lone.serve()
         result(lone.link)
         say("Ctrl-C ends it")

@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from terradask._common.text_table import table
 from terradask.cli._completion import complete_cluster
 from terradask.cli._invocation import interruption, json_option, load_workspace
-from terradask.cli._output import ago, result, result_json, say, table, usd
-from terradask.cli._watch import watch
+from terradask.cli._output import ago, caller_name, result, result_json, say, usd
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from terradask._deployments.deployment import Deployment
     from terradask._deployments.overview import ClusterOverview
     from terradask._deployments.status import DeploymentStatus
-    from terradask_host.documents import HostReport
 
 NAME = click.argument("name", shell_complete=complete_cluster)
 
@@ -110,7 +109,7 @@ def _row(one: ClusterOverview) -> list[object]:
         _counts(one),
         ago(one.deployed_at),
         ago(one.started_at),
-        _short(one.owner),
+        caller_name(one.owner),
         usd(one.hourly_usd),
         ago(one.last_activity),
         None if one.status is None else one.status.scheduler_address,
@@ -119,11 +118,6 @@ def _row(one: ClusterOverview) -> list[object]:
 
 def _counts(one: ClusterOverview) -> str:
     return ", ".join(f"{n} {state}" for state, n in one.hosts.items())
-
-
-def _short(owner: str | None) -> str | None:
-    """Return what names the caller in an ARN: the user, or the role with its session."""
-    return None if owner is None else owner.rpartition(":")[2].partition("/")[2] or owner
 
 
 @click.command(short_help="Show clusters: groups, hosts, failures, cost")
@@ -148,6 +142,8 @@ def status(name: str | None, events: bool, watched: bool, as_json: bool) -> None
         raise click.UsageError("--watch needs a cluster alone: terradask status NAME --watch")
     workspace = load_workspace()
     if watched and name is not None:
+        from terradask.cli._watch import watch
+
         watch(workspace, name)
         return
     if events:
@@ -175,6 +171,8 @@ def _show_events(deployment: Deployment, *, as_json: bool) -> None:
 
 
 def _story(one: ClusterOverview, status: DeploymentStatus) -> str:
+    from terradask._deployments.live_view import adapting_text
+
     facts = [
         ("cluster", status.name),
         ("state", status.state),
@@ -183,6 +181,7 @@ def _story(one: ClusterOverview, status: DeploymentStatus) -> str:
         ("since", _when(status.started_at)),
         ("owner", status.owner),
         ("hosts", _counts(one) or None),
+        ("adapts", adapting_text(status.adapting) or None),
         ("usd/h", usd(one.hourly_usd)),
         ("active", _when(one.last_activity)),
         ("scheduler", status.scheduler_address),
@@ -251,7 +250,7 @@ def started_run(deployment: Deployment, workers: int | None = None) -> dict[str,
 
 
 def scheduler_address(
-    deployment: Deployment, on_wait: Callable[[list[HostReport]], None] | None = None
+    deployment: Deployment, on_wait: Callable[[DeploymentStatus], None] | None = None
 ) -> str:
     """Wait for the scheduler of a cluster that was started, and return its address to dial."""
     from terradask._deployments.endpoint import route_of
@@ -264,12 +263,12 @@ def scheduler_address(
     return attachment.address(public=route_of(settings) == "public")
 
 
-def _say_hosts_once() -> Callable[[list[HostReport]], None]:
+def _say_hosts_once() -> Callable[[DeploymentStatus], None]:
     """Return a function that prints how far hosts are, and each line once."""
     said: set[str] = set()
 
-    def say_new(reports: list[HostReport]) -> None:
-        for line in [f"  {report.describe()}" for report in reports]:
+    def say_new(status: DeploymentStatus) -> None:
+        for line in [f"  {report.describe()}" for report in status.hosts]:
             if line not in said:
                 said.add(line)
                 say(line)

@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Any
 import click
 from click.shell_completion import CompletionItem
 
+from terradask._common.text_table import table
 from terradask.cli._invocation import FOLDER, json_option, load_workspace, yes_option
-from terradask.cli._output import ago, result, result_json, say, table
+from terradask.cli._output import ago, result, result_json, say
 from terradask.cli._question import check_answerable, confirm
 
 if TYPE_CHECKING:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
 from datetime import UTC, datetime
 from decimal import Decimal
 from typing import Any
 
 import click
+
+from terradask._common.text_table import duration
 
 
 def result(text: str) -> None:
@@ -26,19 +27,6 @@ def say(text: str) -> None:
     click.echo(text, err=True)
 
 
-def table(heads: Sequence[str], rows: Sequence[Sequence[object]]) -> str:
-    """Return a table as text that a person and ``awk`` read alike: no borders, no wrapping."""
-    cells = [[head.upper() for head in heads], *([_cell(value) for value in row] for row in rows)]
-    widths = [max(len(row[column]) for row in cells) for column in range(len(heads))]
-    return "\n".join(
-        "  ".join(c.ljust(w) for c, w in zip(row, widths, strict=True)).rstrip() for row in cells
-    )
-
-
-def _cell(value: object) -> str:
-    return "-" if value is None or value == "" else str(value)
-
-
 def ago(moment: str | datetime | None) -> str | None:
     """Return how long ago a moment was, such as ``3 min``."""
     if moment is None:
@@ -48,13 +36,9 @@ def ago(moment: str | datetime | None) -> str | None:
     return duration((datetime.now(UTC) - moment).total_seconds())
 
 
-def duration(seconds: float) -> str:
-    """Return a length of time in one unit, such as ``3 min``."""
-    whole = max(0, int(seconds))
-    for unit, length in (("d", 86_400), ("h", 3_600), ("min", 60)):
-        if whole >= 2 * length:
-            return f"{whole // length} {unit}"
-    return f"{whole} s"
+def caller_name(arn: str | None) -> str | None:
+    """Return what names the caller in an ARN: the user, or the role with its session."""
+    return None if arn is None else arn.rpartition(":")[2].partition("/")[2] or arn
 
 
 def usd(hourly: Decimal | None) -> str | None:

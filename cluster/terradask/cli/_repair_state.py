@@ -6,9 +6,10 @@ from collections.abc import Mapping
 
 import click
 
+from terradask._common.text_table import table
 from terradask.cli._completion import complete_cluster
 from terradask.cli._invocation import json_option, load_workspace, yes_option
-from terradask.cli._output import result, result_json, say, table
+from terradask.cli._output import result, result_json, say
 from terradask.cli._question import check_answerable, confirm
 
 

@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING
 
 import click
 
+from terradask._common.text_table import table
 from terradask.cli._invocation import json_option
-from terradask.cli._output import result, result_json, say, table
+from terradask.cli._output import result, result_json, say
 
 if TYPE_CHECKING:
     from terradask._software.indexes import Indexes

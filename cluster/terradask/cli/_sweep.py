@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING
 
 import click
 
+from terradask._common.text_table import duration, table
 from terradask.cli._invocation import interruption, json_option, load_workspace, yes_option
-from terradask.cli._output import duration, result, result_json, say, table, usd
+from terradask.cli._output import result, result_json, say, usd
 from terradask.cli._question import check_answerable, confirm
 from terradask.cli._story import Story
 

@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from terradask._common.text_table import table
 from terradask.cli._invocation import json_option, load_workspace
-from terradask.cli._output import ago, result, result_json, say, table
+from terradask.cli._output import ago, result, result_json, say
 
 if TYPE_CHECKING:
     from terradask._instance_types.listing import Listing, PricedInstanceType

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 
 from terradask_host import states
 from terradask_host.agent.child import DaskChild
-from terradask_host.agent.event_queue import Stop
+from terradask_host.agent.event_queue import ChildSaid, Stop
 from terradask_host.agent.host import Host, next_event
 from terradask_host.errors import DaskFailed
 from terradask_host.rules.policy import Exit
@@ -43,7 +44,11 @@ class Crashes:
         )
 
 
-def leave_on_stop(host: Host, child: DaskChild, stop: Stop) -> None:
+#: Takes what a Dask process says while it closes.
+Take = Callable[[ChildSaid], None]
+
+
+def leave_on_stop(host: Host, child: DaskChild, stop: Stop, take: Take | None = None) -> None:
     """Let the Dask process close in order, for as long as the host may take to leave, and report
     that.
 
@@ -51,17 +56,20 @@ def leave_on_stop(host: Host, child: DaskChild, stop: Stop) -> None:
     then, not two minutes later.
     """
     host.reporter.enter(states.LEAVING, stop.reason)
-    close_in_order(host, child, stop.seconds_left(host.config.timing.leave_seconds))
+    close_in_order(host, child, stop.seconds_left(host.config.timing.leave_seconds), take)
     if stop.interrupted:
         host.groups.leave(host.identity.instance_id, replaced=True)
     host.reporter.enter(states.LEFT, stop.reason)
 
 
-def close_in_order(host: Host, child: DaskChild, seconds: float) -> None:
+def close_in_order(host: Host, child: DaskChild, seconds: float, take: Take | None = None) -> None:
     """Let the Dask process close in order, for so long at most."""
     child.send({"do": "leave", "seconds": seconds})
     end = time.monotonic() + seconds
     while (left := end - time.monotonic()) > 0:
-        if next_event(host.events, child, left).ended:
+        received = next_event(host.events, child, left)
+        if received.said and take is not None:
+            take(received.said)
+        if received.ended:
             return
     host.log.info("the Dask process did not close in time and is ended")

@@ -5,12 +5,17 @@ schedule.
 from __future__ import annotations
 
 import datetime
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from terradask_host.agent.aws import Aws, error_code
+from terradask_host.rules.autoscaling_groups import Group, Member
 from terradask_host.rules.join_watchdog import Members
+from terradask_host.rules.launch_problem import LaunchProblem, launch_failure, read_problem
 from terradask_host.structure import Structure
+
+#: So many of a group's newest activities are read: those of a minute, at AWS's pace of trying.
+_ACTIVITIES = 20
 
 
 def watchdog_action_name(autoscaling_group: str) -> str:
@@ -23,7 +28,7 @@ class ClusterGroups:
 
     Permissions: ``autoscaling:TerminateInstanceInAutoScalingGroup`` on the cluster's groups; for a
     scheduler's host also ``autoscaling:SetDesiredCapacity`` and ``PutScheduledUpdateGroupAction``
-    on them, and ``DescribeAutoScalingGroups``.
+    on them, ``DescribeAutoScalingGroups`` and ``DescribeScalingActivities``.
     """
 
     def __init__(self, aws: Aws, cluster: Structure, log: Callable[[str], None]) -> None:
@@ -34,6 +39,14 @@ class ClusterGroups:
         self._workers = {
             group.autoscaling_group: key for key, group in groups.items() if group.role == "worker"
         }
+        self._schedulers = {
+            group.autoscaling_group for group in groups.values() if group.role == "scheduler"
+        }
+        #: Group of workers -> the keys of its Auto Scaling groups, in the order in which they are
+        #: tried: spot before on demand.
+        self._chains: dict[str, list[str]] = {}
+        for key in sorted(self._workers.values(), key=lambda key: groups[key].market != "spot"):
+            self._chains.setdefault(groups[key].worker_group, []).append(key)
         # Schedulers last: the host that zeroes the groups is in one of them.
         self.names: list[str] = [
             groups[name].autoscaling_group
@@ -62,10 +75,54 @@ class ClusterGroups:
 
         Permission: ``autoscaling:DescribeAutoScalingGroups``, of a scheduler's host alone.
         """
-        response = self._aws.client("autoscaling").describe_auto_scaling_groups(
-            AutoScalingGroupNames=sorted(self._workers)
+        return [self._members(group) for group in self._describe(self._workers)]
+
+    def worker_chains(self) -> dict[str, tuple[Group, ...]]:
+        """Read the groups of workers in one call: for each the Auto Scaling groups of its markets,
+        in the order in which they are tried. None once the scheduler's group is at zero: the
+        cluster is over, and its groups are not to grow any more.
+
+        Permission: as `worker_members`.
+        """
+        described = self._describe([*self._workers, *self._schedulers])
+        if any(
+            each["AutoScalingGroupName"] in self._schedulers and not each["DesiredCapacity"]
+            for each in described
+        ):
+            return {}
+        found = {
+            self._workers[each["AutoScalingGroupName"]]: each
+            for each in described
+            if each["AutoScalingGroupName"] in self._workers
+        }
+        return {
+            name: tuple(_as_group(key, found[key]) for key in keys if key in found)
+            for name, keys in self._chains.items()
+        }
+
+    def failures(self, group: str) -> list[tuple[datetime.datetime, LaunchProblem]]:
+        """Return when and why launches of a group of workers failed lately, in one call.
+
+        Permission: ``autoscaling:DescribeScalingActivities``, of a scheduler's host alone.
+        """
+        response = self._aws.client("autoscaling").describe_scaling_activities(
+            AutoScalingGroupName=self._autoscaling_group(group), MaxRecords=_ACTIVITIES
         )
-        return [self._members(group) for group in response["AutoScalingGroups"]]
+        return [
+            (activity["StartTime"], read_problem(text))
+            for activity in response["Activities"]
+            if (text := launch_failure(activity)) is not None
+        ]
+
+    def _autoscaling_group(self, group: str) -> str:
+        return next(name for name, key in self._workers.items() if key == group)
+
+    def _describe(self, names: Iterable[str]) -> list[dict[str, Any]]:
+        response = self._aws.client("autoscaling").describe_auto_scaling_groups(
+            AutoScalingGroupNames=sorted(names)
+        )
+        described: list[dict[str, Any]] = response["AutoScalingGroups"]
+        return described
 
     def _members(self, group: Mapping[str, Any]) -> Members:
         listed = {each["InstanceId"]: each["LifecycleState"] for each in group["Instances"]}
@@ -87,12 +144,15 @@ class ClusterGroups:
         """Let a group of workers want as many instances as it has."""
         for each in self.worker_members():
             if each.name == group and each.desired > len(each.instance_ids):
-                name = next(name for name, key in self._workers.items() if key == group)
-                self._aws.client("autoscaling").set_desired_capacity(
-                    AutoScalingGroupName=name,
-                    DesiredCapacity=len(each.instance_ids),
-                    HonorCooldown=False,
-                )
+                self.set_desired(group, len(each.instance_ids))
+
+    def set_desired(self, group: str, n: int) -> None:
+        """Ask for `n` instances in a group of workers, by the cluster's own name of it."""
+        self._aws.client("autoscaling").set_desired_capacity(
+            AutoScalingGroupName=self._autoscaling_group(group),
+            DesiredCapacity=n,
+            HonorCooldown=False,
+        )
 
     def zero(self) -> bool:
         """Set the desired capacity of each group to 0, workers first: the cluster is over.
@@ -131,3 +191,10 @@ class ClusterGroups:
                 )
                 done = False
         return done
+
+
+def _as_group(key: str, found: Mapping[str, Any]) -> Group:
+    members = tuple(
+        Member(each["InstanceId"], each["LifecycleState"]) for each in found["Instances"]
+    )
+    return Group(key, found["DesiredCapacity"], found["MaxSize"], members)

@@ -5,7 +5,7 @@ needs no client for it.
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 
 from terradask_host.agent.aws import error_code
 from terradask_host.agent.host import Host
@@ -16,10 +16,13 @@ from terradask_host.rules.join_watchdog import Action, GiveUp, GroupMemory, Memb
 class JoinWatchdog:
     """Compares the groups of workers with the workers at the scheduler, and acts on those that have
     had their time.
+
+    `on_given_up` is called with an Auto Scaling group before it is given up.
     """
 
-    def __init__(self, host: Host) -> None:
+    def __init__(self, host: Host, *, on_given_up: Callable[[str], None]) -> None:
         self._host = host
+        self._on_given_up = on_given_up
         self._memory: Mapping[str, GroupMemory] = {}
         #: The instances whose workers joined since the last check that AWS answered.
         self._joined: set[str] = set()
@@ -70,6 +73,7 @@ class JoinWatchdog:
     def _act(self, action: Action) -> None:
         groups, note = self._host.groups, self._host.reporter.note
         if isinstance(action, GiveUp):
+            self._on_given_up(action.group)
             for instance_id in action.instance_ids:
                 groups.end(instance_id, replaced=False)
             groups.launch_no_more(action.group)

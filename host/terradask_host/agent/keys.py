@@ -13,17 +13,20 @@ from terradask_host.errors import ConfigInvalid
 
 @dataclass(frozen=True)
 class KeyFiles:
-    """Where the authority's certificate and this host's bundle lie."""
+    """Where the authority's certificate and this host's bundle lie; and on a scheduler's host the
+    certificate that opens the page with its metrics, if the run has one.
+    """
 
     ca: Path
     cert: Path
     key: Path
+    metrics_cert: Path | None = None
 
 
 def write_keys(secret: Mapping[str, Any], role: str, folder: Path) -> KeyFiles:
     """Write the authority's certificate and the role's bundle.
 
-    Files are 0600 in a folder that is 0700; each appears whole. The bundles of other roles are
+    Files are 0600 in a folder that is 0700; each appears whole. The keys of other roles are
     never written.
 
     Raises
@@ -45,7 +48,22 @@ def write_keys(secret: Mapping[str, Any], role: str, folder: Path) -> KeyFiles:
                 advice="Start the cluster again: start writes the keys.",
             )
         _write(folder / name, text)
-    return KeyFiles(ca=folder / "ca.pem", cert=folder / f"{role}.pem", key=folder / f"{role}.key")
+    return KeyFiles(
+        ca=folder / "ca.pem",
+        cert=folder / f"{role}.pem",
+        key=folder / f"{role}.key",
+        metrics_cert=_metrics_cert(secret, folder) if role == "scheduler" else None,
+    )
+
+
+def _metrics_cert(secret: Mapping[str, Any], folder: Path) -> Path | None:
+    """Write the certificate for metrics; None where an older terradask started the run."""
+    bundle = secret.get("metrics")
+    text = bundle.get("cert") if isinstance(bundle, Mapping) else None
+    if not isinstance(text, str) or "-----BEGIN" not in text:
+        return None
+    _write(folder / "metrics.pem", text)
+    return folder / "metrics.pem"
 
 
 def _write(path: Path, text: str) -> None:

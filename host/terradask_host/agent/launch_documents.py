@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from terradask_host.agent.keys import KeyFiles
-from terradask_host.config import LOOPBACK, HostConfig
+from terradask_host.config import LOOPBACK, HostConfig, Paths
 from terradask_host.documents import Run
 from terradask_host.errors import ConfigInvalid
 from terradask_host.metadata import Identity
@@ -88,13 +88,16 @@ def scheduler_document(
     life: Mapping[str, Any],
     timing: Timing,
     *,
+    jupyter_socket: Path,
     loopback: str = LOOPBACK,
+    scaling: Mapping[str, Any] | None = None,
 ) -> dict[str, Any]:
     """Return how to start the scheduler: on the private address, its dashboard on loopback behind
-    the forward.
+    the forward, which also leads to the socket of a notebook server, if there is to be one.
 
     `life` is what it goes by to find that the cluster is over, ``members`` what it takes for a
-    worker. On `loopback` both ports are there as well, for Session Manager.
+    worker, `scaling` has the policies of groups that adapt. On `loopback` both ports are there as
+    well, for Session Manager.
     """
     wanted = cluster.scheduler
     _refuse_reserved("scheduler", wanted.options)
@@ -114,15 +117,20 @@ def scheduler_document(
             "ca": str(keys.ca),
             "cert": str(keys.cert),
             "key": str(keys.key),
+            "metrics_cert": None if keys.metrics_cert is None else str(keys.metrics_cert),
         },
         "shared_dashboard": _shared_dashboard(identity, wanted, keys),
+        "jupyter_socket": str(jupyter_socket) if wanted.jupyter else None,
         "loopback": {
             "host": loopback,
             "ports": [wanted.port, wanted.dashboard_port],
             "target": identity.private_address,
         },
         "life": dict(life),
+        "scaling": dict(scaling or {}),
         "worker_report_seconds": timing.join_look_seconds,
+        "performance_report": _performance_report(wanted, timing),
+        "gauge_seconds": timing.gauge_seconds if wanted.metrics == "cloudwatch" else None,
         "members": {
             "workers_per_host": cluster.worker.workers_per_host,
             "numbered_by_class": cluster.worker.may_make_several,
@@ -130,6 +138,16 @@ def scheduler_document(
             "patience_seconds": timing.member_patience_seconds,
             "ask_seconds": timing.member_ask_seconds,
         },
+    }
+
+
+def _performance_report(wanted: SchedulerEntry, timing: Timing) -> dict[str, Any] | None:
+    """Return how performance reports are made; None where the cluster wants none."""
+    if wanted.performance_report == "off":
+        return None
+    return {
+        "source_code": wanted.performance_report == "with_source",
+        "seconds": timing.performance_report_seconds,
     }
 
 
@@ -145,6 +163,19 @@ def _shared_dashboard(
         "port": port,
         "cert": str(keys.cert),
         "key": str(keys.key),
+    }
+
+
+def jupyter_document(paths: Paths, scheduler: str, *, allow_root: bool) -> dict[str, Any]:
+    """Return how to start the notebook server, whose kernels find the scheduler by Dask's
+    configuration.
+    """
+    return {
+        "scheduler": scheduler,
+        "socket": str(paths.jupyter_socket),
+        "runtime": str(paths.jupyter),
+        "notebooks": str(paths.notebooks),
+        "allow_root": allow_root,
     }
 
 

@@ -111,6 +111,32 @@ class HostLog:
             self._backlog.extendleft(reversed(kept))
 
 
+class StreamWriter:
+    """Writes events to one log stream, which it creates first.
+
+    Permissions: ``logs:CreateLogStream`` and ``logs:PutLogEvents`` on the log group.
+    """
+
+    def __init__(self, aws: Aws, log_group: str, stream: str) -> None:
+        self._aws = aws
+        self._where = {"logGroupName": log_group, "logStreamName": stream}
+        self._created = False
+
+    def put(self, batch: list[LogEvent]) -> None:
+        """Write a batch, in order of time. Raises what botocore does."""
+        logs = self._aws.client("logs")
+        if not self._created:
+            try:
+                logs.create_log_stream(**self._where)
+            except Exception as error:
+                if error_code(error) != "ResourceAlreadyExistsException":
+                    raise
+            self._created = True
+        logs.put_log_events(
+            **self._where, logEvents=[{"timestamp": at, "message": line} for at, line in batch]
+        )
+
+
 class LogShipper:
     """Ships a log to CloudWatch on a thread.
 
@@ -137,8 +163,7 @@ class LogShipper:
         self._flush_seconds = flush_seconds
         self._give_up_at = time.monotonic() + run_tag_seconds
         self._closing = threading.Event()
-        self._stream: LogStream | None = None
-        self._created = False
+        self._stream: StreamWriter | None = None
         self._warned = False
         self._thread = threading.Thread(target=self._ship_all, name="log-shipper", daemon=True)
         self._thread.start()
@@ -154,7 +179,7 @@ class LogShipper:
             pause = self._flush_seconds if self._ship() else min(pause * 2, 60.0)
         self._ship()
 
-    def _find_stream(self) -> LogStream | None:
+    def _find_stream(self) -> StreamWriter | None:
         """Return the host's stream; None while its run may still become known."""
         try:
             run_id = self._read_run()
@@ -164,17 +189,17 @@ class LogShipper:
         if run_id is None and not is_over:
             return None
         own = self._identity
-        return LogStream(own.cluster, known_run(run_id), own.group, own.instance_id)
+        stream = LogStream(own.cluster, known_run(run_id), own.group, own.instance_id)
+        return StreamWriter(self._aws, self._log_group, stream.name)
 
     def _ship(self) -> bool:
         if self._stream is None:
             self._stream = self._find_stream()
         if self._stream is None:
             return True
-        where = {"logGroupName": self._log_group, "logStreamName": self._stream.name}
         while batch := self._log.take():
             try:
-                self._put(where, batch)
+                self._stream.put(batch)
             except Exception as error:  # noqa: BLE001 - a log that can't be shipped must not end the host
                 self._log.give_back(batch)
                 if not self._warned:
@@ -183,16 +208,3 @@ class LogShipper:
                 return False
             self._warned = False
         return True
-
-    def _put(self, where: dict[str, str], batch: list[LogEvent]) -> None:
-        logs = self._aws.client("logs")
-        if not self._created:
-            try:
-                logs.create_log_stream(**where)
-            except Exception as error:
-                if error_code(error) != "ResourceAlreadyExistsException":
-                    raise
-            self._created = True
-        logs.put_log_events(
-            **where, logEvents=[{"timestamp": at, "message": line} for at, line in batch]
-        )

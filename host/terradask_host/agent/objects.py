@@ -36,6 +36,8 @@ class ClusterObjects:
         self._prefix = f"clusters/{cluster}/"
         #: What the keys of environments begin with that this cluster builds.
         self.environments = f"environments/{cluster}/"
+        self._reports = f"reports/{cluster}/"
+        self._jobs = f"reports/{cluster}.jobs/"
 
     def read(self, name: str) -> bytes | None:
         """Return an object, or None where there is none."""
@@ -61,6 +63,29 @@ class ClusterObjects:
             None
             if body is None
             else parse_document(body, f"s3://{self._bucket}/{self._prefix}{name}")
+        )
+
+    def write_report(self, name: str, content: bytes) -> None:
+        """Write a performance report, compressed. Permission: ``s3:PutObject`` below
+        ``reports/<cluster>/``.
+        """
+        self._aws.client("s3").put_object(
+            Bucket=self._bucket,
+            Key=self._reports + name,
+            Body=content,
+            # No browser shall ever take it for a page: what runs on the cluster can write it.
+            ContentType="application/gzip",
+        )
+
+    def write_job(self, name: str, content: bytes) -> None:
+        """Write an object of a job, compressed. Permission: ``s3:PutObject`` below
+        ``reports/<cluster>.jobs/``.
+        """
+        self._aws.client("s3").put_object(
+            Bucket=self._bucket,
+            Key=self._jobs + name,
+            Body=content,
+            ContentType="application/gzip",
         )
 
     def upload(self, key: str) -> Upload:

@@ -56,6 +56,7 @@ def build_report(
         at=at,
         run_id=run_id,
         private_address=identity.private_address,
+        instance_type=identity.instance_type,
         history=tuple(history),
         reasons=tuple(shorten(reason) for reason in reasons),
         log_tail=tuple(log_tail)[-TAIL_LINES:] if state == states.FAILED else (),

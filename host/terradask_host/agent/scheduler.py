@@ -6,36 +6,39 @@ from __future__ import annotations
 
 import datetime
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import asdict, replace
+from dataclasses import asdict
+from functools import partial
 from typing import Any, TypeVar
 
 from terradask_host import states
+from terradask_host.agent.announcement import Announcement
+from terradask_host.agent.beside import processes_beside
 from terradask_host.agent.child import DaskChild
 from terradask_host.agent.endings import Crashes, close_in_order, leave_on_stop
-from terradask_host.agent.event_queue import ChildSaid, StopRequested
-from terradask_host.agent.extra_worker import ExtraWorker
+from terradask_host.agent.event_queue import ChildSaid, Stop, StopRequested
 from terradask_host.agent.host import Host, check_imported, next_event
 from terradask_host.agent.instance_proofs import ProofChecks
 from terradask_host.agent.join_watchdog import JoinWatchdog
+from terradask_host.agent.kept_jobs import KeptJobs
 from terradask_host.agent.launch_documents import scheduler_document
-from terradask_host.agent.objects import wait_for
+from terradask_host.agent.metrics import MetricsLog
+from terradask_host.agent.notices import ENDED, Notice, tell_given_up
+from terradask_host.agent.performance_reports import KeptReports
+from terradask_host.agent.scaling import Scaler, scaler_of
+from terradask_host.agent.side_process import SideProcess
 from terradask_host.agent.watchdog_schedule import WatchdogSchedule
 from terradask_host.documents import (
-    UNREADABLE,
-    Ended,
     LifetimePolicy,
-    SchedulerAddress,
     closing_document,
     now_text,
 )
-from terradask_host.metadata import Identity
 from terradask_host.rules import policy
 from terradask_host.rules.instance_proof import Verdict
 from terradask_host.rules.lifetime import Limits, lifetime_end_reason
 from terradask_host.rules.policy import Exit, Next
-from terradask_host.structure import SchedulerEntry
+from terradask_host.scaling_policy import policies_document
 
 T = TypeVar("T")
 
@@ -47,31 +50,6 @@ _PROOFS_AT_A_TIME = 8
 
 #: Pauses after each try to bring the groups to zero; the watchdog schedule ends what is left then.
 _ZERO_PAUSES_SECONDS = (1.0, 2.0, 4.0, 8.0, 0.0)
-
-
-def build_address(
-    identity: Identity,
-    entry: SchedulerEntry,
-    *,
-    run_id: str,
-    boot: int,
-    versions: Mapping[str, Any],
-) -> SchedulerAddress:
-    """Return what ``scheduler.json`` will say; `versions` has ``python`` and ``packages`` of the
-    scheduler's process.
-    """
-    public = identity.public_address
-    return SchedulerAddress(
-        run_id=run_id,
-        instance_id=identity.instance_id,
-        boot=boot,
-        private_address=f"tls://{identity.private_address}:{entry.port}",
-        public_address=f"tls://{public}:{entry.port}" if public else None,
-        dashboard_port=entry.dashboard_port,
-        python=versions["python"],
-        packages=versions["packages"],
-        started_at=now_text(),
-    )
 
 
 class _Over(Exception):
@@ -89,15 +67,19 @@ class SchedulerHost:
         self._crashes = Crashes(host)
         self._limits = Limits.of_policy(host.run.life, host.run.started_at)
         self._watchdog = WatchdogSchedule(host, self._limits.ends_at)
-        self._join_watchdog = JoinWatchdog(host)
+        self._join_watchdog = JoinWatchdog(host, on_given_up=self._give_up)
         #: What a client said since, which holds for a Dask process that is started again too.
         self._said_life: dict[str, Any] = {}
-        self._previous: SchedulerAddress | None = None
-        #: ETag of the ``scheduler.json`` that was written from here.
-        self._announced: str | None = None
-        self._extra_worker: ExtraWorker | None = None
+        self._announcement = Announcement(host)
+        self._child: DaskChild | None = None
+        self._scaler: Scaler | None = None
+        #: What runs beside the scheduler's process, as long as that lives.
+        self._beside: list[SideProcess] = []
         self._proofs = ProofChecks(host.aws, host.audience, host.run.host_roles)
         self._checking = ThreadPoolExecutor(_PROOFS_AT_A_TIME, "instance-proofs")
+        self._reports = KeptReports(host.objects, host.run_id, log=host.log.info)
+        self._metrics = MetricsLog(host)
+        self._jobs = KeptJobs(host.objects, log=host.log.info)
 
     def run(self) -> None:
         """Return when the host has left.
@@ -110,16 +92,21 @@ class SchedulerHost:
             When the environment's distributed has known holes.
         """
         while True:
-            child = self._host.spawn()
+            child = self._child = self._host.spawn()
             try:
                 end = self._live(child)
             except StopRequested as request:
-                return leave_on_stop(self._host, child, request.stop)
+                why = self._watchdog.why_fired(datetime.datetime.now(datetime.UTC))
+                if why is not None:
+                    return self._end_cluster(why, child)
+                return self._close(child, request.stop)
             except _Over as over:
                 return self._end_cluster(str(over), child)
             finally:
                 child.kill()
-                self._end_extra_worker()
+                self._end_beside()
+                if self._scaler is not None:
+                    self._scaler.forget_retirements()
             self._host.log.info(f"the Dask process ended: {end.describe()}")
             follows = policy.after_scheduler_exit(
                 end, crashes=self._crashes.count, timing=self._timing
@@ -129,24 +116,30 @@ class SchedulerHost:
                     f"the scheduler ended itself: {end.reason or 'closed in order'}"
                 )
             if follows is Next.FAIL:
-                raise self._crashes.too_many(end)
+                error = self._crashes.too_many(end)
+                tell_given_up(self._host, str(error))
+                raise error
             self._crashes.pause_before_restart()
 
     def _live(self, child: DaskChild) -> Exit:
         """Run one Dask process to its end."""
         host = self._host
         host.reporter.enter(states.STARTING)
+        self._announcement.read()
         document = scheduler_document(
             host.identity,
             host.cluster,
             host.keys,
             self._life(),
             self._timing,
+            jupyter_socket=host.config.paths.jupyter_socket,
             loopback=host.config.loopback,
+            scaling=policies_document(
+                self._announcement.scaling if self._scaler is None else self._scaler.policies
+            ),
         )
         started = time.monotonic()
         self._watchdog.note_alive()
-        self._previous = self._previous or self._read_previous()
         while True:
             self._check_age()
             # One that never comes up keeps nothing alive.
@@ -179,6 +172,7 @@ class SchedulerHost:
     def _take(self, said: ChildSaid, child: DaskChild) -> None:
         if said.event == "running":
             self._announce(said.facts)
+            self._beside = processes_beside(self._host, child)
             # So that workers launched with the scheduler don't wait for an answer.
             self._send_members(child, self._join_watchdog.instance_ids())
         elif said.event == "keepalive":
@@ -195,8 +189,36 @@ class SchedulerHost:
                 f"{said.facts['why']}"
             )
             self._host.reporter.note(WORKERS, "refused", text)
+        elif said.event in ("job", "report"):
+            self._keep(said, child)
+        elif said.event == "gauges":
+            self._metrics.take(said.facts)
+        elif said.event in ("load", "retired", "observed") and self._scaler is not None:
+            self._scaler.take(said.facts)
+        elif said.event == "adapt" and self._scaler is not None:
+            self._scaler.adapt(**said.facts)
         elif said.event == "over":
             raise _Over(said.facts["reason"])
+
+    def _keep(self, said: ChildSaid, child: DaskChild) -> None:
+        if said.event == "report":
+            self._reports.keep(child, said.facts)
+        elif said.event == "job":
+            self._jobs.keep(said.facts)
+
+    def _close(self, child: DaskChild, stop: Stop | None = None) -> None:
+        """Close the scheduler, and give its last report some seconds to get into the bucket."""
+        self._stop_scaling()
+        take = partial(self._keep, child=child)
+        if stop is not None:
+            leave_on_stop(self._host, child, stop, take)
+        else:
+            close_in_order(self._host, child, self._timing.scheduler_close_seconds, take)
+        self._wait_for_kept()
+
+    def _wait_for_kept(self) -> None:
+        self._jobs.wait(self._timing.performance_report_seconds)
+        self._reports.wait(self._timing.performance_report_seconds)
 
     def _check_proof(
         self, child: DaskChild, number: int, role: str, instance_id: str, proof: object
@@ -207,6 +229,10 @@ class SchedulerHost:
             self._host.log.info(f"the proof of {instance_id} can't be checked: {error!r}")
             verdict, why = Verdict.UNKNOWN, repr(error)
         child.send({"do": "proof", "number": number, "verdict": verdict.value, "why": why})
+
+    def _give_up(self, group: str) -> None:
+        if self._scaler is not None:
+            self._scaler.give_up(group)
 
     @staticmethod
     def _send_members(child: DaskChild, instance_ids: frozenset[str] | None) -> None:
@@ -221,63 +247,27 @@ class SchedulerHost:
         reason = lifetime_end_reason(self._limits, datetime.datetime.now(datetime.UTC))
         if reason is not None:
             raise _Over(reason)
-        if (
-            self._previous is not None
-            and self._previous.ended is not None
-            and self._previous.run_id == self._host.run_id
-        ):
-            # An earlier host of this run came to that, and did not get all groups to zero.
-            raise _Over(self._previous.ended.reason)
-
-    def _read_previous(self) -> SchedulerAddress | None:
-        objects, name = self._host.objects, "scheduler.json"
-
-        def read(_: float) -> dict[str, Any] | None:
-            document = objects.read_document(name)
-            # S3 may miss an object of a young bucket; clients and workers know boots by number.
-            return document if document or objects.etag(name) else {}
-
-        document = self._patiently(read, f"answer about {name}")
-        try:
-            return SchedulerAddress.read(document) if document else None
-        except UNREADABLE as error:
-            # It is written anew as soon as the scheduler listens.
-            self._host.log.info(f"scheduler.json can't be read: {type(error).__name__}: {error}")
-            return None
+        if (ended := self._announcement.ended) is not None:
+            # It did not get all groups to zero.
+            raise _Over(ended.reason)
 
     def _announce(self, versions: Mapping[str, Any]) -> None:
         """Say where the scheduler is; only then does the host count as running."""
-        boot = policy.next_boot(self._previous, self._host.run_id)
-        address = build_address(
-            self._host.identity,
-            self._host.cluster.scheduler,
-            run_id=self._host.run_id,
-            boot=boot,
-            versions=versions,
-        )
-        self._announced = self._patiently(
-            lambda _: self._host.objects.write_document("scheduler.json", address.to_document()),
-            "chance to write scheduler.json",
-        )
-        self._previous = address
-        self._host.log.info(f"listening at {address.private_address}, boot {boot}")
+        address = self._announcement.announce(versions)
+        self._reports.boot = address.boot
+        self._host.log.info(f"listening at {address.private_address}, boot {address.boot}")
         self._host.reporter.enter(states.RUNNING)
-        if self._host.cluster.scheduler.extra_worker:
-            self._extra_worker = ExtraWorker(self._host, address.private_address)
+        if self._scaler is None:
+            self._scaler = scaler_of(self._host, self._announcement, self._send)
 
-    def _end_extra_worker(self) -> None:
-        if self._extra_worker is not None:
-            self._extra_worker.close()
-            self._extra_worker = None
+    def _send(self, word: Mapping[str, Any]) -> None:
+        """Send a word to the scheduler's process that runs now."""
+        if self._child is not None:
+            self._child.send(word)
 
-    def _patiently(self, ask: Callable[[float], T], what: str) -> T:
-        return wait_for(
-            ask,
-            what=what,
-            advice="Check the bucket and the scheduler role's rights below clusters/<name>/.",
-            deadline_seconds=self._timing.run_deadline_seconds,
-            events=self._host.events,
-        )
+    def _end_beside(self) -> None:
+        while self._beside:
+            self._beside.pop().close()
 
     def _end_cluster(self, reason: str, child: DaskChild | None = None) -> None:
         """End the cluster: say why, close the scheduler where it still runs, bring all groups to
@@ -285,32 +275,28 @@ class SchedulerHost:
         """
         self._host.log.info(f"the cluster is over: {reason}; all groups go to 0")
         self._host.reporter.enter(states.LEAVING, reason)
-        self._write_ended(reason)
+        # What is at zero is not to grow again.
+        self._stop_scaling()
+        told_before = self._announcement.ended is not None
+        notice = None if told_before else Notice.of_host(self._host, ENDED, reason)
+        self._announcement.write_ended(reason)
         self._mark_closing(reason)
         if child is not None:
-            close_in_order(self._host, child, self._timing.scheduler_close_seconds)
+            self._close(child)
+        else:
+            # It may have ended itself a moment ago.
+            self._wait_for_kept()
         for pause in _ZERO_PAUSES_SECONDS:
             if self._host.groups.zero():
                 break
             time.sleep(pause)
+        if notice is not None:
+            notice.wait(self._timing.notice_seconds)
         self._host.reporter.enter(states.LEFT, reason)
 
-    def _write_ended(self, reason: str) -> None:
-        """Say in ``scheduler.json`` that the cluster has ended: to clients, to workers, and to a
-        host in this one's place.
-
-        Stopping the cluster deletes it; it is not brought back.
-        """
-        try:
-            if self._announced is not None and self._previous is not None:
-                document = replace(self._previous, ended=Ended(now_text(), reason)).to_document()
-                self._host.objects.write_document("scheduler.json", document, over=self._announced)
-        except Exception as error:  # noqa: BLE001 - the groups still need their zero
-            self._host.log.info(
-                "the end of the cluster can't be written to scheduler.json: "
-                f"{type(error).__name__}: "
-                f"{error}"
-            )
+    def _stop_scaling(self) -> None:
+        if self._scaler is not None:
+            self._scaler.close(self._timing.scheduler_close_seconds)
 
     def _mark_closing(self, reason: str) -> None:
         """Note that the deployment shall go too, where it was made for a client that was to take it

@@ -8,6 +8,7 @@ import datetime
 import time
 
 from terradask_host.agent.host import Host
+from terradask_host.rules.lifetime import duration
 
 
 class WatchdogSchedule:
@@ -23,6 +24,8 @@ class WatchdogSchedule:
         self._ends_at = ends_at
         self._due = time.monotonic()
         self._alive_at = self._due
+        #: When AWS sets the groups to zero, as far as it was put off from here.
+        self._fires_at: datetime.datetime | None = None
 
     def note_alive(self) -> None:
         """Note a sign of life."""
@@ -49,9 +52,28 @@ class WatchdogSchedule:
                 self._ends_at,
             )
             moved = self._host.groups.move_watchdog(at)
+            self._fires_at = at if moved else self._fires_at
         pause = self._timing.watchdog_move_seconds
         self._due = now + (pause if moved else min(pause, 60.0))
         return self._due - now
+
+    def why_fired(self, now: datetime.datetime) -> str | None:
+        """Return why AWS has set the groups to zero, for a host that it shuts down; None if it
+        hasn't yet.
+        """
+        if self._fires_at is None or now < self._fires_at:
+            return None
+        silent_seconds = time.monotonic() - self._alive_at
+        why = (
+            f"the scheduler gave no sign of life for {_about(silent_seconds)}"
+            if silent_seconds > self._timing.watchdog_ahead_seconds
+            else "its host could not postpone it"
+        )
+        return f"AWS's watchdog schedule has set all groups to 0: {why}"
+
+
+def _about(seconds: float) -> str:
+    return duration(60 * round(seconds / 60) if seconds >= 60 else round(seconds))
 
 
 def fires_at(

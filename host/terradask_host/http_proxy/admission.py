@@ -1,5 +1,5 @@
 """Which requests the dashboard admits: those with the token, once in a link and then in a
-cookie. Pure.
+cookie, or each time in the path. Pure.
 """
 
 from __future__ import annotations
@@ -13,6 +13,9 @@ from terradask_host.http_proxy.request import Request
 
 #: The token's name in a link: a name of our own, since Jupyter's proxies take `token` for theirs.
 TOKEN_NAME = "terradask-token"  # noqa: S105
+
+#: 128 bits, which make 22 characters.
+TOKEN_BYTES = 16
 
 #: What a browser on the same machine calls it.
 LOOPBACK = frozenset({"127.0.0.1", "localhost", "::1"})
@@ -37,19 +40,30 @@ class Admission:
 
     secure: bool
     hosts: frozenset[str] | None
-    token: str = field(default_factory=lambda: secrets.token_urlsafe(32), repr=False)
+    token: str = field(default_factory=lambda: secrets.token_urlsafe(TOKEN_BYTES), repr=False)
+    #: Whether the token is in the path of each request, and no cookie is used: pages then also
+    #: work where a browser sends none, as in a frame of another site.
+    in_path: bool = False
+    #: What is behind it, and where its link is shown.
+    what: str = "dashboard"
+    shown_by: str = "cluster.dashboard_link"
     #: Of its own for each proxy: cookies of one address are common to all of its ports.
     cookie: str = field(default_factory=lambda: f"terradask-{secrets.token_hex(4)}")
 
     def link(self, link: str) -> str:
         """Return a link with the token in it."""
+        if self.in_path:
+            address, mark, query = link.partition("?")
+            before, _, page = address.rpartition("/")
+            return f"{before}/{self.token}/{page}{mark}{query}"
         return f"{link}{'&' if '?' in link else '?'}{TOKEN_NAME}={self.token}"
 
     def judge(self, request: Request) -> bytes | None:
         """Return what a request is answered; None: it is let in."""
         if self.hosts is not None and request.host_name not in self.hosts:
             return refusal(
-                403, "The dashboard is not served under this name. Open the link as it was given."
+                403,
+                f"The {self.what} is not served under this name. Open the link as it was given.",
             )
         # A proxy in front may speak TLS to the browser where this one doesn't.
         own_origins = (
@@ -58,27 +72,33 @@ class Admission:
             else {f"https://{request.host}", f"http://{request.host}"}
         )
         if any(origin.lower() not in own_origins for origin in request.values("origin")):
-            return refusal(403, "A page of another origin asked for the dashboard.")
+            return refusal(403, f"A page of another origin asked for the {self.what}.")
+        if self.in_path:
+            return None if self._is_token(request.path.split("/")[1]) else self._closed()
+        return self._judge_cookie(request)
+
+    def _judge_cookie(self, request: Request) -> bytes | None:
         shown = request.query_value(TOKEN_NAME)
         if shown is not None:
             if request.method != "GET" or not self._is_token(shown):
                 return refusal(
                     403,
                     (
-                        "The token in this link is not this dashboard's, or no longer. Ask for the "
-                        "link again."
+                        f"The token in this link is not this {self.what}'s, or no longer. Ask for "
+                        "the link again."
                     ),
                 )
             return self._welcome(request)
         if not any(self._is_token(value) for value in request.cookies(self.cookie)):
-            return refusal(
-                403,
-                (
-                    "The dashboard opens with the link that has the token in it, such as "
-                    "cluster.dashboard_link shows."
-                ),
-            )
+            return self._closed()
         return None
+
+    def _closed(self) -> bytes:
+        return refusal(
+            403,
+            f"The {self.what} opens with the link that has the token in it, such as "
+            f"{self.shown_by} shows.",
+        )
 
     def _is_token(self, value: str) -> bool:
         return hmac.compare_digest(value.encode("latin-1"), self.token.encode())
@@ -99,7 +119,7 @@ class Admission:
             f"SameSite=Strict{'; Secure' if self.secure else ''}"
         )
         head = f'<meta http-equiv="refresh" content="0; url={target}"><title>Dask</title>'
-        return _page(200, head, f'<a href="{target}">The dashboard</a>', f"Set-Cookie: {cookie}")
+        return _page(200, head, f'<a href="{target}">The {self.what}</a>', f"Set-Cookie: {cookie}")
 
 
 def refusal(status: int, why: str) -> bytes:

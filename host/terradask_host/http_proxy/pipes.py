@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+from collections.abc import Callable
+
+from terradask_host.http_proxy.request import END_OF_HEAD
 
 Streams = tuple[asyncio.StreamReader, asyncio.StreamWriter]
 
@@ -19,15 +22,22 @@ HALF_CLOSED_SECONDS = 60.0
 FLUSH_SECONDS = 30.0
 
 
-async def join(near: Streams, far: Streams, *, lasting: bool) -> None:
+async def join(
+    near: Streams,
+    far: Streams,
+    *,
+    lasting: bool,
+    change_head: Callable[[bytes], bytes] | None = None,
+) -> None:
     """Carry bytes both ways until the far end has said all, or the near one is gone; closes the far
     one.
 
     `lasting`: they talk to each other, as over a websocket, and the end of one is the end of both.
     Else a near end that has asked may already have closed its direction, and still gets its answer.
+    `change_head` changes the head of the far end's answer.
     """
     asking = asyncio.create_task(_pump(near[0], far[1]))
-    answering = asyncio.create_task(_pump(far[0], near[1]))
+    answering = asyncio.create_task(_answer(far[0], near[1], change_head))
     try:
         await asyncio.wait({asking, answering}, return_when=asyncio.FIRST_COMPLETED)
         if not answering.done() and not lasting and not asking.exception():
@@ -59,6 +69,20 @@ def close_soon(writer: asyncio.StreamWriter) -> None:
     """Close a connection that may be broken, or whose loop may be at its end."""
     with contextlib.suppress(OSError, RuntimeError):
         writer.close()
+
+
+async def _answer(
+    reader: asyncio.StreamReader,
+    writer: asyncio.StreamWriter,
+    change_head: Callable[[bytes], bytes] | None,
+) -> None:
+    if change_head is not None:
+        try:
+            writer.write(change_head(await reader.readuntil(END_OF_HEAD)))
+        except (asyncio.IncompleteReadError, asyncio.LimitOverrunError):
+            # An answer without a head that could be changed is none.
+            return
+    await _pump(reader, writer)
 
 
 async def _pump(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:

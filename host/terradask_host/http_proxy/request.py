@@ -27,7 +27,7 @@ class BadRequest(ValueError):
 
 @dataclass(frozen=True, repr=False)
 class Request:
-    """The head of a request. Its repr shows no header and no query: they may carry a token."""
+    """The head of a request. Its repr shows no header, path or query: they may carry a token."""
 
     method: str
     path: str
@@ -36,7 +36,7 @@ class Request:
     headers: tuple[tuple[str, str], ...]
 
     def __repr__(self) -> str:
-        return f"Request({self.method!r}, {self.path!r})"
+        return f"Request({self.method!r})"
 
     def header(self, name: str) -> str | None:
         """Return the first header of this name, which is given in small letters."""

@@ -6,9 +6,12 @@ from __future__ import annotations
 
 import asyncio
 import ssl
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
+from functools import partial
 
 from terradask_host.http_proxy.admission import Admission, refusal
+from terradask_host.http_proxy.path_token import with_token, without_token
 from terradask_host.http_proxy.pipes import Streams, finish, join
 from terradask_host.http_proxy.request import (
     END_OF_HEAD,
@@ -30,16 +33,39 @@ HANDSHAKE_SECONDS = 10.0
 MOST_WAITING = 200
 
 
-class ProxyServer:
-    """Takes HTTP connections, and carries what `admission` lets in.
+#: What a browser is told when the dashboard doesn't answer.
+SILENT = "The scheduler's host doesn't answer. Has the cluster stopped, or its scheduler died?"
 
-    ``OSError`` and ``TimeoutError`` of `dial`, which connects to the dashboard, are reported to the
-    browser.
+
+@dataclass(frozen=True)
+class Site:
+    """What is behind a proxy, and whom that lets in.
+
+    Parameters
+    ----------
+    admission
+        Which requests are let in.
+    dial
+        Connects to what is behind. Its ``OSError`` and ``TimeoutError`` are reported to the
+        browser.
+    silent
+        What the browser is told then.
     """
 
-    def __init__(self, admission: Admission, dial: Dial) -> None:
-        self.admission = admission
-        self._dial = dial
+    admission: Admission
+    dial: Dial
+    silent: str = SILENT
+
+
+class ProxyServer:
+    """Takes HTTP connections, and carries what a site lets in.
+
+    `beside` are further sites, by the beginning of their paths: each with a token of its own.
+    """
+
+    def __init__(self, site: Site, beside: Mapping[str, Site] | None = None) -> None:
+        self._site = site
+        self._beside = dict(beside or {})
         self._server: asyncio.Server | None = None
         self._tasks: set[asyncio.Task[None]] = set()
         self._waiting = 0
@@ -89,36 +115,35 @@ class ProxyServer:
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self._waiting += 1
         try:
-            request = await _read(reader)
+            request = await read_request(reader)
         except BadRequest as error:
-            return writer.write(
-                refusal(400, f"This is no request that the dashboard understands. {error}")
-            )
+            return writer.write(refusal(400, f"This is no request that can be understood. {error}"))
         finally:
             self._waiting -= 1
         if request is None:
             return None
-        answer = self.admission.judge(request)
+        site = self._site_of(request)
+        answer = site.admission.judge(request)
         if answer is not None:
             return writer.write(answer)
         try:
-            far = await self._dial()
+            far = await site.dial()
         except (OSError, TimeoutError):
-            return writer.write(
-                refusal(
-                    502,
-                    (
-                        "The scheduler's host doesn't answer. Has the cluster stopped, or its "
-                        "scheduler died?"
-                    ),
-                )
-            )
-        far[1].write(request.forwarded(without_cookie=self.admission.cookie))
-        return await join((reader, writer), far, lasting=request.is_upgrade)
+            return writer.write(refusal(502, site.silent))
+        change = None
+        if site.admission.in_path:
+            request = without_token(request)
+            change = partial(with_token, inner=request)
+        far[1].write(request.forwarded(without_cookie=site.admission.cookie))
+        return await join((reader, writer), far, lasting=request.is_upgrade, change_head=change)
+
+    def _site_of(self, request: Request) -> Site:
+        found = (site for path, site in self._beside.items() if request.path.startswith(path))
+        return next(found, self._site)
 
 
-async def _read(reader: asyncio.StreamReader) -> Request | None:
-    """Read the head of a request; None where nothing comes."""
+async def read_request(reader: asyncio.StreamReader) -> Request | None:
+    """Read the head of a request; None where nothing comes. Raises `BadRequest`."""
     try:
         async with asyncio.timeout(HEAD_SECONDS):
             head = await reader.readuntil(END_OF_HEAD)

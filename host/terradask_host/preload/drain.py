@@ -40,20 +40,31 @@ def allow_draining(scheduler: Any) -> None:
             while len(scheduler.running) < before and dask_time() < until:
                 await asyncio.sleep(POLL_SECONDS)
             before = len(scheduler.running)
-            retired = await scheduler.retire_workers(names=names, close_workers=False, remove=False)
-            if len(retired) < len(names):
+            if not await empty(scheduler, names):
                 before = 0
                 return False
-            since = dask_time()
-            # Their heartbeats report what they run.
-            while any(
-                str(worker.name) in names and (worker.last_seen <= since or worker.executing)
-                for worker in scheduler.workers.values()
-            ):
-                await asyncio.sleep(POLL_SECONDS)
             return True
 
     scheduler.handlers[DRAIN_OPERATION] = drain
+
+
+async def empty(scheduler: Any, names: list[str]) -> bool:
+    """Give these workers no new tasks, move their data, wait for their running tasks; return
+    whether the data had room elsewhere.
+    """
+    from distributed.metrics import time as dask_time
+
+    retired = await scheduler.retire_workers(names=names, close_workers=False, remove=False)
+    if len(retired) < len(names):
+        return False
+    since = dask_time()
+    # Their heartbeats report what they run.
+    while any(
+        str(worker.name) in names and (worker.last_seen <= since or worker.executing)
+        for worker in scheduler.workers.values()
+    ):
+        await asyncio.sleep(POLL_SECONDS)
+    return True
 
 
 async def joined_names(scheduler: Any, names: list[str]) -> list[str]:

@@ -13,24 +13,40 @@ import asyncio
 import contextlib
 import ssl
 import sys
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
+
+from terradask_host.http_proxy.admission import refusal
+from terradask_host.http_proxy.pipes import Streams
+from terradask_host.http_proxy.server import Site
 
 CHUNK_BYTES = 65_536
 
 #: The role whose certificates open the dashboard. Hosts' certificates have the same authority, and
 #: are for Dask's own connections.
 CLIENT_ROLE = "client"
+#: The role of a certificate that opens a page of its own. The authority hasn't signed it: Dask's
+#: ports would let it in then.
+METRICS_ROLE = "metrics"
+
+#: Serves a connection, instead of what is behind.
+Serve = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
 
 
-def server_context(*, ca: str, cert: str, key: str) -> ssl.SSLContext:
-    """Return a TLS context that requires a certificate of the cluster's authority."""
+def server_context(
+    *, ca: str, cert: str, key: str, metrics_cert: str | None = None
+) -> ssl.SSLContext:
+    """Return a TLS context that requires a certificate of the cluster's authority, or the one for
+    metrics, which signs no other.
+    """
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.minimum_version = ssl.TLSVersion.TLSv1_3
     context.verify_mode = ssl.CERT_REQUIRED
     # As in Dask, which uses the same certificates.
     context.verify_flags &= ~ssl.VERIFY_X509_STRICT
     context.load_verify_locations(ca)
+    if metrics_cert is not None:
+        context.load_verify_locations(metrics_cert)
     context.load_cert_chain(cert, key)
     return context
 
@@ -51,7 +67,19 @@ def roles_of(certificate: Mapping[str, Any] | None) -> list[str]:
 class Forward:
     """Accepts connections of the cluster's clients at an address and forwards each to another.
 
-    The context is that of :func:`server_context`. None: bytes are forwarded unchanged.
+    Parameters
+    ----------
+    host, port
+        Where it listens.
+    target_host, target_port
+        Where connections go.
+    context
+        That of :func:`server_context`. None: bytes are forwarded unchanged.
+    by_protocol
+        Where connections that ask for a protocol go, by TLS's ALPN. Who is let in has a
+        certificate: the sites' own rules are for others.
+    by_role
+        What serves the connections of other roles than clients; those of all others are refused.
     """
 
     def __init__(
@@ -62,12 +90,18 @@ class Forward:
         target_port: int,
         context: ssl.SSLContext | None,
         target_host: str = "127.0.0.1",
+        by_protocol: Mapping[str, Site] | None = None,
+        by_role: Mapping[str, Serve] | None = None,
     ) -> None:
         self._host = host
         self._port = port
         self._target_host = target_host
         self._target_port = target_port
         self._context = context
+        self._by_protocol = dict(by_protocol or {})
+        self._by_role = dict(by_role or {})
+        if context is not None and self._by_protocol:
+            context.set_alpn_protocols(list(self._by_protocol))
         self._server: asyncio.Server | None = None
         self._tasks: set[asyncio.Task[None]] = set()
         self._refused: set[str] = set()
@@ -91,15 +125,21 @@ class Forward:
         assert task is not None
         self._tasks.add(task)
         try:
-            if not self._lets_in(writer):
-                return
-            inner_reader, inner_writer = await asyncio.open_connection(
-                self._target_host, self._target_port
-            )
+            roles = roles_of(writer.get_extra_info("peercert"))
+            serve = self._by_role.get(roles[0]) if len(roles) == 1 else None
+            if serve is not None:
+                return await serve(reader, writer)
+            if not self._lets_in(writer, roles):
+                return writer.write(
+                    refusal(403, "This certificate is for another role: clients have one.")
+                )
+            inner = await self._dial(writer)
+            if inner is None:
+                return None
             try:
-                await asyncio.gather(_pump(reader, inner_writer), _pump(inner_reader, writer))
+                await asyncio.gather(_pump(reader, inner[1]), _pump(inner[0], writer))
             finally:
-                await _close(inner_writer)
+                await _close(inner[1])
         except (OSError, asyncio.CancelledError):
             # Clients may disconnect at any time; closing cancels.
             pass
@@ -107,8 +147,22 @@ class Forward:
             await _close(writer)
             self._tasks.discard(task)
 
-    def _lets_in(self, writer: asyncio.StreamWriter) -> bool:
-        roles = roles_of(writer.get_extra_info("peercert"))
+    async def _dial(self, writer: asyncio.StreamWriter) -> Streams | None:
+        """Connect to what was asked for; None if a site doesn't answer, which the client is told.
+
+        Raises ``OSError``.
+        """
+        tls = writer.get_extra_info("ssl_object")
+        site = self._by_protocol.get(tls.selected_alpn_protocol()) if tls is not None else None
+        if site is None:
+            return await asyncio.open_connection(self._target_host, self._target_port)
+        try:
+            return await site.dial()
+        except OSError:
+            writer.write(refusal(502, site.silent))
+            return None
+
+    def _lets_in(self, writer: asyncio.StreamWriter, roles: list[str]) -> bool:
         # Without a context, the destination requires the certificate.
         if self._context is None or roles == [CLIENT_ROLE]:
             return True

@@ -14,6 +14,7 @@ from dataclasses import replace
 from typing import Any
 
 from terradask_host.documents import LifetimePolicy
+from terradask_host.preload.jupyter_server import CLIENT_NAME
 from terradask_host.preload.uploads import Uploads
 from terradask_host.preload.watchers import watching
 from terradask_host.rules.lifetime import Activity, Limits, Observation, end_reason
@@ -22,8 +23,11 @@ from terradask_host.rules.lifetime import Activity, Limits, Observation, end_rea
 #: clients rely on.
 KEEPALIVE_OPERATION = "terradask_keepalive"
 
-#: Dask's name for the client that a worker opens for its tasks: ``Client-worker-<uuid>``.
-_WORKERS_CLIENT = "worker"
+#: In the name of the client by which the scheduler's process runs jobs.
+JOBS_CLIENT_NAME = "jobs"
+
+#: In the names of clients that tasks open (``Client-worker-<uuid>``, Dask's own), and notebooks.
+_INNER_CLIENTS = ("worker", CLIENT_NAME, JOBS_CLIENT_NAME)
 
 
 class LifetimeWatch:
@@ -32,11 +36,18 @@ class LifetimeWatch:
 
     Follows ``life`` of ``run.json``, with ``look_seconds`` and ``first_client_seconds``.
 
+    `jobs_running` and `came` are as for `Observer`.
+
     The host program acts: it scales the groups to zero even if this process no longer can.
     """
 
     def __init__(
-        self, scheduler: Any, life: Mapping[str, Any], report: Callable[..., None]
+        self,
+        scheduler: Any,
+        life: Mapping[str, Any],
+        report: Callable[..., None],
+        jobs_running: Callable[[], bool] = lambda: False,
+        came: set[str] | None = None,
     ) -> None:
         more = {name: life[name] for name in ("first_client_seconds",) if name in life}
         self._limits = Limits.of_policy(LifetimePolicy.read(life), **more).beside(
@@ -44,10 +55,14 @@ class LifetimeWatch:
         )
         self._look_seconds = float(life.get("look_seconds", 1.0))
         self._report = report
-        self._observer = Observer(scheduler)
+        self._observer = Observer(scheduler, jobs_running, came)
         self._activity = Activity.begin(time.monotonic())
         self._trouble: str | None = None
         scheduler.handlers[KEEPALIVE_OPERATION] = self.set_keepalive
+
+    def note_open_kernels(self, number: int) -> None:
+        """Note how many kernels of the notebook server are open, from now on."""
+        self._observer.open_kernels = number
 
     def set_keepalive(self, seconds: float | None) -> bool:
         """Set how long the cluster runs without a client; None: for ever. Return True, which an
@@ -80,12 +95,23 @@ class LifetimeWatch:
 
 
 class Observer:
-    """Observes a scheduler."""
+    """Observes a scheduler.
 
-    def __init__(self, scheduler: Any) -> None:
+    `jobs_running` says whether a job isn't over; to `came` the names of cluster managers are added
+    that come.
+    """
+
+    def __init__(
+        self,
+        scheduler: Any,
+        jobs_running: Callable[[], bool] = lambda: False,
+        came: set[str] | None = None,
+    ) -> None:
         self._scheduler = scheduler
+        self._jobs_running = jobs_running
         self._uploads = Uploads()
-        self._came: set[str] = set()
+        self._came = set() if came is None else came
+        self.open_kernels = 0
         _note_clients(scheduler, self._came)
 
     def observe(self) -> Observation:
@@ -110,8 +136,30 @@ class Observer:
             )
             | watching(scheduler),
             came=came,
-            left_work=bool(scheduler.clients["fire-and-forget"].wants_what),
+            open_kernels=self.open_kernels,
+            left_work=bool(scheduler.clients["fire-and-forget"].wants_what)
+            or self._jobs_running()
+            or _computes_published(scheduler, idle_since),
+            holds_published=bool(_published(scheduler)),
         )
+
+
+def _published(scheduler: Any) -> list[Any]:
+    """Return what holds each published dataset: Dask's own clients for them."""
+    return [
+        state
+        for name, state in scheduler.clients.items()
+        if name.startswith("published-") and state.wants_what
+    ]
+
+
+def _computes_published(scheduler: Any, idle_since: float | None) -> bool:
+    """Return whether a task of a published dataset is still to be computed."""
+    return idle_since is None and any(
+        task.state not in ("memory", "erred", "released", "forgotten")
+        for state in _published(scheduler)
+        for task in state.wants_what
+    )
 
 
 def _note_clients(scheduler: Any, came: set[str]) -> None:
@@ -128,5 +176,5 @@ def _note_clients(scheduler: Any, came: set[str]) -> None:
 
 
 def _is_somebodys(client: str) -> bool:
-    """Whether a client is not one that a worker opened for its tasks."""
-    return client.split("-")[1:2] != [_WORKERS_CLIENT]
+    """Whether a client is not one that a task or a notebook on the cluster has opened."""
+    return client.split("-")[1:2] not in ([name] for name in _INNER_CLIENTS)

@@ -13,6 +13,7 @@ import json
 from typing import Any
 
 from terradask_host.preload import process_secrets
+from terradask_host.preload.sealed import unsealed
 
 #: The operation by which clients send secrets; part of what they rely on.
 SEND_OPERATION = "terradask_confide"
@@ -41,7 +42,7 @@ class SecretStore:
 
         Return ``missed``: names of the workers that could not be notified.
         """
-        given = json.loads(_unsealed(sealed))
+        given = json.loads(unsealed(sealed))
         async with self._telling:
             self._environ |= given.get("environ") or {}
             self._credentials = given.get("credentials") or self._credentials
@@ -83,12 +84,3 @@ class SecretStore:
 
 def _is_ok(answer: Any) -> bool:
     return isinstance(answer, dict) and answer.get("status") == "OK"
-
-
-def _unsealed(sealed: Any) -> bytes:
-    from distributed.protocol import Serialized, deserialize
-
-    found: bytes = (
-        deserialize(sealed.header, sealed.frames) if isinstance(sealed, Serialized) else sealed
-    )
-    return found

@@ -13,13 +13,22 @@ from collections.abc import Callable, Coroutine
 from functools import partial
 from typing import Any
 
+from terradask_host.http_proxy.jupyter_site import PROTOCOL
 from terradask_host.preload.downscaling import keep_extra_worker
 from terradask_host.preload.drain import allow_draining
-from terradask_host.preload.forward import Forward, server_context
+from terradask_host.preload.forward import METRICS_ROLE, Forward, server_context
+from terradask_host.preload.gauges import Gauges, LoopLag, report_gauges
 from terradask_host.preload.instance_proofs import startup_information
+from terradask_host.preload.job_records import JobRecords
+from terradask_host.preload.jobs import Jobs
+from terradask_host.preload.jupyter_server import own_jupyter_site, serve_jupyter
 from terradask_host.preload.known_versions import expect_known_differences
+from terradask_host.preload.leave import Leave, Report
 from terradask_host.preload.lifetime_watch import LifetimeWatch
+from terradask_host.preload.metrics_page import MetricsPage
+from terradask_host.preload.performance_report import PerformanceReports
 from terradask_host.preload.retirement import remember_retired
+from terradask_host.preload.scaling import ScalingWatch
 from terradask_host.preload.secret_store import SecretStore
 from terradask_host.preload.shared_dashboard import SharedDashboard
 from terradask_host.preload.synced_packages import allow_syncing
@@ -31,35 +40,10 @@ from terradask_host.preload.workers import CloseReasons, HostedWorkers, take_res
 from terradask_host.rules.membership import Rules
 
 Read = Callable[[], dict[str, Any]]
-Report = Callable[..., None]
-Serve = Callable[[dict[str, Any], Callable[[], None], "Leave"], Coroutine[Any, Any, str | None]]
+Serve = Callable[[dict[str, Any], Callable[[], None], Leave], Coroutine[Any, Any, str | None]]
 
 #: Heartbeats of the event loop.
 ALIVE_SECONDS = 60.0
-
-
-class Leave:
-    """The host program's commands: to drain, and to close, with a time limit.
-
-    `others` are the handlers of its other commands, by command; a server adds its own.
-    """
-
-    def __init__(self) -> None:
-        self.drain = asyncio.Event()
-        self._given = asyncio.Event()
-        self.seconds = 0.0
-        self.others: dict[str, Callable[[dict[str, Any]], None]] = {
-            "drain": lambda _: self.drain.set()
-        }
-
-    def give(self, seconds: float) -> None:
-        """Give the command."""
-        self.seconds = seconds
-        self._given.set()
-
-    async def wait(self) -> None:
-        """Return once the command is given."""
-        await self._given.wait()
 
 
 def run(read: Read, report: Report) -> int:
@@ -79,9 +63,7 @@ def run(read: Read, report: Report) -> int:
     }
     report("imported", **versions)
     start = read()
-    serve: Serve = partial(
-        serve_scheduler if prepared["role"] == "scheduler" else serve_worker, report
-    )
+    serve: Serve = partial(_SERVE[prepared["role"]], report)
     asyncio.run(_until_closed(serve, start, read, report, versions))
     return 0
 
@@ -99,15 +81,21 @@ def configure(dask_config: dict[str, Any], host_config: dict[str, Any]) -> None:
 
 def remember_reason(cls: type) -> type:
     """Return a subclass of a Dask server that stores the first reason for closing, as
-    ``close_reason``.
+    ``close_reason``, and awaits ``before_close`` first, if that is set.
     """
 
     class Hosted(cls):  # type: ignore[misc]  # the class is named by the cluster's settings
         close_reason: str | None = None
+        before_close: Callable[[], Coroutine[Any, Any, None]] | None = None
 
         def close(self, *args: Any, **kwargs: Any) -> Any:
             self.close_reason = self.close_reason or kwargs.get("reason")
-            return super().close(*args, **kwargs)
+            return self._close(*args, **kwargs)
+
+        async def _close(self, *args: Any, **kwargs: Any) -> Any:
+            if self.before_close is not None:
+                await self.before_close()
+            return await super().close(*args, **kwargs)
 
     Hosted.__name__, Hosted.__qualname__, Hosted.__module__ = (
         cls.__name__,
@@ -115,6 +103,16 @@ def remember_reason(cls: type) -> type:
         cls.__module__,
     )
     return Hosted
+
+
+def in_order(*steps: Callable[[], Coroutine[Any, Any, None]]) -> Any:
+    """Return what awaits several steps, one after the other."""
+
+    async def run_all() -> None:
+        for step in steps:
+            await step()
+
+    return run_all
 
 
 async def serve_scheduler(
@@ -141,26 +139,38 @@ async def serve_scheduler(
         word["number"], word["verdict"], word["why"]
     )
     async with scheduler:
-        allow_several(scheduler)
+        came = allow_several(scheduler)
         keep_extra_worker(scheduler)
         allow_draining(scheduler)
         allow_syncing(scheduler)
         remember_retired(scheduler)
         withhold_task_output(scheduler)
         SecretStore(scheduler)
-        wanted = start["forward"]
-        context = server_context(ca=wanted["ca"], cert=wanted["cert"], key=wanted["key"])
-        forward = Forward(
-            wanted["host"], wanted["port"], target_port=scheduler.http_server.port, context=context
-        )
+        reports = PerformanceReports(scheduler, start["performance_report"], report)
+        leave.others["kept"] = lambda word: reports.take_kept(word["number"], word["why"])
+        jobs = Jobs(scheduler, scheduler.security, JobRecords(report))
+        scheduler.before_close = in_order(jobs.close, reports.before_close)
+        lag = LoopLag()
+        gauges = Gauges(scheduler, lag)
+        socket = start["jupyter_socket"]
+        jupyter = None if socket is None else own_jupyter_site(socket)
+        forward = _forward(start["forward"], scheduler.http_server.port, jupyter, gauges)
         await forward.start()
-        shared = SharedDashboard(scheduler, start["shared_dashboard"])
+        shared = SharedDashboard(scheduler, start["shared_dashboard"], jupyter)
         await shared.start()
         inner = await _on_loopback(start["loopback"])
+        life = LifetimeWatch(scheduler, start["life"], report, lambda: jobs.are_running, came)
+        scaling = ScalingWatch(scheduler, start["scaling"], report)
+        leave.others |= scaling.words
+        leave.others["kernels"] = lambda word: life.note_open_kernels(word["open"])
         watching = [
-            asyncio.create_task(LifetimeWatch(scheduler, start["life"], report).run()),
+            asyncio.create_task(life.run()),
+            asyncio.create_task(scaling.run()),
             asyncio.create_task(report_workers(scheduler, start["worker_report_seconds"], report)),
+            asyncio.create_task(lag.watch()),
         ]
+        if (seconds := start["gauge_seconds"]) is not None:
+            watching.append(asyncio.create_task(report_gauges(gauges, seconds, report)))
         running()
         try:
             if await _first(leave.wait(), scheduler.finished()) == 0:
@@ -173,6 +183,24 @@ async def serve_scheduler(
             for listening in (forward, *inner):
                 await listening.close()
         return _text(scheduler.close_reason)
+
+
+def _forward(wanted: dict[str, Any], target_port: int, jupyter: Any, gauges: Gauges) -> Forward:
+    """Return the forward to the dashboard, to a notebook server, and to the page of metrics."""
+    context = server_context(
+        ca=wanted["ca"],
+        cert=wanted["cert"],
+        key=wanted["key"],
+        metrics_cert=wanted["metrics_cert"],
+    )
+    return Forward(
+        wanted["host"],
+        wanted["port"],
+        target_port=target_port,
+        context=context,
+        by_protocol={} if jupyter is None else {PROTOCOL: jupyter},
+        by_role={METRICS_ROLE: MetricsPage(gauges).serve},
+    )
 
 
 async def _on_loopback(loopback: dict[str, Any]) -> list[Forward]:
@@ -277,3 +305,7 @@ async def _first(*waits: Coroutine[Any, Any, Any]) -> int:
 
 def _text(reason: Any) -> str | None:
     return None if reason is None else str(reason)
+
+
+#: What a process of each role runs.
+_SERVE = {"scheduler": serve_scheduler, "worker": serve_worker, "jupyter": serve_jupyter}

@@ -10,12 +10,10 @@ from collections.abc import Mapping
 from typing import Any
 
 from terradask_host.http_proxy.admission import Admission
+from terradask_host.http_proxy.jupyter_site import BASE_PATH, PAGE
+from terradask_host.http_proxy.pages import LINK_PAGE
 from terradask_host.http_proxy.pipes import Streams
-from terradask_host.http_proxy.server import ProxyServer
-
-#: The page beside the dashboard's that has the link: clients read it over mutual TLS, and without
-#: Dask's protocol. Part of what they rely on.
-LINK_PAGE = "/terradask/shared-dashboard"
+from terradask_host.http_proxy.server import ProxyServer, Site
 
 
 class SharedDashboard:
@@ -23,14 +21,23 @@ class SharedDashboard:
     only in this process's memory.
 
     `wanted` has ``host``, ``port``, and the paths ``cert`` and ``key``; None: there is no proxy.
+    `jupyter` is the notebook server, if there is one.
     """
 
-    def __init__(self, scheduler: Any, wanted: Mapping[str, Any] | None) -> None:
+    def __init__(
+        self,
+        scheduler: Any,
+        wanted: Mapping[str, Any] | None,
+        jupyter: Site | None = None,
+    ) -> None:
         self._wanted = wanted
         self._target_port: int = scheduler.http_server.port
         # Under any name: a load balancer's, or that of a DNS record, is unknown here.
         self._admission = Admission(secure=True, hosts=None)
-        self._proxy = ProxyServer(self._admission, self._dial)
+        # With a token of its own: a link to the dashboard is for watching alone.
+        self._jupyter = jupyter
+        beside = {} if jupyter is None else {BASE_PATH: jupyter}
+        self._proxy = ProxyServer(Site(self._admission, self._dial), beside)
         _add_page(scheduler.http_application, self)
 
     async def start(self) -> None:
@@ -47,10 +54,15 @@ class SharedDashboard:
         await self._proxy.close()
 
     def link(self) -> dict[str, Any]:
-        """Return the port, and the path that opens the dashboard; neither if there is no proxy."""
+        """Return the port, and the paths that open the dashboard and the notebook server; none of
+        them if there is no proxy.
+        """
         if self._proxy.port is None:
             return {}
-        return {"port": self._proxy.port, "path": self._admission.link("/status")}
+        found = {"port": self._proxy.port, "path": self._admission.link("/status")}
+        if self._jupyter is not None:
+            found["jupyter_path"] = self._jupyter.admission.link(PAGE)
+        return found
 
     async def _dial(self) -> Streams:
         return await asyncio.open_connection("127.0.0.1", self._target_port)

@@ -14,14 +14,20 @@ _numbers = itertools.count(1)
 _PREFIX = "terradask-watch-"
 
 
-def allow_several(scheduler: Any) -> None:
-    """Let every cluster manager that subscribes to a scheduler's workers keep its subscription."""
+def allow_several(scheduler: Any) -> set[str]:
+    """Let every cluster manager that subscribes to a scheduler's workers keep its subscription.
+
+    Return a set to which the name of each is added: it may be gone before it is looked for.
+    """
     from distributed.scheduler import WorkerStatusPlugin
+
+    came: set[str] = set()
 
     class Watch(WorkerStatusPlugin):  # type: ignore[misc]  # distributed carries no types here
         def __init__(self, scheduler: Any, comm: Any) -> None:
             self.name = f"{_PREFIX}{next(_numbers)}"
             super().__init__(scheduler, comm)
+            came.add(self.name)
 
     def subscribe(comm: Any) -> dict[str, Any]:
         Watch(scheduler, comm)
@@ -32,6 +38,7 @@ def allow_several(scheduler: Any) -> None:
         return identity
 
     scheduler.handlers["subscribe_worker_status"] = subscribe
+    return came
 
 
 def watching(scheduler: Any) -> frozenset[str]:

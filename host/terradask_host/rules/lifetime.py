@@ -72,8 +72,13 @@ class Observation:
         What is connected, each by a name of its own: clients, and cluster managers that watch.
     came
         What connected since the last observation, also if it has disconnected since.
+    open_kernels
+        Kernels of the notebook server that run a cell, or have a page connected.
     left_work
-        Whether there is work that no client need wait for (``fire_and_forget``).
+        Whether there is work that no client need wait for: of ``fire_and_forget``, of published
+        datasets, of jobs.
+    holds_published
+        Whether a published dataset is there.
     """
 
     at: float
@@ -81,7 +86,9 @@ class Observation:
     uploading: bool = False
     present: frozenset[str] = frozenset()
     came: frozenset[str] = frozenset()
+    open_kernels: int = 0
     left_work: bool = False
+    holds_published: bool = False
 
 
 #: Between two observations that lie further apart the event loop was blocked, and what went on is
@@ -105,6 +112,8 @@ class Activity:
         When the last connection had ended. None: there was none yet, or there is one.
     present
         What was connected at the last observation.
+    holds_published
+        Whether a published dataset was there then.
     """
 
     seen_at: float
@@ -112,6 +121,7 @@ class Activity:
     attended_at: float
     left_at: float | None = None
     present: frozenset[str] = frozenset()
+    holds_published: bool = False
 
     @classmethod
     def begin(cls, at: float) -> Self:
@@ -129,8 +139,11 @@ class Activity:
             or blocked
             or seen.present != self.present
             or bool(seen.came)
+            or seen.open_kernels > 0
         )
-        attended = bool(seen.present | seen.came) or seen.left_work or blocked
+        attended = (
+            bool(seen.present | seen.came) or seen.open_kernels > 0 or seen.left_work or blocked
+        )
         gone = bool(self.present | seen.came) and not seen.present
         return replace(
             self,
@@ -141,6 +154,7 @@ class Activity:
             attended_at=seen.at if attended else self.attended_at,
             left_at=seen.at if gone else (None if seen.present else self.left_at),
             present=seen.present,
+            holds_published=seen.holds_published,
         )
 
 
@@ -161,6 +175,9 @@ def end_reason(activity: Activity, limits: Limits, now: datetime.datetime) -> st
             else f"the last client left at {clock(activity.left_at)}"
         )
     patience = limits.no_client_seconds
+    if activity.holds_published and limits.idle_seconds is not None:
+        # It waits for another client, until the cluster has been idle for too long.
+        patience = None
     if patience is not None and activity.left_at is None:
         # A client that starts a cluster has yet to learn that its scheduler is up, and to reach it.
         patience = max(patience, limits.first_client_seconds)

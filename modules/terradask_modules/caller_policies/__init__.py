@@ -25,6 +25,7 @@ from typing import Any, Literal, get_args
 
 from terradask_modules.caller_policies._clusters import (
     change_clusters,
+    keep_reports,
     lock_states,
     make_private,
     read_keys,
@@ -107,6 +108,7 @@ def _statements(scope: CallerScope, caller: Caller) -> list[Statement]:
             *change_clusters(scope),
             *sweep_strays(scope),
             read_logs(scope),
+            *keep_reports(scope),
             *see_roles_of_gone_clusters(scope),
             read_no_keys(scope),
             *make_private(scope.private_secrets),
@@ -127,6 +129,7 @@ def _statements(scope: CallerScope, caller: Caller) -> list[Statement]:
         *change_clusters(scope),
         *sweep_strays(scope),
         read_logs(scope),
+        *keep_reports(scope),
         read_keys(scope),
         # Of any cluster: an argument can make one private, whatever the settings say.
         *make_private(scope.secrets),

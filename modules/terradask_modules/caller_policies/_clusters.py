@@ -13,7 +13,7 @@ from terradask_modules.caller_policies._scope import CallerScope
 from terradask_modules.caller_policies._state import record_unlocks
 from terradask_modules.iam import Statement, allow, both, statement
 from terradask_modules.image_rights import pull_statements
-from terradask_modules.names import SOFTWARE
+from terradask_modules.names import ACCOUNTS, HISTORY, REPORTED_EVENTS, REPORTS, SOFTWARE
 from terradask_modules.policies import move_watchdog
 
 #: What an instance is born with, tagged by its launch template.
@@ -138,6 +138,12 @@ def change_clusters(scope: CallerScope) -> list[Statement]:
             ["s3:DeleteObject", "s3:DeleteObjectVersion", "s3:PutObject", "s3:PutObjectTagging"],
             f"{scope.bucket}/clusters/*",
         ),
+        # What runs have cost, and what was done: kept by who does it, and removed by no caller.
+        allow(
+            "KeepAccounts",
+            ["s3:GetObject", "s3:PutObject"],
+            [f"{scope.bucket}/{ACCOUNTS}*", f"{scope.bucket}/{HISTORY}*"],
+        ),
         # A tag's digest is looked up when a cluster is planned.
         *pull_statements(scope.place.container_repositories),
         *keep_placement_groups(scope),
@@ -152,6 +158,16 @@ def read_logs(scope: CallerScope) -> Statement:
     return allow(
         "ReadLogs", ["logs:DescribeLogStreams", "logs:FilterLogEvents"], scope.hosts_log_group
     )
+
+
+def keep_reports(scope: CallerScope) -> list[Statement]:
+    """Return the rights to read what runs did, and to keep their events: not for pipelines that
+    only plan. What schedulers have made, no caller changes.
+    """
+    return [
+        allow("ReadReports", "s3:GetObject", f"{scope.bucket}/{REPORTS}*"),
+        allow("KeepEvents", "s3:PutObject", f"{scope.bucket}/{REPORTS}*/{REPORTED_EVENTS}"),
+    ]
 
 
 def sweep_strays(scope: CallerScope) -> list[Statement]:

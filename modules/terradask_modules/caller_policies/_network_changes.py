@@ -15,9 +15,10 @@ from terradask_modules.caller_policies._actions import (
     TAG_AND_REMOVE_ROLES,
     of_ec2,
 )
+from terradask_modules.caller_policies._notices import keep_topic
 from terradask_modules.caller_policies._scope import SERVICE_ROLES, CallerScope, demanding
 from terradask_modules.iam import Statement, allow, both
-from terradask_modules.names import SOFTWARE, TAG_WORKSPACE
+from terradask_modules.names import HISTORY, SOFTWARE, TAG_WORKSPACE
 
 
 def _kinds(scope: CallerScope) -> list[str]:
@@ -52,6 +53,7 @@ def change_network(scope: CallerScope) -> list[Statement]:
         *_roles(scope),
         *_bound_clusters_roles(scope),
         *_bucket(scope),
+        *keep_topic(scope),
         allow(
             "KeepLogGroups",
             [
@@ -278,6 +280,7 @@ def _bucket(scope: CallerScope) -> list[Statement]:
             ["s3:PutObject", "s3:PutObjectTagging"],
             [
                 f"{scope.bucket}/applied/network.json",
+                f"{scope.bucket}/{HISTORY}*",
                 f"{scope.bucket}/host/*",
                 # What others' hosts run.
                 f"{scope.bucket}/{SOFTWARE}*",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from terradask_modules.caller_policies._actions import SEE_ROLES
+from terradask_modules.caller_policies._notices import see_topic
 from terradask_modules.caller_policies._scope import CallerScope
 from terradask_modules.iam import Statement, allow
 from terradask_modules.names import SOFTWARE
@@ -97,6 +98,7 @@ def read_network(scope: CallerScope) -> list[Statement]:
                 f"{scope.bucket}/workspace.json",
             ],
         ),
+        *see_topic(scope),
         *_check_key(scope),
     ]
 

@@ -46,7 +46,7 @@ class CallerScope:
         makes them.
     given_vpc, given_subnets, given_security_groups
         Ids of what exists already. None or empty: the network makes it.
-    interface_endpoints, flow_logs, dual_stack, session_manager
+    interface_endpoints, flow_logs, dual_stack, session_manager, notify_emails
         Whether the network has them.
     isolated
         Whether clusters make roles, security groups and launch templates of their own. Nothing but
@@ -74,6 +74,7 @@ class CallerScope:
     flow_logs: bool = False
     dual_stack: bool = False
     session_manager: bool = False
+    notify_emails: bool = False
     isolated: bool = False
     own_templates: bool = False
     private_clusters: tuple[str, ...] = ()

@@ -6,10 +6,10 @@ Noted by the reconcile loop, which alone launches, after each of its passes: no 
 
 from __future__ import annotations
 
-import time
 from typing import Any
 
 from terradask_simulator.aws.backend import STATE_LOCK, autoscaling_backends
+from terradask_simulator.aws.fidelity.clock import now as aws_now
 
 __all__ = ["History"]
 
@@ -24,7 +24,7 @@ class History:
 
     def note(self) -> None:
         """Look at every group; call it with the lock held."""
-        now = time.time()
+        now = aws_now().timestamp()
         groups = {
             group.name: group
             for backend in autoscaling_backends()

@@ -11,7 +11,7 @@ from typing import Any
 from terradask_simulator.aws.endpoint.lost_answers import Loss, LostAnswers
 from terradask_simulator.aws.endpoint.signatures import Signatures
 from terradask_simulator.aws.errors import EmbeddedAwsError
-from terradask_simulator.aws.fidelity import spot
+from terradask_simulator.aws.fidelity import clock, spot
 from terradask_simulator.aws.fidelity.account_state import current_state, set_state
 from terradask_simulator.aws.fidelity.capacity import SHORTAGES, Shortage
 from terradask_simulator.aws.fidelity.delays import Delays, current_delays, set_delays
@@ -88,7 +88,10 @@ class AwsSwitches:
             "delay_logs": log_delay(),
             "drop_answers": self._loss(),
             "expire_credentials": sorted(self._signatures.expired),
-            "skew_clock": self._signatures.ahead_seconds,
+            "skew_clock": {
+                "signatures": self._signatures.ahead_seconds,
+                "dates": clock.ahead_seconds(),
+            },
         }
 
     def _no_capacity(self, instance_type: str, zone: str, market: str, beyond: int) -> Undo:
@@ -182,9 +185,12 @@ class AwsSwitches:
         change(access_key)
         return "expire_credentials", {"access_key": access_key, "on": not on}
 
-    def _skew_clock(self, seconds: float) -> Undo:
-        before, self._signatures.ahead_seconds = self._signatures.ahead_seconds, float(seconds)
-        return "skew_clock", {"seconds": before}
+    def _skew_clock(self, seconds: float, refusing: bool = True) -> Undo:
+        if refusing:
+            before, self._signatures.ahead_seconds = self._signatures.ahead_seconds, float(seconds)
+        else:
+            before = clock.set_ahead(float(seconds))
+        return "skew_clock", {"seconds": before, "refusing": refusing}
 
     def _cut_network(self, instance_id: str, seconds: float) -> Undo:
         self._network.cut(instance_id, float(seconds))

@@ -15,6 +15,7 @@ from terradask_stacks.settings.connection import ConnectionSettings
 from terradask_stacks.settings.disks import Disk, DiskSettings
 from terradask_stacks.settings.hardware import HardwareSettings
 from terradask_stacks.settings.life import LifeSettings
+from terradask_stacks.settings.observation import ObservationSettings
 from terradask_stacks.settings.software import SoftwareSettings
 from terradask_stacks.settings.worker_groups import MOST_GROUPS, GroupName, WorkerGroupSettings
 from terradask_stacks.validators.dask import (
@@ -55,6 +56,7 @@ class ClusterSettings(
     CapacitySettings,
     ConnectionSettings,
     SoftwareSettings,
+    ObservationSettings,
 ):
     """Section ``[cluster]``: defaults of every cluster; arguments of ``Cluster`` override them."""
 

@@ -1,4 +1,4 @@
-"""Where a cluster's dashboard is served."""
+"""Where a cluster's dashboard is served, and whether a notebook server is."""
 
 from __future__ import annotations
 
@@ -24,4 +24,10 @@ class DashboardSettings(Section):
     dashboard_https_port: Port = Field(
         default=8788,
         description="Port of the dashboard over HTTPS, if use_dashboard_https is true.",
+    )
+    jupyter: bool = Field(
+        default=False,
+        description="Run a notebook server (JupyterLab) on the scheduler's host, in its own "
+        "process behind mutual TLS: `terradask jupyter` opens it. With use_dashboard_https also "
+        "over HTTPS, with a token of its own. Hosts need the package jupyterlab.",
     )

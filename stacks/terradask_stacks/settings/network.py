@@ -8,9 +8,10 @@ from pydantic import AfterValidator, Field, model_validator
 
 from terradask_modules.cidr import MAX_SUBNET_PREFIX_LENGTH, slot_count
 from terradask_stacks.hardware.architecture import Architecture
-from terradask_stacks.settings.base import DiskSize, Section
+from terradask_stacks.settings.base import DiskSize
 from terradask_stacks.settings.given import InstanceProfiles, SecurityGroups, ZoneSubnets
 from terradask_stacks.settings.ingress import Ingress
+from terradask_stacks.settings.notices import NoticeSettings
 from terradask_stacks.validators.addresses import check_network_cidr
 from terradask_stacks.validators.refusal import refuse, unique
 from terradask_stacks.validators.resources import (
@@ -19,6 +20,7 @@ from terradask_stacks.validators.resources import (
     check_image,
     check_image_owner,
     check_key_arn,
+    check_log_retention,
     check_policy_arn,
     check_role_name_prefix,
     check_role_path,
@@ -26,7 +28,7 @@ from terradask_stacks.validators.resources import (
 )
 
 _OF_HOSTS = Literal["secretsmanager", "autoscaling", "ec2", "logs", "sts"]
-EndpointService = _OF_HOSTS | Literal["ssm", "ssmmessages", "ecr.api", "ecr.dkr"]
+EndpointService = _OF_HOSTS | Literal["ssm", "ssmmessages", "sns", "ecr.api", "ecr.dkr"]
 #: As many zones a network has where the settings name none: NAT gateways and endpoints are billed
 #: in each, and an account may have five addresses for them.
 DEFAULT_ZONES = 3
@@ -34,23 +36,10 @@ DEFAULT_ZONES = 3
 #: Architecture -> the setting of its image.
 IMAGE_SETTINGS: dict[Architecture, str] = {"x86_64": "image", "arm64": "arm64_image"}
 
-#: What CloudWatch accepts as days of retention.
-_RETENTION = "1 3 5 7 14 30 60 90 120 150 180 365 400 545 731 1096 1827 2192 2557 2922 3288 3653"
-LOG_RETENTION_DAYS = tuple(map(int, _RETENTION.split()))
-
 SubnetPrefixLength = Annotated[int, Field(ge=17, le=MAX_SUBNET_PREFIX_LENGTH)]
 
 
-def _retention(days: int) -> int:
-    if days not in LOG_RETENTION_DAYS:
-        raise refuse(
-            f"CloudWatch has no log retention of {days} days",
-            allowed=", ".join(map(str, LOG_RETENTION_DAYS)),
-        )
-    return days
-
-
-class NetworkSettings(Section):
+class NetworkSettings(NoticeSettings):
     """Section ``[network]``: the baseline that the clusters of a workspace share."""
 
     cidr: Annotated[str, AfterValidator(check_network_cidr)] = Field(
@@ -86,6 +75,7 @@ class NetworkSettings(Section):
         description="AWS services that get an interface endpoint in every zone: secretsmanager, "
         "autoscaling, ec2, logs, sts. "
         "With nat = 'none' hosts need all five; with session_manager also ssm and ssmmessages; "
+        "with notify_topic_arn or notify_emails also sns; "
         "for container images of Amazon ECR also ecr.api and ecr.dkr.",
     )
     public_workers: bool = Field(
@@ -194,7 +184,7 @@ class NetworkSettings(Section):
         default=[],
         description="Repositories of Amazon ECR whose images hosts may pull, without a tag.",
     )
-    log_retention_days: Annotated[int, AfterValidator(_retention)] = Field(
+    log_retention_days: Annotated[int, AfterValidator(check_log_retention)] = Field(
         default=30, description="Days that CloudWatch keeps the hosts' logs, and flow logs."
     )
     architectures: Annotated[list[Architecture], AfterValidator(unique)] | None = Field(

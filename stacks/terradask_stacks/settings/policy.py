@@ -11,7 +11,7 @@ from terradask_stacks.settings.base import Section
 from terradask_stacks.validators.refusal import refuse
 
 #: What waivers can name; a team's own rules are named PACKAGE.RULE.
-BUILT_IN_CHECKS = ("P1", "P2", "P3", "P4", "P5", "P6", "P7", "P8", "cost", "waiver")
+BUILT_IN_CHECKS = ("P1", "P2", "P3", "P4", "P5", "P6", "P7", "P8", "jupyter", "cost", "waiver")
 
 
 def _check(name: str) -> str:
@@ -44,7 +44,7 @@ class Waiver(Section):
     check: Annotated[str, AfterValidator(_check)] = Field(
         min_length=1,
         description=(
-            "The check, as findings name it: P1 to P8, cost, or one of the team's rules "
+            "The check, as findings name it: P1 to P8, jupyter, cost, or one of the team's rules "
             "such as main.deny."
         ),
     )
@@ -84,6 +84,13 @@ class PolicySettings(Section):
         gt=0,
         description=(
             "The most that one stack may cost by the hour at its maximum size, in US dollars."
+        ),
+    )
+    allow_jupyter: bool = Field(
+        default=True,
+        description=(
+            "Whether clusters may run a notebook server (cluster.jupyter); otherwise such a plan "
+            "is an error."
         ),
     )
     waivers: list[Waiver] = Field(

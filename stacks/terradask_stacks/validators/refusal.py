@@ -4,12 +4,17 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
-from pydantic_core import PydanticCustomError
+if TYPE_CHECKING:
+    from pydantic_core import PydanticCustomError
 
 
 def refuse(problem: str, *, allowed: str, advice: str | None = None) -> PydanticCustomError:
     """Return the error that pydantic collects, with separate fields."""
+    # Most processes refuse nothing, and some import no other part of pydantic.
+    from pydantic_core import PydanticCustomError
+
     context = {"problem": problem, "allowed": allowed, "advice": advice or ""}
     return PydanticCustomError("terradask", "{problem}; allowed: {allowed}", context)
 

@@ -31,7 +31,13 @@ _SECURITY_GROUP = re.compile(r"^sg-([0-9a-f]{8}|[0-9a-f]{17})$")
 _IAM_NAME = re.compile(r"^[\w+=,.@-]{1,128}$", re.ASCII)
 _IAM_POLICY = re.compile(r"^arn:aws[a-z-]*:iam::(\d{12}|aws):policy/[\w+=,.@/-]+$", re.ASCII)
 _IAM_PATH = re.compile(r"^/([\x21-\x2e\x30-\x7e]+/)*$")
+_TOPIC = re.compile(r"^arn:aws[a-z-]*:sns:[a-z0-9-]+:\d{12}:[A-Za-z0-9_-]{1,256}$")
+_EMAIL = re.compile(r"^[A-Za-z0-9.!#$&'*+/=?^_`|~-]{1,64}@[A-Za-z0-9-]+(\.[A-Za-z0-9-]+)+$")
 _KMS_KEY = re.compile(r"^arn:aws[a-z-]*:kms:[a-z0-9-]+:\d{12}:key/[A-Za-z0-9-]+$")
+
+#: What CloudWatch accepts as days of retention.
+_RETENTION = "1 3 5 7 14 30 60 90 120 150 180 365 400 545 731 1096 1827 2192 2557 2922 3288 3653"
+_LOG_RETENTION_DAYS = tuple(map(int, _RETENTION.split()))
 
 
 def check_region(region: str) -> str:
@@ -185,6 +191,27 @@ def check_policy_arn(arn: str) -> str:
 def check_key_arn(arn: str) -> str:
     """Return a KMS key's ARN; an alias's won't do, since log groups take none."""
     return matching(arn, _KMS_KEY, "the ARN of a KMS key", "arn:aws:kms:REGION:ACCOUNT:key/ID")
+
+
+def check_log_retention(days: int) -> int:
+    """Return a number of days that CloudWatch accepts as retention."""
+    if days not in _LOG_RETENTION_DAYS:
+        raise refuse(
+            f"CloudWatch has no log retention of {days} days",
+            allowed=", ".join(map(str, _LOG_RETENTION_DAYS)),
+        )
+    return days
+
+
+def check_topic_arn(arn: str) -> str:
+    """Return the ARN of a standard topic of SNS: a FIFO topic takes other messages."""
+    allowed = "arn:aws:sns:REGION:ACCOUNT:NAME, of a standard topic"
+    return matching(arn, _TOPIC, "the ARN of an SNS topic", allowed)
+
+
+def check_email(address: str) -> str:
+    """Return an address of a mailbox, in the usual form."""
+    return matching(address, _EMAIL, "an e-mail address", "a name, an @ and a domain")
 
 
 def check_role_path(path: str) -> str:

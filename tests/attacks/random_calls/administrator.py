@@ -116,7 +116,8 @@ def _own_resources(workspace: str, cluster: str | None) -> re.Pattern[str]:
     return re.compile(
         rf"autoScalingGroupName/terradask-{workspace}-{name}-[a-z0-9]+(-spot)?$"
         rf"|:secret:{secret}{name}-\w{{6}}$"
-        rf"|:::{bucket}/(clusters/{name}/|applied/clusters/{name}\.json$|unlocks/)"
+        rf"|:::{bucket}/(clusters/{name}/|applied/clusters/{name}\.json$|unlocks/|history/"
+        rf"|accounts/[^/]+/{name}\.json$|reports/{name}/[^/]+/events\.json$)"
     )
 
 

@@ -127,7 +127,8 @@ def _schedule(actor: Actor, change: Change) -> bool:
 
 
 def _secret(actor: Actor, change: Change) -> bool:
-    if actor.is_host or change.name in actor.private:
+    if actor.is_host or (change.name in actor.private and change.before is not None):
+        # Where it isn't yet, it is no private cluster's: those who deploy may make it.
         return False
     if actor.role == "administrator" and not _owned(actor, change):
         # A name is not enough: it can be another's.
@@ -152,10 +153,22 @@ def _object(actor: Actor, change: Change) -> bool:
         )
         top, _, rest = key.partition("/")
         cluster, _, name = rest.partition("/")
+        if top in ("environments", "reports"):
+            # What outlives a cluster.
+            is_within = actor.cluster in (None, cluster, cluster.removesuffix(".jobs"))
+            kept = ("",) if top == "environments" else (".html.gz", ".json.gz")
+            return actor.role == "scheduler" and is_within and name.endswith(kept)
         return top == "clusters" and actor.cluster in (None, cluster) and name.startswith(names)
     of = "" if actor.cluster is None else actor.cluster
-    within = (f"clusters/{of}" + ("/" if of else ""), f"applied/clusters/{of}", "unlocks/")
-    return key.startswith(within)
+    within = (
+        f"clusters/{of}" + ("/" if of else ""),
+        f"applied/clusters/{of}",
+        "unlocks/",
+        "accounts/",
+        "history/",
+    )
+    is_events = key.startswith(f"reports/{of}") and key.endswith("/events.json")
+    return key.startswith(within) or is_events
 
 
 def _instance(actor: Actor, change: Change) -> bool:

@@ -39,7 +39,7 @@ class Account:
 
         self.s3, self.secrets, self.logs = make("s3"), make("secretsmanager"), make("logs")
         self.autoscaling, self.ec2 = make("autoscaling"), make("ec2")
-        self.sts = make("sts")
+        self.sts, self.sns, self.sqs = make("sts"), make("sns"), make("sqs")
         self.s3.create_bucket(Bucket=BUCKET)
         self.logs.create_log_group(logGroupName=LOG_GROUP)
         image = self.ec2.describe_images(
@@ -58,6 +58,8 @@ class Account:
             self.autoscaling,
             self.ec2,
             self.sts,
+            self.sns,
+            self.sqs,
         ):
             client.close()
 

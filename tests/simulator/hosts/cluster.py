@@ -188,6 +188,8 @@ class HostProcess:
         timing: dict[str, float] | None = None,
         tag_run_id: str | None = RUN_ID,
         life_cycle: str = "on-demand",
+        notify_topic_arn: str | None = None,
+        endpoints: dict[str, str] | None = None,
     ) -> None:
         self.cluster, self.instance_id, self.address = cluster, instance_id, address
         facts = {
@@ -205,7 +207,8 @@ class HostProcess:
             facts["tags/instance/terradask:run:id"] = tag_run_id
         self.metadata = Metadata(facts)
         self.root = cluster.folder / cluster.name / instance_id
-        (self.root / "etc/terradask").mkdir(parents=True)
+        # A host program that is started again finds what the one before has left.
+        (self.root / "etc/terradask").mkdir(parents=True, exist_ok=True)
         (self.root / "etc/terradask/host.json").write_text(
             json.dumps(
                 {
@@ -215,6 +218,7 @@ class HostProcess:
                     "bucket": BUCKET,
                     "log_group": LOG_GROUP,
                     "wheel": {"key": "k", "sha256": "s"},
+                    "notify_topic_arn": notify_topic_arn,
                 }
             )
         )
@@ -223,6 +227,7 @@ class HostProcess:
         }
         environ |= {
             "AWS_ENDPOINT_URL": cluster.account.endpoint,
+            **(endpoints or {}),
             **cluster.account.session(instance_id),
             "AWS_EC2_METADATA_SERVICE_ENDPOINT": self.metadata.endpoint,
             "TERRADASK_HOST_ROOT": str(self.root),

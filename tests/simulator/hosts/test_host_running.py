@@ -54,6 +54,8 @@ def test_the_scheduler_says_where_it_is(cluster: Cluster) -> None:
         "run_id": RUN_ID,
         "instance_id": cluster.scheduler_id,
         "boot": 1,
+        "scaling": {},
+        "exchanges": {},
         "private_address": f"tls://{cluster.subnet}.10:8786",
         "public_address": "tls://127.200.0.1:8786",
         "dashboard_port": 8787,

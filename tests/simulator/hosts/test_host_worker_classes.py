@@ -14,7 +14,7 @@ import pytest
 from ...waiting import HANG_SECONDS, eventually
 from .cluster import Cluster
 
-pytestmark = pytest.mark.simulator
+pytestmark = [pytest.mark.simulator, pytest.mark.life]
 
 
 def test_a_class_with_a_worker_for_each_gpu_joins_drains_and_leaves(

@@ -78,6 +78,8 @@ UNSEEN: dict[str, str] = {
     "ec2:TerminateInstances": "terradask sweep, for machines whose group is gone",
     "ec2:DescribeLaunchTemplateVersions": "a cluster's cost: its template names the disks",
     "ec2:DescribeSpotPriceHistory": "a cluster's cost",
+    "sns:TagResource": "AWS asks for it when a topic is made with tags",
+    "sns:UntagResource": "the network's tags have changed",
     "logs:DescribeLogStreams": "terradask logs",
     "logs:FilterLogEvents": "the same",
     "pricing:GetProducts": "what a plan costs",
@@ -168,6 +170,7 @@ FULL = scope(
     flow_logs=True,
     dual_stack=True,
     session_manager=True,
+    notify_emails=True,
     private_clusters=("etl", "ml"),
     network_state="states/workspaces/team/network.tfstate",
     state_key_arn=KEY.replace("key/", "alias/"),
@@ -268,6 +271,7 @@ def _is_name_of_workspace(arn: str, given: CallerScope) -> bool:
         f"arn:aws:s3:::terradask-team-{ACCOUNT}-eu-west-1",
         f"arn:aws:secretsmanager:eu-west-1:{ACCOUNT}:secret:terradask/team/",
         f"arn:aws:logs:eu-west-1:{ACCOUNT}:log-group:/terradask/team",
+        f"arn:aws:sns:eu-west-1:{ACCOUNT}:terradask-team-ends",
         "arn:aws:s3:::states/workspaces/team/",
     )
     # Workspaces may share the bucket of states, and the records of broken locks in it.

@@ -240,6 +240,9 @@ def test_a_security_group_with_nothing_but_the_rule_that_aws_gives_is_made_anew(
     assert unfinished_security_groups([GROUP]) == []
 
 
+TOPIC = ("aws_sns_topic", "arn:aws:sns:us-east-1:123456789012:terradask-d-ends")
+
+
 def test_what_a_network_may_have_besides_is_found_too():
     tagged = {"tags": _tags("d")}
     configuration = {
@@ -249,6 +252,7 @@ def test_what_a_network_may_have_besides_is_found_too():
                 "this": {"vpc_id": "${aws_vpc.this.id}", **tagged}
             },
             "aws_flow_log": {"this": {"vpc_id": "${aws_vpc.this.id}", **tagged}},
+            "aws_sns_topic": {"ends": {"name": "terradask-d-ends", **tagged}},
             "aws_route_table": {
                 "public": {"vpc_id": "${aws_vpc.this.id}", "tags": _tags("d-public")}
             },
@@ -275,6 +279,7 @@ def test_what_a_network_may_have_besides_is_found_too():
             _tags("d"),
             {"Attachments": [{"VpcId": "vpc-1"}]},
         ),
+        Resource(TOPIC[0], TOPIC[1], _tags("d"), {"TopicName": "terradask-d-ends"}),
         Resource("aws_flow_log", "fl-0", _tags("d"), {"ResourceId": "vpc-9"}),
         Resource("aws_flow_log", "fl-1", _tags("d"), {"ResourceId": "vpc-1"}),
     ]
@@ -282,6 +287,7 @@ def test_what_a_network_may_have_besides_is_found_too():
         "aws_vpc.this": "vpc-1",
         "aws_egress_only_internet_gateway.this": "eigw-1",
         "aws_flow_log.this": "fl-1",
+        "aws_sns_topic.ends": TOPIC[1],
         "aws_route_table.public": "rtb-1",
         "aws_route.public-ipv6": "rtb-1_::/0",
     }

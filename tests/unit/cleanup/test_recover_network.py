@@ -97,3 +97,21 @@ def test_every_page_of_what_ec2_has_is_read(aws: Aws):
         "aws_eip",
         "aws_placement_group",
     }
+
+
+def test_the_topic_for_messages_of_an_end_is_found_by_its_name_and_removed(aws: Aws) -> None:
+    sns, name = aws.client("sns"), "terradask-default-ends"
+    configuration = {"resource": {"aws_sns_topic": {"ends": {"name": name}}}}
+
+    def topics() -> list[str]:
+        found = find_network(
+            aws, workspace="default", bucket="terradask-default-1", configuration=configuration
+        )
+        return [resource.id for resource in found if resource.type == "aws_sns_topic"]
+
+    assert topics() == []
+    arn = sns.create_topic(Name=name, Tags=tagged("default"))["TopicArn"]
+    sns.create_topic(Name="another")
+    assert topics() == [arn]
+    delete_resources(aws, [Resource("aws_sns_topic", arn)], progress=lambda _: None)
+    assert topics() == []

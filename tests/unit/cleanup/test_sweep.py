@@ -20,7 +20,9 @@ from terradask._cleanup.findings import Swept
 from terradask._workspace.context import SettingsSource, WorkspaceContext
 from terradask._workspace.workspace import Workspace
 from terradask.cli import run
+from terradask_host.structure import Structure
 
+from ..host_facts import run_document
 from .swept_account import BUCKET, GRACE, Account, keys, swept
 
 
@@ -127,6 +129,22 @@ def test_what_is_young_is_left_alone_and_what_has_no_date_is_looked_at_twice(
     assert 25 < waited[0] <= 32
     assert account.groups() == {group}
     assert {stray.id for stray in swept(workspace).removed} == {group, firewall}
+
+
+def test_what_a_run_has_cost_stays_when_its_documents_go(
+    workspace: Workspace, account: Account
+) -> None:
+    group = {"autoscaling_group": "terradask-default-gone-workers", "role": "worker"}
+    structure = {"groups": {"workers": {**group, "max_size": 4}}, "worker": {}}
+    told = run_document(structure=Structure.read(structure))
+    document = {**told.to_document(), "run_id": "20261124T080000Z-1f3a9c", "owner": "ada"}
+    account.put("clusters/gone/run.json", json.dumps(document))
+    assert [stray.kind for stray in swept(workspace).removed] == ["objects"]
+    (kept,) = account.keys()
+    assert kept == "accounts/20261124T080000Z-1f3a9c/gone.json"
+    stored = workspace.aws.client("s3").get_object(Bucket=BUCKET, Key=kept)["Body"].read()
+    assert json.loads(stored)["owner"] == "ada"
+    assert json.loads(stored)["ended_at"] is not None
 
 
 def test_what_somebody_owns_by_now_stays(workspace: Workspace, account: Account) -> None:

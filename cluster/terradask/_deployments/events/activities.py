@@ -11,11 +11,11 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from terradask._aws.launch_problem import launch_failure
 from terradask._deployments.events.timeline import Event, Observation
+from terradask_host.rules.launch_problem import launch_failure
 
-_LAUNCHING = re.compile(r"Launching a new EC2 instance: (i-[0-9a-f]+)")
-_TERMINATING = re.compile(r"Terminating EC2 instance: (i-[0-9a-f]+)")
+LAUNCHING = re.compile(r"Launching a new EC2 instance: (i-[0-9a-f]+)")
+TERMINATING = re.compile(r"Terminating EC2 instance: (i-[0-9a-f]+)")
 
 #: ``At 2026-11-20T05:15:00Z a user request … . At … an instance was started in response to …``
 _SENTENCE = re.compile(r"(?:^|\s)At \d{4}-\d\d-\d\dT[\d:]+Z ")
@@ -26,11 +26,11 @@ def observations_of(group: str, activities: Iterable[Mapping[str, Any]]) -> Iter
     for activity in activities:
         done = activity.get("EndTime") if activity["StatusCode"] == "Successful" else None
         cause = cause_of(activity)
-        if launched := _LAUNCHING.match(activity["Description"]):
+        if launched := LAUNCHING.match(activity["Description"]):
             yield Observation(activity["StartTime"], launched[1], group, "requested", reason=cause)
             if done:
                 yield Observation(done, launched[1], group, "launched")
-        elif ended := _TERMINATING.match(activity["Description"]):
+        elif ended := TERMINATING.match(activity["Description"]):
             yield Observation(activity["StartTime"], ended[1], group, "retiring", reason=cause)
             if done:
                 yield Observation(done, ended[1], group, "gone")

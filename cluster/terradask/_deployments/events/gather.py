@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import datetime
 import logging
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -12,8 +12,9 @@ from terradask._common.side_by_side import side_by_side
 from terradask._deployments.events import activities, reports
 from terradask._deployments.events.timeline import Event, merge
 from terradask._deployments.record import ClusterRecord
+from terradask._deployments.run_reports.kept import ReportStore
 from terradask._deployments.store import EVENTS
-from terradask_host.documents import Run
+from terradask_host.documents import HostReport, Run
 
 logger = logging.getLogger("terradask")
 
@@ -31,14 +32,18 @@ def cluster_events(record: ClusterRecord) -> list[Event]:
     return [*read_event_logs(record), *(events_of_run(record, run) if run is not None else ())]
 
 
-def events_of_run(record: ClusterRecord, run: Run, most_reports: int | None = None) -> list[Event]:
-    """Return the events of a run whose documents exist, with one call for each host's report."""
+def events_of_run(
+    record: ClusterRecord, run: Run, known_reports: Sequence[HostReport] | None = None
+) -> list[Event]:
+    """Return the events of a run whose documents exist; reports that aren't known are read, by one
+    call for each host.
+    """
     since = reports.moment(run.started_at)
     groups = record.groups
     found: list[Any] = side_by_side(
         [
             *(partial(groups.activities, name, since) for name in groups.names),
-            partial(record.reports, most_reports),
+            record.reports if known_reports is None else lambda: known_reports,
             record.scheduler,
         ],
         _THREADS,
@@ -58,8 +63,16 @@ def events_of_run(record: ClusterRecord, run: Run, most_reports: int | None = No
     )
 
 
-def write_event_log(record: ClusterRecord, run: Run, most_reports: int | None = None) -> None:
-    """Write the log of a run that is stopped, and delete the oldest; failures are logged."""
+def write_event_log(
+    record: ClusterRecord,
+    run: Run,
+    known_reports: Sequence[HostReport] | None = None,
+    *,
+    done: str = "stopped",
+) -> None:
+    """Write the log of a run that is stopped, or destroyed, and delete the oldest; failures are
+    logged.
+    """
     objects, by = record.objects, record.aws.caller_arn
     try:
         stopped = Event(
@@ -67,13 +80,14 @@ def write_event_log(record: ClusterRecord, run: Run, most_reports: int | None = 
             "cluster",
             None,
             "stopped",
-            reason=f"stopped by {by}",
+            reason=f"{done} by {by}",
         )
-        events = [*events_of_run(record, run, most_reports), stopped]
-        objects.write(
-            f"{EVENTS}{run.run_id}.json",
-            {"format": _FORMAT, "run_id": run.run_id, "events": [e.as_dict() for e in events]},
-        )
+        events = [*events_of_run(record, run, known_reports), stopped]
+        listed = [event.as_dict() for event in events]
+        document = {"format": _FORMAT, "run_id": run.run_id, "events": listed}
+        objects.write(f"{EVENTS}{run.run_id}.json", document)
+        # Beside its reports, which outlive the cluster.
+        ReportStore(record.aws, record.bucket, record.name).keep_events(document)
         objects.delete(sorted(objects.names(EVENTS))[:-KEPT_RUNS])
     except Exception:
         # Stopping matters more.

@@ -27,13 +27,16 @@ def observations_of(reports: Iterable[HostReport]) -> Iterator[Observation]:
                 )
 
 
+#: What a scheduler's host did to a group -> the event's state.
+_STATE_OF_NOTE = {"removed": "retiring", "scaled": "scaled"}
+
+
 def notes_of(reports: Iterable[HostReport]) -> Iterator[Event]:
     """Yield the scheduler's host's notes about other groups' hosts, and hosts' own."""
     for report in reports:
         for at, group, what, why in report.notes:
-            yield Event(
-                moment(at), group, group, "retiring" if what == "removed" else "failed", what, why
-            )
+            state = _STATE_OF_NOTE.get(what, "failed")
+            yield Event(moment(at), group, group, state, None if state == what else what, why)
 
 
 def events_of_run(run: Run, scheduler: SchedulerAddress | None) -> Iterator[Event]:

@@ -62,7 +62,7 @@ class Call:
     access_key
         The key that signed it, empty for an unsigned call.
     resource
-        ``bucket/key`` for S3, else empty.
+        ``bucket/key`` for S3, ``bucket?prefix=…`` for a list of keys, else empty.
     """
 
     action: str
@@ -121,6 +121,8 @@ def _s3(environ: Mapping[str, Any], access_key: str) -> Call:
         action = _S3_OBJECT.get(method, method)
     elif method == "GET" and "list-type" in query:
         action = "ListObjectsV2"
+        if "prefix" in query:
+            resource += f"?prefix={query['prefix'][0]}"
     else:
         action = _S3_BUCKET.get(method, method)
     return Call(f"s3:{action}", access_key, resource)
@@ -163,7 +165,7 @@ class CallRecorder:
         return self._table(lambda call: self._roles.get(call.access_key, ""))
 
     def by_resource(self) -> dict[str, dict[str, dict[str, int]]]:
-        """Return the number of S3 calls by role, then ``bucket/key``, then ``service:Action``."""
+        """Return the number of S3 calls by role, then `Call.resource`, then ``service:Action``."""
         table: dict[str, dict[str, dict[str, int]]] = {}
         with self._lock:
             for call, count in self._counts.items():

@@ -18,6 +18,8 @@ from terradask_simulator.aws.endpoint.sigv4 import (
     headers_of,
     read_signature,
 )
+from terradask_simulator.aws.fidelity.clock import ahead_seconds
+from terradask_simulator.aws.fidelity.clock import now as aws_now
 from terradask_simulator.aws.iam.operation import Operation
 from terradask_simulator.aws.iam.refusals import Refusal, bad_signature, unknown_key, worded
 
@@ -47,10 +49,9 @@ class Signatures:
 
     def date_header(self) -> tuple[tuple[str, str], ...]:
         """Return AWS's time for an answer; nothing if it is this machine's."""
-        if not self.ahead_seconds:
+        if not self.ahead_seconds and not ahead_seconds():
             return ()
-        ahead = datetime.timedelta(seconds=self.ahead_seconds)
-        now = datetime.datetime.now(datetime.UTC) + ahead
+        now = aws_now() + datetime.timedelta(seconds=self.ahead_seconds)
         return (("Date", format_datetime(now, usegmt=True)),)
 
     def check(

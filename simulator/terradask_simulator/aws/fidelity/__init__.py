@@ -16,7 +16,9 @@ def install_all(*, public_cidr: str) -> None:
         addresses,
         attached_interfaces,
         bucket_policies,
+        clock,
         delete_markers,
+        embedded_metrics,
         endpoint_routes,
         gpu_images,
         group_api,
@@ -49,6 +51,7 @@ def install_all(*, public_cidr: str) -> None:
         young_buckets,
     )
 
+    clock.install()
     account_lookup.install()
     addresses.install(public_cidr)
     attached_interfaces.install()
@@ -61,6 +64,7 @@ def install_all(*, public_cidr: str) -> None:
     launches.install()
     lingering.install()
     log_events.install()
+    embedded_metrics.install()
     log_group_keys.install()
     metadata_tags.install()
     newer_regions.install()

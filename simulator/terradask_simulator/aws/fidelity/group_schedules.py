@@ -10,6 +10,7 @@ import datetime
 from typing import Any
 
 from terradask_simulator.aws.backend import BELL
+from terradask_simulator.aws.fidelity.clock import now as aws_now
 from terradask_simulator.aws.fidelity.group_numbers import change_desired, changeable_group, error
 
 __all__ = ["drop_actions", "install", "parse_time", "run_due_actions"]
@@ -75,7 +76,7 @@ def _put(
     if desired is not None and low is not None and desired < low:
         # https://github.com/buildkite/terraform-buildkite-elastic-ci-stack-for-aws/issues/139
         raise error("Desired capacity must be greater than or equal to min size")
-    start, now = parse_time(start_time), datetime.datetime.now(datetime.UTC)
+    start, now = parse_time(start_time), aws_now()
     if start is not None and start < now - datetime.timedelta(seconds=1):
         raise error("Given start time is in the past")
     action = FakeScheduledAction(
@@ -128,7 +129,7 @@ def drop_actions(backend: Any, group_name: str) -> None:
 
 def run_due_actions(backend: Any) -> None:
     """Run and remove the actions whose time has come."""
-    now = datetime.datetime.now(datetime.UTC)
+    now = aws_now()
     due = [
         (key, action)
         for key, action in backend.scheduled_actions.items()

@@ -22,6 +22,7 @@ _RESERVED = "4NA7Y494T4"
 _INSTANCE = "Compute Instance"
 
 SERVICES = {
+    "AmazonCloudWatch": "AmazonCloudWatch",
     "AmazonEC2": "Amazon Elastic Compute Cloud",
     "AmazonVPC": "Amazon Virtual Private Cloud",
     "AWSSecretsManager": "AWS Secrets Manager",

@@ -15,6 +15,7 @@ from typing import Any
 
 from terradask_simulator.aws.backend import BELL
 from terradask_simulator.aws.errors import EmbeddedAwsError
+from terradask_simulator.aws.fidelity.clock import now as aws_now
 from terradask_simulator.aws.instances import find_instance
 
 __all__ = ["end_interrupted", "install", "interrupt", "mark", "notices_of", "recommend_rebalance"]
@@ -121,7 +122,7 @@ def _notices(instance_id: str) -> _Notices:
 
 
 def _now() -> datetime.datetime:
-    return datetime.datetime.now(datetime.UTC)
+    return aws_now()
 
 
 def _text(moment: datetime.datetime) -> str:

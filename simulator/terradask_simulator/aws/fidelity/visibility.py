@@ -16,6 +16,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
+from terradask_simulator.aws.fidelity.clock import is_forgotten
+
 __all__ = ["Lag", "current_lag", "install", "is_hidden", "note_birth", "set_lag"]
 
 
@@ -66,8 +68,9 @@ def note_birth(instance: Any) -> None:
 
 def is_hidden(instance: Any) -> bool:
     """Return whether descriptions leave an instance out now."""
-    return bool(_State.lag.seconds) and bool(
-        getattr(instance, "_embedded_shown_at", 0.0) > time.monotonic()
+    return is_forgotten(instance) or (
+        bool(_State.lag.seconds)
+        and bool(getattr(instance, "_embedded_shown_at", 0.0) > time.monotonic())
     )
 
 

@@ -206,12 +206,14 @@ class MotoWorld:
         return None
 
     def key_of(self, resource: str, named: str, *, new: bool) -> str:
-        """Return the ARN of the customer's KMS key that encrypts an object or a secret,
-        or nothing.
+        """Return the ARN of the customer's KMS key that encrypts an object, a secret
+        or a topic, or nothing.
         """
         held: Any = named
         if not held and ":secretsmanager:" in resource:
             held = getattr(self._secret(resource), "kms_key_id", "")
+        elif not held and ":sns:" in resource:
+            held = getattr(self._topic(resource), "kms_master_key_id", "")
         elif not held:
             held = self._key_of_object(*resource.rpartition(":")[2].split("/", 1), new=new)
         key = self._key(str(held or ""))
@@ -231,6 +233,11 @@ class MotoWorld:
             if rule.get("SSEAlgorithm", "").startswith("aws:kms")
             else ""
         )
+
+    def _topic(self, arn: str) -> Any:
+        from moto.sns.models import sns_backends
+
+        return sns_backends[self.account][self.region].topics.get(arn)
 
     def _key(self, name: str) -> Any:
         from moto.kms.models import kms_backends

@@ -34,6 +34,7 @@ _USED = frozenset(
         "s3",
         "secretsmanager",
         "servicequotas",
+        "sns",
         "ssm",
         "sts",
         "tag",

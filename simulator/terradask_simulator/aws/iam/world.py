@@ -100,7 +100,8 @@ class World(Protocol):
         ...
 
     def key_of(self, resource: str, named: str, *, new: bool) -> str:
-        """Return the ARN of the customer's KMS key that encrypts an object or a secret, or nothing.
+        """Return the ARN of the customer's KMS key that encrypts an object, a secret or a topic, or
+        nothing.
 
         ``named`` is the key in the request, ``AES256`` for none, empty where it names nothing;
         `new`: the request makes the object.

@@ -29,6 +29,8 @@ __all__ = ["SimulatedHost"]
 
 _AGAIN_SECONDS = 1.0
 
+_MEMORY_LIMIT = "1 GiB"
+
 
 class SimulatedHost:
     """A host without a machine, from its instance's beginning to its end; ``broken`` never gets
@@ -110,7 +112,8 @@ class SimulatedHost:
                 host=self._identity.private_address,
                 protocol="tls",
                 nthreads=1,
-                memory_limit=None,
+                # Without a limit, the scheduler closes no worker as long as there is any result.
+                memory_limit=_MEMORY_LIMIT,
                 dashboard=False,
                 dashboard_address="127.0.0.1:0",
                 local_directory=str(run.config.paths.scratch / name),

@@ -31,7 +31,12 @@ __all__ = ["WorkerProcess", "main"]
 #: answer waits longer.
 _QUIET = {
     "distributed": {
-        "worker": {"profile": {"enabled": False}, "http": {"routes": []}},
+        "worker": {
+            "profile": {"enabled": False},
+            "http": {"routes": []},
+            # The process's memory is that of all.
+            "memory": {"target": False, "spill": False, "pause": False},
+        },
         "admin": {
             "tick": {"interval": "5s", "limit": "1h", "cycle": "5s"},
             "system-monitor": {"interval": "60s", "disk": False, "gil": {"enabled": False}},

@@ -3,7 +3,8 @@
 `S3
 <https://docs.aws.amazon.com/AmazonS3/latest/userguide/UsingKMSEncryption.html#require-sse-kms>`_,
 `Secrets Manager
-<https://docs.aws.amazon.com/secretsmanager/latest/userguide/security-encryption.html>`_
+<https://docs.aws.amazon.com/secretsmanager/latest/userguide/security-encryption.html>`_,
+`SNS <https://docs.aws.amazon.com/sns/latest/dg/sns-key-management.html>`_
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ _USES = {
     "secretsmanager:GetSecretValue": _READ,
     "secretsmanager:PutSecretValue": _BOTH,
     "secretsmanager:UpdateSecret": _BOTH,
+    "sns:Publish": _BOTH,
 }
 
 

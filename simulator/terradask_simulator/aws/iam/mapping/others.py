@@ -17,6 +17,7 @@ __all__ = [
     "quota_needs",
     "secret_needs",
     "ssm_needs",
+    "topic_needs",
 ]
 
 _SECRET_FACTS = (
@@ -153,6 +154,19 @@ def logs_needs(operation: Operation, world: World) -> Iterator[Need]:
     )
     if operation.name == "CreateLogGroup" and tags:
         yield Need("logs:TagResource", arn, "log-group", gets_tags=tags)
+
+
+def topic_needs(operation: Operation, world: World) -> Iterator[Need]:
+    """Yield what one of SNS's operations needs: most name their topic by its ARN."""
+    topic = named(operation.parameters, "TopicArn", "ResourceArn")
+    if topic:
+        yield Need(f"sns:{operation.name}", topic, "topic")
+    elif operation.name == "CreateTopic":
+        name = named(operation.parameters, "Name")
+        arn = f"arn:{world.partition}:sns:{world.region}:{world.account}:{name}"
+        yield Need("sns:CreateTopic", arn, "topic")
+    else:
+        yield from any_needs(operation, world)
 
 
 def quota_needs(operation: Operation, world: World) -> Iterator[Need]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Collection, Iterable, Mapping, Sequence
 
-from terradask._aws.groups import Group
+from terradask_host.rules.autoscaling_groups import Group
 
 
 def lacking(group: Group) -> int:

@@ -1,0 +1,31 @@
+"""What a group has done since a time, also one that is deleted."""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Mapping
+from email.utils import parsedate_to_datetime
+from typing import Any
+
+
+def activities_since(
+    client: Any, autoscaling_group: str, since: datetime.datetime
+) -> tuple[list[Mapping[str, Any]], datetime.datetime]:
+    """Return a group's scaling activities, the newest first, and the time by AWS's clock.
+
+    AWS keeps them for six weeks. None of a group that never was.
+
+    Permission needed: ``autoscaling:DescribeScalingActivities``.
+    """
+    found: list[Mapping[str, Any]] = []
+    at = datetime.datetime.now(datetime.UTC)
+    pages = client.get_paginator("describe_scaling_activities").paginate(
+        AutoScalingGroupName=autoscaling_group,
+        IncludeDeletedGroups=True,
+        Filters=[{"Name": "StartTimeLowerBound", "Values": [f"{since:%Y-%m-%dT%H:%M:%SZ}"]}],
+    )
+    for page in pages:
+        date = page["ResponseMetadata"].get("HTTPHeaders", {}).get("date")
+        at = parsedate_to_datetime(date) if date else at
+        found += page["Activities"]
+    return found, at

@@ -1,0 +1,177 @@
+"""A job of a cluster, as users get it."""
+
+from __future__ import annotations
+
+import asyncio
+import html
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from distributed.core import Status
+
+from terradask._dask.health import Health
+from terradask._dask.job_requests import JobRequests
+from terradask._jobs.output import JobOutput, write_output
+from terradask._jobs.record import JobRecord, JobTask
+from terradask.errors import JobTimeout
+
+
+@dataclass(eq=False, repr=False)
+class Job:
+    """A job of a cluster: `Cluster.run_command`, `Cluster.map_commands` and `Cluster.job` return
+    it. It goes on without this object, and without its client. Once the `Cluster` object is closed,
+    this reads what is recorded.
+    """
+
+    id: str
+    _requests: JobRequests
+    _health: Health
+    _sync: Callable[..., Any]
+    _is_asynchronous: Callable[[], bool]
+
+    @property
+    def cluster(self) -> str:
+        """The cluster's name."""
+        return self._requests.deployment.name
+
+    @property
+    def name(self) -> str:
+        """The name by which the command line knows it: ``CLUSTER/ID``."""
+        return f"{self.cluster}/{self.id}"
+
+    def record(self) -> Any:
+        """Return what is known of it now: state, exit code, and each task's state, tries, host and
+        times.
+
+        Returns
+        -------
+        JobRecord
+
+        Raises
+        ------
+        JobNotFound
+            When neither the scheduler nor the bucket knows it any more.
+        """
+        return self._ask(self._requests.record, self._requests.deployment.job)
+
+    @property
+    def state(self) -> str:
+        """``pending``, ``running``, ``succeeded``, ``failed``, ``cancelled`` or ``lost``. With
+        ``asynchronous=True`` use `record`.
+        """
+        return str(self._record.state)
+
+    @property
+    def exit_code(self) -> int | None:
+        """The exit code of the worst task, None while one may still run. With
+        ``asynchronous=True`` use `record`.
+        """
+        return self._record.exit_code
+
+    @property
+    def tasks(self) -> tuple[JobTask, ...]:
+        """The tasks, each with its state, tries, exit code, host and times. With
+        ``asynchronous=True`` use `record`.
+        """
+        return self._record.tasks
+
+    @property
+    def _record(self) -> JobRecord:
+        found: JobRecord = self.record()
+        return found
+
+    def wait(self, timeout: float | None = None) -> Any:
+        """Wait until it is over, and return its exit code: of the worst task, 0 if all have
+        succeeded.
+
+        Parameters
+        ----------
+        timeout
+            Longest wait, in seconds. By default there is no limit.
+
+        Raises
+        ------
+        JobTimeout
+            When it isn't over by then; it goes on.
+        JobLost
+            When the scheduler that had it is gone.
+        """
+        return self._sync(self._wait, timeout)
+
+    async def _wait(self, timeout: float | None) -> int | None:
+        try:
+            async with asyncio.timeout(timeout):
+                return (await self._requests.wait(self.id)).exit_code
+        except TimeoutError as error:
+            if timeout is None:
+                raise
+            raise JobTimeout(self.cluster, self.id, timeout) from error
+
+    def logs(self, index: int = 0) -> Any:
+        """Return what a task has written so far, the newest part of it.
+
+        Parameters
+        ----------
+        index
+            Number of the task.
+
+        Returns
+        -------
+        JobOutput
+            A text without control characters, if it is printed; ``of(1)`` and ``of(2)`` are the
+            bytes of its standard output and standard error.
+        """
+        deployment = self._requests.deployment
+        return self._ask(
+            lambda job: self._requests.output(job, index),
+            lambda job: deployment.job_output(job, index) or JobOutput(()),
+        )
+
+    def follow(self, write: Callable[[int, bytes], object], index: int = 0) -> Any:
+        """Call a function with what a task writes, as it comes, until the task has ended.
+
+        Parameters
+        ----------
+        write
+            Gets 1 for standard output or 2 for standard error, and bytes. It is called in the
+            cluster's thread.
+        index
+            Number of the task.
+        """
+        return self._sync(self._follow, write, index)
+
+    async def _follow(self, write: Callable[[int, bytes], object], index: int) -> None:
+        async for output in self._requests.follow(self.id, index):
+            write_output(output, write)
+
+    def cancel(self) -> Any:
+        """End it: what runs gets SIGTERM, and SIGKILL ten seconds later; nothing else begins.
+
+        Doesn't wait for the end. A job that is over stays as it is.
+        """
+        self._health.check()
+        return self._sync(self._requests.cancel, self.id)
+
+    def _ask(self, ask: Callable[[str], Any], read: Callable[[str], Any]) -> Any:
+        is_closed = self._health.status in (Status.closed, Status.closing)
+        if is_closed and not self._is_asynchronous():
+            return read(self.id)
+        return self._sync(ask, self.id)
+
+    def __repr__(self) -> str:
+        if self._is_asynchronous():
+            return f"Job({self.name!r})"
+        return text_of(self._record)
+
+    def _repr_html_(self) -> str:
+        return f"<pre>{html.escape(repr(self))}</pre>"
+
+
+def text_of(record: JobRecord) -> str:
+    """Return a job in a line."""
+    code = record.exit_code
+    counts = ", ".join(f"{count} {state}" for state, count in record.counts.items() if count)
+    more = "" if code is None else f", exit code {code}"
+    tasks = "" if len(record.tasks) == 1 else f" ({counts})"
+    return f"Job({record.name!r}, {record.state}{tasks}{more}: {record.command_line[:80]})"

@@ -1,0 +1,180 @@
+"""What a cluster object asks its scheduler of jobs, and what the bucket has once that is gone."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import logging
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+from typing import Any
+
+from distributed.protocol import to_serialize
+
+from terradask._dask.connection import SchedulerConnection
+from terradask._dask.threads import Call
+from terradask._deployments.deployment import Deployment
+from terradask._jobs.output import JobOutput, pieces_of
+from terradask._jobs.record import JobRecord
+from terradask._jobs.request import JobRequest
+from terradask.errors import (
+    ClusterClosed,
+    ClusterStopped,
+    EndpointUnreachable,
+    JobLost,
+    JobRefused,
+    SchedulerReplaced,
+    SchedulerUnreachable,
+)
+from terradask_host.documents import plain_lines
+from terradask_host.jobs import (
+    CANCEL_OPERATION,
+    LOOK_OPERATION,
+    OUTPUT_OPERATION,
+    SUBMIT_OPERATION,
+)
+from terradask_host.rules.job_tasks import is_final
+
+logger = logging.getLogger("terradask")
+
+_WAIT_SECONDS = 15.0
+_PAUSE_SECONDS = 2.0
+_WHAT = "jobs"
+#: What a scheduler's operation raises that can't be reached any more.
+_GONE = (ClusterClosed, ClusterStopped, SchedulerReplaced, SchedulerUnreachable, OSError)
+
+
+@dataclass(eq=False, repr=False)
+class JobRequests:
+    """Submits jobs to one scheduler, and asks for news of them."""
+
+    connection: SchedulerConnection
+    deployment: Deployment
+    call: Call
+
+    async def submit(self, request: JobRequest) -> str:
+        """Submit a job and return its id. Raises `JobRefused`, and as `SchedulerConnection`'s
+        `request`.
+        """
+        attachment = self.connection.attachment
+        spec = request.spec(attachment.run.run_id, attachment.scheduler.boot)
+        try:
+            answer = await self.connection.request(
+                SUBMIT_OPERATION,
+                _WHAT,
+                sealed=to_serialize(json.dumps(spec.to_document()).encode()),
+                files=None if request.packed is None else to_serialize(request.packed),
+            )
+        except asyncio.CancelledError:
+            # By Ctrl-C, and the scheduler may have it already.
+            with contextlib.suppress(*_GONE):
+                await self.cancel(spec.id)
+            raise
+        if answer.get("job") != spec.id:
+            raise JobRefused(self.deployment.name, str(plain_lines(str(answer.get("why"))))[:300])
+        return spec.id
+
+    async def record(self, job: str) -> JobRecord:
+        """Return what is known of a job: by its scheduler, else by the bucket."""
+        answer = await self._ask(LOOK_OPERATION, job=job, rows=True)
+        if answer is None:
+            found: JobRecord = await self.call(self.deployment.job, job)
+            return found
+        return JobRecord.read(answer["record"], self.deployment.name)
+
+    async def wait(self, job: str) -> JobRecord:
+        """Return the record of a job once it is over. Raises `JobLost`."""
+        while True:
+            answer = await self._ask(LOOK_OPERATION, job=job, wait_seconds=_WAIT_SECONDS)
+            if answer is None:
+                found = await self._recorded(job)
+                if found is not None and found.is_lost:
+                    counts = found.counts
+                    left = counts["pending"] + counts["running"]
+                    raise JobLost(self.deployment.name, job, left)
+                if found is not None and found.is_over:
+                    return found
+                await asyncio.sleep(_PAUSE_SECONDS)
+            elif answer["exit_code"] is not None:
+                return await self.record(job)
+
+    async def follow(self, job: str, index: int) -> AsyncIterator[JobOutput]:
+        """Yield what a task writes, as it comes, until it has ended."""
+        since, is_done = 0, False
+        while not is_done:
+            answer = await self._ask(
+                OUTPUT_OPERATION,
+                job=job,
+                index=index,
+                since=since,
+                wait_seconds=_WAIT_SECONDS,
+            )
+            if answer is None:
+                # In this order: what the record calls ended is kept.
+                found = await self._recorded(job)
+                if found is None or not _has_ended(found, index):
+                    await asyncio.sleep(_PAUSE_SECONDS)
+                    continue
+                kept = await self.call(self.deployment.job_output, job, index)
+                if kept is not None:
+                    yield _behind(kept, since)
+                return
+            if answer["pieces"] or answer["missed"]:
+                yield JobOutput(pieces_of(answer["pieces"]), int(answer["missed"]))
+            # An answer has a limit: what came with the end may need another one.
+            is_done = bool(answer["is_final"]) and not answer["pieces"]
+            since = int(answer["end"])
+
+    async def output(self, job: str, index: int) -> JobOutput:
+        """Return what a task has written so far."""
+        answer = await self._ask(OUTPUT_OPERATION, job=job, index=index)
+        if answer is None:
+            kept = await self.call(self.deployment.job_output, job, index)
+            return kept or JobOutput(())
+        pieces, missed = list(pieces_of(answer["pieces"])), int(answer["missed"])
+        while answer is not None and answer["pieces"]:
+            answer = await self._ask(
+                OUTPUT_OPERATION, job=job, index=index, since=int(answer["end"])
+            )
+            pieces += pieces_of(answer["pieces"]) if answer is not None else ()
+        return JobOutput(tuple(pieces), missed)
+
+    async def cancel(self, job: str) -> None:
+        """End a job."""
+        await self.connection.request(CANCEL_OPERATION, _WHAT, job=job)
+
+    async def _recorded(self, job: str) -> JobRecord | None:
+        """Return what the bucket has of a job; None while it can't be reached either."""
+        try:
+            found: JobRecord = await self.call(self.deployment.job, job)
+        except EndpointUnreachable as error:
+            logger.warning("job %s: %s", job, error.problem)
+            return None
+        return found
+
+    async def _ask(self, operation: str, **arguments: Any) -> Any:
+        """Return the scheduler's answer; None where it doesn't know the job, or is gone."""
+        try:
+            answer = await self.connection.request(operation, _WHAT, **arguments)
+        except _GONE:
+            return None
+        return None if "why" in answer else answer
+
+
+def _has_ended(record: JobRecord, index: int) -> bool:
+    """Whether nothing becomes of a task any more, or there is no such task."""
+    return record.is_over or not any(
+        task.index == index and not is_final(task.state) for task in record.tasks
+    )
+
+
+def _behind(kept: JobOutput, since: int) -> JobOutput:
+    """Return what isn't known yet of a task's whole output."""
+    pieces, at = [], kept.missed
+    for stream, content in kept.pieces:
+        rest = content[max(since - at, 0) :]
+        at += len(content)
+        if rest:
+            pieces.append((stream, rest))
+    return JobOutput(tuple(pieces), max(kept.missed - since, 0))

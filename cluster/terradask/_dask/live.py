@@ -1,0 +1,217 @@
+"""What this process knows of its cluster, told to a widget while it is made and as long as it is
+open.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import time
+from collections.abc import Iterator
+from dataclasses import replace
+from datetime import UTC, datetime
+from decimal import Decimal
+
+from distributed.core import Status
+
+from terradask._common.clock import utc_text
+from terradask._common.progress import Message, ProgressEvent
+from terradask._dask.arguments import ClusterArguments
+from terradask._dask.attached import Attached
+from terradask._dask.attached_view import attached_view
+from terradask._dask.health import Health
+from terradask._dask.host_workers import JoinedWorkers
+from terradask._dask.progress import describe
+from terradask._dask.widgets import ClusterWidget, TerminalWidget, own_widget
+from terradask._deployments.deployment import Deployment
+from terradask._deployments.live_view import LiveView, live_view
+from terradask._deployments.overview import cluster_hourly_usd
+from terradask._deployments.status import DeploymentStatus
+from terradask.errors import ClusterStopped
+
+logger = logging.getLogger("terradask")
+
+_INTERVAL_SECONDS = 1.0
+#: What machines cost takes calls of its own.
+_PRICE_SECONDS = 60.0
+
+
+class LiveCluster:
+    """A cluster object's live view, and the widget that draws it.
+
+    Parameters
+    ----------
+    lasts
+        Whether the widget draws as long as the cluster is open, and not only while it is made.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        widget: ClusterWidget | None,
+        health: Health,
+        joined: JoinedWorkers,
+        *,
+        lasts: bool,
+    ) -> None:
+        self._name = name
+        self._widget = widget
+        self._health = health
+        self._joined = joined
+        self._lasts = lasts
+        self._state = "making"
+        self._step: str | None = None
+        self._notes: list[str] = []
+        self._seen: tuple[Deployment, DeploymentStatus] | None = None
+        self._attached: Attached | None = None
+        self._following: asyncio.Task[None] | None = None
+        #: Instance id -> when its workers were first seen; without it for those that were there.
+        self._since: dict[str, str] = {}
+        self._hourly_usd: Decimal | None = None
+        self._priced_at: float | None = None
+
+    # ---- while it is made ------------------------------------------------------------------------
+
+    def __call__(self, event: ProgressEvent, /) -> None:
+        """Take a progress event."""
+        text = describe(event)
+        if text is None:
+            return
+        if isinstance(event, Message) and event.kept:
+            self._notes.append(text)
+        else:
+            self._step = text
+        self._draw()
+
+    def see(self, deployment: Deployment, status: DeploymentStatus) -> None:
+        """Take what was read of a cluster that starts."""
+        self._seen = deployment, status
+        self._draw()
+
+    @contextlib.contextmanager
+    def drawn_while_made(self) -> Iterator[None]:
+        """Close the widget at the end of the block, unless it lasts; after an error in any case."""
+        try:
+            yield
+        except BaseException:
+            self.close("failed")
+            raise
+        self._step = None
+        if not self._lasts:
+            self.close(None)
+
+    # ---- as long as it is open -------------------------------------------------------------------
+
+    def follow(self, attached: Attached) -> None:
+        """Draw the attached cluster again and again, if there is a widget."""
+        self._since = dict.fromkeys(self._joined.hosts, "")
+        self._attached = attached
+        if self._widget is not None:
+            self._following = asyncio.create_task(self._follow())
+
+    async def _follow(self) -> None:
+        while self._widget is not None and self._attached is not None:
+            try:
+                await self._attached.waiter.look_at_missing()
+                await self._price(self._attached)
+            except InterruptedError:
+                return
+            except Exception:
+                # A view without it is better than none.
+                logger.debug("cluster %s: can't read what is shown", self._name, exc_info=True)
+            self._draw()
+            await asyncio.sleep(_INTERVAL_SECONDS)
+
+    async def _price(self, attached: Attached) -> None:
+        now = time.monotonic()
+        if self._priced_at is not None and now < self._priced_at + _PRICE_SECONDS:
+            return
+        self._priced_at = now
+        deployment = attached.deployment
+        async with deployment.limiter.async_slot():
+            self._hourly_usd = await attached.waiter.call(self._read_price, attached)
+
+    def _read_price(self, attached: Attached) -> Decimal | None:
+        workspace = attached.provisioned.workspace
+        name = workspace.settings.workspace.name
+        return cluster_hourly_usd(workspace.aws, workspace=name, cluster=self._name)
+
+    async def stop(self) -> None:
+        """Draw no more by itself."""
+        if self._following is not None:
+            self._following.cancel()
+            await asyncio.gather(self._following, return_exceptions=True)
+
+    def close(self, state: str | None) -> None:
+        """Draw the last view, of that state, and close the widget."""
+        widget = self._widget
+        if widget is None:
+            return
+        if state is not None:
+            self._state, self._step, self._attached, self._seen = state, None, None, None
+            self._draw()
+        self._widget = None
+        closing = getattr(widget, "close", None)
+        if callable(closing):
+            with self._going_on():
+                closing()
+
+    # ---- the view --------------------------------------------------------------------------------
+
+    def view(self) -> LiveView:
+        """Return what is known now; it makes no call."""
+        step, now = self._step, datetime.now(UTC)
+        if self._attached is not None:
+            # Without a widget, nothing has looked meanwhile.
+            now_text = utc_text() if self._widget is not None else ""
+            for host in self._joined.hosts - self._since.keys():
+                self._since[host] = now_text
+            view = attached_view(
+                self._attached,
+                self._joined,
+                self._since,
+                now=now,
+                hourly_usd=self._hourly_usd,
+                step=step,
+                notes=self._notes,
+            )
+            return replace(view, state=self._state_of(view))
+        if self._seen is not None:
+            deployment, status = self._seen
+            pools = deployment.descriptor.pools
+            return live_view(status, pools, now=now, step=step, notes=self._notes)
+        return LiveView(self._name, self._state, step=step, notes=tuple(self._notes))
+
+    def _state_of(self, view: LiveView) -> str:
+        if self._health.ended is not None:
+            return "stopped" if type(self._health.ended) is ClusterStopped else "ended"
+        if self._health.unreachable is not None:
+            return "unreachable"
+        return "closing" if self._health.status == Status.closing else view.state
+
+    def _draw(self) -> None:
+        widget = self._widget
+        if widget is None:
+            return
+        with self._going_on():
+            widget.update(self.view())
+
+    @contextlib.contextmanager
+    def _going_on(self) -> Iterator[None]:
+        """Give a widget up that fails: a cluster doesn't end because of it."""
+        try:
+            yield
+        except Exception:
+            self._widget = None
+            logger.warning("cluster %s: its widget failed", self._name, exc_info=True)
+
+
+def live_cluster(
+    arguments: ClusterArguments, name: str, health: Health, joined: JoinedWorkers
+) -> LiveCluster:
+    """Return the live view of a cluster object with the widget that its arguments ask for."""
+    widget: ClusterWidget | None = arguments.custom_widget
+    if widget is None and arguments.show_widget and not arguments.asynchronous:
+        widget = own_widget()
+    return LiveCluster(name, widget, health, joined, lasts=not isinstance(widget, TerminalWidget))

@@ -1,0 +1,1 @@
+"""Accounts of runs: which instances a run had, when, and what an hour of each cost."""

@@ -1,0 +1,121 @@
+"""A cluster's run and its account: opened when it starts, brought up to date when it ends."""
+
+from __future__ import annotations
+
+import datetime
+import logging
+from collections.abc import Sequence
+from functools import partial
+
+from terradask._deployments.accounts.account import Account, AccountGroup
+from terradask._deployments.accounts.book import AccountBook
+from terradask._deployments.record import ClusterRecord
+from terradask._deployments.state import SILENT, ended_by_itself
+from terradask._deployments.store import RUN
+from terradask._pricing.prices import PriceList
+from terradask.errors import ClusterNotFound
+from terradask_host.documents import HostReport, Run, SchedulerAddress
+from terradask_host.structure import Structure
+
+logger = logging.getLogger("terradask")
+
+#: Of a reason, which may be a process's last words.
+_REASON_CHARACTERS = 500
+
+
+def open_account(record: ClusterRecord, run: Run) -> None:
+    """Write the account of a run that begins; a failure is logged: the run matters more."""
+    try:
+        AccountBook(record.aws, record.bucket).open(account_of(record, run))
+    except Exception as error:  # noqa: BLE001 - any
+        _warn(record.name, run.run_id, error)
+
+
+def close_account(
+    record: ClusterRecord,
+    run: Run,
+    reports: Sequence[HostReport],
+    *,
+    done: str | None = None,
+    with_prices: bool = True,
+) -> None:
+    """Bring the account of a run that is over up to date; a failure is logged.
+
+    `done` is what the caller has done to end it, if it hasn't ended by itself. Instances that still
+    end are finished by the next look at the workspace's costs.
+    """
+    try:
+        prices = partial(_prices, record) if with_prices else None
+        book = AccountBook(record.aws, record.bucket, prices)
+        by = None if done is None else f"{done} by {record.aws.caller_arn}"
+        reason = why_over(run, record.scheduler(), by)
+        book.bring_up_to_date(account_of(record, run), reports, is_over=True, reason=reason)
+    except Exception as error:  # noqa: BLE001 - any
+        _warn(record.name, run.run_id, error)
+
+
+def why_over(run: Run, scheduler: SchedulerAddress | None, by: str | None = None) -> str:
+    """Return why a run is over: its scheduler's host has said it, or it was ended `by` a caller, or
+    neither is known.
+    """
+    ended = ended_by_itself(run, scheduler)
+    reason = ended.reason if ended is not None else by or SILENT
+    return reason[:_REASON_CHARACTERS]
+
+
+def close_last_account(record: ClusterRecord, done: str | None = None) -> None:
+    """Do the same for the run that ``run.json`` describes, if there is one."""
+    try:
+        run = record.run()
+        if run is None:
+            return
+        reports = record.reports()
+    except Exception as error:  # noqa: BLE001 - any
+        _warn(record.name, "that was started last", error)
+        return
+    close_account(record, run, reports, done=done)
+
+
+def account_of(record: ClusterRecord, run: Run) -> Account:
+    """Return the account of a run before anything was seen of its instances."""
+    written = record.objects.written_at(RUN)
+    begun = datetime.datetime.fromisoformat(run.started_at) if written is None else written
+    types: dict[str, tuple[str, ...]] = {}
+    tags: dict[str, str] = {}
+    structure: Structure | None = run.structure
+    try:
+        descriptor = record.descriptor
+    except ClusterNotFound:
+        # Terraform has destroyed the cluster, and left the run's own documents.
+        pass
+    else:
+        structure = structure or descriptor.structure
+        types = {key: pool.instance_types for key, pool in descriptor.pools.items()}
+        tags = dict(descriptor.settings.get("tags") or {})
+    groups = {} if structure is None else structure.groups
+    return Account(
+        run_id=run.run_id,
+        cluster=record.name,
+        owner=run.owner,
+        started_at=round(begun.timestamp()),
+        groups={
+            key: AccountGroup("spot" if entry.market == "spot" else "on-demand", types.get(key, ()))
+            for key, entry in groups.items()
+        },
+        tags=tags,
+    )
+
+
+def _prices(record: ClusterRecord) -> PriceList:
+    from terradask._pricing.price_list import AwsPriceList
+
+    return AwsPriceList(record.aws)
+
+
+def _warn(cluster: str, run_id: str, error: Exception) -> None:
+    logger.warning(
+        "cluster %s: the account of run %s, of what it costs, can't be written: %s",
+        cluster,
+        run_id,
+        " ".join(str(error).split()) or type(error).__name__,
+    )

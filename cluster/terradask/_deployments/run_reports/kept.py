@@ -1,0 +1,121 @@
+"""The reports that schedulers' hosts keep in the workspace's bucket."""
+
+from __future__ import annotations
+
+import datetime
+import re
+import zlib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from terradask._aws.s3 import ObjectStore, as_json
+from terradask._aws.session import Aws
+from terradask._common.json_text import parse_json
+from terradask.errors import DocumentFormat
+from terradask_host.documents import MOST_REPORT_BYTES
+from terradask_host.log_streams import RUN_ID
+from terradask_modules.names import REPORTED_EVENTS, REPORTS
+
+#: Largest report that is read, unpacked.
+MOST_PAGE_BYTES = 256 * 2**20
+#: Largest list of a run's events that is read.
+MOST_EVENTS_BYTES = 16 * 2**20
+#: So many are listed: what runs on a cluster can write others.
+MOST_REPORTS = 1_000
+
+_NAME = re.compile(rf"(?P<run>{RUN_ID.pattern})/(?P<boot>\d{{1,6}})\.html\.gz", re.ASCII)
+
+
+@dataclass(frozen=True)
+class KeptReport:
+    """A report as the bucket lists it.
+
+    Parameters
+    ----------
+    run
+        Id of the run.
+    boot
+        Number of the scheduler's process that has made it: higher for one that replaced another in
+        the same run.
+    at
+        Time in UTC since when it is kept.
+    size_bytes
+        Size as it is kept.
+    """
+
+    run: str
+    boot: int
+    at: datetime.datetime
+    size_bytes: int
+
+    @property
+    def name(self) -> str:
+        """Its key behind the cluster's name."""
+        return f"{self.run}/{self.boot}.html.gz"
+
+
+class ReportStore:
+    """The reports of one cluster, whether or not it is deployed.
+
+    Permissions needed: ``s3:GetObject`` on ``reports/<name>/*`` and ``s3:ListBucket``; to keep
+    events, ``s3:PutObject``.
+    """
+
+    def __init__(self, aws: Aws, bucket: str, cluster: str) -> None:
+        self._store = ObjectStore(aws, bucket, f"{REPORTS}{cluster}/")
+        self._where = f"s3://{bucket}/{REPORTS}{cluster}/"
+
+    def list(self, run: str | None = None) -> list[KeptReport]:
+        """List the reports, of one run or of all, the newest first."""
+        found = []
+        for name, entry in self._store.entries("" if run is None else f"{run}/"):
+            if matched := _NAME.fullmatch(name):
+                at = entry["LastModified"].astimezone(datetime.UTC)
+                found.append(
+                    KeptReport(matched["run"], int(matched["boot"]), at, int(entry["Size"]))
+                )
+        found.sort(key=lambda one: (one.run, one.boot), reverse=True)
+        return found[:MOST_REPORTS]
+
+    def read(self, kept: KeptReport) -> str | None:
+        """Return a report's HTML; None if it is gone.
+
+        It is made on a host that runs tasks' code, and may be anything. Raises `DocumentFormat`.
+        """
+        found = self._store.read(kept.name, most_bytes=MOST_REPORT_BYTES)
+        return None if found is None else _unpack(found.content, self._where + kept.name)
+
+    def keep_events(self, document: Mapping[str, Any]) -> None:
+        """Keep the log of a run's events beside its reports."""
+        self._store.write(f"{document['run_id']}/{REPORTED_EVENTS}", as_json(document))
+
+    def events(self, run: str) -> Any:
+        """Return the document of a run's events; None without any that can be read."""
+        found = self._store.read(f"{run}/{REPORTED_EVENTS}", most_bytes=MOST_EVENTS_BYTES)
+        try:
+            return None if found is None else parse_json(found.content)
+        except ValueError:
+            return None
+
+
+def _unpack(content: bytes, where: str) -> str:
+    # 31: the format of gzip.
+    unpacking = zlib.decompressobj(31)
+    try:
+        page = unpacking.decompress(content, MOST_PAGE_BYTES)
+    except zlib.error as error:
+        raise DocumentFormat(
+            "a performance report isn't packed as terradask packs it",
+            given=f"{where}: {error}",
+            allowed="what the scheduler's host wrote there",
+            advice="tasks can write reports of their own: find out which run did",
+        ) from error
+    if unpacking.unconsumed_tail:
+        raise DocumentFormat(
+            "a performance report is too large",
+            given=f"{where}: more than {MOST_PAGE_BYTES} bytes",
+            allowed=f"{MOST_PAGE_BYTES} bytes unpacked",
+            advice="tasks can write reports of their own: find out which run did",
+        )
+    return page.decode(errors="replace")

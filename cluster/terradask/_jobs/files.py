@@ -1,0 +1,134 @@
+"""The files that a job brings along, packed as one archive: the same files are the same bytes."""
+
+from __future__ import annotations
+
+import fnmatch
+import gzip
+import io
+import subprocess
+import tarfile
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+
+from terradask.errors import InvalidInput
+from terradask_host.jobs import MOST_FILES_BYTES
+
+#: Before they are packed: so that a whole disk isn't read first.
+_MOST_UNPACKED_BYTES = 8 * MOST_FILES_BYTES
+_MOST_FILES = 10_000
+
+#: Of a folder that git doesn't manage.
+_LEFT_OUT = ("__pycache__", "node_modules")
+
+
+def find_files(
+    files: Iterable[str | Path], directory: str | Path | None, exclude: Sequence[str] = ()
+) -> dict[str, Path]:
+    """Return what a job brings along: names below its working directory -> files here.
+
+    Raises `InvalidInput`.
+    """
+    found: dict[str, Path] = {}
+    if directory is not None:
+        folder = Path(directory)
+        if not folder.is_dir():
+            raise _no_such(folder, "a folder")
+        found |= {name: folder / name for name in _in_folder(folder)}
+    for each in map(Path, files):
+        if not each.is_file():
+            raise _no_such(each, "a file")
+        found[_name_of(each)] = each
+    kept = {
+        name: path
+        for name, path in sorted(found.items())
+        if not any(_matches(name, pattern) for pattern in exclude)
+    }
+    _check_size(kept)
+    return kept
+
+
+def pack(files: Mapping[str, Path]) -> bytes | None:
+    """Return an archive of files; None for none. Raises `InvalidInput` if it is too large."""
+    if not files:
+        return None
+    content = io.BytesIO()
+    with (
+        gzip.GzipFile(fileobj=content, mode="wb", mtime=0) as packed,
+        tarfile.open(fileobj=packed, mode="w") as archive,
+    ):
+        for name, path in sorted(files.items()):
+            entry = tarfile.TarInfo(name)
+            entry.size = (size := path.stat()).st_size
+            entry.mode = 0o755 if size.st_mode & 0o100 else 0o644
+            with path.open("rb") as opened:
+                archive.addfile(entry, opened)
+    found = content.getvalue()
+    if len(found) > MOST_FILES_BYTES:
+        raise _too_large(files, f"{len(found)} bytes packed", f"{MOST_FILES_BYTES} bytes packed")
+    return found
+
+
+def _check_size(files: Mapping[str, Path]) -> None:
+    size = sum(path.stat().st_size for path in files.values())
+    if len(files) > _MOST_FILES or size > _MOST_UNPACKED_BYTES:
+        raise _too_large(
+            files,
+            f"{len(files)} files of {size} bytes",
+            f"{_MOST_FILES} files of {_MOST_UNPACKED_BYTES} bytes, {MOST_FILES_BYTES} packed",
+        )
+
+
+def _in_folder(folder: Path) -> Iterator[str]:
+    """Yield what git would take of a folder: what it ignores is left out; without git, hidden and
+    generated files are.
+    """
+    listed = _git_files(folder)
+    if listed is None:
+        for path in sorted(folder.rglob("*")):
+            parts = path.relative_to(folder).parts
+            if path.is_file() and not any(part[0] == "." or part in _LEFT_OUT for part in parts):
+                yield "/".join(parts)
+        return
+    yield from (name for name in listed if (folder / name).is_file())
+
+
+def _git_files(folder: Path) -> list[str] | None:
+    command = ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
+    try:
+        done = subprocess.run(command, cwd=folder, capture_output=True, check=True)
+    except (OSError, subprocess.CalledProcessError):
+        return None
+    return sorted(set(filter(None, done.stdout.decode(errors="surrogateescape").split("\0"))))
+
+
+def _name_of(path: Path) -> str:
+    """Return where a file will be: as it is given, unless that leads out of the folder."""
+    return path.name if path.is_absolute() or ".." in path.parts else path.as_posix()
+
+
+def _matches(name: str, pattern: str) -> bool:
+    parts = name.split("/")
+    heads = ("/".join(parts[:end]) for end in range(1, len(parts) + 1))
+    return any(fnmatch.fnmatch(head, pattern.rstrip("/")) for head in heads) or any(
+        fnmatch.fnmatch(part, pattern.rstrip("/")) for part in parts
+    )
+
+
+def _no_such(path: Path, what: str) -> InvalidInput:
+    return InvalidInput(
+        f"There is no such {what.removeprefix('a ')} to take along.",
+        given=str(path),
+        allowed=f"{what} that exists, relative to {Path.cwd()}",
+        advice="check the path",
+    )
+
+
+def _too_large(files: Mapping[str, Path], given: str, allowed: str) -> InvalidInput:
+    largest = sorted(files, key=lambda name: -files[name].stat().st_size)[:3]
+    return InvalidInput(
+        "A job's files are too large: Dask carries them to the workers.",
+        given=f"{given}; the largest are {', '.join(largest)}",
+        allowed=allowed,
+        advice="leave some out (exclude), or have the command read them from S3 "
+        "(network.data_buckets)",
+    )

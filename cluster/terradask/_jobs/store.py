@@ -1,0 +1,83 @@
+"""The records of jobs, and tasks' output, as schedulers' hosts keep them in the workspace's
+bucket.
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Callable, Mapping
+from typing import Any, TypeVar
+
+from terradask._aws.s3 import ObjectStore
+from terradask._aws.session import Aws
+from terradask._common.json_text import parse_json
+from terradask._jobs.output import JobOutput
+from terradask._jobs.record import JobRecord
+from terradask.errors import DocumentFormat, JobNotFound
+from terradask_host.documents import UNREADABLE
+from terradask_host.jobs import (
+    JOB_ID,
+    MOST_KEPT_BYTES,
+    MOST_KEPT_BYTES_UNPACKED,
+    output_name,
+    record_name,
+)
+from terradask_modules.names import JOBS, REPORTS
+
+Read = TypeVar("Read")
+
+#: So many are listed: what runs on a cluster can write others.
+MOST_JOBS = 1_000
+
+
+class JobStore:
+    """What is kept of one cluster's jobs, whether or not it is deployed.
+
+    Permissions needed: ``s3:GetObject`` on ``reports/*`` and ``s3:ListBucket``.
+    """
+
+    def __init__(self, aws: Aws, bucket: str, cluster: str) -> None:
+        self._store = ObjectStore(aws, bucket, f"{REPORTS}{cluster}{JOBS}")
+        self._where = f"s3://{bucket}/{REPORTS}{cluster}{JOBS}"
+        self._cluster = cluster
+
+    def ids(self) -> list[str]:
+        """List the jobs that are kept, the newest first."""
+        # By folders: a job may have 10,000 objects.
+        return sorted(filter(JOB_ID.fullmatch, self._store.folders()), reverse=True)[:MOST_JOBS]
+
+    def record(self, job: str) -> JobRecord:
+        """Return what is recorded of a job. Raises `JobNotFound`, `DocumentFormat`."""
+        found = None
+        if JOB_ID.fullmatch(job):
+            found = self._read(record_name(job), lambda it: JobRecord.read(it, self._cluster))
+        if found is None:
+            raise JobNotFound(self._cluster, job, self.ids())
+        return found
+
+    def output(self, job: str, index: int) -> JobOutput | None:
+        """Return what a task that has ended wrote; None if nothing is kept of it."""
+        return self._read(output_name(job, index), JobOutput.read)
+
+    def _read(self, name: str, read: Callable[[Mapping[str, Any]], Read]) -> Read | None:
+        kept = self._store.read(name, most_bytes=MOST_KEPT_BYTES)
+        if kept is None:
+            return None
+        try:
+            return read(parse_json(_unpacked(kept.content)))
+        except (*UNREADABLE, zlib.error) as error:
+            raise DocumentFormat(
+                "a job's record can't be read",
+                given=f"{self._where}{name}: {type(error).__name__}",
+                allowed="what the scheduler's host wrote there",
+                advice="what runs on a scheduler's host can write there: find out which job did",
+            ) from error
+
+
+def _unpacked(content: bytes) -> bytes:
+    # 31: the format of gzip.
+    unpacking = zlib.decompressobj(31)
+    found = unpacking.decompress(content, MOST_KEPT_BYTES_UNPACKED)
+    if unpacking.unconsumed_tail:
+        raise ValueError("it is too large")
+    return found

@@ -1,0 +1,55 @@
+"""What was done to a workspace: applied and destroyed, and the runs of its clusters."""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+from terradask._common.clock import utc_text
+from terradask._deployments.accounts.account import Account
+from terradask._deployments.logs.times import Moment, moment_of
+from terradask._plans.history import HistoryEntry, HistoryNotes
+from terradask._workspace.context import WorkspaceContext
+from terradask._workspace.costs import Costs
+
+
+@dataclass(frozen=True)
+class History:
+    """Reads the history of one workspace."""
+
+    context: WorkspaceContext
+    costs: Costs
+
+    def read(self, since: Moment | None = None) -> list[HistoryEntry]:
+        """Return what was done, the oldest first; as `Workspace.history` says."""
+        now = datetime.datetime.now(datetime.UTC)
+        first = None if since is None else moment_of(since, now, "since")
+        noted = HistoryNotes(self.context.aws, self.context.bucket).read(first)
+        begins = "" if first is None else utc_text(first)
+        runs = (one for one in entries_of(self.costs.accounts(first)) if one.at >= begins)
+        return sorted([*noted, *runs], key=lambda entry: entry.at)
+
+
+def entries_of(accounts: Iterable[Account]) -> Iterator[HistoryEntry]:
+    """Yield that runs have started and ended. Pure."""
+    for account in accounts:
+        yield HistoryEntry(
+            _text(account.started_at),
+            "started",
+            account.cluster,
+            by=account.owner,
+            run_id=account.run_id,
+        )
+        if account.ended_at is not None:
+            yield HistoryEntry(
+                _text(account.last_end),
+                "ended",
+                account.cluster,
+                run_id=account.run_id,
+                reason=account.reason,
+            )
+
+
+def _text(seconds: int) -> str:
+    return utc_text(datetime.datetime.fromtimestamp(seconds, datetime.UTC))

@@ -1,0 +1,61 @@
+"""``terradask history``: who has applied, destroyed and started what, and when."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import click
+
+from terradask._common.text_table import table
+from terradask.cli._invocation import json_option, load_workspace
+from terradask.cli._output import caller_name, result, result_json, say
+
+if TYPE_CHECKING:
+    from terradask._plans.history import HistoryEntry
+
+_HASH_CHARACTERS = 12
+_REASON_CHARACTERS = 80
+
+
+@click.command(short_help="Show who has applied, destroyed and started what")
+@click.option("--since", metavar="TIME", help="From then on: 12h, 7d ago, or 2026-11-01 (UTC).")
+@json_option
+def history(since: str | None, as_json: bool) -> None:
+    """Show what was done to the workspace, the oldest first: applies of the network and of
+    clusters, from which plan and with how many changes; what was destroyed; and when runs started
+    and ended, and why.
+    """
+    found = load_workspace().history(since)
+    if as_json:
+        result_json([entry.as_dict() for entry in found])
+    elif found:
+        heads = ["at", "what", "stack", "by", "changes", "plan or run", "why"]
+        result(table(heads, [_row(entry) for entry in found]))
+    else:
+        say("nothing was noted then")
+
+
+def _row(entry: HistoryEntry) -> list[object]:
+    counts = entry.changes
+    changes = (
+        f"+{counts.get('add', 0)} ~{counts.get('change', 0)} -{counts.get('remove', 0)}"
+        if counts
+        else None
+    )
+    plan = None if entry.plan_sha256 is None else entry.plan_sha256[:_HASH_CHARACTERS]
+    return [
+        entry.at,
+        entry.what,
+        entry.stack,
+        caller_name(entry.by),
+        changes,
+        entry.run_id or plan,
+        None if entry.reason is None else _short(entry.reason),
+    ]
+
+
+def _short(reason: str) -> str:
+    """Return the beginning of a reason: a table's row is one line."""
+    shown = " ".join(reason.split())
+    most = _REASON_CHARACTERS
+    return shown if len(shown) <= most else f"{shown[: most - 1]}…"

@@ -1,0 +1,224 @@
+"""``terradask job``: the jobs of clusters, from any machine; also of clusters that are gone."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING
+
+import click
+
+from terradask._common.text_table import table
+from terradask.cli._app import LazyGroup
+from terradask.cli._completion import complete_cluster
+from terradask.cli._invocation import json_option, load_workspace
+from terradask.cli._job_output import Outlet, Progress, progress_line
+from terradask.cli._output import result, result_json, say
+
+if TYPE_CHECKING:
+    from terradask._deployments.deployment import Deployment
+    from terradask._jobs.record import JobRecord
+
+_POLL_SECONDS = 2.0
+#: So many tasks are shown, unless all are asked for.
+_SHOWN = 50
+#: Of a command or an input, which may have kilobytes: so many characters.
+_LONGEST = 80
+#: What is shown of tasks -> its name in `JobTask`.
+_COLUMNS = {
+    "task": "index",
+    "input": "input",
+    "state": "state",
+    "tries": "tries",
+    "exit": "exit_code",
+    "host": "host",
+    "started": "started_at",
+    "ended": "ended_at",
+    "why": "why",
+}
+
+JOB = click.argument("job", metavar="CLUSTER[/JOB]", shell_complete=complete_cluster)
+
+
+@click.group(
+    cls=LazyGroup,
+    short_help="Jobs: list them, show, wait, read what they write, cancel",
+    lazy={
+        name: f"terradask.cli._job:{attribute}"
+        for name, attribute in (
+            ("list", "list_jobs"),
+            ("status", "status"),
+            ("logs", "logs"),
+            ("wait", "wait"),
+            ("cancel", "cancel"),
+        )
+    },
+)
+def job() -> None:
+    """Look at the jobs of `terradask run` and `terradask batch`, from any machine, also when their
+    cluster is stopped or destroyed: for 30 days. A job is CLUSTER/JOB, as they print it; CLUSTER
+    alone is the last one.
+    """
+
+
+@click.command("list", short_help="List the jobs of a cluster")
+@click.argument("name", metavar="CLUSTER", shell_complete=complete_cluster)
+@click.option(
+    "--last",
+    type=click.IntRange(min=1),
+    default=20,
+    show_default=True,
+    metavar="N",
+    help="How many.",
+)
+@json_option
+def list_jobs(name: str, *, last: int, as_json: bool) -> None:
+    """List the last jobs of CLUSTER, the newest first."""
+    deployment = load_workspace().deployment(name)
+    found = list(_readable(deployment, deployment.job_ids()[:last]))
+    if as_json:
+        return result_json([_as_dict(each) for each in found])
+    if not found:
+        return say(f"{name}: no jobs are recorded")
+    rows = [
+        (
+            *(each.name, each.state, each.exit_code, _progress(each), each.ended_at),
+            _short(each.command_line),
+        )
+        for each in found
+    ]
+    return result(table(["job", "state", "exit", "succeeded", "ended", "command"], rows))
+
+
+def _readable(deployment: Deployment, jobs: Iterable[str]) -> Iterator[JobRecord]:
+    """Yield jobs' records; one that can't be read is told, and doesn't hide the others."""
+    from terradask.errors import DocumentFormat, JobNotFound
+
+    for job in jobs:
+        try:
+            yield deployment.job(job)
+        except (DocumentFormat, JobNotFound) as error:
+            say(f"{deployment.name}/{job}: {error.problem}")
+
+
+@click.command(short_help="Show a job and its tasks")
+@JOB
+@click.option("--all", "shows_all", is_flag=True, help=f"All tasks, not {_SHOWN} at most.")
+@click.option("--failed", is_flag=True, help="Only tasks that failed.")
+@json_option
+def status(job: str, *, shows_all: bool, failed: bool, as_json: bool) -> None:
+    """Show a job: what became of each task, on which host, in how many tries."""
+    deployment, name = _deployment_of(job)
+    record = deployment.job(name)
+    if as_json:
+        return result_json({**_as_dict(record), "tasks": [vars(task) for task in record.tasks]})
+    say(f"{progress_line(record)}: {_short(record.command_line)}")
+    tasks = [task for task in record.tasks if not failed or task.state == "failed"]
+    # What went wrong is what is looked for.
+    tasks.sort(key=lambda task: (task.state == "succeeded", task.index))
+    shown = tasks if shows_all else tasks[:_SHOWN]
+    rows = [[_short(getattr(task, name)) for name in _COLUMNS.values()] for task in shown]
+    result(table(list(_COLUMNS), rows))
+    if len(shown) < len(tasks):
+        say(f"and {len(tasks) - len(shown)} more: --all")
+    return None
+
+
+@click.command(short_help="Show what a task of a job writes")
+@JOB
+@click.option(
+    "--task",
+    type=click.IntRange(min=0),
+    default=0,
+    show_default=True,
+    metavar="N",
+    help="Number of the task.",
+)
+@click.option("--follow", "-f", is_flag=True, help="Go on until the task has ended, or Ctrl-C.")
+def logs(job: str, *, task: int, follow: bool) -> None:
+    """Show what a task of a job has written, the newest part: its standard output and standard
+    error, each to this command's own.
+    """
+    from terradask._jobs.output import write_output
+
+    deployment, name = _deployment_of(job)
+    record = deployment.job(name)
+    if task >= len(record.tasks):
+        raise click.UsageError(f"{record.name} has tasks 0 to {len(record.tasks) - 1}")
+    kept = deployment.job_output(record.id, task)
+    with Outlet() as outlet:
+        if kept is not None:
+            write_output(kept, outlet.write)
+        elif not record.is_over:
+            _live_logs(record, task, outlet, follow=follow)
+
+
+def _live_logs(record: JobRecord, task: int, outlet: Outlet, *, follow: bool) -> None:
+    from terradask import Cluster
+    from terradask._jobs.output import write_output
+
+    with Cluster.from_name(record.cluster, show_widget=False) as cluster:
+        running = cluster.job(record.id)
+        if follow:
+            running.follow(outlet.write, task)
+            return
+        write_output(running.logs(task), outlet.write)
+
+
+@click.command(short_help="Wait for a job's end")
+@JOB
+@click.option("--timeout", type=float, metavar="SECONDS", help="By default there is no limit.")
+def wait(job: str, *, timeout: float | None) -> int:
+    """Wait until a job is over. Its exit code is this command's: that of the worst task."""
+    from terradask.errors import JobLost, JobTimeout
+
+    deployment, name = _deployment_of(job)
+    name = deployment.job(name).id
+    deadline = None if timeout is None else time.monotonic() + timeout
+    progress = Progress()
+    while not (record := deployment.job(name)).is_over:
+        progress.tell(record)
+        if deadline is not None and time.monotonic() > deadline:
+            raise JobTimeout(record.cluster, record.id, timeout or 0.0)
+        time.sleep(_POLL_SECONDS)
+    progress.tell(record)
+    if record.is_lost:
+        counts = record.counts
+        raise JobLost(record.cluster, record.id, counts["pending"] + counts["running"])
+    return int(record.exit_code or 0)
+
+
+@click.command(short_help="End a job")
+@JOB
+def cancel(job: str) -> None:
+    """End a job: what runs gets SIGTERM, and SIGKILL ten seconds later; nothing more begins."""
+    from terradask import Cluster
+
+    deployment, name = _deployment_of(job)
+    record = deployment.job(name)
+    if record.is_over:
+        return say(f"{record.name}: it is over: {record.state}")
+    with Cluster.from_name(record.cluster, show_widget=False) as cluster:
+        cluster.job(record.id).cancel()
+    return say(f"{record.name}: cancelled")
+
+
+def _deployment_of(job: str) -> tuple[Deployment, str | None]:
+    cluster, _, name = job.partition("/")
+    return load_workspace().deployment(cluster), name or None
+
+
+def _progress(record: JobRecord) -> str:
+    return f"{record.counts['succeeded']}/{len(record.tasks)}"
+
+
+def _short(value: object) -> object:
+    """Return a value with as much of a text as a table can have; --json has all of it."""
+    is_long = isinstance(value, str) and len(value) > _LONGEST
+    return f"{str(value)[: _LONGEST - 1]}…" if is_long else value
+
+
+def _as_dict(record: JobRecord) -> dict[str, object]:
+    more = {"name": record.name, "state": record.state, "exit_code": record.exit_code}
+    facts = {name: value for name, value in vars(record).items() if name != "tasks"}
+    return {**facts, **more, "counts": record.counts}

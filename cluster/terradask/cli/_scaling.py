@@ -1,0 +1,117 @@
+"""``terradask adapt`` and ``terradask scale``: how many workers a running cluster has."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from terradask._common.progress import Message, ProgressEvent
+from terradask.cli._completion import complete_cluster
+from terradask.cli._invocation import json_option, load_workspace
+from terradask.cli._output import result, result_json, say
+
+if TYPE_CHECKING:
+    from terradask import Cluster
+    from terradask_host.scaling_policy import ScalingPolicy
+
+NAME = click.argument("name", shell_complete=complete_cluster)
+GROUP = click.option("--group", default="workers", show_default=True, help="The group of workers.")
+
+
+@click.command(short_help="Let a running cluster scale itself with its work")
+@NAME
+@GROUP
+@click.option(
+    "--minimum", type=click.IntRange(min=0), help="Fewest workers, kept without load. By default 1."
+)
+@click.option(
+    "--maximum",
+    type=click.IntRange(min=0),
+    help="Most workers. By default 200, or the group's max_workers if that is less.",
+)
+@click.option(
+    "--target-duration",
+    default="3m",
+    show_default=True,
+    help="How long work should take: the shorter, the faster the group grows.",
+)
+@click.option(
+    "--wait-count",
+    type=click.IntRange(min=1),
+    default=24,
+    show_default=True,
+    help="How many times in a row a worker must be superfluous before it is removed.",
+)
+@click.option("--interval", default="5s", show_default=True, help="Time between decisions.")
+@click.option("--off", is_flag=True, help="End adapting; the number stays as it is.")
+@json_option
+def adapt(name: str, *, group: str, off: bool, as_json: bool, **bounds: Any) -> None:
+    """Let a group of the running cluster NAME scale itself with its work, between two numbers. The
+    cluster's own host does it from then on, with or without a client.
+
+    Without --minimum, --maximum and --off nothing changes: it tells what holds. What holds is what
+    was set last, by any client; `terradask scale` ends it.
+    """
+    deployment = load_workspace().deployment(name)
+    deployment.check_workers(0, group)
+    if off or bounds["minimum"] is not None or bounds["maximum"] is not None:
+        with _attached(name) as cluster:
+            if off:
+                cluster.stop_adapting(group)
+            else:
+                minimum = 1 if bounds["minimum"] is None else bounds["minimum"]
+                cluster.adapt(group=group, **{**bounds, "minimum": minimum})
+            policies: Mapping[str, ScalingPolicy] = cluster.adapting
+    else:
+        policies = deployment.status().adapting
+    if as_json:
+        named = {
+            each: {"minimum": one.minimum, "maximum": one.maximum} for each, one in policies.items()
+        }
+        result_json({"cluster": name, "adapting": named})
+    elif group in policies:
+        one = policies[group]
+        result(f"{name}: {group} adapts between {one.minimum} and {one.maximum} workers")
+    else:
+        result(f"{name}: {group} doesn't adapt")
+
+
+@click.command(short_help="Set how many workers a running cluster has")
+@NAME
+@click.argument("workers", type=click.IntRange(min=0))
+@GROUP
+@click.option("--wait", is_flag=True, help="Wait until that many have joined.")
+@json_option
+def scale(name: str, workers: int, *, group: str, wait: bool, as_json: bool) -> None:
+    """Set a group of the running cluster NAME to this many WORKERS, without Terraform. If the group
+    adapts, that ends.
+
+    Growing asks AWS for hosts. Workers that leave first give their data to others.
+    """
+    load_workspace().deployment(name).check_workers(workers, group)
+    with _attached(name) as cluster:
+        cluster.sync(_scaled, cluster, workers, group)
+        if wait:
+            cluster.wait_for_workers()
+    if as_json:
+        result_json({"cluster": name, "group": group, "workers": workers})
+    else:
+        result(f"{name}: {group} is scaled to {workers} workers")
+
+
+async def _scaled(cluster: Cluster, workers: int, group: str) -> None:
+    """Scale, and return when AWS and the scheduler have been told."""
+    await cluster.scale(workers, group=group)
+
+
+def _attached(name: str) -> Cluster:
+    from terradask import Cluster
+
+    return Cluster.from_name(name, progress=_say_message, show_widget=False)
+
+
+def _say_message(event: ProgressEvent) -> None:
+    if isinstance(event, Message) and event.kept:
+        say(event.text)

@@ -1,0 +1,109 @@
+"""Jobs of a cluster."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from terradask.errors._cluster import ClusterError
+
+
+class JobNotFound(ClusterError, LookupError):
+    """No such job of the cluster is recorded.
+
+    Parameters
+    ----------
+    cluster
+        The cluster's name.
+    job
+        The job that was asked for; None: the last one.
+    jobs
+        Jobs that are recorded, newest first.
+    """
+
+    exit_code = 6
+
+    def __init__(self, cluster: str, job: str | None, jobs: Sequence[str] = ()) -> None:
+        super().__init__(
+            f"There is no such job of cluster {cluster!r}.",
+            cluster=cluster,
+            given="the last job" if job is None else job,
+            allowed=", ".join(jobs[:5]) or "none: no job of the last 30 days is recorded",
+            advice=f"terradask job list {cluster}",
+        )
+        self.job = job
+        self.jobs = tuple(jobs)
+
+
+class JobRefused(ClusterError):
+    """The cluster's scheduler doesn't take a job.
+
+    Parameters
+    ----------
+    cluster
+        The cluster's name.
+    why
+        What its scheduler says.
+    """
+
+    def __init__(self, cluster: str, why: str) -> None:
+        super().__init__(
+            f"The scheduler of cluster {cluster!r} doesn't take the job.",
+            cluster=cluster,
+            given=why,
+            advice=f"terradask logs {cluster} scheduler",
+        )
+        self.why = why
+
+
+class JobLost(ClusterError):
+    """A job can't come to its end: the scheduler's process that had it is gone.
+
+    Parameters
+    ----------
+    cluster
+        The cluster's name.
+    job
+        The job's id.
+    left
+        How many of its tasks had not ended, as far as is recorded.
+    """
+
+    exit_code = 125
+
+    def __init__(self, cluster: str, job: str, left: int) -> None:
+        super().__init__(
+            f"Job {job!r} is lost: the scheduler of cluster {cluster!r} that had it is gone.",
+            cluster=cluster,
+            given=f"{left} of its tasks had not ended",
+            advice=(
+                f"`terradask job status {cluster}/{job}` shows which have; submit the others again"
+            ),
+        )
+        self.job = job
+        self.left = left
+
+
+class JobTimeout(ClusterError, TimeoutError):
+    """A job isn't over in time; it goes on.
+
+    Parameters
+    ----------
+    cluster
+        The cluster's name.
+    job
+        The job's id.
+    seconds
+        How long it was waited for.
+    """
+
+    exit_code = 7
+
+    def __init__(self, cluster: str, job: str, seconds: float) -> None:
+        super().__init__(
+            f"Job {job!r} of cluster {cluster!r} isn't over.",
+            cluster=cluster,
+            given=f"waited for {seconds:.0f} s",
+            advice=f"wait longer, or end it: terradask job cancel {cluster}/{job}",
+        )
+        self.job = job
+        self.seconds = seconds

@@ -1,0 +1,190 @@
+"""What the scheduler's host says in ``scheduler.json``: where the scheduler is, how the cluster
+scales itself, that it has ended.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import Any, TypeVar
+
+from terradask_host.agent.host import Host
+from terradask_host.agent.objects import wait_for
+from terradask_host.documents import UNREADABLE, Ended, SchedulerAddress, now_text
+from terradask_host.metadata import Identity
+from terradask_host.rules import policy
+from terradask_host.scaling_policy import ScalingPolicy
+from terradask_host.spot_exchange import Exchange
+from terradask_host.structure import SchedulerEntry
+
+T = TypeVar("T")
+
+NAME = "scheduler.json"
+
+
+def build_address(
+    identity: Identity,
+    entry: SchedulerEntry,
+    *,
+    run_id: str,
+    boot: int,
+    versions: Mapping[str, Any],
+    scaling: Mapping[str, ScalingPolicy],
+    exchanges: Mapping[str, Exchange],
+) -> SchedulerAddress:
+    """Return what ``scheduler.json`` will say; `versions` has ``python`` and ``packages`` of the
+    scheduler's process.
+    """
+    public = identity.public_address
+    return SchedulerAddress(
+        run_id=run_id,
+        instance_id=identity.instance_id,
+        boot=boot,
+        private_address=f"tls://{identity.private_address}:{entry.port}",
+        public_address=f"tls://{public}:{entry.port}" if public else None,
+        dashboard_port=entry.dashboard_port,
+        python=versions["python"],
+        packages=versions["packages"],
+        started_at=now_text(),
+        scaling=scaling,
+        exchanges=exchanges,
+    )
+
+
+class Announcement:
+    """The ``scheduler.json`` of a run, written from this host; safe to use from two threads."""
+
+    def __init__(self, host: Host) -> None:
+        self._host = host
+        self._previous: SchedulerAddress | None = None
+        self._was_read = False
+        #: ETag of what was written from here.
+        self._etag: str | None = None
+        self._writing = threading.Lock()
+
+    def read(self) -> None:
+        """Read once what an earlier host of this cluster has written."""
+        if not self._was_read:
+            self._previous = self._read_previous()
+            self._was_read = True
+
+    @property
+    def scaling(self) -> Mapping[str, ScalingPolicy]:
+        """The policies that were in force last; those of the start, where no earlier host of this
+        run had any.
+        """
+        previous = self._of_this_run
+        if previous is not None and previous.scaling is not None:
+            return previous.scaling
+        return self._host.run.scaling
+
+    @property
+    def exchanges(self) -> Mapping[str, Exchange]:
+        """The exchanges that an earlier host or process of this run had begun."""
+        previous = self._of_this_run
+        return {} if previous is None else previous.exchanges or {}
+
+    @property
+    def ended(self) -> Ended | None:
+        """The end to which an earlier host of this run came, and which it has told."""
+        previous = self._of_this_run
+        return None if previous is None else previous.ended
+
+    @property
+    def _of_this_run(self) -> SchedulerAddress | None:
+        previous = self._previous
+        same = previous is not None and previous.run_id == self._host.run_id
+        return previous if same else None
+
+    def announce(self, versions: Mapping[str, Any]) -> SchedulerAddress:
+        """Say where the scheduler is."""
+        with self._writing:
+            address = build_address(
+                self._host.identity,
+                self._host.cluster.scheduler,
+                run_id=self._host.run_id,
+                boot=policy.next_boot(self._previous, self._host.run_id),
+                versions=versions,
+                scaling=self.scaling,
+                exchanges=self.exchanges,
+            )
+            self._etag = self._patiently(
+                lambda _: self._host.objects.write_document(NAME, address.to_document()),
+                f"chance to write {NAME}",
+            )
+            self._previous = address
+        return address
+
+    def keep_scaling(self, policies: Mapping[str, ScalingPolicy]) -> None:
+        """Store how the cluster scales itself, for the next process or host of its scheduler."""
+        self._keep(scaling=dict(policies))
+
+    def keep_exchanges(self, exchanges: Mapping[str, Exchange]) -> None:
+        """Store which hosts go back to spot, as `keep_scaling`."""
+        self._keep(exchanges=dict(exchanges))
+
+    def _keep(self, **changed: Any) -> None:
+        # Stopping the cluster deletes the document; it is not brought back.
+        with self._writing:
+            if self._etag is None or self._previous is None:
+                return
+            address = replace(self._previous, **changed)
+            document, objects = address.to_document(), self._host.objects
+            written = objects.write_document(NAME, document, over=self._etag)
+            if written is None and (present := self._own_etag()) is not None:
+                # An answer of S3's got lost: our own object has another ETag.
+                written = objects.write_document(NAME, document, over=present)
+            self._etag, self._previous = written, address
+
+    def _own_etag(self) -> str | None:
+        """Return the ETag of what is there, if this host wrote it."""
+        objects = self._host.objects
+        etag, document = objects.etag(NAME), objects.read_document(NAME) or {}
+        own = (document.get("run_id"), document.get("instance_id")) == (
+            self._host.run_id,
+            self._host.identity.instance_id,
+        )
+        return etag if own else None
+
+    def write_ended(self, reason: str) -> None:
+        """Say that the cluster has ended: to clients, to workers, and to a host in this one's
+        place.
+
+        Stopping the cluster deletes it; it is not brought back.
+        """
+        try:
+            with self._writing:
+                if self._etag is not None and self._previous is not None:
+                    ended = replace(self._previous, ended=Ended(now_text(), reason))
+                    self._host.objects.write_document(NAME, ended.to_document(), over=self._etag)
+        except Exception as error:  # noqa: BLE001 - the groups still need their zero
+            self._host.log.info(
+                f"the end of the cluster can't be written to {NAME}: "
+                f"{type(error).__name__}: {error}"
+            )
+
+    def _read_previous(self) -> SchedulerAddress | None:
+        objects = self._host.objects
+
+        def read(_: float) -> dict[str, Any] | None:
+            document = objects.read_document(NAME)
+            # S3 may miss an object of a young bucket; clients and workers know boots by number.
+            return document if document or objects.etag(NAME) else {}
+
+        document = self._patiently(read, f"answer about {NAME}")
+        try:
+            return SchedulerAddress.read(document) if document else None
+        except UNREADABLE as error:
+            # It is written anew as soon as the scheduler listens.
+            self._host.log.info(f"{NAME} can't be read: {type(error).__name__}: {error}")
+            return None
+
+    def _patiently(self, ask: Callable[[float], T | None], what: str) -> T:
+        return wait_for(
+            ask,
+            what=what,
+            advice="Check the bucket and the scheduler role's rights below clusters/<name>/.",
+            deadline_seconds=self._host.config.timing.run_deadline_seconds,
+            events=self._host.events,
+        )

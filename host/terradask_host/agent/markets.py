@@ -1,0 +1,331 @@
+"""Moving workers between the markets of their group, from the scheduler's host: on demand for what
+spot has no capacity for, and back to spot.
+"""
+
+from __future__ import annotations
+
+import datetime
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
+
+from terradask_host.agent.aws import error_code
+from terradask_host.agent.worker_hosts import WorkerHosts
+from terradask_host.rules.autoscaling_groups import Group
+from terradask_host.rules.capacity_memory import CapacityMemory
+from terradask_host.rules.launch_problem import LaunchProblem
+from terradask_host.rules.lifetime import duration
+from terradask_host.rules.load import Load
+from terradask_host.rules.markets import PendingGroups, lacking, moved_on
+from terradask_host.rules.spot_return import (
+    Begin,
+    Cut,
+    Retire,
+    begin,
+    go_on,
+    may_begin,
+    surplus,
+)
+from terradask_host.spot_exchange import Exchange
+from terradask_host.timing import Timing
+
+#: When and why launches of an Auto Scaling group failed lately.
+Failures = Callable[[str], Sequence[tuple[datetime.datetime, LaunchProblem]]]
+
+#: After that, what is under way is looked at no more often than what is not.
+_YOUNG_SECONDS = 60.0
+
+#: A host whose data had no room elsewhere is asked again after this.
+_RETIRED_AGAIN_SECONDS = 60.0
+
+#: AWS's texts are told to this length.
+_TOLD_CHARACTERS = 240
+
+
+class Markets:
+    """Looks at groups of workers on several markets, and acts; used by the thread that scales.
+
+    Parameters
+    ----------
+    hosts
+        The hosts of workers at AWS.
+    failures
+        Reads why launches failed.
+    fallback_seconds
+        So long a group may get no instance before the next market is asked.
+    since
+        When the run began: what failed before is another run's.
+    exchanges
+        Those that an earlier host program had begun.
+    keep
+        Stores exchanges for the host that may take this one's place.
+    send
+        Sends a word to the scheduler's process.
+    tell
+        Takes a group and what was done to it.
+    log
+        Takes lines.
+    """
+
+    def __init__(
+        self,
+        hosts: WorkerHosts,
+        failures: Failures,
+        timing: Timing,
+        *,
+        fallback_seconds: float,
+        since: datetime.datetime,
+        exchanges: Mapping[str, Exchange],
+        keep: Callable[[Mapping[str, Exchange]], None],
+        send: Callable[[Mapping[str, Any]], None],
+        tell: Callable[[str, str], None],
+        log: Callable[[str], None],
+    ) -> None:
+        self._hosts, self._failures, self._timing = hosts, failures, timing
+        self._fallback_seconds, self._since = fallback_seconds, since
+        self._keep, self._send, self._tell, self._log = keep, send, tell, log
+        self._exchanges = dict(exchanges)
+        self._is_kept = True
+        self._memory = CapacityMemory(timing.launch_failed_seconds)
+        self._pending = PendingGroups()
+        self._asked: list[str] = []
+        self._may_read = True
+        now = time.monotonic()
+        #: Group of workers -> when spot is tried again.
+        self._spot_again: dict[str, float] = {}
+        self._first_again = now + timing.spot_again_seconds
+        #: Group of workers -> when hosts on demand are retired again.
+        self._retire_again: dict[str, float] = {}
+        #: Group of workers -> numbers whose other half AWS has taken already.
+        self._owed: dict[str, dict[str, int]] = {}
+        #: Group of workers -> until when a client's number is awaited, and the number before.
+        self._awaited: dict[str, tuple[float, int]] = {}
+        self._told_short: dict[str, str] = {}
+        self._turned_at = self._busy_since = now
+
+    @property
+    def exhausted(self) -> frozenset[str]:
+        """Auto Scaling groups in which launches have failed in the last minutes."""
+        return self._memory.exhausted(time.monotonic())
+
+    def surplus(self, group: str) -> int:
+        """Return how many hosts of a group are asked for in place of others."""
+        exchange = self._exchanges.get(group)
+        return 0 if exchange is None else surplus(exchange, self._hosts.workers(group))
+
+    def absorb(self, group: str) -> bool:
+        """End a group's exchange where it stands: all that is asked for counts from now on.
+
+        Return whether there was one.
+        """
+        if self._exchanges.pop(group, None) is None:
+            return False
+        self._put_off(group)
+        self._store()
+        return True
+
+    def await_number(self, groups: Iterable[str]) -> None:
+        """Change no market of groups for a moment: a client is about to set their numbers."""
+        chosen = [group for group in groups if len(self._hosts.seen.get(group, ())) > 1]
+        until = time.monotonic() + self._timing.client_number_seconds
+        self._hosts.count_draining(chosen)
+        for group in chosen:
+            self._owed.pop(group, None)
+            self._awaited[group] = (until, _asked(self._hosts.seen[group]))
+            self.absorb(group)
+
+    def pause_seconds(self) -> float:
+        """Return how long there is nothing to do here."""
+        now = time.monotonic()
+        young = self._hosts.stale or now - self._busy_since < _YOUNG_SECONDS
+        look = self._timing.launch_look_seconds if young else self._timing.market_look_seconds
+        return max(self._turned_at + look - now, 0.0)
+
+    def turn(self, load: Load | None = None) -> None:
+        """Look, and do what is to be done; with a `load` also what may move data."""
+        now = time.monotonic()
+        self._turned_at = now
+        if not self._hosts.look(now) and self._hosts.stale:
+            return
+        chains = {name: chain for name, chain in self._hosts.seen.items() if len(chain) > 1}
+        self._pending.update((group for chain in chains.values() for group in chain), now)
+        if not (self._pending.names or self._exchanges or self._owed):
+            self._busy_since = float("-inf")
+        elif self._busy_since == float("-inf"):
+            self._busy_since = now
+        self._read_failures(now)
+        if not self._is_kept:
+            self._store()
+        for name, chain in chains.items():
+            if not self._is_awaited(name, chain, now):
+                self._step(name, chain, load, now)
+        if load is None and any(self._wants_load(name, now) for name in chains):
+            self._send({"do": "observe"})
+
+    # ---- one group -------------------------------------------------------------------------------
+
+    def _step(self, name: str, chain: tuple[Group, ...], load: Load | None, now: float) -> None:
+        stuck = self._stuck(now)
+        self._tell_shortage(name, chain[-1], now)
+        if owed := self._owed.get(name):
+            self._hosts.set_desired(owed)
+            del self._owed[name]
+        elif name in self._exchanges:
+            self._go_on(name, stuck, load, now)
+        elif stuck & {group.name for group in chain}:
+            self._fall_back(name, chain, stuck, now)
+        elif load is not None and now >= self._again(name):
+            first = begin(self._hosts.workers(name), self._closed(now), load.joined)
+            if first is not None:
+                self._begin(name, first)
+
+    def _fall_back(
+        self, name: str, chain: tuple[Group, ...], stuck: frozenset[str], now: float
+    ) -> None:
+        launching = [group for group in chain if group.name not in self._hosts.given_up]
+        lowered, raised = moved_on(launching, stuck)
+        if not raised:
+            return
+        count = sum(group.desired - lowered.get(group.name, group.desired) for group in chain)
+        self._put_off(name)
+        # Lower first: an interruption in between leaves too few hosts, not too many.
+        self._hosts.set_desired(lowered)
+        self._owed[name] = raised
+        self._hosts.set_desired(raised)
+        del self._owed[name]
+        self._tell(
+            name,
+            f"{_hosts(count, 'moves', 'move')} from {', '.join(lowered)} to {', '.join(raised)}: "
+            f"{self._why(next(iter(lowered)), now)}. {self._again_text()}",
+        )
+
+    def _begin(self, name: str, first: Begin) -> None:
+        # The host in this one's place is to know why there are more than there should be.
+        self._keep({**self._exchanges, name: first.exchange})
+        self._exchanges[name] = first.exchange
+        self._retire_again.pop(name, None)
+        self._hosts.set_desired({first.spot: first.number})
+        count = first.exchange.count
+        self._tell(
+            name,
+            f"{_hosts(count)} on demand may go back to spot: as many instances are asked for in "
+            f"{first.spot}; when they have joined, as many on demand leave",
+        )
+
+    def _go_on(self, name: str, stuck: frozenset[str], load: Load | None, now: float) -> None:
+        exchange = self._exchanges[name]
+        step = go_on(exchange, self._hosts.workers(name), stuck, load)
+        if isinstance(step, Cut):
+            self._put_off(name)
+            self._hosts.set_desired({step.spot: step.number})
+            self._tell(
+                name,
+                f"{_hosts(step.count, 'stays', 'stay')} on demand: {self._why(step.spot, now)}. "
+                f"{self._again_text()}",
+            )
+        elif isinstance(step, Retire):
+            if now >= self._retire_again.get(name, now):
+                self._retire_again[name] = now + _RETIRED_AGAIN_SECONDS
+                self._hosts.retire(step.instance_ids, drain=True)
+                self._tell(
+                    name,
+                    f"spot instances have joined: {_hosts(len(step.instance_ids))} on demand may "
+                    "finish what runs there, move results, and leave",
+                )
+        elif step is not None:
+            del self._exchanges[name]
+            if not step.done:
+                self._put_off(name)
+                self._tell(name, "its number was changed while hosts went back to spot: it holds")
+            self._store()
+
+    def _tell_shortage(self, name: str, last: Group, now: float) -> None:
+        problems = self._memory.problems(last.name, now) if lacking(last) else ()
+        if not problems:
+            if not lacking(last):
+                self._told_short.pop(name, None)
+        elif self._told_short.get(name) != problems[0].code:
+            self._told_short[name] = problems[0].code
+            self._tell(
+                name,
+                f"{_hosts(lacking(last), 'is', 'are')} missing on every market: "
+                f"{self._why(last.name, now)}. AWS keeps trying in {last.name}",
+            )
+
+    # ---- what is known ---------------------------------------------------------------------------
+
+    def _read_failures(self, now: float) -> None:
+        """Read why a group lacks instances: of those, the one that was read longest ago."""
+        pending = self._pending.names
+        if not (pending and self._may_read):
+            return
+        name = min(pending, key=lambda name: self._asked.index(name) if name in self._asked else -1)
+        self._asked = [*(other for other in self._asked if other != name), name]
+        try:
+            failures = self._failures(name)
+        except Exception as error:  # noqa: BLE001 - without reasons, groups have their time
+            code = error_code(error)
+            self._may_read = not code.startswith(("AccessDenied", "Unauthorized"))
+            self._log(f"why {name} lacks instances can't be read: {code}: {error}")
+            return
+        here = datetime.datetime.now(datetime.UTC)
+        for at, problem in failures:
+            if at >= self._since:
+                self._memory.note(name, problem, now - (here - at).total_seconds())
+
+    def _stuck(self, now: float) -> frozenset[str]:
+        late = self._pending.late(now, self._fallback_seconds)
+        return frozenset(self._pending.names) & (self._memory.exhausted(now) | late)
+
+    def _closed(self, now: float) -> frozenset[str]:
+        return self._memory.exhausted(now) | self._hosts.given_up
+
+    def _wants_load(self, name: str, now: float) -> bool:
+        seen = self._hosts.workers(name)
+        if self._is_awaited(name, seen.chain, now):
+            return False
+        if name in self._exchanges:
+            return self.surplus(name) > 0 and not lacking(seen.chain[0])
+        return now >= self._again(name) and may_begin(seen, self._closed(now))
+
+    def _is_awaited(self, name: str, chain: tuple[Group, ...], now: float) -> bool:
+        until, before = self._awaited.get(name, (now, 0))
+        if now < until and _asked(chain) == before:
+            return True
+        self._awaited.pop(name, None)
+        return False
+
+    def _again(self, name: str) -> float:
+        return self._spot_again.get(name, self._first_again)
+
+    def _put_off(self, name: str) -> None:
+        self._spot_again[name] = time.monotonic() + self._timing.spot_again_seconds
+
+    def _again_text(self) -> str:
+        return f"Spot is tried again in {duration(self._timing.spot_again_seconds)}"
+
+    def _why(self, group: str, now: float) -> str:
+        problems = self._memory.problems(group, now)
+        if not problems:
+            return f"{group} got no instance for {duration(self._fallback_seconds)}"
+        return f"AWS has none in {group}: {str(problems[0])[:_TOLD_CHARACTERS].rstrip(' .')}"
+
+    def _store(self) -> None:
+        """Store the exchanges; where that fails, at the next turn."""
+        try:
+            self._keep(self._exchanges)
+        except Exception as error:  # noqa: BLE001 - whatever the bucket has, numbers must move
+            if self._is_kept:
+                self._log(f"exchanges can't be stored: {error_code(error)}: {error}")
+            self._is_kept = False
+        else:
+            self._is_kept = True
+
+
+def _asked(chain: Iterable[Group]) -> int:
+    return sum(group.desired for group in chain)
+
+
+def _hosts(count: int, one: str = "", several: str = "") -> str:
+    """Return so many hosts, with the verb of one or of several."""
+    return (f"1 host {one}" if count == 1 else f"{count} hosts {several or one}").rstrip()

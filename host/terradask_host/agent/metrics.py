@@ -1,0 +1,66 @@
+"""Writes a cluster's gauges into CloudWatch's logs, which make metrics of them."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Mapping
+from typing import Any
+
+from terradask_host.agent.aws import error_code
+from terradask_host.agent.host import Host
+from terradask_host.agent.logs import StreamWriter
+from terradask_host.gauges import known_values
+from terradask_host.log_streams import metrics_stream
+from terradask_host.rules.metric_formats import embedded_metrics
+
+
+class MetricsLog:
+    """Writes a line for each report of the scheduler's process, if the cluster wants metrics.
+
+    A line that can't be written is lost; the first of several is a line in the host's log. More
+    often than at half of the interval nothing is written, whatever that process says.
+    """
+
+    def __init__(self, host: Host) -> None:
+        self._host = host
+        self._is_wanted = host.cluster.scheduler.metrics == "cloudwatch"
+        self._least_seconds = host.config.timing.gauge_seconds / 2
+        stream = metrics_stream(host.identity.cluster, host.run_id)
+        self._stream = StreamWriter(host.aws, host.config.log_group, stream)
+        self._writing: threading.Thread | None = None
+        self._written_at: float | None = None
+        self._warned = False
+
+    def take(self, facts: Mapping[str, Any]) -> None:
+        """Write gauges, beside what the host does."""
+        now = time.monotonic()
+        is_early = self._written_at is not None and now - self._written_at < self._least_seconds
+        is_writing = self._writing is not None and self._writing.is_alive()
+        values = known_values(facts.get("values"))
+        if not self._is_wanted or is_early or is_writing or not values:
+            return
+        self._written_at = now
+        at_ms = int(time.time() * 1000)
+        line = embedded_metrics(
+            values,
+            workspace=self._host.config.workspace,
+            cluster=self._host.identity.cluster,
+            run_id=self._host.run_id,
+            at_ms=at_ms,
+        )
+        # A daemon: CloudWatch's silence must not keep a host.
+        self._writing = threading.Thread(
+            target=self._write, args=(at_ms, line), name="metrics", daemon=True
+        )
+        self._writing.start()
+
+    def _write(self, at_ms: int, line: str) -> None:
+        try:
+            self._stream.put([(at_ms, line)])
+        except Exception as error:  # noqa: BLE001 - metrics must not end a host
+            if not self._warned:
+                self._host.log.info(f"CloudWatch takes no metrics: {error_code(error)}: {error}")
+            self._warned = True
+        else:
+            self._warned = False

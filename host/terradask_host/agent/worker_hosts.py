@@ -1,0 +1,150 @@
+"""The hosts of workers as AWS shows them to the scheduler's host, and what it does to them."""
+
+from __future__ import annotations
+
+import math
+import threading
+import time
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, Protocol
+
+from terradask_host.agent.aws import error_code
+from terradask_host.rules.autoscaling_groups import Group
+from terradask_host.rules.scaling import WorkersSeen
+
+#: Two looks at the groups are this far apart.
+LEAST_SECONDS_BETWEEN_LOOKS = 0.5
+
+#: A retired host that is still there after this is ended from here.
+RETIRED_SECONDS = 300.0
+
+
+class WorkerGroups(Protocol):
+    """The groups of workers at AWS."""
+
+    def worker_chains(self) -> dict[str, tuple[Group, ...]]:
+        """Read all of them; none where the cluster is over."""
+
+    def set_desired(self, group: str, n: int) -> None:
+        """Ask for so many instances in an Auto Scaling group."""
+
+    def end(self, instance_id: str, *, replaced: bool) -> None:
+        """End an instance."""
+
+
+class WorkerHosts:
+    """What was read last, and which hosts leave; used by one thread, and closed by another.
+
+    `send` sends a word to the scheduler's process, `log` takes lines.
+    """
+
+    def __init__(
+        self,
+        groups: WorkerGroups,
+        *,
+        send: Callable[[Mapping[str, Any]], None],
+        log: Callable[[str], None],
+    ) -> None:
+        self._groups, self._send, self._log = groups, send, log
+        #: Group of workers -> its Auto Scaling groups, in the order in which they are tried.
+        self.seen: dict[str, tuple[Group, ...]] = {}
+        self.looked_at = float("-inf")
+        #: Whether something was changed since.
+        self.stale = True
+        #: Instances whose workers are being retired, or were -> since when; infinity while their
+        #: tasks go on.
+        self.leaving: dict[str, float] = {}
+        #: Auto Scaling groups in which nothing can join.
+        self.given_up: set[str] = set()
+        #: Of those that leave, those whose workers are gone.
+        self._retired: set[str] = set()
+        #: And those that a number counts that was set since.
+        self._counted: set[str] = set()
+        self._trouble: str | None = None
+        self.closing = threading.Event()
+
+    def look(self, now: float) -> bool:
+        """Read the groups, unless they were read just now; return whether they were."""
+        if now - self.looked_at < LEAST_SECONDS_BETWEEN_LOOKS:
+            return False
+        self.seen, self.looked_at, self.stale = self._groups.worker_chains(), now, False
+        there = self.active_ids
+        self.leaving = {one: at for one, at in self.leaving.items() if one in there}
+        self._retired &= self.leaving.keys()
+        self._counted &= self.leaving.keys()
+        for instance_id, since in self.leaving.items():
+            if now - since >= RETIRED_SECONDS:
+                self.leaving[instance_id] = now
+                self._end(instance_id)
+        return True
+
+    @property
+    def active_ids(self) -> set[str]:
+        """Instances of all groups that count."""
+        return {one for chain in self.seen.values() for group in chain for one in group.active_ids}
+
+    def workers(self, group: str, surplus: int = 0) -> WorkersSeen:
+        """Return a group of workers as it was read."""
+        return WorkersSeen(self.seen[group], frozenset(self.leaving), surplus)
+
+    def set_desired(self, numbers: Mapping[str, int]) -> None:
+        """Send numbers, unless this is closed."""
+        for name, n in numbers.items():
+            if not self.closing.is_set():
+                self.stale = True
+                self._groups.set_desired(name, n)
+
+    def end_booting(self, instance_ids: Iterable[str]) -> None:
+        """End instances that have not joined."""
+        for instance_id in instance_ids:
+            self.leaving[instance_id] = time.monotonic()
+            self._retired.add(instance_id)
+            self._end(instance_id)
+
+    def retire(self, instance_ids: Iterable[str], *, drain: bool = False) -> None:
+        """Have the workers of hosts retired; the hosts are ended when that is reported.
+
+        `drain`: only when the tasks are done that run there.
+        """
+        chosen = list(instance_ids)
+        if chosen:
+            self.stale = True
+            self.leaving.update(dict.fromkeys(chosen, math.inf if drain else time.monotonic()))
+            self._send({"do": "retire", "hosts": chosen, "drain": drain})
+
+    def take_retired(self, facts: Mapping[str, Any]) -> None:
+        """End the hosts whose workers are gone; they would leave by themselves later."""
+        for instance_id in facts["kept"]:
+            self.leaving.pop(instance_id, None)
+        for instance_id in facts["hosts"]:
+            self.leaving[instance_id] = time.monotonic()
+            self._retired.add(instance_id)
+            self._end(instance_id)
+        self.stale = True
+
+    def count_draining(self, groups: Iterable[str]) -> None:
+        """Note that a number was set which counts the hosts that are being drained: another host
+        takes the place of each.
+        """
+        members = {one for name in groups for g in self.seen.get(name, ()) for one in g.active_ids}
+        self._counted |= {one for one in members if self.leaving.get(one) == math.inf}
+
+    def forget_retirements(self) -> None:
+        """Note that the scheduler's process retires none any more: it has ended."""
+        self.leaving = {one: at for one, at in self.leaving.items() if one in self._retired}
+
+    @property
+    def retiring(self) -> bool:
+        """Whether workers are being retired whose tasks are not waited for."""
+        return any(at != math.inf for one, at in self.leaving.items() if one not in self._retired)
+
+    def _end(self, instance_id: str) -> None:
+        if self.closing.is_set():
+            return
+        try:
+            self._groups.end(instance_id, replaced=instance_id in self._counted)
+        except Exception as error:  # noqa: BLE001 - it may be on its way out; else it is ended later
+            trouble = f"{instance_id} can't be ended: {error_code(error)}: {error}"
+            if trouble != self._trouble:
+                self._log(trouble)
+            self._trouble = trouble

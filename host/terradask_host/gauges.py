@@ -1,0 +1,85 @@
+"""The gauges of a cluster: CloudWatch and Prometheus get the same ones, under the same names.
+
+Their number is constant, however many workers there are, and none has a label: names of tasks,
+workers and clients are what others choose, and in CloudWatch each value of a dimension is one more
+metric to pay for.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+Unit = Literal["Count", "Bytes", "Bytes/Second", "Percent", "Seconds"]
+
+#: What their names begin with in Prometheus, and their namespace in CloudWatch.
+NAMESPACE = "terradask"
+
+
+@dataclass(frozen=True)
+class Gauge:
+    """One gauge: its name, with its unit at the end; the unit as CloudWatch calls it; and what it
+    says.
+    """
+
+    name: str
+    unit: Unit
+    help: str
+
+
+GAUGES = (
+    Gauge("workers_running", "Count", "Workers that take tasks."),
+    Gauge("workers_idle", "Count", "Of these, workers without a task."),
+    Gauge("workers_paused", "Count", "Workers that take no tasks because their memory is full."),
+    Gauge("workers_retiring", "Count", "Workers that are leaving."),
+    Gauge("threads", "Count", "Threads of all workers."),
+    Gauge("tasks_waiting", "Count", "Tasks that wait for others."),
+    Gauge("tasks_queued", "Count", "Tasks that wait for a worker with a free thread."),
+    Gauge("tasks_no_worker", "Count", "Tasks for which there is no worker."),
+    Gauge("tasks_processing", "Count", "Tasks that workers have been given."),
+    Gauge("tasks_in_memory", "Count", "Tasks whose results workers keep."),
+    Gauge("tasks_erred", "Count", "Tasks that failed and are still known."),
+    Gauge("clients", "Count", "Clients that are connected."),
+    Gauge("worker_cpu_percent", "Percent", "Use of all workers' threads, 100 if all are busy."),
+    Gauge("worker_memory_bytes", "Bytes", "Memory of all workers' processes."),
+    Gauge("worker_memory_percent_max", "Percent", "Of its limit, the fullest worker's memory."),
+    Gauge("worker_spilled_bytes", "Bytes", "Results that workers have written to their disks."),
+    Gauge("worker_received_bytes_per_second", "Bytes/Second", "What workers' hosts receive."),
+    Gauge("worker_sent_bytes_per_second", "Bytes/Second", "What workers' hosts send."),
+    Gauge(
+        "worker_event_loop_lag_seconds_max",
+        "Seconds",
+        "Mean lag of the event loop of the worker where it is longest.",
+    ),
+    Gauge(
+        "scheduler_event_loop_lag_seconds",
+        "Seconds",
+        "Longest lag of the scheduler's event loop in the last minute.",
+    ),
+    Gauge("scheduler_cpu_percent", "Percent", "Use of one processor by the scheduler's process."),
+    Gauge("scheduler_memory_bytes", "Bytes", "Memory of the scheduler's process."),
+)
+
+#: CloudWatch refuses numbers beyond 2^360; what is said of a cluster is smaller by far.
+_MOST = 1e18
+
+
+def known_values(said: object) -> dict[str, float]:
+    """Return the gauges among what a Dask process says, in their order: finite numbers from 0 on.
+
+    Tasks can make that process say anything.
+    """
+    if not isinstance(said, Mapping):
+        return {}
+    found = {gauge.name: number(said.get(gauge.name), math.nan) for gauge in GAUGES}
+    return {name: value for name, value in found.items() if not math.isnan(value)}
+
+
+def number(value: object, otherwise: float = 0.0) -> float:
+    """Return a number as a gauge can have it, or `otherwise` for anything else."""
+    if not isinstance(value, int | float) or isinstance(value, bool):
+        return otherwise
+    # In this order: a long number can't become a float.
+    return float(min(value, _MOST)) if value >= 0 else otherwise

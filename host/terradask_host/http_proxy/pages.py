@@ -1,0 +1,12 @@
+"""The scheduler's own pages beside the dashboard's, which clients ask for over mutual TLS and
+without Dask's protocol: part of what they rely on.
+"""
+
+#: Has the link for people without a certificate.
+LINK_PAGE = "/terradask/shared-dashboard"
+
+#: Has a performance report made and kept.
+REPORT_PAGE = "/terradask/report"
+
+#: Has the gauges, for Prometheus with its own certificate.
+METRICS_PAGE = "/metrics"

@@ -1,0 +1,167 @@
+"""Reads the gauges of a scheduler, of what it knows itself and of what workers' heartbeats said."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+import time
+from collections import deque
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+from terradask_host.gauges import number
+
+#: One that is this young is read again: how often Prometheus asks costs the scheduler nothing.
+_YOUNG_SECONDS = 5.0
+
+#: How often the event loop is looked at, and how long the longest lag counts.
+_LOOK_SECONDS = 0.1
+_REMEMBERED_SECONDS = 60
+
+#: Dask's loops tick so often, and say how long a tick took on average.
+_TICK_SECONDS = 0.02
+
+_STATES = {
+    "waiting": "tasks_waiting",
+    "queued": "tasks_queued",
+    "no-worker": "tasks_no_worker",
+    "processing": "tasks_processing",
+    "memory": "tasks_in_memory",
+    "erred": "tasks_erred",
+}
+
+
+class LoopLag:
+    """Notes by how much an event loop is late, by the longest of each second."""
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._longest: deque[tuple[int, float]] = deque(maxlen=_REMEMBERED_SECONDS)
+
+    async def watch(self) -> None:
+        """Look until cancelled."""
+        while True:
+            expected = self._clock() + _LOOK_SECONDS
+            await asyncio.sleep(_LOOK_SECONDS)
+            self.note(self._clock() - expected)
+
+    def note(self, late_seconds: float) -> None:
+        """Take a lag that was just seen."""
+        second, late = int(self._clock()), max(late_seconds, 0.0)
+        if self._longest and self._longest[-1][0] == second:
+            late = max(late, self._longest.pop()[1])
+        self._longest.append((second, late))
+
+    def longest(self) -> float:
+        """Return the longest in the last minute, in seconds."""
+        since = self._clock() - _REMEMBERED_SECONDS
+        return max((late for second, late in self._longest if second >= since), default=0.0)
+
+
+class Gauges:
+    """The gauges of one scheduler, read at most every few seconds."""
+
+    def __init__(
+        self, scheduler: Any, lag: LoopLag, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._scheduler = scheduler
+        self._lag = lag
+        self._clock = clock
+        self._read_at: float | None = None
+        self._values: dict[str, float] = {}
+
+    def values(self) -> Mapping[str, float]:
+        """Return each gauge's value."""
+        now = self._clock()
+        if self._read_at is None or now - self._read_at >= _YOUNG_SECONDS:
+            self._read_at = now
+            self._values = read_gauges(self._scheduler, self._lag.longest())
+        return self._values
+
+
+async def report_gauges(gauges: Gauges, seconds: float, report: Callable[..., None]) -> None:
+    """Report the gauges to the host program at intervals."""
+    trouble = None
+    while True:
+        await asyncio.sleep(seconds)
+        try:
+            values = dict(gauges.values())
+        except Exception as error:  # noqa: BLE001 - another version of Dask's may be different
+            if trouble != (trouble := f"no gauges: {type(error).__name__}: {error}"):
+                print(trouble, file=sys.stderr)
+        else:
+            report("gauges", values=values)
+
+
+def read_gauges(scheduler: Any, lag_seconds: float) -> dict[str, float]:
+    """Return a scheduler's gauges now."""
+    scheduler.monitor.update()
+    own = scheduler.monitor.recent()
+    return {
+        **_of_workers(scheduler.workers.values()),
+        **_of_tasks(scheduler),
+        "clients": float(sum(name != "fire-and-forget" for name in scheduler.clients)),
+        "scheduler_event_loop_lag_seconds": lag_seconds,
+        "scheduler_cpu_percent": number(own.get("cpu")),
+        "scheduler_memory_bytes": number(own.get("memory")),
+    }
+
+
+def _of_tasks(scheduler: Any) -> dict[str, float]:
+    # By prefix Dask keeps the numbers itself: nothing here looks at single tasks.
+    counts = dict.fromkeys(_STATES.values(), 0)
+    for prefix in scheduler.task_prefixes.values():
+        states = prefix.states
+        for state, name in _STATES.items():
+            counts[name] += states.get(state, 0)
+    return {name: float(count) for name, count in counts.items()}
+
+
+def _of_workers(workers: Iterable[Any]) -> dict[str, float]:
+    """Return what there is of workers. What they say of themselves is taken for anything: tasks can
+    make them say it.
+    """
+    counts = {"running": 0, "paused": 0, "closing_gracefully": 0}
+    idle = threads = 0
+    memory = spilled = cpu = fullest = lag = 0.0
+    received: dict[str, float] = {}
+    sent: dict[str, float] = {}
+    for worker in workers:
+        state = worker.status.name
+        counts[state] = counts.get(state, 0) + 1
+        idle += state == "running" and not worker.processing
+        threads += worker.nthreads
+        said = worker.metrics
+        own = number(said.get("memory"))
+        memory += own
+        if limit := number(worker.memory_limit):
+            fullest = max(fullest, 100 * own / limit)
+        spilled += number(_part(said, "spilled_bytes", "disk"))
+        cpu += number(said.get("cpu"))
+        lag = max(lag, number(said.get("event_loop_interval")))
+        # Several workers of one host say the same of it.
+        host = worker.host
+        received[host] = max(
+            received.get(host, 0.0), number(_part(said, "host_net_io", "read_bps"))
+        )
+        sent[host] = max(sent.get(host, 0.0), number(_part(said, "host_net_io", "write_bps")))
+    return {
+        "workers_running": float(counts["running"]),
+        "workers_idle": float(idle),
+        "workers_paused": float(counts["paused"]),
+        "workers_retiring": float(counts["closing_gracefully"]),
+        "threads": float(threads),
+        # A worker's is 100 for each thread that is busy.
+        "worker_cpu_percent": cpu / threads if threads else 0.0,
+        "worker_memory_bytes": memory,
+        "worker_memory_percent_max": fullest,
+        "worker_spilled_bytes": spilled,
+        "worker_received_bytes_per_second": sum(received.values()),
+        "worker_sent_bytes_per_second": sum(sent.values()),
+        "worker_event_loop_lag_seconds_max": max(lag - _TICK_SECONDS, 0.0),
+    }
+
+
+def _part(said: Mapping[str, Any], name: str, part: str) -> object:
+    found = said.get(name)
+    return found.get(part) if isinstance(found, Mapping) else None

@@ -1,0 +1,62 @@
+"""What is kept of jobs: their records and tasks' output, which the host program puts into the
+bucket.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import gzip
+import json
+from collections.abc import Callable
+from typing import Any
+
+from terradask_host.jobs import FORMAT, output_name, record_name
+from terradask_host.rules.job_table import JobTable
+from terradask_host.rules.output_tail import OutputTail
+
+#: A record that changes is kept so often; one of many tasks less often.
+_PAUSE_SECONDS = 1.0
+_TASKS_A_SECOND = 1_000
+
+
+class JobRecords:
+    """Has records kept soon after they change, and at once when a job begins or is over."""
+
+    def __init__(self, report: Callable[..., None]) -> None:
+        self._report = report
+        self._due: dict[JobTable, asyncio.TimerHandle] = {}
+
+    def note(self, table: JobTable) -> None:
+        """Note that a job has changed."""
+        if table.is_over or table.version == 1:
+            self._keep_record(table)
+        elif table not in self._due:
+            pause_seconds = max(_PAUSE_SECONDS, len(table.tasks) / _TASKS_A_SECOND)
+            loop = asyncio.get_running_loop()
+            self._due[table] = loop.call_later(pause_seconds, self._keep_record, table)
+
+    def keep_output(self, job: str, index: int, output: OutputTail) -> None:
+        """Have a task's output kept."""
+        pieces, missed, _ = output.read()
+        document = {
+            "format": FORMAT,
+            "missed": missed,
+            "pieces": [[stream, base64.b64encode(content).decode()] for stream, content in pieces],
+        }
+        self._keep(output_name(job, index), document)
+
+    def flush(self) -> None:
+        """Have everything kept that has changed."""
+        for table in list(self._due):
+            self._keep_record(table)
+
+    def _keep_record(self, table: JobTable) -> None:
+        due = self._due.pop(table, None)
+        if due is not None:
+            due.cancel()
+        self._keep(record_name(table.spec.id), table.record())
+
+    def _keep(self, name: str, document: dict[str, Any]) -> None:
+        packed = gzip.compress(json.dumps(document, separators=(",", ":")).encode(), mtime=0)
+        self._report("job", name=name, content=base64.b64encode(packed).decode())

@@ -1,0 +1,381 @@
+"""The jobs of a cluster, in its scheduler's process: runs their commands as Dask's tasks, and is
+the one place that decides and records what became of each.
+
+So workers need no right to write anywhere, and nothing of a job depends on the client that
+submitted it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import datetime
+import itertools
+import json
+import traceback
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+from terradask_host.documents import UNREADABLE
+from terradask_host.jobs import (
+    BEGIN_OPERATION,
+    CANCEL_OPERATION,
+    END_OPERATION,
+    LOOK_OPERATION,
+    MOST_FILES_BYTES,
+    OUTPUT_OPERATION,
+    STOP_OPERATION,
+    SUBMIT_OPERATION,
+    TELL_OPERATION,
+    JobSpec,
+)
+from terradask_host.preload.job_records import JobRecords
+from terradask_host.preload.lifetime_watch import JOBS_CLIENT_NAME
+from terradask_host.preload.running_job import RunningJob
+from terradask_host.preload.sealed import unsealed
+from terradask_host.rules.job_table import JobTable
+from terradask_host.rules.job_tasks import TaskState
+from terradask_host.rules.output_tail import Piece
+
+#: What one answer has of a task's output.
+_ANSWER_BYTES = 512 * 2**10
+#: Workers tell of output so seldom that all of them together make so many calls a second.
+_TELLS_A_SECOND = 200
+_SHORTEST_PAUSE_SECONDS = 0.2
+#: Of jobs that are over, the last ones stay here for clients that wait; records have all.
+_KEPT_JOBS = 5
+#: Of an error that is recorded: each task has one.
+_WHY_CHARACTERS = 300
+
+News = Sequence[Any]
+
+
+class Jobs:
+    """Takes jobs from clients, and news of their tasks from workers."""
+
+    def __init__(self, scheduler: Any, security: Any, records: JobRecords) -> None:
+        self._scheduler = scheduler
+        self._security = security
+        self._records = records
+        self._jobs: dict[str, RunningJob] = {}
+        self._client: Any = None
+        self._connecting = asyncio.Lock()
+        self._following: set[asyncio.Task[None]] = set()
+        scheduler.handlers.update(
+            {
+                SUBMIT_OPERATION: self.submit,
+                LOOK_OPERATION: self.look,
+                OUTPUT_OPERATION: self.read_output,
+                CANCEL_OPERATION: self.cancel,
+                BEGIN_OPERATION: self.begin,
+                TELL_OPERATION: self.tell,
+                END_OPERATION: self.end,
+            }
+        )
+        _note_lost_workers(scheduler, self._lose_worker)
+
+    @property
+    def are_running(self) -> bool:
+        """Whether there is a job that isn't over: the cluster goes on for it."""
+        return any(not job.table.is_over for job in self._jobs.values())
+
+    # ---- clients ---------------------------------------------------------------------------------
+
+    async def submit(self, sealed: Any, files: Any = None) -> dict[str, Any]:
+        """Take a job; return ``job``, or ``why`` it isn't taken."""
+        try:
+            spec = JobSpec.read(json.loads(unsealed(sealed)))
+        except UNREADABLE as error:
+            return {"why": str(error) or type(error).__name__}
+        packed = None if files is None else unsealed(files)
+        if packed is not None and len(packed) > MOST_FILES_BYTES:
+            return {"why": f"its files have over {MOST_FILES_BYTES} bytes"}
+        if spec.id not in self._jobs:
+            job = self._jobs[spec.id] = RunningJob(JobTable(spec), packed)
+            self._forget_old_ones()
+            self._note(job)
+            try:
+                await self._start(job)
+            except Exception as error:  # noqa: BLE001 - the client gets it
+                traceback.print_exc()
+                why = _said(error)
+                job.table.give_up(why, at=_now())
+                self._note(job)
+                return {"why": why}
+        return {"job": spec.id}
+
+    async def look(self, job: str, wait_seconds: float = 0.0, rows: bool = False) -> dict[str, Any]:
+        """Return a job's exit code once it is over, or None when the wait is over; and its
+        ``record``, if `rows` are wanted.
+        """
+        found = self._jobs.get(job)
+        if found is None:
+            return {"why": "unknown"}
+        await found.until(lambda: found.table.is_over, wait_seconds)
+        more = {"record": found.table.record()} if rows else {}
+        return {"exit_code": found.table.exit_code, **more}
+
+    async def read_output(
+        self, job: str, index: int = 0, since: int = 0, wait_seconds: float = 0.0
+    ) -> dict[str, Any]:
+        """Return what a task has written since a byte, once there is something, or the wait is
+        over.
+        """
+        found = self._jobs.get(job)
+        if found is None or not 0 <= index < len(found.table.tasks):
+            return {"why": "unknown"}
+        tasks = found.table.tasks
+        if tasks[index].is_final and index not in found.outputs:
+            return {"why": "kept"}
+        output = found.output(index)
+        await found.until(lambda: output.end > since or tasks[index].is_final, wait_seconds)
+        pieces, missed, end = output.read(since, _ANSWER_BYTES)
+        return {
+            "pieces": pieces,
+            "missed": missed,
+            "end": end,
+            "is_final": tasks[index].is_final,
+        }
+
+    async def cancel(self, job: str) -> dict[str, Any]:
+        """Let nothing more of a job run, and end what runs: SIGTERM, then SIGKILL."""
+        found = self._jobs.get(job)
+        if found is None:
+            return {"why": "unknown"}
+        running = found.table.cancel(at=_now())
+        self._note(found)
+        await self._cancel_others(found, running)
+        addresses = {found.addresses[index] for index in running if index in found.addresses}
+        here = [address for address in addresses if address in self._scheduler.workers]
+        if here:
+            await self._scheduler.broadcast(
+                msg={"op": STOP_OPERATION, "job": job}, workers=here, on_error="return"
+            )
+        return {"running": len(running)}
+
+    async def _cancel_others(self, job: RunningJob, running: Iterable[int]) -> None:
+        """Have Dask forget the tasks that haven't begun: without workers they would stay."""
+        others = [job.futures[index] for index in job.futures.keys() - set(running)]
+        if others:
+            await self._client.cancel(others)
+
+    # ---- workers ---------------------------------------------------------------------------------
+
+    def begin(self, job: str, index: int, name: str, address: str) -> dict[str, Any] | None:
+        """Let a worker run a task, or not: then there is no answer."""
+        found = self._jobs.get(job)
+        if found is None:
+            return None
+        host = _host(name)
+        number = found.table.begin(index, host=host, at=_now())
+        self._note(found)
+        if number is None:
+            return None
+        found.addresses[index] = address
+        if number > 1:
+            found.output(index).write(2, f"terradask: try {number}, on {host}\n".encode())
+        found.try_starts[index] = found.output(index).end
+        spec = found.table.spec
+        return {
+            "number": number,
+            "command": spec.command_of(index),
+            "environ": spec.environ_of(index, number),
+            "timeout_seconds": spec.timeout_seconds,
+            "grace_seconds": spec.grace_seconds,
+            "output_bytes": spec.output_bytes,
+        }
+
+    def tell(self, news: Sequence[News]) -> dict[str, Any]:
+        """Take what tasks of a worker have written; return when to tell again."""
+        for job, index, number, at, pieces in news:
+            self._take_output(job, index, number, at, pieces)
+        pause = len(self._scheduler.workers) / _TELLS_A_SECOND
+        return {"pause_seconds": max(_SHORTEST_PAUSE_SECONDS, pause)}
+
+    def end(
+        self,
+        job: str,
+        index: int,
+        number: int,
+        *,
+        exit_code: int,
+        why: str | None,
+        output: tuple[int, Sequence[Piece]],
+    ) -> bool:
+        """Take what became of a task's try."""
+        found = self._jobs.get(job)
+        if found is not None:
+            self._take_output(job, index, number, *output)
+            found.table.end(index, number, exit_code, at=_now(), why=why)
+            self._note(found, index)
+        return True
+
+    def _take_output(
+        self, job: str, index: int, number: int, at: int, pieces: Sequence[Piece]
+    ) -> None:
+        """Take what a try has written from its byte `at` on; it may come twice."""
+        found = self._jobs.get(job)
+        # One that is cut off may go on writing, beside the one that took its place.
+        if found is None or not found.table.is_newest(index, number):
+            return
+        found.output(index).take(found.try_starts[index] + at, pieces)
+        found.changed()
+
+    # ---- Dask's tasks ----------------------------------------------------------------------------
+
+    async def _start(self, job: RunningJob) -> None:
+        from terradask_host.preload.job_task import run_task
+
+        client = await self._connected()
+        if job.table.is_over:
+            # It was cancelled meanwhile.
+            return
+        spec = job.table.spec
+        indices = range(spec.number_of_tasks)
+        futures = client.map(
+            run_task,
+            [spec.id] * len(indices),
+            indices,
+            key=[_key(spec, index, 0) for index in indices],
+            files=self._files_of(job),
+            **_options(spec),
+        )
+        for index, future in zip(indices, futures, strict=True):
+            self._follow(job, index, future)
+
+    def _follow(self, job: RunningJob, index: int, future: Any) -> None:
+        job.futures[index] = future
+        task = asyncio.create_task(self._see_through(job, index, future))
+        self._following.add(task)
+        task.add_done_callback(self._following.discard)
+
+    async def _see_through(self, job: RunningJob, index: int, future: Any) -> None:
+        """Have a task run until it has an end that counts: Dask gives one up whose workers die."""
+        table = job.table
+        for attempt in itertools.count(1):
+            before = table.tasks[index].tries
+            why = await _outcome(future)
+            task = table.tasks[index]
+            # The loss of a worker was noted by itself.
+            if task.state == TaskState.RUNNING or task.tries == before:
+                table.lose(index, why, at=_now())
+            self._note(job, index)
+            if not table.is_pending(index):
+                break
+            job.futures[index] = future = self._submit_again(job, index, attempt)
+        job.futures.pop(index, None)
+
+    def _submit_again(self, job: RunningJob, index: int, attempt: int) -> Any:
+        from terradask_host.preload.job_task import run_task
+
+        spec = job.table.spec
+        key = _key(spec, index, attempt)
+        return self._client.submit(
+            run_task, spec.id, index, key=key, files=self._files_of(job), **_options(spec)
+        )
+
+    def _files_of(self, job: RunningJob) -> Any:
+        """Return the future of a job's files. Dask makes them again on another worker if all that
+        have them go, but not after ``Client.restart``.
+        """
+        from terradask_host.preload.job_task import carry
+
+        if job.packed is not None and (job.files is None or job.files.status == "cancelled"):
+            key = f"terradask-files-{job.table.spec.id}"
+            job.files = self._client.submit(carry, job.packed, key=key)
+        return job.files
+
+    def _lose_worker(self, address: str) -> None:
+        for job in self._jobs.values():
+            for index in [one for one, where in job.addresses.items() if where == address]:
+                del job.addresses[index]
+                if job.table.tasks[index].state == TaskState.RUNNING:
+                    job.table.lose(index, "its worker was lost", at=_now())
+                    self._note(job, index)
+
+    async def _connected(self) -> Any:
+        from distributed import Client
+
+        async with self._connecting:
+            if self._client is None:
+                self._client = await Client(
+                    self._scheduler.address,
+                    asynchronous=True,
+                    set_as_default=False,
+                    name=JOBS_CLIENT_NAME,
+                    security=self._security,
+                )
+        return self._client
+
+    # ---- records ---------------------------------------------------------------------------------
+
+    def _note(self, job: RunningJob, index: int | None = None) -> None:
+        """Have a job's record kept, and a task's output where that is all there will be."""
+        table = job.table
+        if index is not None and (output := job.ended_output(index)) is not None:
+            # Before the record says that the task has ended.
+            self._records.keep_output(table.spec.id, index, output)
+        if table.version == job.noted:
+            return
+        job.noted = table.version
+        self._records.note(table)
+        if table.is_over:
+            job.forget_soon()
+        job.changed()
+
+    def _forget_old_ones(self) -> None:
+        over = [name for name, job in self._jobs.items() if job.table.is_over]
+        for name in over[: max(len(self._jobs) - _KEPT_JOBS, 0)]:
+            del self._jobs[name]
+
+    async def close(self) -> None:
+        """Have all records kept: the scheduler is about to close."""
+        for task in self._following:
+            task.cancel()
+        for job in self._jobs.values():
+            for index in job.table.running():
+                if job.output(index).end:
+                    self._records.keep_output(job.table.spec.id, index, job.output(index))
+        self._records.flush()
+        if self._client is not None:
+            await self._client.close(timeout=1.0)
+
+
+async def _outcome(future: Any) -> str:
+    """Wait until Dask is done with a task; return what it says of it."""
+    error = await future.exception()
+    return "its worker has run it and told nothing of it" if error is None else _said(error)
+
+
+def _said(error: BaseException) -> str:
+    return f"{type(error).__name__}: {error}"[:_WHY_CHARACTERS]
+
+
+def _options(spec: JobSpec) -> dict[str, Any]:
+    return {"resources": dict(spec.resources)} if spec.resources else {}
+
+
+def _key(spec: JobSpec, index: int, attempt: int) -> str:
+    return f"terradask-job-{spec.id}-{index}" + (f"-{attempt}" if attempt else "")
+
+
+def _host(name: str) -> str:
+    """Return the instance of a worker's name, which has a number behind it on shared hosts."""
+    parts = name.split("-")
+    return "-".join(parts[:2]) if parts[0] == "i" else name
+
+
+def _note_lost_workers(scheduler: Any, lose: Callable[[str], None]) -> None:
+    from distributed.diagnostics.plugin import SchedulerPlugin
+
+    class NoteLostWorkers(SchedulerPlugin):  # type: ignore[misc]  # distributed carries no types
+        name = "terradask-jobs"
+
+        def remove_worker(self, scheduler: Any, worker: str, **_: Any) -> None:
+            lose(worker)
+
+    scheduler.add_plugin(NoteLostWorkers())
+
+
+def _now() -> str:
+    moment = datetime.datetime.now(datetime.UTC)
+    return moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")

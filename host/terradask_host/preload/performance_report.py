@@ -1,0 +1,269 @@
+"""Dask's performance report of a run, made in the scheduler's process for the host program to keep.
+
+Dask makes it of what the scheduler knows, without a client. Here it is drawn in a thread beside the
+event loop, of a copy, and what it holds of tasks' source code is left out unless it is wanted.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import contextlib
+import gzip
+import html
+import itertools
+import sys
+import threading
+import time
+from collections.abc import Callable, Mapping
+from typing import Any, TypeVar
+
+from terradask_host.documents import MOST_REPORT_BYTES as MOST_BYTES
+from terradask_host.http_proxy.pages import REPORT_PAGE
+
+T = TypeVar("T")
+
+#: So many tasks at most; Dask remembers as many by default. Drawing them takes about 2 s.
+MOST_TASKS = 100_000
+#: Below this number of tasks, a report that is too large is none.
+_LEAST_TASKS = 1_000
+
+#: A report that is this young is not made again, unless tasks have ended since.
+_YOUNG_SECONDS = 5.0
+#: How long workers may take to give their profiles before a close: they may be leaving too.
+_LAST_PROFILE_SECONDS = 2.0
+#: How long the host program may take to put a report into the bucket.
+KEEP_SECONDS = 10.0
+
+
+class _Copy:
+    """What a scheduler knows at a moment; everything else is the scheduler's own."""
+
+    def __init__(self, scheduler: Any, **known: Any) -> None:
+        self._scheduler = scheduler
+        vars(self).update(known)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._scheduler, name)
+
+
+class PerformanceReports:
+    """Makes reports of one scheduler: on request, and once before it closes.
+
+    `wanted` has ``source_code`` and ``seconds``, how long one may take; None: there are none.
+    """
+
+    def __init__(
+        self, scheduler: Any, wanted: Mapping[str, Any] | None, report: Callable[..., None]
+    ) -> None:
+        self._scheduler = scheduler
+        self._wanted = wanted
+        self._report = report
+        self._one_at_a_time = asyncio.Lock()
+        self._numbers = itertools.count(1)
+        self._kept: dict[int, asyncio.Future[str | None]] = {}
+        self._made_at: float | None = None
+        self._made_of = 0
+        #: The fullest profiles of workers so far: those that left have taken theirs along.
+        self._workers_profiles: dict[bool, dict[str, Any]] = {}
+        self._stream: Any = _record_tasks(scheduler) if wanted else None
+        _add_page(scheduler.http_application, self)
+
+    async def request(self, *, last: bool = False) -> dict[str, Any]:
+        """Make a report and have it kept; return ``kept``, and ``why`` if it wasn't.
+
+        With `last`, it isn't made anew if no task has ended since the one before.
+        """
+        if self._wanted is None:
+            return {"kept": False, "why": "off"}
+        async with self._one_at_a_time:
+            is_young = (
+                self._made_at is not None and time.monotonic() - self._made_at < _YOUNG_SECONDS
+            )
+            if (is_young or last) and self._made_of == self._stream.index:
+                return {"kept": True}
+            why = await self._make_and_keep(self._wanted)
+        return {"kept": why is None, **({} if why is None else {"why": why})}
+
+    async def before_close(self) -> None:
+        """Make the last report, unless there is one and no task has ended since; never raise."""
+        if self._wanted is None:
+            return
+        async with self._one_at_a_time:
+            if self._made_of != self._stream.index:
+                await self._make_and_keep(self._wanted, is_last=True)
+
+    def take_kept(self, number: int, why: str | None) -> None:
+        """Take the host program's word on what became of a report."""
+        waiting = self._kept.get(number)
+        if waiting is not None and not waiting.done():
+            waiting.set_result(why)
+
+    async def _make_and_keep(
+        self, wanted: Mapping[str, Any], *, is_last: bool = False
+    ) -> str | None:
+        """Return why there is no report; None if there is one, or it is on its way."""
+        index, number = self._stream.index, next(self._numbers)
+        try:
+            async with asyncio.timeout(wanted["seconds"]):
+                profile_seconds = _LAST_PROFILE_SECONDS if is_last else wanted["seconds"] / 2
+                content = await self._make(profile_seconds, with_source=wanted["source_code"])
+            self._kept[number] = asyncio.get_running_loop().create_future()
+            self._report("report", number=number, content=base64.b64encode(content).decode())
+            if not is_last:
+                async with asyncio.timeout(KEEP_SECONDS):
+                    if (why := await self._kept[number]) is not None:
+                        return why
+        except TimeoutError:
+            return "it took too long"
+        except Exception as error:  # noqa: BLE001 - a report must neither end nor keep a cluster
+            print(f"no performance report: {type(error).__name__}: {error}", file=sys.stderr)
+            return f"{type(error).__name__}: {error}"
+        finally:
+            self._kept.pop(number, None)
+        self._made_at, self._made_of = time.monotonic(), index
+        return None
+
+    async def _make(self, profile_seconds: float, *, with_source: bool) -> bytes:
+        scheduler = self._scheduler
+        of_tasks, of_workers = await asyncio.gather(
+            self._workers_profile(profile_seconds, server=False),
+            self._workers_profile(profile_seconds, server=True),
+        )
+        own = await scheduler.get_profile(scheduler=True, start=0)
+        profiles = [of_tasks, own, of_workers]
+        code = _code_of(scheduler) if with_source else ""
+        if not with_source:
+            profiles = [without_source(profile) for profile in profiles]
+        tasks = list(itertools.islice(reversed(self._stream.buffer), MOST_TASKS))[::-1]
+        known = {
+            "workers": dict(scheduler.workers),
+            "bandwidth_workers": dict(scheduler.bandwidth_workers),
+            "bandwidth_types": dict(scheduler.bandwidth_types),
+        }
+        return await _in_thread(lambda: _draw(scheduler, known, profiles, tasks, code))
+
+    async def _workers_profile(self, seconds: float, *, server: bool) -> dict[str, Any]:
+        """Return the profile of what workers ran, or of what they did besides."""
+        found: dict[str, Any] = {"count": 0}
+        try:
+            # One that doesn't answer must not leave a run without a report.
+            async with asyncio.timeout(seconds):
+                found = await self._scheduler.get_profile(server=server, start=0)
+        except TimeoutError:
+            print("a worker doesn't give its profile for the report", file=sys.stderr)
+        before = self._workers_profiles.get(server)
+        fullest = found if before is None or found["count"] >= before["count"] else before
+        self._workers_profiles[server] = fullest
+        return fullest
+
+
+def without_source(profile: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a profile with the names and places of functions, without the text of their lines."""
+    description = profile.get("description")
+    return {
+        **profile,
+        "description": (
+            {**description, "line": ""} if isinstance(description, Mapping) else description
+        ),
+        "children": {
+            name: without_source(child) for name, child in profile.get("children", {}).items()
+        },
+    }
+
+
+def _draw(
+    scheduler: Any,
+    known: Mapping[str, Any],
+    profiles: list[dict[str, Any]],
+    tasks: list[dict[str, Any]],
+    code: str,
+) -> bytes:
+    """Return the page, compressed; of fewer tasks if it would be too large."""
+    while True:
+        content = gzip.compress(_page(scheduler, known, profiles, tasks, code), compresslevel=6)
+        if len(content) <= MOST_BYTES:
+            return content
+        if len(tasks) < _LEAST_TASKS:
+            raise ValueError(f"its {len(content)} bytes are more than {MOST_BYTES}")
+        tasks = tasks[-len(tasks) // 4 :]
+
+
+def _page(
+    scheduler: Any,
+    known: Mapping[str, Any],
+    profiles: list[dict[str, Any]],
+    tasks: list[dict[str, Any]],
+    code: str,
+) -> bytes:
+    from distributed import profile
+
+    # Dask asks for them in this order. One without a sample has no shape to draw.
+    each = iter([one if one["count"] else profile.create() for one in profiles])
+
+    async def next_profile(**_: Any) -> dict[str, Any]:
+        return next(each)
+
+    copy = _Copy(
+        scheduler, **known, get_profile=next_profile, get_task_stream=lambda start=None: tasks
+    )
+    begun = float(getattr(scheduler, "time_started", 0.0))
+    page = type(scheduler).performance_report(
+        copy, start=begun, last_count=0, code=code, mode="inline"
+    )
+    return str(asyncio.run(page)).encode()
+
+
+def _code_of(scheduler: Any) -> str:
+    """Return the code that clients have sent with their computations, as HTML."""
+    pieces = {
+        str(getattr(frame, "code", frame))
+        for computation in list(scheduler.computations)
+        for frames in computation.code
+        for frame in frames
+    }
+    return html.escape("\n\n".join(sorted(pieces)))
+
+
+def _record_tasks(scheduler: Any) -> Any:
+    """Have a scheduler remember the tasks that end, from now on, as its dashboard would."""
+    from distributed.diagnostics.task_stream import TaskStreamPlugin
+
+    if TaskStreamPlugin.name not in scheduler.plugins:
+        scheduler.add_plugin(TaskStreamPlugin(scheduler))
+    return scheduler.plugins[TaskStreamPlugin.name]
+
+
+async def _in_thread(work: Callable[[], T]) -> T:
+    """Run something in a thread that keeps no process from ending, whatever it does."""
+    loop = asyncio.get_running_loop()
+    done: asyncio.Future[T] = loop.create_future()
+
+    def settle(result: T | None, error: BaseException | None) -> None:
+        if not done.done():
+            if error is None:
+                done.set_result(result)  # type: ignore[arg-type]
+            else:
+                done.set_exception(error)
+
+    def run() -> None:
+        try:
+            found, error = work(), None
+        except Exception as failure:  # noqa: BLE001 - raised where it is awaited
+            found, error = None, failure
+        # The loop may have ended: there is no wait any more.
+        with contextlib.suppress(RuntimeError):
+            loop.call_soon_threadsafe(settle, found, error)
+
+    threading.Thread(target=run, name="performance-report", daemon=True).start()
+    return await done
+
+
+def _add_page(application: Any, reports: PerformanceReports) -> None:
+    from tornado.web import RequestHandler  # comes with Dask alone
+
+    class ReportPage(RequestHandler):
+        async def get(self) -> None:
+            self.write(await reports.request(last=bool(self.get_query_argument("last", ""))))
+
+    application.add_handlers(".*$", [(REPORT_PAGE, ReportPage)])

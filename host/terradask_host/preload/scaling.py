@@ -1,0 +1,237 @@
+"""Observe a scheduler's work for the host program, which scales the groups by it; set the policies
+for clients; retire workers for the host program.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import sys
+import time
+import traceback
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping
+from itertools import islice
+from typing import Any
+
+from terradask_host.preload.drain import empty
+from terradask_host.rules.join_watchdog import instance_of
+from terradask_host.rules.membership import EXTRA_WORKER_PREFIX
+from terradask_host.scaling_policy import ADAPT_OPERATION, POLICIES_OPERATION
+
+#: As many waiting tasks are looked at, as Dask does; they stand for the others.
+SAMPLE = 100
+
+#: How long a client waits for the host program, which asks AWS.
+ANSWER_SECONDS = 60.0
+
+#: Where no group adapts, policies are looked at this often.
+_LONGEST_SECONDS = 5.0
+
+#: Within an interval, it is looked this often whether tasks begin to wait for workers.
+_LOOK_SECONDS = 1.0
+
+
+class ScalingWatch:
+    """Reports a scheduler's load at intervals as long as any group adapts.
+
+    `policies` has the documents of the groups that do; the host program decides about both.
+    """
+
+    def __init__(
+        self, scheduler: Any, policies: Mapping[str, Any], report: Callable[..., None]
+    ) -> None:
+        self._scheduler = scheduler
+        self._policies = dict(policies)
+        self._report = report
+        self._numbers = itertools.count(1)
+        self._asked: dict[int, asyncio.Future[dict[str, Any]]] = {}
+        self._retiring: set[asyncio.Task[None]] = set()
+        self._trouble: str | None = None
+        self._changed = asyncio.Event()
+        scheduler.handlers[ADAPT_OPERATION] = self.adapt
+        scheduler.handlers[POLICIES_OPERATION] = self.policies
+        #: What the host program asks for -> what takes it.
+        self.words = {
+            "policies": self.take_policies,
+            "retire": self.retire,
+            "observe": self.observe,
+        }
+
+    def policies(self) -> dict[str, Any]:
+        """Return the policies of all groups that adapt, and that the host program moves workers
+        between markets; an older host says nothing of either.
+        """
+        return {"policies": self._policies, "markets": True}
+
+    async def adapt(self, policies: dict[str, Any]) -> dict[str, Any]:
+        """Set the policies of groups; None ends a group's. Return those of all groups once the host
+        program has taken them, or ``why`` it didn't.
+        """
+        number = next(self._numbers)
+        self._asked[number] = asyncio.get_running_loop().create_future()
+        self._report("adapt", number=number, policies=policies)
+        try:
+            async with asyncio.timeout(ANSWER_SECONDS):
+                return await self._asked[number]
+        except TimeoutError:
+            return {"why": f"the scheduler's host didn't answer for {ANSWER_SECONDS:.0f} s"}
+        finally:
+            del self._asked[number]
+
+    def take_policies(self, word: Mapping[str, Any]) -> None:
+        """Take what the host program says of policies."""
+        self._policies = dict(word["policies"])
+        self._changed.set()
+        waits = self._asked.get(word["number"])
+        if waits is not None and not waits.done():
+            why = word["why"]
+            waits.set_result({"policies": self._policies} if why is None else {"why": why})
+
+    def retire(self, word: Mapping[str, Any]) -> None:
+        """Retire the workers of hosts, and report when their data has moved; those to be drained
+        finish their tasks first.
+        """
+        hosts, drain = word["hosts"], word["drain"]
+        # None waits for another's tasks.
+        for batch in [{host} for host in hosts] if drain else [set(hosts)]:
+            task = asyncio.ensure_future(self._retire(batch, drain))
+            self._retiring.add(task)
+            task.add_done_callback(self._retiring.discard)
+
+    def observe(self, word: Mapping[str, Any]) -> None:
+        """Report the load at once."""
+        self._report("observed", observed=observe(self._scheduler))
+
+    async def _retire(self, hosts: set[str], drain: bool) -> None:
+        names = [
+            worker.name
+            for worker in self._scheduler.workers.values()
+            if instance_of(str(worker.name)) in hosts
+        ]
+        left: set[str] = set()
+        try:
+            if names and (not drain or await empty(self._scheduler, names)):
+                await self._scheduler.retire_workers(names=names, close_workers=True, remove=True)
+            left = {
+                instance_of(str(worker.name)) for worker in self._scheduler.workers.values()
+            } & hosts
+        except Exception:  # noqa: BLE001 - the host program waits for the report
+            left = set(hosts)
+            print(f"can't retire workers: {traceback.format_exc()}", file=sys.stderr)
+        self._report("retired", hosts=sorted(hosts - left), kept=sorted(left))
+
+    async def run(self) -> None:
+        """Report the load at the shortest of the policies' intervals; and once within an interval
+        as soon as tasks begin to wait for workers.
+        """
+        due, had_waiting, may_be_early = self._next_due(), False, True
+        while True:
+            self._changed.clear()
+            try:
+                async with asyncio.timeout(min(_LOOK_SECONDS, max(due - time.monotonic(), 0.0))):
+                    await self._changed.wait()
+                due = self._next_due()
+                continue
+            except TimeoutError:
+                pass
+            is_due, has_waiting = time.monotonic() >= due, _has_waiting(self._scheduler)
+            is_early = has_waiting and not had_waiting and may_be_early and not is_due
+            if is_due or is_early:
+                self._report_load(is_early=is_early)
+                may_be_early = not is_early
+            had_waiting = has_waiting
+            due = self._next_due() if is_due else due
+
+    def _next_due(self) -> float:
+        seconds = (each["interval_seconds"] for each in self._policies.values())
+        return time.monotonic() + min(seconds, default=_LONGEST_SECONDS)
+
+    def _report_load(self, *, is_early: bool) -> None:
+        if not self._policies:
+            return
+        try:
+            self._report("load", **observe(self._scheduler, is_early=is_early))
+        except Exception:  # noqa: BLE001 - a custom scheduler class may raise anything
+            self._log_once(traceback.format_exc())
+
+    def _log_once(self, trouble: str) -> None:
+        if trouble != self._trouble:
+            print(f"can't observe the load: {trouble}", file=sys.stderr)
+        self._trouble = trouble
+
+
+def _has_waiting(scheduler: Any) -> bool:
+    return bool(scheduler.queued or scheduler.unrunnable)
+
+
+def observe(scheduler: Any, *, is_early: bool = False) -> dict[str, Any]:
+    """Return the load of a scheduler, as `rules.load.Load.read` reads it."""
+    by_host: dict[str, list[Any]] = defaultdict(list)
+    for worker in scheduler.workers.values():
+        if not str(worker.name).startswith(EXTRA_WORKER_PREFIX):
+            by_host[instance_of(str(worker.name))].append(worker)
+    # With a number all are named, in order; without one, those that may go for want of work.
+    closable = _hosts_to_close(scheduler, len(scheduler.workers))
+    idle = len(_hosts_to_close(scheduler, None))
+    in_order = set(closable)
+    kept = [host for host in by_host if host not in in_order]
+    return {
+        "hosts": [_row(host, by_host[host]) for host in (*closable, *kept) if host in by_host],
+        "idle_count": idle,
+        "kept_count": len(kept),
+        "waiting": list(_waiting(scheduler)),
+        "is_early": is_early,
+    }
+
+
+def _hosts_to_close(scheduler: Any, n: int | None) -> list[str]:
+    names = scheduler.workers_to_close(
+        n=n, key=lambda worker: instance_of(str(worker.name)), attribute="name"
+    )
+    return list(dict.fromkeys(instance_of(str(name)) for name in names))
+
+
+def _row(host: str, workers: list[Any]) -> list[Any]:
+    row = [
+        host,
+        sum(worker.nthreads for worker in workers),
+        round(sum(worker.occupancy for worker in workers), 3),
+        sum(len(worker.processing) for worker in workers),
+        sum(worker.nbytes for worker in workers),
+        sum(worker.memory_limit or 0 for worker in workers),
+    ]
+    resources = workers[0].resources
+    return [*row, dict(resources)] if resources else row
+
+
+def _waiting(scheduler: Any) -> Iterable[list[Any]]:
+    """Yield resources, number and estimated seconds of the tasks that no worker has yet, from a
+    sample of them.
+    """
+    found: dict[tuple[tuple[str, float], ...], list[float]] = {}
+    for tasks, sample in (
+        (len(scheduler.queued), islice(scheduler.queued, SAMPLE)),
+        (
+            len(scheduler.unrunnable),
+            # From all over: tasks of one kind come together.
+            islice(scheduler.unrunnable, 0, None, max(len(scheduler.unrunnable) // SAMPLE, 1)),
+        ),
+    ):
+        each = list(sample)
+        weight = tasks / len(each) if each else 0.0
+        for task in each:
+            if _is_for_named_workers(task):
+                continue
+            key = tuple(sorted((task.resource_restrictions or {}).items()))
+            count = found.setdefault(key, [0.0, 0.0])
+            count[0] += weight
+            count[1] += weight * scheduler._get_prefix_duration(task.prefix)
+    for key, (number, seconds) in found.items():
+        yield [dict(key), round(number), seconds]
+
+
+def _is_for_named_workers(task: Any) -> bool:
+    """Whether a task waits for certain workers, which no new one can be."""
+    named = task.worker_restrictions or task.host_restrictions
+    return bool(named) and not task.loose_restrictions

@@ -1,0 +1,44 @@
+"""Auto Scaling groups as AWS reports them. Pure."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Member:
+    """One instance of a group, as AWS reports it."""
+
+    instance_id: str
+    lifecycle_state: str
+    protected: bool = False
+
+    @property
+    def active(self) -> bool:
+        """Whether it counts towards the group's desired capacity."""
+        return self.lifecycle_state in {"Pending", "Pending:Wait", "Pending:Proceed", "InService"}
+
+    @property
+    def in_service(self) -> bool:
+        """Whether AWS protects it, or ends it at once: neither before nor on its way out."""
+        return self.lifecycle_state == "InService"
+
+
+@dataclass(frozen=True)
+class Group:
+    """One group, as AWS reports it."""
+
+    name: str
+    desired: int
+    max_size: int
+    members: tuple[Member, ...] = ()
+
+    @property
+    def active_ids(self) -> tuple[str, ...]:
+        """Instance ids of the members that count, in the group's order."""
+        return tuple(m.instance_id for m in self.members if m.active)
+
+    @property
+    def booting_ids(self) -> frozenset[str]:
+        """Ids of the members that count and aren't in service: AWS doesn't protect them yet."""
+        return frozenset(m.instance_id for m in self.members if m.active and not m.in_service)

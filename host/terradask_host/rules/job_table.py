@@ -1,0 +1,119 @@
+"""One job: what is to run, its tasks, and what of it is to run next; pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from terradask_host.jobs import FORMAT, JobSpec
+from terradask_host.rules import job_tasks
+from terradask_host.rules.job_tasks import Task, TaskState
+
+
+class JobTable:
+    """A job's tasks. `version` grows with each change."""
+
+    def __init__(self, spec: JobSpec) -> None:
+        self.spec = spec
+        self.tasks = [Task()] * spec.number_of_tasks
+        self.is_cancelling = False
+        self.ended_at: str | None = None
+        self.version = 1
+        self._unfinished = len(self.tasks)
+
+    @property
+    def is_over(self) -> bool:
+        """Whether nothing becomes of any task any more."""
+        return self._unfinished == 0
+
+    @property
+    def exit_code(self) -> int | None:
+        """The exit code of the worst task; None while one may still run."""
+        if not self.is_over:
+            return None
+        return job_tasks.worst((task.state, task.exit_code) for task in self.tasks)
+
+    def begin(self, index: int, *, host: str, at: str) -> int | None:
+        """Note that a task begins; return the number of this try, or None if it may not run."""
+        if self.is_cancelling:
+            self._set(index, job_tasks.cancel(self.tasks[index], at=at), at)
+            return None
+        begun = job_tasks.begin(self.tasks[index], host=host, at=at)
+        if begun is None:
+            return None
+        self._set(index, begun, at)
+        return begun.tries
+
+    def end(
+        self, index: int, number: int, exit_code: int, *, at: str, why: str | None = None
+    ) -> None:
+        """Note that a try has ended."""
+        ended = job_tasks.end(
+            self.tasks[index],
+            number,
+            exit_code,
+            retries=self.spec.retries,
+            at=at,
+            why=why,
+            is_cancelling=self.is_cancelling,
+        )
+        self._set(index, ended, at)
+
+    def lose(self, index: int, why: str, *, at: str) -> None:
+        """Note that a task's try is lost."""
+        lost = job_tasks.lose(self.tasks[index], why, at=at, is_cancelling=self.is_cancelling)
+        self._set(index, lost, at)
+
+    def give_up(self, why: str, *, at: str) -> None:
+        """Note that no task can run any more."""
+        for index, task in enumerate(self.tasks):
+            self._set(index, job_tasks.give_up(task, why, at=at), at)
+
+    def cancel(self, *, at: str) -> list[int]:
+        """Let nothing run any more; return the tasks that still run, to be ended."""
+        self.is_cancelling = True
+        for index, task in enumerate(self.tasks):
+            self._set(index, job_tasks.cancel(task, at=at), at)
+        return list(self.running())
+
+    def running(self) -> Iterator[int]:
+        """Yield which tasks run."""
+        return (index for index, task in enumerate(self.tasks) if task.state == TaskState.RUNNING)
+
+    def is_newest(self, index: int, number: int) -> bool:
+        """Whether a task's try runs, as far as is known, and is its newest."""
+        task = self.tasks[index]
+        return task.state == TaskState.RUNNING and task.tries == number
+
+    def is_pending(self, index: int) -> bool:
+        """Whether a task is still to run (again)."""
+        return self.tasks[index].state == TaskState.PENDING
+
+    def record(self) -> dict[str, Any]:
+        """Return what is kept of it: the values of its environment variables aren't."""
+        spec = self.spec
+        return {
+            "format": FORMAT,
+            "job": spec.id,
+            "run_id": spec.run_id,
+            "boot": spec.boot,
+            "command": list(spec.command),
+            "inputs": None if spec.inputs is None else list(spec.inputs),
+            "environ": sorted(spec.environ),
+            "retries": spec.retries,
+            "timeout_seconds": spec.timeout_seconds,
+            "submitted_at": spec.submitted_at,
+            "ended_at": self.ended_at,
+            "columns": list(job_tasks.COLUMNS),
+            "tasks": [task.to_row() for task in self.tasks],
+        }
+
+    def _set(self, index: int, task: Task, at: str) -> None:
+        before = self.tasks[index]
+        if task == before:
+            return
+        self.tasks[index] = task
+        self.version += 1
+        self._unfinished -= int(task.is_final) - int(before.is_final)
+        if self.is_over:
+            self.ended_at = at

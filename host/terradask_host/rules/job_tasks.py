@@ -1,0 +1,176 @@
+"""The tasks of a job: what becomes of each when it begins, ends or is lost; pure.
+
+A task may be run more than once, since AWS takes hosts back; what is recorded of it is decided
+here, once.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Iterable
+from dataclasses import dataclass, fields, replace
+from typing import Any
+
+#: Of a command that ran out of time, as of ``timeout(1)``.
+TIMED_OUT = 124
+#: Of a task of which no exit code is known.
+NO_EXIT_CODE = 125
+#: Of a task that was cancelled before it had one: 128 + SIGTERM.
+CANCELLED = 143
+
+#: So often a task's host may go before it is given up: it may be what kills its hosts.
+MOST_INTERRUPTIONS = 20
+
+
+class TaskState(enum.StrEnum):
+    """What a task of a job is doing."""
+
+    PENDING = "pending"
+    RUNNING = "running"
+    SUCCEEDED = "succeeded"
+    FAILED = "failed"
+    CANCELLED = "cancelled"
+
+
+FINAL = frozenset({TaskState.SUCCEEDED, TaskState.FAILED, TaskState.CANCELLED})
+
+
+@dataclass(frozen=True)
+class Task:
+    """One run of a job's command, over all its tries.
+
+    Parameters
+    ----------
+    state
+        What it is doing.
+    tries
+        How often it has begun. The number of the last try is the only one whose end counts.
+    failures
+        How many of them ended with an exit code other than 0.
+    interruptions
+        How many of them ended with their host or worker.
+    exit_code
+        Of its last try that ended.
+    host
+        Where its last try runs or ran.
+    started_at, ended_at
+        Of its last try, in UTC.
+    why
+        Why it is as it is, where that needs a word.
+    """
+
+    state: TaskState = TaskState.PENDING
+    tries: int = 0
+    failures: int = 0
+    interruptions: int = 0
+    exit_code: int | None = None
+    host: str | None = None
+    started_at: str | None = None
+    ended_at: str | None = None
+    why: str | None = None
+
+    @property
+    def is_final(self) -> bool:
+        """Whether nothing becomes of it any more."""
+        return self.state in FINAL
+
+    def to_row(self) -> list[Any]:
+        """Return it as a row of a record's table, in the order of `COLUMNS`."""
+        return [getattr(self, name) for name in COLUMNS]
+
+
+#: Columns of a record's table of tasks.
+COLUMNS = tuple(one.name for one in fields(Task))
+
+
+def begin(task: Task, *, host: str, at: str) -> Task | None:
+    """Return the task with one try more; None if it may not run (again).
+
+    One that seems to run has lost its worker, or is cut off from it: the try before counts no more.
+    """
+    if task.is_final:
+        return None
+    if task.state == TaskState.RUNNING:
+        task = lose(task, "its worker was lost", at=at)
+        if task.is_final:
+            return None
+    return replace(
+        task,
+        state=TaskState.RUNNING,
+        tries=task.tries + 1,
+        host=host,
+        started_at=at,
+        ended_at=None,
+        why=None,
+    )
+
+
+def end(
+    task: Task,
+    number: int,
+    exit_code: int,
+    *,
+    retries: int,
+    at: str,
+    why: str | None = None,
+    is_cancelling: bool = False,
+) -> Task:
+    """Return the task after its try `number` has ended; what an earlier try says counts no more."""
+    if task.state != TaskState.RUNNING or number != task.tries:
+        return task
+    ended = replace(task, exit_code=exit_code, ended_at=at, why=why)
+    if exit_code == 0:
+        return replace(ended, state=TaskState.SUCCEEDED)
+    ended = replace(ended, failures=task.failures + 1)
+    if is_cancelling:
+        return replace(ended, state=TaskState.CANCELLED)
+    return replace(
+        ended, state=TaskState.PENDING if ended.failures <= retries else TaskState.FAILED
+    )
+
+
+def lose(task: Task, why: str, *, at: str, is_cancelling: bool = False) -> Task:
+    """Return the task after its host or worker has gone, or Dask has given its try up."""
+    if task.is_final:
+        return task
+    lost = replace(task, interruptions=task.interruptions + 1, ended_at=at, why=why)
+    if is_cancelling:
+        return replace(lost, state=TaskState.CANCELLED)
+    if lost.interruptions > MOST_INTERRUPTIONS:
+        return replace(
+            lost,
+            state=TaskState.FAILED,
+            why=f"interrupted {lost.interruptions} times; the last time: {why}",
+        )
+    return replace(lost, state=TaskState.PENDING)
+
+
+def cancel(task: Task, *, at: str) -> Task:
+    """Return a task that isn't to run (again); one that runs is ended first."""
+    if task.state != TaskState.PENDING:
+        return task
+    return replace(task, state=TaskState.CANCELLED, ended_at=at, why="cancelled")
+
+
+def give_up(task: Task, why: str, *, at: str) -> Task:
+    """Return a task that can't run at all."""
+    if task.is_final:
+        return task
+    return replace(task, state=TaskState.FAILED, ended_at=at, why=why)
+
+
+def is_final(state: str) -> bool:
+    """Whether nothing becomes any more of a task in this state."""
+    return state in FINAL
+
+
+def worst(outcomes: Iterable[tuple[str, int | None]]) -> int:
+    """Return the exit code of the worst task, by each task's state and exit code: 0 if all have
+    succeeded.
+    """
+    codes = (_code(state, code) for state, code in outcomes if state != TaskState.SUCCEEDED)
+    return max(codes, default=0)
+
+
+def _code(state: str, exit_code: int | None) -> int:
+    return exit_code or (CANCELLED if state == TaskState.CANCELLED else NO_EXIT_CODE)

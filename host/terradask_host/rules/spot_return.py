@@ -1,0 +1,120 @@
+"""When hosts on demand, which stand in for missing spot instances, give way to spot again. Pure.
+
+First a few spot instances are asked for. When they have joined, as many hosts on demand are
+retired. So a group has a few hosts more for a while, and never more than it may have.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass
+
+from terradask_host.rules.load import Load
+from terradask_host.rules.markets import dearest_first, lacking
+from terradask_host.rules.scaling import WorkersSeen
+from terradask_host.spot_exchange import Exchange
+
+#: So many hosts change their market at a time.
+AT_ONCE = 3
+
+
+@dataclass(frozen=True)
+class Begin:
+    """Ask for spot instances in place of hosts on demand."""
+
+    exchange: Exchange
+    spot: str
+    number: int
+
+
+@dataclass(frozen=True)
+class Cut:
+    """Ask no more for spot instances that don't come."""
+
+    spot: str
+    number: int
+    count: int
+
+
+@dataclass(frozen=True)
+class Retire:
+    """Move the data of hosts on demand to others, and end them."""
+
+    instance_ids: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Over:
+    """The exchange is over; `done` unless something else has changed the group's number."""
+
+    done: bool
+
+
+Step = Cut | Retire | Over
+
+
+def surplus(exchange: Exchange, seen: WorkersSeen) -> int:
+    """Return how many hosts more are asked for than there are to be in the end.
+
+    Any other number was set by something else, which counts: then there are none.
+    """
+    more = seen.planned - exchange.planned
+    return more if 0 < more <= exchange.count else 0
+
+
+def may_begin(seen: WorkersSeen, closed: Collection[str]) -> bool:
+    """Return whether a group could go back to spot: it has hosts on demand, and nothing else is
+    under way. `closed` are Auto Scaling groups that launch nothing now.
+    """
+    return bool(
+        len(seen.chain) > 1
+        and seen.chain[0].name not in closed
+        and any(group.active_ids for group in seen.chain[1:])
+        and not any(map(lacking, seen.chain))
+        and not seen.leaving_count
+        and _room(seen) > 0
+    )
+
+
+def _room(seen: WorkersSeen) -> int:
+    """Return how many spot instances may be asked for in addition."""
+    spot = seen.chain[0]
+    stand_ins = sum(len(group.active_ids) for group in seen.chain[1:])
+    return min(AT_ONCE, stand_ins, spot.max_size - spot.desired, seen.most - seen.planned)
+
+
+def begin(seen: WorkersSeen, closed: Collection[str], joined: Collection[str]) -> Begin | None:
+    """Return the next exchange, of a group all of whose hosts have joined."""
+    if not may_begin(seen, closed) or not set(seen.active) <= set(joined):
+        return None
+    count, spot = _room(seen), seen.chain[0]
+    return Begin(Exchange(seen.planned, count), spot.name, spot.desired + count)
+
+
+def go_on(
+    exchange: Exchange, seen: WorkersSeen, stuck: Collection[str], load: Load | None
+) -> Step | None:
+    """Return the next step of an exchange; None: it waits.
+
+    `stuck` are Auto Scaling groups that get no instances now. Without a `load`, nothing is retired.
+    """
+    more, spot = surplus(exchange, seen), seen.chain[0]
+    if not more:
+        # What is being retired may come back: its data may have no room.
+        return None if seen.leaving_count else Over(seen.planned == exchange.planned)
+    missing = min(lacking(spot), more)
+    if missing:
+        cut = Cut(spot.name, spot.desired - missing, missing)
+        return cut if spot.name in stuck else None
+    return _retire(seen, more, load) if load is not None else None
+
+
+def _retire(seen: WorkersSeen, more: int, load: Load) -> Retire | None:
+    if not set(seen.chain[0].active_ids) <= load.joined:
+        return None
+    stand_ins = {one for group in seen.chain[1:] for one in group.active_ids}
+    # Of those, some may be on their way out: retired by a host program that has ended since.
+    count = more - len(stand_ins - load.joined - seen.leaving)
+    closable = [one for one in load.closable if one in stand_ins and one not in seen.leaving]
+    cheapest = dearest_first(closable, set(load.idle), seen.chain)
+    return Retire(tuple(cheapest[:count])) if count > 0 and cheapest else None

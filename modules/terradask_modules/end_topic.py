@@ -1,0 +1,82 @@
+"""The topic of SNS that schedulers' hosts tell of an end, where the network makes it."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping, Sequence
+
+from terradask_modules.aws import Construct, SnsTopic, SnsTopicSubscription, at
+from terradask_modules.iam import policy_text, statement
+from terradask_modules.names import end_topic_name
+from terradask_modules.policies import PolicyScope
+
+_NAME = "ends"
+#: AWS's own key for SNS: its policy lets whatever may publish in the account use it.
+_AWS_KEY = "alias/aws/sns"
+
+
+def topic_policy(topic_arn: str) -> str:
+    """Return the document that refuses messages without TLS, and allows nothing: IAM decides who
+    publishes and subscribes. Without it SNS would let all of the account do so.
+    """
+    return policy_text(
+        [
+            statement(
+                "Deny",
+                "sns:Publish",
+                sid="TlsOnly",
+                principal="*",
+                resource=topic_arn,
+                condition={"Bool": {"aws:SecureTransport": "false"}},
+            )
+        ]
+    )
+
+
+class EndTopic(Construct):
+    """A topic, and a subscription for each address.
+
+    Resources created: an encrypted topic with a policy, and subscriptions by mail, which deliver
+    once they are confirmed. SNS bills messages.
+
+    Permissions needed: ``sns:CreateTopic``, ``SetTopicAttributes``, ``GetTopicAttributes``,
+    ``DeleteTopic``, ``TagResource``, ``UntagResource``, ``ListTagsForResource``, ``Subscribe``,
+    ``Unsubscribe``, ``GetSubscriptionAttributes``.
+
+    Parameters
+    ----------
+    scope
+        The stack.
+    where
+        The workspace's place, and the customer's key.
+    emails
+        The addresses.
+    tags
+        Tags of the topic.
+    """
+
+    def __init__(
+        self,
+        scope: Construct,
+        *,
+        where: PolicyScope,
+        emails: Sequence[str],
+        tags: Mapping[str, str],
+    ) -> None:
+        super().__init__(scope, _NAME)
+        topic = SnsTopic(
+            self,
+            "topic",
+            name=end_topic_name(where.workspace),
+            kms_master_key_id=where.kms_key_arn or _AWS_KEY,
+            policy=topic_policy(where.end_topic_arn),
+            tags=dict(tags),
+        )
+        at(_NAME, topic)
+        for email in emails:
+            # By the address, so that another one in the list moves none.
+            name = f"{_NAME}-{hashlib.sha256(email.encode()).hexdigest()[:12]}"
+            subscription = SnsTopicSubscription(
+                self, name, topic_arn=topic.arn, protocol="email", endpoint=email
+            )
+            at(name, subscription)

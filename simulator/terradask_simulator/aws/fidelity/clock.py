@@ -1,0 +1,70 @@
+"""AWS's clock, which a switch sets forward: hours of instances then pass in a moment. And
+instances that ended an hour ago are forgotten, as on AWS.
+
+moto asks for the time by one function, which its modules import by name, and lists ended instances
+for ever. EC2 lists them "for a short while (usually about an hour)":
+https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/terminating-instances.html
+"""
+
+from __future__ import annotations
+
+import datetime
+import sys
+from typing import Any
+
+__all__ = ["ahead_seconds", "install", "is_forgotten", "now", "set_ahead"]
+
+#: How long EC2 lists an instance that has ended.
+LISTED = datetime.timedelta(hours=1)
+
+
+class _State:
+    ahead = datetime.timedelta()
+    installed = False
+
+
+def ahead_seconds() -> float:
+    """Return how far AWS's clock is ahead of this machine's."""
+    return _State.ahead.total_seconds()
+
+
+def set_ahead(seconds: float) -> float:
+    """Let AWS's clock be so far ahead; return how far it was before."""
+    before, _State.ahead = ahead_seconds(), datetime.timedelta(seconds=seconds)
+    return before
+
+
+def now() -> datetime.datetime:
+    """Return the time by AWS's clock, in UTC."""
+    return datetime.datetime.now(datetime.UTC) + _State.ahead
+
+
+def is_forgotten(instance: Any) -> bool:
+    """Return whether an instance ended so long ago that EC2 lists it no more."""
+    ended = getattr(instance, "_embedded_terminated_at", None)
+    return ended is not None and now() - ended > LISTED
+
+
+def install() -> None:
+    """Let moto ask this clock, and note when instances end."""
+    from moto.core import utils
+    from moto.ec2.models.instances import Instance
+
+    if _State.installed:
+        return
+    _State.installed = True
+    ask, terminate = utils.utcnow, Instance.terminate
+
+    def utcnow() -> datetime.datetime:
+        asked: datetime.datetime = ask()
+        return asked + _State.ahead
+
+    def terminate_(instance: Any, *args: Any, **kwargs: Any) -> Any:
+        instance.__dict__.setdefault("_embedded_terminated_at", now())
+        return terminate(instance, *args, **kwargs)
+
+    Instance.terminate = terminate_
+    utils.utcnow = utcnow
+    for name, module in list(sys.modules.items()):
+        if name.startswith("moto.") and getattr(module, "utcnow", None) is ask:
+            module.utcnow = utcnow  # type: ignore[attr-defined]

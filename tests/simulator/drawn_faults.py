@@ -1,0 +1,96 @@
+"""Faults of AWS and deaths of hosts, drawn: with a client and without one."""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Collection
+from dataclasses import dataclass, field
+
+from terradask_simulator import Simulator
+from terradask_simulator.errors import SimulatorError
+from terradask_simulator.switched import Switched
+
+
+@dataclass
+class DrawnFaults:
+    """What happens to one cluster.
+
+    Parameters
+    ----------
+    simulator, cluster
+        Where the cluster is, and its name.
+    draws
+        What everything is drawn from.
+    lost
+        The hosts that were killed.
+    """
+
+    simulator: Simulator
+    cluster: str
+    draws: random.Random
+    lost: set[str] = field(default_factory=set)
+
+    def hide(self) -> Switched:
+        """Hide what is launched, until the block ends."""
+        seconds = self.draws.uniform(0.5, 4.0)
+        return self.simulator.hide_instances(seconds, seed=self.draws.randrange(1000))
+
+    def lose_answers(self) -> Switched:
+        """Lose answers of calls, until the block ends."""
+        share = self.draws.uniform(0.05, 0.3)
+        return self.simulator.drop_answers(share=share, seed=self.draws.randrange(1000))
+
+    def throttle(self) -> Switched:
+        """Throttle calls, until the block ends."""
+        return self.simulator.throttle(self.draws.uniform(0.05, 0.2))
+
+    def lack(self, most: int) -> Switched:
+        """Have capacity for a few hosts alone, until the block ends."""
+        return self.simulator.no_capacity(beyond=self.draws.randint(2, most))
+
+    def kill_some(self, hosts: Collection[str]) -> None:
+        """Kill one or two of these hosts."""
+        count = min(len(hosts), self.draws.randint(1, 2))
+        for victim in self.draws.sample(sorted(hosts), count):
+            self.kill_host(victim)
+
+    def kill_host(self, instance_id: str) -> None:
+        """Kill a host, unless it has ended."""
+        try:
+            self.simulator.kill_host(instance_id)
+        except SimulatorError:
+            # Behind a cut, the cluster still shows who has left meanwhile; whether it was to leave,
+            # the invariants tell.
+            if not self._has_ended(instance_id):
+                raise
+            return
+        self.lost.add(instance_id)
+        while not self._has_ended(instance_id):
+            time.sleep(0.05)
+
+    def _has_ended(self, instance_id: str) -> bool:
+        return self.simulator.history()["instances"][instance_id]["ended"] is not None
+
+    def workers(self) -> set[str]:
+        """Return the workers' instances that AWS runs, whatever it shows."""
+        tags = {"terradask:cluster": self.cluster, "terradask:role": "worker"}
+        told = self.simulator.history()["instances"]
+        return {
+            one
+            for one, row in told.items()
+            if row["ended"] is None and tags.items() <= row["tags"].items()
+        }
+
+    def scheduler_id(self) -> str:
+        """Return the instance of the scheduler's host."""
+        (host,) = self.machines("scheduler")
+        return host
+
+    def machines(self, role: str) -> list[str]:
+        """Return the hosts of a role that have begun to boot."""
+        return [
+            host.instance_id
+            for host in self.simulator.hosts()
+            if host.cluster == self.cluster and host.role == role
+        ]

@@ -1,0 +1,141 @@
+"""The live view as a person looks at it, in JupyterLab and in its terminal, in a real browser.
+
+The docs show these pictures. After a change that is meant: ``UPDATE_GOLDEN=1 .venv/bin/pytest -m
+life tests/simulator/test_screenshots.py``, and look at them.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Locator, Page, expect
+
+from terradask import Workspace
+from terradask_simulator import Simulator
+
+from .. import browser as chromium
+from ..browser import NEEDS_CHROMIUM, keep
+from ..jupyterlab import lab
+from ..waiting import PROCESS_SECONDS, eventually
+
+pytestmark = [pytest.mark.simulator, pytest.mark.life, NEEDS_CHROMIUM]
+
+PATIENCE_MS = 1000 * PROCESS_SECONDS // 2
+
+CELLS = [
+    'from terradask import Cluster\n\ncluster = Cluster("etl", n_workers=3, package_sync=False)',
+    "cluster",
+    "cluster.close()",
+]
+
+
+#: Notes whatever a view shows from now on, however short.
+NOTE_TEXTS = """() => {
+    window.noted = new Set();
+    const note = () => document.querySelectorAll(".terradask-cluster").forEach(
+        (view) => noted.add(view.textContent));
+    new MutationObserver(note).observe(
+        document.body, {subtree: true, childList: true, characterData: true});
+}"""
+
+
+@pytest.fixture(scope="module")
+def address(sim_environ: dict[str, str], tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """A JupyterLab with one notebook."""
+    folder, home = tmp_path_factory.mktemp("notebooks"), tmp_path_factory.mktemp("jupyter")
+    cells = [
+        {
+            "cell_type": "code",
+            "id": f"cell{number}",
+            "source": source,
+            "metadata": {},
+            "execution_count": None,
+            "outputs": [],
+        }
+        for number, source in enumerate(CELLS)
+    ]
+    kernel = {"kernelspec": {"name": "python3", "display_name": "Python 3", "language": "python"}}
+    document = {"cells": cells, "metadata": kernel, "nbformat": 4, "nbformat_minor": 5}
+    (folder / "etl.ipynb").write_text(json.dumps(document))
+    with lab(folder, home) as served:
+        yield served
+
+
+@pytest.fixture
+def page() -> Iterator[Page]:
+    with chromium.opened() as browser:
+        page = browser.new_page(viewport={"width": 1100, "height": 760})
+        page.set_default_timeout(PATIENCE_MS)
+        # JupyterLab may ask, or tell that a kernel isn't there yet.
+        page.add_locator_handler(page.locator(".jp-Dialog"), accept)
+        yield page
+
+
+def accept(dialog: Locator) -> None:
+    """Press a dialog's main button."""
+    dialog.locator(".jp-mod-accept").first.click()
+
+
+def run(cell: Locator, page: Page) -> None:
+    """Run a cell; JupyterLab drops the keys while it connects to the kernel."""
+
+    def has_begun() -> bool:
+        cell.locator(".cm-content").click()
+        page.keyboard.press("Shift+Enter")
+        page.wait_for_timeout(1_000)
+        return cell.locator(".jp-InputPrompt").inner_text() != "[ ]:"
+
+    eventually(has_begun)
+
+
+def test_a_notebook_shows_a_cluster_while_it_is_made_and_until_it_is_closed(
+    address: str, page: Page, tmp_path: Path
+) -> None:
+    page.goto(address.format("/doc/tree/etl.ipynb"))
+    cells = page.locator(".jp-Notebook-cell")
+    expect(cells).to_have_count(len(CELLS), timeout=PATIENCE_MS)
+    expect(page.locator(".jp-Notebook-ExecutionIndicator[data-status=idle]")).to_be_visible(
+        timeout=PATIENCE_MS
+    )
+    page.evaluate(NOTE_TEXTS)
+    run(cells.first, page)
+    view = cells.first.locator(".terradask-cluster")
+    # It stands there for a second or two, in which a busy machine may not look.
+    page.wait_for_function(
+        "() => [...noted].some((text) => text.includes('etl: applying the plan'))"
+    )
+    keep(cells.first, "notebook-making.png", tmp_path)
+    expect(view).to_contain_text("3 running", timeout=PATIENCE_MS)
+    expect(view).to_contain_text("an hour", timeout=PATIENCE_MS)
+    expect(view.locator("a")).to_contain_text("http://127.0.0.1:", timeout=PATIENCE_MS)
+    keep(cells.first, "notebook-running.png", tmp_path)
+    # The object itself shows the same, inside Dask's own page.
+    run(cells.nth(1), page)
+    expect(cells.nth(1)).to_contain_text("3 running", timeout=PATIENCE_MS)
+    expect(cells.nth(1)).to_contain_text("Total threads", timeout=PATIENCE_MS)
+    run(cells.nth(2), page)
+    expect(view).to_have_text("etl: closed", timeout=PATIENCE_MS)
+    expect(view.locator("a")).to_have_count(0)
+
+
+def test_a_terminal_shows_a_cluster_that_starts(
+    address: str, page: Page, tmp_path: Path, sim: Simulator
+) -> None:
+    workspace = Workspace.load()
+    with sim.hollow_hosts():
+        deployment = workspace.apply(workspace.plan_cluster("nightly", max_workers=40))
+        deployment.start(n_workers=20)
+        page.goto(address.format("/lab"))
+        page.locator('.jp-LauncherCard[title="Start a new terminal session"]').click()
+        page.locator(".jp-Terminal-body").click()
+        page.keyboard.type(f"clear; {sys.executable} -m terradask status nightly --watch\n")
+        rows = page.locator(".jp-Terminal-body .xterm-accessibility-tree")
+        expect(rows).to_contain_text("20 running", timeout=PATIENCE_MS)
+        keep(page.locator(".jp-Terminal-body"), "terminal-watch.png", tmp_path)
+        page.keyboard.press("Control+c")
+        expect(rows).to_contain_text("the cluster goes on", timeout=PATIENCE_MS)
+    workspace.destroy_cluster("nightly")

@@ -1,0 +1,127 @@
+"""Accounts in the bucket: opened once, found by keys, damaged, or of clusters that are gone."""
+
+from __future__ import annotations
+
+import json
+import logging
+import time
+from collections.abc import Iterator
+from dataclasses import replace
+
+import pytest
+
+from terradask._aws.session import Aws
+from terradask._deployments.accounts.account import (
+    Account,
+    AccountGroup,
+)
+from terradask._deployments.accounts.book import AccountBook
+from terradask._deployments.accounts.run_account import (
+    account_of,
+    close_account,
+    close_last_account,
+    open_account,
+)
+from terradask._deployments.record import ClusterRecord
+from terradask._deployments.store import RUN as RUN_DOCUMENT
+from terradask_host.documents import Run
+from terradask_host.structure import Structure
+
+from ..moto_account import moto_account
+from .account_facts import ACCOUNT, BUCKET, PRICE, RUN, at
+from .host_facts import run_document
+
+
+@pytest.fixture
+def book() -> Iterator[AccountBook]:
+    with moto_account():
+        aws = Aws("us-east-1")
+        aws.client("s3").create_bucket(Bucket=BUCKET)
+        yield AccountBook(aws, BUCKET)
+
+
+def test_an_account_is_opened_once_and_found_by_its_key(book: AccountBook) -> None:
+    book.open(ACCOUNT)
+    book.open(replace(ACCOUNT, owner="arn:aws:iam::123456789012:user/mallory"))
+    runs = book.runs()
+    assert (runs, book.read_all(runs)) == ([(RUN, "etl")], [ACCOUNT])
+    assert book.runs(at(60)) == []
+
+
+@pytest.mark.parametrize(
+    ("key", "body"),
+    [
+        (f"{RUN}/etl.json", "{"),
+        (f"{RUN}/etl.json", "[]"),
+        (f"{RUN}/etl.json", '{"format": 1}'),
+        (f"{RUN}/etl.json", json.dumps({**ACCOUNT.to_document(), "instances": [["i-1"]]})),
+        (f"{RUN}/etl.json", json.dumps({**ACCOUNT.to_document(), "started_at": 1e300})),
+        (
+            f"{RUN}/etl.json",
+            json.dumps(
+                {**ACCOUNT.to_document(), "prices": [{**PRICE.to_document(), "usd": "NaN"}]}
+            ),
+        ),
+        (
+            f"{RUN}/etl.json",
+            json.dumps({**ACCOUNT.to_document(), "prices": [{**PRICE.to_document(), "usd": "x"}]}),
+        ),
+        (f"{RUN}/etl.json", " " * (8 * 2**20 + 1)),
+        ("elsewhere.json", "{}"),
+        (f"{RUN}/../etl.json", "{}"),
+        (f"{RUN}/UPPER.json", "{}"),
+    ],
+)
+def test_a_damaged_account_hides_no_other(
+    book: AccountBook, caplog: pytest.LogCaptureFixture, key: str, body: str
+) -> None:
+    other = replace(ACCOUNT, cluster="ml")
+    book.open(other)
+    book.aws.client("s3").put_object(Bucket=BUCKET, Key=f"accounts/{key}", Body=body.encode())
+    with caplog.at_level(logging.WARNING, "terradask"):
+        assert book.read_all(book.runs()) == [other]
+    assert (f"accounts/{key}" in caplog.text) == (key == f"{RUN}/etl.json")
+
+
+def test_control_characters_do_not_reach_a_terminal() -> None:
+    document = {
+        **ACCOUNT.to_document(),
+        "owner": "ada\x1b[2J",
+        "tags": {"project": "a\nb\x07"},
+    }
+    found = Account.read(document, RUN, "etl")
+    assert (found.owner, found.tags) == ("ada\ufffd[2J", {"project": "a b\ufffd"})
+
+
+def run_of(cluster: ClusterRecord) -> Run:
+    entry = {"autoscaling_group": "terradask-default-etl-workers", "role": "worker", "max_size": 4}
+    structure = Structure.read({"groups": {"workers": {**entry, "market": "spot"}}, "worker": {}})
+    run = replace(run_document(structure=structure), run_id=RUN, owner=ACCOUNT.owner)
+    cluster.objects.write(RUN_DOCUMENT, run.to_document())
+    return run
+
+
+def test_a_run_whose_cluster_is_gone_has_an_account_of_its_own_documents(
+    book: AccountBook,
+) -> None:
+    cluster = ClusterRecord(book.aws, BUCKET, "etl")
+    found = account_of(cluster, run_of(cluster))
+    assert found.groups == {"workers": AccountGroup("spot")}
+    # By AWS's clock, whatever the caller's said.
+    assert abs(found.started_at - time.time()) < 60
+    open_account(cluster, run_of(cluster))
+    close_last_account(cluster)
+    (kept,) = book.read_all(book.runs())
+    assert (kept.owner, kept.is_settled, kept.uses) == (ACCOUNT.owner, True, {})
+
+
+def test_an_account_that_can_not_be_kept_stops_nothing(
+    book: AccountBook, caplog: pytest.LogCaptureFixture
+) -> None:
+    cluster = ClusterRecord(book.aws, BUCKET, "etl")
+    run = run_of(cluster)
+    nowhere = ClusterRecord(book.aws, BUCKET.replace("default", "nowhere"), "etl")
+    with caplog.at_level(logging.WARNING, "terradask"):
+        open_account(nowhere, run)
+        close_account(nowhere, run, [])
+    assert caplog.text.count(f"the account of run {RUN}, of what it costs, can't be written") == 2

@@ -1,0 +1,248 @@
+"""What a client submits, and what it reads of what is recorded."""
+
+from __future__ import annotations
+
+import gzip
+import io
+import json
+import os
+import subprocess
+import tarfile
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from terradask._jobs.files import find_files, pack
+from terradask._jobs.output import JobOutput, readable
+from terradask._jobs.record import JobRecord, state_of
+from terradask._jobs.request import array, job_request
+from terradask.errors import InvalidInput
+from terradask_host.documents import UNREADABLE
+from terradask_host.jobs import is_kept_name, output_name, record_name
+from terradask_host.rules.job_table import JobTable
+
+from .test_job_tasks import AT, spec
+
+
+def names(packed: bytes | None) -> list[str]:
+    assert packed is not None
+    with tarfile.open(fileobj=io.BytesIO(packed)) as archive:
+        return archive.getnames()
+
+
+# ---- files --------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    for name in ("a.py", "data/b.csv", "data/big/c.bin", ".env", "x/__pycache__/y.pyc", "out.log"):
+        path = tmp_path / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(name)
+    return tmp_path
+
+
+def test_a_folders_hidden_and_generated_files_stay_here(folder: Path) -> None:
+    assert list(find_files([], folder)) == ["a.py", "data/b.csv", "data/big/c.bin", "out.log"]
+
+
+def test_a_folder_that_git_manages_leaves_out_what_git_ignores(folder: Path) -> None:
+    (folder / ".gitignore").write_text("*.log\nbig/\n")
+    subprocess.run(["git", "init", "-q", str(folder)], check=True)
+    found = list(find_files([], folder))
+    assert found == [".env", ".gitignore", "a.py", "data/b.csv", "x/__pycache__/y.pyc"]
+
+
+def test_patterns_leave_out_files_and_whole_folders(folder: Path) -> None:
+    assert list(find_files([], folder, ["big", "*.log"])) == ["a.py", "data/b.csv"]
+    assert list(find_files([], folder, ["data/"])) == ["a.py", "out.log"]
+
+
+def test_single_files_keep_their_place_unless_it_leads_elsewhere(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(folder / "data")
+    found = find_files(["big/c.bin", "../a.py", folder / "out.log"], None)
+    assert list(found) == ["a.py", "big/c.bin", "out.log"]
+
+
+def test_the_same_files_are_the_same_bytes_whenever_they_are_packed(folder: Path) -> None:
+    first = pack(find_files([], folder))
+    (folder / "a.py").touch()
+    assert pack(find_files([], folder)) == first
+    assert names(first) == ["a.py", "data/b.csv", "data/big/c.bin", "out.log"]
+    assert pack({}) is None
+
+
+def test_what_is_missing_or_too_large_is_refused_before_anything_is_made(folder: Path) -> None:
+    with pytest.raises(InvalidInput, match="no such file"):
+        find_files(["nothing"], None)
+    with pytest.raises(InvalidInput, match="no such folder"):
+        find_files([], folder / "a.py")
+    with (folder / "huge").open("wb") as huge:
+        huge.truncate(129 * 2**20)
+    with pytest.raises(InvalidInput, match="the largest are huge"):
+        find_files([], folder)
+    (folder / "huge").write_bytes(os.urandom(17 * 2**20))
+    with pytest.raises(InvalidInput, match=r"bytes packed"):
+        pack(find_files([], folder))
+
+
+# ---- requests -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("text", "inputs"),
+    [("0-3", ["0", "1", "2", "3"]), ("5", ["5"]), ("1-2,7", ["1", "2", "7"]), ("3-3", ["3"])],
+)
+def test_an_array_has_numbers_as_inputs(text: str, inputs: list[str]) -> None:
+    assert array(text) == inputs
+
+
+@pytest.mark.parametrize("text", ["", "a", "3-1", "1-", "-1", "0-100000", "1,,2", "1.5"])
+def test_what_is_no_array_is_refused(text: str) -> None:
+    with pytest.raises(InvalidInput, match="array"):
+        array(text)
+
+
+def test_a_request_says_what_is_wrong_with_it() -> None:
+    with pytest.raises(InvalidInput, match="a list of a program"):
+        job_request("python train.py")
+    with pytest.raises(InvalidInput, match="it has no inputs"):
+        job_request(["true"], [])
+    with pytest.raises(InvalidInput, match="retries"):
+        job_request(["true"], retries=1_000)
+    request = job_request(["echo", "{}"], [1, 2.5])
+    first, second = request.spec("r", 1), request.spec("r", 1)
+    assert first.inputs == ("1", "2.5")
+    assert first.id != second.id
+    assert sorted([second.id[:-4], first.id[:-4]])[0] == first.id[:-4]
+
+
+# ---- records ------------------------------------------------------------------------------------
+
+
+def record_of(table: JobTable) -> JobRecord:
+    return JobRecord.read(json.loads(json.dumps(table.record())), "etl")
+
+
+def test_a_record_reads_as_it_was_written() -> None:
+    table = JobTable(spec(("a", "b"), retries=1))
+    assert record_of(table).state == "pending"
+    number = table.begin(0, host="i-1", at=AT)
+    assert number is not None
+    assert record_of(table).state == "running"
+    table.end(0, number, 0, at=AT)
+    assert (record_of(table).state, record_of(table).exit_code) == ("running", None)
+    number = table.begin(1, host="i-2", at=AT)
+    assert number is not None
+    table.end(1, number, 9, at=AT)
+    number = table.begin(1, host="i-2", at=AT)
+    assert number is not None
+    table.end(1, number, 7, at=AT)
+    found = record_of(table)
+    assert (found.state, found.exit_code, found.ended_at) == ("failed", 7, AT)
+    assert found.counts == {"succeeded": 1, "failed": 1, "pending": 0, "running": 0, "cancelled": 0}
+    assert found.name == "etl/20261124T153000Z-1f3a9c4"
+    assert found.command_line == "echo '{}'"
+    assert [(task.input, task.tries, task.host) for task in found.tasks] == [
+        ("a", 1, "i-1"),
+        ("b", 2, "i-2"),
+    ]
+
+
+def test_a_hosts_record_shows_no_control_characters() -> None:
+    table = JobTable(spec(("a\x1b[2Jb", "c")))
+    found = record_of(table)
+    document = {**table.record(), "command": ["a\x1bb", "c\nd"]}
+    assert JobRecord.read(document, "etl").command == ("a\N{REPLACEMENT CHARACTER}b", "c d")
+    assert found.tasks[0].input == "a\N{REPLACEMENT CHARACTER}[2Jb"
+
+
+def _changed(**changes: Any) -> dict[str, Any]:
+    return {**JobTable(spec()).record(), **changes}
+
+
+ROW = JobTable(spec()).record()["tasks"][0]
+
+
+@pytest.mark.parametrize(
+    "document",
+    [
+        {},
+        _changed(format=2),
+        _changed(tasks=[]),
+        _changed(tasks=[ROW]),
+        _changed(tasks=[ROW, ROW[:-1]]),
+        _changed(tasks=[ROW, ["exploded", *ROW[1:]]]),
+        _changed(tasks=[ROW, ["failed", "many", *ROW[2:]]]),
+        _changed(tasks=[ROW] * 10_001, inputs=["a"] * 10_001),
+        _changed(command=None),
+        _changed(command=[1]),
+        _changed(inputs=[1, 2]),
+        _changed(retries="0"),
+        _changed(boot=None),
+    ],
+)
+def test_what_is_no_record_is_refused(document: dict[str, Any]) -> None:
+    with pytest.raises(UNREADABLE):
+        JobRecord.read(document, "etl")
+
+
+def test_a_newer_host_may_say_more() -> None:
+    document = _changed(more=1)
+    document["columns"] = [*document["columns"], "cost"]
+    document["tasks"] = [[*row, 0.1] for row in document["tasks"]]
+    assert JobRecord.read(document, "etl").state == "pending"
+
+
+@pytest.mark.parametrize(
+    ("counts", "state"),
+    [
+        ({"pending": 2}, "pending"),
+        ({"pending": 1, "running": 1}, "running"),
+        ({"pending": 1, "succeeded": 1}, "running"),
+        ({"succeeded": 2}, "succeeded"),
+        ({"succeeded": 1, "failed": 1}, "failed"),
+        ({"succeeded": 1, "cancelled": 1}, "cancelled"),
+        ({"failed": 1, "cancelled": 1}, "failed"),
+    ],
+)
+def test_the_state_of_a_job_follows_from_its_tasks(counts: dict[str, int], state: str) -> None:
+    none = dict.fromkeys(("pending", "running", "succeeded", "failed", "cancelled"), 0)
+    assert state_of(none | counts) == state
+
+
+def test_output_is_bytes_by_stream_and_as_text_has_no_control_characters() -> None:
+    pieces = [[1, "b3V0Cg=="], [2, "G1sySg=="]]
+    output = JobOutput.read({"format": 1, "missed": 3, "pieces": pieces})
+    assert (output.of(1), output.of(2), output.missed) == (b"out\n", b"\x1b[2J", 3)
+    assert str(output) == "out\n\N{REPLACEMENT CHARACTER}[2J"
+    assert readable(b"a\r\nb\t\xff") == "a\nb\t\N{REPLACEMENT CHARACTER}"
+    for wrong in ([3, "b3V0"], [1, "!"], [1], ["1", "b3V0"]):
+        with pytest.raises(UNREADABLE):
+            JobOutput.read({"format": 1, "missed": 0, "pieces": [wrong]})
+
+
+def test_only_a_jobs_names_are_kept() -> None:
+    job = spec().id
+    assert is_kept_name(record_name(job))
+    assert is_kept_name(output_name(job, 9_999))
+    for wrong in (
+        f"../{record_name(job)}",
+        f"{job}/other.json.gz",
+        f"{job}/1.output.json.gz/x",
+        f"{job}/123456.output.json.gz",
+        "events.json",
+        f"{record_name(job)}\n",
+    ):
+        assert not is_kept_name(wrong)
+
+
+def test_a_packed_bomb_is_refused() -> None:
+    from terradask._jobs.store import _unpacked
+
+    assert _unpacked(gzip.compress(b"{}")) == b"{}"
+    with pytest.raises(ValueError, match="too large"):
+        _unpacked(gzip.compress(b"\0" * (64 * 2**20 + 1)))

@@ -1,0 +1,137 @@
+"""A cluster's live view: what its widget is told while the cluster is made, and who draws."""
+
+from __future__ import annotations
+
+import io
+import logging
+from typing import Any
+
+import pytest
+from IPython.core.displaypub import DisplayPublisher
+from IPython.core.interactiveshell import InteractiveShell
+from rich.console import Console
+
+from terradask._common.progress import Message, PhaseFinished, PhaseStarted
+from terradask._dask.health import Health
+from terradask._dask.host_workers import JoinedWorkers
+from terradask._dask.live import LiveCluster
+from terradask._dask.widgets import NotebookWidget, TerminalWidget, own_widget
+from terradask._deployments.live_view import LiveView
+
+from ..waiting import eventually
+
+
+class Frames:
+    """A widget of a user's, which keeps what it is told."""
+
+    def __init__(self) -> None:
+        self.views: list[LiveView] = []
+        self.closed = 0
+
+    def update(self, view: LiveView) -> None:
+        self.views.append(view)
+
+    def close(self) -> None:
+        self.closed += 1
+
+
+def live(widget: Any, *, lasts: bool = True) -> LiveCluster:
+    health = Health("etl")
+    return LiveCluster("etl", widget, health, JoinedWorkers(), lasts=lasts)
+
+
+def test_a_widget_is_told_each_step_and_what_is_to_stay() -> None:
+    frames = Frames()
+    cluster = live(frames)
+    with cluster.drawn_while_made():
+        cluster(PhaseStarted("plan", "etl"))
+        cluster(PhaseFinished("plan", "etl", 1.0))
+        cluster(Message("hosts get 2 packages", kept=True))
+        cluster(PhaseStarted("apply", "etl"))
+    assert [(view.step, view.notes) for view in frames.views] == [
+        ("etl: planning", ()),
+        ("etl: planning", ("hosts get 2 packages",)),
+        ("etl: applying the plan", ("hosts get 2 packages",)),
+    ]
+    assert (frames.closed, cluster.view().step) == (0, None)
+    cluster.close("closed")
+    cluster.close("closed")
+    assert (frames.views[-1].state, frames.closed) == ("closed", 1)
+
+
+def test_a_widget_is_closed_when_making_fails_or_is_over() -> None:
+    frames, brief = Frames(), Frames()
+    with pytest.raises(ValueError, match="no"), live(frames).drawn_while_made():
+        raise ValueError("no")
+    assert (frames.views[-1].state, frames.closed) == ("failed", 1)
+    with live(brief, lasts=False).drawn_while_made():
+        pass
+    assert (brief.views, brief.closed) == ([], 1)
+
+
+def test_a_widget_that_fails_is_given_up_and_the_cluster_goes_on(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    class Broken(Frames):
+        def update(self, view: LiveView) -> None:
+            super().update(view)
+            raise ValueError("no screen")
+
+    broken = Broken()
+    cluster = live(broken)
+    with caplog.at_level(logging.WARNING), cluster.drawn_while_made():
+        cluster(Message("one"))
+        cluster(Message("two"))
+    assert len(broken.views) == 1
+    assert [record.message for record in caplog.records] == ["cluster etl: its widget failed"]
+    assert "no screen" in caplog.text
+
+
+def test_a_notebook_draws_what_changes_below_its_cell(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without ipywidgets, which rich would ask for in a warning."""
+    published: list[tuple[str, bool]] = []
+
+    class Publisher(DisplayPublisher):
+        def publish(self, data: Any, metadata: Any = None, **more: Any) -> None:
+            assert more.get("update") is None or "<strong>etl</strong>" in data["text/html"]
+            published.append((data["text/plain"], bool(more.get("update"))))
+
+    shell = InteractiveShell.instance()
+    monkeypatch.setattr(shell, "display_pub", Publisher(parent=shell))
+    try:
+        widget = NotebookWidget()
+        for step in ("planning", "planning", "applying [/x]"):
+            widget.update(LiveView("etl", "making", step=step, notes=("a note",)))
+    finally:
+        InteractiveShell.clear_instance()
+    assert published == [
+        ("terradask", False),
+        ("a note\ncluster    etl: making\n\nplanning", True),
+        ("a note\ncluster    etl: making\n\napplying [/x]", True),
+    ]
+
+
+def test_a_terminal_draws_and_other_output_gets_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Terminal(io.StringIO):
+        def isatty(self) -> bool:
+            return True
+
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.setattr("sys.stderr", terminal := Terminal())
+    widget = own_widget()
+    assert isinstance(widget, TerminalWidget)
+    widget.update(LiveView("etl", "making", step="etl: no disk [/x]here"))
+    # rich draws in a thread of its own.
+    eventually(lambda: "[/x]here" in terminal.getvalue())
+    widget.close()
+    monkeypatch.setattr("sys.stderr", io.StringIO())
+    assert own_widget() is None
+
+
+def test_notes_are_printed_once_above_a_terminals_view() -> None:
+    out = io.StringIO()
+    widget = TerminalWidget(Console(file=out, force_terminal=True, width=80))
+    for step in ("one", "two"):
+        widget.update(LiveView("etl", "making", step=step, notes=("hosts get 2 packages",)))
+    widget.close()
+    assert out.getvalue().count("hosts get 2 packages") == 1

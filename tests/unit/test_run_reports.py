@@ -1,0 +1,135 @@
+"""Reports as clients read them: whatever hosts, and tasks on them, may have written."""
+
+from __future__ import annotations
+
+import asyncio
+import datetime
+import gzip
+import json
+from collections.abc import Iterator
+from typing import cast
+
+import pytest
+
+from terradask._aws.s3 import ObjectStore
+from terradask._aws.session import Aws
+from terradask._dask.dashboard import DashboardForward
+from terradask._dask.report_request import request_report
+from terradask._deployments.events.timeline import Event
+from terradask._deployments.record import ClusterRecord
+from terradask._deployments.run_reports import kept
+from terradask._deployments.run_reports.kept import ReportStore
+from terradask._deployments.run_reports.page import report_page
+from terradask._deployments.run_reports.readable import read_report
+from terradask.errors import DocumentFormat, ReportNotFound
+
+from ..moto_account import moto_account
+
+BUCKET = "terradask-default-123456789012-us-east-1"
+FIRST, LAST = "20261120T051500Z-1f3a9c", "20261121T051500Z-0b"
+AT = datetime.datetime(2026, 11, 21, 6, tzinfo=datetime.UTC)
+
+
+@pytest.fixture
+def aws() -> Iterator[Aws]:
+    with moto_account():
+        aws = Aws("us-east-1")
+        aws.client("s3").create_bucket(Bucket=BUCKET)
+        yield aws
+
+
+def put(aws: Aws, name: str, content: bytes, cluster: str = "etl") -> None:
+    ObjectStore(aws, BUCKET, f"reports/{cluster}/").write(name, content)
+
+
+def test_the_newest_run_and_boot_come_first_and_nothing_else_counts(aws: Aws) -> None:
+    page = gzip.compress(b"a page")
+    for name in (f"{FIRST}/1.html.gz", f"{LAST}/2.html.gz", f"{LAST}/10.html.gz"):
+        put(aws, name, page)
+    for name in ("x/1.html.gz", f"{LAST}/../1.html.gz", f"{LAST}/a.html.gz", f"{LAST}/1.html"):
+        put(aws, name, page)
+    put(aws, f"{LAST}/99.html.gz", page, cluster="etl-2")
+    store = ReportStore(aws, BUCKET, "etl")
+    listed = store.list()
+    assert [(one.run, one.boot) for one in listed] == [(LAST, 10), (LAST, 2), (FIRST, 1)]
+    assert listed[0].size_bytes == len(page)
+    assert [one.run for one in store.list(FIRST)] == [FIRST]
+    assert store.read(listed[0]) == "a page"
+
+
+@pytest.mark.parametrize(
+    "content", [b"no gzip", gzip.compress(bytes(5_000))], ids=["no gzip", "too large"]
+)
+def test_what_is_no_report_or_too_large_is_refused(
+    aws: Aws, monkeypatch: pytest.MonkeyPatch, content: bytes
+) -> None:
+    monkeypatch.setattr(kept, "MOST_PAGE_BYTES", 4_000)
+    put(aws, f"{LAST}/1.html.gz", content)
+    store = ReportStore(aws, BUCKET, "etl")
+    with pytest.raises(DocumentFormat, match="performance report") as refused:
+        store.read(store.list()[0])
+    assert f"reports/etl/{LAST}/1.html.gz" in str(refused.value)
+
+
+def test_a_report_of_a_cluster_that_is_gone_comes_with_the_events_that_are_kept(aws: Aws) -> None:
+    put(aws, f"{LAST}/1.html.gz", gzip.compress(b"a page"))
+    record = ClusterRecord(aws, BUCKET, "etl")
+    assert read_report(record, None).events == ()
+    put(aws, f"{LAST}/events.json", b"no JSON")
+    assert read_report(record, None).events == ()
+    event = Event(AT, "cluster", None, "stopped", reason="by me")
+    document = {"format": 1, "run_id": LAST, "events": [event.as_dict()]}
+    ReportStore(aws, BUCKET, "etl").keep_events(document)
+    found = read_report(record, LAST)
+    assert found.events == (event,)
+    assert (found.cluster, found.run, found.boot, found.html) == ("etl", LAST, 1, "a page")
+    with pytest.raises(ReportNotFound, match=LAST) as missing:
+        read_report(record, FIRST)
+    assert missing.value.runs == (LAST,)
+
+
+def test_the_page_takes_nothing_for_markup() -> None:
+    hostile = "<script>'\"&</script>\x1b[2J"
+    event = Event(AT, hostile, hostile, "joined", step=hostile, reason=hostile)
+    page = report_page("etl", hostile, AT, hostile, [event])
+    assert page.count("<script") == 0
+    assert page.count("&lt;script") == 7
+    assert page.count("\x1b") == 1
+    assert page.index("Content-Security-Policy") < page.index("&lt;script")
+
+
+class Forward:
+    """The dashboard's forward, whose other end answers as given."""
+
+    def __init__(self, status: int, content: bytes) -> None:
+        self.answer = status, content
+        self.paths: list[str] = []
+
+    async def fetch(self, path: str) -> tuple[int, bytes]:
+        self.paths.append(path)
+        return self.answer
+
+
+@pytest.mark.parametrize(
+    ("status", "content", "why"),
+    [
+        (200, json.dumps({"kept": True}), None),
+        (404, "", "older terradask"),
+        (200, json.dumps({"kept": False, "why": "off"}), "performance_report is off"),
+        (200, json.dumps({"kept": False, "why": "a\x1b[2J\nb" * 999}), "says: a"),
+        (200, "[]", "no answer that can be read"),
+        (500, json.dumps({"kept": True}), "no answer that can be read"),
+        (200, "{", "no answer that can be read"),
+    ],
+)
+def test_what_a_scheduler_answers_is_understood(status: int, content: str, why: str | None) -> None:
+    forward = Forward(status, content.encode())
+    said = asyncio.run(request_report(cast(DashboardForward, forward), last=True))
+    assert forward.paths == ["/terradask/report?last=1"]
+    if why is None:
+        assert said is None
+    else:
+        assert said is not None
+        assert why in said
+        assert len(said) < 400
+        assert said.isprintable()

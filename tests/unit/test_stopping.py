@@ -1,0 +1,55 @@
+"""Stopping a cluster whose scheduler's host is just about to raise one of its groups."""
+
+from __future__ import annotations
+
+import contextlib
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from terradask._deployments.stop import stop_cluster
+from terradask_host.rules.autoscaling_groups import Group, Member
+
+
+class Groups:
+    """Groups that are at zero; something raises them afterwards, once."""
+
+    def __init__(self, **raised: int) -> None:
+        self.raised = raised
+        self.zeroed: list[Any] = []
+
+    def zero(self, described: Any = None) -> None:
+        self.zeroed.append(described)
+
+    def describe(self) -> dict[str, Group]:
+        numbers = {"scheduler": 0, "workers": 0} | self.raised
+        there = () if len(self.zeroed) > 1 else (Member("i-1", "Terminating"),)
+        self.raised = {}
+        return {name: Group(name, n, 4, there) for name, n in numbers.items()}
+
+    def remove_watchdog(self) -> None:
+        pass
+
+    clear_schedules = remove_watchdog
+
+
+@pytest.mark.parametrize(
+    ("raised", "zeroed"),
+    [({"workers": 2}, 2), ({}, 1), ({"scheduler": 1, "workers": 2}, 1)],
+    ids=["by the host", "not at all", "by a new start"],
+)
+def test_a_group_that_was_raised_meanwhile_goes_to_zero(
+    raised: dict[str, int], zeroed: int
+) -> None:
+    groups = Groups(**raised)
+    nothing = SimpleNamespace(exists=False, delete_run=lambda: None)
+    record: Any = SimpleNamespace(
+        groups=groups,
+        limiter=SimpleNamespace(slot=contextlib.nullcontext),
+        secret=nothing,
+        objects=nothing,
+        run=lambda: None,
+    )
+    stop_cluster(record, wait_seconds=0.05)
+    assert len(groups.zeroed) == zeroed
