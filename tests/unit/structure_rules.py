@@ -60,8 +60,8 @@ COMMON = {
 }
 # What stands at both ends, and is the same: the HTTP proxy of the dashboard, the documents in the
 # bucket, whose the bucket is, what is called at most once, container images in registries, conda's
-# channels, the names of log streams and of gauges, which group of workers grows how, and what AWS's
-# texts on launches mean.
+# channels, the names of log streams and of gauges, which group of workers grows how, what AWS's
+# texts on launches mean, and how Dask connects.
 SHARED = {
     "terradask": (
         "terradask_host.bucket_owner.",
@@ -75,6 +75,7 @@ SHARED = {
         "terradask_host.http_proxy.",
         "terradask_host.jobs.",
         "terradask_host.log_streams.",
+        "terradask_host.preload.closed_streams.",
         "terradask_host.registry.",
         "terradask_host.rules.autoscaling_groups.",
         "terradask_host.rules.capacity_memory.",

@@ -123,22 +123,3 @@ def test_a_replacement_is_dialled(silent_port, monkeypatch):
             return found
 
     assert asyncio.run(main()).scheduler.boot == 2
-
-
-def test_a_connection_that_is_closed_the_moment_it_is_made_is_tried_again(silent_port, monkeypatch):
-    tried = []
-
-    async def connect(address, **_):
-        tried.append(address)
-        if len(tried) < 3:
-            # As tornado.iostream.IOStream.start_tls says of a stream that is closed.
-            raise ValueError("IOStream is not idle; cannot convert to SSL")
-        return "connected"
-
-    async def main():
-        return await dialer(Deployment()).reach(attachment(silent_port), 5)
-
-    monkeypatch.setattr(dial, "connect", connect)
-    monkeypatch.setattr(dial, "read_scheduler", lambda objects: scheduler_at(silent_port))
-    assert asyncio.run(main())[1] == "connected"
-    assert len(tried) == 3

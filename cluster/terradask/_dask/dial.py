@@ -17,6 +17,7 @@ from terradask._deployments.deployment import Deployment
 from terradask._deployments.endpoint import Endpoint, Route
 from terradask._deployments.record import read_scheduler
 from terradask.errors import SchedulerUnreachable, SessionFailed
+from terradask_host.preload.closed_streams import expect_closed_streams
 
 #: A scheduler that doesn't answer for this time is unreachable, or gone with its host.
 REACH_SECONDS = 60.0
@@ -34,6 +35,9 @@ class Dialer:
     let_in: Callable[[], Sequence[str]]
     try_seconds: float = 15.0
     pause_seconds: float = 2.0
+
+    def __post_init__(self) -> None:
+        expect_closed_streams()
 
     @property
     def route(self) -> Route:
@@ -60,8 +64,11 @@ class Dialer:
             address = attachment.scheduler.private_address
             try:
                 address = await self.call(self.endpoint.scheduler, attachment)
-                comm = await _connect(
-                    address, timeout=min(self.try_seconds, seconds), **self.connection_args
+                comm = await connect(
+                    address,
+                    timeout=min(self.try_seconds, seconds),
+                    deserialize=False,
+                    **self.connection_args,
                 )
             except OSError as error:
                 if loop.time() >= deadline:
@@ -99,15 +106,6 @@ class Dialer:
         return unreachable(
             attachment, address, route=self.route, let_in=await self.call(self.let_in)
         )
-
-
-async def _connect(address: str, **arguments: Any) -> Comm:
-    """Return a connection; raises ``OSError`` on any failure, also for errors of tornado's."""
-    try:
-        return await connect(address, deserialize=False, **arguments)
-    except ValueError as error:
-        # Tornado raises ValueError for a connection that is closed before TLS begins.
-        raise ConnectionAbortedError(f"{address} ended the connection at once: {error}") from error
 
 
 def newest(attachment: Attachment, deployment: Deployment) -> Attachment:

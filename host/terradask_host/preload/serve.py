@@ -57,6 +57,9 @@ def run(read: Read, report: Report) -> int:
     import dask
     import distributed  # the configuration had to come first
 
+    from terradask_host.preload.closed_streams import expect_closed_streams
+
+    expect_closed_streams()
     versions = {
         "python": ".".join(platform.python_version_tuple()[:2]),
         "packages": {"dask": dask.__version__, "distributed": distributed.__version__},
@@ -77,6 +80,24 @@ def configure(dask_config: dict[str, Any], host_config: dict[str, Any]) -> None:
     dask.config.update(dask.config.config, dask_config)
     dask.config.update(dask.config.config, dask.config.collect_env(os.environ))
     dask.config.update(dask.config.config, host_config)
+    _add_worker_preload("terradask_host.preload.closed_streams")
+
+
+def _add_worker_preload(module: str) -> None:
+    """Have workers' own processes load a module, besides those of the caller's configuration."""
+    import dask.config
+
+    preload = dask.config.get("distributed.worker.preload", [])
+    arguments = dask.config.get("distributed.worker.preload-argv", [])
+    wanted: dict[str, Any] = {
+        "distributed.worker.preload": [
+            *([preload] if isinstance(preload, str) else preload),
+            module,
+        ]
+    }
+    if arguments and not isinstance(arguments[0], str):
+        wanted["distributed.worker.preload-argv"] = [*arguments, []]
+    dask.config.set(wanted)
 
 
 def remember_reason(cls: type) -> type:

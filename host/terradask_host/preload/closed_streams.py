@@ -1,0 +1,41 @@
+"""Connections over TLS that the other side closes while they are made, as an ``OSError``.
+
+Tornado raises a ``ValueError`` for them. Dask takes it for a defect: a client doesn't try again,
+and a worker whose peer goes away at that moment fails its tasks, or waits for ever. The error is in
+https://github.com/dask/distributed/issues/6877.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from distributed.comm import Comm, CommClosedError, backends
+from distributed.comm.tcp import TLSBackend, TLSConnector
+
+#: What tornado's ``IOStream.start_tls`` says of a stream that is closed.
+_CLOSED = "IOStream is not idle"
+
+
+class _Connector(TLSConnector):  # type: ignore[misc]  # distributed has no types
+    async def connect(self, address: str, *args: Any, **kwargs: Any) -> Comm:
+        try:
+            return await super().connect(address, *args, **kwargs)
+        except ValueError as error:
+            if _CLOSED not in str(error):
+                raise
+            raise CommClosedError(f"{address} closed the connection at once") from error
+
+
+class _Backend(TLSBackend):  # type: ignore[misc]  # distributed has no types
+    _connector_class = _Connector
+
+
+def expect_closed_streams() -> None:
+    """Have all of this process's connections over TLS fail as Dask expects it."""
+    if not isinstance(backends["tls"], _Backend):
+        backends["tls"] = _Backend()
+
+
+def dask_setup(server: object) -> None:
+    """Do so in a worker's own process, as a preload module of Dask's."""
+    expect_closed_streams()
