@@ -293,3 +293,19 @@ def test_a_task_that_calls_one_runs_it_there(far) -> None:
         return inner(x) + 1
 
     assert far(outer)(3) == 10
+
+
+class Scale:
+    def __init__(self, factor):
+        self.factor = factor
+
+    def times(self, x):
+        return self.factor * x
+
+
+def test_a_method_is_called_with_its_object(far, monkeypatch) -> None:
+    monkeypatch.setattr(Scale, "times", far(Scale.times))
+    assert Scale(3).times(2) == 6
+    assert list(Scale(3).times.map([1, 2])) == [3, 6]
+    assert Scale(3).times.local(4) == 12
+    assert Scale.times(Scale(3), 5) == 15

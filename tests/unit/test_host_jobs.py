@@ -107,8 +107,11 @@ async def test_what_a_command_leaves_behind_is_ended(one: Running, tmp_path: Pat
     await eventually_async(lambda: not psutil.pid_exists(int(pids.read_text())))
 
 
-async def test_cancel_ends_what_runs_and_begins_nothing_more(one: Running) -> None:
-    line = "trap 'echo got it; exit 5' TERM; echo up; sleep 100 & wait"
+@pytest.mark.parametrize(("code", "recorded"), [(5, 5), (0, 143)])
+async def test_cancel_ends_what_runs_and_begins_nothing_more(
+    one: Running, code: int, recorded: int
+) -> None:
+    line = f"trap 'echo got it; exit {code}' TERM; echo up; sleep 100 & wait"
     job = await one.submit(shell(line), "abc")
     table = one.jobs._jobs[job].table
     await eventually_async(lambda: len(list(table.running())) == 2)
@@ -117,7 +120,7 @@ async def test_cancel_ends_what_runs_and_begins_nothing_more(one: Running) -> No
     assert await one.over(job) == 143
     tasks = await one.tasks(job)
     assert [task["state"] for task in tasks] == ["cancelled"] * 3
-    assert sorted(task["exit_code"] or 0 for task in tasks) == [0, 5, 5]
+    assert sorted(task["exit_code"] or 0 for task in tasks) == [0, recorded, recorded]
     await eventually_async(lambda: not one.scheduler.tasks)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import uuid
 from collections.abc import Callable, Iterator
+from types import MethodType
 from typing import Any, Generic, Literal, ParamSpec, TypeVar
 
 from distributed import Client, Future, get_worker
@@ -47,6 +48,13 @@ class Function(Generic[P, R]):
         self._hardware = hardware
         self._clusters = clusters
         self._cluster_name = functools.cache(name)
+
+    def __get__(self, instance: object, owner: type | None = None) -> Function[..., R]:
+        """Return the function of an object, as of any method; the object is sent with each call."""
+        if instance is None:
+            return self
+        bound = MethodType(self._function, instance)
+        return Function(bound, self._hardware, self._clusters, self._cluster_name)
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
         """Run the function on its cluster, and return the result, or raise the function's error."""

@@ -190,7 +190,10 @@ async def _supervise(one: _Try, wanted: Mapping[str, Any], folder: Path) -> tupl
                 await process.stdin.drain()
         code = await ended
         await asyncio.wait(reading, timeout=_DRAIN_SECONDS)
-        return (TIMED_OUT if why == _TIMEOUT else code), why
+        if why == _TIMEOUT:
+            return TIMED_OUT, why
+        # What ends well when it is told to end hasn't done its work.
+        return (CANCELLED if why is not None and code == 0 else code), why
     finally:
         # The supervisor ends its command with this pipe.
         process.stdin.close()
