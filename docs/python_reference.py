@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import inspect
 import re
+import textwrap
 from collections.abc import Iterator
 from typing import Any
 
@@ -32,7 +33,15 @@ def errors_markdown() -> str:
 def _branch(error: Any, known: set[Any], indent: str = "") -> Iterator[str]:
     summary = " ".join(inspect.cleandoc(error.__doc__).partition("\n\n")[0].split())
     text = re.sub(r"``([^`]+)``", r"`\1`", summary)
-    yield f"{indent}- `{error.__name__}` ({error.exit_code}): {text}"
+    line = f"- `{error.__name__}` ({error.exit_code}): {text}"
+    yield textwrap.fill(
+        line,
+        100,
+        initial_indent=indent,
+        subsequent_indent=indent + "  ",
+        break_long_words=False,
+        break_on_hyphens=False,
+    )
     for below in sorted(known, key=lambda each: str(each.__name__)):
         if error in below.__bases__:
             yield from _branch(below, known, indent + "  ")
@@ -136,7 +145,7 @@ def _text(doc: str | None) -> str:
             rows = [f"| {_code(name)} | {what} |" for name, what in _entries(body)]
             out.append("\n".join([f"| {title.lower()} | |", "| --- | --- |", *rows]))
         else:
-            out.append(f"**{title}.** {body.strip()}")
+            out.append(f"**{title}.**\n{body.strip()}")
     return re.sub(r"(?<!`)``([^`]+)``", r"`\1`", "\n\n".join(part for part in out if part))
 
 

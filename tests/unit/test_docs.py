@@ -56,6 +56,19 @@ REGISTRIES = "py" + r"pi\.org|pythonhosted\.|npm" + r"js\.|registry\.yarn"
 UNFINISHED = "TO" + "DO|FIX" + "ME|NotImplemented" + "Error"
 
 
+def test_text_is_at_most_100_wide() -> None:
+    """Tables, headings, code and addresses aside."""
+    wide = []
+    for page in PAGES:
+        is_code = False
+        for number, line in enumerate(page.read_text(encoding="utf-8").splitlines(), start=1):
+            is_code ^= line.lstrip().startswith("```")
+            apart = line.lstrip().startswith(("|", "#", "<")) or "](http" in line
+            if len(line) > 100 and not is_code and not apart:
+                wide.append(f"{page.relative_to(ROOT)}:{number}: {line[:60]}")
+    assert wide == []
+
+
 def test_no_path_of_one_machine() -> None:
     assert _hits(rf"(?<![\w$}}.])({HOME})") == []
 
