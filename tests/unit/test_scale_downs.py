@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import asyncio
 import random
+import time
 from collections.abc import Iterable
 from types import SimpleNamespace
 from typing import Any
@@ -131,7 +132,7 @@ async def call(function: Any, *args: Any) -> Any:
     return function(*args)
 
 
-def workers_of(world: World) -> Workers:
+def workers_of(world: World, call: Any = call) -> Workers:
     pending_launches: Any = SimpleNamespace()
     groups: Any = world
     return Workers(
@@ -310,3 +311,39 @@ def test_hosts_that_join_during_a_throttled_call_are_retired_too(hidden: int, ta
     asyncio.run(main())
     assert world.betrayed == world.protected == set()
     assert len(world.alive) == world.desired == target
+
+
+class JoinsWhileEnding(World):
+    """Hosts that boot join during the call that ends them, which AWS throttles, once the scheduler
+    lets them.
+    """
+
+    bar_seconds = 0.05
+
+    def __init__(self, draws: random.Random) -> None:
+        super().__init__(draws)
+        self.barred_until = 0.0
+
+    async def retire_workers(self, names: list[str], **options: Any) -> dict[str, Any]:
+        self.barred_until = time.monotonic() + self.bar_seconds
+        return await super().retire_workers(names, **options)
+
+    async def call(self, function: Any, *args: Any) -> Any:
+        if function == self.remove:
+            await asyncio.sleep(4 * self.bar_seconds)
+            if time.monotonic() > self.barred_until:
+                self.joined |= {*self.alive} - self.retired
+        return function(*args)
+
+
+@pytest.mark.parametrize(("again_seconds", "betrayed"), [(0.02, set()), (60.0, {"i-2"})])
+def test_hosts_that_a_throttled_call_ends_may_not_join_meanwhile(
+    again_seconds: float, betrayed: set[str]
+) -> None:
+    world = JoinsWhileEnding(random.Random(1))
+    world.desired, world.alive, world.wake = 3, ["i-0", "i-1", "i-2"], 0.0
+    world.hidden, world.launching, world.joined = set(), set(), {"i-0", "i-1"}
+    workers = workers_of(world, world.call)
+    workers.retire_again_seconds = again_seconds
+    asyncio.run(workers.remove(["i-2"], world))
+    assert (world.ended, world.betrayed) == ({"i-2"}, betrayed)
