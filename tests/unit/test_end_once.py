@@ -1,8 +1,10 @@
-"""An instance is ended at most once where an answer is lost: AWS would lower its group's number
-again. Throttled calls are repeated.
+"""An instance is ended at most once where an answer is lost, or a throttled call was overtaken: AWS
+would lower its group's number again.
 """
 
 from __future__ import annotations
+
+import time
 
 import boto3
 import pytest
@@ -11,7 +13,11 @@ from botocore.config import Config
 from botocore.exceptions import ClientError, ConnectionClosedError
 
 from terradask._aws.autoscaling import Groups
+from terradask._aws.groups import TerminateEach
+from terradask_host.agent.event_queue import Stop, StopRequested
+from terradask_host.agent.groups import ClusterGroups
 from terradask_host.end_once import end_once
+from terradask_host.structure import GroupEntry, Structure
 
 NAME = "terradask-default-etl-workers"
 TAGS = "".join(
@@ -79,7 +85,7 @@ class LosesAnswers:
 
 
 @pytest.mark.parametrize("first", [ConnectionClosedError(endpoint_url="https://aws"), 500])
-def test_a_lost_end_is_looked_up_and_not_repeated(first):
+def test_a_lost_end_is_looked_up_and_not_repeated(first, pauses):
     aws = LosesAnswers(first)
     client = aws.client("autoscaling")
     with pytest.raises((ConnectionClosedError, ClientError)):
@@ -93,9 +99,82 @@ def test_a_lost_end_is_looked_up_and_not_repeated(first):
     assert (aws.calls, aws.desired) == (1, 2)
 
 
-def test_a_throttled_end_is_repeated():
+@pytest.fixture
+def pauses(monkeypatch):
+    taken = []
+    monkeypatch.setattr(time, "sleep", taken.append)
+    return taken
+
+
+def client_ends(aws) -> None:
+    groups = Groups(aws, ("workers",), workspace="default", cluster="etl")
+    assert groups.remove("workers", TerminateEach(("i-1",)), lambda: None)
+
+
+def scheduler_ends(aws) -> None:
+    host_groups(aws).end("i-1", replaced=False)
+
+
+def host_leaves(aws) -> None:
+    assert host_groups(aws).leave("i-1")
+
+
+def host_groups(aws) -> ClusterGroups:
+    entry = GroupEntry(autoscaling_group=NAME, role="worker", max_size=9)
+    return ClusterGroups(aws, Structure(groups={"workers": entry}), print)
+
+
+@pytest.mark.parametrize("end", [client_ends, scheduler_ends, host_leaves])
+def test_a_throttled_end_is_repeated(end, pauses):
+    aws = LosesAnswers(400)
+    end(aws)
+    assert (aws.calls, aws.desired, len(pauses)) == (2, 2, 1)
+
+
+@pytest.mark.parametrize("end", [client_ends, scheduler_ends])
+def test_a_throttled_end_is_not_repeated_once_another_process_has_ended_it(end, pauses):
+    class EndsMeanwhile(LosesAnswers):
+        """An AWS that throttles the first call, while the host leaves by itself."""
+
+        def _answer(self, request, **_):
+            answer = super()._answer(request)
+            if self.calls:
+                self.state = "Terminating"
+            return answer
+
+    aws = EndsMeanwhile(400)
+    end(aws)
+    assert (aws.calls, aws.desired) == (1, 3)
+
+
+def test_a_host_whose_throttled_leave_is_overtaken_does_not_repeat_it():
+    def stop(_: float) -> None:
+        raise StopRequested(Stop("terminated"))
+
+    aws = LosesAnswers(400)
+    with pytest.raises(StopRequested):
+        host_groups(aws).leave("i-1", pause=stop)
+    assert aws.calls == 1
+
+
+def test_an_end_that_is_throttled_for_ever_fails(pauses):
+    class Throttles(LosesAnswers):
+        """An AWS that throttles each call that ends an instance."""
+
+        def _answer(self, request, **_):
+            self.first = 400
+            return super()._answer(request)
+
+    aws = Throttles(400)
+    with pytest.raises(ClientError, match="Throttling"):
+        client_ends(aws)
+    assert len(pauses) == 4
+    assert 7 <= sum(pauses) <= 15
+
+
+def test_an_end_that_leaves_the_number_is_repeated_by_botocore():
     aws = LosesAnswers(400)
     aws.client("autoscaling").terminate_instance_in_auto_scaling_group(
-        InstanceId="i-1", ShouldDecrementDesiredCapacity=True
+        InstanceId="i-1", ShouldDecrementDesiredCapacity=False
     )
-    assert (aws.calls, aws.desired) == (2, 2)
+    assert aws.calls == 2

@@ -20,6 +20,7 @@ from terradask._aws.listing import listed_groups
 from terradask._aws.tags import as_text, found_tags, tags_of
 from terradask._aws.translation import is_transient
 from terradask.errors import AccessDenied, ForeignResources
+from terradask_host.end_once import end_while_there
 from terradask_host.rules.autoscaling_groups import Group, Member
 from terradask_host.rules.launch_problem import LaunchProblem, launch_failure, read_problem
 from terradask_modules.names import TAG_CLUSTER, TAG_WORKSPACE, group_name
@@ -37,9 +38,6 @@ LOWERED_SECONDS = 60.0
 
 #: How long it is given where it may end instances that it doesn't show.
 UNSEEN_SECONDS = 3.0
-
-#: How often an instance is ended whose end got no answer.
-_ATTEMPTS = 3
 
 #: How AWS refuses an instance that has ended; the last also for one on its way out.
 _LEFT = ("not found", "not part of", "not in inservice")
@@ -305,18 +303,15 @@ class Groups:
 
     def _terminate(self, group: str, instance_id: str) -> bool:
         """End an instance, and return whether its launch didn't prevent that."""
-        for left in reversed(range(_ATTEMPTS)):
-            try:
-                return self._terminate_once(group, instance_id)
-            except Exception as error:
-                # Where the answer was lost, it may be ending; a second call would lower the number
-                # once more.
-                if not left or not is_transient(error):
-                    raise
-                now = self.describe().get(group)
-                if now is None or instance_id not in now.active_ids:
-                    break
-        return True
+
+        def is_there() -> bool:
+            now = self.describe().get(group)
+            return now is not None and instance_id in now.active_ids
+
+        ended = end_while_there(
+            partial(self._terminate_once, group, instance_id), is_there, is_transient
+        )
+        return ended is not False
 
     def _terminate_once(self, group: str, instance_id: str) -> bool:
         from botocore.exceptions import ClientError

@@ -25,6 +25,7 @@ from terradask.errors import (
     NoCredentials,
     RegionUnknown,
 )
+from terradask_host.end_once import THROTTLED
 
 if TYPE_CHECKING:
     from boto3.session import Session
@@ -54,19 +55,6 @@ _INVALID = frozenset(
 SKEWED = re.compile(r"RequestTimeTooSkewed|Signature (?:expired|not yet current)")
 #: More than a slow answer explains.
 _SKEW_SECONDS = 300
-
-#: What AWS answers a client that asks too often, beside 5xx:
-#: https://docs.aws.amazon.com/AWSEC2/latest/APIReference/errors-overview.html
-#: https://docs.aws.amazon.com/autoscaling/ec2/APIReference/CommonErrors.html
-_BUSY = frozenset(
-    {
-        "RequestLimitExceeded",
-        "Throttling",
-        "ThrottlingException",
-        "ThrottledException",
-        "TooManyRequestsException",
-    }
-)
 
 DENIED = frozenset({"AccessDenied", "AccessDeniedException", "UnauthorizedOperation", "403"})
 ACTION = re.compile(r"not authorized to perform:? ([a-zA-Z0-9-]+:[A-Za-z*]+)")
@@ -150,7 +138,7 @@ def is_transient(error: BaseException) -> bool:
     if isinstance(error, ClientError):
         status = error.response.get("ResponseMetadata", {}).get("HTTPStatusCode", 0)
         # Credentials that have expired may be renewed meanwhile.
-        return error.response["Error"].get("Code") in _BUSY | EXPIRED or status >= 500
+        return error.response["Error"].get("Code") in THROTTLED | EXPIRED or status >= 500
     return isinstance(error, OSError | HTTPClientError) and not isinstance(error, InterruptedError)
 
 

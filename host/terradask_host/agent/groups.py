@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from terradask_host.agent.aws import Aws, error_code
+from terradask_host.end_once import THROTTLED, end_while_there
 from terradask_host.rules.autoscaling_groups import Group, Member
 from terradask_host.rules.join_watchdog import Members
 from terradask_host.rules.launch_problem import LaunchProblem, launch_failure, read_problem
@@ -53,16 +54,21 @@ class ClusterGroups:
             for name in sorted(groups, key=lambda name: groups[name].role == "scheduler")
         ]
 
-    def leave(self, instance_id: str, *, replaced: bool = False) -> bool:
+    def leave(
+        self,
+        instance_id: str,
+        *,
+        replaced: bool = False,
+        pause: Callable[[float], object] | None = None,
+    ) -> bool:
         """End this instance.
 
         By default its group's desired capacity is lowered, so that no other takes the place. Return
         whether AWS agreed: if not, it still powers off, and the group decides about another.
+        `pause` waits between tries, and raises once this instance is being ended.
         """
         try:
-            self._aws.client("autoscaling").terminate_instance_in_auto_scaling_group(
-                InstanceId=instance_id, ShouldDecrementDesiredCapacity=not replaced
-            )
+            self._end(instance_id, replaced, is_there=lambda: True, pause=pause)
         except Exception as error:  # noqa: BLE001 - leaving goes on without AWS's consent
             how = "to be replaced" if replaced else "with decrement"
             self._log(f"leaving {how} was refused: {error_code(error)}: {error}")
@@ -136,8 +142,27 @@ class ClusterGroups:
 
     def end(self, instance_id: str, *, replaced: bool) -> None:
         """End another instance of the cluster, and have its group launch another, or not."""
-        self._aws.client("autoscaling").terminate_instance_in_auto_scaling_group(
-            InstanceId=instance_id, ShouldDecrementDesiredCapacity=not replaced
+
+        def is_there() -> bool:
+            return any(instance_id in group.instance_ids for group in self.worker_members())
+
+        self._end(instance_id, replaced, is_there=is_there)
+
+    def _end(
+        self,
+        instance_id: str,
+        replaced: bool,
+        *,
+        is_there: Callable[[], bool],
+        pause: Callable[[float], object] | None = None,
+    ) -> None:
+        end_while_there(
+            lambda: self._aws.client("autoscaling").terminate_instance_in_auto_scaling_group(
+                InstanceId=instance_id, ShouldDecrementDesiredCapacity=not replaced
+            ),
+            is_there,
+            lambda error: error_code(error) in THROTTLED,
+            pause,
         )
 
     def launch_no_more(self, group: str) -> None:

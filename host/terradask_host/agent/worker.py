@@ -246,5 +246,11 @@ class WorkerHost:
         """Leave by our own decision: with decrement, so that no other host takes the place."""
         self._host.log.info(f"leaving: {reason}")
         self._host.reporter.enter(states.LEAVING, reason)
-        self._host.groups.leave(self._host.identity.instance_id)
+        groups, instance_id = self._host.groups, self._host.identity.instance_id
+        try:
+            groups.leave(instance_id, pause=self._host.events.pause)
+        except StopRequested as request:
+            # AWS ends this instance already, unless it only takes it back.
+            if request.stop.interrupted:
+                groups.leave(instance_id)
         self._host.reporter.enter(states.LEFT, reason)

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import threading
 from collections.abc import Mapping
 from concurrent.futures import Executor
 from typing import Any
@@ -32,6 +33,10 @@ _AGAIN_SECONDS = 1.0
 _MEMORY_LIMIT = "1 GiB"
 
 
+class _Ended(BaseException):
+    """Raised in a thread that leaves, once the instance is being ended."""
+
+
 class SimulatedHost:
     """A host without a machine, from its instance's beginning to its end; ``broken`` never gets
     beyond its environment.
@@ -53,12 +58,14 @@ class SimulatedHost:
         self._identity = Identity(public_address=None, zone="", **facts)
         self._report = Report(run, writer, self._identity)
         self._workers: list[Any] = []
+        self._ended = threading.Event()
         self._report.enter(states.BOOTING)
         self._report.enter(states.ENVIRONMENT)
         self._life = asyncio.create_task(asyncio.Event().wait() if broken else self._live())
 
     async def end(self, *, vanished: bool) -> None:
         """Leave, since the instance is gone."""
+        self._ended.set()
         self._life.cancel()
         await asyncio.gather(self._life, return_exceptions=True)
         if vanished:
@@ -133,7 +140,14 @@ class SimulatedHost:
         """
         self._report.enter(states.LEAVING, reason)
         await asyncio.sleep(self._run.config.timing.retired_grace_seconds)
-        await asyncio.to_thread(self._run.groups.leave, self._identity.instance_id)
+        with contextlib.suppress(_Ended):
+            await asyncio.to_thread(
+                self._run.groups.leave, self._identity.instance_id, pause=self._pause
+            )
+
+    def _pause(self, seconds: float) -> None:
+        if self._ended.wait(seconds):
+            raise _Ended
 
 
 class Report:
