@@ -208,14 +208,13 @@ class Layers:
 
     def _unknown(self, where: str, problem: str, name: str, known: list[str], given: Any) -> None:
         near = known[0] if len(known) == 1 and "." in known[0] else nearest(name, known)
+        kind = "TERRADASK_<SECTION>__<KEY>" if name.startswith(PREFIX) else "a setting"
         self.findings.append(
             Finding(
                 where=where,
                 problem=problem,
                 given=given,
-                allowed=", ".join(known)
-                if len(known) <= 30
-                else "TERRADASK_<SECTION>__<KEY>; see docs/settings.md",
+                allowed=", ".join(known) if len(known) <= 30 else f"{kind} of docs/settings.md",
                 advice=f"did you mean {near}?" if near else "remove it",
             )
         )
