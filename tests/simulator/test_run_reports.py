@@ -70,8 +70,12 @@ def states(report: RunReport) -> list[str]:
 
 
 @pytest.fixture(scope="module", autouse=True)
-def wanted(sim_environ: dict[str, str]) -> Iterator[None]:
-    with pytest.MonkeyPatch.context() as patch:
+def wanted(sim_environ: dict[str, str], sim: Simulator) -> Iterator[None]:
+    with (
+        pytest.MonkeyPatch.context() as patch,
+        # A busy machine takes longer than a host may.
+        sim.time_hosts(performance_report_seconds=60.0, scheduler_close_seconds=60.0),
+    ):
         patch.setenv("TERRADASK_CLUSTER__PERFORMANCE_REPORT", "without_source")
         yield
 

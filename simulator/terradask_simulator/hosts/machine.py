@@ -29,8 +29,8 @@ from terradask_simulator.hosts.wheel import WheelStore, read_host_json
 
 __all__ = ["GRACE_SECONDS", "Machine", "instance_size", "spawn"]
 
-#: From SIGTERM to SIGKILL when an instance ends.
-GRACE_SECONDS = 5.0
+#: From SIGTERM to SIGKILL when an instance ends; the host program's unit is given two minutes.
+GRACE_SECONDS = 30.0
 
 _UNIT = "etc/systemd/system/terradask-host.service"
 _POWER_COMMANDS = ("systemctl", "poweroff", "shutdown", "halt")
