@@ -323,9 +323,9 @@ class HostReport:
         """Whether the host failed, be it that it is tried again by now."""
         return self.state == "failed" or any(state == "failed" for state, _ in self.history)
 
-    def describe_with_log(self, lines: int = 10) -> list[str]:
+    def describe_with_log(self) -> list[str]:
         """Return how far the host came, with the end of its log, as lines of a message."""
-        return [f"  {self.describe()}", *(f"    | {line}" for line in self.log_tail[-lines:])]
+        return [f"  {self.describe()}", *(f"    | {line}" for line in self.log_tail[-10:])]
 
 
 #: Fields of a run that are only for its hosts.

@@ -127,7 +127,6 @@ class Layer:
     """A part of an image's files, as an archive."""
 
     digest: str
-    media_type: str
     size: int
 
 
@@ -217,7 +216,7 @@ class Repository:
             if chosen is not None:
                 manifest = self.manifest(_checked(chosen))
             layers = tuple(
-                Layer(_checked(one["digest"]), str(one["mediaType"]), int(one["size"]))
+                Layer(_checked(one["digest"]), int(one["size"]))
                 for one in manifest.content["layers"]
             )
             config = self._config(_checked(manifest.content["config"]["digest"]))

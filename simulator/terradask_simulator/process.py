@@ -40,6 +40,7 @@ __all__ = [
 ]
 
 _START_SECONDS = 60.0
+_STOP_SECONDS = 30.0
 
 #: In the simulator's folder: where it is, for processes with its environment.
 INFO_NAME = "simulator.json"
@@ -241,15 +242,13 @@ def left_running(info: SimulatorInfo) -> list[str]:
     return left
 
 
-def request_stop(
-    info: SimulatorInfo, process: subprocess.Popen[bytes] | None, *, seconds: float = 30.0
-) -> None:
+def request_stop(info: SimulatorInfo, process: subprocess.Popen[bytes] | None) -> None:
     """Ask a daemon to stop and wait until it is gone; kill it when it isn't in time. `process` is
     its own, where this one started it.
     """
     with contextlib.suppress(SimulatorError):
         request_control(info, "POST", "stop")
-    end = time.monotonic() + seconds
+    end = time.monotonic() + _STOP_SECONDS
     while time.monotonic() < end:
         if process is not None:
             with contextlib.suppress(subprocess.TimeoutExpired):

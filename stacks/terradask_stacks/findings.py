@@ -39,8 +39,7 @@ def findings_of(
     error: ValidationError,
     *,
     model: type[BaseModel],
-    origins: Mapping[str, str] | None = None,
-    prefix: str = "",
+    origins: Mapping[str, str],
 ) -> list[Finding]:
     """Turn a validation error into findings, one for each place.
 
@@ -52,21 +51,17 @@ def findings_of(
         The validated model: an unknown key is compared with its fields.
     origins
         ``section.key`` -> where the value came from.
-    prefix
-        A prefix of names, such as ``cluster.``, if ``model`` is one section.
     """
     found: dict[str, Finding] = {}
     for detail in error.errors(include_url=False):
-        finding = _finding(detail, model, origins or {}, prefix)
+        finding = _finding(detail, model, origins)
         found.setdefault(finding.where, finding)
     return list(found.values())
 
 
-def _finding(
-    detail: ErrorDetails, model: type[BaseModel], origins: Mapping[str, str], prefix: str
-) -> Finding:
+def _finding(detail: ErrorDetails, model: type[BaseModel], origins: Mapping[str, str]) -> Finding:
     context = detail.get("ctx", {})
-    where = _where(detail["loc"], origins, prefix)
+    where = _where(detail["loc"], origins)
     kind = detail["type"]
     if kind == "terradask":
         return Finding(
@@ -106,16 +101,16 @@ def _described(model: type[BaseModel], location: Sequence[int | str]) -> str | N
     )
 
 
-def _where(location: Sequence[int | str], origins: Mapping[str, str], prefix: str) -> str:
+def _where(location: Sequence[int | str], origins: Mapping[str, str]) -> str:
     if not location:
         return "settings"
     names = [str(part) for part in location if part != "[key]"]
     for length in range(len(names), 0, -1):
-        origin = origins.get(prefix + ".".join(names[:length]))
+        origin = origins.get(".".join(names[:length]))
         if origin is not None:
             rest = ".".join(names[length:])
             return f"{origin}, at {rest}" if rest else origin
-    return prefix + ".".join(names)
+    return ".".join(names)
 
 
 def _limits(context: Mapping[str, Any]) -> str | None:

@@ -1,6 +1,6 @@
 """Policies and requests, as short as they can be written."""
 
-from terradask_simulator.aws.iam import Policy, Request, evaluate
+from terradask_simulator.iam import Policy, Request, evaluate
 
 ACCOUNT = "123456789012"
 USER = f"arn:aws:iam::{ACCOUNT}:user/anika"

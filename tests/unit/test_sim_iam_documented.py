@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 
-from terradask_simulator.aws.iam import Policies, Policy, Request, evaluate
 from terradask_simulator.aws.iam.conditions import UnknownOperator
+from terradask_simulator.iam import Policies, Policy, Request, evaluate
 
 GUIDE = "https://docs.aws.amazon.com/IAM/latest/UserGuide/"
 OPERATORS, SETS = (

@@ -6,7 +6,7 @@ no other is named.
 
 import pytest
 
-from terradask_simulator.aws.iam import MalformedPolicy, Policy, Request, evaluate
+from terradask_simulator.iam import MalformedPolicy, Policy, Request, evaluate
 
 from .iam_documents import ACCOUNT, allow, allowed, asks, deny, policy
 

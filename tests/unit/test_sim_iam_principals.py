@@ -2,7 +2,7 @@
 
 import pytest
 
-from terradask_simulator.aws.iam import Policies, evaluate
+from terradask_simulator.iam import Policies, evaluate
 
 from .iam_documents import ACCOUNT, ROLE, SESSION, USER, allow, asks, deny, policy
 

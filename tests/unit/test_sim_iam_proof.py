@@ -3,7 +3,8 @@
 import pytest
 
 from terradask_simulator import Simulator, SimulatorError, SimulatorInfo
-from terradask_simulator.aws.iam import (
+from terradask_simulator.aws.iam.log import RequestLog
+from terradask_simulator.iam import (
     LoggedRequest,
     Request,
     denied_by,
@@ -11,7 +12,6 @@ from terradask_simulator.aws.iam import (
     minus_action,
     needless,
 )
-from terradask_simulator.aws.iam.log import RequestLog
 
 TAGGED = {"aws:ResourceTag/w": ("a",)}
 POLICY = {

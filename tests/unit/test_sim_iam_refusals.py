@@ -5,10 +5,10 @@ from botocore.loaders import Loader
 from botocore.model import ServiceModel
 from botocore.parsers import create_parser
 
-from terradask_simulator.aws.iam import Decision, Request
 from terradask_simulator.aws.iam.documents import Statement
 from terradask_simulator.aws.iam.operation import Operation
 from terradask_simulator.aws.iam.refusals import access_denied, unknown_key
+from terradask_simulator.iam import Decision, Request
 
 CALLER = "arn:aws:sts::123456789012:assumed-role/worker/i-1"
 SERVICES = {

@@ -13,7 +13,7 @@ from terradask._instance_types.zones import ZoneFailure, ZoneOffer
 from terradask_host.rules.launch_problem import LaunchProblem
 from terradask_stacks.hardware.request import HardwareRequest
 
-from .hardware_facts import catalog, prices
+from .hardware_facts import catalog
 
 A, B, C = ZONES = ("us-east-1a", "us-east-1b", "us-east-1c")
 
@@ -29,14 +29,6 @@ NO_CAPACITY = LaunchProblem("InsufficientInstanceCapacity", "none", "m6i.xlarge"
 NO_SPOT = LaunchProblem("UnfulfillableCapacity", "none")
 NO_QUOTA = LaunchProblem("VcpuLimitExceeded", "too many")
 NO_ADDRESS = LaunchProblem("InsufficientFreeAddressesInSubnet", "none free")
-
-
-def choice_of(*names: str) -> Choice:
-    return (
-        choose(HardwareRequest.of(cpu=4, memory="16 GiB"), catalog(), prices())
-        if not names
-        else in_order(names)
-    )
 
 
 def in_order(names: tuple[str, ...]) -> Choice:

@@ -1,4 +1,5 @@
-"""What changes a group beside its desired capacity: its limits, and what is scheduled for it.
+"""A group's desired capacity, and what keeps AWS from setting it or changes it again: the limits,
+and what is scheduled.
 
 Groups have the minimum 0, and no schedule but the watchdog's. Callers beside terradask may have
 raised the minimum, or scheduled something; then AWS refuses to bring a group to zero, or raises it

@@ -60,10 +60,10 @@ class RateLimiter:
         finally:
             self.leave(place)
 
-    def note(self, calls: int = 1) -> None:
-        """Note calls that are made without a slot."""
+    def note(self) -> None:
+        """Note a call that is made without a slot."""
         with self._lock:
-            self._free_at = max(self._free_at, self._clock()) + calls * self._seconds
+            self._free_at = max(self._free_at, self._clock()) + self._seconds
 
     def queue_up(self) -> object:
         """Return a new place at the queue's end."""

@@ -11,6 +11,11 @@ def utc_text(at: datetime.datetime | None = None) -> str:
     return moment.isoformat(timespec="seconds").replace("+00:00", "Z")
 
 
+def epoch_text(seconds: float) -> str:
+    """Return seconds since 1970 as `utc_text` writes a time."""
+    return utc_text(datetime.datetime.fromtimestamp(seconds, datetime.UTC))
+
+
 def is_younger(at: datetime.datetime, max_age: datetime.timedelta, now: datetime.datetime) -> bool:
     """Return whether something is younger than that, and not of the future: a wrong clock."""
     return datetime.timedelta() <= now - at < max_age

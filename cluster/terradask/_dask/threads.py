@@ -18,7 +18,6 @@ class Threads:
 
     def __init__(self) -> None:
         self._executor = ThreadPoolExecutor(_THREADS, thread_name_prefix="terradask")
-        self.is_shut_down = False
 
     def call(self, function: Callable[..., Any], *args: Any) -> Awaitable[Any]:
         """Run a function in a thread; raises ``InterruptedError`` after `shutdown`."""
@@ -30,5 +29,4 @@ class Threads:
 
     def shutdown(self) -> None:
         """Accept no more calls; don't wait for running ones."""
-        self.is_shut_down = True
         self._executor.shutdown(wait=False)

@@ -31,7 +31,7 @@ _LOCAL = (
 
 
 def portable_config(config: dict[str, Any] | None = None) -> dict[str, Any]:
-    """Return a frozen copy of the Dask configuration for hosts."""
+    """Return a copy of the Dask configuration with what is for hosts."""
     import dask.config
 
     source = dask.config.config if config is None else config
@@ -40,10 +40,8 @@ def portable_config(config: dict[str, Any] | None = None) -> dict[str, Any]:
 
 
 def _copy(node: Any, path: tuple[str, ...]) -> Any:
-    if isinstance(node, list | tuple):
-        return [_without_secrets(item) for item in node if not _is_secret(item)]
     if not isinstance(node, dict):
-        return node
+        return _without_secrets(node)
     copied = {}
     for key, value in node.items():
         here = (*path, str(key).replace("_", "-"))

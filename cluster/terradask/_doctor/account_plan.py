@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from terradask._aws.free_plan import eligible_types
@@ -12,7 +11,7 @@ from terradask._quotas.needs import clusters_of, named_or_default
 from terradask.errors import AwsError
 
 if TYPE_CHECKING:
-    from terradask_stacks.settings import ClusterSettings, Settings
+    from terradask_stacks.settings import Settings
 
 #: Where the service is, for all regions:
 #: https://docs.aws.amazon.com/general/latest/gr/billing.html
@@ -38,7 +37,9 @@ def check_account_plan(aws: Aws, settings: Settings) -> Finding:
     except (AwsError, ClientError) as error:
         found = f"can't be seen by this caller: {' '.join(str(error).split())}"
         return Finding("account-plan", True, found)
-    groups = [types for one in clusters_of(settings).values() for types in _types_of(one)]
+    groups = [
+        types for one in clusters_of(settings).values() for types in named_or_default(one).values()
+    ]
     if all(set(types) & set(eligible) for types in groups):
         return Finding("account-plan", True, "AWS's Free plan, which has types of each group")
     return Finding(
@@ -48,7 +49,3 @@ def check_account_plan(aws: Aws, settings: Settings) -> Finding:
         "upgrade to the Paid plan, or name types of it in worker_vm_types and scheduler_vm_types: "
         f"{', '.join(eligible)}",
     )
-
-
-def _types_of(cluster: ClusterSettings) -> Iterable[list[str]]:
-    return named_or_default(cluster).values()

@@ -6,7 +6,7 @@ import datetime
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from terradask._common.clock import utc_text
+from terradask._common.clock import epoch_text, utc_text
 from terradask._deployments.accounts.account import Account
 from terradask._deployments.logs.times import Moment, moment_of
 from terradask._plans.history import HistoryEntry, HistoryNotes
@@ -35,7 +35,7 @@ def entries_of(accounts: Iterable[Account]) -> Iterator[HistoryEntry]:
     """Yield that runs have started and ended. Pure."""
     for account in accounts:
         yield HistoryEntry(
-            _text(account.started_at),
+            epoch_text(account.started_at),
             "started",
             account.cluster,
             by=account.owner,
@@ -43,13 +43,9 @@ def entries_of(accounts: Iterable[Account]) -> Iterator[HistoryEntry]:
         )
         if account.ended_at is not None:
             yield HistoryEntry(
-                _text(account.last_end),
+                epoch_text(account.last_end),
                 "ended",
                 account.cluster,
                 run_id=account.run_id,
                 reason=account.reason,
             )
-
-
-def _text(seconds: int) -> str:
-    return utc_text(datetime.datetime.fromtimestamp(seconds, datetime.UTC))

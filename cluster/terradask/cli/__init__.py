@@ -25,6 +25,6 @@ def main() -> NoReturn:
     # and again, for a tenth of the time.
     gc.set_threshold(_OBJECTS)
     code = run(sys.argv[1:])
-    # Everything is said: an interrupt now would only add a traceback.
+    # All output is written: an interrupt now would only add a traceback.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     sys.exit(code)

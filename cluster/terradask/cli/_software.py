@@ -16,19 +16,22 @@ if TYPE_CHECKING:
     from terradask._software.scan import Scan
 
 
-@click.group(short_help="Show what of this environment hosts can have")
-def software() -> None:
-    """Show what of this environment hosts can have."""
-
-
-@software.command(name="scan", short_help="List packages and where they came from")
-@click.option(
+_architecture_option = click.option(
     "--architecture",
     type=click.Choice(["x86_64", "arm64"]),
     default="x86_64",
     show_default=True,
     help="The hosts' processor architecture.",
 )
+
+
+@click.group(short_help="Show what of this environment hosts can have")
+def software() -> None:
+    """Show what of this environment hosts can have."""
+
+
+@software.command(name="scan", short_help="List packages and where they came from")
+@_architecture_option
 @json_option
 def scan_(architecture: str, as_json: bool) -> None:
     """List the packages of the environment that terradask runs in, where each came from, and
@@ -50,13 +53,7 @@ def scan_(architecture: str, as_json: bool) -> None:
 
 
 @software.command(name="lock", short_help="Resolve packages for hosts")
-@click.option(
-    "--architecture",
-    type=click.Choice(["x86_64", "arm64"]),
-    default="x86_64",
-    show_default=True,
-    help="The hosts' processor architecture.",
-)
+@_architecture_option
 @click.option("--strict", is_flag=True, help="Take no other version where one has no wheel.")
 @click.argument("file", required=False, type=click.Path(path_type=Path))
 @json_option

@@ -171,10 +171,8 @@ class PlanChanged(TerradaskError):
 
     exit_code = 5
 
-    def __init__(
-        self, problem: str, *, what: str, given: Any = None, advice: str | None = None
-    ) -> None:
+    def __init__(self, problem: str, *, what: str, given: Any = None) -> None:
         super().__init__(
-            problem, given=given, advice=advice or "plan again, review the new plan, and apply it"
+            problem, given=given, advice="plan again, review the new plan, and apply it"
         )
         self.what = what

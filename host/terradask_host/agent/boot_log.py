@@ -35,13 +35,12 @@ class BootLog:
         log: HostLog,
         *,
         pause_seconds: float = 1.0,
-        most_seconds: float = MOST_SECONDS,
     ) -> None:
         self._output = paths.boot_output
         self._mark = paths.boot_output_shipped
         self._log = log
         self._pause_seconds = pause_seconds
-        self._tries = int(most_seconds / pause_seconds)
+        self._tries = int(MOST_SECONDS / pause_seconds)
         self._closing = threading.Event()
         # What is there comes before the host program's own lines.
         self._is_whole = self._try_to_ship()

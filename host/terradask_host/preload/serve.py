@@ -80,11 +80,11 @@ def configure(dask_config: dict[str, Any], host_config: dict[str, Any]) -> None:
     dask.config.update(dask.config.config, dask_config)
     dask.config.update(dask.config.config, dask.config.collect_env(os.environ))
     dask.config.update(dask.config.config, host_config)
-    _add_worker_preload("terradask_host.preload.closed_streams")
+    _add_worker_preload()
 
 
-def _add_worker_preload(module: str) -> None:
-    """Have workers' own processes load a module, besides those of the caller's configuration."""
+def _add_worker_preload() -> None:
+    """Have workers' own processes load `closed_streams`, besides the caller's own preloads."""
     import dask.config
 
     preload = dask.config.get("distributed.worker.preload", [])
@@ -92,7 +92,7 @@ def _add_worker_preload(module: str) -> None:
     wanted: dict[str, Any] = {
         "distributed.worker.preload": [
             *([preload] if isinstance(preload, str) else preload),
-            module,
+            "terradask_host.preload.closed_streams",
         ]
     }
     if arguments and not isinstance(arguments[0], str):

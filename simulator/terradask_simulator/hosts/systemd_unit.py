@@ -93,7 +93,7 @@ class Unit:
 _CLEAN = (0, -1, -2, -13, -15)
 
 
-def parse_unit(text: str, module: str = "terradask_host") -> Unit:
+def parse_unit(text: str) -> Unit:
     """Read a unit file."""
     settings: dict[str, list[str]] = {}
     for line in text.replace("\\\n", " ").splitlines():
@@ -101,13 +101,11 @@ def parse_unit(text: str, module: str = "terradask_host") -> Unit:
         if equals and not line.lstrip().startswith(("#", ";")):
             settings.setdefault(name.strip(), []).append(value.strip())
     command = shlex.split(_last(settings, "ExecStart", ""))
-    if "-m" not in command or command[command.index("-m") + 1 : command.index("-m") + 2] != [
-        module
-    ]:
+    if command[1:3] != ["-m", "terradask_host"]:
         raise BootFailed(
-            f"The unit's ExecStart doesn't run {module}",
+            "The unit's ExecStart doesn't run terradask_host",
             given=command,
-            allowed=f"PYTHON -m {module} [arguments]",
+            allowed="PYTHON -m terradask_host [arguments]",
         )
     environment = dict(
         pair.split("=", 1)
@@ -127,7 +125,7 @@ def parse_unit(text: str, module: str = "terradask_host") -> Unit:
         *settings.get("ExecStopPost", []),
     ]
     return Unit(
-        arguments=tuple(command[command.index("-m") + 2 :]),
+        arguments=tuple(command[3:]),
         environment=environment,
         restart=_last(settings, "Restart", "no"),
         restart_seconds=_seconds(_last(settings, "RestartSec", "100ms")),

@@ -113,7 +113,7 @@ class HardwareRequest:
             gpu=None if gpu is None else _count(f"{prefix}gpu", gpu),
             gpu_type=None if gpu_type is None else _text(f"{prefix}gpu_type", gpu_type),
             vm_types=() if vm_types is None else _types(f"{prefix}vm_types", vm_types),
-            arm=None if arm is None else _flag("arm", arm),
+            arm=None if arm is None else _flag(arm),
             prefix=prefix,
         )
         _check_combination(request)
@@ -225,10 +225,10 @@ def _text(option: str, given: Any) -> str:
     return given.strip()
 
 
-def _flag(option: str, given: Any) -> bool:
+def _flag(given: Any) -> bool:
     if not isinstance(given, bool):
         raise InvalidHardware(
-            option,
+            "arm",
             "is neither True nor False",
             given=repr(given),
             allowed="True for ARM, False for x86-64",

@@ -25,7 +25,7 @@ NAME = "session-manager-plugin"
 RESPONSE_VARIABLE = "AWS_SSM_START_SESSION_RESPONSE"
 
 #: The last version that knows no such variable: as the AWS CLI says.
-_LAST_WITHOUT_VARIABLE = (1, 2, 497, 0)
+_LAST_WITHOUT_VARIABLE = "1.2.497.0"
 
 #: Where AWS's installers put it, if PATH doesn't know.
 _USUAL_FOLDERS = ("/usr/local/sessionmanagerplugin/bin", "/usr/local/bin")
@@ -71,11 +71,11 @@ def find_plugin(environ: Mapping[str, str] | None = None) -> Plugin:
         raise SessionManagerPluginMissing(
             f"connect='ssm' takes AWS's {NAME}, which isn't on this machine.",
             given=f"PATH={path}",
-            allowed=f"{NAME} newer than {_text(_LAST_WITHOUT_VARIABLE)}",
+            allowed=f"{NAME} newer than {_LAST_WITHOUT_VARIABLE}",
             advice=f"install it: {_PAGE}; or reach the scheduler otherwise: {_ALTERNATIVES}",
         )
     version = _version(found)
-    if version is None or _numbers(version) <= _LAST_WITHOUT_VARIABLE:
+    if version is None or _numbers(version) <= _numbers(_LAST_WITHOUT_VARIABLE):
         raise SessionManagerPluginMissing(
             (
                 f"This machine's {NAME} is too old: it takes a session's token as an argument, "
@@ -84,7 +84,7 @@ def find_plugin(environ: Mapping[str, str] | None = None) -> Plugin:
             if version
             else f"This machine's {NAME} doesn't say its version.",
             given=f"{found}, version {version}" if version else found,
-            allowed=f"newer than {_text(_LAST_WITHOUT_VARIABLE)}",
+            allowed=f"newer than {_LAST_WITHOUT_VARIABLE}",
             advice=f"install a new one: {_PAGE}; or reach the scheduler otherwise: {_ALTERNATIVES}",
         )
     return Plugin(found, version)
@@ -109,7 +109,3 @@ def _version(path: str) -> str | None:
 def _numbers(version: str) -> tuple[int, ...]:
     numbers = [int(part) for part in version.split(".")]
     return tuple(numbers + [0] * (4 - len(numbers)))
-
-
-def _text(version: tuple[int, ...]) -> str:
-    return ".".join(map(str, version))

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from decimal import Decimal
 from typing import Any
 
-from terradask._common.clock import utc_text
+from terradask._common.clock import epoch_text, utc_text
 from terradask._deployments.accounts.account import Account, Use, UsePrice
 from terradask._pricing.prices import SMALLEST_USD
 from terradask.errors import InvalidInput
@@ -252,13 +252,9 @@ def _facts(account: Account) -> dict[str, str | None]:
     return {
         "cluster": account.cluster,
         "owner": account.owner,
-        "started_at": _text(account.started_at),
-        "ended_at": _text(account.last_end) if account.is_settled else None,
+        "started_at": epoch_text(account.started_at),
+        "ended_at": epoch_text(account.last_end) if account.is_settled else None,
     }
-
-
-def _text(seconds: int) -> str:
-    return utc_text(datetime.datetime.fromtimestamp(seconds, datetime.UTC))
 
 
 def _sorted(rows: Iterable[CostRow], by: str) -> Iterator[CostRow]:

@@ -7,24 +7,3 @@ it from moto). ``principals`` finds the caller. ``gate`` puts it together, ``ref
 answer. ``log`` keeps what was asked for, ``proof`` draws conclusions from it. ``roles`` makes roles
 with given policies, to act with them.
 """
-
-from __future__ import annotations
-
-from terradask_simulator.aws.iam.documents import MalformedPolicy, Policy
-from terradask_simulator.aws.iam.evaluation import Decision, Policies, Request, evaluate
-from terradask_simulator.aws.iam.log import LoggedRequest
-from terradask_simulator.aws.iam.proof import denied_by, entries, minus_action, needless
-
-__all__ = [
-    "Decision",
-    "LoggedRequest",
-    "MalformedPolicy",
-    "Policies",
-    "Policy",
-    "Request",
-    "denied_by",
-    "entries",
-    "evaluate",
-    "minus_action",
-    "needless",
-]

@@ -13,6 +13,7 @@ from importlib.resources import files
 from typing import Any
 
 from terradask_simulator.aws.errors import EmbeddedAwsError
+from terradask_simulator.aws.iam.world import World
 
 __all__ = ["ReferenceMissing", "arn", "carries", "created_types", "is_known", "resource_types"]
 
@@ -121,17 +122,15 @@ def _template(key: str) -> re.Pattern[str]:
     return re.compile(".+".join(re.escape(part) for part in literal.split("\0")), re.IGNORECASE)
 
 
-def arn(
-    service: str, kind: str, *, partition: str, region: str, account: str, names: tuple[str, ...]
-) -> str:
+def arn(world: World, service: str, kind: str, *names: str) -> str:
     """Return an ARN of a type of resource; `names` fill the other placeholders in order, the last
     one all that are left.
     """
     template: str = _service(service)["resources"][kind]["arn"]
     for name, value in (
-        ("${Partition}", partition),
-        ("${Region}", region),
-        ("${Account}", account),
+        ("${Partition}", world.partition),
+        ("${Region}", world.region),
+        ("${Account}", world.account),
     ):
         template = template.replace(name, value)
     pieces = _PLACEHOLDER.split(template)

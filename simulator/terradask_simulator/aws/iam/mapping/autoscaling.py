@@ -69,14 +69,7 @@ def _groups(parameters: Parameters, world: World) -> list[str]:
 
 def _arn(world: World, name: str) -> str:
     # A group that isn't there has no id: AWS shows a star, too.
-    return reference.arn(
-        "autoscaling",
-        _GROUP,
-        partition=world.partition,
-        region=world.region,
-        account=world.account,
-        names=("*", name),
-    )
+    return reference.arn(world, "autoscaling", _GROUP, "*", name)
 
 
 def _facts(parameters: Parameters) -> Facts:

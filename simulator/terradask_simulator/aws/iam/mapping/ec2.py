@@ -74,7 +74,7 @@ def ec2_needs(operation: Operation, world: World) -> Iterator[Need]:
     for kind, tags in asked.items():
         yield Need(
             "ec2:CreateTags",
-            _arn(world, kind, "*"),
+            reference.arn(world, "ec2", kind, "*"),
             kind,
             gets_tags=tags,
             context={"ec2:CreateAction": (operation.name,)},
@@ -108,7 +108,7 @@ def _created(
         if kinds[kind] or kind in asked:
             yield Need(
                 action,
-                _arn(world, kind, "*"),
+                reference.arn(world, "ec2", kind, "*"),
                 kind,
                 gets_tags=asked.get(kind),
                 context=_facts(world, kind, "", parameters),
@@ -120,7 +120,7 @@ def _existing(action: str, parameters: Parameters, world: World) -> Iterator[Nee
         for name in _ids(kind, parameters, world):
             yield Need(
                 action,
-                _arn(world, kind, name),
+                reference.arn(world, "ec2", kind, name),
                 kind,
                 has_tags=world.ec2_tags(name),
                 context=_facts(world, kind, name, parameters),
@@ -155,7 +155,11 @@ def _tagging(action: str, parameters: Parameters, world: World) -> Iterator[Need
     for name in texts(parameters, "ResourceId"):
         kind = _type_of(name)
         yield Need(
-            action, _arn(world, kind, name), kind, has_tags=world.ec2_tags(name), gets_tags=tags
+            action,
+            reference.arn(world, "ec2", kind, name),
+            kind,
+            has_tags=world.ec2_tags(name),
+            gets_tags=tags,
         )
 
 
@@ -177,21 +181,10 @@ def _facts(world: World, kind: str, name: str, parameters: Parameters) -> Facts:
     facts: Facts = {}
     vpc = world.vpc_of(name) if name else named(parameters, "VpcId")
     if vpc and kind != "vpc":
-        facts["ec2:Vpc"] = (_arn(world, "vpc", vpc),)
+        facts["ec2:Vpc"] = (reference.arn(world, "ec2", "vpc", vpc),)
     if name and kind == "vpc":
         facts["ec2:VpcID"] = (name,)
     return facts
-
-
-def _arn(world: World, kind: str, name: str) -> str:
-    return reference.arn(
-        "ec2",
-        kind,
-        partition=world.partition,
-        region=world.region,
-        account=world.account,
-        names=(name,),
-    )
 
 
 def _pass_role(role_arn: str, service: str) -> Need:

@@ -101,7 +101,11 @@ def _need(action: str, kind: str, name: str, parameters: Parameters, world: Worl
         facts["iam:PermissionsBoundary"] = (boundary,)
     # With a path, names lie below it.
     path = named(parameters, "Path").strip("/")
-    arn = name if name.startswith("arn:") else _arn(world, kind, f"{path}/{name}" if path else name)
+    arn = (
+        name
+        if name.startswith("arn:")
+        else reference.arn(world, "iam", kind, f"{path}/{name}" if path else name)
+    )
     return Need(
         action,
         found[0] if found else arn,
@@ -111,20 +115,12 @@ def _need(action: str, kind: str, name: str, parameters: Parameters, world: Worl
     )
 
 
-def _arn(world: World, kind: str, name: str) -> str:
-    return reference.arn(
-        "iam",
-        kind,
-        partition=world.partition,
-        region=world.region,
-        account=world.account,
-        names=(name,),
-    )
-
-
 def _linked(action: str, parameters: Parameters, world: World) -> Need:
     service = named(parameters, "AWSServiceName")
     name = f"aws-service-role/{service}/{_LINKED.get(service, '*')}"
     return Need(
-        action, _arn(world, "role", name), "role", context={"iam:AWSServiceName": (service,)}
+        action,
+        reference.arn(world, "iam", "role", name),
+        "role",
+        context={"iam:AWSServiceName": (service,)},
     )

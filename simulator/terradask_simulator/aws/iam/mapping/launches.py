@@ -60,7 +60,9 @@ def launch_needs(launch: Launch, world: World) -> Iterator[Need]:
     data: Mapping[str, Any] = template.data if template else {}
     common: Facts = {}
     if template:
-        common["ec2:LaunchTemplate"] = (_arn(world, "launch-template", template.template_id),)
+        common["ec2:LaunchTemplate"] = (
+            reference.arn(world, "ec2", "launch-template", template.template_id),
+        )
     for kind, name, from_template, facts in _resources(
         launch, data, template.template_id if template else "", world
     ):
@@ -70,7 +72,7 @@ def launch_needs(launch: Launch, world: World) -> Iterator[Need]:
         made = kind in ("instance", "volume", "network-interface")
         yield Need(
             "ec2:RunInstances",
-            _arn(world, kind, name),
+            reference.arn(world, "ec2", kind, name),
             kind,
             has_tags=None if made else world.ec2_tags(name),
             gets_tags=_tags(launch, data).get(kind) if made else None,
@@ -80,7 +82,7 @@ def launch_needs(launch: Launch, world: World) -> Iterator[Need]:
     for kind, tags in _tags(launch, data).items():
         yield Need(
             "ec2:CreateTags",
-            _arn(world, kind, "*"),
+            reference.arn(world, "ec2", kind, "*"),
             kind,
             gets_tags=tags,
             context={"ec2:CreateAction": ("RunInstances",)},
@@ -141,7 +143,9 @@ def _resources(
             for one in row.get("SecurityGroupIds") or row.get("Groups") or []
         )
     )
-    in_subnet: Facts = {"ec2:Subnet": (_arn(world, "subnet", subnets[0]),)} if subnets else {}
+    in_subnet: Facts = (
+        {"ec2:Subnet": (reference.arn(world, "ec2", "subnet", subnets[0]),)} if subnets else {}
+    )
     yield "network-interface", "*", True, in_subnet
     for subnet in subnets:
         yield "subnet", subnet, not launch.subnets, _in_vpc(world, subnet)
@@ -178,15 +182,4 @@ def _profile(data: Mapping[str, Any]) -> str:
 
 def _in_vpc(world: World, name: str) -> Facts:
     vpc = world.vpc_of(name)
-    return {"ec2:Vpc": (_arn(world, "vpc", vpc),)} if vpc else {}
-
-
-def _arn(world: World, kind: str, name: str) -> str:
-    return reference.arn(
-        "ec2",
-        kind,
-        partition=world.partition,
-        region=world.region,
-        account=world.account,
-        names=(name,),
-    )
+    return {"ec2:Vpc": (reference.arn(world, "ec2", "vpc", vpc),)} if vpc else {}

@@ -184,14 +184,7 @@ def any_needs(operation: Operation, world: World) -> Iterator[Need]:
     action, parameters = f"{operation.service}:{operation.name}", operation.parameters
     found = False
     for kind, required in reference.resource_types(action).items():
-        template = reference.arn(
-            operation.service,
-            kind,
-            partition=world.partition,
-            region=world.region,
-            account=world.account,
-            names=(),
-        )
+        template = reference.arn(world, operation.service, kind)
         placeholders = _PLACEHOLDER.findall(template)
         names = [named(parameters, one, one[:1].lower() + one[1:]) for one in placeholders]
         if all(names) or required:
