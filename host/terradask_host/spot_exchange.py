@@ -1,4 +1,4 @@
-"""Hosts on demand that give way to spot instances, as the scheduler's host remembers it."""
+"""Hosts that change their market, as the scheduler's host remembers it."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from terradask_host.structure import known_fields
 
 @dataclass(frozen=True)
 class Exchange:
-    """A few hosts on demand for which spot instances are to come.
+    """Hosts that go back to spot, or that spot lacks and that move on demand.
 
     Parameters
     ----------
@@ -20,10 +20,14 @@ class Exchange:
         How many hosts the group is to have when it is over.
     count
         How many change their market.
+    spot
+        To what the spot group's number is lowered before the other group's is raised. None: hosts
+        go back to spot.
     """
 
     planned: int
     count: int
+    spot: int | None = None
 
     @classmethod
     def read(cls, document: Mapping[str, Any]) -> Self:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import random
 import time
 from collections.abc import Collection
@@ -9,6 +10,7 @@ from dataclasses import dataclass, field
 
 from terradask_simulator import Simulator
 from terradask_simulator.errors import SimulatorError
+from terradask_simulator.simulator import HostInfo
 from terradask_simulator.switched import Switched
 
 
@@ -48,6 +50,33 @@ class DrawnFaults:
     def lack(self, most: int) -> Switched:
         """Have capacity for a few hosts alone, until the block ends."""
         return self.simulator.no_capacity(beyond=self.draws.randint(2, most))
+
+    def lack_spot(self, most: int) -> Switched:
+        """Have spot capacity for a few hosts or none, until the block ends."""
+        return self.simulator.no_capacity(market="spot", beyond=self.draws.randint(0, most // 2))
+
+    def recommend(self) -> None:
+        """Let AWS recommend to replace a spot instance, if there is one: its host is drained."""
+        with contextlib.suppress(SimulatorError):
+            for victim in self._spot_host():
+                self.simulator.recommend_rebalance(victim)
+
+    def interrupt(self) -> None:
+        """Let AWS take a spot instance back, if there is one, so soon that nothing is drained."""
+        for victim in self._spot_host():
+            try:
+                self.simulator.interrupt_spot(victim, notice_seconds=self.draws.uniform(0.1, 1.0))
+            except SimulatorError:
+                # It has left meanwhile.
+                continue
+            self.lost.add(victim)
+            while not self._has_ended(victim):
+                time.sleep(0.05)
+
+    def _spot_host(self) -> list[str]:
+        """Return one spot instance, or none where there is none."""
+        found = [host.instance_id for host in self._hosts() if host.group == "workers-spot"]
+        return self.draws.sample(sorted(found), min(len(found), 1))
 
     def kill_some(self, hosts: Collection[str]) -> None:
         """Kill one or two of these hosts."""
@@ -89,8 +118,13 @@ class DrawnFaults:
 
     def machines(self, role: str) -> list[str]:
         """Return the hosts of a role that have begun to boot."""
-        return [
-            host.instance_id
-            for host in self.simulator.hosts()
-            if host.cluster == self.cluster and host.role == role
-        ]
+        return [host.instance_id for host in self._hosts() if host.role == role]
+
+    def program(self, instance_id: str) -> int:
+        """Return the process of a host's program."""
+        (pid,) = (host.pid for host in self._hosts() if host.instance_id == instance_id)
+        assert pid is not None
+        return pid
+
+    def _hosts(self) -> list[HostInfo]:
+        return [host for host in self.simulator.hosts() if host.cluster == self.cluster]

@@ -7,6 +7,7 @@ import subprocess
 import sys
 
 from ..waiting import PROCESS_SECONDS
+from .left_jobs import JOB_RETRIES, JOB_TASKS
 
 LEAVING = """
 import os, signal, sys, time
@@ -45,8 +46,8 @@ from pathlib import Path
 from distributed import fire_and_forget
 from terradask import Cluster
 
-name, folder = sys.argv[1:3]
-most, first, waves, tasks = map(int, sys.argv[3:])
+name, folder, line = sys.argv[1:4]
+most, first, waves, tasks, job_tasks, job_retries = map(int, sys.argv[4:])
 
 def gate(wave, *before):
     while not Path(folder, f"begin-{wave}").exists():
@@ -76,6 +77,9 @@ for wave in range(first, first + waves):
 # They are on their way until the scheduler has them.
 while client.run_on_scheduler(forgotten) < waves * len(futures[1::2]):
     time.sleep(0.05)
+inputs = [str(number) for number in range(job_tasks)]
+job = cluster.map_commands(["sh", "-c", line], inputs, retries=job_retries)
+print(job.id, flush=True)
 os.kill(os.getpid(), signal.SIGKILL)
 """
 
@@ -85,11 +89,12 @@ def leave(*arguments):
     assert _killed(LEAVING, *arguments) == "1\n"
 
 
-def leave_waves(cluster, folder, most, first, waves):
-    """Run a client that lets a cluster adapt, gives it waves of work that each wait for a file, and
-    kills itself.
+def leave_waves(cluster, folder, line, most, first, waves):
+    """Run a client that lets a cluster adapt, gives it waves of work that each wait for a file and
+    a job whose tasks are a shell's line, and kills itself. Return the job's id.
     """
-    assert _killed(LEAVING_WAVES, cluster, folder, most, first, waves, WAVE_TASKS) == ""
+    numbers = (most, first, waves, WAVE_TASKS, JOB_TASKS, JOB_RETRIES)
+    return _killed(LEAVING_WAVES, cluster, folder, line, *numbers).strip()
 
 
 def _killed(code, *arguments):

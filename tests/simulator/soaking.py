@@ -32,6 +32,11 @@ TIMING = {
     "join_look_seconds": 0.5,
     "retired_grace_seconds": 5.0,
     "scheduler_probe_seconds": 1.0,
+    "market_look_seconds": 0.5,
+    "launch_look_seconds": 0.3,
+    "launch_failed_seconds": 3.0,
+    "spot_again_seconds": 4.0,
+    "client_number_seconds": 2.0,
 }
 MOST = 8
 SETTLE_SECONDS = 180.0
@@ -51,6 +56,8 @@ class Soak:
         An empty one, for files of the scheduler and of tasks.
     gentle
         Whether nothing happens that takes long to recover from.
+    spot
+        Whether workers are on spot, with fallback.
     """
 
     simulator: Simulator
@@ -58,6 +65,7 @@ class Soak:
     draws: random.Random
     folder: Path
     gentle: bool = False
+    spot: bool = False
     cluster: Any = None
     target: int = 2
     witness: Witness = field(default_factory=Witness)
@@ -77,6 +85,7 @@ class Soak:
             self.name,
             n_workers=self.target,
             max_workers=MOST,
+            spot_policy="spot_with_fallback" if self.spot else "on-demand",
             wait_for_workers=True,
             shutdown_on_close=False,
             idle_timeout=False,
@@ -108,6 +117,7 @@ class Soak:
             self.events,
             self.witness,
             gentle=self.gentle,
+            spot=self.spot,
         )
         alone.live(steps)
         self.alone_seconds += alone.seconds
@@ -132,6 +142,7 @@ class Soak:
             self.throttle: 1,
             self.lack: 1,
             self.cut: 2,
+            **({self.lack_spot: 2, self.recommend: 1, self.interrupt: 1} if self.spot else {}),
             **({} if self.gentle else {self.break_environments: 1, self.kill_scheduler: 1}),
         }
         (event,) = self.draws.choices(list(events), list(events.values()))
@@ -217,6 +228,17 @@ class Soak:
         with self.faults.lack(MOST):
             self.scale()
             time.sleep(self.draws.uniform(0.5, 2.0))
+
+    def lack_spot(self) -> None:
+        with self.faults.lack_spot(MOST):
+            self.scale()
+            time.sleep(self.draws.uniform(0.5, 4.0))
+
+    def recommend(self) -> None:
+        self.faults.recommend()
+
+    def interrupt(self) -> None:
+        self.faults.interrupt()
 
     def cut(self) -> None:
         with self.simulator.cut_network(self.faults.scheduler_id(), seconds=60):

@@ -1,5 +1,5 @@
 """A cluster to which nothing is attached, under random kills and faults: it grows and shrinks with
-waves of tasks that a client left behind when it was killed.
+waves of tasks and a job that a client left behind when it was killed.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from ..waiting import HANG_SECONDS, eventually
 from . import scheduler_events
 from .drawn_faults import DrawnFaults
 from .left_alone import WAVE_TASKS, leave_waves
+from .left_jobs import LeftJobs, line
 
 #: To which it shrinks when its work is done.
 LEAST = 1
@@ -52,6 +53,8 @@ class Alone:
         Hears what schedulers say of their workers.
     gentle
         Whether nothing happens that takes long to recover from.
+    spot
+        Whether workers are on spot, with fallback.
     """
 
     def __init__(
@@ -63,14 +66,17 @@ class Alone:
         witness: Witness,
         *,
         gentle: bool,
+        spot: bool,
     ) -> None:
         self._faults, self._most, self._folder = faults, most, folder
-        self._events, self._witness, self._gentle = events, witness, gentle
+        self._events, self._witness = events, witness
+        self._gentle, self._spot = gentle, spot
         #: The first wave that the scheduler has, and the next one that is to begin.
         self._first = self._next = 0
         self.seconds = 0.0
         self.said: list[str] = []
         folder.mkdir()
+        self._jobs = LeftJobs(faults.cluster, folder / "jobs")
 
     def live(self, steps: int) -> None:
         """Let a client come, leave work for so many steps and be killed; let the steps happen."""
@@ -82,10 +88,16 @@ class Alone:
 
     def _leave(self, waves: int) -> None:
         self._first = self._next
-        leave_waves(self._faults.cluster, self._folder, self._most, self._first, waves)
+        job = leave_waves(
+            self._faults.cluster,
+            self._folder,
+            line(self._folder / "jobs"),
+            self._most,
+            self._first,
+            waves,
+        )
+        self._jobs.add(job)
         self._since = time.time()
-        # So that each step sees it grow.
-        eventually(self._is_done, explain=self._look)
 
     def _step(self, left: int) -> None:
         events: dict[Callable[[], None], int] = {
@@ -96,7 +108,13 @@ class Alone:
             self.throttle: 1,
             self.lack: 1,
         }
-        ends = {self.kill_scheduler: 1, self.kill_scheduler_process: 1}
+        if self._spot:
+            events |= {self.lack_spot: 2, self.recommend: 1, self.interrupt: 2}
+        ends = {
+            self.kill_scheduler: 1,
+            self.kill_scheduler_process: 1,
+            self.kill_scheduler_program: 1,
+        }
         if not self._gentle:
             events |= {self.break_environments: 1, **ends}
         (event,) = self._faults.draws.choices(list(events), list(events.values()))
@@ -106,11 +124,11 @@ class Alone:
             # Its tasks are gone with it: another client brings new ones, and is killed as well.
             self._check_that_no_client_came()
             self.seconds += time.time() - self._since
-            self._leave(left + 1)
             begun = time.time()
+            self._leave(left + 1)
             self.begin_wave()
         self._settle(begun)
-        if event != self.kill:
+        if event not in (self.kill, self.interrupt):
             self._check_that_each_ran_once()
         self.said.append(f"alone: {event.__name__} in {time.monotonic() - started:.1f} s")
         print(f"step until {time.time():.1f}: {self.said[-1]}", flush=True)
@@ -130,9 +148,11 @@ class Alone:
 
     def _is_done(self) -> bool:
         expected = range(self._next * WAVE_TASKS)
-        return self._numbers()[-1] == LEAST == len(
-            self._faults.workers()
-        ) and self._runs().keys() >= set(expected)
+        return (
+            self._numbers()[-1] == LEAST == len(self._faults.workers())
+            and self._runs().keys() >= set(expected)
+            and self._jobs.is_over
+        )
 
     def _look(self) -> str:
         missing = set(range(self._next * WAVE_TASKS)) - self._runs().keys()
@@ -172,6 +192,21 @@ class Alone:
             self.begin_wave()
             time.sleep(self._faults.draws.uniform(0.5, 3.0))
 
+    def lack_spot(self) -> None:
+        with self._faults.lack_spot(self._most):
+            self.begin_wave()
+            time.sleep(self._faults.draws.uniform(0.5, 5.0))
+
+    def recommend(self) -> None:
+        self.begin_wave()
+        time.sleep(self._faults.draws.uniform(0.0, 3.0))
+        self._faults.recommend()
+
+    def interrupt(self) -> None:
+        self.begin_wave()
+        time.sleep(self._faults.draws.uniform(0.0, 3.0))
+        self._faults.interrupt()
+
     def break_environments(self) -> None:
         with self._faults.simulator.break_environments():
             self.begin_wave()
@@ -184,6 +219,10 @@ class Alone:
         process = self._scheduler_processes()[-1]
         self._end_scheduler(lambda: os.kill(process, signal.SIGKILL))
 
+    def kill_scheduler_program(self) -> None:
+        program = self._faults.program(self._faults.scheduler_id())
+        self._end_scheduler(lambda: os.kill(program, signal.SIGKILL))
+
     def _end_scheduler(self, end: Callable[[], None]) -> None:
         before = self._scheduler_processes()
         end()
@@ -191,6 +230,7 @@ class Alone:
         eventually(lambda: len(self._scheduler_processes()) > len(before))
         self._witness.record(scheduler_events.read(self._events))
         self._witness.lose_all(at)
+        self._jobs.cut()
         deployment = Workspace.load().deployment(self._faults.cluster)
         eventually(lambda: deployment.status().state == "running")
 
@@ -204,15 +244,16 @@ class Alone:
     # ---- looks -----------------------------------------------------------------------------------
 
     def _numbers(self, since: float = 0.0) -> list[int]:
-        """Return the numbers that the group was to have since some time; the last is the present
-        one.
+        """Return how many hosts there were to be, on both markets, since some time; the last number
+        is the present one.
         """
-        rows = [
-            row
-            for row in self._faults.simulator.history()["groups"]
-            if row["group"] == f"terradask-default-{self._faults.cluster}-workers"
-        ]
-        return [row["desired"] for row in rows if row["seconds"] >= since or row is rows[-1]]
+        asked: dict[str, int] = {}
+        numbers = [(0.0, 0)]
+        for row in self._faults.simulator.history()["groups"]:
+            if row["group"].startswith(f"terradask-default-{self._faults.cluster}-workers"):
+                asked[row["group"]] = row["desired"]
+                numbers.append((row["seconds"], sum(asked.values())))
+        return [number for at, number in numbers if at >= since] or [numbers[-1][1]]
 
     def _runs(self) -> dict[int, set[str]]:
         """Return the tokens of all runs of each task."""
@@ -252,4 +293,4 @@ class Alone:
                 client.unpublish_dataset(f"wave-{wave}")
         # Also of the tasks of fire_and_forget, and of schedulers that are gone.
         assert runs.keys() == set(range(self._next * WAVE_TASKS))
-        return len(runs)
+        return len(runs) + self._jobs.check()

@@ -28,6 +28,7 @@ from terradask_simulator.checks import invariants
 from ..seeds import drawn
 from ..waiting import HANG_SECONDS, PROCESS_SECONDS, eventually
 from .left_alone import WAVE_TASKS
+from .left_jobs import JOB_TASKS
 from .soaking import MOST, TIMING, Soak
 
 pytestmark = [pytest.mark.simulator]
@@ -288,7 +289,7 @@ def test_a_short_soak_with_nobody_attached(faulty: Soak) -> None:
     checked = faulty.checked
     with faulty.simulator.delay_launches(0.1, seed=faulty.draws.randrange(1000)):
         faulty.live_alone(SHORT_STEPS)
-    assert faulty.checked == checked + SHORT_STEPS * WAVE_TASKS
+    assert faulty.checked == checked + SHORT_STEPS * WAVE_TASKS + JOB_TASKS
 
 
 def test_a_dead_scheduler_is_told_within_a_minute_and_workers_join_its_replacement(

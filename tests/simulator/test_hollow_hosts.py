@@ -98,3 +98,25 @@ def test_they_join_work_report_heal_and_leave(sim: Simulator, cluster: Cluster) 
             not [host for host in sim.hosts() if host.cluster == "hollow" and host.role == "worker"]
         )
     )
+
+
+def test_one_that_aws_recommends_to_replace_is_drained_and_replaced(
+    sim: Simulator, sim_environ: dict[str, str]
+) -> None:
+    with (
+        sim.hollow_hosts(),
+        Cluster("risky", n_workers=2, spot_policy="spot", wait_for_workers=True) as cluster,
+        cluster.get_client() as client,
+    ):
+        first, second = sorted(cluster.observed)
+        kept = client.submit(lambda: "kept", workers=[first], pure=False)
+        client.gather(kept)
+        sim.recommend_rebalance(first)
+        eventually(lambda: first not in cluster.observed and len(cluster.observed) == 2)
+        assert second in cluster.observed
+        assert set(client.who_has([kept])) == {kept.key}
+        retired = [
+            event for _, event in client.get_events("all") if event["action"] == "retire-workers"
+        ]
+        assert len(retired) >= 1
+        assert sim.history()["instances"][first]["ended"]

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import signal
+
 import pytest
 from distributed import Client
 
@@ -130,3 +133,48 @@ def test_the_next_host_of_a_scheduler_finishes_what_its_predecessor_had_begun(si
         eventually(lambda: (found := scheduler_hosts(sim, "handed")) and host not in found)
         eventually(lambda: markets(sim, "handed") == [(2, 2), (0, 0)])
     Workspace.load().destroy_cluster("handed")
+
+
+def test_it_finishes_when_the_process_alone_or_the_host_program_alone_is_killed(sim, sim_environ):
+    with (
+        sim.time_hosts(**QUICK, dask_start_seconds=15.0),
+        sim.no_capacity(market="spot", beyond=1),
+        Cluster("cut", n_workers=2, **FALLBACK, shutdown_on_close=False) as cluster,
+    ):
+        with Client(cluster, set_as_default=False) as client:
+            process = client.run_on_scheduler(os.getpid)
+        (host,) = scheduler_hosts(sim, "cut")
+        kept = cluster.observed
+        _go_back_while_killing(sim, process)
+        assert len(kept & at_scheduler("cut")) == 1
+        with sim.no_capacity(market="spot", beyond=1):
+            sim.recommend_rebalance(min(at_scheduler("cut")))
+            eventually(lambda: markets(sim, "cut") == [(1, 1), (1, 1)])
+        (program,) = [one.pid for one in sim.hosts() if one.instance_id == host]
+        _go_back_while_killing(sim, program)
+        assert scheduler_hosts(sim, "cut") == [host]
+        # What spot lacks moves in two numbers, between which the program is killed.
+        (program,) = [one.pid for one in sim.hosts() if one.instance_id == host]
+        with sim.no_capacity(market="spot", beyond=1):
+            sim.recommend_rebalance(min(at_scheduler("cut")))
+            eventually(lambda: markets(sim, "cut")[0][0] == 1)
+            os.kill(program, signal.SIGKILL)
+            eventually(lambda: markets(sim, "cut") == [(1, 1), (1, 1)])
+        eventually(lambda: markets(sim, "cut") == [(2, 2), (0, 0)])
+        assert len(at_scheduler("cut")) == 2
+    Workspace.load().destroy_cluster("cut")
+
+
+def _go_back_while_killing(sim, process):
+    """Kill a process while a host on demand goes back to spot."""
+    sim.allow_capacity()
+    eventually(lambda: markets(sim, "cut")[0][0] == 2)
+    os.kill(process, signal.SIGKILL)
+    assert markets(sim, "cut")[1] == (1, 1)
+    eventually(lambda: markets(sim, "cut") == [(2, 2), (0, 0)])
+
+
+def at_scheduler(name):
+    """Return the hosts of workers that have joined."""
+    with Cluster.from_name(name) as cluster:
+        return eventually(lambda: len(cluster.observed) == 2 and cluster.observed)

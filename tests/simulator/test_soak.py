@@ -36,7 +36,7 @@ def test_an_hour(sim: Simulator, sim_environ: dict[str, str], tmp_path: Path) ->
         sim.time_hosts(**TIMING),
         sim.linger_terminating(30),
         sim.delay_launches(0.1),
-        Soak(sim, "soak", drawn("an hour"), tmp_path) as soak,
+        Soak(sim, "soak", drawn("an hour"), tmp_path, spot=True) as soak,
     ):
         while len(soak.said) < STEPS:
             soak.live(STEPS_EACH)

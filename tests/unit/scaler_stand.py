@@ -6,6 +6,7 @@ import datetime
 import threading
 from typing import Any
 
+from terradask_host.agent.kept_exchanges import KeptExchanges
 from terradask_host.agent.markets import Markets
 from terradask_host.agent.scaling import Scaler
 from terradask_host.agent.worker_hosts import WorkerHosts
@@ -121,8 +122,7 @@ class Stand:
             timing,
             fallback_seconds=1000,
             since=START,
-            exchanges=exchanges or {},
-            keep=self.keep_exchanges,
+            exchanges=KeptExchanges(exchanges or {}, self.keep_exchanges, self.told.append),
             send=self.send,
             tell=self.tell,
             log=self.told.append,

@@ -60,7 +60,7 @@ REPORT = HostReport(
         RUN,
         ADDRESS,
         SchedulerAddress(**{**vars(ADDRESS), "ended": Ended(AT, "idle")}),
-        SchedulerAddress(**{**vars(ADDRESS), "exchanges": {"workers": Exchange(4, 2)}}),
+        SchedulerAddress(**{**vars(ADDRESS), "exchanges": {"workers": Exchange(4, 2, 1)}}),
         REPORT,
     ],
 )

@@ -10,6 +10,7 @@ import pytest
 from botocore.exceptions import ClientError
 
 from terradask_host.agent import worker_hosts
+from terradask_host.agent.kept_exchanges import KeptExchanges
 from terradask_host.agent.markets import Markets
 from terradask_host.agent.worker_hosts import WorkerHosts
 from terradask_host.rules.launch_problem import LaunchProblem
@@ -41,6 +42,7 @@ class Turns:
         self.sent: list[Any] = []
         self.told: list[str] = []
         self.kept: list[dict[str, Exchange]] = []
+        self.refuses: Exception | None = None
         self.hosts = WorkerHosts(groups, send=self.sent.append, log=self.told.append)
         self.markets = Markets(
             self.hosts,
@@ -48,12 +50,16 @@ class Turns:
             timing or Timing(),
             fallback_seconds=fallback_seconds,
             since=since,
-            exchanges=exchanges or {},
-            keep=lambda exchanges: self.kept.append(dict(exchanges)),
+            exchanges=KeptExchanges(exchanges or {}, self.keep, self.told.append),
             send=self.sent.append,
             tell=lambda group, text: self.told.append(text),
             log=self.told.append,
         )
+
+    def keep(self, exchanges):
+        if self.refuses is not None:
+            raise self.refuses
+        self.kept.append(dict(exchanges))
 
     def observed(self, *, without=()):
         """Have a turn with what the scheduler's process says: all hosts have joined."""
@@ -145,6 +151,47 @@ def test_a_move_of_which_aws_took_half_is_finished():
     assert turns.desired == (2, 4)
 
 
+def test_a_move_that_is_cut_short_by_the_end_of_the_program_stays_stored():
+    turns = Turns(at(6, 0, has=2))
+    real = turns.groups.set_desired
+
+    def close(group, n):
+        real(group, n)
+        turns.hosts.closing.set()
+
+    turns.groups.set_desired = close
+    turns.markets.turn()
+    assert turns.desired == (2, 0)
+    following = Turns(turns.groups, exchanges=turns.kept[-1])
+    turns.groups.set_desired = real
+    following.markets.turn()
+    assert turns.desired == (2, 4)
+    assert following.kept == [{}]
+
+
+def test_a_move_that_cannot_be_stored_waits_and_one_that_is_over_is_not_forgotten():
+    turns = Turns(at(6, 0, has=2))
+    turns.refuses = OSError("slow down")
+    with pytest.raises(OSError, match="slow down"):
+        turns.markets.turn()
+    assert turns.desired == (6, 0)
+    turns.refuses = None
+    real = turns.groups.set_desired
+
+    def refuse_then(group, n):
+        real(group, n)
+        turns.refuses = OSError("slow down")
+
+    turns.groups.set_desired = refuse_then
+    turns.markets.turn()
+    assert turns.desired == (2, 4)
+    assert turns.kept[-1] == {"workers": Exchange(6, 4, 2)}
+    assert turns.told[-1] == "exchanges can't be stored: OSError: slow down"
+    turns.refuses = None
+    turns.markets.turn()
+    assert turns.kept[-1] == {}
+
+
 def test_nothing_moves_to_a_group_in_which_nothing_can_join():
     turns = Turns(at(6, 0, has=2))
     turns.hosts.given_up.add("workers")
@@ -213,6 +260,16 @@ def test_an_exchange_goes_on_in_the_next_host_program():
     assert len(turns.sent[-1]["hosts"]) == 3
 
 
+def test_the_schedulers_next_process_is_asked_at_once_to_retire():
+    turns = Turns(at(4, 4), exchanges={"workers": Exchange(planned=5, count=3)})
+    turns.observed()
+    first = turns.sent[-1]["hosts"]
+    turns.hosts.forget_retirements()
+    turns.markets.forget_retirements()
+    turns.observed()
+    assert [each["hosts"] for each in turns.sent if each["do"] == "retire"] == [first, first]
+
+
 def test_a_number_that_something_else_sets_ends_an_exchange_and_holds():
     turns = Turns(at(1, 4), AGAIN_AT_ONCE)
     turns.observed()
@@ -264,6 +321,20 @@ def test_what_spot_lacks_moves_without_any_load_and_with_many(stand):
         here.scaler.take({"hosts": [], "idle_count": 0, "kept_count": 0, "waiting": [[{}, 6, 6.0]]})
     eventually(lambda: here.groups.desired["workers"] == 4)
     assert sum(here.groups.desired.values()) == 6
+
+
+def test_work_is_heeded_however_slow_aws_answers_about_markets(stand):
+    groups = at(2, 0, has=1, problem=None)
+    quick = groups.worker_chains
+
+    def slow():
+        time.sleep(5 * QUICK.launch_look_seconds)
+        return quick()
+
+    groups.worker_chains = slow
+    here = stand({"workers": EAGER}, groups, timing=QUICK)
+    here.load("i-s0", waiting=5)
+    eventually(lambda: sum(groups.desired.values()) > 2, seconds=10)
 
 
 def test_before_a_clients_number_nothing_moves_and_after_it_it_does(stand):

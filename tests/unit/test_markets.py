@@ -25,8 +25,10 @@ from terradask_host.rules.markets import (
     grown,
     lacking,
     moved_on,
+    still_owed,
     without_missing,
 )
+from terradask_host.spot_exchange import Exchange
 
 NAMES = ("workers-spot", "workers")
 NO_SPOT = LaunchProblem("UnfulfillableCapacity", "Unable to fulfill capacity")
@@ -86,6 +88,27 @@ class TestNumbers:
         assert sum(numbers.values()) == sum(g.desired for g in groups)
         assert all(len(g.active_ids) <= numbers[g.name] <= g.max_size for g in groups)
         assert moved_on(groups, {"workers"}) == ({}, {})
+
+    @pytest.mark.parametrize(
+        ("spot", "on_demand", "owed"),
+        [
+            # Neither half was sent, or both were.
+            (6, 1, {}),
+            (2, 5, {}),
+            (2, 1, {"workers": 5}),
+            # Hosts have left since, of one group or the other.
+            (1, 1, {"workers": 5}),
+            (2, 0, {"workers": 4}),
+            (2, 4, {}),
+            # Something else has set a number.
+            (3, 1, {}),
+            (2, 9, {}),
+        ],
+    )
+    def test_what_is_owed_of_a_move_is_its_second_half_once(self, spot, on_demand, owed):
+        groups = [group("workers-spot", spot), group("workers", on_demand)]
+        assert still_owed(Exchange(planned=7, count=4, spot=2), groups) == owed
+        assert still_owed(Exchange(planned=7, count=4), groups) == {}
 
     def test_the_dearest_leave_first_unless_they_hold_something(self):
         groups = [group("workers-spot", 2, 2), group("workers", 2, 2)]

@@ -10,13 +10,14 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from terradask_host.agent.aws import error_code
+from terradask_host.agent.kept_exchanges import KeptExchanges
 from terradask_host.agent.worker_hosts import WorkerHosts
 from terradask_host.rules.autoscaling_groups import Group
 from terradask_host.rules.capacity_memory import CapacityMemory
 from terradask_host.rules.launch_problem import LaunchProblem
 from terradask_host.rules.lifetime import duration
 from terradask_host.rules.load import Load
-from terradask_host.rules.markets import PendingGroups, lacking, moved_on
+from terradask_host.rules.markets import PendingGroups, lacking, moved_on, still_owed
 from terradask_host.rules.spot_return import (
     Begin,
     Cut,
@@ -56,9 +57,7 @@ class Markets:
     since
         When the run began: what failed before is another run's.
     exchanges
-        Those that an earlier host program had begun.
-    keep
-        Stores exchanges for the host that may take this one's place.
+        Those that are under way.
     send
         Sends a word to the scheduler's process.
     tell
@@ -75,17 +74,15 @@ class Markets:
         *,
         fallback_seconds: float,
         since: datetime.datetime,
-        exchanges: Mapping[str, Exchange],
-        keep: Callable[[Mapping[str, Exchange]], None],
+        exchanges: KeptExchanges,
         send: Callable[[Mapping[str, Any]], None],
         tell: Callable[[str, str], None],
         log: Callable[[str], None],
     ) -> None:
         self._hosts, self._failures, self._timing = hosts, failures, timing
         self._fallback_seconds, self._since = fallback_seconds, since
-        self._keep, self._send, self._tell, self._log = keep, send, tell, log
-        self._exchanges = dict(exchanges)
-        self._is_kept = True
+        self._exchanges = exchanges
+        self._send, self._tell, self._log = send, tell, log
         self._memory = CapacityMemory(timing.launch_failed_seconds)
         self._pending = PendingGroups()
         self._asked: list[str] = []
@@ -96,8 +93,6 @@ class Markets:
         self._first_again = now + timing.spot_again_seconds
         #: Group of workers -> when hosts on demand are retired again.
         self._retire_again: dict[str, float] = {}
-        #: Group of workers -> numbers whose other half AWS has taken already.
-        self._owed: dict[str, dict[str, int]] = {}
         #: Group of workers -> until when a client's number is awaited, and the number before.
         self._awaited: dict[str, tuple[float, int]] = {}
         self._told_short: dict[str, str] = {}
@@ -118,10 +113,10 @@ class Markets:
 
         Return whether there was one.
         """
-        if self._exchanges.pop(group, None) is None:
+        if self._exchanges.get(group) is None:
             return False
         self._put_off(group)
-        self._store()
+        self._exchanges.end(group)
         return True
 
     def await_number(self, groups: Iterable[str]) -> None:
@@ -130,9 +125,12 @@ class Markets:
         until = time.monotonic() + self._timing.client_number_seconds
         self._hosts.count_draining(chosen)
         for group in chosen:
-            self._owed.pop(group, None)
             self._awaited[group] = (until, _asked(self._hosts.seen[group]))
             self.absorb(group)
+
+    def forget_retirements(self) -> None:
+        """Note that the scheduler's process retires none any more: the next is asked at once."""
+        self._retire_again.clear()
 
     def pause_seconds(self) -> float:
         """Return how long there is nothing to do here."""
@@ -143,19 +141,23 @@ class Markets:
 
     def turn(self, load: Load | None = None) -> None:
         """Look, and do what is to be done; with a `load` also what may move data."""
-        now = time.monotonic()
-        self._turned_at = now
+        try:
+            self._turn(load, time.monotonic())
+        finally:
+            # However slowly AWS answers, there is time for other things until the next turn.
+            self._turned_at = time.monotonic()
+
+    def _turn(self, load: Load | None, now: float) -> None:
         if not self._hosts.look(now) and self._hosts.stale:
             return
         chains = {name: chain for name, chain in self._hosts.seen.items() if len(chain) > 1}
         self._pending.update((group for chain in chains.values() for group in chain), now)
-        if not (self._pending.names or self._exchanges or self._owed):
+        if not (self._pending.names or self._exchanges):
             self._busy_since = float("-inf")
         elif self._busy_since == float("-inf"):
             self._busy_since = now
         self._read_failures(now)
-        if not self._is_kept:
-            self._store()
+        self._exchanges.store()
         for name, chain in chains.items():
             if not self._is_awaited(name, chain, now):
                 self._step(name, chain, load, now)
@@ -167,11 +169,11 @@ class Markets:
     def _step(self, name: str, chain: tuple[Group, ...], load: Load | None, now: float) -> None:
         stuck = self._stuck(now)
         self._tell_shortage(name, chain[-1], now)
-        if owed := self._owed.get(name):
-            self._hosts.set_desired(owed)
-            del self._owed[name]
-        elif name in self._exchanges:
-            self._go_on(name, stuck, load, now)
+        exchange = self._exchanges.get(name)
+        if exchange is not None and exchange.spot is not None:
+            self._finish_fall_back(name, exchange, chain)
+        elif exchange is not None:
+            self._go_on(name, exchange, stuck, load, now)
         elif stuck & {group.name for group in chain}:
             self._fall_back(name, chain, stuck, now)
         elif load is not None and now >= self._again(name):
@@ -186,23 +188,33 @@ class Markets:
         lowered, raised = moved_on(launching, stuck)
         if not raised:
             return
-        count = sum(group.desired - lowered.get(group.name, group.desired) for group in chain)
+        ((spot, number),) = lowered.items()
+        count = chain[0].desired - number
         self._put_off(name)
-        # Lower first: an interruption in between leaves too few hosts, not too many.
+        self._exchanges.begin(name, Exchange(_asked(chain), count, number))
+        # Lower first: an interruption in between leaves too few hosts for a moment, not too many.
         self._hosts.set_desired(lowered)
-        self._owed[name] = raised
-        self._hosts.set_desired(raised)
-        del self._owed[name]
         self._tell(
             name,
-            f"{_hosts(count, 'moves', 'move')} from {', '.join(lowered)} to {', '.join(raised)}: "
-            f"{self._why(next(iter(lowered)), now)}. {self._again_text()}",
+            f"{_hosts(count, 'moves', 'move')} from {spot} to {', '.join(raised)}: "
+            f"{self._why(spot, now)}. {self._again_text()}",
         )
+        self._hosts.set_desired(raised)
+        self._end(name)
+
+    def _finish_fall_back(self, name: str, exchange: Exchange, chain: tuple[Group, ...]) -> None:
+        """Do what is left of a move on demand that a call's failure, or the end of an earlier host
+        program, has cut short.
+        """
+        if raised := still_owed(exchange, chain):
+            self._hosts.set_desired(raised)
+            self._tell(
+                name, f"{_hosts(exchange.count)} of {chain[0].name} moved to {', '.join(raised)}"
+            )
+        self._end(name)
 
     def _begin(self, name: str, first: Begin) -> None:
-        # The host in this one's place is to know why there are more than there should be.
-        self._keep({**self._exchanges, name: first.exchange})
-        self._exchanges[name] = first.exchange
+        self._exchanges.begin(name, first.exchange)
         self._retire_again.pop(name, None)
         self._hosts.set_desired({first.spot: first.number})
         count = first.exchange.count
@@ -212,8 +224,14 @@ class Markets:
             f"{first.spot}; when they have joined, as many on demand leave",
         )
 
-    def _go_on(self, name: str, stuck: frozenset[str], load: Load | None, now: float) -> None:
-        exchange = self._exchanges[name]
+    def _go_on(
+        self,
+        name: str,
+        exchange: Exchange,
+        stuck: frozenset[str],
+        load: Load | None,
+        now: float,
+    ) -> None:
         step = go_on(exchange, self._hosts.workers(name), stuck, load)
         if isinstance(step, Cut):
             self._put_off(name)
@@ -233,11 +251,10 @@ class Markets:
                     "finish what runs there, move results, and leave",
                 )
         elif step is not None:
-            del self._exchanges[name]
             if not step.done:
                 self._put_off(name)
                 self._tell(name, "its number was changed while hosts went back to spot: it holds")
-            self._store()
+            self._end(name)
 
     def _tell_shortage(self, name: str, last: Group, now: float) -> None:
         problems = self._memory.problems(last.name, now) if lacking(last) else ()
@@ -284,7 +301,7 @@ class Markets:
         seen = self._hosts.workers(name)
         if self._is_awaited(name, seen.chain, now):
             return False
-        if name in self._exchanges:
+        if self._exchanges.get(name) is not None:
             return self.surplus(name) > 0 and not lacking(seen.chain[0])
         return now >= self._again(name) and may_begin(seen, self._closed(now))
 
@@ -310,16 +327,11 @@ class Markets:
             return f"{group} got no instance for {duration(self._fallback_seconds)}"
         return f"AWS has none in {group}: {str(problems[0])[:_TOLD_CHARACTERS].rstrip(' .')}"
 
-    def _store(self) -> None:
-        """Store the exchanges; where that fails, at the next turn."""
-        try:
-            self._keep(self._exchanges)
-        except Exception as error:  # noqa: BLE001 - whatever the bucket has, numbers must move
-            if self._is_kept:
-                self._log(f"exchanges can't be stored: {error_code(error)}: {error}")
-            self._is_kept = False
-        else:
-            self._is_kept = True
+    def _end(self, name: str) -> None:
+        # In a program that is being closed, the last number may not have been sent: the next one
+        # looks.
+        if not self._hosts.closing.is_set():
+            self._exchanges.end(name)
 
 
 def _asked(chain: Iterable[Group]) -> int:

@@ -15,6 +15,7 @@ from typing import Any
 from terradask_host.agent.announcement import Announcement
 from terradask_host.agent.aws import error_code
 from terradask_host.agent.host import Host
+from terradask_host.agent.kept_exchanges import KeptExchanges
 from terradask_host.agent.markets import Markets
 from terradask_host.agent.worker_hosts import WorkerHosts
 from terradask_host.documents import UNREADABLE
@@ -152,6 +153,7 @@ class Scaler:
             self._markets.turn()
         elif "forget" in item:
             self._hosts.forget_retirements()
+            self._markets.forget_retirements()
         elif "kept" in item:
             self._hosts.take_retired(item)
         elif "observed" in item:
@@ -340,8 +342,7 @@ def scaler_of(
         host.config.timing,
         fallback_seconds=host.run.spot_fallback_seconds,
         since=datetime.datetime.fromisoformat(host.run.started_at),
-        exchanges=announcement.exchanges,
-        keep=announcement.keep_exchanges,
+        exchanges=KeptExchanges(announcement.exchanges, announcement.keep_exchanges, host.log.info),
         send=send,
         tell=tell,
         log=host.log.info,

@@ -9,6 +9,7 @@ import itertools
 from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from terradask_host.rules.autoscaling_groups import Group
+from terradask_host.spot_exchange import Exchange
 
 
 def lacking(group: Group) -> int:
@@ -55,6 +56,19 @@ def moved_on(
             lowered[group.name] = group.desired - number
             raised[following.name] = following.desired + number
     return lowered, raised
+
+
+def still_owed(exchange: Exchange, groups: Sequence[Group]) -> dict[str, int]:
+    """Return the numbers that are still to be raised of a move on demand; none where its first half
+    was not sent, or both were.
+
+    Hosts may have left since: what is raised is the number that there is.
+    """
+    spot, last = groups[0], groups[-1]
+    if exchange.spot is None or spot.desired > exchange.spot:
+        return {}
+    before = exchange.planned - exchange.spot - exchange.count
+    return {} if last.desired > before else {last.name: last.desired + exchange.count}
 
 
 def dearest_first(

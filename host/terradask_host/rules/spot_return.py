@@ -58,6 +58,8 @@ def surplus(exchange: Exchange, seen: WorkersSeen) -> int:
 
     Any other number was set by something else, which counts: then there are none.
     """
+    if exchange.spot is not None:
+        return 0
     more = seen.planned - exchange.planned
     return more if 0 < more <= exchange.count else 0
 

@@ -92,6 +92,10 @@ class ChildProcess:
             }
         )
 
+    def recommend(self, instance_id: str) -> None:
+        """Let a worker be drained, and leave, to be replaced."""
+        self._send({"recommend": instance_id})
+
     def end(self, instance_id: str, *, vanished: bool = False) -> None:
         """Let a worker leave with its instance; `vanished`: its connections break."""
         del self.members[instance_id]

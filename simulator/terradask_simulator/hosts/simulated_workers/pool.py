@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from terradask_simulator.aws.credentials import RoleCredentials, RoleKeys
+from terradask_simulator.aws.fidelity.spot import notices_of
 from terradask_simulator.aws.instances import InstanceView, end_instance
 from terradask_simulator.hosts.cloud_config import BootFailed
 from terradask_simulator.hosts.faults import HostFaults
@@ -30,6 +31,8 @@ class SimulatedWorkers:
         self._processes: list[ChildProcess] = []
         self._of: dict[str, ChildProcess] = {}
         self._ended: set[str] = set()
+        #: Those that are told that AWS recommends to replace them.
+        self._recommended: set[str] = set()
         self._count = 0
         self._lock = threading.RLock()
 
@@ -46,6 +49,8 @@ class SimulatedWorkers:
             for instance_id, instance in alive.items():
                 if instance_id not in self._of and instance_id not in self._ended:
                     self._begin(instance)
+                elif instance_id not in self._recommended and notices_of(instance_id):
+                    self._recommend(instance_id)
             for process in list(self._processes):
                 self._check(process)
 
@@ -73,6 +78,11 @@ class SimulatedWorkers:
         process = ChildProcess(folder, instance, self._endpoint_url, credentials, self._faults)
         self._processes.append(process)
         return process
+
+    def _recommend(self, instance_id: str) -> None:
+        if (process := self._of.get(instance_id)) is not None:
+            self._recommended.add(instance_id)
+            process.recommend(instance_id)
 
     def _check(self, process: ChildProcess) -> None:
         if process.pid is None:

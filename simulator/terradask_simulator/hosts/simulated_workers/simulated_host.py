@@ -19,6 +19,7 @@ from terradask_host.agent.objects import OwnReport
 from terradask_host.agent.report import build_report
 from terradask_host.documents import SchedulerAddress, now_text
 from terradask_host.metadata import Identity
+from terradask_host.preload.drain import request_drain
 from terradask_host.preload.instance_proofs import startup_information
 from terradask_host.preload.serve import remember_reason
 from terradask_host.rules.policy import Exit, Next, after_worker_exit
@@ -59,13 +60,37 @@ class SimulatedHost:
         self._report = Report(run, writer, self._identity)
         self._workers: list[Any] = []
         self._ended = threading.Event()
+        self._recommended = False
+        #: Of the scheduler that the workers have joined; empty while they have none.
+        self._scheduler_address = ""
+        self._drain: asyncio.Task[None] | None = None
         self._report.enter(states.BOOTING)
         self._report.enter(states.ENVIRONMENT)
         self._life = asyncio.create_task(asyncio.Event().wait() if broken else self._live())
 
+    def recommend(self) -> None:
+        """Take AWS's word that the instance is to be replaced."""
+        self._recommended = True
+        if self._scheduler_address:
+            self._drain = asyncio.create_task(self._be_replaced(self._scheduler_address))
+
+    async def _be_replaced(self, scheduler: str) -> None:
+        """Have the workers drained, and leave when they are."""
+        names = [str(one.name) for one in self._workers]
+        if await request_drain(names, scheduler, security_of(self._run)):
+            self._life.cancel()
+            await self._workers[0].scheduler.retire_workers(
+                names=names, close_workers=True, remove=True
+            )
+            await asyncio.to_thread(
+                self._run.groups.leave, self._identity.instance_id, replaced=True
+            )
+
     async def end(self, *, vanished: bool) -> None:
         """Leave, since the instance is gone."""
         self._ended.set()
+        if self._drain is not None:
+            self._drain.cancel()
         self._life.cancel()
         await asyncio.gather(self._life, return_exceptions=True)
         if vanished:
@@ -105,10 +130,8 @@ class SimulatedHost:
     async def _work(self, scheduler: SchedulerAddress) -> str:
         """Be this host's workers until they have closed; return why the last of them did."""
         from distributed import Worker
-        from distributed.security import Security
 
-        run, cls = self._run, remember_reason(Worker)
-        security = Security(**security_arguments("worker", run.keys))
+        run, cls, security = self._run, remember_reason(Worker), security_of(self._run)
         proof = run.proof(self._identity, self._credentials)
         self._workers = [
             cls(
@@ -131,7 +154,11 @@ class SimulatedHost:
         ]
         await asyncio.gather(*self._workers)
         self._report.enter(states.RUNNING)
+        self._scheduler_address = scheduler.private_address
+        if self._recommended:
+            self.recommend()
         await asyncio.gather(*(worker.finished() for worker in self._workers))
+        self._scheduler_address = ""
         return str(self._workers[-1].close_reason)
 
     async def _leave(self, reason: str) -> None:
@@ -148,6 +175,13 @@ class SimulatedHost:
     def _pause(self, seconds: float) -> None:
         if self._ended.wait(seconds):
             raise _Ended
+
+
+def security_of(run: Run) -> Any:
+    """Return the TLS of a run's workers."""
+    from distributed.security import Security
+
+    return Security(**security_arguments("worker", run.keys))
 
 
 class Report:

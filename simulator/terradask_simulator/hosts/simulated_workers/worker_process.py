@@ -1,8 +1,8 @@
 """A process of simulated hosts: ``python -m
 terradask_simulator.hosts.simulated_workers.worker_process CLUSTER RUN_ID``.
 
-Reads from its standard input, one JSON document a line, which instances begin, end or vanish. When
-the input ends, all have ended.
+Reads from its standard input, one JSON document a line, which instances begin, end or vanish, and
+which AWS recommends to replace. When the input ends, all have ended.
 """
 
 from __future__ import annotations
@@ -72,6 +72,8 @@ class WorkerProcess:
                         Credentials(*credentials),
                         broken=broken,
                     )
+                case {"recommend": instance_id}:
+                    self._hosts[instance_id].recommend()
                 case {"end": instance_id}:
                     self._end(instance_id, vanished=False)
                 case {"vanish": instance_id}:
