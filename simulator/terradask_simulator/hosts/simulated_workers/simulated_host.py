@@ -82,9 +82,7 @@ class SimulatedHost:
             await self._workers[0].scheduler.retire_workers(
                 names=names, close_workers=True, remove=True
             )
-            await asyncio.to_thread(
-                self._run.groups.leave, self._identity.instance_id, replaced=True
-            )
+            await self._leave_group(replaced=True)
 
     async def end(self, *, vanished: bool) -> None:
         """Leave, since the instance is gone."""
@@ -167,9 +165,15 @@ class SimulatedHost:
         """
         self._report.enter(states.LEAVING, reason)
         await asyncio.sleep(self._run.config.timing.retired_grace_seconds)
+        await self._leave_group()
+
+    async def _leave_group(self, *, replaced: bool = False) -> None:
         with contextlib.suppress(_Ended):
             await asyncio.to_thread(
-                self._run.groups.leave, self._identity.instance_id, pause=self._pause
+                self._run.groups.leave,
+                self._identity.instance_id,
+                replaced=replaced,
+                pause=self._pause,
             )
 
     def _pause(self, seconds: float) -> None:
