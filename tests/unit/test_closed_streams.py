@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import copy
 import socket
 import threading
 import time
@@ -36,6 +37,15 @@ def closing_server() -> Iterator[str]:
         yield f"tls://127.0.0.1:{listening.getsockname()[1]}"
         listening.shutdown(socket.SHUT_RDWR)
     thread.join()
+
+
+@pytest.fixture
+def own_configuration() -> Iterator[None]:
+    """Put Dask's configuration back afterwards, which is one object for the whole process."""
+    before = copy.deepcopy(dask.config.config)
+    yield
+    dask.config.config.clear()
+    dask.config.config.update(before)
 
 
 async def _dial_busily(address: str) -> None:
@@ -81,10 +91,12 @@ def test_a_connection_that_is_closed_at_once_is_tried_again_until_the_time_is_ov
     ],
 )
 def test_workers_own_processes_do_so_besides_what_the_caller_preloads(
-    theirs: dict[str, object], preload: list[str], arguments: list[object]
+    theirs: dict[str, object],
+    preload: list[str],
+    arguments: list[object],
+    own_configuration: None,
 ) -> None:
-    with dask.config.set():
-        configure({"distributed": {"worker": theirs}}, {})
-        found = dask.config.get("distributed.worker")
+    configure({"distributed": {"worker": theirs}}, {})
+    found = dask.config.get("distributed.worker")
     assert found["preload"] == [*preload, "terradask_host.preload.closed_streams"]
     assert found.get("preload-argv", []) == arguments

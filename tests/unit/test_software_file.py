@@ -337,7 +337,9 @@ def test_a_pylock_needs_nothing_else(lock: Lock, index: str, tmp_path: Path) -> 
         ("pylock.toml", "no toml", "pylock.toml"),
         ("pylock.toml", 'lock-version = "9.0"\n', "pylock.toml"),
         ("pyproject.toml", "[tool.x]\n", r"no \[project\]"),
-        ("requirements.txt", "-r absent.txt\n", "absent.txt"),
+        ("pyproject.toml", "[project\n", r"no TOML: .*line 1"),
+        ("requirements.txt", "-r absent.txt\n", "absent.txt: it isn't there"),
+        ("requirements.txt", "-r .\n", "can't be read: Is a directory"),
         ("requirements.txt", "=broken\n", "requirements.txt"),
     ],
 )
@@ -349,5 +351,12 @@ def test_files_that_hosts_can_not_install_say_why(
 
 
 def test_a_file_that_is_not_there_says_so(tmp_path: Path) -> None:
-    with pytest.raises(SoftwareFileInvalid, match="it isn't there"):
+    with pytest.raises(SoftwareFileInvalid, match="it isn't there") as caught:
         lock_file_packages(tmp_path / "uv.lock", "x86_64", {})
+    assert "lock it again" not in str(caught.value)
+
+
+def test_a_file_that_is_no_text_says_so(tmp_path: Path) -> None:
+    (tmp_path / "needs.txt").write_bytes(b"\xff\xfe")
+    with pytest.raises(SoftwareFileInvalid, match="it is no text in UTF-8"):
+        lock_file_packages(tmp_path / "needs.txt", "x86_64", {})

@@ -78,6 +78,7 @@ def _of_pip(
         request = Request(
             (listed,),
             direct=said.direct,
+            sources=said.sources,
             # conda has that, but for what the list names: uv prefers the versions of here.
             has_base=True,
             provided=solver.distributions(conda),

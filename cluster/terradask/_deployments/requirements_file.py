@@ -49,6 +49,8 @@ class Request:
     requirements: tuple[str, ...] = ()
     #: Packages that it takes from a URL, a folder or a repository.
     direct: frozenset[str] = frozenset()
+    #: Those of them that aren't wheels already: uv may build them.
+    sources: frozenset[str] = frozenset()
     is_hashed: bool = False
     #: Whether hosts have already what they need in any case.
     has_base: bool = False
@@ -88,6 +90,7 @@ class Requirements:
                     constraints=_stand_ins(request.provided, Path(made)),
                     excludes=[OWN],
                     preferences=[f"{p.name}=={p.version}" for p in installed if p.origin is None],
+                    built=[*request.sources, *local.sources],
                 )
             except (Unsolvable, SoftwareNotResolved) as error:
                 raise self._not_resolved(error, local, request.provided) from None
@@ -213,6 +216,11 @@ class _LocalPackages:
     def names(self) -> frozenset[str]:
         """The name of each."""
         return frozenset(package.name for package in self.packages)
+
+    @property
+    def sources(self) -> list[str]:
+        """The name of each that uv takes from its folder."""
+        return [name for name, url in self.urls.items() if not url.endswith(".whl")]
 
     @property
     def refused(self) -> dict[str, str]:

@@ -31,6 +31,7 @@ from terradask._software.software_file import (
     kind_of,
     read_project_file,
     read_requirements_file,
+    unreadable,
 )
 from terradask._software.uv import ask_uv
 from terradask.errors import SoftwareFileInvalid
@@ -124,7 +125,7 @@ def _read(path: Path) -> str:
     try:
         return path.read_text(encoding="utf-8")
     except (OSError, ValueError) as error:
-        raise SoftwareFileInvalid(path, f"it can't be read: {type(error).__name__}") from error
+        raise unreadable(path, error) from error
 
 
 def _exported(path: Path, environ: Mapping[str, str]) -> str:
@@ -157,11 +158,13 @@ def _of_project(path: Path) -> Request:
     project = read_project_file(path)
     direct = project.direct | {project.name}
     if not project.is_package:
-        return Request((path,), (), direct)
+        return Request((path,), (), direct, project.sources)
     # Its folder has the requirements too, also those that its build makes.
-    return Request((), (f"{project.name} @ {path.parent.as_uri()}",), direct)
+    return Request(
+        (), (f"{project.name} @ {path.parent.as_uri()}",), direct, project.sources | {project.name}
+    )
 
 
 def _of_requirements(path: Path) -> Request:
     said = read_requirements_file(path)
-    return Request((path,), (), said.direct, said.is_hashed)
+    return Request((path,), (), said.direct, said.sources, said.is_hashed)

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from terradask._software.software_file import unreadable
 from terradask.errors import SoftwareFileInvalid
 
 #: What conda and conda-lock know; of a prefix and a name hosts need nothing.
@@ -58,7 +59,7 @@ def _parsed(path: Path) -> Mapping[Any, Any]:
     try:
         document = yaml.safe_load(path.read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError) as error:
-        raise SoftwareFileInvalid(path, f"it can't be read: {type(error).__name__}") from error
+        raise unreadable(path, error) from error
     except yaml.YAMLError as error:
         # Its own text repeats lines, which may have credentials.
         mark = getattr(error, "problem_mark", None)

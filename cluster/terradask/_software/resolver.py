@@ -117,13 +117,14 @@ class Resolver:
         constraints: Iterable[str] = (),
         excludes: Iterable[str] = (),
         preferences: Iterable[str] = (),
+        built: Iterable[str] = (),
     ) -> tuple[Resolved, tuple[DirectPackage, ...]]:
         """Return the same for requirements files or a ``pyproject.toml`` and more requirements,
         with what a project says of its packages' sources. Exact versions to prefer decide where
         there is a choice.
 
         Packages from folders, archives' URLs and repositories are apart. uv reads their metadata,
-        for which it may build them.
+        for which it may build those that `built` names.
         """
         with tempfile.TemporaryDirectory(prefix="terradask-") as made:
             folder = Path(made)
@@ -133,6 +134,7 @@ class Resolver:
                 constraints=constraints,
                 excludes=excludes,
             )
+            options += [f"--no-binary={name}" for name in sorted(set(built))]
             sources = [*map(str, files)]
             # Of an empty file uv warns.
             sources += [self._named(folder, requirements)] if requirements else []
@@ -198,6 +200,8 @@ class Resolver:
             seconds=_SECONDS,
             folder=self.folder,
         )
+        if said.timed_out:
+            raise SoftwareNotResolved(f"no answer within {_SECONDS} s", unanswered=True)
         unanswered = _UNANSWERED.search(said.text) is not None
         if said.code == _NO_SOLUTION and not unanswered:
             raise Unsolvable(said.text)

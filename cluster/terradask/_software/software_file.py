@@ -25,6 +25,8 @@ _PYLOCK = re.compile(r"pylock(\.[^.]+)?\.toml")
 _CONDA_LOCK = re.compile(r"(?:.+\.)?conda-lock\.ya?ml|pixi\.(?:lock|toml)")
 _NAMED_URL = re.compile(r"([A-Za-z0-9][A-Za-z0-9._-]*)(?:\[[^]]*\])?\s*@\s")
 _OTHER_FILE = re.compile(r"(?:-r|--requirements?)(?:\s+|=)?(.+)")
+#: The end of a wheel's URL.
+_WHEEL = re.compile(r"\.whl(?=$|[\s;#\"'])")
 _INDEX = re.compile(r"(-i|--index-url|--pypi-url|--extra-index-url)(?:\s+|=)(\S+)")
 
 
@@ -43,7 +45,7 @@ def software_of(settings: Mapping[str, Any], root: Path | None) -> Software:
 def kind_of(path: Path) -> Kind:
     """Return what kind of file this is, by its name. Raises `SoftwareFileInvalid`."""
     if not path.is_file():
-        raise SoftwareFileInvalid(path, "it isn't there" if not path.exists() else "it is no file")
+        raise SoftwareFileInvalid(path, "it is no file") if path.exists() else _absent(path)
     if path.name in ("uv.lock", "pyproject.toml"):
         return path.name  # type: ignore[return-value]
     if _PYLOCK.fullmatch(path.name):
@@ -68,6 +70,8 @@ class RequirementsFile:
 
     #: Packages that it takes from a URL or a folder.
     direct: frozenset[str]
+    #: Those of them that aren't wheels already.
+    sources: frozenset[str]
     indexes: tuple[Found, ...]
     #: Whether packages are to have the hashes in it.
     is_hashed: bool
@@ -76,16 +80,35 @@ class RequirementsFile:
 def read_requirements_file(path: Path) -> RequirementsFile:
     """Read a requirements file. Raises `SoftwareFileInvalid`."""
     direct: set[str] = set()
+    sources: set[str] = set()
     indexes: list[Found] = []
     is_hashed = False
     for source, line in _lines(path, []):
         is_hashed |= "--hash" in line
         if named := _NAMED_URL.match(line):
             direct.add(canonicalize_name(named[1]))
+            if not _WHEEL.search(line):
+                sources.add(canonicalize_name(named[1]))
         elif index := _INDEX.match(line):
             is_default = index[1] != "--extra-index-url"
             indexes.append(Found(index[2], str(source), is_default=is_default))
-    return RequirementsFile(frozenset(direct), tuple(indexes), is_hashed)
+    return RequirementsFile(frozenset(direct), frozenset(sources), tuple(indexes), is_hashed)
+
+
+def unreadable(path: Path, error: Exception) -> SoftwareFileInvalid:
+    """Return the error for a file that can't be read, without what is in it."""
+    if isinstance(error, FileNotFoundError):
+        return _absent(path)
+    if isinstance(error, UnicodeDecodeError):
+        return SoftwareFileInvalid(path, "it is no text in UTF-8")
+    if isinstance(error, tomllib.TOMLDecodeError):
+        return SoftwareFileInvalid(path, f"it is no TOML: {error}")
+    why = error.strerror if isinstance(error, OSError) else None
+    return SoftwareFileInvalid(path, f"it can't be read: {why or type(error).__name__}")
+
+
+def _absent(path: Path) -> SoftwareFileInvalid:
+    return SoftwareFileInvalid(path, "it isn't there", advice="name a file that is there")
 
 
 def _lines(path: Path, seen: list[Path]) -> Iterator[tuple[Path, str]]:
@@ -95,7 +118,7 @@ def _lines(path: Path, seen: list[Path]) -> Iterator[tuple[Path, str]]:
     try:
         text = path.read_text(encoding="utf-8")
     except (OSError, ValueError) as error:
-        raise SoftwareFileInvalid(path, f"it can't be read: {type(error).__name__}") from error
+        raise unreadable(path, error) from error
     for _, line in whole_lines(text):
         if other := _OTHER_FILE.fullmatch(line):
             yield from _lines(path.parent / other[1].strip("'\" "), seen)
@@ -112,6 +135,8 @@ class ProjectFile:
     is_package: bool
     #: Packages that it takes from a URL, a folder or a repository.
     direct: frozenset[str]
+    #: Those of them that aren't wheels already.
+    sources: frozenset[str]
 
 
 def read_project_file(path: Path) -> ProjectFile:
@@ -120,20 +145,24 @@ def read_project_file(path: Path) -> ProjectFile:
         document = tomllib.loads(path.read_text(encoding="utf-8"))
         of_uv = document.get("tool", {}).get("uv", {})
         sources: Mapping[str, Any] = of_uv.get("sources", {})
+        direct = {
+            canonicalize_name(name): str(each) for name, each in sources.items() if _is_direct(each)
+        }
+        direct |= {
+            canonicalize_name(named[1]): text
+            for text in document["project"].get("dependencies", ())
+            if (named := _NAMED_URL.match(text))
+        }
         return ProjectFile(
             canonicalize_name(document["project"]["name"]),
             of_uv.get("package", "build-system" in document),
-            frozenset(canonicalize_name(name) for name, each in sources.items() if _is_direct(each))
-            | {
-                canonicalize_name(named[1])
-                for text in document["project"].get("dependencies", ())
-                if (named := _NAMED_URL.match(text))
-            },
+            frozenset(direct),
+            frozenset(name for name, said in direct.items() if not _WHEEL.search(said)),
         )
     except KeyError as error:
         raise SoftwareFileInvalid(path, "it has no [project] with a name") from error
     except (OSError, ValueError, AttributeError, TypeError) as error:
-        raise SoftwareFileInvalid(path, f"it can't be read: {type(error).__name__}") from error
+        raise unreadable(path, error) from error
 
 
 def _is_direct(source: Mapping[str, Any] | Sequence[Mapping[str, Any]]) -> bool:

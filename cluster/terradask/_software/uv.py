@@ -25,6 +25,7 @@ class Said:
     code: int | None
     text: str
     output: str = ""
+    timed_out: bool = False
 
 
 def ask_uv(
@@ -49,7 +50,11 @@ def ask_uv(
             cwd=folder,
         )
     except (OSError, subprocess.TimeoutExpired) as error:
-        return Said(None, without_users(f"{type(error).__name__}: {error}"))
+        return Said(
+            None,
+            without_users(f"{type(error).__name__}: {error}"),
+            timed_out=isinstance(error, subprocess.TimeoutExpired),
+        )
     return Said(done.returncode, without_users(done.stderr.strip()), done.stdout)
 
 

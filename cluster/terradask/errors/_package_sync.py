@@ -281,6 +281,8 @@ class SoftwareNotResolved(TerradaskError):
                 "correct the file. Hosts need Dask, distributed and cloudpickle in the versions "
                 "that are installed here"
             )
+            if "no usable wheels" in output or "no wheels" in output:
+                advice += ". A package without a wheel is built here if you write NAME @ URL"
         super().__init__(
             f"{resolver} could not resolve {path or 'this environment'} for hosts:\n{output}",
             advice=advice,

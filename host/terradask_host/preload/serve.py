@@ -57,15 +57,15 @@ def run(read: Read, report: Report) -> int:
     import dask
     import distributed  # the configuration had to come first
 
-    from terradask_host.preload.closed_streams import expect_closed_streams
-
-    expect_closed_streams()
     versions = {
         "python": ".".join(platform.python_version_tuple()[:2]),
         "packages": {"dask": dask.__version__, "distributed": distributed.__version__},
     }
     report("imported", **versions)
     start = read()
+    from terradask_host.preload.closed_streams import expect_closed_streams  # of the right version
+
+    expect_closed_streams()
     serve: Serve = partial(_SERVE[prepared["role"]], report)
     asyncio.run(_until_closed(serve, start, read, report, versions))
     return 0

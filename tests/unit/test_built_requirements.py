@@ -1,0 +1,114 @@
+"""What a file names by URL is built here, also where its build alone knows its version."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import socket
+import tarfile
+import zipfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from terradask._deployments.software_file import lock_file_packages
+from terradask._deployments.software_lock import SoftwareLock
+from terradask._software import resolver
+from terradask.errors import SoftwareNotResolved
+
+from ..package_index import publish, serving
+from ..source_packages import install, source_folder
+from .test_software_file import HERE, Lock, environment, modules, repository
+
+
+@pytest.fixture(scope="module")
+def index(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    root = tmp_path_factory.mktemp("index")
+    for name in (*HERE, "bokeh", "pip"):
+        publish(root, name, importlib.metadata.version(name))
+    publish(root, "needs-acme", "1.0", needs=["acme-tools"])
+    publish(root, "acme-tools", "9.0", body="raise SystemExit('attacked')")
+    with serving(root, []) as url:
+        yield url
+
+
+@pytest.fixture
+def lock(index: str, tmp_path: Path) -> Lock:
+    """Write a file and lock the hosts' packages to it."""
+
+    def write(name: str, text: str) -> SoftwareLock:
+        (tmp_path / name).write_text(text)
+        return lock_file_packages(tmp_path / name, "x86_64", environment(index, tmp_path / "cache"))
+
+    return write
+
+
+def with_dynamic_version(folder: Path) -> Path:
+    """Let a source folder's version be known to its build alone."""
+    settings = folder / "pyproject.toml"
+    text = settings.read_text().replace('version = "1.0"\n', 'dynamic = ["version"]\n')
+    settings.write_text(text + '[tool.hatch.version]\npath = "version.txt"\n')
+    (folder / "version.txt").write_text('version = "1.0"\n')
+    return folder
+
+
+@pytest.mark.parametrize("where", ["folder", "archive", "repository"])
+@pytest.mark.parametrize("kind", ["requirements.txt", "pyproject.toml"])
+def test_packages_whose_version_only_their_build_knows_are_built_here(
+    lock: Lock, tmp_path: Path, where: str, kind: str
+) -> None:
+    folder = with_dynamic_version(source_folder(tmp_path / "sources", "acme-dyn"))
+    archive = tmp_path / "acme_dyn-1.0.tar.gz"
+    with tarfile.open(archive, "w:gz") as made:
+        made.add(folder, "acme_dyn-1.0")
+    urls = {"folder": folder.as_uri(), "archive": archive.as_uri()}
+    text = f"acme-dyn @ {urls.get(where) or repository(folder)}\n"
+    if kind == "pyproject.toml":
+        text = f'[project]\nname = "work"\nversion = "1"\ndependencies = ["{text.strip()}"]\n'
+    assert modules(lock(kind, text)) == {"acme-dyn": ["acme_dyn.py"]}
+
+
+def test_a_project_whose_version_only_its_build_knows_is_built_here(
+    lock: Lock, tmp_path: Path
+) -> None:
+    folder = with_dynamic_version(source_folder(tmp_path, "acme-work"))
+    text = (folder / "pyproject.toml").read_text()
+    assert modules(lock("acme-work/pyproject.toml", text)) == {"acme-work": ["acme_work.py"]}
+
+
+def test_an_editable_package_whose_version_only_its_build_knows_is_built_here(
+    lock: Lock, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = with_dynamic_version(source_folder(tmp_path / "sources"))
+    install(tmp_path / "site", "--editable", str(folder))
+    monkeypatch.syspath_prepend(str(tmp_path / "site"))
+    assert modules(lock("requirements.txt", "needs-acme\n")) == {"acme-tools": ["acme_tools.py"]}
+
+
+def test_a_wheel_of_a_url_needs_no_build(lock: Lock, tmp_path: Path) -> None:
+    wheel = tmp_path / "acme_whl-1.0-py3-none-any.whl"
+    about = "acme_whl-1.0.dist-info"
+    with zipfile.ZipFile(wheel, "w") as made:
+        made.writestr("acme_whl.py", "")
+        made.writestr(f"{about}/METADATA", "Metadata-Version: 2.1\nName: acme-whl\nVersion: 1.0\n")
+        made.writestr(
+            f"{about}/WHEEL", "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n"
+        )
+        made.writestr(f"{about}/RECORD", "acme_whl.py,,\n")
+    found = lock("requirements.txt", f"acme-whl @ {wheel.as_uri()} ; python_version > '3'\n")
+    assert modules(found) == {"acme-whl": ["acme_whl.py"]}
+
+
+def test_an_index_that_never_answers_is_said_to_be_the_cause(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(resolver, "_SECONDS", 2)
+    (tmp_path / "needs.txt").write_text("frame\n")
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        url = f"http://127.0.0.1:{silent.getsockname()[1]}/simple"
+        with pytest.raises(SoftwareNotResolved, match="no answer within 2 s") as caught:
+            lock_file_packages(
+                tmp_path / "needs.txt", "x86_64", environment(url, tmp_path / "cache")
+            )
+    assert caught.value.unanswered
+    assert "terradask software indexes" in str(caught.value)
