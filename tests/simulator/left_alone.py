@@ -43,14 +43,18 @@ WAVE_TASKS = 20
 LEAVING_WAVES = """
 import os, signal, sys, time
 from pathlib import Path
-from distributed import fire_and_forget
+from distributed import Reschedule, fire_and_forget
 from terradask import Cluster
 
 name, folder, line = sys.argv[1:4]
 most, first, waves, tasks, job_tasks, job_retries = map(int, sys.argv[4:])
 
 def gate(wave, *before):
+    until = time.monotonic() + 0.5
     while not Path(folder, f"begin-{wave}").exists():
+        if time.monotonic() > until:
+            # A host that is to leave when its tasks are done must not wait for it.
+            raise Reschedule
         time.sleep(0.05)
 
 def numbered(number, opened):
