@@ -26,8 +26,8 @@ THROTTLED = frozenset(
     }
 )
 
-#: Longest pauses before the call is made again; in all as long as botocore's.
-PAUSES_SECONDS = (1.0, 2.0, 4.0, 8.0)
+#: Longest pauses before the call is made again; in all about as long as botocore's.
+PAUSES_SECONDS = (2.0, 4.0, 8.0)
 
 
 def end_once(client: Any) -> Any:

@@ -268,7 +268,6 @@ class Soak:
             time.sleep(0.2)
         else:
             raise AssertionError(f"nobody said that the scheduler is gone: {self._look()}")
-        self.work.clear()
         self.attach_again()
 
     def attach_again(self) -> None:
@@ -286,10 +285,11 @@ class Soak:
     def renew_client(self) -> None:
         """Have a client again, after a cut that may have taken the old one's work along."""
         self._leave()
-        self.work.clear()
         self.client = Client(self.cluster, set_as_default=False)
 
     def _leave(self) -> None:
+        # Only the client that asked for it can read it.
+        self.work.clear()
         # A client whose connections broke may not even close in order, and would say so when it is
         # collected.
         with contextlib.suppress(Exception):
