@@ -201,3 +201,11 @@ def test_a_version_that_its_index_has_yanked_comes_with_a_warning(tmp_path) -> N
     warning = describe_differences(SoftwareLock("3.12", {"old": "1.0"}, yanked=found.yanked))
     assert "old 1.0" in warning
     assert "broken on Mondays" in warning
+
+
+def test_the_differences_are_one_warning() -> None:
+    lock = SoftwareLock("3.12", missing={"acme": "editable"}, changed={"fast": ("1.2", "1.3")})
+    assert describe_differences(lock) == (
+        "hosts don't get acme (editable); hosts get fast 1.3 instead of 1.2"
+    )
+    assert describe_differences(SoftwareLock("3.12")) == ""

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -15,6 +18,8 @@ if TYPE_CHECKING:
     from terradask._software.indexes import Indexes
     from terradask._software.scan import Scan
 
+#: After so long without an answer, it is said what is waited for.
+_SLOW_SECONDS = 5.0
 
 _architecture_option = click.option(
     "--architecture",
@@ -68,7 +73,8 @@ def lock_(architecture: str, strict: bool, file: Path | None, as_json: bool) -> 
     from terradask._software.sync import PackageSync
 
     sync = PackageSync(file is None, strict=strict)
-    found = lock_for_hosts(file or (), sync, architecture=architecture, lock_file=None)
+    with _said_if_slow("asking indexes, channels and repositories: terradask software indexes"):
+        found = lock_for_hosts(file or (), sync, architecture=architecture, lock_file=None)
     if as_json:
         result_json(
             {
@@ -96,6 +102,16 @@ def lock_(architecture: str, strict: bool, file: Path | None, as_json: bool) -> 
     result(found.to_requirements().rstrip())
     if differences := describe_differences(found):
         say(differences)
+
+
+@contextmanager
+def _said_if_slow(text: str) -> Iterator[None]:
+    waiting = threading.Timer(_SLOW_SECONDS, say, [text])
+    waiting.start()
+    try:
+        yield
+    finally:
+        waiting.cancel()
 
 
 @software.command(name="indexes", short_help="List the package indexes of hosts")
