@@ -9,6 +9,7 @@ import socket
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -225,7 +226,19 @@ def test_several_run_at_a_time(paths: Paths, systemd: SocketActivation) -> None:
     assert len(systemd.shells) == 2
 
 
-def test_a_container_that_systemd_can_not_start_is_said(paths: Paths) -> None:
+@pytest.mark.parametrize("seconds", [0.0, 0.5])
+def test_a_container_that_systemd_can_not_start_is_said(
+    paths: Paths, monkeypatch: pytest.MonkeyPatch, seconds: float
+) -> None:
+    """Also when it has ended before it is told what to run."""
+    connect = runtime._connected
+
+    def connect_late(address: Path) -> socket.socket:
+        connected = connect(address)
+        time.sleep(seconds)
+        return connected
+
+    monkeypatch.setattr(runtime, "_connected", connect_late)
     refusing = SocketActivation(
         paths.container_socket, ("/bin/sh", "-c", "echo no such image; exit 3")
     )

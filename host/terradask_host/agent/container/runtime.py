@@ -110,7 +110,9 @@ class _ContainerProcess:
         self._over = threading.Event()
         self._socket = _connected(address)
         try:
-            self._socket.sendall(script)
+            # What has ended already is found by its silence, with what it said.
+            with contextlib.suppress(ConnectionError):
+                self._socket.sendall(script)
             self._events = os.fdopen(
                 os.open(events, os.O_RDONLY | os.O_NONBLOCK), encoding="utf-8", errors="replace"
             )
