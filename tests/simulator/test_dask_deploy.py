@@ -292,7 +292,7 @@ def test_adapt_quickly(cluster, client):
     for _ in range(20):
         last = client.submit(slowinc, last, delay=0.01)
     last.result(HANG_SECONDS)
-    assert len(cluster.plan) == 1
+    assert len(cluster.plan) == 1, [str(event) for event in cluster.events()][-20:]
 
 
 def test_adapt_down(cluster, client):
