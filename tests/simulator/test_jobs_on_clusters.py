@@ -128,7 +128,17 @@ def test_ctrl_c_ends_the_command_on_its_host(cluster: Cluster, tmp_path: Path) -
     assert Workspace.load().deployment("jobs").job().state == "cancelled"
 
 
-def test_a_job_goes_on_when_its_terminal_closes(cluster: Cluster, tmp_path: Path) -> None:
+@pytest.fixture
+def heard() -> Iterator[None]:
+    """Processes hear that their terminal closes, also under nohup."""
+    before = signal.signal(signal.SIGHUP, signal.SIG_DFL)
+    yield
+    signal.signal(signal.SIGHUP, before)
+
+
+def test_a_job_goes_on_when_its_terminal_closes(
+    cluster: Cluster, tmp_path: Path, heard: None
+) -> None:
     process = begin("run", "-c", "jobs", "--", "sh", "-c", "echo up; sleep 100", folder=tmp_path)
     assert process.stdout is not None
     assert process.stdout.readline() == b"up\n"
