@@ -85,6 +85,11 @@ class Groups:
                 self.serial += 1
                 members.append(f"i-{group}-{self.serial}")
 
+    def come(self, group, n):
+        """Let a group have so many instances."""
+        self.has[group] = n
+        self.launch()
+
     def end(self, instance_id, *, replaced):
         self.calls.append(("end", instance_id, replaced))
         for key, members in self.members.items():

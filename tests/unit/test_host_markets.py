@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime
 import time
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -43,6 +44,7 @@ class Turns:
         self.told: list[str] = []
         self.kept: list[dict[str, Exchange]] = []
         self.refuses: Exception | None = None
+        self.meanwhile: Callable[[], None] = lambda: None
         self.hosts = WorkerHosts(groups, send=self.sent.append, log=self.told.append)
         self.markets = Markets(
             self.hosts,
@@ -60,6 +62,7 @@ class Turns:
         if self.refuses is not None:
             raise self.refuses
         self.kept.append(dict(exchanges))
+        self.meanwhile()
 
     def observed(self, *, without=()):
         """Have a turn with what the scheduler's process says: all hosts have joined."""
@@ -192,6 +195,16 @@ def test_a_move_that_cannot_be_stored_waits_and_one_that_is_over_is_not_forgotte
     assert turns.kept[-1] == {}
 
 
+@pytest.mark.parametrize("come", [4, 6])
+def test_a_move_whose_instances_come_while_it_is_stored_ends_none_of_them(come):
+    turns = Turns(at(6, 0, has=2))
+    turns.meanwhile = lambda: turns.groups.come("workers-spot", come)
+    turns.markets.turn()
+    assert turns.groups.changes == [("why", "workers-spot")]
+    assert (turns.desired, len(turns.groups.members["workers-spot"])) == ((6, 0), come)
+    assert turns.kept[-1] == {}
+
+
 def test_nothing_moves_to_a_group_in_which_nothing_can_join():
     turns = Turns(at(6, 0, has=2))
     turns.hosts.given_up.add("workers")
@@ -301,7 +314,7 @@ def test_reading_calls_are_as_many_at_any_size():
         groups.calls.clear()
         turns.markets.turn()
         assert groups.calls[0] == "look"
-        assert len(groups.calls) == 4
+        assert len(groups.calls) == 5
 
 
 # ---- with a client, and with scaling by load -----------------------------------------------------

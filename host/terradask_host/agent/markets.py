@@ -184,14 +184,18 @@ class Markets:
     def _fall_back(
         self, name: str, chain: tuple[Group, ...], stuck: frozenset[str], now: float
     ) -> None:
-        launching = [group for group in chain if group.name not in self._hosts.given_up]
-        lowered, raised = moved_on(launching, stuck)
+        lowered, raised = self._moved_on(chain, stuck)
         if not raised:
             return
         ((spot, number),) = lowered.items()
         count = chain[0].desired - number
         self._put_off(name)
         self._exchanges.begin(name, Exchange(_asked(chain), count, number))
+        # Meanwhile instances may have come: AWS would end any of those that are there.
+        self._hosts.look_at_once(time.monotonic())
+        if self._moved_on(self._hosts.seen.get(name, ()), stuck) != (lowered, raised):
+            self._end(name)
+            return
         # Lower first: an interruption in between leaves too few hosts for a moment, not too many.
         self._hosts.set_desired(lowered)
         self._tell(
@@ -201,6 +205,11 @@ class Markets:
         )
         self._hosts.set_desired(raised)
         self._end(name)
+
+    def _moved_on(
+        self, chain: Iterable[Group], stuck: frozenset[str]
+    ) -> tuple[dict[str, int], dict[str, int]]:
+        return moved_on([one for one in chain if one.name not in self._hosts.given_up], stuck)
 
     def _finish_fall_back(self, name: str, exchange: Exchange, chain: tuple[Group, ...]) -> None:
         """Do what is left of a move on demand that a call's failure, or the end of an earlier host

@@ -67,6 +67,11 @@ class WorkerHosts:
         """Read the groups, unless they were read just now; return whether they were."""
         if now - self.looked_at < LEAST_SECONDS_BETWEEN_LOOKS:
             return False
+        self.look_at_once(now)
+        return True
+
+    def look_at_once(self, now: float) -> None:
+        """Read the groups."""
         self.seen, self.looked_at, self.stale = self._groups.worker_chains(), now, False
         there = self.active_ids
         self.leaving = {one: at for one, at in self.leaving.items() if one in there}
@@ -76,7 +81,6 @@ class WorkerHosts:
             if now - since >= RETIRED_SECONDS:
                 self.leaving[instance_id] = now
                 self._end(instance_id)
-        return True
 
     @property
     def active_ids(self) -> set[str]:
