@@ -6,6 +6,7 @@ import argparse
 import datetime
 import re
 import sys
+import textwrap
 from pathlib import Path
 from types import ModuleType
 
@@ -85,7 +86,9 @@ def _section(name: str, module: ModuleType, runs: int) -> tuple[str, bool]:
     """Measure a part; return its section of the page, and whether its figures are within their
     limits.
     """
-    made = f"`python -m benchmarks {name}` on {machine()}, {datetime.date.today().isoformat()}."
+    made = textwrap.fill(
+        f"`python -m benchmarks {name}` on {machine()}, {datetime.date.today().isoformat()}.", 100
+    )
     head = f"## {name.capitalize()}\n\n{(module.__doc__ or '').strip()}\n\n{made}\n\n"
     try:
         rows, verdicts = module.measure(runs)
