@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from terradask._deployments.logs.lines import LogLine
-from terradask._deployments.logs.question import WORKERS
 from terradask_modules.names import SCHEDULER_GROUP
+
+if TYPE_CHECKING:
+    from terradask._deployments.logs.lines import LogLine
 
 #: So many lines of all hosts are returned, the newest: Dask keeps 10,000 of each.
 LOG_LINES = 100_000
@@ -20,6 +21,8 @@ _WORKER = re.compile(r"(?:scheduler-)?(i-[0-9a-f]+)(?:-\d+)?", re.ASCII)
 
 def asked_hosts(*, scheduler: bool, workers: bool | Iterable[str]) -> list[str]:
     """Return the words for the hosts that are asked for."""
+    from terradask._deployments.logs.question import WORKERS
+
     named = [workers] if isinstance(workers, str) else workers
     chosen = [WORKERS] if named is True else [_WORKER.sub(r"\1", one) for one in named or ()]
     return [SCHEDULER_GROUP, *chosen] if scheduler else chosen

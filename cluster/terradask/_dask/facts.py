@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from distributed.core import Status
 
@@ -23,11 +23,13 @@ from terradask._dask.tables import EventTable, HardwareTable
 from terradask._dask.threads import Threads
 from terradask._deployments.live_html import body_html
 from terradask._deployments.logs.readable import ReadableLogs
-from terradask._deployments.logs.times import Moment
 from terradask._deployments.run_reports.readable import ReadableReports
 from terradask._deployments.run_reports.report import RunReport
 from terradask.errors import ClusterClosed, ClusterError, InvalidInput, ReportNotFound
 from terradask_host.scaling_policy import ScalingPolicy
+
+if TYPE_CHECKING:
+    from terradask._deployments.logs.times import Moment
 
 
 class ClusterFacts:

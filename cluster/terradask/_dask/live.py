@@ -26,7 +26,6 @@ from terradask._dask.progress import describe
 from terradask._dask.widgets import ClusterWidget, TerminalWidget, own_widget
 from terradask._deployments.deployment import Deployment
 from terradask._deployments.live_view import LiveView, live_view
-from terradask._deployments.overview import cluster_hourly_usd
 from terradask._deployments.status import DeploymentStatus
 from terradask.errors import ClusterStopped
 
@@ -133,6 +132,8 @@ class LiveCluster:
             self._hourly_usd = await attached.waiter.call(self._read_price, attached)
 
     def _read_price(self, attached: Attached) -> Decimal | None:
+        from terradask._deployments.overview import cluster_hourly_usd
+
         workspace = attached.provisioned.workspace
         name = workspace.settings.workspace.name
         return cluster_hourly_usd(workspace.aws, workspace=name, cluster=self._name)

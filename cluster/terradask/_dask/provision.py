@@ -43,8 +43,6 @@ from terradask._deployments.key_access import check_key_access
 from terradask._deployments.lifetime import lifetime_policy
 from terradask._deployments.snapshot import Snapshot, take_snapshot
 from terradask._deployments.status import DeploymentStatus
-from terradask._software.archive_hashes import lock_file_of
-from terradask._software.software_file import software_of
 from terradask.errors import ClusterStopped, FolderBusy, PlanChanged, StalePlan, StateLocked
 from terradask_host.documents import LifetimePolicy, Run
 
@@ -321,6 +319,8 @@ class Provisioner:
         self, deployment: Deployment, settings: Mapping[str, Any], workspace: Workspace
     ) -> Run:
         from terradask._deployments.package_sync import sync_of
+        from terradask._software.archive_hashes import lock_file_of
+        from terradask._software.software_file import software_of
 
         self._check_cancelled()
         check_route(workspace, settings)

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING
 
 from terradask._aws.session import Aws
 from terradask._deployments.documents import Descriptor
-from terradask._deployments.launch import deployed_launch
-from terradask._quotas.check import look_up_allowance, not_checked
-from terradask._quotas.launch_needs import Allowance, describe, more_command, shortages
+
+if TYPE_CHECKING:
+    from terradask._quotas.launch_needs import Allowance
 
 
 class ScaleQuotas:
@@ -51,6 +52,10 @@ class ScaleQuotas:
             ).start()
 
     def _check(self, numbers: Mapping[str, int]) -> None:
+        from terradask._deployments.launch import deployed_launch
+        from terradask._quotas.check import look_up_allowance, not_checked
+        from terradask._quotas.launch_needs import describe, more_command, shortages
+
         launch = deployed_launch(self._descriptor, numbers)
         with self._lock:
             if not self._was_read:

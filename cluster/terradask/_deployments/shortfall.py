@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from terradask._quotas.needs import GP3_STORAGE, vcpu_quota
 from terradask.errors import NoCapacity
 from terradask_host.rules.launch_problem import LaunchProblem
 
@@ -101,21 +100,8 @@ def _advice(cluster: str, shortfall: Shortfall, pools: Mapping[str, Pool]) -> st
     kinds = {problem.kind for problems in shortfall.problems.values() for problem in problems}
     markets = {pools[group].market for group in shortfall.problems}
     advice = []
-    if "quota" in kinds:
-        short = [
-            pools[group]
-            for group, problems in shortfall.problems.items()
-            if any(problem.kind == "quota" for problem in problems)
-        ]
-        advice.append(
-            f"ask AWS for a higher quota, {_quotas(short)}, or end other instances; `terradask "
-            "quotas` shows them"
-        )
-    if "storage" in kinds:
-        advice.append(
-            f"ask AWS for a higher quota, {GP3_STORAGE.name} ({GP3_STORAGE.code}), or use smaller "
-            "disks (worker_disk_size, scheduler_disk_size)"
-        )
+    if kinds & {"quota", "storage"}:
+        advice += _higher_quotas(shortfall, pools)
     if "key" in kinds:
         advice.append("let Auto Scaling use network.kms_key_arn: `terradask doctor` says how")
     if "free-plan" in kinds:
@@ -138,6 +124,37 @@ def _advice(cluster: str, shortfall: Shortfall, pools: Mapping[str, Pool]) -> st
     if not advice:
         advice.append("correct the problem that AWS names")
     return "; ".join(advice)
+
+
+def _higher_quotas(shortfall: Shortfall, pools: Mapping[str, Pool]) -> list[str]:
+    from terradask._quotas.needs import GP3_STORAGE, vcpu_quota
+
+    advice = []
+    short = {
+        kind: [
+            pools[group]
+            for group, problems in shortfall.problems.items()
+            if any(problem.kind == kind for problem in problems)
+        ]
+        for kind in ("quota", "storage")
+    }
+    if short["quota"]:
+        quotas = {
+            vcpu_quota(name, pool.market) for pool in short["quota"] for name in pool.instance_types
+        }
+        named = " and ".join(
+            f"{quota.name} ({quota.code})" for quota in sorted(filter(None, quotas))
+        )
+        advice.append(
+            f"ask AWS for a higher quota, {named or 'that of vCPUs of these families'}, or end "
+            "other instances; `terradask quotas` shows them"
+        )
+    if short["storage"]:
+        advice.append(
+            f"ask AWS for a higher quota, {GP3_STORAGE.name} ({GP3_STORAGE.code}), or use smaller "
+            "disks (worker_disk_size, scheduler_disk_size)"
+        )
+    return advice
 
 
 def _of_the_free_plan(shortfall: Shortfall, pools: Mapping[str, Pool]) -> str:
@@ -170,12 +187,3 @@ def _other_zones(cluster: str, pools: Iterable[Pool]) -> list[str]:
         "Cluster(...) makes a new plan if nothing is deployed",
         "or let workers be in all zones (allow_cross_zone)",
     ]
-
-
-def _quotas(pools: Iterable[Pool]) -> str:
-    """Return the names of the quotas for the vCPUs of these pools."""
-    quotas = {vcpu_quota(name, pool.market) for pool in pools for name in pool.instance_types}
-    return (
-        " and ".join(f"{quota.name} ({quota.code})" for quota in sorted(filter(None, quotas)))
-        or "that of vCPUs of these families"
-    )

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
-from terradask._deployments.logs.cluster_logs import cluster_lines, hosts_with_logs
-from terradask._deployments.logs.lines import ClusterLogs, LogLine
-from terradask._deployments.logs.question import Question
-from terradask._deployments.logs.times import Moment
 from terradask._deployments.record import ClusterRecord
+
+if TYPE_CHECKING:
+    from terradask._deployments.logs.lines import ClusterLogs, LogLine
+    from terradask._deployments.logs.times import Moment
 
 
 class ReadableLogs:
@@ -73,6 +74,10 @@ class ReadableLogs:
         Permissions needed: ``logs:DescribeLogStreams`` and ``logs:FilterLogEvents`` on the
         workspace's log group; ``s3:GetObject`` and ``s3:ListBucket`` as for `status`.
         """
+        from terradask._deployments.logs.cluster_logs import cluster_lines
+        from terradask._deployments.logs.lines import ClusterLogs
+        from terradask._deployments.logs.question import Question
+
         question = Question.of(
             hosts, since=since, until=until, pattern=pattern, level=level, tail=tail, run=run
         )
@@ -105,6 +110,9 @@ class ReadableLogs:
         ClusterNotFound, InvalidInput, LogsDenied, LogsBusy
             As for `logs`.
         """
+        from terradask._deployments.logs.cluster_logs import cluster_lines
+        from terradask._deployments.logs.question import Question
+
         question = Question.of(
             hosts, since=since, until=until, pattern=pattern, level=level, tail=tail, run=run
         )
@@ -128,4 +136,7 @@ class ReadableLogs:
         ClusterNotFound, InvalidInput, LogsDenied, LogsBusy
             As for `logs`.
         """
+        from terradask._deployments.logs.cluster_logs import hosts_with_logs
+        from terradask._deployments.logs.question import Question
+
         return hosts_with_logs(self._record, Question.of(run=run))
