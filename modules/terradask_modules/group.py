@@ -102,6 +102,10 @@ class InstanceGroup(Construct):
             # same, and this would take hosts away.
             # https://docs.aws.amazon.com/autoscaling/ec2/userguide/as-suspend-resume-processes.html
             suspended_processes=["AZRebalance"],
+            # Hosts leave by being named. Where only the number is lowered (a fallback from spot, a
+            # smaller maximum), the ones with least work on them go.
+            # https://docs.aws.amazon.com/autoscaling/ec2/userguide/ec2-auto-scaling-termination-policies.html
+            termination_policies=["NewestInstance"],
             force_delete=True,
             wait_for_capacity_timeout="0",
             # Instances on their way out take minutes; the provider's own limit is ten.

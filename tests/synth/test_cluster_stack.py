@@ -37,6 +37,7 @@ def test_groups_own_structure_and_no_numbers(cluster: Document, name: str, max_s
     assert body["force_delete"] is True
     assert body["wait_for_capacity_timeout"] == "0"
     assert body["suspended_processes"] == ["AZRebalance"]
+    assert body["termination_policies"] == ["NewestInstance"]
     assert len(body["vpc_zone_identifier"]) == 1
 
 

@@ -269,6 +269,7 @@ _HOSTS: dict[str, Shape] = {
             }
         ),
         "suspended_processes": must("AZRebalance"),
+        "termination_policies": must("NewestInstance"),
         "force_delete": must(True),
         "wait_for_capacity_timeout": must("0"),
         "timeouts": must({"delete": must("30m")}),
