@@ -6,6 +6,7 @@ import gc
 import logging
 import os
 import signal
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -36,6 +37,11 @@ _FORK_SERVERS = pytest.StashKey[tuple[ForkServer, ForkServer]]()
 
 #: Markers of what runs only where they are asked for.
 _LEFT_OUT = ("soak", "boot", "life")
+
+# A user's zone, and not that of servers: what must be in UTC differs from it. Written so that no
+# file of zones is needed.
+os.environ["TZ"] = "IST-5:30"
+time.tzset()
 
 # Until everything is imported: what is imported stays.
 gc.disable()

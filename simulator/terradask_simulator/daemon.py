@@ -16,6 +16,7 @@ import socket
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -153,6 +154,9 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--parent", type=int, default=0)
     parser.add_argument("--temporary", action="store_true")
     options = parser.parse_args(arguments)
+    # AWS's times are in UTC; some of moto's are in the machine's zone.
+    os.environ["TZ"] = "UTC"
+    time.tzset()
     logging.basicConfig(
         level=logging.INFO,
         format="%(asctime)s %(levelname)s %(name)s: %(message)s",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 import threading
 from collections.abc import Mapping
 from functools import cache
@@ -39,6 +40,14 @@ def _models(data_path: str | None) -> Loader:
     from botocore.loaders import create_loader
 
     return create_loader(data_path)
+
+
+def _utc_time(value: Any) -> datetime.datetime:
+    """Return a time of AWS's answers in UTC; botocore's own parser gives this machine's zone."""
+    from botocore.utils import parse_timestamp
+
+    parsed: datetime.datetime = parse_timestamp(value)
+    return parsed.astimezone(datetime.UTC)
 
 
 class Aws:
@@ -141,6 +150,8 @@ class Aws:
 
             core = botocore.session.get_session()
             core.register_component("data_loader", _models(core.get_config_variable("data_path")))
+            parsers = core.get_component("response_parser_factory")
+            parsers.set_parser_defaults(timestamp_parser=_utc_time)
             session = boto3.Session(
                 botocore_session=core, region_name=self.region, profile_name=self._profile
             )

@@ -222,6 +222,7 @@ class Machine:
             "HOME": str(self.folder),
             "TMPDIR": str(self.root / "tmp"),
             "LANG": "C.UTF-8",
+            "TZ": "UTC",
             "PYTHONPATH": str(self._wheel),
             "PYTHONUNBUFFERED": "1",
             "AWS_ENDPOINT_URL": self._endpoint_url,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import SimpleNamespace
@@ -20,6 +21,16 @@ from terradask_simulator.aws.fidelity import placement_groups
 
 from ...moto_account import moto_account
 from .swept_account import BUCKET, REGION, Account
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _utc() -> Iterator[None]:
+    """Be in UTC: moto gives groups the time of the machine's zone."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("TZ", "UTC")
+        time.tzset()
+        yield
+    time.tzset()
 
 
 @pytest.fixture
