@@ -133,12 +133,12 @@ def test_an_attached_client_sees_threads_and_memory_and_what_the_run_is() -> Non
         JoinedWorker("", 1, gib),
     )
     text = view_text(view)
-    assert "dask       4 workers, 9 threads, 24.0 GiB" in text
+    assert "dask       4 workers, 9 threads, 24 GiB" in text
     assert "software   Python 3.11, 2 packages, by hash" in text
     limits = "2,000 workers; ends after 20 min idle, or 2 min without a client, or 30 d in all"
     assert f"limits     {limits}" in text
     rows = {line.split()[0]: line.split()[1:] for line in text.splitlines() if line[:2] == "i-"}
-    assert rows["i-0001"] == ["workers-spot", "running", "42", "s", "4", "8.0", "GiB", "-"]
+    assert rows["i-0001"] == ["workers-spot", "running", "42", "s", "4", "8", "GiB", "-"]
     # Since when isn't known of hosts that were there before.
     assert rows["i-0003"] == ["workers-spot", "running", "-", "-", "-", "-"]
     assert "\nplanning\n" in text

@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from terradask._common.checksum import sha256_of_file
 from terradask._plans.basis import (
     PlanArchive,
     PlanBasis,
@@ -23,7 +24,7 @@ from terradask._plans.basis import (
 from terradask._plans.folder import PlanFolder
 from terradask._plans.report import PlanReport, WorkspaceReport
 from terradask._plans.saved import Plan, open_plan
-from terradask._terraform.plan_file import PlanFile, sha256_of
+from terradask._terraform.plan_file import PlanFile
 from terradask._terraform.state.model import StateVersion
 from terradask.errors import InvalidInput, PlanChanged
 
@@ -63,7 +64,7 @@ def _plan(tmp_path: Path, stack: str = "network", **changed: Any) -> Plan:
     )
     return Plan(
         folder=folder,
-        plan_file=PlanFile(file, sha256_of(file), add=1),
+        plan_file=PlanFile(file, sha256_of_file(file), add=1),
         basis=replace(basis, **changed),
         show=lambda file: {},
     )
@@ -290,7 +291,7 @@ def test_a_folder_that_is_not_whole_or_not_as_reported_is_refused(tmp_path: Path
         archive.writestr("more", "")
     exchanged = Plan(
         folder=other.folder,
-        plan_file=PlanFile(other.file, sha256_of(other.file)),
+        plan_file=PlanFile(other.file, sha256_of_file(other.file)),
         basis=other.basis,
         show=lambda file: {},
     )

@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from terradask._common.checksum import sha256_of_file
 from terradask._plans.basis import PlanBasis
 from terradask._plans.documents import document_changes
 from terradask._plans.folder import PlanFolder
@@ -22,7 +23,7 @@ from terradask._plans.saved import Plan
 from terradask._plans.summary import summarise
 from terradask._policy.masking import in_environment, masked_text, secret_name
 from terradask._stacks.stack import Stack
-from terradask._terraform.plan_file import PlanFile, sha256_of
+from terradask._terraform.plan_file import PlanFile
 from terradask._terraform.state.model import StateVersion
 from terradask.errors import TerraformError
 from terradask.errors.diagnostic import Diagnostic
@@ -202,7 +203,10 @@ def test_saved_files_are_free_of_them_but_the_plan(report: PlanReport, tmp_path:
         "2026-11-20T05:30:19Z",
     )
     plan = Plan(
-        folder=tmp_path, plan_file=PlanFile(raw, sha256_of(raw)), basis=basis, show=lambda file: {}
+        folder=tmp_path,
+        plan_file=PlanFile(raw, sha256_of_file(raw)),
+        basis=basis,
+        show=lambda file: {},
     )
     PlanFolder(tmp_path / "out").write(WorkspaceReport(CONTEXT, (report,)), [plan])
     files = [path for path in (tmp_path / "out").rglob("*") if path.is_file()]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import json
 from collections.abc import Mapping
 from email.utils import parsedate_to_datetime
 from typing import Any
@@ -29,3 +30,15 @@ def activities_since(
         at = parsedate_to_datetime(date) if date else at
         found += page["Activities"]
     return found, at
+
+
+def zone_of(activity: Mapping[str, Any]) -> str | None:
+    """Return the zone of a launch, also of one that failed; None where AWS doesn't say.
+
+    https://docs.aws.amazon.com/autoscaling/ec2/userguide/as-verify-scaling-activity.html
+    """
+    try:
+        zone = json.loads(activity.get("Details") or "{}").get("Availability Zone")
+    except (ValueError, AttributeError):
+        return None
+    return str(zone) if zone else None

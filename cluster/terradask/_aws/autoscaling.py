@@ -9,15 +9,10 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from terradask._aws.free_plan import with_eligible
-from terradask._aws.group_limits import (
-    despite_minimum,
-    scheduled_actions,
-    set_desired,
-    unschedule,
-)
+from terradask._aws.group_limits import despite_minimum, scheduled_actions, set_desired, unschedule
 from terradask._aws.groups import PROTECTION_BATCH, ProtectAndLower, Removal
 from terradask._aws.listing import listed_groups
-from terradask._aws.tags import as_text, found_tags, tags_of
+from terradask._aws.tags import as_text, found_tags, tag_filters, tags_of
 from terradask._aws.translation import is_transient
 from terradask.errors import AccessDenied, ForeignResources
 from terradask_host.end_once import end_while_there
@@ -348,9 +343,8 @@ def tagged_groups(
 ) -> Iterator[tuple[str, dict[str, Any]]]:
     """Yield a cluster's groups, found by its tags: the cluster's name for it, AWS's description."""
     tags = {TAG_WORKSPACE: workspace, TAG_CLUSTER: cluster}
-    filters = [{"Name": f"tag:{key}", "Values": [value]} for key, value in tags.items()]
     begins = group_name(workspace, cluster, "")
-    for group in listed_groups(client, Filters=filters):
+    for group in listed_groups(client, Filters=tag_filters(tags)):
         name = group["AutoScalingGroupName"]
         if name.startswith(begins) and tags.items() <= tags_of(group.get("Tags")).items():
             yield name.removeprefix(begins), group

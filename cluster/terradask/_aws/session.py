@@ -59,7 +59,8 @@ class Aws:
     def __init__(self, region: str, *, profile: str | None = None, attempts: int = 6) -> None:
         self.region = region
         self._attempts = attempts
-        self._profile = profile
+        #: Of the caller's AWS configuration; None: as boto3 finds credentials.
+        self.profile = profile
         self._session: Session | None = None
         #: Buckets with an object so old that S3 misses no other: noted by `ObjectStore`.
         self.settled_buckets: set[str] = set()
@@ -85,12 +86,7 @@ class Aws:
 
     def anew(self) -> Aws:
         """Return the same with credentials that are looked up again."""
-        return Aws(self.region, profile=self._profile, attempts=self._attempts)
-
-    @property
-    def profile(self) -> str | None:
-        """Profile of the caller's AWS configuration; None: as boto3 finds credentials."""
-        return self._profile
+        return Aws(self.region, profile=self.profile, attempts=self._attempts)
 
     @property
     def account_id(self) -> str:
@@ -153,7 +149,7 @@ class Aws:
             parsers = core.get_component("response_parser_factory")
             parsers.set_parser_defaults(timestamp_parser=_utc_time)
             session = boto3.Session(
-                botocore_session=core, region_name=self.region, profile_name=self._profile
+                botocore_session=core, region_name=self.region, profile_name=self.profile
             )
             translate_calls(session, self.region)
             self._session = session
@@ -174,7 +170,7 @@ class Aws:
         """Return whether AWS takes the credentials where every account has them taken."""
         if partition_of(self.region) != "aws" or self.region == _ALWAYS_ENABLED:
             return False
-        elsewhere = Aws(_ALWAYS_ENABLED, profile=self._profile, attempts=self._attempts)
+        elsewhere = Aws(_ALWAYS_ENABLED, profile=self.profile, attempts=self._attempts)
         try:
             elsewhere.client("sts").get_caller_identity()
         except AwsError:

@@ -24,6 +24,7 @@ from terradask.errors import (
     InvalidCredentials,
     NoCredentials,
     RegionUnknown,
+    TerradaskError,
 )
 from terradask_host.end_once import THROTTLED
 
@@ -127,6 +128,12 @@ def typed_error(error: Exception, region: str, service: str = "") -> AwsError | 
     if isinstance(error, boto.ClientError):
         return _refused(error, region, service)
     return None
+
+
+def reason_of(error: Exception) -> str:
+    """Return why a call failed, in one line."""
+    said = error.problem if isinstance(error, TerradaskError) else str(error)
+    return " ".join(said.split())
 
 
 def is_transient(error: BaseException) -> bool:

@@ -7,23 +7,21 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from email.utils import parsedate_to_datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from terradask._aws.s3 import ObjectStore
+from terradask._aws.session import Aws
 from terradask._cleanup.inventory import DeadLock, Deployed
 from terradask._deployments.deployment import Deployment
 from terradask._deployments.store import CLOSING, DESCRIPTOR, RUN, STATE, STATE_LOCK, ClusterObjects
 from terradask._network.clusters import cluster_of_key
 from terradask._terraform.folder_lock import FolderLock
+from terradask._terraform.state.lock_info import LockInfo
 from terradask._terraform.state.lock_owner import proof_of_end
 from terradask._terraform.state.s3 import S3Backend
 from terradask.errors import DocumentFormat, FolderBusy
 from terradask_host.documents import plain_text
 from terradask_modules.names import cluster_key
-
-if TYPE_CHECKING:
-    from terradask._aws.session import Aws
-    from terradask._terraform.state.lock_info import LockInfo
 
 
 @dataclass(eq=False, repr=False)

@@ -10,6 +10,7 @@ from typing import Any
 
 from terradask._cleanup.inventory import Kind, NotVisible
 from terradask._cleanup.orphans import Stray
+from terradask._pricing.estimate import price_text
 from terradask._pricing.prices import Quotes
 from terradask._pricing.running import hourly_usd
 
@@ -76,14 +77,13 @@ class Sweep:
         }
 
     def _orphan(self, orphan: Stray) -> dict[str, Any]:
-        usd = self.hourly_usd(orphan)
         return {
             "kind": orphan.kind,
             "id": orphan.id,
             "cluster": orphan.cluster,
             "age_seconds": self.age_seconds(orphan),
             "reason": orphan.reason,
-            "hourly_usd": None if usd is None else format(usd.normalize(), "f"),
+            "hourly_usd": price_text(self.hourly_usd(orphan)),
             "held": orphan.held,
             "removable": orphan.may_go(self.looked_at),
         }

@@ -11,6 +11,7 @@ from pathlib import Path
 from botocore.exceptions import BotoCoreError, ClientError
 
 from terradask._aws.session import Aws
+from terradask._aws.translation import reason_of
 from terradask._cleanup import instances
 from terradask._cleanup.bucket_scan import has_resources
 from terradask._cleanup.delete import delete_objects, delete_resource, delete_resources
@@ -133,10 +134,8 @@ class OrphanRemoval:
             raise
         except (StateLocked, FolderBusy) as busy:
             noted, why = self._kept, busy.problem
-        except TerradaskError as error:
-            why = error.problem
-        except (BotoCoreError, ClientError) as error:
-            why = " ".join(str(error).split())
+        except (TerradaskError, BotoCoreError, ClientError) as error:
+            why = reason_of(error)
         noted.update(
             {
                 orphan: why

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from terradask._aws.tags import tag_filters
 from terradask_modules.names import TAG_CLUSTER, TAG_WORKSPACE
 from terradask_stacks.cluster_resources import kinds
 
@@ -59,7 +60,7 @@ class Owner:
     @property
     def filters(self) -> list[dict[str, Any]]:
         """The filters of AWS's lists that find resources with these tags."""
-        return [{"Name": f"tag:{tag}", "Values": [value]} for tag, value in self.tags.items()]
+        return tag_filters(self.tags)
 
     def owns(self, resource: Resource) -> bool:
         """Return whether it owns a resource: never one with other tags, or none."""

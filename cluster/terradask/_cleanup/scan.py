@@ -36,7 +36,7 @@ from terradask._deployments.instances import Instance, find_instances
 from terradask._network.clusters import is_cluster_name
 from terradask._plans.basis import PLAN_LIFETIME
 from terradask._pricing.running import parts_of_host, parts_of_secret, parts_of_volume
-from terradask._terraform.state.s3 import S3Backend
+from terradask._terraform.state.s3 import S3Backend, StateBackend
 from terradask.errors import AccessDenied, BackendMissing
 from terradask_modules.names import (
     NETWORK_STACK,
@@ -50,7 +50,6 @@ from terradask_modules.names import (
 if TYPE_CHECKING:
     from terradask._aws.session import Aws
     from terradask._network.deployed import DeployedNetwork
-    from terradask._terraform.state.s3 import StateBackend
 
 Found = TypeVar("Found")
 

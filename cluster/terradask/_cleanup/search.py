@@ -38,6 +38,7 @@ from terradask._cleanup.resources import (
     clusters_of,
     of_type,
 )
+from terradask._common.side_by_side import side_by_side
 from terradask.errors import AccessDenied
 from terradask_modules.names import ROLES, role_name, secret_id, secrets_prefix
 
@@ -348,12 +349,7 @@ def describe_secret(client: Any, name: str) -> Resource | None:
 
 def _answers(searches: Sequence[_Search]) -> list[Resource]:
     """Make all calls in parallel."""
-    with ThreadPoolExecutor(8) as pool:
-        return [
-            resource
-            for answer in pool.map(lambda search: search(), searches)
-            for resource in answer
-        ]
+    return [resource for answer in side_by_side(searches, 8) for resource in answer]
 
 
 def _placement_groups(client: Any, owner: Owner) -> list[Resource]:

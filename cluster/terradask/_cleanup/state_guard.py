@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import Any
 
@@ -14,6 +13,7 @@ from terradask._cleanup.known_state import Entry, read_state
 from terradask._cleanup.named_resources import find_in_iam
 from terradask._cleanup.resources import AUTOSCALING_GROUP, RULES, SECRET, Owner, Resource
 from terradask._cleanup.search import describe_secret, described, find_groups, find_rules
+from terradask._common.side_by_side import side_by_side
 from terradask.errors import ForeignResources
 from terradask_stacks.cluster_resources import ClusterNames
 
@@ -96,9 +96,8 @@ class StateGuard:
         for entry in entries:
             if entry.type in look_up:
                 ids.setdefault(entry.type, []).append(entry.id)
-        with ThreadPoolExecutor(8) as pool:
-            found = pool.map(lambda kind: look_up[kind](ids[kind]), ids)
-            return dict(zip(ids, found, strict=True))
+        found = side_by_side([partial(look_up[kind], named) for kind, named in ids.items()], 8)
+        return dict(zip(ids, found, strict=True))
 
     def _of_groups(self, names: list[str]) -> _Tags:
         return _by_id(find_groups(self._aws.client("autoscaling"), AutoScalingGroupNames=names))

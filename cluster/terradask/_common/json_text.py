@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import Any
 
 
@@ -12,3 +13,12 @@ def parse_json(content: bytes | str) -> Any:
         return json.loads(content)
     except RecursionError:
         raise ValueError("the JSON is nested too deeply") from None
+
+
+def read_object(path: Path) -> dict[str, Any]:
+    """Return the JSON object in a file; an empty one where there is none that can be read."""
+    try:
+        found = json.loads(path.read_bytes())
+    except (OSError, ValueError):
+        return {}
+    return found if isinstance(found, dict) else {}

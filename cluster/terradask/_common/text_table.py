@@ -7,11 +7,23 @@ from collections.abc import Sequence
 
 def table(heads: Sequence[str], rows: Sequence[Sequence[object]]) -> str:
     """Return a table as text that a person and ``awk`` read alike: no borders, no wrapping."""
-    cells = [[head.upper() for head in heads], *([_cell(value) for value in row] for row in rows)]
-    widths = [max(len(row[column]) for row in cells) for column in range(len(heads))]
-    return "\n".join(
-        "  ".join(c.ljust(w) for c, w in zip(row, widths, strict=True)).rstrip() for row in cells
-    )
+    cells = [[_cell(value) for value in row] for row in rows]
+    return "\n".join(columns([[head.upper() for head in heads], *cells]))
+
+
+def columns(rows: Sequence[Sequence[str]], *, numbers_from: int | None = None) -> list[str]:
+    """Return rows as lines, each column as wide as its longest text; numbers to the right."""
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    sides = [
+        str.ljust if numbers_from is None or at < numbers_from else str.rjust
+        for at in range(len(widths))
+    ]
+    return [
+        "  ".join(
+            side(cell, width) for side, cell, width in zip(sides, row, widths, strict=True)
+        ).rstrip()
+        for row in rows
+    ]
 
 
 def _cell(value: object) -> str:

@@ -92,10 +92,8 @@ def _check_ingress(workspace: Workspace, settings: Mapping[str, Any]) -> None:
     ports = "" if usual else f"ports = [{port}, {connection.dashboard_port}] and "
     ssm = ", or connect='ssm', which needs no rule" if baseline.session_manager else ""
     raise NoIngress(
-        (
-            f"The cluster's scheduler could not be reached: the {section} lets no address in at "
-            f"port {port}."
-        ),
+        f"The cluster's scheduler could not be reached: the {section} lets no address in at "
+        f"port {port}.",
         given=f"{section}.ingress = {'[]' if not let_in else [list(ports) for ports in let_in]}",
         allowed="rules of ports and CIDR blocks, such as your own address",
         advice=f"{here}add [[{section}.ingress]] with {ports}"

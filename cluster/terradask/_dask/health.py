@@ -43,10 +43,8 @@ class Health:
         """Raise if this object has left the cluster."""
         if self._is_of_parent:
             raise ClusterClosed(
-                (
-                    f"This Cluster object of {self.name!r} belongs to the process that forked this "
-                    "one."
-                ),
+                f"This Cluster object of {self.name!r} belongs to the process that forked this "
+                "one.",
                 cluster=self.name,
                 advice=f"attach from here: Cluster.from_name({self.name!r})",
             )

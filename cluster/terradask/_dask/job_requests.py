@@ -28,12 +28,7 @@ from terradask.errors import (
     SchedulerUnreachable,
 )
 from terradask_host.documents import plain_lines
-from terradask_host.jobs import (
-    CANCEL_OPERATION,
-    LOOK_OPERATION,
-    OUTPUT_OPERATION,
-    SUBMIT_OPERATION,
-)
+from terradask_host.jobs import CANCEL_OPERATION, LOOK_OPERATION, OUTPUT_OPERATION, SUBMIT_OPERATION
 from terradask_host.rules.job_tasks import is_final
 
 logger = logging.getLogger("terradask")

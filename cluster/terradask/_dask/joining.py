@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Set
 
+from terradask._common.naming import counted
 from terradask.errors import WorkersMissing
 from terradask_host.documents import HostReport
 
@@ -55,11 +56,7 @@ def check_joining(
             [
                 f"{lacking} of the {wanted} workers waited for have not joined cluster {cluster!r} "
                 f"after {waited_seconds:.0f} s"
-                + (
-                    f"; {len(failed)} host{'' if len(failed) == 1 else 's'} failed."
-                    if failed
-                    else "."
-                ),
+                + (f"; {counted(len(failed), 'host')} failed." if failed else "."),
                 *described,
                 *without_report[:_DESCRIBED_HOSTS],
                 *(

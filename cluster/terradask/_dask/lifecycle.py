@@ -215,10 +215,6 @@ class Lifecycle:
         else:
             provisioned.deployment.stop_at_exit()
 
-    def disown(self) -> None:
-        """Leave the cluster to the parent process: a forked child must not end it."""
-        self.health.disown()
-
 
 _OPEN: weakref.WeakSet[Lifecycle] = weakref.WeakSet()
 
@@ -232,7 +228,7 @@ def _has_run_on(provisioned: Provisioned) -> bool:
 def disown_open_clusters() -> None:
     """Leave all clusters of this forked process to its parent."""
     for each in list(_OPEN):
-        each.disown()
+        each.health.disown()
     _OPEN.clear()
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import hashlib
 import importlib.metadata
 import logging
 import os
@@ -87,7 +86,7 @@ class PackageUpdates:
         )
         if answer["failed"]:
             raise PackagesNotUpdated(name, {str(k): str(v) for k, v in answer["failed"].items()})
-        self._sent |= {wheel.name: _sha256(wheel) for wheel in wheels}
+        self._sent |= {wheel.name: wheel.sha256 for wheel in wheels}
         if answer["lost"]:
             workers = ", ".join(map(str, answer["lost"]))
             logger.warning(
@@ -116,7 +115,7 @@ class PackageUpdates:
             with contextlib.suppress(importlib.metadata.PackageNotFoundError):
                 installed = importlib.metadata.distribution(name)
                 built.append(build_wheel(installed, architecture, environ))
-        return [wheel for wheel in built if _sha256(wheel) != known[wheel.name]]
+        return [wheel for wheel in built if wheel.sha256 != known[wheel.name]]
 
     def _of_the_run(self) -> dict[str, str]:
         """Return the SHA-256 of each wheel that the run was started with."""
@@ -124,7 +123,3 @@ class PackageUpdates:
         if sha256_of(text) != self.connection.attachment.keys.sha256.get(SOFTWARE):
             raise DocumentChanged(SOFTWARE, cluster=self.connection.health.name)
         return dict(_WHEEL_LINE.findall(text.decode()))
-
-
-def _sha256(wheel: LocalWheel) -> str:
-    return hashlib.sha256(wheel.content).hexdigest()

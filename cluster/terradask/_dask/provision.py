@@ -18,11 +18,7 @@ from typing import TYPE_CHECKING, Any
 from terradask._aws.credentials import lend
 from terradask._common.progress import Message, Progress, phase
 from terradask._common.sigterm import terminated_in_order
-from terradask._dask.concurrent_deploy import (
-    POLL_SECONDS,
-    wait_for_deployment,
-    wait_for_start,
-)
+from terradask._dask.concurrent_deploy import POLL_SECONDS, wait_for_deployment, wait_for_start
 from terradask._dask.connectivity import check_route, decided_here, names_me, with_own_address
 from terradask._dask.decision import (
     Decision,

@@ -246,10 +246,8 @@ class SecretRelay:
     def _check_all_have(self, missed: Sequence[str]) -> None:
         if missed:
             raise WorkersUntold(
-                (
-                    f"{len(missed)} of the workers of cluster {self.health.name!r} didn't get "
-                    "what was sent: they don't answer."
-                ),
+                f"{len(missed)} of the workers of cluster {self.health.name!r} didn't get "
+                "what was sent: they don't answer.",
                 cluster=self.health.name,
                 workers=missed,
                 advice="send it again; restarted and new workers get it automatically",

@@ -14,6 +14,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from terradask._aws.listing import listed_zones
+from terradask._common.polling import wait_until
 from terradask._demo import data, pieces
 from terradask._demo.story import Story
 from terradask_modules.errors import TerradaskError
@@ -60,8 +62,11 @@ class MainJob:
 
     def run(self) -> None:
         """Do everything. Raises `DemoFailed`."""
+        import boto3
+
         # Two zones, as a careful team would begin: every zone costs subnets, routes and time.
-        text = _SETTINGS.format(bucket=self.bucket, zones=json.dumps(_zones()[:2]))
+        zones = listed_zones(boto3.client("ec2"))[:2]
+        text = _SETTINGS.format(bucket=self.bucket, zones=json.dumps(zones))
         self.settings.write_text(text, encoding="utf-8")
         with ExitStack() as undo:
             self._deploy_network(undo)
@@ -230,12 +235,12 @@ class MainJob:
 
     def _scale(self, cluster: Any, client: Any) -> None:
         with self.story.step(f"Scale {FEW} -> {MANY} -> {FEW} without losing a result"):
-            self._keep(client, sorted(client.scheduler_info(n_workers=-1)["workers"]))
+            self._keep(client, _workers(client))
             began = time.monotonic()
             cluster.scale(MANY)
             cluster.wait_for_workers(MANY)
             self.story.show(f"{FEW} -> {MANY} in {time.monotonic() - began:.1f} s")
-            workers = sorted(client.scheduler_info(n_workers=-1)["workers"])
+            workers = _workers(client)
             self.story.check(f"{MANY} workers came", len(workers) == MANY, workers)
             self._keep(client, workers)
             holders = {address for address, keys in client.has_what().items() if keys}
@@ -246,7 +251,8 @@ class MainJob:
             )
             began = time.monotonic()
             cluster.scale(FEW)
-            left = self._wait_until_left(client)
+            wait_until(lambda: len(_workers(client)) <= FEW, limit_seconds=30, pause_seconds=0.1)
+            left = _workers(client)
             self.story.show(f"{MANY} -> {FEW} in {time.monotonic() - began:.1f} s")
             self.story.check(f"{FEW} workers are left", len(left) == FEW, left)
             self._check_kept(client)
@@ -280,15 +286,6 @@ class MainJob:
             same == len(self._kept),
             f"{same} of {len(self._kept)} are the same",
         )
-
-    def _wait_until_left(self, client: Any) -> list[str]:
-        deadline = time.monotonic() + 30
-        while (
-            len(client.scheduler_info(n_workers=-1)["workers"]) > FEW
-            and time.monotonic() < deadline
-        ):
-            time.sleep(0.1)
-        return sorted(client.scheduler_info(n_workers=-1)["workers"])
 
     def _attach_again(self, cluster: Any, client: Any) -> None:
         with self.story.step("Attach a second time, by name, from another process"):
@@ -355,10 +352,5 @@ class MainJob:
         s3.delete_bucket(Bucket=self.bucket)
 
 
-def _zones() -> list[str]:
-    import boto3
-
-    ec2: Any = boto3.client("ec2")
-    return sorted(
-        zone["ZoneName"] for zone in ec2.describe_availability_zones()["AvailabilityZones"]
-    )
+def _workers(client: Any) -> list[str]:
+    return sorted(client.scheduler_info(n_workers=-1)["workers"])

@@ -12,8 +12,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 
-from packaging.requirements import InvalidRequirement, Requirement
-from packaging.utils import canonicalize_name
+from packaging.requirements import InvalidRequirement
 
 from terradask._deployments.conda_installer import installer_wheel
 from terradask._deployments.requirements_file import Request, Requirements
@@ -26,6 +25,7 @@ from terradask._software.configured import Machine
 from terradask._software.folder_archives import folders_here
 from terradask._software.hosts import python_version
 from terradask._software.indexes import read_indexes
+from terradask._software.resolver import name_of
 from terradask._software.scan import OWN, TOOLS
 from terradask._software.software_file import read_requirements_file
 from terradask.errors import SoftwareFileInvalid
@@ -132,12 +132,8 @@ def _names(lines: Iterable[str]) -> set[str]:
     found = set()
     for line in lines:
         try:
-            found.add(_name(line.partition(" --")[0]))
+            found.add(name_of(line.partition(" --")[0]))
         except InvalidRequirement:
             # A path, an option or another file.
             continue
     return found
-
-
-def _name(requirement: str) -> str:
-    return canonicalize_name(Requirement(requirement).name)

@@ -10,7 +10,7 @@ from typing import Any
 
 from terradask._aws.listing import listed, listed_instances
 from terradask._aws.session import Aws
-from terradask._aws.tags import tags_of
+from terradask._aws.tags import tag_filters, tags_of
 from terradask._pricing.running import RunningHost
 from terradask_modules.names import TAG_CLUSTER, TAG_ROLE, TAG_WORKSPACE
 
@@ -55,14 +55,9 @@ def find_instances(
     Permissions needed: ``ec2:DescribeInstances``; with volumes ``ec2:DescribeVolumes``.
     """
     ec2 = aws.client("ec2")
-    ours = [
-        {"Name": "tag-key", "Values": [TAG_WORKSPACE]}
-        if workspace is None
-        else {"Name": f"tag:{TAG_WORKSPACE}", "Values": [workspace]}
-    ]
+    tags = {TAG_WORKSPACE: workspace} | ({} if cluster is None else {TAG_CLUSTER: cluster})
+    ours = tag_filters(tags)
     left = {"Name": "instance-state-name", "Values": _LEFT}
-    if cluster is not None:
-        ours.append({"Name": f"tag:{TAG_CLUSTER}", "Values": [cluster]})
     found = list(listed_instances(ec2, Filters=[*ours, left]))
     gib = _volumes(ec2, ours) if with_volumes and found else {}
     return [_read(instance, gib if with_volumes else None) for instance in found]

@@ -7,7 +7,8 @@ from html import escape
 
 from terradask._common.text_table import duration
 from terradask._deployments.live_text import counts, steps
-from terradask._deployments.live_view import DASHBOARD, GroupRow, HostRow, LiveView, memory_text
+from terradask._deployments.live_view import DASHBOARD, GroupRow, HostRow, LiveView
+from terradask_stacks.hardware.quantities import bytes_text
 
 #: An output in a notebook scrolls: more hosts than these would hide what is below.
 MOST_HOSTS = 12
@@ -78,7 +79,7 @@ def _host(host: HostRow) -> list[str]:
         _state(host.state),
         "" if host.seconds is None else duration(host.seconds),
         "" if host.threads is None else str(host.threads),
-        "" if host.memory_bytes is None else memory_text(host.memory_bytes),
+        "" if host.memory_bytes is None else bytes_text(host.memory_bytes),
         escape(host.reason or ""),
     ]
 

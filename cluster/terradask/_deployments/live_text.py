@@ -6,7 +6,8 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from terradask._common.text_table import duration, table
-from terradask._deployments.live_view import GroupRow, HostRow, LiveView, memory_text
+from terradask._deployments.live_view import GroupRow, HostRow, LiveView
+from terradask_stacks.hardware.quantities import bytes_text
 
 if TYPE_CHECKING:
     from rich.text import Text
@@ -82,7 +83,7 @@ def _start(host: HostRow) -> list[object]:
 
 
 def _memory(host: HostRow) -> str | None:
-    return None if host.memory_bytes is None else memory_text(host.memory_bytes)
+    return None if host.memory_bytes is None else bytes_text(host.memory_bytes)
 
 
 def _cells(group: GroupRow) -> list[object]:

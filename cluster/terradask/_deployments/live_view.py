@@ -8,11 +8,13 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from decimal import Decimal
 
+from terradask._common.naming import counted
 from terradask._common.text_table import duration
 from terradask._deployments.shortfall import Pool
 from terradask._deployments.status import DeploymentStatus, hosts_by_state
 from terradask_host.documents import HostReport, LifetimePolicy, Run
 from terradask_host.scaling_policy import ScalingPolicy
+from terradask_stacks.hardware.quantities import bytes_text
 
 #: State of a host, as `timeline.STATE_OF_STEP` has them -> what it waits for.
 _WAITS = {
@@ -230,13 +232,7 @@ def _limits(max_workers: int, life: LifetimePolicy | None) -> str:
 
 def _dask(workers: Sequence[JoinedWorker]) -> str:
     threads = sum(each.threads for each in workers)
-    number = f"{len(workers):,} worker{'' if len(workers) == 1 else 's'}"
-    return f"{number}, {threads:,} threads, {memory_text(_memory(workers))}"
-
-
-def memory_text(amount_bytes: int) -> str:
-    """Return an amount of memory as text."""
-    return f"{amount_bytes / 2**30:,.1f} GiB"
+    return f"{counted(len(workers), 'worker')}, {threads:,} threads, {bytes_text(_memory(workers))}"
 
 
 def _memory(workers: Iterable[JoinedWorker]) -> int:

@@ -21,12 +21,7 @@ from terradask._software.conda_solver import CondaPackage
 from terradask._software.hosts import python_version
 from terradask._software.indexes import read_indexes
 from terradask._software.local_wheels import LocalWheel
-from terradask.errors import (
-    AccessDenied,
-    DocumentFormat,
-    EnvironmentNotFound,
-    EnvironmentUnusable,
-)
+from terradask.errors import AccessDenied, DocumentFormat, EnvironmentNotFound, EnvironmentUnusable
 from terradask_host.documents import UNREADABLE, EnvironmentArchive
 from terradask_modules.names import SOFTWARE
 
@@ -237,7 +232,7 @@ class NamedEnvironments:
 
 
 def _about(wheel: LocalWheel) -> tuple[str, str]:
-    return wheel.filename, hashlib.sha256(wheel.content).hexdigest()
+    return wheel.filename, wheel.sha256
 
 
 def _of_conda(

@@ -11,12 +11,13 @@ from typing import Any
 
 from terradask._aws.listing import listed_groups
 from terradask._aws.session import Aws
-from terradask._aws.tags import tags_of
+from terradask._aws.tags import tag_filters, tags_of
 from terradask._common.clock import utc_text
 from terradask._deployments.deployment import Deployment
 from terradask._deployments.instances import Instance, find_instances
 from terradask._deployments.state import state_by_numbers
 from terradask._deployments.status import DeploymentStatus, hosts_by_state
+from terradask._pricing.estimate import price_text
 from terradask._pricing.prices import Quotes
 from terradask._pricing.running import Parts, hourly_usd, parts_of_host, price_keys
 from terradask.errors import AccessDenied, DocumentFormat
@@ -91,9 +92,7 @@ class ClusterOverview:
             "owner": self.owner,
             "max_workers": self.max_workers,
             "hosts_by_state": dict(self.hosts),
-            "hourly_usd": None
-            if self.hourly_usd is None
-            else format(self.hourly_usd.normalize(), "f"),
+            "hourly_usd": price_text(self.hourly_usd),
             "last_activity": self.last_activity,
         }
 
@@ -247,14 +246,10 @@ def _machines(aws: Aws, workspace: str | None, cluster: str | None = None) -> li
 
 
 def _tagged_groups(aws: Aws, workspace: str | None) -> list[TaggedGroup]:
-    ours = (
-        {"Name": "tag-key", "Values": [TAG_WORKSPACE]}
-        if workspace is None
-        else {"Name": f"tag:{TAG_WORKSPACE}", "Values": [workspace]}
-    )
+    ours = tag_filters({TAG_WORKSPACE: workspace})
     return [
         _tagged(group, tags)
-        for group in listed_groups(aws.client("autoscaling"), Filters=[ours])
+        for group in listed_groups(aws.client("autoscaling"), Filters=ours)
         if TAG_CLUSTER in (tags := tags_of(group["Tags"]))
     ]
 

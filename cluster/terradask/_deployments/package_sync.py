@@ -14,14 +14,10 @@ from typing import Any
 from packaging.utils import canonicalize_name
 
 from terradask._aws.endpoints import is_loopback_endpoint
+from terradask._common.naming import some
 from terradask._deployments.jupyter_packages import check_jupyterlab, with_jupyterlab
 from terradask._deployments.named_environments import NamedEnvironments
-from terradask._deployments.software import (
-    base,
-    index_fields,
-    lock_software,
-    python_for_hosts,
-)
+from terradask._deployments.software import base, index_fields, lock_software, python_for_hosts
 from terradask._deployments.software_file import lock_file_packages
 from terradask._deployments.software_lock import SoftwareLock
 from terradask._software.configured import Machine
@@ -136,8 +132,7 @@ def describe_packages(lock: SoftwareLock) -> str:
 
 
 def _few(names: Sequence[str]) -> str:
-    shown, more = sorted(names)[:_SHOWN], len(names) - _SHOWN
-    return ", ".join(shown) + (f" and {more} more" if more > 0 else "")
+    return some(sorted(names), _SHOWN)
 
 
 def lock_environment(

@@ -74,10 +74,8 @@ def _check_name(name: Any, number: int) -> None:
         )
     if _TAKEN.fullmatch(name):
         raise InvalidInput(
-            (
-                "This environment variable can't be private: it is read when a process starts, or "
-                "set by send_credentials()."
-            ),
+            "This environment variable can't be private: it is read when a process starts, or "
+            "set by send_credentials().",
             given=name,
             allowed=(
                 "any but TERRADASK_…, DASK_…, AWS_CONTAINER_CREDENTIALS_… and "

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import json
-import os
 from dataclasses import dataclass
 from pathlib import Path
 
 from terradask._deployments.keys import KeySet
 from terradask_host.http_proxy.pages import METRICS_PAGE
 from terradask_modules.names import TAG_CLUSTER, TAG_ROLE, TAG_WORKSPACE
+from terradask_stacks.files import write_whole
 
 #: A name in every scheduler's certificate, at whichever address it is.
 _SERVER_NAME = "scheduler.terradask"
@@ -51,9 +51,9 @@ def save_scrape_config(target: ScrapeTarget, keys: KeySet, folder: Path) -> Path
     files = {"ca": keys.ca, "cert": keys.metrics.cert, "key": keys.metrics.key}
     paths = {part: folder / f"{target.cluster}-{part}.pem" for part in files}
     for part, text in files.items():
-        _write(paths[part], text)
+        write_whole(paths[part], text)
     config = folder / f"{target.cluster}.yml"
-    _write(config, scrape_config(target, ca=paths["ca"], cert=paths["cert"], key=paths["key"]))
+    write_whole(config, scrape_config(target, ca=paths["ca"], cert=paths["cert"], key=paths["key"]))
     return config
 
 
@@ -91,13 +91,3 @@ scrape_configs:
 def _text(value: str) -> str:
     # JSON's texts are YAML's, too.
     return json.dumps(value)
-
-
-def _write(path: Path, text: str) -> None:
-    """Write a file in place of one that may be in use."""
-    fresh = path.with_name(f".{path.name}.{os.getpid()}")
-    fresh.unlink(missing_ok=True)
-    descriptor = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-    with os.fdopen(descriptor, "w", encoding="utf-8") as file:
-        file.write(text)
-    fresh.replace(path)

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
+from terradask._common.side_by_side import side_by_side
 from terradask._deployments.deployment import Deployment
 from terradask_host.documents import Run
 
@@ -34,16 +34,14 @@ def take_snapshot(deployment: Deployment, also: Callable[[], object]) -> Snapsho
         with contextlib.suppress(Exception):
             also()
 
-    with ThreadPoolExecutor(4) as pool:
-        closing = pool.submit(lambda: deployment.marked_closing)
-        exists = pool.submit(lambda: deployment.exists)
-        run = pool.submit(deployment.run)
-        other = pool.submit(run_also)
-        snapshot = Snapshot(
-            closing.result(), _found(deployment, run.result(), exists=exists.result()), run.result()
-        )
-        other.result()
-    return snapshot
+    reads: list[Callable[[], Any]] = [
+        lambda: deployment.marked_closing,
+        lambda: deployment.exists,
+        deployment.run,
+        run_also,
+    ]
+    closing, exists, run, _ = side_by_side(reads, 4)
+    return Snapshot(closing, _found(deployment, run, exists=exists), run)
 
 
 def _found(deployment: Deployment, run: Run | None, *, exists: bool) -> Found:

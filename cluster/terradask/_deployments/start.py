@@ -46,6 +46,7 @@ from terradask._deployments.store import (
     parse_object,
 )
 from terradask._deployments.worker_counts import numbers_at_start, policies_at_start
+from terradask._network.host_packages import check_host_packages
 from terradask._quotas.check import LaunchCheck
 from terradask._software.archive_hashes import lock_file_of
 from terradask._software.software_file import Software, software_of
@@ -272,7 +273,6 @@ def bootable_baseline(record: ClusterRecord) -> Baseline:
     """
     # pydantic is slow to import
     from terradask._network.baseline import read_baseline
-    from terradask._network.host_packages import check_host_packages
 
     baseline = read_baseline(record.aws, record.bucket)
     # Hosts of an embedded AWS are processes, which install nothing.

@@ -6,6 +6,7 @@ import os
 import platform
 import sys
 from collections.abc import Callable, Iterable, Mapping
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 from terradask._aws.service_roles import AUTOSCALING, ServiceRole, find_service_roles
@@ -50,7 +51,6 @@ class _Examiner:
     def __init__(self, environ: Mapping[str, str], *, fix: bool) -> None:
         self._environ = environ
         self._fix = fix
-        self._loaded: Workspace | None = None
         self._checks: dict[str, Callable[[], Finding]] = {
             "platform": self._platform,
             "python": self._python,
@@ -60,11 +60,11 @@ class _Examiner:
             "settings": self._settings,
             "credentials": self._credentials,
             "region": self._region,
-            "account-plan": self._account_plan,
-            "service-roles": self._service_roles,
+            "account-plan": lambda: check_account_plan(self._aws, self._workspace.settings),
+            "service-roles": lambda: check_service_roles(self._aws),
             "volume-key": self._volume_key,
             "network": self._baseline,
-            "host-packages": self._host_packages,
+            "host-packages": lambda: check_host_packages(self._workspace, fix=self._fix),
         }
 
     def run(self, name: str) -> Finding:
@@ -74,13 +74,15 @@ class _Examiner:
             found = error.problem if error.given is None else f"{error.problem}: {error.given}"
             return Finding(name, False, found, error.advice)
 
-    @property
+    @cached_property
     def _workspace(self) -> Workspace:
-        if self._loaded is None:
-            from terradask._workspace.workspace import Workspace
+        from terradask._workspace.workspace import Workspace
 
-            self._loaded = Workspace.load()
-        return self._loaded
+        return Workspace.load()
+
+    @property
+    def _aws(self) -> Aws:
+        return self._workspace.aws
 
     def _platform(self) -> Finding:
         system = platform.system()
@@ -131,37 +133,24 @@ class _Examiner:
         return Finding("settings", True, f"workspace {loaded.settings.workspace.name} ({where})")
 
     def _credentials(self) -> Finding:
-        aws = self._workspace.aws
-        return Finding("credentials", True, f"{aws.caller_arn} in account {aws.account_id}")
+        found = f"{self._aws.caller_arn} in account {self._aws.account_id}"
+        return Finding("credentials", True, found)
 
     def _region(self) -> Finding:
-        aws = self._workspace.aws
-        client = aws.client("ec2")
-        zones = client.describe_availability_zones()["AvailabilityZones"]
-        return Finding("region", True, f"{aws.region} with {len(zones)} zones")
-
-    def _account_plan(self) -> Finding:
-        return check_account_plan(self._workspace.aws, self._workspace.settings)
-
-    def _service_roles(self) -> Finding:
-        return check_service_roles(self._workspace.aws)
+        zones = self._aws.client("ec2").describe_availability_zones()["AvailabilityZones"]
+        return Finding("region", True, f"{self._aws.region} with {len(zones)} zones")
 
     def _volume_key(self) -> Finding:
-        return check_volume_key(self._workspace.aws, self._workspace.settings.network.kms_key_arn)
+        return check_volume_key(self._aws, self._workspace.settings.network.kms_key_arn)
 
     def _baseline(self) -> Finding:
         baseline = self._workspace.baseline()
         return Finding(
             "network",
             True,
-            (
-                f"{baseline.vpc_id} in {len(baseline.zones)} zones, by terradask "
-                f"{baseline.terradask_version}"
-            ),
+            f"{baseline.vpc_id} in {len(baseline.zones)} zones, by terradask "
+            f"{baseline.terradask_version}",
         )
-
-    def _host_packages(self) -> Finding:
-        return check_host_packages(self._workspace, fix=self._fix)
 
 
 def check_service_roles(aws: Aws) -> Finding:

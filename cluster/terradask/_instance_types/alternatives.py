@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from decimal import Decimal
 from typing import Any
 
+from terradask._common.naming import counted
 from terradask._instance_types.constraints import TO_BE_NAMED, Constraints, gpu_model, model_key
 from terradask._instance_types.model import InstanceType
 from terradask._instance_types.selection import Selection, select
@@ -115,10 +116,7 @@ def _tried(
 
 def _sizes(request: HardwareRequest, constraints: Constraints, supply: Supply) -> str:
     gpus = (
-        (
-            f"{constraints.gpus} {gpu_model(request, supply.catalog)} "
-            f"GPU{'' if constraints.gpus == 1 else 's'}"
-        )
+        counted(constraints.gpus, f"{gpu_model(request, supply.catalog)} GPU")
         if constraints.gpus
         else None
     )

@@ -8,6 +8,7 @@ from decimal import Decimal
 from typing import Any
 
 from terradask._common.naming import some
+from terradask._common.text_table import columns
 from terradask._instance_types.model import InstanceType
 from terradask._instance_types.supply import Supply
 from terradask_stacks.hardware.architecture import Architecture
@@ -153,13 +154,7 @@ def listed_choice(
 
 
 def _table(types: tuple[Chosen, ...]) -> list[str]:
-    rows = [_row(place, one) for place, one in enumerate(types, 1)]
-    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
-    return [
-        "  "
-        + "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
-        for row in rows
-    ]
+    return [f"  {line}" for line in columns([_row(*one) for one in enumerate(types, 1)])]
 
 
 def _row(place: int, one: Chosen) -> tuple[str, ...]:

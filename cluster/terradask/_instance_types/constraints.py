@@ -8,6 +8,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
+from terradask._common.naming import counted
 from terradask._instance_types.model import Catalog, InstanceType
 from terradask._instance_types.supply import Supply
 from terradask.errors import InvalidHardware
@@ -169,7 +170,7 @@ def _with_gpus(
     constraints = Constraints(
         architecture, request.cpu or ANY, _tolerant(request.memory), count, model_key(model)
     )
-    rule = f"types with {count} {model} GPU{'' if count == 1 else 's'}"
+    rule = f"types with {counted(count, f'{model} GPU')}"
     if count > 1 or request.cpu is not None or request.memory is not None:
         return [Attempt(constraints, rule)]
     few = replace(constraints, cores=_CORES_BESIDE_A_GPU)

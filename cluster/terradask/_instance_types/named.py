@@ -42,10 +42,8 @@ def with_one_architecture(
     if all(named.values()):
         raise ArgumentCombination(
             [*options],
-            (
-                "types for ARM and for x86-64 are named: all hosts of a cluster have one "
-                "architecture, since they share one environment"
-            ),
+            "types for ARM and for x86-64 are named: all hosts of a cluster have one "
+            "architecture, since they share one environment",
             given=f"ARM: {', '.join(named['arm64'])}; x86-64: {', '.join(named['x86_64'])}",
             allowed="types for one architecture, of the scheduler and of all workers",
             advice="name other types, or make a cluster for each architecture",
@@ -134,10 +132,8 @@ def _check_architecture(request: HardwareRequest, types: tuple[InstanceType, ...
     if wrong:
         raise ArgumentCombination(
             [option, "arm"],
-            (
-                f"arm={request.arm}, but {', '.join(wrong)} {'is' if len(wrong) == 1 else 'are'} "
-                f"for {'x86-64' if request.arm else 'ARM'}"
-            ),
+            f"arm={request.arm}, but {', '.join(wrong)} {'is' if len(wrong) == 1 else 'are'} "
+            f"for {'x86-64' if request.arm else 'ARM'}",
             given=request.given(),
             allowed=f"types for {'ARM' if request.arm else 'x86-64'}",
             advice="leave arm out: the named types determine it",
@@ -161,10 +157,8 @@ def _check_gpus(request: HardwareRequest, types: tuple[InstanceType, ...], suppl
         ]
         raise ArgumentCombination(
             options,
-            (
-                f"{options[1]} asks for {kind}, which {', '.join(without)} "
-                f"{'lacks' if len(without) == 1 else 'lack'}"
-            ),
+            f"{options[1]} asks for {kind}, which {', '.join(without)} "
+            f"{'lacks' if len(without) == 1 else 'lack'}",
             given=request.given(),
             allowed=f"types with {kind}",
             advice=f"leave {options[1]} out, or name other types",

@@ -33,10 +33,10 @@ from terradask._pricing.running import RunningHost, hourly_usd, parts_of_host, p
 from terradask._pricing.sources import pricing_region, unavailable
 from terradask._workspace.caller_scope import caller_scope
 from terradask.errors import LiveCheckFailed, QuotaTooSmall
+from terradask_stacks.settings import ClusterSettings, Settings
 
 if TYPE_CHECKING:
     from terradask._workspace.workspace import Workspace
-    from terradask_stacks.settings import ClusterSettings, Settings
 
 #: AWS refuses calls from 15 minutes on; less already breaks certificates and reports.
 _MOST_SKEW_SECONDS = 300
@@ -257,8 +257,6 @@ class Account:
     @cached_property
     def _settings(self) -> Settings:
         """The check's settings as far as the free steps need them."""
-        from terradask_stacks.settings import Settings
-
         user = self.workspace.settings
         network = {
             "nat": "none",

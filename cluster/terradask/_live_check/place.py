@@ -16,6 +16,8 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from platformdirs import user_state_path
+
 from terradask._common.clock import utc_text
 from terradask._common.processes import process_started
 from terradask_stacks.files import write_whole
@@ -147,8 +149,6 @@ def base_folder() -> Path:
     given = os.environ.get(STATE_DIR_VARIABLE)
     if given:
         return Path(given).expanduser().absolute() / "live-checks"
-    from platformdirs import user_state_path
-
     return user_state_path("terradask") / "live-checks"
 
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from terradask._aws.answers import unless
 from terradask._aws.listing import listed
-from terradask._aws.tags import tags_of
+from terradask._aws.tags import tag_filters, tags_of
 from terradask._cleanup.named_resources import find_bucket, find_log_group
 from terradask._cleanup.resources import Owner
 from terradask._cleanup.search import find_everything_in_ec2, find_groups, find_secrets
@@ -114,7 +114,7 @@ def left_by_tag(aws: Aws, base: Path) -> Iterator[SmokeWorkspace]:
     Permission needed: ``ec2:DescribeVpcs``.
     """
     now = datetime.datetime.now(datetime.UTC)
-    filters = [{"Name": f"tag:{TAG_WORKSPACE}", "Values": ["smoke-*"]}]
+    filters = tag_filters({TAG_WORKSPACE: "smoke-*"})
     for vpc in listed(aws.client("ec2"), "describe_vpcs", "Vpcs", Filters=filters):
         tags = tags_of(vpc.get("Tags"))
         name, until = tags[TAG_WORKSPACE], tags.get(UNTIL_TAG, "")

@@ -32,21 +32,17 @@ class LiveReport:
     versions: Mapping[str, str]
     results: Sequence[StepResult]
 
-    @property
-    def failed(self) -> StepResult | None:
-        """The first step that failed."""
-        return first_failed(self.results)
-
     def as_dict(self) -> dict[str, Any]:
         """Return it for JSON, without account, names of callers and their addresses."""
+        failed = first_failed(self.results)
         whole = {
             "format": FORMAT,
             "started_at": self.started_at,
             "workspace": self.workspace,
             "region": self.region,
             "versions": dict(self.versions),
-            "passed": self.failed is None,
-            "failed_step": None if self.failed is None else self.failed.name,
+            "passed": failed is None,
+            "failed_step": None if failed is None else failed.name,
             "seconds": round(sum(result.seconds for result in self.results), 1),
             "steps": [result.as_dict() for result in self.results],
         }

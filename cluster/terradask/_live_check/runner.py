@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
-from terradask._live_check.failures import described, exit_code_of, texts_of
+from botocore.exceptions import ClientError
+
 from terradask._live_check.steps import Notes, Step, StepResult, first_failed
-from terradask.errors import TerradaskError
+from terradask.errors import TerradaskError, TerraformError
+
+_INTERRUPTED = 130
 
 
 @dataclass
@@ -76,7 +80,7 @@ class Runner:
         )
 
     def _failed(self, step: Step, notes: Notes, began: float, error: BaseException) -> bool:
-        for text in texts_of(error):
+        for text in _texts_of(error):
             notes.text(text)
         return self._ended(
             StepResult(
@@ -86,8 +90,8 @@ class Runner:
                 self.clock() - began,
                 notes.facts,
                 tuple(notes.texts),
-                error=described(error),
-                exit_code=exit_code_of(error),
+                error=_described(error),
+                exit_code=_exit_code_of(error),
             )
         )
 
@@ -95,3 +99,33 @@ class Runner:
         self.results.append(result)
         self.on_end(result)
         return result.outcome != "failed"
+
+
+def _described(error: BaseException) -> dict[str, Any]:
+    """Return an error's fields for the report."""
+    if isinstance(error, TerradaskError):
+        return error.as_dict()
+    problem = "interrupted" if isinstance(error, KeyboardInterrupt) else str(error)
+    return {"error": type(error).__name__, "problem": problem}
+
+
+def _exit_code_of(error: BaseException) -> int:
+    """Return the exit code of the command line for an error."""
+    if isinstance(error, TerradaskError):
+        return error.exit_code
+    return 1 if isinstance(error, Exception) else _INTERRUPTED
+
+
+def _texts_of(error: BaseException) -> Iterator[str]:
+    """Yield AWS's own words in an error and in what caused it."""
+    seen: set[int] = set()
+    found: BaseException | None = error
+    while found is not None and id(found) not in seen:
+        seen.add(id(found))
+        if isinstance(found, ClientError):
+            said = found.response.get("Error", {})
+            yield f"{said.get('Code', '')}: {said.get('Message', '')}"
+        if isinstance(found, TerraformError):
+            # The provider hands AWS's words on.
+            yield from (one.text for one in found.diagnostics)
+        found = found.__cause__ or found.__context__

@@ -6,12 +6,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from terradask._live_check.place import UNTIL_TAG
-
-if TYPE_CHECKING:
-    from terradask_stacks.settings import Settings
+from terradask_stacks.settings import Settings
 
 CLUSTER = "check"
 #: The group whose worker is on spot.

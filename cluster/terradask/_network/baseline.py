@@ -206,10 +206,8 @@ def parse_baseline(body: bytes | str) -> Baseline:
     except ValidationError as error:
         first = error.errors(include_url=False)[0]
         raise BaselineFormat(
-            (
-                f"{BASELINE_KEY} is not as its format says: {'.'.join(map(str, first['loc']))}: "
-                f"{first['msg']}"
-            ),
+            f"{BASELINE_KEY} is not as its format says: {'.'.join(map(str, first['loc']))}: "
+            f"{first['msg']}",
             found=found,
             known=BASELINE_FORMAT,
             advice="terradask apply network writes it again",

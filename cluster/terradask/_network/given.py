@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from terradask_stacks.errors import SettingsError
+from terradask_stacks.errors import Finding, SettingsError
 
 if TYPE_CHECKING:
     from terradask._aws.session import Aws
-    from terradask_stacks.errors import Finding
     from terradask_stacks.settings import NetworkSettings, Settings
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from terradask_modules.names import ROLES, role_name
+from terradask_modules.names import ROLES, bucket_name, role_name
 from terradask_stacks.errors import Finding, SettingsError
 
 if TYPE_CHECKING:
@@ -25,7 +25,6 @@ def check_change(settings: Settings, aws: Aws) -> None:
     from terradask._network.baseline import read_baseline
     from terradask._network.clusters import cluster_names
     from terradask.errors import BaselineFormat, NoBaseline
-    from terradask_modules.names import bucket_name
 
     bucket = bucket_name(settings.workspace.name, aws.account_id, aws.region)
     try:

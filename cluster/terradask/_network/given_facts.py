@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from terradask._aws.answers import unless
 from terradask._aws.listing import listed
+from terradask._common.side_by_side import side_by_side
 from terradask.errors import AccessDenied
 
 if TYPE_CHECKING:
@@ -72,9 +73,8 @@ def describe_given(network: NetworkSettings, aws: Aws) -> GivenFacts:
             denied.append(error.action)
             return None
 
-    with ThreadPoolExecutor(8) as pool:
-        answers = dict(zip(jobs, pool.map(answer, jobs.values()), strict=True))
-    facts = GivenFacts(region=aws.region, **answers)
+    answers = side_by_side([partial(answer, job) for job in jobs.values()], 8)
+    facts = GivenFacts(region=aws.region, **dict(zip(jobs, answers, strict=True)))
     if network.vpc_id is not None:
         groups = _group_ids(network, facts.endpoints or ())
         facts = replace(

@@ -4,7 +4,6 @@ hosts need no package index for them. ``boot.lock``, in the wheel, has their che
 
 from __future__ import annotations
 
-import hashlib
 import io
 import re
 import subprocess
@@ -20,6 +19,8 @@ from typing import TYPE_CHECKING
 from packaging.utils import InvalidWheelFilename, canonicalize_name, parse_wheel_filename
 
 from terradask._aws.s3 import ObjectStore
+from terradask._common.checksum import sha256_of_file
+from terradask._software.hosts import MACHINES
 from terradask._software.wheel_tags import HOST_GLIBC
 from terradask.errors import AccessDenied, HostPackagesMissing, HostPackagesUnavailable
 
@@ -29,8 +30,6 @@ if TYPE_CHECKING:
 
 #: What hosts run the host program with.
 _PYTHON = "3.11"
-#: Architecture -> the processor's name in names of archives.
-MACHINES = {"x86_64": "x86_64", "arm64": "aarch64"}
 
 _LOCK = "terradask_host/boot.lock"
 _REQUIREMENT = re.compile(r"^([A-Za-z0-9._-]+)==(\S+)")
@@ -74,7 +73,7 @@ class BootLock:
             if (
                 package not in found
                 and _is_for(path.name, architecture)
-                and _sha256(path) in self.hashes.get(package, ())
+                and sha256_of_file(path) in self.hashes.get(package, ())
             ):
                 found[package] = path
         return dict(sorted(found.items(), key=lambda item: item[0].startswith("uv==")))
@@ -90,11 +89,6 @@ def _package(archive: str) -> str:
         name, version, _, _ = parse_wheel_filename(archive)
         return f"{name}=={version}"
     return ""
-
-
-def _sha256(path: Path) -> str:
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def beside(aws: Aws, bucket: str, wheel_key: str) -> ObjectStore:

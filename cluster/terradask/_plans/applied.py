@@ -7,14 +7,16 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Mapping
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict
+from functools import partial
+from itertools import compress
 from pathlib import Path
 from typing import Any
 
 from terradask._aws.s3 import ObjectStore, as_json
 from terradask._aws.session import Aws
 from terradask._common.json_text import parse_json
+from terradask._common.side_by_side import side_by_side
 from terradask._network.baseline import BASELINE_KEY
 from terradask._plans.basis import configuration_sha256
 from terradask._terraform.state.model import StateVersion
@@ -56,14 +58,11 @@ class AppliedNotes:
     def unchanged(self, folders: Mapping[str, Path]) -> tuple[str, ...]:
         """Return the stacks that a plan would find unchanged, apart from drift."""
         baseline = self._inputs("")
-        with ThreadPoolExecutor(_PARALLEL_READS) as pool:
-            same = pool.map(
-                lambda name: self._is_unchanged(
-                    name, folders[name], "" if name == NETWORK_STACK else baseline
-                ),
-                folders,
-            )
-            return tuple(stack for stack, unchanged in zip(folders, same, strict=True) if unchanged)
+        looks = [
+            partial(self._is_unchanged, name, folder, "" if name == NETWORK_STACK else baseline)
+            for name, folder in folders.items()
+        ]
+        return tuple(compress(folders, side_by_side(looks, _PARALLEL_READS)))
 
     def _is_unchanged(self, stack: str, folder: Path, inputs: str) -> bool:
         try:

@@ -12,8 +12,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from terradask._common.checksum import sha256_of_file
 from terradask._common.json_text import parse_json
-from terradask._terraform.plan_file import sha256_of
 from terradask._terraform.state.model import StateVersion
 from terradask._terraform.terraform import CONFIGURATION, LOCK_FILE
 from terradask.errors import PlanChanged
@@ -161,6 +161,6 @@ def provider_version(folder: Path) -> str:
 def configuration_sha256(folder: Path) -> str:
     """Return a checksum of a stack's configuration and provider lock; empty without one."""
     try:
-        return "-".join(sha256_of(folder / name)[:32] for name in (CONFIGURATION, LOCK_FILE))
+        return "-".join(sha256_of_file(folder / name)[:32] for name in (CONFIGURATION, LOCK_FILE))
     except FileNotFoundError:
         return ""

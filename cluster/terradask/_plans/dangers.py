@@ -131,10 +131,8 @@ def _ingress(resource: Mapping[str, Any], open_before: Collection[AdmittedBlock]
         Danger(
             "ingress",
             resource["address"],
-            (
-                f"lets {opening.block} in at "
-                f"{opening.ports}{' - the whole internet' if _everyone(opening.block) else ''}"
-            ),
+            f"lets {opening.block} in at "
+            f"{opening.ports}{' - the whole internet' if _everyone(opening.block) else ''}",
         )
         for opening in new
     ]

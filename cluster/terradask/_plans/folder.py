@@ -7,20 +7,16 @@ import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from terradask._common.json_text import read_object
 from terradask._common.naming import some
 from terradask._plans.render_markdown import to_markdown
 from terradask._plans.render_terminal import to_json
-from terradask._plans.report import REPORT_FORMAT
-from terradask._plans.saved import PLAN_NAME
+from terradask._plans.report import REPORT_FORMAT, WorkspaceReport
+from terradask._plans.saved import PLAN_NAME, Plan
 from terradask._policy.sarif import to_sarif
-from terradask.errors import InvalidInput, PlanChanged
-
-if TYPE_CHECKING:
-    from terradask._plans.report import WorkspaceReport
-    from terradask._plans.saved import Plan
-    from terradask.errors import TerradaskError
+from terradask.errors import InvalidInput, PlanChanged, TerradaskError
 
 REPORT_JSON = "report.json"
 REPORT_MARKDOWN = "report.md"
@@ -78,16 +74,9 @@ class PlanFolder:
     @property
     def report(self) -> dict[str, Any] | None:
         """The last report, as JSON data; None if there is none that this version can read."""
-        try:
-            document = json.loads((self.path / REPORT_JSON).read_text(encoding="utf-8"))
-        except (OSError, ValueError):
-            return None
-        readable = (
-            isinstance(document, dict)
-            and document.get("format") == REPORT_FORMAT
-            and isinstance(document.get("stacks"), dict)
-        )
-        return document if readable else None
+        document = read_object(self.path / REPORT_JSON)
+        readable = document.get("format") == REPORT_FORMAT
+        return document if readable and isinstance(document.get("stacks"), dict) else None
 
     def check_own(self) -> None:
         """Refuse a folder with files that terradask didn't write. Raises `InvalidInput`."""

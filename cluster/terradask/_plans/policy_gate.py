@@ -17,14 +17,13 @@ from terradask._terraform.terraform import CONFIGURATION
 from terradask.errors import PolicyViolation
 from terradask_modules.names import NETWORK_STACK
 from terradask_modules.policies import PolicyScope
-from terradask_stacks.lock import read_lock
+from terradask_stacks.lock import NetworkLock, read_lock
 
 if TYPE_CHECKING:
     from terradask._aws.session import Aws
     from terradask._plans.saved import Plan
     from terradask._policy.findings import PolicyFinding
     from terradask._pricing.estimate import CostEstimate
-    from terradask_stacks.lock import NetworkLock
     from terradask_stacks.settings import Settings
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from terradask._common.naming import counted
 from terradask._plans.render_values import assignment
 from terradask._plans.summary import Change, PlanSummary
 
@@ -13,7 +14,9 @@ MARKER = "<!-- terradask drift -->"
 
 def drift_text(summary: PlanSummary) -> str:
     """Return what was changed outside Terraform in one stack, a line for each value."""
-    lines = [f"{summary.stack}: {_counted(summary.drift)} changed outside Terraform"]
+    lines = [
+        f"{summary.stack}: {counted(len(summary.drift), 'resource')} changed outside Terraform"
+    ]
     for change in summary.drift:
         lines.append(
             f"  {'-' if change.action == 'delete' else '~'} {change.address}{_gone(change)}"
@@ -29,7 +32,7 @@ def drift_markdown(summaries: Sequence[PlanSummary]) -> str:
     if not drifted:
         parts.append(f"Checked {', '.join(f'`{summary.stack}`' for summary in summaries)}.")
     for summary in drifted:
-        parts += [f"### `{summary.stack}`: {_counted(summary.drift)}", ""]
+        parts += [f"### `{summary.stack}`: {counted(len(summary.drift), 'resource')}", ""]
         for change in summary.drift:
             parts.append(f"- `{change.address}`{_gone(change)}")
             if change.attributes:
@@ -41,10 +44,6 @@ def drift_markdown(summaries: Sequence[PlanSummary]) -> str:
                 ]
                 parts += ["", "  ````", *lines, "  ````", ""]
     return "\n".join(parts).rstrip() + "\n"
-
-
-def _counted(drift: Sequence[Change]) -> str:
-    return f"{len(drift)} resource{'s' if len(drift) != 1 else ''}"
 
 
 def _gone(change: Change) -> str:

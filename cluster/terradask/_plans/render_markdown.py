@@ -11,12 +11,11 @@ from terradask._plans.render_terminal import to_text
 from terradask._plans.render_values import SIGNS, VERDICTS, WORDS, assignment, price, value_text
 from terradask._plans.summary import Change
 from terradask._policy.values import AttributeChange
-from terradask._pricing.estimate import HOURS_PER_MONTH
+from terradask._pricing.estimate import HOURS_PER_MONTH, CostEstimate, CostItem
 
 if TYPE_CHECKING:
     from terradask._plans.report import PlanReport, ReportContext, WorkspaceReport
     from terradask._policy.findings import PolicyFinding
-    from terradask._pricing.estimate import CostEstimate, CostItem
 
 #: Longest comment that GitHub accepts, in characters.
 MARKDOWN_LIMIT = 65_536

@@ -12,7 +12,7 @@ from rich.text import Text
 from terradask._plans.render_values import SIGNS, VERDICTS, assignment, origin, price
 from terradask._plans.summary import Change, PlanSummary
 from terradask._policy.values import top_level
-from terradask._pricing.estimate import HOURS_PER_MONTH
+from terradask._pricing.estimate import HOURS_PER_MONTH, CostEstimate
 
 if TYPE_CHECKING:
     from decimal import Decimal
@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from terradask._plans.dangers import Danger
     from terradask._plans.report import PlanReport, WorkspaceReport
     from terradask._policy.findings import PolicyFinding
-    from terradask._pricing.estimate import CostEstimate
 
 _STYLES = {
     "create": "green",

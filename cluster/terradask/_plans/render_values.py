@@ -32,13 +32,13 @@ VERDICTS = {
 _VALUE_LIMIT = 120
 
 
-def value_text(value: Any, limit: int = _VALUE_LIMIT) -> str:
+def value_text(value: Any) -> str:
     """Return a value on one line, shortened in its middle."""
     if value is None:
         return "none"
     text = value if value == UNKNOWN else json.dumps(value, ensure_ascii=False, sort_keys=True)
-    if len(text) > limit:
-        half = (limit - 3) // 2
+    if len(text) > _VALUE_LIMIT:
+        half = (_VALUE_LIMIT - 3) // 2
         text = f"{text[:half]}…{text[-half:]}"
     return text
 

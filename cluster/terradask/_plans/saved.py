@@ -13,9 +13,10 @@ from typing import Any
 
 from pydantic import TypeAdapter
 
+from terradask._common.checksum import sha256_of_file
 from terradask._plans.basis import PlanArchive, PlanBasis
 from terradask._plans.summary import PlanSummary, summarise
-from terradask._terraform.plan_file import PlanFile, sha256_of
+from terradask._terraform.plan_file import PlanFile
 from terradask.errors import InvalidInput, PlanChanged
 from terradask_stacks.files import write_whole
 
@@ -159,7 +160,7 @@ class Plan:
                 what="file",
                 given=str(self.file),
             )
-        found = sha256_of(self.file)
+        found = sha256_of_file(self.file)
         if found != self.hash:
             raise PlanChanged(
                 "the plan's file has changed since it was made",

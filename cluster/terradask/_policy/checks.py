@@ -41,19 +41,15 @@ CHECKS = (
     ),
     Check(
         "P2",
-        (
-            "No rule, and no rules together, allow ingress from a large part of the internet; "
-            "hosts reach HTTPS and their network"
-        ),
+        "No rule, and no rules together, allow ingress from a large part of the internet; "
+        "hosts reach HTTPS and their network",
         f"{_AWS}/securityhub/latest/userguide/ec2-controls.html#ec2-18",
         lambda document: itertools.chain(ingress_findings(document), egress_findings(document)),
     ),
     Check(
         "P3",
-        (
-            "Launch templates require IMDSv2 with one hop, encrypted disks, tags at launch, "
-            "termination on shutdown, no public addresses"
-        ),
+        "Launch templates require IMDSv2 with one hop, encrypted disks, tags at launch, "
+        "termination on shutdown, no public addresses",
         f"{_AWS}/securityhub/latest/userguide/ec2-controls.html#ec2-170",
         launch_template_findings,
     ),
@@ -71,10 +67,8 @@ CHECKS = (
     ),
     Check(
         "P6",
-        (
-            "Permissions are limited to the workspace; roles are passed by name, and only to EC2; "
-            "every role has its boundary"
-        ),
+        "Permissions are limited to the workspace; roles are passed by name, and only to EC2; "
+        "every role has its boundary",
         f"{_AWS}/IAM/latest/UserGuide/best-practices.html#grant-least-privilege",
         iam_findings,
     ),

@@ -47,10 +47,8 @@ def _undecided(estimate: CostEstimate, limit: Decimal) -> PolicyFinding:
         COST_CHECK,
         "warning",
         "",
-        (
-            f"{why}: can't check whether the stack stays within policy.max_hourly_cost_usd, "
-            f"{_usd(limit)}"
-        ),
+        f"{why}: can't check whether the stack stays within policy.max_hourly_cost_usd, "
+        f"{_usd(limit)}",
         "check what has no price; if AWS's prices could not be reached, plan again",
     )
 

@@ -15,14 +15,7 @@ from terradask._policy.document import (
     written_document,
 )
 from terradask._policy.findings import PolicyFinding
-from terradask._policy.grants import (
-    SCHEDULER,
-    WORKER,
-    Grant,
-    Within,
-    grants_of,
-    unproven_grants,
-)
+from terradask._policy.grants import SCHEDULER, WORKER, Grant, Within, grants_of, unproven_grants
 from terradask._policy.policy_shapes import BUCKET_POLICY, SECRET_POLICY, TOPIC_POLICY, TRUST
 from terradask._policy.shapes import Place, Shape, of_shape
 from terradask._policy.statements import (

@@ -29,10 +29,8 @@ _SIGN = r"(?:\s*=\s*|\\*[\"']\s*:\s*|:[ \t]+)"
 #: Texts that are always secrets: the first group is kept, the rest is masked.
 _TEXTS = (
     re.compile(
-        (
-            r"()-----BEGIN [A-Z ]*PRIVATE KEY( BLOCK)?-----.*?(-----END [A-Z ]*PRIVATE KEY( "
-            r"BLOCK)?-----|\Z)"
-        ),
+        r"()-----BEGIN [A-Z ]*PRIVATE KEY( BLOCK)?-----.*?(-----END [A-Z ]*PRIVATE KEY( "
+        r"BLOCK)?-----|\Z)",
         re.S,
     ),
     re.compile(r"()\b(AKIA|ASIA)[0-9A-Z]{16}\b"),

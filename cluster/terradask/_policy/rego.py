@@ -37,10 +37,8 @@ parts := ["{'", "'.join(_PARTS)}"]
 shape(value) := {{part: text(value[part]) | some part in parts; value[part]}} if is_object(value)
 """
 _ERROR = re.compile(
-    (
-        r"\(error\s+(?:\d+:(?P<file>[^|()]+)\|(?P<offset>\d+)\|\d+)?\s*\(errormsg "
-        r"\d+:(?P<text>.*?)\)\n"
-    ),
+    r"\(error\s+(?:\d+:(?P<file>[^|()]+)\|(?P<offset>\d+)\|\d+)?\s*\(errormsg "
+    r"\d+:(?P<text>.*?)\)\n",
     re.DOTALL,
 )
 

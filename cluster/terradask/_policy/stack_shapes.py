@@ -71,6 +71,17 @@ _IDENTITY: dict[str, Shape] = {
     },
 }
 
+
+def _kept_a_month(folder: str) -> Shape:
+    return {
+        "id": must(folder),
+        "enabled": must(True),
+        "prefix": must(f"{folder}/"),
+        "expiration": must({"days": must(30)}),
+        "noncurrent_version_expiration": must({"days": must(1)}),
+    }
+
+
 _STORAGE: dict[str, Shape] = {
     "aws_s3_bucket": {
         "bucket": must("{bucket}"),
@@ -83,20 +94,8 @@ _STORAGE: dict[str, Shape] = {
                     "abort_incomplete_multipart_upload_days": must(7),
                     "noncurrent_version_expiration": must({"days": must(30)}),
                 },
-                {
-                    "id": must("environments"),
-                    "enabled": must(True),
-                    "prefix": must("environments/"),
-                    "expiration": must({"days": must(30)}),
-                    "noncurrent_version_expiration": must({"days": must(1)}),
-                },
-                {
-                    "id": must("reports"),
-                    "enabled": must(True),
-                    "prefix": must("reports/"),
-                    "expiration": must({"days": must(30)}),
-                    "noncurrent_version_expiration": must({"days": must(1)}),
-                },
+                _kept_a_month("environments"),
+                _kept_a_month("reports"),
             )
         ),
         "tags": TAGS,

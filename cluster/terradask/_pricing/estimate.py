@@ -52,10 +52,10 @@ class CostItem:
         """Return the fields for JSON output; prices as text, by the month to the cent."""
         return {
             **asdict(self),
-            "unit_hourly_usd": _text(self.unit_hourly_usd),
-            "desired_hourly_usd": _text(self.desired_hourly_usd),
+            "unit_hourly_usd": price_text(self.unit_hourly_usd),
+            "desired_hourly_usd": price_text(self.desired_hourly_usd),
             "desired_monthly_usd": _monthly_text(self.desired_hourly_usd),
-            "maximum_hourly_usd": _text(self.maximum_hourly_usd),
+            "maximum_hourly_usd": price_text(self.maximum_hourly_usd),
             "maximum_monthly_usd": _monthly_text(self.maximum_hourly_usd),
         }
 
@@ -158,7 +158,7 @@ class CostEstimate:
         return {
             f"{name}_{span}_usd": text(price)
             for name, price in hourly.items()
-            for span, text in (("hourly", _text), ("monthly", _monthly_text))
+            for span, text in (("hourly", price_text), ("monthly", _monthly_text))
         }
 
 
@@ -185,8 +185,9 @@ def monthly_usd(hourly_usd: Decimal) -> Decimal:
     return (hourly_usd * HOURS_PER_MONTH).quantize(Decimal("0.01"))
 
 
-def _text(price: Decimal | None) -> str | None:
-    return None if price is None else format(price.normalize(), "f")
+def price_text(usd: Decimal | None) -> str | None:
+    """Return a price as text, exactly; None where there is none."""
+    return None if usd is None else format(usd.normalize(), "f")
 
 
 def _monthly_text(hourly_usd: Decimal | None) -> str | None:

@@ -11,6 +11,7 @@ from botocore.exceptions import BotoCoreError, ClientError
 from terradask._aws.session import Aws
 from terradask._pricing.groups import HostLaunch, TemplateVersion, template_of
 from terradask._pricing.plan_resources import PlannedResource, PlannedStack
+from terradask.errors import AwsError
 
 #: What gp3 has without a further charge: https://aws.amazon.com/ebs/pricing
 _GP3_IOPS, _GP3_MIBPS = 3000, 125
@@ -21,8 +22,6 @@ def read_launches(aws: Aws, document: Mapping[str, Any]) -> dict[TemplateVersion
 
     Permission needed: ``ec2:DescribeLaunchTemplateVersions``.
     """
-    from terradask.errors import AwsError
-
     found: dict[TemplateVersion, HostLaunch] = {}
     resources = PlannedStack.of(document).resources
     own = {

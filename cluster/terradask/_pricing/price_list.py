@@ -3,22 +3,23 @@
 from __future__ import annotations
 
 import datetime
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 
 from botocore.exceptions import BotoCoreError, ClientError
 
 from terradask._aws.endpoints import cache_name
 from terradask._aws.listing import listed
 from terradask._aws.session import Aws
-from terradask._pricing.price_cache import PriceCache, is_fresh
+from terradask._aws.translation import reason_of
+from terradask._pricing.price_cache import is_fresh
 from terradask._pricing.prices import Price, PriceKey, Quotes
 from terradask._pricing.products import Reading, fields_of, query_for, read_price
-from terradask._pricing.sources import describe_source, endpoint_of, pricing_region, unavailable
+from terradask._pricing.sources import PriceSource, describe_source, endpoint_of, unavailable
 from terradask._pricing.spot_prices import fetch_spot_prices
 from terradask.errors import AwsError
 
 
-class AwsPriceList:
+class AwsPriceList(PriceSource):
     """The prices of AWS, or of the endpoint that stands for it.
 
     A price from the cache is used for a week, a spot price for an hour. Where AWS doesn't answer,
@@ -27,19 +28,6 @@ class AwsPriceList:
 
     Permissions needed: ``pricing:GetProducts``, ``ec2:DescribeSpotPriceHistory``.
     """
-
-    def __init__(
-        self,
-        aws: Aws,
-        *,
-        pricing: Aws | None = None,
-        cache: PriceCache | None = None,
-        now: Callable[[], datetime.datetime] | None = None,
-    ) -> None:
-        self._aws = aws
-        self._pricing = pricing or Aws(pricing_region(aws.region), attempts=2)
-        self._cache = cache or PriceCache()
-        self._now = now or (lambda: datetime.datetime.now(datetime.UTC))
 
     def look_up(self, keys: Iterable[PriceKey]) -> Quotes:
         """Return a price, or why there is none, for every key."""
@@ -91,11 +79,7 @@ class AwsPriceList:
                     answers.update(self._answers(batch, now))
                     continue
                 except (AwsError, BotoCoreError, ClientError) as error:
-                    refused[aws] = (
-                        error.problem
-                        if isinstance(error, AwsError)
-                        else " ".join(str(error).split())
-                    )
+                    refused[aws] = reason_of(error)
             refusals.update(dict.fromkeys(batch, refused[aws]))
         return answers, refusals
 

@@ -16,6 +16,7 @@ from dataclasses import dataclass, replace
 from decimal import Decimal, InvalidOperation
 from typing import Any
 
+from terradask._pricing.estimate import price_text
 from terradask._pricing.prices import PriceKey, Product, Unit
 
 _UNITS: Mapping[str, Unit] = {
@@ -169,10 +170,7 @@ def _reading(query: ProductQuery, found: set[tuple[Decimal | None, str]]) -> Rea
     if not found:
         return Reading(problem="the price list has no such product")
     if len(found) > 1:
-        offers = ", ".join(
-            f"{usd if usd is None else format(usd.normalize(), 'f')} per {unit}"
-            for usd, unit in sorted(found, key=str)
-        )
+        offers = ", ".join(f"{price_text(usd)} per {unit}" for usd, unit in sorted(found, key=str))
         return Reading(problem=f"the price list has several prices, and none is chosen: {offers}")
     ((usd, unit),) = found
     if usd is None:

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import datetime
-from collections.abc import Callable
 from decimal import Decimal
 
 from botocore.exceptions import BotoCoreError, ClientError
 
 from terradask._aws.endpoints import cache_name
 from terradask._aws.listing import listed
-from terradask._aws.session import Aws
-from terradask._pricing.price_cache import PriceCache, is_fresh
+from terradask._aws.translation import reason_of
+from terradask._pricing.price_cache import is_fresh
 from terradask._pricing.prices import PriceSheet
 from terradask._pricing.products import (
     Reading,
@@ -19,13 +18,13 @@ from terradask._pricing.products import (
     query_for_instances,
     read_instance_prices,
 )
-from terradask._pricing.sources import describe_source, endpoint_of, pricing_region, unavailable
+from terradask._pricing.sources import PriceSource, describe_source, endpoint_of, unavailable
 from terradask._pricing.spot_prices import fetch_region_spot_prices
 from terradask.errors import AwsError
 from terradask_modules.markets import Market
 
 
-class RegionPrices:
+class RegionPrices(PriceSource):
     """What a region's instance types cost, by AWS or the endpoint that stands for it.
 
     Prices from the cache are used for a week, spot prices for an hour. Where AWS doesn't answer,
@@ -34,19 +33,6 @@ class RegionPrices:
 
     Permissions needed: ``pricing:GetProducts``, ``ec2:DescribeSpotPriceHistory``.
     """
-
-    def __init__(
-        self,
-        aws: Aws,
-        *,
-        pricing: Aws | None = None,
-        cache: PriceCache | None = None,
-        now: Callable[[], datetime.datetime] | None = None,
-    ) -> None:
-        self._aws = aws
-        self._pricing = pricing or Aws(pricing_region(aws.region), attempts=2)
-        self._cache = cache or PriceCache()
-        self._now = now or (lambda: datetime.datetime.now(datetime.UTC))
 
     def look_up(self, market: Market, *, refresh: bool = False) -> PriceSheet:
         """Return the prices of a market. Never raises for want of a price."""
@@ -95,10 +81,8 @@ class RegionPrices:
                 if market == "spot"
                 else {self._aws.region: self._on_demand()}
             )
-        except AwsError as error:
-            return {}, error.problem
-        except (BotoCoreError, ClientError) as error:
-            return {}, " ".join(str(error).split())
+        except (AwsError, BotoCoreError, ClientError) as error:
+            return {}, reason_of(error)
         except (ValueError, KeyError, TypeError) as error:
             return {}, f"the answer isn't as AWS documents it: {type(error).__name__}: {error}"
         found = {

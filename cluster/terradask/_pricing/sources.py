@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
+import datetime
 import os
-from typing import TYPE_CHECKING
+from collections.abc import Callable
 
 from terradask._aws.endpoints import ENDPOINT_VARIABLE, is_aws, is_loopback_endpoint
+from terradask._aws.session import Aws
+from terradask._pricing.price_cache import PriceCache
 from terradask.errors import AwsError
-
-if TYPE_CHECKING:
-    from terradask._aws.session import Aws
-    from terradask_modules.markets import Market
+from terradask_modules.markets import Market
 
 #: Where the Price List Query API answers, for all regions:
 #: https://docs.aws.amazon.com/awsaccountbilling/latest/aboutv2/using-pelong.html
@@ -33,6 +33,23 @@ _UNAVAILABLE = {
     "eu-iso": "terradask knows no Price List API for this partition of AWS",
     "eusc-": "terradask knows no Price List API for this partition of AWS",
 }
+
+
+class PriceSource:
+    """Asks AWS for prices, and keeps them on disk."""
+
+    def __init__(
+        self,
+        aws: Aws,
+        *,
+        pricing: Aws | None = None,
+        cache: PriceCache | None = None,
+        now: Callable[[], datetime.datetime] | None = None,
+    ) -> None:
+        self._aws = aws
+        self._pricing = pricing or Aws(pricing_region(aws.region), attempts=2)
+        self._cache = cache or PriceCache()
+        self._now = now or (lambda: datetime.datetime.now(datetime.UTC))
 
 
 def pricing_region(region: str) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from decimal import Decimal
 
+from terradask._common.text_table import columns
 from terradask._pricing.estimate import CostEstimate, CostItem, monthly_usd
 
 _HEADER = (
@@ -15,21 +16,12 @@ _HEADER = (
     "USD/month",
     "USD/month at maximum",
 )
-_NUMBERS_FROM = 2
 
 
 def to_text(estimate: CostEstimate) -> str:
     """Return the estimate as lines of text, in columns."""
     rows = [_HEADER, *(_row(item) for item in estimate.items), *_totals(estimate)]
-    widths = [max(len(row[column]) for row in rows) for column in range(len(_HEADER))]
-    lines = [
-        "  ".join(
-            cell.rjust(width) if column >= _NUMBERS_FROM else cell.ljust(width)
-            for column, (cell, width) in enumerate(zip(row, widths, strict=True))
-        ).rstrip()
-        for row in rows
-    ]
-    return "\n".join([*lines, "", *_remarks(estimate)])
+    return "\n".join([*columns(rows, numbers_from=2), "", *_remarks(estimate)])
 
 
 def _row(item: CostItem) -> tuple[str, ...]:

@@ -153,10 +153,8 @@ def refusal(cluster: str, short: Collection[Shortage], allowance: Allowance) -> 
         for quota in one.each
     }
     return QuotaExceeded(
-        (
-            f"cluster {cluster!r} needs more vCPUs than AWS lets this account run in "
-            f"{allowance.region}"
-        ),
+        f"cluster {cluster!r} needs more vCPUs than AWS lets this account run in "
+        f"{allowance.region}",
         cluster=cluster,
         given="; ".join(describe(one, allowance) for one in short),
         largest={one.hosts.group: one.fits for one in short},

@@ -152,7 +152,7 @@ def cluster_needs(
                     why = f"{name} {market_group(group, market)}: {count} x {instance_type}"
                     parts.setdefault(quota, []).append((count * vcpus[instance_type], why))
     needs = [
-        Need(quota, sum(amount for amount, _ in found), _join(why for _, why in found))
+        Need(quota, sum(amount for amount, _ in found), ", ".join(why for _, why in found))
         for quota, found in parts.items()
     ]
     groups = Need(
@@ -188,7 +188,7 @@ def storage_need(
         ]
         total += sum(count * size for _, count, size in sizes)
         parts += [f"{name} {group}: {count} x {size} GiB" for group, count, size in sizes]
-    return Need(GP3_STORAGE, -(-total // GIB_OF_A_TIB), _join(parts))
+    return Need(GP3_STORAGE, -(-total // GIB_OF_A_TIB), ", ".join(parts))
 
 
 def own_needs(clusters: Iterable[str]) -> list[Need]:
@@ -257,7 +257,7 @@ def together(needs: Iterable[Need]) -> list[Need]:
     for need in needs:
         by_quota.setdefault(need.quota, []).append(need)
     return [
-        Need(quota, sum(need.amount for need in found), _join(need.why for need in found))
+        Need(quota, sum(need.amount for need in found), ", ".join(need.why for need in found))
         for quota, found in by_quota.items()
     ]
 
@@ -275,7 +275,3 @@ def _largest(types: Iterable[str], vcpus: Mapping[str, int], market: str) -> dic
         if quota is not None and name in vcpus and vcpus[name] > vcpus.get(found.get(quota, ""), 0):
             found[quota] = name
     return found
-
-
-def _join(texts: Iterable[str]) -> str:
-    return ", ".join(texts)

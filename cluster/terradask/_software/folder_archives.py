@@ -5,7 +5,6 @@ under the name.
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from html.parser import HTMLParser
@@ -21,9 +20,10 @@ from packaging.utils import (
 )
 from packaging.version import Version
 
+from terradask._common.checksum import sha256_of_file
 from terradask._software.configured import Machine, find_links, of_pip, of_uv
 from terradask._software.lacking import lacking
-from terradask._software.resolver import Resolve
+from terradask._software.resolver import Resolver
 
 _DIGEST = "sha256="
 
@@ -51,7 +51,7 @@ class Folder:
         """Return the SHA-256 of a version's archives."""
         beside = [(path, "") for path in [*self.archives.get(name, ()), *_files(self.path / name)]]
         return frozenset(
-            digest or _sha256(path)
+            digest or sha256_of_file(path)
             for path, digest in [*_links(self.path / name / "index.html"), *beside]
             if _named(path.name) == (name, Version(version)) and (digest or path.is_file())
         )
@@ -77,7 +77,7 @@ def _folder_of(location: str, relative_to: Path) -> Path | None:
 
 
 def only_in_folders(
-    packages: Mapping[str, str], folders: Sequence[Folder], resolve: Resolve
+    packages: Mapping[str, str], folders: Sequence[Folder], resolve: Resolver
 ) -> dict[str, Path]:
     """Return which of these packages, by name with their version, lie in a folder, and in the
     indexes that hosts ask not at all or as other archives; with the folder.
@@ -141,8 +141,3 @@ def _named(filename: str) -> tuple[str, Version] | None:
         return parse_sdist_filename(filename)
     except (InvalidWheelFilename, InvalidSdistFilename):
         return None
-
-
-def _sha256(path: Path) -> str:
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()

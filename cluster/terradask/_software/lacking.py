@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from terradask._software.resolver import Resolve, Unsolvable
+from terradask._software.resolver import Resolver, Unsolvable
 
 
-def lacking(resolve: Resolve, requirements: Sequence[str]) -> list[str]:
+def lacking(resolve: Resolver, requirements: Sequence[str]) -> list[str]:
     """Return the requirements that no index has a wheel for. Without what they need, they don't
     depend on each other, so each can be tried alone.
     """
@@ -27,7 +27,7 @@ def lacking(resolve: Resolve, requirements: Sequence[str]) -> list[str]:
     return found
 
 
-def complaint(resolve: Resolve, requirements: Sequence[str]) -> str | None:
+def complaint(resolve: Resolver, requirements: Sequence[str]) -> str | None:
     """Return what uv says of requirements without a solution; None if they have one."""
     try:
         resolve(requirements, deps=False)
@@ -36,7 +36,7 @@ def complaint(resolve: Resolve, requirements: Sequence[str]) -> str | None:
     return None
 
 
-def _halved(resolve: Resolve, requirements: Sequence[str]) -> list[str]:
+def _halved(resolve: Resolver, requirements: Sequence[str]) -> list[str]:
     if complaint(resolve, requirements) is None:
         return []
     if len(requirements) == 1:

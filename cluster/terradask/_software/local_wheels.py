@@ -52,9 +52,14 @@ class LocalWheel:
     content: bytes
 
     @property
+    def sha256(self) -> str:
+        """Its checksum, in hexadecimal."""
+        return hashlib.sha256(self.content).hexdigest()
+
+    @property
     def key(self) -> str:
         """Its name among the cluster's objects, which holds its SHA-256."""
-        return f"wheels/{hashlib.sha256(self.content).hexdigest()}/{self.filename}"
+        return f"wheels/{self.sha256}/{self.filename}"
 
 
 def build_wheel(

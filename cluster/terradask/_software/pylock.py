@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, cast
 from urllib.parse import quote
 
-from packaging.markers import default_environment
+from packaging.markers import Environment, default_environment
 from packaging.tags import Tag, compatible_tags, cpython_tags
 
 from terradask._software.hosts import MACHINES, host_markers, python_version
@@ -17,7 +17,6 @@ from terradask._software.wheel_tags import HOST_GLIBC
 from terradask.errors import SoftwareFileInvalid
 
 if TYPE_CHECKING:
-    from packaging.markers import Environment
     from packaging.pylock import Package, PackageArchive, PackageDirectory, PackageVcs, Pylock
 
 _OLDEST_GLIBC_MINOR = 5

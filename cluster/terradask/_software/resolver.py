@@ -11,7 +11,6 @@ import tempfile
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Protocol
 
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
@@ -50,20 +49,6 @@ class Resolved:
 
 class Unsolvable(Exception):
     """The requirements have no solution; the text is uv's."""
-
-
-class Resolve(Protocol):
-    """Return versions with hashes, as `Resolver` does."""
-
-    def __call__(
-        self,
-        requirements: Sequence[str],
-        *,
-        overrides: Iterable[str] = (),
-        constraints: Iterable[str] = (),
-        excludes: Iterable[str] = (),
-        deps: bool = True,
-    ) -> Resolved: ...
 
 
 @dataclass(frozen=True)
@@ -149,7 +134,7 @@ class Resolver:
 
     def _named(self, folder: Path, requirements: Sequence[str]) -> str:
         """Write the requirements, and return the file: a project's where some have a source."""
-        sources = {n: self.sources[n] for n in map(_name, requirements) if n in self.sources}
+        sources = {n: self.sources[n] for n in map(name_of, requirements) if n in self.sources}
         if not sources:
             return _file(folder, "requirements", requirements)
         project = folder / "pyproject.toml"
@@ -168,13 +153,13 @@ class Resolver:
 
     def _without_source(self, requirements: Iterable[str]) -> list[str]:
         """Return those that may override a requirement, which would take its source from it."""
-        return [each for each in requirements if _name(each) not in self.sources]
+        return [each for each in requirements if name_of(each) not in self.sources]
 
     def _not_asked_for(self, requirements: Iterable[str]) -> set[str]:
         """Return packages with a source that nothing asks for by name: uv would look for them in
         other indexes if packages need them.
         """
-        return set(self.sources) - set(map(_name, requirements))
+        return set(self.sources) - set(map(name_of, requirements))
 
     def _resolved(self, folder: Path, options: Sequence[str], *sources: str) -> Resolved:
         lock = folder / "lock.txt"
@@ -210,7 +195,8 @@ class Resolver:
         return said.text
 
 
-def _name(requirement: str) -> str:
+def name_of(requirement: str) -> str:
+    """Return the package that a requirement is of."""
     return canonicalize_name(Requirement(requirement).name)
 
 

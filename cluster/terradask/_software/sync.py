@@ -13,7 +13,7 @@ from packaging.utils import canonicalize_name
 from packaging.version import Version
 
 from terradask._software.lacking import complaint, lacking
-from terradask._software.resolver import Resolve, Resolved, Unsolvable
+from terradask._software.resolver import Resolved, Resolver, Unsolvable, name_of
 from terradask._software.scan import OWN, Scan
 from terradask.errors import PackagesNotSynced, SoftwareNotFromIndex, SoftwareNotResolved
 
@@ -98,7 +98,7 @@ class Sync:
     """Which packages of a scanned environment hosts get, as `resolve` finds them on the index."""
 
     scan: Scan
-    resolve: Resolve
+    resolve: Resolver
     #: Packages without which no cluster runs: in their exact versions, or not at all.
     critical: Collection[str]
     options: PackageSync = PackageSync()
@@ -182,8 +182,8 @@ class Sync:
 
     def _without(self, absent: Sequence[str], refused: Mapping[str, str]) -> Synced:
         """Resolve the other packages, and these in another version if that is allowed."""
-        names = set(map(_name, absent))
-        whys = {_name(text): self._why(text) for text in absent}
+        names = set(map(name_of, absent))
+        whys = {name_of(text): self._why(text) for text in absent}
         critical = {name: why for name, why in whys.items() if name in self.critical}
         if critical:
             raise PackagesNotSynced(critical)
@@ -221,7 +221,7 @@ class Sync:
         taken: list[str] = []
         locked = None
         for more in [others, *alone] if others else []:
-            gone = set(names).difference(map(_name, taken + more))
+            gone = set(names).difference(map(name_of, taken + more))
             try:
                 # They have to suit what needs them: nothing is overridden.
                 locked = self.resolve(
@@ -234,7 +234,7 @@ class Sync:
             taken += more
             if more is others:
                 break
-        return locked, frozenset(map(_name, taken))
+        return locked, frozenset(map(name_of, taken))
 
     def _synced(self, locked: Resolved, missing: Mapping[str, str]) -> Synced:
         packages = {name: str(next(iter(versions))) for name, versions in locked.versions.items()}
@@ -251,10 +251,6 @@ class Sync:
         }
         missed = {name: why for name, why in missing.items() if name not in self.own}
         return Synced(packages, hashes, locked.indexes, missed, changed, self._built, locked.yanked)
-
-
-def _name(requirement: str) -> str:
-    return canonicalize_name(Requirement(requirement).name)
 
 
 def _other_versions(pins: Iterable[str]) -> list[str]:

@@ -21,11 +21,7 @@ from terradask._stacks.resolve_cluster import (
 )
 from terradask._stacks.resolve_hardware import ZONE, ClusterHardware, find_hardware
 from terradask._stacks.resolve_network import resolve_network
-from terradask_stacks.checks import (
-    check_capacity,
-    check_egress,
-    check_reachable,
-)
+from terradask_stacks.checks import check_capacity, check_egress, check_reachable
 from terradask_stacks.errors import Finding, SettingsError
 from terradask_stacks.ingress import check_dashboard_https, check_ingress, check_ports
 from terradask_stacks.loading import LoadedSettings

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -11,6 +12,7 @@ from terradask._deployments.store import DESCRIPTOR, ClusterObjects
 from terradask._stacks.answers import (
     ClusterAnswers,
     ClusterResolver,
+    HardwareExplanation,
     answers_to_destroy,
     check_network,
     network_lock,
@@ -22,7 +24,6 @@ from terradask_modules.names import NETWORK_STACK
 if TYPE_CHECKING:
     from terradask._aws.session import Aws
     from terradask._network.deployed import DeployedNetwork
-    from terradask._stacks.answers import HardwareExplanation
     from terradask_stacks.loading import LoadedSettings
     from terradask_stacks.lock import NetworkLock
 
@@ -30,21 +31,14 @@ if TYPE_CHECKING:
 _NAMED = 4
 
 
+@dataclass(frozen=True)
 class Configuration:
     """Writes the configurations of a workspace's stacks."""
 
-    def __init__(
-        self,
-        loaded: LoadedSettings,
-        aws: Aws,
-        network: DeployedNetwork,
-        *,
-        progress: Progress,
-    ) -> None:
-        self._loaded = loaded
-        self._aws = aws
-        self._network = network
-        self._progress = progress
+    _loaded: LoadedSettings
+    _aws: Aws
+    _network: DeployedNetwork
+    _progress: Progress
 
     def network(self, *, refresh: bool = False, check: bool = False) -> Path:
         """Write the network's configuration; new answers are locked first."""

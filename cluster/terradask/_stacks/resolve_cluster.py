@@ -7,8 +7,9 @@ Price changes then have no effect until the settings request something else, or 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from terradask._aws.session import Aws
 from terradask._common.progress import Message, Progress, silent
 from terradask._stacks.resolve_hardware import ZONE, find_hardware
 from terradask.errors import ArchitectureMissing, UnknownZone
@@ -16,10 +17,7 @@ from terradask_modules.names import SCHEDULER_GROUP, WORKER_GROUP
 from terradask_modules.secret_policy import principal_of
 from terradask_stacks.groups import worker_groups_of
 from terradask_stacks.lock import ClusterLock
-
-if TYPE_CHECKING:
-    from terradask._aws.session import Aws
-    from terradask_stacks.settings import ClusterSettings
+from terradask_stacks.settings import ClusterSettings
 
 
 @dataclass(frozen=True)

@@ -6,12 +6,14 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from terradask._aws.session import Aws
 from terradask._common.progress import Message, Progress
 from terradask._instance_types.catalog import named_catalog, priced_catalog
 from terradask._instance_types.choice import Choice
 from terradask._instance_types.choose import choose, choose_default, choose_scheduler
+from terradask._instance_types.model import Catalog
 from terradask._instance_types.named import placeable, with_one_architecture
 from terradask._instance_types.zones import ZoneEvidence, rank_zones, why_best
 from terradask._stacks.zone_lookup import read_zone_evidence
@@ -19,18 +21,14 @@ from terradask.errors import NoMatchingType, UnknownInstanceType
 from terradask_modules.markets import ON_DEMAND_ALONE, Market
 from terradask_modules.names import SCHEDULER_GROUP, WORKER_GROUP
 from terradask_stacks.groups import worker_groups_of
+from terradask_stacks.hardware.architecture import Architecture
+from terradask_stacks.hardware.request import HardwareRequest
+from terradask_stacks.settings import ClusterSettings
 from terradask_stacks.settings.hardware import (
     DEFAULT_ARM_INSTANCE_TYPES,
     DEFAULT_INSTANCE_TYPES,
     default_types,
 )
-
-if TYPE_CHECKING:
-    from terradask._aws.session import Aws
-    from terradask._instance_types.model import Catalog
-    from terradask_stacks.hardware.architecture import Architecture
-    from terradask_stacks.hardware.request import HardwareRequest
-    from terradask_stacks.settings import ClusterSettings
 
 Requests = Mapping[str, "HardwareRequest"]
 

@@ -85,10 +85,8 @@ def _check_block(cidr: str) -> None:
     ) or is_loopback_endpoint(os.environ):
         return
     raise InvalidInput(
-        (
-            "network.cidr is in 127.0.0.0/8: such addresses never leave a machine, and no VPC can "
-            "have them"
-        ),
+        "network.cidr is in 127.0.0.0/8: such addresses never leave a machine, and no VPC can "
+        "have them",
         given=cidr,
         allowed=(
             "a private block such as 10.64.0.0/16; 127.0.0.0/8 only with the embedded AWS "

@@ -3,22 +3,20 @@
 from __future__ import annotations
 
 import datetime
-import json
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from decimal import Decimal
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 from botocore.exceptions import BotoCoreError, ClientError
 
+from terradask._aws.activities import zone_of
+from terradask._aws.session import Aws
 from terradask._instance_types.zones import ZoneEvidence, ZoneFailure
 from terradask._pricing.spot_prices import fetch_region_spot_prices
 from terradask.errors import AwsError
 from terradask_host.rules.launch_problem import launch_failure, read_problem
 from terradask_modules.names import resource_name
-
-if TYPE_CHECKING:
-    from terradask._aws.session import Aws
 
 T = TypeVar("T")
 
@@ -66,7 +64,7 @@ def read_failures(
     begins = resource_name(workspace, "")
     for activity in activities:
         name, text = activity["AutoScalingGroupName"], launch_failure(activity)
-        zone = _zone(activity)
+        zone = zone_of(activity)
         if text and name.startswith(begins) and zone and activity["StartTime"] >= since:
             yield ZoneFailure(
                 zone, "spot" if name.endswith("-spot") else "on-demand", read_problem(text)
@@ -105,13 +103,3 @@ def _tried(call: Callable[[], T], nothing: T) -> tuple[T, str | None]:
         return call(), None
     except (AwsError, BotoCoreError, ClientError) as error:
         return nothing, " ".join(str(error).split())
-
-
-def _zone(activity: Mapping[str, Any]) -> str | None:
-    # Failed launches have it too:
-    # https://docs.aws.amazon.com/autoscaling/ec2/userguide/as-verify-scaling-activity.html
-    try:
-        zone = json.loads(activity.get("Details") or "{}").get("Availability Zone")
-    except (ValueError, AttributeError):
-        return None
-    return str(zone) if zone else None

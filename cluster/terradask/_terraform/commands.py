@@ -29,11 +29,8 @@ from terradask.errors.diagnostic import Diagnostic
 _DROPPED_VARIABLES = ("TF_WORKSPACE", "TF_DATA_DIR", "TF_CLI_ARGS", "TF_VAR_")
 
 
-class _Flag:
-    """Marks an option without a value."""
-
-
-FLAG = _Flag()
+#: Marks an option without a value.
+FLAG = object()
 
 #: Longest time that a request to create something takes to be answered, usually.
 REQUEST_SECONDS = 1.5

@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import IO, Any
 
+from terradask._common.json_text import read_object
 from terradask._common.processes import is_alive, process_started, this_machine
 from terradask.errors import FolderBusy
 
@@ -132,7 +133,7 @@ class FolderLock:
             stream.close()
             raise
         self._file = stream
-        earlier = self._read()
+        earlier = read_object(self._path)
         # The lock is held here now: a command that is noted as running is dead.
         self.killed = earlier if earlier.get("child") else earlier.get("killed")
         self.note("terradask")
@@ -144,7 +145,7 @@ class FolderLock:
             try:
                 fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError as error:
-                if not ended and _end_left_behind(self._read()):
+                if not ended and _end_left_behind(read_object(self._path)):
                     ended = True
                     time.sleep(_POLL_SECONDS)
                     continue
@@ -159,14 +160,8 @@ class FolderLock:
             else:
                 return
 
-    def _read(self) -> dict[str, Any]:
-        try:
-            return dict(json.loads(self._path.read_text(encoding="utf-8")))
-        except (OSError, ValueError, TypeError):
-            return {}
-
     def _busy(self, waited: float) -> FolderBusy:
-        holder = self._read()
+        holder = read_object(self._path)
         # The process that started Terraform may be gone while Terraform still works.
         pid = next((p for p in (holder.get("pid"), holder.get("child")) if p and is_alive(p)), None)
         return FolderBusy(

@@ -9,6 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from terradask._common.json_text import read_object
+
 _STAMP = ".terraform/terradask.json"
 
 
@@ -24,17 +26,13 @@ class InitStamp:
     @property
     def holds(self) -> bool:
         """Whether the folder was initialised for the same key, and still has what that made."""
-        try:
-            stamp = json.loads(self._path.read_text(encoding="utf-8"))
-        except (OSError, ValueError):
-            return False
         # <host>/<namespace>/<type>/<version>/<platform>: links into the mirror.
         packages = list((self.folder / ".terraform/providers").glob("*/*/*/*/*"))
         present = bool(packages) and all(package.exists() for package in packages)
         return (
             present
             and (self.folder / ".terraform/terraform.tfstate").is_file()
-            and stamp.get("key") == self.key
+            and read_object(self._path).get("key") == self.key
         )
 
     def remove(self) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -28,9 +27,3 @@ class PlanFile:
     def changed(self) -> bool:
         """Whether applying it would change a resource, or what the state knows."""
         return bool(self.add or self.change or self.remove or self.imports)
-
-
-def sha256_of(path: Path) -> str:
-    """Return a file's checksum, in hexadecimal."""
-    with path.open("rb") as stream:
-        return hashlib.file_digest(stream, "sha256").hexdigest()

@@ -8,11 +8,12 @@ from dataclasses import KW_ONLY, dataclass
 from pathlib import Path
 from typing import Any
 
+from terradask._common.checksum import sha256_of_file
 from terradask._terraform.commands import FLAG, TerraformCommands
 from terradask._terraform.errors import needs_init
 from terradask._terraform.events import CommandOutput
 from terradask._terraform.init_stamp import InitStamp, init_key
-from terradask._terraform.plan_file import PlanFile, sha256_of
+from terradask._terraform.plan_file import PlanFile
 from terradask._terraform.state.lock import BreakLock, run_past_lock
 from terradask._terraform.state.lock_info import LockInfo
 from terradask._terraform.state.model import StateInfo, read_state_file, state_file
@@ -91,7 +92,7 @@ class Terraform(TerraformCommands):
         counts = {name: int(output.counts.get(name, 0)) for name in ("add", "change", "remove")}
         return PlanFile(
             out,
-            sha256_of(out),
+            sha256_of_file(out),
             tuple(output.creates),
             **counts,
             imports=int(output.counts.get("import", 0)),

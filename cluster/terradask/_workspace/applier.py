@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from terradask._aws.service_roles import ensure_service_roles
 from terradask._plans.policy_gate import PolicyGate
 from terradask._plans.saved import Plan
+from terradask._stacks.stack import Stack
 from terradask._workspace.cleanup import Cleanup
 from terradask._workspace.clusters import Clusters
 from terradask._workspace.context import WorkspaceContext
@@ -17,9 +17,6 @@ from terradask._workspace.host_packages import HostPackages
 from terradask._workspace.stack_runner import StackRunner
 from terradask.errors import AccessDenied, AwsError, TerraformError
 from terradask_modules.names import NETWORK_STACK
-
-if TYPE_CHECKING:
-    from terradask._stacks.stack import Stack
 
 #: A plan that creates it is of a new network.
 BUCKET_ADDRESS = "aws_s3_bucket.workspace"

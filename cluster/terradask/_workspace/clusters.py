@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from concurrent.futures import ThreadPoolExecutor
 from functools import partial
+from itertools import compress
 from typing import TYPE_CHECKING
 
+from terradask._common.side_by_side import side_by_side
 from terradask._deployments.deployment import Deployment
 from terradask._deployments.store import holds_nothing
 from terradask._network.clusters import cluster_names, listed_clusters
@@ -63,8 +64,8 @@ class Clusters:
             return [one for one in found if one.name == name]
         listed = listed_clusters(context.aws, context.bucket)
         clusters = [self.one(each) for each in listed.names]
-        with ThreadPoolExecutor(_PARALLEL) as pool:
-            states = dict(zip(clusters, pool.map(_state_in_bucket, clusters), strict=True))
+        looks = [partial(_state_in_bucket, one) for one in clusters]
+        states = dict(zip(clusters, side_by_side(looks, _PARALLEL), strict=True))
         others = {
             one.name: state
             for one, state in states.items()
@@ -82,14 +83,8 @@ class Clusters:
     def _those(self, wanted: Callable[[Deployment], bool]) -> list[Deployment]:
         """Return the clusters in the bucket that are as wanted; none without a bucket."""
         found = [self.one(name) for name in cluster_names(self._context.aws, self._context.bucket)]
-        if not found:
-            return []
-        with ThreadPoolExecutor(min(_PARALLEL, len(found))) as pool:
-            return [
-                one
-                for one, is_wanted in zip(found, pool.map(wanted, found), strict=True)
-                if is_wanted
-            ]
+        looks = [partial(wanted, one) for one in found]
+        return list(compress(found, side_by_side(looks, _PARALLEL)))
 
 
 def _state_in_bucket(one: Deployment) -> str:

@@ -105,4 +105,4 @@ def configuration_of(
         if cluster_overrides
         else context.loaded
     )
-    return Configuration(loaded, context.aws, context.network, progress=context.progress)
+    return Configuration(loaded, context.aws, context.network, context.progress)

@@ -9,6 +9,7 @@ from functools import partial
 
 from botocore.exceptions import BotoCoreError, ClientError
 
+from terradask._aws.translation import reason_of
 from terradask._common.side_by_side import side_by_side
 from terradask._deployments.accounts.account import Account, next_starts
 from terradask._deployments.accounts.book import PARALLEL_LOOKS, AccountBook, find_prices
@@ -111,13 +112,12 @@ class Costs:
                     keep=keep,
                 )
             except (AwsError, BotoCoreError, ClientError) as error:
-                why = error.problem if isinstance(error, AwsError) else str(error)
                 logger.warning(
                     "the account of run %s of cluster %s can't be %s: %s",
                     account.run_id,
                     account.cluster,
                     "kept" if keep else "brought up to date",
-                    " ".join(why.split()),
+                    reason_of(error),
                 )
         return account
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import datetime
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 
 from terradask._common.clock import epoch_text, utc_text
 from terradask._deployments.accounts.account import Account
@@ -14,21 +13,16 @@ from terradask._workspace.context import WorkspaceContext
 from terradask._workspace.costs import Costs
 
 
-@dataclass(frozen=True)
-class History:
-    """Reads the history of one workspace."""
-
-    context: WorkspaceContext
-    costs: Costs
-
-    def read(self, since: Moment | None = None) -> list[HistoryEntry]:
-        """Return what was done, the oldest first; as `Workspace.history` says."""
-        now = datetime.datetime.now(datetime.UTC)
-        first = None if since is None else moment_of(since, now, "since")
-        noted = HistoryNotes(self.context.aws, self.context.bucket).read(first)
-        begins = "" if first is None else utc_text(first)
-        runs = (one for one in entries_of(self.costs.accounts(first)) if one.at >= begins)
-        return sorted([*noted, *runs], key=lambda entry: entry.at)
+def read_history(
+    context: WorkspaceContext, costs: Costs, since: Moment | None = None
+) -> list[HistoryEntry]:
+    """Return what was done, the oldest first; as `Workspace.history` says."""
+    now = datetime.datetime.now(datetime.UTC)
+    first = None if since is None else moment_of(since, now, "since")
+    noted = HistoryNotes(context.aws, context.bucket).read(first)
+    begins = "" if first is None else utc_text(first)
+    runs = (one for one in entries_of(costs.accounts(first)) if one.at >= begins)
+    return sorted([*noted, *runs], key=lambda entry: entry.at)
 
 
 def entries_of(accounts: Iterable[Account]) -> Iterator[HistoryEntry]:

@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 from terradask._aws.endpoints import is_loopback_endpoint
 from terradask._aws.s3 import ObjectStore
-from terradask._network.host_packages import MACHINES, BootLock, beside, download, packages_cache
+from terradask._network.host_packages import BootLock, beside, download, packages_cache
+from terradask._software.hosts import MACHINES
 from terradask._workspace.context import WorkspaceContext
 from terradask.errors import AwsError, HostPackagesUnavailable
 

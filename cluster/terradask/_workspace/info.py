@@ -253,7 +253,9 @@ class WorkspaceInfo:
         -----
         Permissions needed: those of `costs`, and ``s3:GetObject`` on ``history/*``.
         """
-        return self._parts.history.read(since)
+        from terradask._workspace.history import read_history
+
+        return read_history(self._parts.context, self._parts.costs, since)
 
     def quotas(self) -> list[QuotaCheck]:
         """Compare AWS's quotas with what the settings can reach: every declared cluster at

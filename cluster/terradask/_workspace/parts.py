@@ -15,7 +15,6 @@ if TYPE_CHECKING:
     from terradask._workspace.context import WorkspaceContext
     from terradask._workspace.costs import Costs
     from terradask._workspace.destroyer import Destroyer
-    from terradask._workspace.history import History
     from terradask._workspace.host_packages import HostPackages
     from terradask._workspace.planner import Planner
 
@@ -57,13 +56,6 @@ class WorkspaceParts:
         from terradask._workspace.costs import Costs
 
         return Costs(self.context)
-
-    @cached_property
-    def history(self) -> History:
-        """What was done."""
-        from terradask._workspace.history import History
-
-        return History(self.context, self.costs)
 
     @cached_property
     def packages(self) -> HostPackages:

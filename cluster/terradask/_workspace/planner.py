@@ -114,10 +114,6 @@ class Planner:
                 self.cleanup.cluster(name).forget_empty_state()
                 raise
 
-    def accept_older_state(self, stack: str) -> None:
-        """Forget the state of the last apply, so that the next plan starts from an older one."""
-        self.stacks.states.applied.remove(stack)
-
     def explain(self, name: str, overrides: Mapping[str, Any]) -> HardwareExplanation:
         """Return which instance types a cluster gets, and why."""
         return configuration_of(self.context, overrides).explain(validate_cluster_name(name))

@@ -202,7 +202,8 @@ class WorkspacePlans:
         stack
             ``network``, or the name of a cluster.
         """
-        self._parts.planner.accept_older_state(stack)
+        # The next plan knows no newer one.
+        self._parts.stacks.states.applied.remove(stack)
 
     def explain(self, name: str, **cluster_overrides: Any) -> HardwareExplanation:
         """Return which instance types a cluster gets, in which order, and why. Nothing changes.

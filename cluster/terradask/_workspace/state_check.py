@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from terradask._aws.s3 import ObjectStore
 from terradask._cleanup.known_state import without
@@ -18,7 +18,6 @@ from terradask_stacks.cluster_resources import ClusterNames
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
-    from typing import Any
 
     from terradask._workspace.context import WorkspaceContext
 

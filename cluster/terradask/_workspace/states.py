@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from contextlib import suppress
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from terradask._deployments.store import STATE
 from terradask._plans.applied import AppliedNotes
@@ -20,7 +20,6 @@ from terradask_stacks.settings import validate_cluster_name
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
-    from typing import Any
 
     from terradask._terraform.state.lock_info import LockInfo
     from terradask._workspace.context import WorkspaceContext

@@ -101,10 +101,8 @@ def _refuse_unheard_of(workspace: Workspace, stacks: Sequence[str]) -> None:
     unknown = [name for name in others if not workspace.deployment(name).exists]
     for name in set(unknown) - set(workspace.unfinished() if unknown else ()):
         raise ClusterNotFound(
-            (
-                f"no cluster {name} is declared or deployed, and no folder of saved plans has this "
-                "name"
-            ),
+            f"no cluster {name} is declared or deployed, and no folder of saved plans has this "
+            "name",
             given=name,
             allowed=(
                 f"with --yes: network, the declared clusters ({', '.join(declared)}), or "

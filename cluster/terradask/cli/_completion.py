@@ -30,13 +30,9 @@ def complete_stack(
     ctx: click.Context, _parameter: click.Parameter, incomplete: str
 ) -> list[CompletionItem]:
     """Complete a stack from what is declared or synthesised here, without a call of AWS."""
-    folder: Path = ctx.meta.get(FOLDER) or Path.cwd()
-    names = (
-        {"network"}
-        | {path.name for path in (folder / "cdktf.out/stacks").glob("*") if path.is_dir()}
-        | _declared(folder)
-    )
-    return [CompletionItem(name) for name in sorted(names) if name.startswith(incomplete)]
+    stacks = (_folder(ctx) / "cdktf.out/stacks").glob("*")
+    synthesised = {path.name for path in stacks if path.is_dir()}
+    return complete_declared(ctx, "clusters", {"network", *synthesised}, incomplete)
 
 
 def complete_cluster(
@@ -46,17 +42,26 @@ def complete_cluster(
     return [item for item in complete_stack(ctx, parameter, incomplete) if item.value != "network"]
 
 
-def _declared(folder: Path) -> set[str]:
+cluster_argument = click.argument("name", shell_complete=complete_cluster)
+
+
+def complete_declared(
+    ctx: click.Context, section: str, others: set[str], incomplete: str
+) -> list[CompletionItem]:
+    """Complete a name of which terradask.toml has a table in a section, or one of the others."""
     import tomllib
 
+    folder = _folder(ctx)
     files = (parent / "terradask.toml" for parent in (folder, *folder.parents))
     found = next((file for file in files if file.is_file()), None)
     try:
-        clusters = (
-            tomllib.loads(found.read_text(encoding="utf-8")).get("clusters")
-            if found is not None
-            else None
-        )
+        text = "" if found is None else found.read_text(encoding="utf-8")
+        declared = tomllib.loads(text).get(section)
     except (OSError, ValueError):
-        return set()
-    return set(clusters) if isinstance(clusters, dict) else set()
+        declared = None
+    names = others.union(declared if isinstance(declared, dict) else ())
+    return [CompletionItem(name) for name in sorted(names) if name.startswith(incomplete)]
+
+
+def _folder(ctx: click.Context) -> Path:
+    return ctx.meta.get(FOLDER) or Path.cwd()

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from terradask._common.text_table import table
-from terradask.cli._invocation import load_workspace
+from terradask.cli._invocation import json_option, load_workspace
 from terradask.cli._output import caller_name, result, result_json, say
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     metavar="WHAT",
     help="Sum by run, cluster, owner, group, type, or tag:KEY.",
 )
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
+@json_option
 @click.option("--csv", "as_csv", is_flag=True, help="Print comma-separated values.")
 def cost(since: str | None, until: str | None, by: str, *, as_json: bool, as_csv: bool) -> None:
     """Show what every run of a cluster has cost: its instances by the second, at AWS's prices of

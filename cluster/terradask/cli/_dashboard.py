@@ -7,21 +7,23 @@ from typing import TYPE_CHECKING
 
 import click
 
-from terradask.cli._completion import complete_cluster
+from terradask.cli._completion import cluster_argument
 from terradask.cli._output import result, say
 
 if TYPE_CHECKING:
     from terradask._dask.lone_dashboard import LoneDashboard
     from terradask._dask.provision import Provisioned
 
-
-@click.command(short_help="Serve a cluster's dashboard here, or print a shared link")
-@click.argument("name", shell_complete=complete_cluster)
-@click.option(
+shared_option = click.option(
     "--shared",
     is_flag=True,
     help="Only print the link for people without terradask; needs cluster.use_dashboard_https.",
 )
+
+
+@click.command(short_help="Serve a cluster's dashboard here, or print a shared link")
+@cluster_argument
+@shared_option
 def dashboard(*, name: str, shared: bool) -> None:
     """Print and serve a link to the dashboard of the cluster NAME on this machine, until Ctrl-C.
 

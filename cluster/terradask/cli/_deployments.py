@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from terradask._common.text_table import table
-from terradask.cli._completion import complete_cluster
+from terradask.cli._completion import cluster_argument, complete_cluster
 from terradask.cli._invocation import interruption, json_option, load_workspace
 from terradask.cli._output import ago, caller_name, result, result_json, say, usd
 
@@ -18,10 +18,19 @@ if TYPE_CHECKING:
     from terradask._deployments.overview import ClusterOverview
     from terradask._deployments.status import DeploymentStatus
 
-NAME = click.argument("name", shell_complete=complete_cluster)
-
 #: AWS ends an instance in a minute or two; a command that waits shows the end of it.
 _STOP_SECONDS = 300
+
+
+#: State that a list explains -> what it means, and what to do.
+_NEXT_STEPS = {
+    "unfinished": "deployed or destroyed in part; terradask apply {name} or terradask destroy "
+    "{name} finishes it",
+    "unreadable": "its documents aren't as terradask writes them; terradask status {name} says "
+    "which",
+    "strange": "no cluster can have such a key; find out who wrote it",
+    "unowned": "orphaned resources of it are left; terradask sweep removes them",
+}
 
 
 @click.command("list", short_help="List the clusters, with what they cost")
@@ -43,7 +52,9 @@ def list_deployments(all_workspaces: bool, as_json: bool) -> None:
     found = workspace.overview(all_workspaces=all_workspaces)
     mine = {one.name for one in found if one.workspace == workspace.settings.workspace.name}
     declared = sorted(workspace.settings.clusters.keys() - mine)
-    _show_next_steps(found)
+    for one in found:
+        if one.state in _NEXT_STEPS:
+            say(f"{one.name}: {_NEXT_STEPS[one.state].format(name=one.name)}")
     for one in found:
         if one.status is not None and one.status.why_ended is not None:
             say(f"{one.name}: ended by itself: {_ending(one.status)}")
@@ -80,24 +91,6 @@ def list_deployments(all_workspaces: bool, as_json: bool) -> None:
         ]
         first = 0 if all_workspaces else 1
         result(table(heads[first:], [row[first:] for row in rows]))
-
-
-def _show_next_steps(found: list[ClusterOverview]) -> None:
-    for one in found:
-        if one.state == "unfinished":
-            say(
-                f"{one.name}: deployed or destroyed in part; terradask apply {one.name} or "
-                f"terradask destroy {one.name} finishes it"
-            )
-        elif one.state == "unreadable":
-            say(
-                f"{one.name}: its documents aren't as terradask writes them; terradask status "
-                f"{one.name} says which"
-            )
-        elif one.state == "strange":
-            say(f"{one.name}: no cluster can have such a key; find out who wrote it")
-        elif one.state == "unowned":
-            say(f"{one.name}: orphaned resources of it are left; terradask sweep removes them")
 
 
 def _row(one: ClusterOverview) -> list[object]:
@@ -218,7 +211,7 @@ def _ending(status: DeploymentStatus) -> str | None:
 
 
 @click.command(short_help="Start a deployed cluster, without Terraform")
-@NAME
+@cluster_argument
 @click.option(
     "--workers",
     type=click.IntRange(min=0),
@@ -277,7 +270,7 @@ def _say_hosts_once() -> Callable[[DeploymentStatus], None]:
 
 
 @click.command(short_help="Stop a cluster, keep it deployed")
-@NAME
+@cluster_argument
 @click.option(
     "--no-wait",
     is_flag=True,

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
+
 import click
 
 from terradask.cli._invocation import json_option, yes_option
@@ -44,8 +46,6 @@ def doctor(
     --live it shows what the check costs, asks, writes a report, and exits with the code of the
     first step that failed.
     """
-    from dataclasses import asdict
-
     if live:
         if toolchain or fix:
             raise click.UsageError("--live checks everything: leave out --fix and --toolchain")

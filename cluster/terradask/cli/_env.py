@@ -8,7 +8,8 @@ import click
 from click.shell_completion import CompletionItem
 
 from terradask._common.text_table import table
-from terradask.cli._invocation import FOLDER, json_option, load_workspace, yes_option
+from terradask.cli._completion import complete_declared
+from terradask.cli._invocation import json_option, load_workspace, yes_option
 from terradask.cli._output import ago, result, result_json, say
 from terradask.cli._question import check_answerable, confirm
 
@@ -21,18 +22,7 @@ def _complete(
     ctx: click.Context, _parameter: click.Parameter, incomplete: str
 ) -> list[CompletionItem]:
     """Complete an environment from what is declared here, without a call of AWS."""
-    import tomllib
-    from pathlib import Path
-
-    folder: Path = ctx.meta.get(FOLDER) or Path.cwd()
-    files = (parent / "terradask.toml" for parent in (folder, *folder.parents))
-    found = next((file for file in files if file.is_file()), None)
-    try:
-        text = "" if found is None else found.read_text(encoding="utf-8")
-        names = {"default", *tomllib.loads(text).get("environments", {})}
-    except (OSError, ValueError):
-        names = {"default"}
-    return [CompletionItem(name) for name in sorted(names) if name.startswith(incomplete)]
+    return complete_declared(ctx, "environments", {"default"}, incomplete)
 
 
 NAME = click.argument("name", shell_complete=_complete)

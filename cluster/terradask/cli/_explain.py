@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import click
 
-from terradask.cli._completion import complete_cluster
+from terradask.cli._completion import cluster_argument
 from terradask.cli._invocation import json_option, load_workspace
 from terradask.cli._output import result, result_json, say
 from terradask.cli._story import Story
 
 
 @click.command(short_help="Show why a cluster gets its instance types and its zone")
-@click.argument("name", shell_complete=complete_cluster)
+@cluster_argument
 @json_option
 def explain(name: str, as_json: bool) -> None:
     """Show which instance types the cluster NAME gets, in which order they are tried, why others

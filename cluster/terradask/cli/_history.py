@@ -8,13 +8,12 @@ import click
 
 from terradask._common.text_table import table
 from terradask.cli._invocation import json_option, load_workspace
-from terradask.cli._output import caller_name, result, result_json, say
+from terradask.cli._output import caller_name, result, result_json, say, shortened
 
 if TYPE_CHECKING:
     from terradask._plans.history import HistoryEntry
 
 _HASH_CHARACTERS = 12
-_REASON_CHARACTERS = 80
 
 
 @click.command(short_help="Show who has applied, destroyed and started what")
@@ -50,12 +49,5 @@ def _row(entry: HistoryEntry) -> list[object]:
         caller_name(entry.by),
         changes,
         entry.run_id or plan,
-        None if entry.reason is None else _short(entry.reason),
+        None if entry.reason is None else shortened(" ".join(entry.reason.split())),
     ]
-
-
-def _short(reason: str) -> str:
-    """Return the beginning of a reason: a table's row is one line."""
-    shown = " ".join(reason.split())
-    most = _REASON_CHARACTERS
-    return shown if len(shown) <= most else f"{shown[: most - 1]}…"

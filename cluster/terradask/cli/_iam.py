@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from terradask.cli._invocation import load_workspace
+from terradask.cli._invocation import load_workspace, with_options
 from terradask.cli._output import result, result_json
 
 if TYPE_CHECKING:
     from terradask_modules.caller_policies import Caller, CallerScope, GitHubActions
-
-Function = TypeVar("Function", bound=Callable[..., Any])
 
 _OPTIONS = (
     click.option(
@@ -51,15 +48,6 @@ _TRUST = (
 )
 
 
-def _with(*options: Callable[[Function], Function]) -> Callable[[Function], Function]:
-    def decorate(function: Function) -> Function:
-        for option in reversed(options):
-            function = option(function)
-        return function
-
-    return decorate
-
-
 @click.group(short_help="Print the least IAM policies for people and pipelines")
 def iam() -> None:
     """Print the least IAM policies that people and pipelines need in this workspace, account and
@@ -71,7 +59,7 @@ def iam() -> None:
 
 
 @iam.command(short_help="For making, changing and destroying the network")
-@_with(*_OPTIONS)
+@with_options(*_OPTIONS)
 def setup(**options: Any) -> None:
     """Print what making, changing and destroying the network needs. It can be detached after the
     first apply.
@@ -82,7 +70,7 @@ def setup(**options: Any) -> None:
 
 
 @iam.command(short_help="For running clusters and planning the network")
-@_with(*_OPTIONS, *_TRUST)
+@with_options(*_OPTIONS, *_TRUST)
 def ongoing(trust: str | None, environment: str | None, **options: Any) -> None:
     """Print what deploying, starting, stopping and destroying clusters needs, and planning the
     network without changing it.
@@ -94,7 +82,7 @@ def ongoing(trust: str | None, environment: str | None, **options: Any) -> None:
 
 
 @iam.command(short_help="For planning in pull requests")
-@_with(*_OPTIONS, *_TRUST)
+@with_options(*_OPTIONS, *_TRUST)
 def ci(trust: str | None, environment: str | None, **options: Any) -> None:
     """Print what planning the network and clusters needs: reading, and locking states.
 
@@ -104,7 +92,7 @@ def ci(trust: str | None, environment: str | None, **options: Any) -> None:
 
 
 @iam.command(short_help="For data scientists: clusters on the deployed network")
-@_with(*_OPTIONS)
+@with_options(*_OPTIONS)
 def user(**options: Any) -> None:
     """Print what making, attaching to, starting, scaling, stopping and destroying clusters on the
     deployed network needs.

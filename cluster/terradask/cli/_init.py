@@ -9,6 +9,7 @@ import click
 
 from terradask.cli._invocation import json_option
 from terradask.cli._output import result, result_json, say
+from terradask_modules.errors import InvalidInput
 
 if TYPE_CHECKING:
     from terradask_stacks.settings import Settings
@@ -68,7 +69,6 @@ def _is_to_move(path: Path) -> bool:
 
 
 def _write_starter(path: Path, *, force: bool) -> None:
-    from terradask_modules.errors import InvalidInput
     from terradask_stacks.reference import starter_toml
 
     path.parent.mkdir(parents=True, exist_ok=True)

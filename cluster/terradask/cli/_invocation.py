@@ -6,6 +6,7 @@ import contextlib
 import signal
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import reduce
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
@@ -54,6 +55,11 @@ def load_workspace(progress: Progress | None = None) -> Workspace:
 #: Adds ``--json``; an error of the command is then JSON too.
 json_option = click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
 yes_option = click.option("--yes", "-y", is_flag=True, help="Don't ask.")
+
+
+def with_options(*options: Callable[[Function], Function]) -> Callable[[Function], Function]:
+    """Add options that several commands have, in this order."""
+    return lambda function: reduce(lambda inner, add: add(inner), reversed(options), function)
 
 
 def format_option(purpose: str) -> Callable[[Function], Function]:

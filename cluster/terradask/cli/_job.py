@@ -13,7 +13,7 @@ from terradask.cli._app import LazyGroup
 from terradask.cli._completion import complete_cluster
 from terradask.cli._invocation import json_option, load_workspace
 from terradask.cli._job_output import Outlet, Progress, progress_line
-from terradask.cli._output import result, result_json, say
+from terradask.cli._output import result, result_json, say, shortened
 
 if TYPE_CHECKING:
     from terradask._deployments.deployment import Deployment
@@ -22,8 +22,6 @@ if TYPE_CHECKING:
 _POLL_SECONDS = 2.0
 #: So many tasks are shown, unless all are asked for.
 _SHOWN = 50
-#: Of a command or an input, which may have kilobytes: so many characters.
-_LONGEST = 80
 #: What is shown of tasks -> its name in `JobTask`.
 _COLUMNS = {
     "task": "index",
@@ -83,7 +81,7 @@ def list_jobs(name: str, *, last: int, as_json: bool) -> None:
     rows = [
         (
             *(each.name, each.state, each.exit_code, _progress(each), each.ended_at),
-            _short(each.command_line),
+            shortened(each.command_line),
         )
         for each in found
     ]
@@ -112,12 +110,14 @@ def status(job: str, *, shows_all: bool, failed: bool, as_json: bool) -> None:
     record = deployment.job(name)
     if as_json:
         return result_json({**_as_dict(record), "tasks": [vars(task) for task in record.tasks]})
-    say(f"{progress_line(record)}: {_short(record.command_line)}")
+    say(f"{progress_line(record)}: {shortened(record.command_line)}")
     tasks = [task for task in record.tasks if not failed or task.state == "failed"]
     # What went wrong is what is looked for.
     tasks.sort(key=lambda task: (task.state == "succeeded", task.index))
     shown = tasks if shows_all else tasks[:_SHOWN]
-    rows = [[_short(getattr(task, name)) for name in _COLUMNS.values()] for task in shown]
+    facts = ([getattr(task, name) for name in _COLUMNS.values()] for task in shown)
+    # --json has all of an input, which may have kilobytes.
+    rows = [[shortened(one) if isinstance(one, str) else one for one in row] for row in facts]
     result(table(list(_COLUMNS), rows))
     if len(shown) < len(tasks):
         say(f"and {len(tasks) - len(shown)} more: --all")
@@ -210,12 +210,6 @@ def _deployment_of(job: str) -> tuple[Deployment, str | None]:
 
 def _progress(record: JobRecord) -> str:
     return f"{record.counts['succeeded']}/{len(record.tasks)}"
-
-
-def _short(value: object) -> object:
-    """Return a value with as much of a text as a table can have; --json has all of it."""
-    is_long = isinstance(value, str) and len(value) > _LONGEST
-    return f"{str(value)[: _LONGEST - 1]}…" if is_long else value
 
 
 def _as_dict(record: JobRecord) -> dict[str, object]:

@@ -7,13 +7,12 @@ from __future__ import annotations
 import os
 import signal
 from collections.abc import Callable, Sequence
-from functools import reduce
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from terradask.cli._completion import complete_cluster
-from terradask.cli._invocation import Function, current
+from terradask.cli._invocation import current, with_options
 from terradask.cli._output import result, say
 
 if TYPE_CHECKING:
@@ -31,7 +30,8 @@ _HARDWARE = {
     "n_workers": "n_workers",
 }
 
-_OPTIONS = (
+#: Adds the options that both commands have.
+job_options = with_options(
     click.option(
         "--cluster",
         "-c",
@@ -87,11 +87,6 @@ _OPTIONS = (
     click.option("--timeout", metavar="TIME", help="How long a try may take: 90s, 2h."),
     click.option("--detach", "-d", is_flag=True, help="Print the job's name, and don't wait."),
 )
-
-
-def job_options(function: Function) -> Function:
-    """Add the options."""
-    return reduce(lambda inner, option: option(inner), reversed(_OPTIONS), function)
 
 
 def run_job(

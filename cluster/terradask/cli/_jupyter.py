@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from terradask.cli._completion import complete_cluster
-from terradask.cli._dashboard import say_fingerprint, serve
+from terradask.cli._completion import cluster_argument
+from terradask.cli._dashboard import say_fingerprint, serve, shared_option
 from terradask.cli._output import result, say
 
 if TYPE_CHECKING:
@@ -16,12 +16,8 @@ if TYPE_CHECKING:
 
 
 @click.command(short_help="Serve a cluster's notebooks here, or print a shared link")
-@click.argument("name", shell_complete=complete_cluster)
-@click.option(
-    "--shared",
-    is_flag=True,
-    help="Only print the link for people without terradask; needs cluster.use_dashboard_https.",
-)
+@cluster_argument
+@shared_option
 def jupyter(*, name: str, shared: bool) -> None:
     """Print and serve a link to the notebook server of the cluster NAME on this machine, until
     Ctrl-C. The cluster has one with cluster.jupyter.

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import click
 from click.shell_completion import CompletionItem
 
-from terradask.cli._completion import complete_cluster
+from terradask.cli._completion import cluster_argument
 from terradask.cli._invocation import FOLDER, load_workspace
 from terradask.cli._output import result, say
 
@@ -46,7 +46,7 @@ def complete_hosts(
 
 
 @click.command(short_help="Show the logs of a cluster's hosts, also when it is gone")
-@click.argument("name", shell_complete=complete_cluster)
+@cluster_argument
 @click.argument(
     "hosts", nargs=-1, metavar="[HOST|scheduler|workers|GROUP]...", shell_complete=complete_hosts
 )

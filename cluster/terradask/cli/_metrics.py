@@ -6,13 +6,13 @@ from pathlib import Path
 
 import click
 
-from terradask.cli._completion import complete_cluster
+from terradask.cli._completion import cluster_argument
 from terradask.cli._invocation import load_workspace
 from terradask.cli._output import result, say
 
 
 @click.command(short_help="Write what Prometheus needs to scrape a cluster")
-@click.argument("name", shell_complete=complete_cluster)
+@cluster_argument
 @click.option(
     "--output",
     "-o",

@@ -6,11 +6,11 @@ import sys
 
 import click
 
+from terradask_modules.errors import InvalidInput, TerradaskError
+
 
 def check_answerable(yes: bool, verb: str) -> None:
     """Refuse before the work, where no terminal could answer the question after it."""
-    from terradask_modules.errors import InvalidInput
-
     if not yes and not sys.stdin.isatty():
         raise InvalidInput(
             f"{verb} asks before it changes anything, but standard input is not a terminal",
@@ -21,7 +21,5 @@ def check_answerable(yes: bool, verb: str) -> None:
 
 def confirm(question: str, *, yes: bool) -> None:
     """Ask before something is changed, unless `yes` answers; after no, raise an error."""
-    from terradask_modules.errors import TerradaskError
-
     if not yes and not click.confirm(question, err=True):
         raise TerradaskError("declined: nothing was changed")

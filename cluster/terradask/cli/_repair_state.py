@@ -7,14 +7,14 @@ from collections.abc import Mapping
 import click
 
 from terradask._common.text_table import table
-from terradask.cli._completion import complete_cluster
+from terradask.cli._completion import cluster_argument
 from terradask.cli._invocation import json_option, load_workspace, yes_option
 from terradask.cli._output import result, result_json, say
 from terradask.cli._question import check_answerable, confirm
 
 
 @click.command(short_help="Remove foreign entries from a cluster's state")
-@click.argument("name", shell_complete=complete_cluster)
+@cluster_argument
 @click.option("--dry-run", is_flag=True, help="Show them and change nothing.")
 @yes_option
 @json_option

@@ -11,8 +11,8 @@ import click
 
 from terradask._common.clock import utc_text
 from terradask._common.text_table import table
-from terradask.cli._completion import complete_cluster
-from terradask.cli._invocation import load_workspace
+from terradask.cli._completion import cluster_argument
+from terradask.cli._invocation import json_option, load_workspace
 from terradask.cli._output import result, result_json, say
 
 if TYPE_CHECKING:
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 @click.command(short_help="Show what a run of a cluster did, also when it is gone")
-@click.argument("name", shell_complete=complete_cluster)
+@cluster_argument
 @click.option("--run", metavar="RUN", help="An earlier run, by its id.")
 @click.option(
     "--output",
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 )
 @click.option("--open", "opens", is_flag=True, help="Open it in the browser.")
 @click.option("--list", "lists", is_flag=True, help="Only list the reports that are kept.")
-@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@json_option
 def report(
     name: str, *, run: str | None, output: Path | None, opens: bool, lists: bool, as_json: bool
 ) -> None:

@@ -63,7 +63,12 @@ def batch(
     """
     if (map_over is None) == (array is None):
         raise click.UsageError("give either --map-over or --array")
-    inputs = _inputs(map_over) if map_over is not None else _array(array or "")
+    if map_over is not None:
+        inputs = _inputs(map_over)
+    else:
+        from terradask._jobs import request
+
+        inputs = request.array(array or "")
 
     def see(job: Job) -> int:
         from terradask.errors import JobTimeout
@@ -99,9 +104,3 @@ def _lines(content: bytes) -> list[str]:
     except UnicodeDecodeError as error:
         raise click.UsageError(f"--map-over: the inputs aren't UTF-8: {error}") from error
     return [line.removesuffix("\r") for line in lines if line.strip()]
-
-
-def _array(text: str) -> list[str]:
-    from terradask._jobs.request import array
-
-    return array(text)

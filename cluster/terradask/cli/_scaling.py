@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from terradask._common.progress import Message, ProgressEvent
-from terradask.cli._completion import complete_cluster
+from terradask.cli._completion import cluster_argument
 from terradask.cli._invocation import json_option, load_workspace
 from terradask.cli._output import result, result_json, say
 
@@ -16,12 +16,11 @@ if TYPE_CHECKING:
     from terradask import Cluster
     from terradask_host.scaling_policy import ScalingPolicy
 
-NAME = click.argument("name", shell_complete=complete_cluster)
 GROUP = click.option("--group", default="workers", show_default=True, help="The group of workers.")
 
 
 @click.command(short_help="Let a running cluster scale itself with its work")
-@NAME
+@cluster_argument
 @GROUP
 @click.option(
     "--minimum", type=click.IntRange(min=0), help="Fewest workers, kept without load. By default 1."
@@ -79,7 +78,7 @@ def adapt(name: str, *, group: str, off: bool, as_json: bool, **bounds: Any) -> 
 
 
 @click.command(short_help="Set how many workers a running cluster has")
-@NAME
+@cluster_argument
 @click.argument("workers", type=click.IntRange(min=0))
 @GROUP
 @click.option("--wait", is_flag=True, help="Wait until that many have joined.")

@@ -78,13 +78,10 @@ def start(port: int, region: str, bare: bool, iam: bool, as_json: bool) -> None:
 def status(as_json: bool) -> None:
     """Show whether an embedded AWS runs, and print the variables that make a shell use it."""
     check_installed()
-    from terradask_simulator.errors import NotStarted
     from terradask_simulator.lifecycle import environment_of
     from terradask_simulator.lifecycle import status as find
 
-    info = find()
-    if info is None:
-        raise NotStarted("no embedded AWS is running", advice="start one: terradask sim start")
+    info = _running(find())
     say(f"the embedded AWS answers at {info.endpoint_url}; its folder is {info.state_dir}")
     _show(info, environment_of(info), as_json)
 
@@ -102,13 +99,9 @@ def switch(name: str | None, settings: tuple[str, ...], as_json: bool) -> None:
     """
     check_installed()
     from terradask_simulator import Switches
-    from terradask_simulator.errors import NotStarted
     from terradask_simulator.lifecycle import of_this_environment
 
-    info = of_this_environment()
-    if info is None:
-        raise NotStarted("no embedded AWS is running", advice="start one: terradask sim start")
-    switches = Switches(info)
+    switches = Switches(_running(of_this_environment()))
     if name is not None:
         switches.turn(name, **dict(_setting(one) for one in settings))
     stand = switches.switches()
@@ -173,6 +166,14 @@ def run(
     ctx.exit(
         run_beside(command, bare=bare, region=region, port=port, enforce_iam=iam, on_ready=ready)
     )
+
+
+def _running(info: SimulatorInfo | None) -> SimulatorInfo:
+    from terradask_simulator.errors import NotStarted
+
+    if info is None:
+        raise NotStarted("no embedded AWS is running", advice="start one: terradask sim start")
+    return info
 
 
 def _show(info: SimulatorInfo, environ: Mapping[str, str | None], as_json: bool) -> None:

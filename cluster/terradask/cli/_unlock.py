@@ -10,6 +10,7 @@ from terradask.cli._completion import complete_stack
 from terradask.cli._invocation import json_option, load_workspace, yes_option
 from terradask.cli._output import result_json, say
 from terradask.cli._question import confirm
+from terradask_modules.errors import InvalidInput
 from terradask_modules.names import NETWORK_STACK
 
 
@@ -30,8 +31,6 @@ def unlock(stack: str, force: str | None, yes: bool, as_json: bool) -> None:
     after asking. Each broken lock is recorded in .terradask/unlocks.jsonl and in the state's bucket
     under unlocks/.
     """
-    from terradask_modules.errors import InvalidInput
-
     if force is not None and not yes:
         if not sys.stdin.isatty():
             raise InvalidInput(

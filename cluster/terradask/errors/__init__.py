@@ -7,13 +7,10 @@ from terradask.errors._baseline import *
 from terradask.errors._cluster import *
 from terradask.errors._foreign import *
 from terradask.errors._given import *
-from terradask.errors._jobs import *
-from terradask.errors._live_check import *
-from terradask.errors._logs import *
+from terradask.errors._kept import *
 from terradask.errors._machine import *
 from terradask.errors._package_sync import *
 from terradask.errors._policy import *
-from terradask.errors._reports import *
 from terradask.errors._terraform import *
 from terradask_modules.errors import *
 from terradask_modules.errors import TerradaskError

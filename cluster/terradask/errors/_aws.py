@@ -68,10 +68,8 @@ class ServiceRoleMissing(AwsError):
 
     def __init__(self, role: str, *, command: str, denied: str) -> None:
         super().__init__(
-            (
-                f"the account has no service-linked role {role}, without which AWS launches no "
-                "instance for a group"
-            ),
+            f"the account has no service-linked role {role}, without which AWS launches no "
+            "instance for a group",
             given=f"AWS refuses {denied}",
             allowed="an existing role, or the right to create it (`terradask iam setup`)",
             advice=f"ask an administrator to run, once for the account: {command}",
@@ -94,10 +92,8 @@ class QuotaTooSmall(AwsError):
 
     def __init__(self, quotas: list[str]) -> None:
         super().__init__(
-            (
-                f"{len(quotas)} of AWS's quotas {'is' if len(quotas) == 1 else 'are'} too small "
-                "for what the settings can reach"
-            ),
+            f"{len(quotas)} of AWS's quotas {'is' if len(quotas) == 1 else 'are'} too small "
+            "for what the settings can reach",
             given="; ".join(quotas),
             advice="request more with `terradask quotas --request`, or lower max_workers",
         )
@@ -182,3 +178,7 @@ class AccountChanged(AwsError):
     """Locked answers belong to another AWS account than the credentials."""
 
     exit_code = 5
+
+
+class LiveCheckFailed(TerradaskError):
+    """A step of ``terradask doctor --live`` found that something isn't as it has to be."""

@@ -130,10 +130,8 @@ class SweepIncomplete(TerradaskError):
     def __init__(self, left: Mapping[str, str]) -> None:
         names = ", ".join(left)
         super().__init__(
-            (
-                f"{len(left)} orphaned resource{'s' if len(left) != 1 else ''} could not be "
-                f"removed: {names}"
-            ),
+            f"{len(left)} orphaned resource{'s' if len(left) != 1 else ''} could not be "
+            f"removed: {names}",
             given="; ".join(dict.fromkeys(left.values())),
             advice="resolve the reason, then run: terradask sweep",
         )

@@ -125,10 +125,8 @@ class SoftwareNotLocked(InvalidInput):
             *(f"{name} {installed[name]}: without a SHA-256" for name in self.unhashed),
         ]
         super().__init__(
-            (
-                "The file that software_lock names doesn't contain everything that hosts would "
-                "install, as it is installed here."
-            ),
+            "The file that software_lock names doesn't contain everything that hosts would "
+            "install, as it is installed here.",
             given=f"{path}; {'; '.join(found)}",
             allowed=(
                 "each package in the version that is installed here, with the hashes of its "
@@ -176,10 +174,8 @@ class SoftwareNotFromIndex(InvalidInput):
 
     def __init__(self, origins: Mapping[str, str]) -> None:
         super().__init__(
-            (
-                "Hosts would install packages from the package index that were not installed from "
-                "one here: the index may have another author's package under the same name."
-            ),
+            "Hosts would install packages from the package index that were not installed from "
+            "one here: the index may have another author's package under the same name.",
             given="; ".join(f"{name} {origin}" for name, origin in origins.items()),
             allowed="packages that were installed here from a package index",
             advice=(

@@ -75,10 +75,8 @@ class RegoMissing(SetupError):
 
     def __init__(self) -> None:
         super().__init__(
-            (
-                "policy.rego_folder is set, but the package regopy, which reads Rego rules, isn't "
-                "installed"
-            ),
+            "policy.rego_folder is set, but the package regopy, which reads Rego rules, isn't "
+            "installed",
             advice="pip install 'terradask[rego]', or leave policy.rego_folder out",
         )
 

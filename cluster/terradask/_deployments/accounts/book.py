@@ -5,22 +5,19 @@ from __future__ import annotations
 import datetime
 import logging
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from terradask._aws.activities import activities_since
 from terradask._aws.listing import listed_instances
 from terradask._aws.s3 import ObjectStore, as_json
 from terradask._aws.session import Aws
+from terradask._aws.tags import tag_filters
 from terradask._common.json_text import parse_json
 from terradask._common.side_by_side import side_by_side
-from terradask._deployments.accounts.account import (
-    Account,
-    UsePrice,
-    account_key,
-)
+from terradask._deployments.accounts.account import Account, UsePrice, account_key
 from terradask._deployments.accounts.look import Look, looked
 from terradask._pricing.prices import PriceKey, PriceList
 from terradask.errors import DocumentFormat
@@ -33,9 +30,6 @@ from terradask_modules.names import (
     group_name,
     workspace_of_bucket,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 logger = logging.getLogger("terradask")
 
@@ -150,7 +144,7 @@ class AccountBook:
         since = datetime.datetime.fromtimestamp(account.started_at, datetime.UTC)
         workspace = str(workspace_of_bucket(self.bucket, self.aws.region))
         autoscaling, ec2 = self.aws.client("autoscaling"), self.aws.client("ec2")
-        of_run = {"Name": f"tag:{TAG_RUN_PREFIX}id", "Values": [account.run_id]}
+        of_run = tag_filters({f"{TAG_RUN_PREFIX}id": account.run_id})
         names = list(account.groups)
         calls: list[Callable[[], Any]] = [
             *(
@@ -162,7 +156,7 @@ class AccountBook:
                 )
                 for name in names
             ),
-            lambda: list(listed_instances(ec2, Filters=[of_run])),
+            lambda: list(listed_instances(ec2, Filters=of_run)),
         ]
         *shown, instances = side_by_side(calls, PARALLEL_LOOKS)
         return Look(

@@ -8,12 +8,12 @@ report, so that counts for an instance's type alone, and only among those that i
 from __future__ import annotations
 
 import datetime
-import json
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from terradask._aws.activities import zone_of
 from terradask._aws.tags import tags_of
 from terradask._deployments.accounts.account import Account, TypeFrom, Use
 from terradask._deployments.events.activities import LAUNCHING, TERMINATING
@@ -96,7 +96,7 @@ def _launched(account: Account, look: Look) -> Iterator[Use]:
             # One that was cancelled has ended before it ran, and costs nothing.
             went_on = activity["StatusCode"] not in ("Failed", "Cancelled")
             if started and went_on and account.started_at <= at < last:
-                yield Use(started[1], group, None, None, _zone(activity), at)
+                yield Use(started[1], group, None, None, zone_of(activity), at)
 
 
 def _described(account: Account, instances: Iterable[Mapping[str, Any]]) -> Iterator[Use]:
@@ -154,14 +154,6 @@ def _with_type(use: Use, account: Account, reports: Mapping[str, HostReport]) ->
     elif (report := reports.get(use.instance_id)) and report.instance_type in types:
         name, source = report.instance_type, "host"
     return use if name is None else replace(use, instance_type=name, type_from=source)
-
-
-def _zone(activity: Mapping[str, Any]) -> str | None:
-    try:
-        zone = json.loads(activity.get("Details") or "{}").get("Availability Zone")
-    except (AttributeError, ValueError):
-        return None
-    return zone or None
 
 
 def _seconds(at: datetime.datetime) -> int:

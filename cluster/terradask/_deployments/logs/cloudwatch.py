@@ -78,15 +78,9 @@ class LogGroup:
         return [stream for stream in found if stream is not None]
 
     def _described(self, **question: Any) -> Iterator[dict[str, Any]]:
-        token: dict[str, str] = {}
-        while True:
-            page = self._call(
-                self._of_streams, "describe_log_streams", limit=_STREAMS_PAGE, **question, **token
-            )
+        question = {"limit": _STREAMS_PAGE, **question}
+        for page in self._pages(self._of_streams, "describe_log_streams", question):
             yield from page.get("logStreams", ())
-            if not page.get("nextToken"):
-                return
-            token = {"nextToken": page["nextToken"]}
 
     def events(
         self, streams: Streams, start_ms: int, end_ms: int | None = None, **more: Any
@@ -102,20 +96,26 @@ class LogGroup:
         question = {**which, "startTime": start_ms, "limit": EVENTS_PAGE, **more}
         if end_ms is not None:
             question["endTime"] = end_ms
-        token: dict[str, str] = {}
-        while True:
-            page = self._call(self._of_events, "filter_log_events", **question, **token)
+        for page in self._pages(self._of_events, "filter_log_events", question):
             yield from page.get("events", ())
-            # A page may be empty though more is to come.
-            if not page.get("nextToken"):
-                return
-            token = {"nextToken": page["nextToken"]}
 
     @property
     def reads_from_tail(self) -> bool:
         """Whether this version of boto3 can ask for the newest events first."""
         model = self._aws.client("logs").meta.service_model.operation_model("FilterLogEvents")
         return "startFromHead" in model.input_shape.members
+
+    def _pages(
+        self, limiter: RateLimiter, method: str, question: dict[str, Any]
+    ) -> Iterator[dict[str, Any]]:
+        token: dict[str, str] = {}
+        while True:
+            page = self._call(limiter, method, **question, **token)
+            yield page
+            # A page may be empty though more is to come.
+            if not page.get("nextToken"):
+                return
+            token = {"nextToken": page["nextToken"]}
 
     def _call(self, limiter: RateLimiter, method: str, **question: Any) -> dict[str, Any]:
         """Call once, or again while AWS is busy; return nothing where there is no such group or

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator
-from typing import Protocol
 
 from terradask._deployments.logs.levels import Leveller
 from terradask._deployments.logs.lines import LogLine
 from terradask._deployments.logs.question import Question, Streams
-from terradask._deployments.logs.reader import Event, levelled_line, span
+from terradask._deployments.logs.reader import Event, LogReader, levelled_line, span
 
 #: Between two looks for lines, and for whether the run goes on.
 _PAUSE_SECONDS, _LOOK_SECONDS = 2.0, 10.0
@@ -17,18 +16,6 @@ _PAUSE_SECONDS, _LOOK_SECONDS = 2.0, 10.0
 #: Hosts ship their lines within seconds, and CloudWatch shows them some seconds later: so much is
 #: read again each time, and so long after the run's end.
 _LATE_SECONDS, _LAST_SECONDS = 30.0, 10.0
-
-
-class Reader(Protocol):
-    """Reads one cluster's logs."""
-
-    def lines(
-        self, question: Question, chosen: list[Streams], run_id: str
-    ) -> Iterator[tuple[Event, LogLine]]:
-        """Yield the lines that are there, with their events."""
-
-    def events_since(self, chosen: list[Streams], start_ms: int) -> Iterator[Event]:
-        """Yield the events from then on."""
 
 
 class Follower:
@@ -46,7 +33,7 @@ class Follower:
 
     def __init__(
         self,
-        reader: Reader,
+        reader: LogReader,
         is_over: Callable[[], bool],
         *,
         sleep: Callable[[float], None] = time.sleep,
@@ -95,7 +82,7 @@ class Follower:
         until_ms = min(self._newest_ms, int(self._wall_clock() * 1000))
         since_ms = max(until_ms - int(_LATE_SECONDS * 1000), start_ms)
         self._seen = {name: at for name, at in self._seen.items() if at >= since_ms}
-        for event in self._reader.events_since(chosen, since_ms):
+        for event in self._reader.events(chosen, since_ms):
             if event["eventId"] in self._seen or int(event["timestamp"]) < self._floor_ms:
                 continue
             self._note(event)

@@ -12,6 +12,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, overload
 
+from terradask._common.naming import counted
 from terradask._deployments.logs.levels import Level
 from terradask_host.documents import plain_lines
 from terradask_modules.names import SCHEDULER_GROUP
@@ -139,12 +140,8 @@ class ClusterLogs(Sequence[LogLine]):
         named = next(iter(runs)) if len(runs) == 1 else None
         parts = [
             f"run {named}" if named else f"{len(runs)} runs",
-            _number(len(self._lines), "line"),
-            _number(len(hosts), "host"),
+            counted(len(self._lines), "line"),
+            counted(len(hosts), "host"),
             f"{begin:%Y-%m-%d %H:%M:%SZ} to {end:%Y-%m-%d %H:%M:%SZ}",
         ]
         return ", ".join(parts)
-
-
-def _number(count: int, what: str) -> str:
-    return f"{count} {what}{'' if count == 1 else 's'}"

@@ -74,14 +74,12 @@ class ReadableLogs:
         Permissions needed: ``logs:DescribeLogStreams`` and ``logs:FilterLogEvents`` on the
         workspace's log group; ``s3:GetObject`` and ``s3:ListBucket`` as for `status`.
         """
-        from terradask._deployments.logs.cluster_logs import cluster_lines
         from terradask._deployments.logs.lines import ClusterLogs
-        from terradask._deployments.logs.question import Question
 
-        question = Question.of(
-            hosts, since=since, until=until, pattern=pattern, level=level, tail=tail, run=run
+        lines = self.iter_logs(
+            *hosts, since=since, until=until, pattern=pattern, level=level, tail=tail, run=run
         )
-        return ClusterLogs(self.name, cluster_lines(self._record, question, follow=False))
+        return ClusterLogs(self.name, lines)
 
     def iter_logs(
         self,

@@ -107,37 +107,33 @@ class LogReader:
         """Yield the lines that are asked for, oldest first, with their events."""
         start_ms, end_ms = span(question, run_id)
         if question.tail is None:
-            yield from self._levelled(question, self._oldest_first(chosen, start_ms, end_ms))
+            yield from self._levelled(question, self.events(chosen, start_ms, end_ms))
             return
         # A line's level may depend on the one before it.
         if question.level is None and self._group.reads_from_tail:
             few = {} if question.pattern else {"limit": min(question.tail, EVENTS_PAGE)}
-            newest = self._newest_first(chosen, start_ms, end_ms, **few)
+            newest = self.events(chosen, start_ms, end_ms, newest_first=True, **few)
             wanted = (event for event in newest if question.wants(read_line(event)))
             last = [event for _, event in zip(range(question.tail), wanted, strict=False)]
             yield from self._levelled(question, reversed(last))
             return
-        forward = self._levelled(question, self._oldest_first(chosen, start_ms, end_ms))
+        forward = self._levelled(question, self.events(chosen, start_ms, end_ms))
         yield from deque(forward, question.tail)
 
-    def events_since(self, chosen: list[Streams], start_ms: int) -> Iterator[Event]:
-        """Yield events from then on, oldest first."""
-        return self._oldest_first(chosen, start_ms, None)
-
-    def _oldest_first(
-        self, chosen: list[Streams], start_ms: int, end_ms: int | None
+    def events(
+        self,
+        chosen: list[Streams],
+        start_ms: int,
+        end_ms: int | None = None,
+        *,
+        newest_first: bool = False,
+        **more: Any,
     ) -> Iterator[Event]:
-        each = [_of_hosts(one, self._group.events(one, start_ms, end_ms)) for one in chosen]
-        return heapq.merge(*each, key=lambda event: int(event["timestamp"]))
-
-    def _newest_first(
-        self, chosen: list[Streams], start_ms: int, end_ms: int | None, **more: Any
-    ) -> Iterator[Event]:
-        each = [
-            _of_hosts(one, self._group.events(one, start_ms, end_ms, startFromHead=False, **more))
-            for one in chosen
-        ]
-        return heapq.merge(*each, key=lambda event: -int(event["timestamp"]))
+        """Yield the events of wanted hosts between two times, by default oldest first."""
+        if newest_first:
+            more["startFromHead"] = False
+        each = [_of_hosts(one, self._group.events(one, start_ms, end_ms, **more)) for one in chosen]
+        return heapq.merge(*each, key=lambda one: int(one["timestamp"]), reverse=newest_first)
 
     def _levelled(
         self, question: Question, events: Iterable[Event]

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
+from terradask._common.json_text import read_object
 from terradask._common.progress import Message, Progress
 from terradask._terraform.state.backend import FoundState, LockWait
 from terradask._terraform.state.bucket import check_state_bucket
@@ -136,7 +137,7 @@ class NetworkState:
         if place is not self._local:
             yield self._local
         key = network_state_key(self._settings.workspace.name)
-        note = self._read_note()
+        note = read_object(self._note)
         # The place of another workspace, account or region isn't where this network's state was.
         if (note.get("account"), note.get("region"), note.get("key")) == (
             account,
@@ -149,16 +150,11 @@ class NetworkState:
             if noted.name != place.name:
                 yield noted
 
-    def _read_note(self) -> dict[str, str]:
-        try:
-            note = json.loads(self._note.read_text(encoding="utf-8"))
-        except (OSError, ValueError):
-            return {}
-        return note if isinstance(note, dict) else {}
-
     def _remember(self, place: StateBackend, account: Callable[[], str]) -> None:
         if not isinstance(place, S3Backend):
-            if self._read_note().get("key") == network_state_key(self._settings.workspace.name):
+            if read_object(self._note).get("key") == network_state_key(
+                self._settings.workspace.name
+            ):
                 self._note.unlink()
             return
         note = {
@@ -167,7 +163,7 @@ class NetworkState:
             "bucket": place.bucket,
             "key": place.key,
         }
-        if self._read_note() == note:
+        if read_object(self._note) == note:
             return
         text = json.dumps(note)
         self._note.parent.mkdir(parents=True, exist_ok=True)

@@ -1,10 +1,79 @@
-"""Jobs of a cluster."""
+"""What runs leave behind: logs, reports and jobs that can't be read, or aren't there."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
+from terradask.errors._aws import AccessDenied, AwsError
 from terradask.errors._cluster import ClusterError
+
+
+class LogsDenied(AccessDenied):
+    """AWS refuses this caller to read the workspace's logs."""
+
+    def __init__(self, action: str, problem: str) -> None:
+        super().__init__(action, problem)
+        self.allowed = "the rights of `terradask iam user` or `terradask iam ongoing`"
+        self.advice = (
+            f"ask an administrator to attach these policies, which allow {action}, or use another "
+            "profile (AWS_PROFILE)"
+        )
+
+
+class LogsBusy(AwsError):
+    """CloudWatch answers no more calls now: other callers in the account use up its limit.
+
+    Parameters
+    ----------
+    log_group
+        The log group that was read.
+    problem
+        AWS's message.
+    """
+
+    def __init__(self, log_group: str, problem: str) -> None:
+        super().__init__(
+            "CloudWatch has answered no call that reads logs for a minute",
+            given=f"{log_group}: {problem}",
+            allowed="5 calls of FilterLogEvents a second, of all callers in the account and region",
+            advice="try again later, or ask for less: a host, --since, --tail",
+        )
+        self.log_group = log_group
+
+
+class ReportNotFound(ClusterError):
+    """No such performance report is kept.
+
+    Parameters
+    ----------
+    cluster
+        The cluster's name.
+    run
+        The run that was asked for; None: the last one.
+    runs
+        Runs with a report, oldest first.
+    why
+        Why the running cluster has made none.
+    """
+
+    def __init__(
+        self, cluster: str, run: str | None, runs: Sequence[str] = (), why: str | None = None
+    ) -> None:
+        super().__init__(
+            f"There is no performance report of cluster {cluster!r}"
+            + ("." if why is None else f": {why}."),
+            cluster=cluster,
+            given="the last run" if run is None else f"run {run}",
+            allowed=", ".join(runs[-5:]) or "none: no run of the last 30 days has one",
+            advice=(
+                "a report is made when a run in which tasks have ended comes to its end, or when "
+                "it is asked for while the cluster runs, unless cluster.performance_report is off. "
+                f"Why a host has kept none: terradask logs {cluster} scheduler"
+            ),
+        )
+        self.run = run
+        self.runs = tuple(runs)
+        self.why = why
 
 
 class JobNotFound(ClusterError, LookupError):
