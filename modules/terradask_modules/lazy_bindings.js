@@ -14,3 +14,11 @@ require.extensions[".js"] = (module, filename) => {
   require.extensions[".js"] = load;
   module._compile(readFileSync(filename, "utf8").replace(EXPORT, GETTER), filename);
 };
+
+// A terminal's Ctrl-C reaches all of its processes, and the rollback that follows it needs this
+// one: it ends with its standard input instead. jsii's own handlers would end it.
+const { on } = process;
+const OUTLIVED = ["SIGINT", "SIGTERM", "SIGHUP"];
+for (const signal of OUTLIVED) process.on(signal, () => {});
+process.on = (event, ...rest) =>
+  OUTLIVED.includes(event) ? process : on.call(process, event, ...rest);

@@ -42,3 +42,29 @@ def test_node_loads_few_of_the_bindings_modules_and_keeps_its_options(tmp_path: 
     assert "10.0.0.0/16" in (tmp_path / "out/stacks/one/cdk.tf.json").read_text()
     # The index and what belongs to the VPC: of all modules there are 2,100.
     assert 2 <= max(map(int, (tmp_path / "loaded").read_text().split())) < 50
+
+
+INTERRUPTED = """
+import os, signal, time
+from terradask_modules.aws import App, TerraformStack
+for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+    signal.signal(number, signal.SIG_IGN)
+    os.killpg(0, number)
+    time.sleep(0.3)
+app = App(outdir="out")
+TerraformStack(app, "one")
+app.synth()
+"""
+
+
+def test_node_outlives_what_interrupts_its_process_group(tmp_path: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", INTERRUPTED],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=False,
+        start_new_session=True,
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    assert (tmp_path / "out/stacks/one/cdk.tf.json").is_file()

@@ -275,6 +275,25 @@ def test_a_scheduler_that_aws_does_not_launch_is_not_waited_for():
         )
 
 
+@pytest.mark.parametrize(
+    ("groups", "now"),
+    [
+        ({}, None),
+        ({"scheduler": Group("scheduler", 0, 1, ())}, None),
+        ({"scheduler": Group("scheduler", 1, 1, (Member("i-2", "InService"),))}, "r2"),
+    ],
+    ids=["destroyed", "stopped", "started again"],
+)
+def test_a_cluster_that_another_client_has_ended_is_not_waited_for(groups, now):
+    objects = Objects(hosts=[host("i-2", "booting", "2026-11-20T05:17:00Z", run_id="r2")])
+    read = objects.read
+    documents = {"run.json": replace(RUN, run_id=now).to_document() if now else None}
+    objects.read = lambda name: documents[name] if name in documents else read(name)
+    known = SimpleNamespace(failures=lambda name: [], describe=lambda: groups)
+    with pytest.raises(ClusterStopped):
+        attached(Secrets(), objects, known, timeout_seconds=2, report_seconds=0)
+
+
 def test_a_cancelled_wait_ends():
     with pytest.raises(InterruptedError):
         attached(Secrets(), Objects(), timeout_seconds=60, cancelled=lambda: True)

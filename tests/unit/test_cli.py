@@ -271,22 +271,6 @@ def test_a_defect_is_called_a_defect(
     assert "Traceback" not in said
 
 
-def test_ctrl_c_says_what_is_left(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    from terradask.cli._invocation import interruption
-
-    def interrupted(shell: str) -> None:
-        with interruption("terradask destroy etl removes it"):
-            raise KeyboardInterrupt
-
-    monkeypatch.setattr(
-        command.get_command(click.Context(command), "completion"), "callback", interrupted
-    )
-    assert run(["completion", "bash"]) == 130
-    assert "interrupted\n  to do: terradask destroy etl removes it" in capsys.readouterr().err
-
-
 def test_whoever_reads_may_stop_reading() -> None:
     reader, writer = os.pipe()
     os.close(reader)
@@ -370,6 +354,10 @@ def test_the_shell_completes_commands_options_and_stacks(nowhere: Path) -> None:
     (nowhere / "prod").mkdir()
     (nowhere / "prod/terradask.toml").write_text("[clusters.reports]\n")
     assert _completed("terradask -C prod stop ") == {"reports"}
+    (nowhere / "terradask.toml").write_text("[environments.team]\n")
+    assert _completed("terradask env build ") == {"default", "team"}
+    (nowhere / "terradask.toml").write_text("environments = 3\n")
+    assert _completed("terradask env build ") == {"default"}
 
 
 # ---- small parts ---------------------------------------------------------------------------------

@@ -4,11 +4,13 @@ import datetime
 import json
 import re
 from pathlib import Path
+from types import SimpleNamespace
 from typing import get_args
 
 import pytest
 
 from terradask._deployments.events import activities, reports
+from terradask._deployments.events.gather import write_event_log
 from terradask._deployments.events.timeline import (
     EDGES,
     STATE_OF_STEP,
@@ -18,6 +20,7 @@ from terradask._deployments.events.timeline import (
     merge,
 )
 from terradask._deployments.state import State
+from terradask.errors import ClusterNotFound
 from terradask_host import states as host_states
 from terradask_host.documents import HostReport, Run, SchedulerAddress
 
@@ -247,3 +250,15 @@ def test_a_clusters_states_are_those_that_are_told_and_all_are_reached():
     assert {after for edges in told.values() for after in edges} == set(told)
     # What shall go is kept by an apply alone; else it is destroyed, which no state tells.
     assert told["closing"] == ["stopped"]
+
+
+def test_a_cluster_whose_structure_is_gone_has_no_event_log_and_no_warning(caplog):
+    class Record:
+        name, objects, aws = "etl", None, SimpleNamespace(caller_arn="arn")
+
+        @property
+        def groups(self):
+            raise ClusterNotFound("There is no cluster 'etl'.")
+
+    write_event_log(Record(), Run("r1", "2026-11-20T05:15:00Z", "arn", "v1", "3.11", {}, 2))
+    assert not caplog.text

@@ -21,7 +21,13 @@ from terradask._software.hosts import python_version
 from terradask._software.local_wheels import LocalWheel
 from terradask._software.sync import PackageSync
 from terradask._workspace.environments import Environments
-from terradask.errors import DocumentFormat, EnvironmentNotFound, EnvironmentUnusable
+from terradask.errors import (
+    DocumentFormat,
+    EnvironmentNotFound,
+    EnvironmentUnusable,
+    InvalidInput,
+    SettingsError,
+)
 from terradask_host.documents import EnvironmentArchive
 from terradask_modules.caller_policies import CALLERS, CallerScope, caller_statements
 from terradask_modules.policies import PolicyScope
@@ -209,9 +215,60 @@ def test_settings_say_what_is_in_one(
     assert (found.packages, found.architecture, changed) == (HERE, "x86_64", True)
     assert not environments.create("team")[1]
     assert environments.create("arm")[0].architecture == "arm64"
-    with pytest.raises(EnvironmentNotFound, match="arm, team"):
+    with pytest.raises(EnvironmentNotFound, match="arm, default, team"):
         environments.create("absent")
     assert json.dumps(found.as_dict())
+
+
+def test_a_declaration_that_has_changed_since_is_told(
+    stored: NamedEnvironments, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lock = lock_of()
+    monkeypatch.setattr(Environments, "_lock", lambda self, settings, architecture: lock)
+    requirements, path = tmp_path / "team.txt", tmp_path / "terradask.toml"
+    requirements.write_text("acme\n")
+
+    def declared(text: str) -> Environments:
+        path.write_text(text)
+        return Environments(load_settings(path, environ={}), Aws("us-east-1"), BUCKET)
+
+    environments = declared('[environments.team]\nsoftware = "team.txt"\n')
+    environments.create("team")
+    assert not environments.differs(stored.read("team"))
+    requirements.write_text("acme>=1\n")
+    assert environments.differs(stored.read("team"))
+    # The same packages: nobody's environment changes, and it is as declared.
+    assert not environments.create("team")[1]
+    assert not environments.differs(stored.read("team"))
+    assert declared('[environments.team]\nsoftware = ["acme"]\n').differs(stored.read("team"))
+    # Declared elsewhere, or created by an older terradask.
+    assert not declared("").differs(stored.read("team"))
+    put(stored, "older")
+    assert not declared('[environments.older]\nsoftware = ["acme"]\n').differs(stored.read("older"))
+
+
+def test_the_name_of_a_package_that_is_installed_is_refused(
+    stored: NamedEnvironments, tmp_path: Path
+) -> None:
+    path = tmp_path / "terradask.toml"
+    path.write_text("[environments.dask]\nsoftware = []\n")
+    environments = Environments(load_settings(path, environ={}), Aws("us-east-1"), BUCKET)
+    with pytest.raises(InvalidInput, match="Environment 'dask' has the name of a package"):
+        environments.create("dask")
+    assert not stored.names()
+
+
+def test_a_name_that_can_not_be_used_is_an_environments(tmp_path: Path) -> None:
+    path = tmp_path / "terradask.toml"
+    path.write_text("[environments.network]\n[environments.Team]\n")
+    with pytest.raises(SettingsError, match="the environment's name can't be used") as caught:
+        load_settings(path, environ={})
+    assert "network" not in str(caught.value)
+
+
+def test_the_default_one_is_not_to_be_declared() -> None:
+    assert "declare" not in str(EnvironmentNotFound("default", []))
+    assert "declare [environments.team]" in str(EnvironmentNotFound("team", []))
 
 
 def test_the_default_one_needs_no_table(tmp_path: Path) -> None:
@@ -248,3 +305,10 @@ def test_setup_alone_may_write_them_and_all_may_read_them() -> None:
 
 def _list(value: str | list[str]) -> list[str]:
     return [value] if isinstance(value, str) else value
+
+
+def test_with_a_lock_file_an_environment_is_not_called_a_file(tmp_path: Path) -> None:
+    path = tmp_path / "terradask.toml"
+    path.write_text('[cluster]\nsoftware = "team"\nsoftware_lock = "uv.lock"\n')
+    with pytest.raises(SettingsError, match="names a file or an environment, and"):
+        load_settings(path, environ={})

@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import importlib.metadata
+import io
+import zipfile
 from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any, cast
@@ -15,8 +17,23 @@ from terradask._common.progress import Message
 from terradask._dask.package_updates import PackageUpdates
 from terradask._software import local_wheels
 from terradask._software.local_wheels import LocalWheel
-from terradask.errors import DocumentChanged, PackagesNotUpdated
+from terradask.errors import DocumentChanged, PackagesNotUpdated, WheelNotBuilt
 from terradask_host.documents import sha256_of
+
+
+def packed(body: str, *needs: str) -> bytes:
+    """Return a wheel with one module, and a template that is none."""
+    made = io.BytesIO()
+    with zipfile.ZipFile(made, "w") as wheel:
+        wheel.writestr("acme/__init__.py", body)
+        wheel.writestr("acme/old_one.py", "print 'of Python 2'\n")
+        wheel.writestr("acme/{{ name }}/template.py", "{{ what }} = = 1\n")
+        lines = "".join(f"Requires-Dist: {need}\n" for need in needs)
+        wheel.writestr("acme-1.0.dist-info/METADATA", f"Name: acme\nVersion: 1.0\n{lines}")
+    return made.getvalue()
+
+
+FIRST, EDITED = packed("X = 1\n"), packed("X = 2\n")
 
 
 def _key(content: bytes, name: str) -> str:
@@ -24,7 +41,7 @@ def _key(content: bytes, name: str) -> str:
 
 
 LOCK = (
-    f"acme @ {_key(b'acme', 'acme')}\nother @ {_key(b'other', 'other')}\n"
+    f"acme @ {_key(FIRST, 'acme')}\nother @ {_key(b'other', 'other')}\n"
     "dask==2026.1.1 --hash=sha256:00\n"
 ).encode()
 
@@ -35,7 +52,7 @@ class Cluster:
     def __init__(self) -> None:
         self.sent: list[dict[str, bytes]] = []
         self.answer: dict[str, Any] = {"failed": {}, "lost": [], "restarted": 2}
-        self.folders = {"acme": b"acme", "other": b"other"}
+        self.folders = {"acme": FIRST, "other": b"other"}
         self.lock = LOCK
         self.progress: list[str] = []
         keys = SimpleNamespace(sha256={"software.lock": sha256_of(LOCK)})
@@ -46,11 +63,14 @@ class Cluster:
         )
         deployment = SimpleNamespace(
             descriptor=SimpleNamespace(architecture="x86_64"),
-            objects=SimpleNamespace(read_bytes=lambda name: self.lock),
+            objects=SimpleNamespace(read_bytes=self._read),
         )
         self._updates = PackageUpdates(
             cast(Any, deployment), cast(Any, connection), cast(Any, self._call)
         )
+
+    def _read(self, name: str) -> bytes:
+        return self.lock if name == "software.lock" else {_key(FIRST, "acme"): FIRST}[name]
 
     async def _call(self, function: Callable[[], Any]) -> Any:
         return function()
@@ -83,18 +103,18 @@ def cluster(monkeypatch: pytest.MonkeyPatch) -> Cluster:
 
 def test_what_has_changed_is_sent_once(cluster: Cluster) -> None:
     assert cluster.sync() == []
-    cluster.folders["acme"] = b"edited"
+    cluster.folders["acme"] = EDITED
     assert cluster.sync() == ["acme"]
-    assert cluster.sent == [{"acme-1.0-py3-none-any.whl": b"edited"}]
+    assert cluster.sent == [{"acme-1.0-py3-none-any.whl": EDITED}]
     assert cluster.progress == ["etl: sending acme, and restarting workers"]
     assert cluster.sync() == []
     # Back to what the run was started with, which hosts don't have any more.
-    cluster.folders["acme"] = b"acme"
+    cluster.folders["acme"] = FIRST
     assert cluster.sync() == ["acme"]
 
 
 def test_what_a_host_could_not_install_is_sent_again(cluster: Cluster) -> None:
-    cluster.folders["acme"] = b"edited"
+    cluster.folders["acme"] = EDITED
     cluster.answer = {"failed": {"tls://10.0.0.5:1": "no room"}, "lost": [], "restarted": 0}
     with pytest.raises(PackagesNotUpdated, match="no room") as caught:
         cluster.sync()
@@ -104,7 +124,7 @@ def test_what_a_host_could_not_install_is_sent_again(cluster: Cluster) -> None:
 
 
 def test_lost_results_are_a_warning(cluster: Cluster, caplog: pytest.LogCaptureFixture) -> None:
-    cluster.folders["acme"] = b"edited"
+    cluster.folders["acme"] = EDITED
     cluster.answer["lost"] = ["i-1", "i-2"]
     cluster.sync()
     assert "results of i-1, i-2 had no room on other workers" in caplog.text
@@ -115,3 +135,31 @@ def test_a_lock_that_others_have_changed_is_refused(cluster: Cluster) -> None:
     with pytest.raises(DocumentChanged, match=r"software\.lock"):
         cluster.sync()
     assert not cluster.sent
+
+
+def test_a_mistake_in_a_module_is_not_sent(cluster: Cluster) -> None:
+    cluster.folders["acme"] = packed("X = 1\nY = = 2\n")
+    with pytest.raises(WheelNotBuilt, match=r"acme/__init__\.py, line 2: invalid syntax"):
+        cluster.sync()
+    assert not cluster.sent
+    cluster.folders["acme"] = packed("X = 1\nY = 2\n")
+    assert cluster.sync() == ["acme"]
+
+
+def test_a_new_need_that_hosts_do_not_have_is_a_warning(
+    cluster: Cluster, caplog: pytest.LogCaptureFixture
+) -> None:
+    needs = (
+        "dask",
+        "other",
+        "wheel>=0.4",
+        "colorama; sys_platform == 'win32'",
+        "lz4; extra == 'x'",
+    )
+    cluster.folders["acme"] = packed("X = 2\n", *needs)
+    assert cluster.sync() == ["acme"]
+    assert "acme needs wheel, which the run was started without" in caplog.text
+    cluster.folders["acme"] = packed("X = 3\n", "dask")
+    caplog.clear()
+    cluster.sync()
+    assert not caplog.text

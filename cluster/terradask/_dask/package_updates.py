@@ -7,7 +7,9 @@ import importlib.metadata
 import logging
 import os
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -16,7 +18,7 @@ from terradask._dask.connection import SchedulerConnection
 from terradask._dask.threads import Call
 from terradask._deployments.deployment import Deployment
 from terradask._deployments.store import SOFTWARE
-from terradask.errors import DocumentChanged, PackagesNotUpdated
+from terradask.errors import DocumentChanged, PackagesNotUpdated, WheelNotBuilt
 from terradask_host.documents import sha256_of
 
 if TYPE_CHECKING:
@@ -27,6 +29,10 @@ logger = logging.getLogger("terradask")
 #: What the host program calls the operation, in `preload.synced_packages`.
 _OPERATION = "terradask_sync_packages"
 _WHEEL_LINE = re.compile(r"^(\S+) @ wheels/([0-9a-f]{64})/", re.MULTILINE)
+_WHEEL_KEY = re.compile(r"^(\S+) @ (wheels/\S+)$", re.MULTILINE)
+_CONDA_LINE = re.compile(r"^conda(?:-installer)? ", re.MULTILINE)
+#: At the start of a line.
+_NAME = re.compile(r"^([a-z0-9-]+)(?===| @ )", re.MULTILINE)
 
 
 @dataclass(eq=False, repr=False)
@@ -48,7 +54,7 @@ class PackageUpdates:
         that run meanwhile are run again. What the scheduler has imported stays as it is.
 
         The next start brings the same packages by itself. Packages from an index stay as they are
-        until then.
+        until then: if a changed package needs one that hosts don't have, a warning says so.
 
         Returns
         -------
@@ -58,7 +64,8 @@ class PackageUpdates:
         Raises
         ------
         WheelNotBuilt
-            When a package can't be built.
+            When a package can't be built, or a module of it has a syntax error that it didn't have
+            at the start. Nothing is sent then.
         PackagesNotUpdated
             When a host can't install one: it runs what it had.
         DocumentChanged
@@ -77,6 +84,8 @@ class PackageUpdates:
         wheels = await self.call(self._changed)
         if not wheels:
             return []
+        for warning in await self.call(partial(self._lacking, wheels)):
+            logger.warning("cluster %s: %s", name, warning)
         names = sorted(wheel.name for wheel in wheels)
         progress(Message(f"{name}: sending {', '.join(names)}, and restarting workers"))
         answer = await self.connection.request(
@@ -115,11 +124,51 @@ class PackageUpdates:
             with contextlib.suppress(importlib.metadata.PackageNotFoundError):
                 installed = importlib.metadata.distribution(name)
                 built.append(build_wheel(installed, architecture, environ))
-        return [wheel for wheel in built if wheel.sha256 != known[wheel.name]]
+        changed = [wheel for wheel in built if wheel.sha256 != known[wheel.name]]
+        for wheel in changed:
+            self._check_syntax(wheel)
+        return changed
+
+    def _check_syntax(self, wheel: LocalWheel) -> None:
+        """Refuse a module that workers couldn't import, unless it was so at the start: some
+        packages have files for other Pythons.
+        """
+        from terradask._software.wheel_contents import syntax_errors
+
+        if not (errors := syntax_errors(wheel.content)):
+            return
+        keys = dict(_WHEEL_KEY.findall(self._lock_of_the_run()))
+        before = self.deployment.objects.read_bytes(keys[wheel.name])
+        known = syntax_errors(before) if before else {}
+        if new := [text for path, text in errors.items() if path not in known]:
+            raise WheelNotBuilt(wheel.name, new[0])
+
+    def _lacking(self, wheels: Sequence[LocalWheel]) -> list[str]:
+        """Return what packages need now and hosts don't have, in a sentence each."""
+        from terradask._software.hosts import host_markers
+        from terradask._software.scan import OWN
+        from terradask._software.wheel_contents import needs_of
+
+        lock = self._lock_of_the_run()
+        if _CONDA_LINE.search(lock):
+            # conda's packages may have other names.
+            return []
+        there = {OWN, *_NAME.findall(lock)}
+        markers = host_markers(self.deployment.descriptor.architecture)
+        return [
+            f"{wheel.name} needs {', '.join(lacking)}, which the run was started without: "
+            "distributed's PipInstall installs it on hosts that run, and the next start brings "
+            "what is installed here"
+            for wheel in wheels
+            if (lacking := sorted(needs_of(wheel.content, markers) - there))
+        ]
 
     def _of_the_run(self) -> dict[str, str]:
         """Return the SHA-256 of each wheel that the run was started with."""
+        return dict(_WHEEL_LINE.findall(self._lock_of_the_run()))
+
+    def _lock_of_the_run(self) -> str:
         text = self.deployment.objects.read_bytes(SOFTWARE) or b""
         if sha256_of(text) != self.connection.attachment.keys.sha256.get(SOFTWARE):
             raise DocumentChanged(SOFTWARE, cluster=self.connection.health.name)
-        return dict(_WHEEL_LINE.findall(text.decode()))
+        return text.decode()

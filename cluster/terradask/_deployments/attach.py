@@ -67,6 +67,8 @@ class _SchedulerHosts:
     def read(self) -> DeploymentStatus:
         """Return the status, with the reports of these hosts; if none exists, check why AWS
         launches none.
+
+        Raises `ClusterStopped` where another client has ended the run.
         """
         with self.record.limiter.slot():
             groups = self.record.groups.describe()
@@ -76,7 +78,10 @@ class _SchedulerHosts:
         documents = [self._read_report(instance_id) for instance_id in self._seen]
         reports = read_host_reports(document for document in documents if document is not None)
         if group is None or not group.active_ids:
+            self._check_not_over(is_raised=group is not None and group.desired > 0)
             check_scheduler_launches(self.record, self.run)
+        elif any(report.run_id != self.run.run_id for report in reports):
+            self._check_not_over(is_raised=True)
         return status_of(self.record, [groups, self.run, None, reports, False])
 
     def read_all(self) -> list[HostReport]:
@@ -89,6 +94,18 @@ class _SchedulerHosts:
         if not reports:
             check_scheduler_launches(self.record, self.run)
         return reports
+
+    def _check_not_over(self, *, is_raised: bool) -> None:
+        """Check that no other client has stopped or destroyed the cluster, or started it again.
+
+        An object that isn't found may be there all the same, while its group is raised.
+        """
+        with self.record.limiter.slot():
+            document = self.record.objects.read(RUN)
+        current = None if document is None else read_run(document)
+        is_own = current is not None and current.run_id == self.run.run_id
+        if not is_own and (current is not None or not is_raised):
+            raise over(self.record.descriptor.cluster, self.run.run_id, current, None)
 
     def _read_report(self, instance_id: str) -> dict[str, Any] | None:
         with self.record.limiter.slot():

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from terradask._aws.s3 import ObjectStore, as_json
@@ -52,10 +52,19 @@ class NamedEnvironment:
     installer: tuple[str, str, str] | None = None
     #: The channels that they are from, without credentials.
     channels: tuple[str, ...] = ()
+    #: SHA-256 of what the settings said when it was created; empty of older ones.
+    declaration: str = ""
 
     @classmethod
     def of_lock(
-        cls, name: str, lock: SoftwareLock, architecture: str, *, at: str, by: str
+        cls,
+        name: str,
+        lock: SoftwareLock,
+        architecture: str,
+        *,
+        at: str,
+        by: str,
+        declaration: str = "",
     ) -> NamedEnvironment:
         """Return the environment of a lock."""
         return cls(
@@ -71,6 +80,7 @@ class NamedEnvironment:
             tuple(lock.conda),
             None if lock.installer is None else (*_about(lock.installer), lock.installer.version),
             tuple(lock.channels),
+            declaration,
         )
 
     @property
@@ -138,6 +148,7 @@ class NamedEnvironments:
                 str(document["created_at"]),
                 str(document["created_by"]),
                 *_of_conda(document),
+                str(document.get("declaration", "")),
             )
         except UNREADABLE as error:
             raise DocumentFormat(
@@ -156,18 +167,23 @@ class NamedEnvironments:
     def write(self, environment: NamedEnvironment, lock: SoftwareLock) -> bool:
         """Write one, and return whether it wasn't there as it is."""
         try:
-            if self.read(environment.name).sha256 == environment.sha256:
+            there = self.read(environment.name)
+            if there.sha256 == environment.sha256:
+                if there.declaration != environment.declaration:
+                    self._put(replace(there, declaration=environment.declaration))
                 return False
         except (EnvironmentNotFound, DocumentFormat):
             pass
         for key, content in lock.contents.items():
             self._store.write(key, content, content_type="application/zip")
-        document = {"format": _FORMAT, **environment.as_dict()}
-        self._store.write(f"{environment.name}{_END}", as_json(document))
+        self._put(environment)
         return True
 
     def check_writable(self, environment: NamedEnvironment) -> None:
         """Write one as it is. Raises `AccessDenied` without the right to."""
+        self._put(environment)
+
+    def _put(self, environment: NamedEnvironment) -> None:
         document = {"format": _FORMAT, **environment.as_dict()}
         self._store.write(f"{environment.name}{_END}", as_json(document))
 

@@ -4,12 +4,15 @@ used by all.
 
 from __future__ import annotations
 
+import hashlib
+import importlib.metadata
 import os
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from terradask._aws.s3 import as_json
 from terradask._aws.session import Aws
 from terradask._deployments.built_environments import environment_id, wait_for_archive
 from terradask._deployments.deployment import Deployment
@@ -20,9 +23,10 @@ from terradask._deployments.software_lock import SoftwareLock
 from terradask._deployments.start import bootable_baseline
 from terradask._deployments.store import SOFTWARE
 from terradask._software.software_file import software_of
-from terradask.errors import EnvironmentNotFound
+from terradask.errors import EnvironmentNotBuilt, EnvironmentNotFound, InvalidInput
 from terradask_host.documents import EnvironmentArchive
 from terradask_stacks.loading import LoadedSettings
+from terradask_stacks.settings.environments import DEFAULT_ENVIRONMENT, EnvironmentSettings
 
 _UPLOAD_SECONDS = 600.0
 
@@ -58,12 +62,13 @@ class Environments:
         """Resolve an environment for hosts, and put it into the bucket; return it, and whether it
         wasn't there as it is.
 
-        Raises `EnvironmentNotFound` if the settings have none of this name, and as
-        `lock_file_packages` does.
+        Raises `EnvironmentNotFound` if the settings have none of this name, `InvalidInput` if a
+        package has it, and as `lock_file_packages` does.
         """
         settings = self.loaded.settings.environment_named(name)
         if settings is None:
-            raise EnvironmentNotFound(name, self.declared())
+            raise EnvironmentNotFound(name, sorted({DEFAULT_ENVIRONMENT, *self.declared()}))
+        _check_no_package(name)
         lock = self._lock(settings.model_dump(mode="json"), settings.architecture)
         found = NamedEnvironment.of_lock(
             name,
@@ -71,8 +76,24 @@ class Environments:
             settings.architecture,
             at=datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
             by=self.aws.caller_arn,
+            declaration=self._declaration(settings),
         )
         return found, self.stored.write(found, lock)
+
+    def differs(self, found: NamedEnvironment) -> bool:
+        """Return whether the settings here, or the file that they name, say something else than
+        when one was created.
+        """
+        settings = self.loaded.settings.environments.get(found.name)
+        if settings is None or not found.declaration:
+            return False
+        return self._declaration(settings) != found.declaration
+
+    def _declaration(self, settings: EnvironmentSettings) -> str:
+        said = {"software": settings.software, "architecture": settings.architecture}
+        named = software_of(said, self.loaded.root)
+        content = named.read_bytes() if isinstance(named, Path) and named.is_file() else b""
+        return hashlib.sha256(as_json(said) + content).hexdigest()
 
     def _lock(self, settings: dict[str, Any], architecture: str) -> SoftwareLock:
         root = self.loaded.root
@@ -93,8 +114,30 @@ class Environments:
             record, attachment.run, attachment.keys, timeout_seconds=_UPLOAD_SECONDS
         )
         lock_text = (record.objects.read_bytes(SOFTWARE) or b"").decode()
+        lock = self.stored.lock(name, record.descriptor.architecture, os.environ)
+        if lock.to_requirements() != lock_text:
+            raise EnvironmentNotBuilt(
+                record.name,
+                f"it was started with other packages than {name!r} has now, at "
+                f"{attachment.run.started_at} by {attachment.run.owner}",
+                advice=f"when that build is over, run: terradask env build {name}",
+            )
         identity = environment_id(
             record, bootable_baseline(record), attachment.run.python, lock_text
         )
         self.stored.write_archive(name, identity, archive)
         return archive
+
+
+def _check_no_package(name: str) -> None:
+    try:
+        found = importlib.metadata.distribution(name)
+    except importlib.metadata.PackageNotFoundError:
+        return
+    raise InvalidInput(
+        f"Environment {name!r} has the name of a package that is installed here.",
+        given=f"{name} {found.version}",
+        allowed="a name that no package has",
+        advice=f"give [environments.{name}] another name: Cluster(software={name!r}) means the "
+        "package",
+    )

@@ -27,6 +27,12 @@ def _complete(
 
 NAME = click.argument("name", shell_complete=_complete)
 
+#: Of an environment that settings here declare otherwise.
+_DIFFERS = (
+    "environment {name}: terradask.toml, or the file that it names, has changed since it was "
+    "created: terradask env create {name} brings that to the bucket"
+)
+
 
 @click.group(short_help="Make environments that clusters share")
 def env() -> None:
@@ -74,12 +80,15 @@ def build(name: str, as_json: bool) -> None:
     found = environments.stored.read(name)
     # Without the right to write, it would be built in vain.
     environments.stored.check_writable(found)
+    if environments.differs(found):
+        say(_DIFFERS.format(name=name))
     say(f"environment {name}: a scheduler's host builds it")
     with Cluster(
         f"env-{name}"[:32].rstrip("-"),
         n_workers=0,
         software=name,
         package_sync=False,
+        local_modules=False,
         arm=found.architecture == "arm64",
         show_widget=False,
     ) as cluster:
@@ -100,10 +109,12 @@ def list_(as_json: bool) -> None:
     names = environments.stored.names()
     found = [environments.stored.read(name) for name in names]
     declared = [name for name in environments.declared() if name not in names]
+    differing = [each.name for each in found if environments.differs(each)]
     if as_json:
+        states = dict.fromkeys(differing, "changed")
         result_json(
             [
-                *({**each.as_dict(), "state": "created"} for each in found),
+                *({**e.as_dict(), "state": states.get(e.name, "created")} for e in found),
                 *({"name": name, "state": "declared"} for name in declared),
             ]
         )
@@ -117,6 +128,8 @@ def list_(as_json: bool) -> None:
     ]
     rows += [[name, None, None, None, "declared", None] for name in declared]
     result(table(["name", "python", "architecture", "packages", "created", "sha256"], rows))
+    for name in differing:
+        say(_DIFFERS.format(name=name))
 
 
 @env.command(short_help="Show the packages of one")
@@ -130,8 +143,8 @@ def inspect(name: str, as_json: bool) -> None:
         return
     result(_lines(found))
     say(
-        f"Python {found.python} on {found.architecture}, created {ago(found.created_at)} by "
-        f"{found.created_by}"
+        f"Python {found.python} on {found.architecture}, created {ago(found.created_at)} "
+        f"ago by {found.created_by}"
     )
 
 

@@ -52,8 +52,8 @@ def _failed(invocation: Invocation, error: Exception) -> int:
         traceback.print_exception(error, file=sys.stderr)
     if isinstance(error, TerradaskError):
         if error.exit_code == INTERRUPTED:
-            return _interrupted(invocation)
-        _report(invocation, error.as_dict(), str(error))
+            return _interrupted(invocation, error)
+        _report(invocation, error.as_dict(), "\n".join([str(error), *_notes(error)]))
         return error.exit_code
     problem = f"{type(error).__name__}: {error}"
     advice = "this is a bug in terradask: run the command with --debug and report what it prints"
@@ -65,11 +65,22 @@ def _failed(invocation: Invocation, error: Exception) -> int:
     return 1
 
 
-def _interrupted(invocation: Invocation) -> int:
+def _interrupted(invocation: Invocation, error: BaseException) -> int:
     left = invocation.after_interrupt
-    document = {"error": "Interrupted", "problem": "interrupted", "advice": left}
-    _report(invocation, document, "interrupted" + (f"\n  to do: {left}" if left else ""))
+    # click makes an exception of its own of an interrupt, whose notes say what became of a cluster.
+    notes = [*_notes(error), *_notes(error.__cause__)]
+    document = {"error": "Interrupted", "problem": "\n".join(["interrupted", *notes])}
+    todo = [f"  to do: {left}"] if left else []
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        _report(invocation, {**document, "advice": left}, "\n".join(["interrupted", *notes, *todo]))
+    finally:
+        signal.signal(signal.SIGINT, before)
     return 128 + invocation.ended_by
+
+
+def _notes(error: BaseException | None) -> list[str]:
+    return [f"  {note}" for note in getattr(error, "__notes__", ())]
 
 
 def _wrong_usage(invocation: Invocation, error: click.ClickException) -> int:
@@ -92,8 +103,8 @@ def run(arguments: Sequence[str]) -> int:
                 arguments, prog_name="terradask", standalone_mode=False, obj=invocation
             )
     # click's name for Ctrl-C, and for a question without an answer.
-    except (click.exceptions.Abort, KeyboardInterrupt):
-        return _interrupted(invocation)
+    except (click.exceptions.Abort, KeyboardInterrupt) as error:
+        return _interrupted(invocation, error)
     except click.ClickException as error:
         return _wrong_usage(invocation, error)
     except Exception as error:  # noqa: BLE001  # the one place where every error becomes a text

@@ -81,6 +81,7 @@ def lock_(architecture: str, strict: bool, file: Path | None, as_json: bool) -> 
                 "python": found.python,
                 "architecture": architecture,
                 "packages": dict(found.packages),
+                "built": {wheel.name: wheel.version for wheel in found.wheels},
                 "hashes": {name: list(hashes) for name, hashes in found.hashes.items()},
                 "conda": [
                     {

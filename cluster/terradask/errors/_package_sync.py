@@ -152,12 +152,16 @@ class EnvironmentNotFound(InvalidInput):
     """
 
     def __init__(self, name: str, existing: Sequence[str]) -> None:
+        # `default` needs no table: `terradask_stacks.settings.environments`.
+        table = (
+            "" if name == "default" else f"declare [environments.{name}] in terradask.toml, and "
+        )
         super().__init__(
             f"There is no environment {name!r} in this workspace.",
             given=name,
             allowed=", ".join(existing) or "none is there yet",
-            advice=f"declare [environments.{name}] in terradask.toml, and run: terradask env "
-            f"create {name}. To have a package of this name, write software=[{name!r}]",
+            advice=f"{table}run: terradask env create {name}. To have a package of this name, "
+            f"write software=[{name!r}]",
         )
         self.name = name
         self.existing = list(existing)
@@ -196,11 +200,12 @@ class EnvironmentNotBuilt(TerradaskError):
         The host's reason.
     """
 
-    def __init__(self, cluster: str, why: str) -> None:
+    def __init__(self, cluster: str, why: str, *, advice: str | None = None) -> None:
         super().__init__(
             f"Cluster {cluster!r} has built no environment.",
             given=why,
-            advice="see its host's log: terradask logs shows it; hosts of other clusters build "
+            advice=advice
+            or "see its host's log: terradask logs shows it; hosts of other clusters build "
             "the environment themselves until then",
         )
         self.cluster = cluster
@@ -263,8 +268,10 @@ class SoftwareNotResolved(TerradaskError):
             advice = (
                 "see that the index answers and takes your credentials: terradask software "
                 "indexes lists the indexes, where each is configured, and where its credentials "
-                "are from; or package_sync=False, with which nothing is resolved here"
+                "are from"
             )
+            if path is None:
+                advice += "; or package_sync=False, with which nothing is resolved here"
         elif resolver != "uv":
             advice = (
                 "correct the file (of another platform's: conda env export --from-history). Hosts "

@@ -6,6 +6,7 @@ Dask's configuration, environment variables and arguments.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Annotated
 
 from pydantic import AfterValidator, Field, model_validator
@@ -20,7 +21,11 @@ from terradask_stacks.settings.policy import PolicySettings, Waiver
 from terradask_stacks.settings.state import StateSettings
 from terradask_stacks.settings.worker_groups import WorkerGroupSettings
 from terradask_stacks.settings.workspace import WorkspaceSettings
-from terradask_stacks.validators.names import validate_cluster_name, validate_workspace_name
+from terradask_stacks.validators.names import (
+    validate_cluster_name,
+    validate_environment_name,
+    validate_workspace_name,
+)
 from terradask_stacks.validators.refusal import refuse
 
 __all__ = [
@@ -41,12 +46,23 @@ __all__ = [
 
 
 def _cluster_name(name: str) -> str:
+    return _name(name, validate_cluster_name)
+
+
+def _environment_name(name: str) -> str:
+    return _name(name, validate_environment_name)
+
+
+def _name(name: str, validate: Callable[[str], str]) -> str:
     try:
-        return validate_cluster_name(name)
+        return validate(name)
     except InvalidInput as error:
         raise refuse(
             error.problem, allowed=error.allowed or "another name", advice=error.advice
         ) from error
+
+
+_EnvironmentName = Annotated[str, AfterValidator(_environment_name)]
 
 
 class Settings(Section):
@@ -64,7 +80,7 @@ class Settings(Section):
         ),
     )
 
-    environments: dict[Annotated[str, AfterValidator(_cluster_name)], EnvironmentSettings] = Field(
+    environments: dict[_EnvironmentName, EnvironmentSettings] = Field(
         default={},
         description="Named environments: `terradask env create NAME` puts one into the workspace's "
         "bucket.",

@@ -91,8 +91,9 @@ class SoftwareSettings(Section):
             )
         if isinstance(self.software, str) and self.software_lock is not None:
             raise refuse(
-                "cluster.software names a file, and cluster.software_lock is given",
-                allowed="one of them: a lock file that software names has the hashes",
+                "cluster.software names a file or an environment, and cluster.software_lock is "
+                "given",
+                allowed="one of them: a lock file or an environment has hashes",
                 advice="leave software_lock out",
             )
         if self.local_modules and self.software_lock is not None:

@@ -22,6 +22,19 @@ def validate_workspace_name(name: str) -> str:
     return name
 
 
+def validate_environment_name(name: str) -> str:
+    """Return the environment's name if terradask accepts it."""
+    if not re.fullmatch(CLUSTER_PATTERN, name):
+        raise InvalidInput(
+            "the environment's name can't be used",
+            given=name,
+            allowed="a lower-case letter, then up to 31 lower-case letters, digits and hyphens: "
+            "the name becomes part of object keys, and of the name of the cluster that builds it",
+            advice="choose another name",
+        )
+    return name
+
+
 def validate_cluster_name(name: str) -> str:
     """Return the cluster's name if AWS and terradask accept it.
 

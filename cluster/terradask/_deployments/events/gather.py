@@ -14,6 +14,7 @@ from terradask._deployments.events.timeline import Event, merge
 from terradask._deployments.record import ClusterRecord
 from terradask._deployments.run_reports.kept import ReportStore
 from terradask._deployments.store import EVENTS
+from terradask.errors import ClusterNotFound
 from terradask_host.documents import HostReport, Run
 
 logger = logging.getLogger("terradask")
@@ -89,6 +90,9 @@ def write_event_log(
         # Beside its reports, which outlive the cluster.
         ReportStore(record.aws, record.bucket, record.name).keep_events(document)
         objects.delete(sorted(objects.names(EVENTS))[:-KEPT_RUNS])
+    except ClusterNotFound:
+        # An interrupted destruction has removed its structure already.
+        logger.debug("cluster %s: no event log of run %s", record.name, run.run_id)
     except Exception:
         # Stopping matters more.
         logger.warning(
