@@ -2,7 +2,7 @@
 
 They run the same code as ever, the host program from the wheel that user data names, with the same
 arguments, environment and folder; that they also start from nothing is what ``tests/boot`` tests,
-and of Dask's what ``tests/simulator/hosts`` does.
+and of Dask's what ``tests/simulator/hosts/test_host_running.py`` does.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ import runpy
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
+from importlib import import_module
 from multiprocessing import popen_fork, popen_spawn_posix
 from pathlib import Path
 from types import SimpleNamespace
@@ -25,6 +26,13 @@ from .forking import Forked, fork
 
 #: Services that the host program calls: their models take longer to read than boto3 to import.
 _SERVICES = ("autoscaling", "ec2", "logs", "s3", "secretsmanager", "sts")
+
+#: What a scheduler or a worker imports as it starts to serve HTTP.
+_SERVED = (
+    "distributed.http.proxy",
+    "distributed.http.scheduler.prometheus",
+    "distributed.http.worker.prometheus",
+)
 
 #: The variable that says where Dask processes are forked; the host program's own.
 _HERE = "TERRADASK_TESTS_HERE"
@@ -123,6 +131,8 @@ def preload() -> None:
     import distributed
 
     assert distributed
+    for module in _SERVED:
+        import_module(module)
     botocore.session.create_loader = functools.cache(botocore.session.create_loader)
     for service in _SERVICES:
         boto3.client(

@@ -12,7 +12,7 @@ from moto.core.base_backend import BackendDict
 from moto.ec2.models import ec2_backends
 from moto.server import ThreadedMotoServer
 
-from terradask_simulator.aws.fidelity import gpu_images, image_disks
+from terradask_simulator.aws.fidelity import gpu_images, image_disks, request_lookups
 
 
 @contextmanager
@@ -35,6 +35,7 @@ def moto_account(*, images: bool = False) -> Iterator[None]:
     """
     gpu_images.install()
     image_disks.install()
+    request_lookups.install()
     with pytest.MonkeyPatch.context() as patch:
         for name in [name for name in os.environ if name.startswith("AWS_")]:
             patch.delenv(name)

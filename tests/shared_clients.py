@@ -8,17 +8,21 @@ import functools
 from typing import Any
 
 import botocore.session
+import botocore.useragent
 from botocore.client import ClientCreator
 from botocore.hooks import EVENT_ALIASES, EventAliaser
 
 
 def share() -> None:
-    """Have every client made from now on share its service's model and methods, and the names of
-    events.
+    """Have every client made from now on share its service's model and methods, the names of
+    events, and the parts of what it calls itself in each request.
     """
     botocore.session.create_loader = functools.cache(botocore.session.create_loader)
     ClientCreator._create_methods = _shared_methods(ClientCreator._create_methods)
     EventAliaser.__init__ = _shared_names(EventAliaser.__init__)
+    botocore.useragent.sanitize_user_agent_string_component = functools.lru_cache(4096)(
+        botocore.useragent.sanitize_user_agent_string_component
+    )
 
 
 def _shared_methods(create: Any) -> Any:

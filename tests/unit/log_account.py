@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import time
 from collections import Counter
 from collections.abc import Iterator
@@ -25,6 +26,7 @@ class LogAccount:
         self.aws = Aws("us-east-1")
         self.client = self.aws.client("logs")
         self.calls: Counter[str] = Counter()
+        self._made: set[str] = set()
         self.client.meta.events.register("before-call.cloudwatch-logs", self._count)
         self.client.create_log_group(logGroupName=GROUP)
         # Nothing else asks this account.
@@ -37,18 +39,14 @@ class LogAccount:
 
     def put(self, stream: str, *lines: str, at: float | None = None) -> None:
         """Write lines as a host does, a millisecond apart."""
-        if not self._has(stream):
-            self.client.create_log_stream(logGroupName=GROUP, logStreamName=stream)
+        with contextlib.suppress(self.client.exceptions.ResourceAlreadyExistsException):
+            if stream not in self._made:
+                self._made.add(stream)
+                self.client.create_log_stream(logGroupName=GROUP, logStreamName=stream)
         first = int((time.time() if at is None else at) * 1000)
         events = [{"timestamp": first + n, "message": line} for n, line in enumerate(lines)]
         if events:
             self.client.put_log_events(logGroupName=GROUP, logStreamName=stream, logEvents=events)
-
-    def _has(self, stream: str) -> bool:
-        found = self.client.describe_log_streams(
-            logGroupName=GROUP, logStreamNamePrefix=stream, limit=1
-        )["logStreams"]
-        return bool(found) and found[0]["logStreamName"] == stream
 
 
 @contextmanager

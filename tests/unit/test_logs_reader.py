@@ -49,9 +49,6 @@ def test_a_thousand_hosts_are_read_in_few_calls(account: LogAccount) -> None:
     now = time.time()
     for number in range(1000):
         group = "scheduler" if number == 0 else "workers"
-        account.client.create_log_stream(
-            logGroupName=account.group.name, logStreamName=name(NEW, number, group)
-        )
         account.put(name(NEW, number, group), *[f"{number} {n}" for n in range(15)], at=now - 60)
     account.calls.clear()
     reader = LogReader(account.group, "etl")

@@ -26,10 +26,12 @@ class Account:
         Where moto answers.
     forks
         Where host programs are forked.
+    forks_dask
+        Whether their Dask processes are forked too, or start from nothing.
     """
 
-    def __init__(self, endpoint: str, forks: str) -> None:
-        self.endpoint, self.forks = endpoint, forks
+    def __init__(self, endpoint: str, forks: str, *, forks_dask: bool) -> None:
+        self.endpoint, self.forks, self.forks_dask = endpoint, forks, forks_dask
         session = boto3.Session(
             aws_access_key_id="a", aws_secret_access_key="b", region_name=REGION
         )

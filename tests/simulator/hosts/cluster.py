@@ -240,8 +240,9 @@ class HostProcess:
         self.log_path = self.root / "host.log"
         self.started = time.monotonic()
         with self.log_path.open("wb") as log:
+            account = cluster.account
             self.process = spawn_program(
-                cluster.account.forks, [], environ, Path.cwd(), UMASK, log, dask=False
+                account.forks, [], environ, Path.cwd(), UMASK, log, dask=account.forks_dask
             )
 
     @property

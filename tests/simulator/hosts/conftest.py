@@ -21,12 +21,23 @@ from .cluster import Cluster
 
 
 @pytest.fixture(scope="module")
-def account(fork_servers: tuple[ForkServer, ForkServer]) -> Iterator[Account]:
+def account(
+    fork_servers: tuple[ForkServer, ForkServer], request: pytest.FixtureRequest
+) -> Iterator[Account]:
     _, hosts = fork_servers
+    fresh = getattr(request.module, "FRESH_DASK", False)
     with moto_server() as endpoint:
-        account = Account(endpoint, hosts.address)
+        account = Account(endpoint, hosts.address, forks_dask=not fresh)
         yield account
         account.close()
+
+
+@pytest.fixture
+def fresh_dask(account: Account, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Have Dask's processes start from nothing, as children of the host program: for tests that
+    look at them.
+    """
+    monkeypatch.setattr(account, "forks_dask", False)
 
 
 @pytest.fixture(scope="module")

@@ -217,6 +217,7 @@ def test_a_notice_that_comes_before_dask_runs_ends_the_host(lonely: Callable[...
     assert cluster.desired("workers") == 2
 
 
+@pytest.mark.usefixtures("fresh_dask")
 def test_a_worker_beside_the_scheduler_works_and_ends_with_it(
     lonely: Callable[..., Cluster],
 ) -> None:

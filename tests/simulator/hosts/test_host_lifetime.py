@@ -70,6 +70,7 @@ def test_an_idle_cluster_ends_and_one_with_work_does_not(lonely: Callable[..., C
     assert worker.report()["reason"] == f"the cluster has ended: {reason}"
 
 
+@pytest.mark.usefixtures("fresh_dask")
 def test_without_a_client_a_cluster_lives_as_long_as_it_was_told(
     lonely: Callable[..., Cluster],
 ) -> None:

@@ -19,6 +19,9 @@ from .processes import alive, children
 
 pytestmark = pytest.mark.simulator
 
+#: What is killed here, and found among the host program's children, is Dask's own process.
+FRESH_DASK = True
+
 
 def test_a_host_that_is_shut_down_moves_the_only_copy_of_a_result_off(cluster: Cluster) -> None:
     host = cluster.worker(2)

@@ -63,6 +63,7 @@ def test_a_host_in_place_of_one_that_told_tells_no_more(
     assert messages_of(account.sqs, queue) == []
 
 
+@pytest.mark.usefixtures("fresh_dask")
 @pytest.mark.life
 def test_a_host_that_the_watchdog_ends_says_why(
     account: Account, lonely: Callable[..., Cluster]

@@ -29,6 +29,9 @@ from .processes import family, listening
 
 pytestmark = pytest.mark.simulator
 
+#: Dask's processes start from nothing, as on a real host.
+FRESH_DASK = True
+
 
 def test_workers_that_booted_before_their_scheduler_join_it(cluster: Cluster) -> None:
     worker = cluster.hosts[0]

@@ -16,6 +16,9 @@ from .cluster import Cluster
 
 pytestmark = [pytest.mark.simulator, pytest.mark.life]
 
+#: Dask's processes start from nothing, as on a real host.
+FRESH_DASK = True
+
 
 def test_a_class_with_a_worker_for_each_gpu_joins_drains_and_leaves(
     lonely: Callable[..., Cluster],
