@@ -37,6 +37,7 @@ pytestmark = [pytest.mark.simulator]
 #: Three hosts in a row that don't join, and their group launches no more.
 FAILURES = 3
 JOIN_SECONDS = 12.0
+JOIN_LOOK_SECONDS = 5.0
 
 #: Longer than it takes to scale again.
 LINGER_SECONDS = 20.0
@@ -59,7 +60,14 @@ SCALING_CALLS = (
 def made(
     sim: Simulator, sim_environ: dict[str, str], tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Soak]:
-    timing = {**TIMING, "join_seconds": JOIN_SECONDS, "join_failures": FAILURES}
+    timing = {
+        **TIMING,
+        "join_seconds": JOIN_SECONDS,
+        "join_failures": FAILURES,
+        # Hosts look each minute. At half seconds they would take all that a throttling AWS lets
+        # through.
+        "join_look_seconds": JOIN_LOOK_SECONDS,
+    }
     with (
         pytest.MonkeyPatch.context() as patch,
         sim.hollow_hosts(),

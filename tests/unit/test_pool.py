@@ -100,8 +100,10 @@ class CountedInterval:
     def __init__(self, health: Health, polls: int) -> None:
         self._health = health
         self._polls = polls
+        self.longest_seconds: list[float | None] = []
 
     async def wait(self, *, longest_seconds: float | None = None) -> None:
+        self.longest_seconds.append(longest_seconds)
         self._polls -= 1
         if self._polls < 0:
             self._health.status = Status.closed
@@ -260,6 +262,18 @@ def test_what_goes_wrong_at_every_poll_is_logged_once_and_again_after_a_good_one
     # What says itself what to do needs no traceback.
     assert told == [("cluster etl: Groups of the cluster are gone.", False), unread, unread]
     assert "make it again" in caplog.text
+
+
+def test_an_aws_that_refuses_is_asked_at_growing_intervals_also_while_hosts_are_awaited() -> None:
+    async def main() -> None:
+        workers = RefusingWorkers(polls=(None, refusal("Throttling"), refusal("Throttling"), None))
+        workers.pending_launches.pending = True
+        pool, _ = pool_of(workers, polls=4)
+        await pool.poll()
+        interval: Any = pool.interval
+        assert interval.longest_seconds == [2.0, 2.0, None, None, 2.0]
+
+    asyncio.run(main())
 
 
 def test_without_threads_the_groups_are_polled_no_more(caplog: pytest.LogCaptureFixture) -> None:

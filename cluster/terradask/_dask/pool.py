@@ -331,12 +331,15 @@ class WorkerPool:
     async def poll(self) -> None:
         """Poll the groups until the cluster is closed or over."""
         pending_launches = self.workers.pending_launches
+        failed = False
         while self.health.is_running and self.health.ended is None:
-            # If the reason of missing instances is already known, poll at the usual interval.
-            awaited = pending_launches.pending and pending_launches.shortfall is None
+            # If the reason of missing instances is already known, poll at the usual interval; also
+            # where AWS throttles: its limit is the account's, and ends of hosts count too.
+            awaited = pending_launches.pending and pending_launches.shortfall is None and not failed
             await self.interval.wait(longest_seconds=_AWAITED_SECONDS if awaited else None)
             if not self.health.is_running:
                 return
+            failed = True
             try:
                 if pending_launches.must_read_failures:
                     async with self.deployment.limiter.async_slot():
@@ -347,6 +350,7 @@ class WorkerPool:
                 if self.workers.run_is_over:
                     await self.run.note_if_over()
                 self._failures.clear()
+                failed = False
             except InterruptedError:
                 return
             except Exception as error:
