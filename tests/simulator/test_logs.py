@@ -260,6 +260,7 @@ def test_a_cluster_that_never_was_has_no_logs(sim_environ: dict[str, str]) -> No
 async def test_an_asynchronous_cluster_awaits_its_logs(
     cluster: Cluster, sim_environ: dict[str, str]
 ) -> None:
+    line_with(lambda: cluster.logs("scheduler"), "listening")
     async with Cluster("talks", asynchronous=True, attach=True) as attached:
         assert (await attached.logs("scheduler", tail=1))[0].group == "scheduler"
         assert list(await attached.get_logs(True, False)) == ["Scheduler"]

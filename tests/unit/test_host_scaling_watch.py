@@ -6,8 +6,10 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import threading
 import time
 
+import dask
 import pytest
 from distributed import Client, Scheduler, Worker
 from distributed.core import rpc
@@ -17,10 +19,18 @@ from terradask_host.preload.scaling import ScalingWatch, observe
 from terradask_host.rules.load import Load
 from terradask_host.scaling_policy import ADAPT_OPERATION, POLICIES_OPERATION, ScalingPolicy
 
-from ..waiting import eventually_async
+from ..waiting import HANG_SECONDS, eventually_async
 
 #: Runs of `_held` in this process, whose workers are threads.
 RUNS: list[float] = []
+
+
+#: Ends `_until_free`.
+FREE = threading.Event()
+
+
+def _until_free():
+    return FREE.wait(HANG_SECONDS)
 
 
 def _held(seconds):
@@ -30,6 +40,14 @@ def _held(seconds):
 
 
 POLICY = ScalingPolicy(0, 4, interval_seconds=0.02).to_document()
+
+
+@pytest.fixture(autouse=True)
+def _unpaused():
+    """Let workers run however large this process is, which is that of all tests."""
+    never = {f"distributed.worker.memory.{at}": False for at in ("target", "spill", "pause")}
+    with dask.config.set(never):
+        yield
 
 
 @contextlib.asynccontextmanager
@@ -75,13 +93,15 @@ def test_workers_of_a_host_are_one_and_the_one_beside_the_scheduler_is_none():
 def test_a_host_is_idle_when_all_of_its_workers_are():
     async def main():
         async with scheduler_with("i-0a", "i-0a-1", "i-0b") as (scheduler, client):
-            future = client.submit(time.sleep, 1, workers=["i-0a-1"])
+            FREE.clear()
+            future = client.submit(_until_free, workers=["i-0a-1"])
             await eventually_async(lambda: any(w.processing for w in scheduler.workers.values()))
             load = of(scheduler)
             assert load.idle == ("i-0b",)
             assert load.closable == ("i-0b", "i-0a")
             busy = {each.host: each for each in load.hosts}["i-0a"]
             assert (busy.processing, busy.occupancy_seconds > 0) == (1, True)
+            FREE.set()
             await future
 
     asyncio.run(main())
