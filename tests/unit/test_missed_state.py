@@ -6,8 +6,10 @@ from __future__ import annotations
 
 import datetime
 import json
+import os
 import time
 import zipfile
+from collections.abc import Mapping
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -20,6 +22,7 @@ from terradask._stacks.stack import Stack
 from terradask._terraform.events import CommandOutput
 from terradask._terraform.plan_file import PlanFile
 from terradask._terraform.state.model import StateVersion
+from terradask._terraform.terraform import Terraform
 from terradask._workspace.states import StackStates
 from terradask.errors import Diagnostic, StalePlan, StateConflict
 
@@ -114,6 +117,38 @@ def test_a_command_that_only_kept_its_lock_is_told_from_others() -> None:
     assert CommandOutput(0, [kept, warned]).only_kept_lock
     for found in ([], [warned], [other], [kept, other]):
         assert not CommandOutput(0, found).only_kept_lock
+
+
+class KeepsItsLock(Terraform):
+    """A Terraform that finds its plan stale, and can't give its lock back."""
+
+    def command_line(self, *_arguments: object, **_options: object) -> list[str]:
+        said = ["Saved plan is stale", "Error releasing the state lock"]
+        lines = [
+            json.dumps(
+                {"type": "diagnostic", "diagnostic": {"severity": "error", "summary": summary}}
+            )
+            for summary in said
+        ]
+        return ["sh", "-c", 'printf "%s\\n" "$@"; exit 1', "sh", *lines]
+
+    def environment(self) -> dict[str, str]:
+        return dict(os.environ)
+
+
+def test_a_lock_that_was_kept_is_given_back_also_where_something_else_failed(
+    tmp_path: Path,
+) -> None:
+    (tmp_path / "cdk.tf.json").write_text("{}")
+    given_back: list[str] = []
+
+    def give_back(ended: Mapping[str, Any]) -> bool:
+        given_back.append(ended["command"])
+        return True
+
+    with pytest.raises(StalePlan):
+        KeepsItsLock(tmp_path, give_back=give_back).apply(tmp_path / "a.tfplan")
+    assert given_back == ["terraform apply"]
 
 
 def test_the_lock_of_a_command_that_has_ended_is_given_back_and_no_other(tmp_path: Path) -> None:

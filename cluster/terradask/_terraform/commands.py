@@ -129,8 +129,10 @@ class TerraformCommands:
             self._cancelled.clear()
         if done.exit_code == 0:
             return output
-        # All but this is done: S3 may miss objects of a young bucket, such as a lock.
-        if output.only_kept_lock and self.lock.ended and self.give_back(self.lock.ended):
+        # S3 may miss objects of a young bucket, such as a lock. Whatever else failed, the next
+        # command would find it in its way.
+        ended = self.lock.ended if output.kept_lock else None
+        if ended and self.give_back(ended) and output.only_kept_lock:
             return output
         if done.cancelled:
             raise TerraformCancelled(
