@@ -81,10 +81,11 @@ class PackageUpdates:
         over the connection to the scheduler.
         """
         name = self.connection.health.name
-        wheels = await self.call(self._changed)
+        lock = await self.call(self._lock_of_the_run)
+        wheels = await self.call(partial(self._changed, lock))
         if not wheels:
             return []
-        for warning in await self.call(partial(self._lacking, wheels)):
+        for warning in await self.call(partial(self._lacking, wheels, lock)):
             logger.warning("cluster %s: %s", name, warning)
         names = sorted(wheel.name for wheel in wheels)
         progress(Message(f"{name}: sending {', '.join(names)}, and restarting workers"))
@@ -106,13 +107,13 @@ class PackageUpdates:
             )
         return names
 
-    def _changed(self) -> list[LocalWheel]:
+    def _changed(self, lock: str) -> list[LocalWheel]:
         from terradask._software.indexes import read_indexes
         from terradask._software.local_modules import NAME as LOCAL_MODULES
         from terradask._software.local_modules import build_modules
         from terradask._software.local_wheels import build_wheel
 
-        known = self._of_the_run() | self._sent
+        known = dict(_WHEEL_LINE.findall(lock)) | self._sent
         environ = read_indexes(os.environ).environ(os.environ)
         architecture = self.deployment.descriptor.architecture
         built = []
@@ -126,10 +127,10 @@ class PackageUpdates:
                 built.append(build_wheel(installed, architecture, environ))
         changed = [wheel for wheel in built if wheel.sha256 != known[wheel.name]]
         for wheel in changed:
-            self._check_syntax(wheel)
+            self._check_syntax(wheel, lock)
         return changed
 
-    def _check_syntax(self, wheel: LocalWheel) -> None:
+    def _check_syntax(self, wheel: LocalWheel, lock: str) -> None:
         """Refuse a module that workers couldn't import, unless it was so at the start: some
         packages have files for other Pythons.
         """
@@ -137,19 +138,18 @@ class PackageUpdates:
 
         if not (errors := syntax_errors(wheel.content)):
             return
-        keys = dict(_WHEEL_KEY.findall(self._lock_of_the_run()))
+        keys = dict(_WHEEL_KEY.findall(lock))
         before = self.deployment.objects.read_bytes(keys[wheel.name])
         known = syntax_errors(before) if before else {}
         if new := [text for path, text in errors.items() if path not in known]:
             raise WheelNotBuilt(wheel.name, new[0])
 
-    def _lacking(self, wheels: Sequence[LocalWheel]) -> list[str]:
+    def _lacking(self, wheels: Sequence[LocalWheel], lock: str) -> list[str]:
         """Return what packages need now and hosts don't have, in a sentence each."""
         from terradask._software.hosts import host_markers
         from terradask._software.scan import OWN
         from terradask._software.wheel_contents import needs_of
 
-        lock = self._lock_of_the_run()
         if _CONDA_LINE.search(lock):
             # conda's packages may have other names.
             return []
@@ -163,11 +163,8 @@ class PackageUpdates:
             if (lacking := sorted(needs_of(wheel.content, markers) - there))
         ]
 
-    def _of_the_run(self) -> dict[str, str]:
-        """Return the SHA-256 of each wheel that the run was started with."""
-        return dict(_WHEEL_LINE.findall(self._lock_of_the_run()))
-
     def _lock_of_the_run(self) -> str:
+        """Return ``software.lock``, with a line for each wheel that the run was started with."""
         text = self.deployment.objects.read_bytes(SOFTWARE) or b""
         if sha256_of(text) != self.connection.attachment.keys.sha256.get(SOFTWARE):
             raise DocumentChanged(SOFTWARE, cluster=self.connection.health.name)

@@ -10,29 +10,25 @@ from terradask_modules.names import CLUSTER_PATTERN, NETWORK_STACK, WORKSPACE_PA
 
 def validate_workspace_name(name: str) -> str:
     """Return the workspace's name if the names made of it are ones that AWS accepts."""
-    if not re.fullmatch(WORKSPACE_PATTERN, name):
-        raise InvalidInput(
-            "the workspace's name can't be used",
-            given=name,
-            allowed="a lower-case letter, then up to 19 lower-case letters, digits and hyphens: "
-            "the name becomes part of an S3 "
-            "bucket's name, and AWS allows nothing else there",
-            advice="change workspace.name",
-        )
-    return name
+    return _matching(
+        name,
+        WORKSPACE_PATTERN,
+        whose="workspace",
+        most_more=19,
+        why="an S3 bucket's name, and AWS allows nothing else there",
+        advice="change workspace.name",
+    )
 
 
 def validate_environment_name(name: str) -> str:
     """Return the environment's name if terradask accepts it."""
-    if not re.fullmatch(CLUSTER_PATTERN, name):
-        raise InvalidInput(
-            "the environment's name can't be used",
-            given=name,
-            allowed="a lower-case letter, then up to 31 lower-case letters, digits and hyphens: "
-            "the name becomes part of object keys, and of the name of the cluster that builds it",
-            advice="choose another name",
-        )
-    return name
+    return _matching(
+        name,
+        CLUSTER_PATTERN,
+        whose="environment",
+        most_more=31,
+        why="object keys, and of the name of the cluster that builds it",
+    )
 
 
 def validate_cluster_name(name: str) -> str:
@@ -50,13 +46,30 @@ def validate_cluster_name(name: str) -> str:
             allowed="any other name: network is the stack that all clusters of a workspace share",
             advice="choose another name",
         )
-    if not re.fullmatch(CLUSTER_PATTERN, name):
+    return _matching(
+        name,
+        CLUSTER_PATTERN,
+        whose="cluster",
+        most_more=31,
+        why="object keys, a secret's name and tag values, and of group names that AWS limits",
+    )
+
+
+def _matching(
+    name: str,
+    pattern: str,
+    *,
+    whose: str,
+    most_more: int,
+    why: str,
+    advice: str = "choose another name",
+) -> str:
+    if not re.fullmatch(pattern, name):
         raise InvalidInput(
-            "the cluster's name can't be used",
+            f"the {whose}'s name can't be used",
             given=name,
-            allowed="a lower-case letter, then up to 31 lower-case letters, digits and hyphens: "
-            "the name becomes part of "
-            "object keys, a secret's name and tag values, and of group names that AWS limits",
-            advice="choose another name",
+            allowed=f"a lower-case letter, then up to {most_more} lower-case letters, digits and "
+            f"hyphens: the name becomes part of {why}",
+            advice=advice,
         )
     return name
