@@ -143,8 +143,13 @@ $(VENV)/.warm: $(VENV)/.installed
 demo: setup ## Run the main job on the embedded AWS
 	@$(BIN)/terradask demo
 
+# Once: else five processes compile the same modules at the same time.
+$(VENV)/.collected: $(VENV)/.installed
+	@$(BIN)/pytest --collect-only --quiet >/dev/null
+	@touch $@
+
 .PHONY: test
-test: setup ## Run the tests, five files at a time: much of the time goes into waiting
+test: setup $(VENV)/.collected ## Run the tests, five files at a time: much of the time goes into waiting
 	@$(BIN)/pytest -n 5 --dist loadfile --no-loadscope-reorder
 
 .PHONY: life-test

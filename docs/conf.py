@@ -8,6 +8,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from sphinx.application import Sphinx
 
 project = "terradask"
@@ -17,7 +19,8 @@ myst_heading_anchors = 6
 root_doc = "README"
 include_patterns = ["*.md", "docs/**.md", "examples/**.md"]
 exclude_patterns = [".*", "tests", "**/node_modules", "**/.terradask", "build"]
-# Examples' pages are in the menu of their own list alone.
+# Pages of examples and decisions are in their own lists alone: with them the menu is three times
+# as long.
 suppress_warnings = ["toc.not_included"]
 
 html_theme = "furo"
@@ -28,6 +31,8 @@ html_permalinks_icon = "#"
 
 _ROOT = Path(__file__).parents[1]
 _PART = re.compile(r"^(?:## )?(For users|For contributors|Decisions):?$", re.MULTILINE)
+#: What contributors read beside the list for them.
+_MORE = ("Decisions </docs/index.md>", "/CONTRIBUTING.md", "/CHANGELOG.md")
 _LINK = re.compile(r"^- \[[^]]*\]\((.+\.md)\)", re.MULTILINE)
 
 
@@ -41,13 +46,12 @@ def _add_menu(_app: Sphinx, name: str, source: list[str]) -> None:
     """Add the lists of docs/index.md as the menu of all pages."""
     if name == root_doc:
         parts = _PART.split((_ROOT / "docs/index.md").read_text(encoding="utf-8"))[1:]
-        source[0] += "".join(map(_menu, parts[::2], parts[1::2]))
+        source[0] += _menu(parts[0], parts[1]) + _menu(parts[2], parts[3], _MORE)
 
 
-def _menu(caption: str, listed: str) -> str:
-    pages = "\n".join(f"/docs/{page}" for page in _LINK.findall(listed))
-    more = "\n/CONTRIBUTING.md\n/CHANGELOG.md" if caption == "For contributors" else ""
-    return f"\n\n```{{toctree}}\n:hidden:\n:caption: {caption}\n\n{pages}{more}\n```\n"
+def _menu(caption: str, listed: str, more: Sequence[str] = ()) -> str:
+    pages = "\n".join([*(f"/docs/{page}" for page in _LINK.findall(listed)), *more])
+    return f"\n\n```{{toctree}}\n:hidden:\n:caption: {caption}\n\n{pages}\n```\n"
 
 
 def _add_files(app: Sphinx, error: Exception | None) -> None:

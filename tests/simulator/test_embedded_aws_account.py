@@ -101,3 +101,16 @@ def test_subnets_are_found_by_their_block_of_ipv6(sim: Simulator) -> None:
     assert [one["SubnetId"] for one in found] == [subnet["SubnetId"]]
     ec2.delete_subnet(SubnetId=subnet["SubnetId"])
     ec2.delete_vpc(VpcId=vpc["VpcId"])
+
+
+def test_a_role_that_is_not_in_an_instance_profile_is_no_such_entity(sim: Simulator) -> None:
+    iam = sim.client("iam")
+    iam.create_role(RoleName="profiled", AssumeRolePolicyDocument="{}")
+    iam.create_instance_profile(InstanceProfileName="profiled")
+    profiled = {"InstanceProfileName": "profiled", "RoleName": "profiled"}
+    iam.add_role_to_instance_profile(**profiled)
+    iam.remove_role_from_instance_profile(**profiled)
+    with pytest.raises(iam.exceptions.NoSuchEntityException):
+        iam.remove_role_from_instance_profile(**profiled)
+    iam.delete_instance_profile(InstanceProfileName="profiled")
+    iam.delete_role(RoleName="profiled")

@@ -6,12 +6,13 @@ import importlib.metadata
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from difflib import get_close_matches
+from importlib.metadata import PackageMetadata
 from pathlib import Path
 from typing import cast
 
 from packaging.markers import default_environment
 from packaging.requirements import InvalidRequirement, Requirement
-from packaging.utils import InvalidName, NormalizedName, canonicalize_name
+from packaging.utils import InvalidName, canonicalize_name
 from packaging.version import InvalidVersion, Version
 
 from terradask._software.hosts import host_markers, python_version
@@ -45,28 +46,43 @@ def read_installed(
     """Read packages, the first of each name: it hides the others from imports."""
     found: dict[str, Installed] = {}
     for distribution in distributions:
-        name, version = _identity(distribution)
-        if name is not None and version is not None and name not in found:
-            found[name] = _read(name, version, distribution, architecture)
+        fields = _fields(distribution)
+        if fields is not None and (name := canonicalize_name(fields["Name"])) not in found:
+            found[name] = _read(name, fields, distribution, architecture)
     return list(found.values())
 
 
-def _identity(
-    distribution: importlib.metadata.Distribution,
-) -> tuple[NormalizedName | None, str | None]:
-    """Return name and version; an interrupted installation leaves a folder without them."""
+def _fields(distribution: importlib.metadata.Distribution) -> PackageMetadata | None:
+    """Return the metadata, which each look at `Distribution.metadata` reads and parses again; an
+    interrupted installation leaves a folder without name or version.
+    """
     try:
-        metadata = distribution.metadata
-        name, version = metadata["Name"], metadata["Version"]
-        return (canonicalize_name(name, validate=True) if name else None), version
+        fields = distribution.metadata
+        if fields["Name"] is None or fields["Version"] is None:
+            return None
+        canonicalize_name(fields["Name"], validate=True)
     except (FileNotFoundError, KeyError, InvalidName):
         # Without a file or a field, the finder of the importlib_metadata package raises.
-        return None, None
+        return None
+    return fields
+
+
+def _requires(
+    distribution: importlib.metadata.Distribution, fields: PackageMetadata
+) -> Iterable[str]:
+    if distribution.read_text("METADATA") is None:
+        # An egg's are in a file of their own.
+        return distribution.requires or ()
+    return fields.get_all("Requires-Dist") or ()
 
 
 def _read(
-    name: str, version: str, distribution: importlib.metadata.Distribution, architecture: str
+    name: str,
+    fields: PackageMetadata,
+    distribution: importlib.metadata.Distribution,
+    architecture: str,
 ) -> Installed:
+    version = fields["Version"]
     origin, built = _origin(distribution, architecture)
     try:
         Version(version)
@@ -76,14 +92,14 @@ def _read(
     newer = newer_glibc(distribution)
     doubt = None if newer is None else "its wheel needs glibc {}.{}".format(*newer)
     try:
-        requires = tuple(map(Requirement, distribution.requires or ()))
+        requires = tuple(map(Requirement, _requires(distribution, fields)))
     except InvalidRequirement as error:
         requires, doubt = (), f"its requirements can't be read: {str(error).splitlines()[0]}"
     return Installed(
         name,
         version,
         requires,
-        tuple(distribution.metadata.get_all("Provides-Extra") or ()),
+        tuple(fields.get_all("Provides-Extra") or ()),
         origin,
         doubt,
         built,
@@ -128,7 +144,11 @@ def how_to_install(names: Iterable[str]) -> str:
     """Return what to do about names that aren't installed here: a name with a mistake in it may be
     another author's package in an index, so what it may have meant comes first.
     """
-    known = {_identity(each)[0] or "" for each in importlib.metadata.distributions()} - {""}
+    known = {
+        canonicalize_name(fields["Name"])
+        for each in importlib.metadata.distributions()
+        if (fields := _fields(each)) is not None
+    }
     meant = [
         near for name in names for near in get_close_matches(canonicalize_name(name), known, n=1)
     ]

@@ -27,6 +27,7 @@ def install_all(*, public_cidr: str) -> None:
         group_schedules,
         image_disks,
         instance_index,
+        instance_profiles,
         instance_types,
         launch_templates,
         launches,
@@ -59,6 +60,7 @@ def install_all(*, public_cidr: str) -> None:
     gpu_images.install()
     image_disks.install()
     instance_index.install()
+    instance_profiles.install()
     instance_types.install()
     launch_templates.install()
     launches.install()
