@@ -21,6 +21,7 @@ from terradask._software.hosts import HOST_PYTHONS, applies, host_markers, pytho
 from terradask._software.index_sources import index_sources
 from terradask._software.indexes import Indexes, read_indexes
 from terradask._software.local_wheels import build_wheel, why_not_built
+from terradask._software.needs import installed_requirement
 from terradask._software.package_origin import came_from, conda_origin, direct_origin, folder_origin
 from terradask._software.resolver import Resolver
 from terradask._software.wheel_tags import newer_glibc
@@ -167,7 +168,7 @@ def _with_needs(
         seen.add((name, frozenset(requirement.extras)))
         distribution = _check(requirement)
         found.setdefault(name, (distribution, needed_by))
-        needed = map(Requirement, distribution.requires or ())
+        needed = map(installed_requirement, distribution.requires or ())
         waiting.extend((r, name) for r in needed if applies(r, requirement.extras, markers))
     return found
 

@@ -24,18 +24,18 @@ class Scrubber:
 
     def __init__(self, document: Mapping[str, Any]) -> None:
         forms = {form for secret in set(_secrets(document)) for form in _forms(secret)}
-        longest_first = sorted(
+        self._longest_first = sorted(
             (form for form in forms if len(form) >= _SHORT), key=len, reverse=True
         )
-        self._known = re.compile("|".join(map(_pattern, longest_first))) if longest_first else None
         self._addresses = {
             str(entry.get("address")) for entry in document.get("resource_changes") or []
         }
 
     def text(self, text: str) -> str:
         """Return a text with its secrets masked."""
-        if self._known is not None:
-            text = self._known.sub(SENSITIVE, text)
+        # A pattern of all of them would take longer to compile than a plan to check.
+        if held := [form for form in self._longest_first if form in text]:
+            text = re.sub("|".join(map(_pattern, held)), SENSITIVE, text)
         return masked_text(text)
 
     def finding(self, finding: PolicyFinding) -> PolicyFinding:

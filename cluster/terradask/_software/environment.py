@@ -17,6 +17,7 @@ from packaging.version import InvalidVersion, Version
 
 from terradask._software.hosts import host_markers, python_version
 from terradask._software.local_wheels import why_not_built
+from terradask._software.needs import installed_requirement
 from terradask._software.package_origin import Origin, conda_origin, direct_origin, folder_origin
 from terradask._software.scan import Installed, Scan, scan
 from terradask._software.wheel_tags import newer_glibc
@@ -92,7 +93,7 @@ def _read(
     newer = newer_glibc(distribution)
     doubt = None if newer is None else "its wheel needs glibc {}.{}".format(*newer)
     try:
-        requires = tuple(map(Requirement, _requires(distribution, fields)))
+        requires = tuple(map(installed_requirement, _requires(distribution, fields)))
     except InvalidRequirement as error:
         requires, doubt = (), f"its requirements can't be read: {str(error).splitlines()[0]}"
     return Installed(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterable, Mapping
 
 from packaging.requirements import Requirement
@@ -9,6 +10,9 @@ from packaging.utils import canonicalize_name
 
 from terradask._software.hosts import applies
 from terradask._software.scan import Installed, needers_by_name, spread
+
+#: Parses a requirement of an installed package: a process reads all of them several times.
+installed_requirement = functools.lru_cache(maxsize=8192)(Requirement)
 
 
 def with_needs(
