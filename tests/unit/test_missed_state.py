@@ -22,9 +22,10 @@ from terradask._stacks.stack import Stack
 from terradask._terraform.events import CommandOutput
 from terradask._terraform.plan_file import PlanFile
 from terradask._terraform.state.model import StateVersion
+from terradask._terraform.state.s3 import S3Backend
 from terradask._terraform.terraform import Terraform
 from terradask._workspace.states import StackStates
-from terradask.errors import Diagnostic, StalePlan, StateConflict
+from terradask.errors import AccessDenied, Diagnostic, StalePlan, StateConflict, StateLocked
 
 from ..moto_account import moto_account
 
@@ -119,16 +120,17 @@ def test_a_command_that_only_kept_its_lock_is_told_from_others() -> None:
         assert not CommandOutput(0, found).only_kept_lock
 
 
-class KeepsItsLock(Terraform):
-    """A Terraform that finds its plan stale, and can't give its lock back."""
+class Fails(Terraform):
+    """A Terraform that ends with these errors."""
+
+    said: tuple[str, ...] = ()
 
     def command_line(self, *_arguments: object, **_options: object) -> list[str]:
-        said = ["Saved plan is stale", "Error releasing the state lock"]
         lines = [
             json.dumps(
                 {"type": "diagnostic", "diagnostic": {"severity": "error", "summary": summary}}
             )
-            for summary in said
+            for summary in self.said
         ]
         return ["sh", "-c", 'printf "%s\\n" "$@"; exit 1', "sh", *lines]
 
@@ -136,8 +138,18 @@ class KeepsItsLock(Terraform):
         return dict(os.environ)
 
 
-def test_a_lock_that_was_kept_is_given_back_also_where_something_else_failed(
-    tmp_path: Path,
+@pytest.mark.parametrize(
+    ("said", "error", "tried"),
+    [
+        (("Saved plan is stale", "Error releasing the state lock"), StalePlan, ["terraform apply"]),
+        # It doesn't always say that it kept its lock.
+        (("Saved plan is stale",), StalePlan, ["terraform apply"]),
+        # Another's.
+        (("Error acquiring the state lock",), StateLocked, []),
+    ],
+)
+def test_a_lock_that_was_kept_is_given_back_whatever_failed(
+    tmp_path: Path, said: tuple[str, ...], error: type[Exception], tried: list[str]
 ) -> None:
     (tmp_path / "cdk.tf.json").write_text("{}")
     given_back: list[str] = []
@@ -146,9 +158,26 @@ def test_a_lock_that_was_kept_is_given_back_also_where_something_else_failed(
         given_back.append(ended["command"])
         return True
 
-    with pytest.raises(StalePlan):
-        KeepsItsLock(tmp_path, give_back=give_back).apply(tmp_path / "a.tfplan")
-    assert given_back == ["terraform apply"]
+    terraform = Fails(tmp_path, give_back=give_back)
+    terraform.said = said
+    with pytest.raises(error):
+        terraform.apply(tmp_path / "a.tfplan")
+    assert given_back == tried
+
+
+def test_an_aws_that_does_not_tell_the_lock_hides_no_other_error(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    class Refuses(S3Backend):
+        """A bucket whose objects can't be read."""
+
+        def lock(self) -> None:
+            raise AccessDenied("s3:GetObject", "nobody")
+
+    states = StackStates(SimpleNamespace())  # type: ignore[arg-type]
+    refusing = Refuses.__new__(Refuses)
+    monkeypatch.setattr(StackStates, "place", lambda *_: refusing)
+    assert not states.give_back("etl", {"command": "terraform apply"})
 
 
 def test_the_lock_of_a_command_that_has_ended_is_given_back_and_no_other(tmp_path: Path) -> None:

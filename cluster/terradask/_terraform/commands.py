@@ -22,7 +22,7 @@ from terradask._terraform.provider_mirror import (
     ProviderSource,
     cli_config_in_use,
 )
-from terradask.errors import AwsError, TerraformCancelled, TerraformError
+from terradask.errors import AwsError, StateLocked, TerraformCancelled, TerraformError
 from terradask.errors.diagnostic import Diagnostic
 
 #: Would change what our command lines mean, or where Terraform keeps things.
@@ -129,9 +129,8 @@ class TerraformCommands:
             self._cancelled.clear()
         if done.exit_code == 0:
             return output
-        # S3 may miss objects of a young bucket, such as a lock. Whatever else failed, the next
-        # command would find it in its way.
-        ended = self.lock.ended if output.kept_lock else None
+        error = self._error(verb, done, output.diagnostics)
+        ended = self.lock.ended if self._may_have_kept(verb, done, error) else None
         if ended and self.give_back(ended) and output.only_kept_lock:
             return output
         if done.cancelled:
@@ -143,7 +142,18 @@ class TerraformCommands:
                 diagnostics=[d for d in output.diagnostics if d.severity == "error"],
                 advice="run the same command again: it continues where this one stopped",
             )
-        raise self._error(verb, done, output.diagnostics)
+        raise error
+
+    @staticmethod
+    def _may_have_kept(verb: str, done: process.Completed, error: Exception) -> bool:
+        """Return whether a command that failed may have left its own lock, which the next one would
+        find in its way: S3 may miss objects of a young bucket.
+
+        Terraform says so only where the operation itself has begun: before, as with a stale plan,
+        it drops that error (``localRun`` in
+        https://github.com/hashicorp/terraform/blob/main/internal/backend/local/backend_local.go).
+        """
+        return verb != "init" and done.exit_code > 0 and not isinstance(error, StateLocked)
 
     def _take_line(self, text: str, output: CommandOutput) -> None:
         event = parse_event(text)

@@ -96,18 +96,10 @@ class CommandOutput:
             self.creating.pop(event.address, None)
 
     @property
-    def kept_lock(self) -> bool:
-        """Whether it failed to give the state's lock back, perhaps besides other things."""
-        return any(one.summary.startswith(_KEPT_LOCK) for one in self._errors)
-
-    @property
     def only_kept_lock(self) -> bool:
         """Whether nothing failed but giving the state's lock back."""
-        return self.kept_lock and all(one.summary.startswith(_KEPT_LOCK) for one in self._errors)
-
-    @property
-    def _errors(self) -> list[Diagnostic]:
-        return [one for one in self.diagnostics if one.severity == "error"]
+        errors = [one.summary for one in self.diagnostics if one.severity == "error"]
+        return bool(errors) and all(each.startswith(_KEPT_LOCK) for each in errors)
 
     def between_requests(self) -> bool:
         """Return whether no request to create something seems to be on its way.

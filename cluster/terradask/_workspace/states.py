@@ -122,16 +122,19 @@ class StackStates:
 
     def give_back(self, stack: str, ended: Mapping[str, Any]) -> bool:
         """Delete the lock that a command of this process took and could not delete as it ended;
-        return whether none is left.
+        return whether none is left, as far as can be seen.
         """
         place = self.place(stack)
         if not isinstance(place, S3Backend):
             return False
-        lock = place.lock()
-        if lock is not None and proof_of_loss(lock, ended) is not None:
-            place.break_lock(lock.id)
-            lock = None
-        return lock is None
+        # The command has failed already, and its error is what the user is to hear.
+        with suppress(AwsError, BackendMissing):
+            lock = place.lock()
+            if lock is not None and proof_of_loss(lock, ended) is not None:
+                place.break_lock(lock.id)
+                lock = None
+            return lock is None
+        return False
 
     def _note_unlock(self, stack: str, place: S3Backend, lock: LockInfo, proof: str) -> None:
         write_down(
