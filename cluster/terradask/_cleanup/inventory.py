@@ -20,6 +20,7 @@ Kind = Literal[
     "volume",
     "security-group",
     "launch-template",
+    "placement-group",
     "role",
     "instance-profile",
     "objects",

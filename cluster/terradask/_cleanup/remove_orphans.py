@@ -22,8 +22,14 @@ from terradask._common.progress import Message, Progress, phase
 from terradask._deployments.store import DESCRIPTOR, STATE, ClusterObjects
 from terradask.errors import FolderBusy, StateLocked, TerradaskError, TerraformCancelled
 
-#: What isolated clusters have: removed together, as security groups reference each other.
-_OWN: tuple[Kind, ...] = ("launch-template", "instance-profile", "role", "security-group")
+#: What clusters have of their own: removed together, as security groups reference each other.
+_OWN: tuple[Kind, ...] = (
+    "launch-template",
+    "placement-group",
+    "instance-profile",
+    "role",
+    "security-group",
+)
 
 
 @dataclass(frozen=True)

@@ -64,6 +64,7 @@ _KINDS: Mapping[str, tuple[Kind, str | None]] = {
     VOLUME: ("volume", "CreateTime"),
     NETWORK_INTERFACE: ("network-interface", None),
     "aws_launch_template": ("launch-template", "CreateTime"),
+    "aws_placement_group": ("placement-group", None),
     "aws_security_group": ("security-group", None),
     "aws_iam_role": ("role", "CreateDate"),
     "aws_iam_instance_profile": ("instance-profile", "CreateDate"),
@@ -92,8 +93,8 @@ def scan(scope: ScanScope) -> Inventory:
 
     Permissions needed: ``s3:ListBucket`` and ``s3:GetObject`` on ``clusters/*``;
     ``autoscaling:DescribeAutoScalingGroups``; ``ec2:DescribeInstances``, ``DescribeVolumes``,
-    ``DescribeNetworkInterfaces``; ``secretsmanager:ListSecrets``, ``DescribeSecret``; if clusters
-    have items of their own, also those of `find_cluster` and ``iam:ListRoles``.
+    ``DescribeNetworkInterfaces``; ``secretsmanager:ListSecrets``, ``DescribeSecret``; those of
+    `find_cluster`, for isolated clusters also ``iam:ListRoles``.
     """
     return _Scan(scope).run()
 
@@ -250,19 +251,22 @@ class _Scan:
             yield item
 
     def _own_of_orphans(self, known: set[str], deployed: Mapping[str, Deployed]) -> list[Item]:
-        """Return the own resources of clusters without a deployment, if clusters may have any."""
-        isolated = self._scope.network.isolated()
-        if isolated is None and not self._scope.network.own_templates():
-            return []
-        workspace = self._scope.workspace
+        """Return the own resources of clusters without a deployment."""
+        workspace, isolated = self._scope.workspace, self._scope.network.isolated()
+        find = partial(
+            find_cluster,
+            self._aws,
+            workspace=workspace,
+            isolated=isolated,
+            own_templates=self._scope.network.own_templates(),
+        )
 
         def own(cluster: str) -> list[Resource]:
-            return outermost(
-                find_cluster(self._aws, workspace=workspace, cluster=cluster, isolated=isolated)
-            )
+            return outermost(find(cluster=cluster))
 
-        in_ec2 = partial(clusters_in_ec2, self._aws, workspace=workspace, isolated=isolated)
-        known |= self._unless_denied("clusters' own templates and security groups", in_ec2) or set()
+        in_ec2 = partial(clusters_in_ec2, *find.args, **find.keywords)
+        what = "clusters' own placement groups, templates and security groups"
+        known |= self._unless_denied(what, in_ec2) or set()
         if isolated is not None:
             of_roles = partial(
                 clusters_with_roles, self._aws, workspace=workspace, isolated=isolated, known=known

@@ -168,6 +168,7 @@ KINDS: tuple[Kind, ...] = (
     "volume",
     "security-group",
     "launch-template",
+    "placement-group",
     "role",
 )
 

@@ -21,8 +21,10 @@ from terradask._workspace.context import SettingsSource, WorkspaceContext
 from terradask._workspace.workspace import Workspace
 from terradask.cli import run
 from terradask_host.structure import Structure
+from terradask_modules.names import placement_group_name
 
 from ..host_facts import run_document
+from .planted import Planted
 from .swept_account import BUCKET, GRACE, Account, keys, swept
 
 
@@ -106,6 +108,23 @@ def test_everything_of_a_cluster_without_a_deployment_goes_and_nothing_else(
     ]
     assert keys(workspace.strays(grace_seconds=GRACE)) == set()
     assert swept(workspace) == Swept((), {}, {})
+
+
+@pytest.mark.parametrize("settings", ['isolation = "cluster"', ""])
+def test_a_placement_group_that_an_interrupted_command_left_goes(
+    root: Path, region: Aws, settings: str
+) -> None:
+    (root / "terradask.toml").write_text(f"[workspace]\n{settings}\n")
+    workspace = Workspace(WorkspaceContext.load(SettingsSource(root, {}), aws=region))
+    workspace.aws.client("s3").create_bucket(Bucket=BUCKET)
+    Account(workspace).put("clusters/live/cluster.json")
+    for cluster in ("live", "gone"):
+        Planted(region, "default", cluster, kinds=frozenset({"aws_placement_group"}))
+    assert {stray.key for stray in swept(workspace).removed} == {
+        ("placement-group", placement_group_name("default", "gone"))
+    }
+    (left,) = region.client("ec2").describe_placement_groups()["PlacementGroups"]
+    assert left["GroupName"] == placement_group_name("default", "live")
 
 
 def test_what_is_young_is_left_alone_and_what_has_no_date_is_looked_at_twice(
