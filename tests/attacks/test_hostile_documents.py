@@ -21,6 +21,7 @@ from terradask._deployments import store
 from terradask._deployments.documents import read_address, read_host_reports, read_run
 from terradask._deployments.store import HOSTS, MOST_BYTES, RUN, SCHEDULER, ClusterObjects
 from terradask.errors import DocumentFormat
+from terradask_simulator.aws.fidelity import placement_groups
 
 from ..moto_account import moto_account
 
@@ -52,6 +53,8 @@ ADDRESS: dict[str, Any] = {
 
 @pytest.fixture
 def aws() -> Iterator[Aws]:
+    # moto has none, which a sweep looks for.
+    placement_groups.install()
     with moto_account():
         found = Aws("us-east-1")
         found.client("s3").create_bucket(Bucket=BUCKET)
