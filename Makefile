@@ -143,9 +143,9 @@ $(VENV)/.warm: $(VENV)/.installed
 demo: setup ## Run the main job on the embedded AWS
 	@$(BIN)/terradask demo
 
-# Once: else five processes compile the same modules at the same time.
+# Once: else five processes compile the same modules at the same time. The run tells what can't be collected.
 $(VENV)/.collected: $(VENV)/.installed
-	@$(BIN)/pytest --collect-only --quiet >/dev/null
+	@$(BIN)/pytest --collect-only --quiet >/dev/null || true
 	@touch $@
 
 .PHONY: test

@@ -168,16 +168,13 @@ def test_a_lock_that_was_kept_is_given_back_whatever_failed(
 def test_an_aws_that_does_not_tell_the_lock_hides_no_other_error(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    class Refuses(S3Backend):
-        """A bucket whose objects can't be read."""
+    def refused(_: S3Backend) -> None:
+        raise AccessDenied("s3:GetObject", "nobody")
 
-        def lock(self) -> None:
-            raise AccessDenied("s3:GetObject", "nobody")
-
-    states = StackStates(SimpleNamespace())  # type: ignore[arg-type]
-    refusing = Refuses.__new__(Refuses)
-    monkeypatch.setattr(StackStates, "place", lambda *_: refusing)
-    assert not states.give_back("etl", {"command": "terraform apply"})
+    monkeypatch.setattr(S3Backend, "lock", refused)
+    with moto_account():
+        context: Any = SimpleNamespace(aws=Aws("us-east-1"), bucket="a-bucket")
+        assert not StackStates(context).give_back("etl", {"command": "terraform apply"})
 
 
 def test_the_lock_of_a_command_that_has_ended_is_given_back_and_no_other(tmp_path: Path) -> None:

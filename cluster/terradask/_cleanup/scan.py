@@ -253,18 +253,26 @@ class _Scan:
     def _own_of_orphans(self, known: set[str], deployed: Mapping[str, Deployed]) -> list[Item]:
         """Return the own resources of clusters without a deployment."""
         workspace, isolated = self._scope.workspace, self._scope.network.isolated()
-        find = partial(
-            find_cluster,
+        own_templates = self._scope.network.own_templates()
+
+        def own(cluster: str) -> list[Resource]:
+            return outermost(
+                find_cluster(
+                    self._aws,
+                    workspace=workspace,
+                    cluster=cluster,
+                    isolated=isolated,
+                    own_templates=own_templates,
+                )
+            )
+
+        in_ec2 = partial(
+            clusters_in_ec2,
             self._aws,
             workspace=workspace,
             isolated=isolated,
-            own_templates=self._scope.network.own_templates(),
+            own_templates=own_templates,
         )
-
-        def own(cluster: str) -> list[Resource]:
-            return outermost(find(cluster=cluster))
-
-        in_ec2 = partial(clusters_in_ec2, *find.args, **find.keywords)
         what = "clusters' own placement groups, templates and security groups"
         known |= self._unless_denied(what, in_ec2) or set()
         if isolated is not None:
