@@ -60,7 +60,8 @@ class Timing:
     watchdog_ahead_seconds: float = 1800.0
     #: ... and moved on this often.
     watchdog_move_seconds: float = 600.0
-    #: A host whose worker has not joined by then is ended; Karpenter's registration timeout.
+    #: A host that has had no worker at the scheduler for so long, at first or later, is ended;
+    #: Karpenter's registration timeout.
     join_seconds: float = 900.0
     #: Hosts in a row that end without having joined, after which their group launches no more;
     #: ParallelCluster's protected mode.

@@ -20,9 +20,9 @@ TIMING = Timing()
 MOST = TIMING.join_failures
 
 
-def step(memory, now, joined=(), **groups):
+def step(memory, now, joined=(), retired=(), **groups):
     shown = [Members(name, desired, frozenset(ids)) for name, (desired, ids) in groups.items()]
-    return check(memory, shown, set(joined), now, TIMING)
+    return check(memory, shown, set(joined), now, TIMING, retired=set(retired))
 
 
 def test_a_host_that_joins_in_time_is_left_alone():
@@ -30,8 +30,55 @@ def test_a_host_that_joins_in_time_is_left_alone():
     assert not actions
     memory, actions = step(memory, 899, ["i-1"], workers=(1, ["i-1"]))
     assert not actions
-    # Once it has joined it may leave the scheduler for a while: that is another limit's business.
-    _, actions = step(memory, 5000, workers=(1, ["i-1"]))
+    # Once it has joined it may leave the scheduler for a while.
+    memory, actions = step(memory, 5000, workers=(1, ["i-1"]))
+    assert not actions
+    memory, actions = step(memory, 5899, workers=(1, ["i-1"]))
+    assert not actions
+    memory, actions = step(memory, 5899, ["i-1"], workers=(1, ["i-1"]))
+    assert memory["workers"].seen["i-1"].away_since is None
+
+
+def test_a_host_that_hangs_after_it_has_joined_is_ended_once_and_replaced():
+    memory, _ = step({}, 0, ["i-1", "i-2"], workers=(2, ["i-1", "i-2"]))
+    memory, actions = step(memory, 60, ["i-2"], workers=(2, ["i-1", "i-2"]))
+    assert not actions
+    memory, actions = step(memory, 959, ["i-2"], workers=(2, ["i-1", "i-2"]))
+    assert not actions
+    memory, actions = step(memory, 960, ["i-2"], workers=(2, ["i-1", "i-2"]))
+    assert actions == [Remove("workers", "i-1", 900, joined=True)]
+    memory, actions = step(memory, 1020, ["i-2"], workers=(2, ["i-1", "i-2"]))
+    assert not actions
+    # It had joined: its end is no sign that none can.
+    memory, actions = step(memory, 1080, ["i-2"], workers=(2, ["i-2", "i-3"]))
+    assert (memory["workers"].failures, actions) == (0, [])
+
+
+def test_one_that_was_retired_and_hangs_is_ended_and_not_replaced():
+    memory, _ = step({}, 0, ["i-1"], workers=(1, ["i-1"]))
+    memory, actions = step(memory, 60, ["i-1"], retired={"i-1"}, workers=(1, ["i-1"]))
+    assert not actions
+    memory, actions = step(memory, 120, workers=(1, ["i-1"]))
+    assert not actions
+    _, actions = step(memory, 960, workers=(1, ["i-1"]))
+    assert actions == [Remove("workers", "i-1", 900, joined=True, replaced=False)]
+
+
+def test_one_that_was_restarted_in_order_and_came_back_is_an_ordinary_one():
+    memory, _ = step({}, 0, ["i-1"], workers=(1, ["i-1"]))
+    memory, _ = step(memory, 60, retired={"i-1"}, workers=(1, ["i-1"]))
+    memory, _ = step(memory, 120, ["i-1"], workers=(1, ["i-1"]))
+    memory, _ = step(memory, 180, workers=(1, ["i-1"]))
+    _, actions = step(memory, 1080, workers=(1, ["i-1"]))
+    assert actions == [Remove("workers", "i-1", 900, joined=True)]
+
+
+def test_time_in_which_nobody_looked_is_no_absence():
+    memory, _ = step({}, 0, ["i-1"], workers=(1, ["i-1"]))
+    # The scheduler was started again meanwhile, and its workers are about to come back.
+    memory, actions = step(memory, 3000, workers=(1, ["i-1"]))
+    assert not actions
+    _, actions = step(memory, 3060, ["i-1"], workers=(1, ["i-1"]))
     assert not actions
 
 
@@ -93,7 +140,7 @@ def test_groups_are_counted_apart():
 
 
 @pytest.mark.parametrize("seed", range(20))
-def test_nothing_is_ended_early_or_twice_and_never_one_that_has_joined(seed):
+def test_nothing_is_ended_early_or_twice_and_never_one_that_is_there(seed):
     rng = random.Random(seed)
     memory, members, joined, ended, first = {}, set(), set(), set(), {}
     for now in range(0, 6000, 60):
@@ -163,6 +210,29 @@ def test_a_group_that_is_given_up_launches_no_more():
     assert [note[:2] for note in told] == [("gpu", "given up")]
 
 
+def test_what_aws_refuses_is_done_at_the_next_look_unless_the_host_has_gone():
+    groups = Groups([Members("workers", 3, frozenset({"i-1", "i-2", "i-3"}))])
+    refused = {"i-1", "i-2", "i-3"}
+    end = groups.end
+
+    def refusing(instance_id, *, replaced):
+        if instance_id in refused:
+            raise OSError("no route")
+        end(instance_id, replaced=replaced)
+
+    groups.end = refusing
+    watchdog, told, said = watchdog_of(groups, Timing(join_seconds=0))
+    watchdog.check([])
+    assert (groups.done, told, len(said)) == ([], [], 1)
+    refused.clear()
+    # The second one is on its way out, and the third one has joined after all.
+    groups.shown = [Members("workers", 3, frozenset({"i-1", "i-3"}), frozenset({"i-2"}))]
+    watchdog.check(["i-3"])
+    watchdog.check(["i-3"])
+    assert groups.done == [("end", "i-1", True)]
+    assert [note[:2] for note in told] == [("workers", "removed")]
+
+
 def test_what_aws_refuses_is_said_once():
     groups = Groups([])
     groups.worker_members = lambda: (_ for _ in ()).throw(OSError("no route"))
@@ -173,20 +243,29 @@ def test_what_aws_refuses_is_said_once():
     assert "no route" in said[0]
 
 
-async def test_the_roll_has_those_who_came_and_went_too():
-    told = []
+async def test_the_roll_has_those_who_came_and_went_too_and_who_was_retired():
+    told, retired = [], []
+
+    def report(event, names, **others):
+        told.append(names)
+        retired.extend(others["retired"])
+
     async with Scheduler(port=0, dashboard_address=":0", host="127.0.0.1") as scheduler:
-        calling = asyncio.create_task(
-            report_workers(scheduler, 0.3, lambda event, names: told.append(names))
-        )
+        calling = asyncio.create_task(report_workers(scheduler, 0.3, report))
         await asyncio.sleep(0)
         async with Worker(scheduler.address, name="i-2"):
             async with Worker(scheduler.address, name="i-1"):
                 pass
+            async with Worker(scheduler.address, name="i-3"):
+                await scheduler.retire_workers(names=["i-3"])
+            # Another worker of its host is still there.
+            async with Worker(scheduler.address, name="i-2-1"):
+                await scheduler.retire_workers(names=["i-2-1"])
             await eventually_async(
                 lambda: any("i-1" in names for names in told) and told[-1] == ["i-2"]
             )
         calling.cancel()
     came = set().union(*told)
-    assert came == {"i-1", "i-2"}
+    assert came == {"i-1", "i-2", "i-2-1", "i-3"}
     assert told[-1] == ["i-2"]
+    assert retired == ["i-3"]

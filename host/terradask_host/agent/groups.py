@@ -131,14 +131,10 @@ class ClusterGroups:
         return described
 
     def _members(self, group: Mapping[str, Any]) -> Members:
-        listed = {each["InstanceId"]: each["LifecycleState"] for each in group["Instances"]}
-        ending = frozenset(each for each, state in listed.items() if state.startswith("Terminat"))
-        return Members(
-            self._workers[group["AutoScalingGroupName"]],
-            group["DesiredCapacity"],
-            frozenset(listed) - ending,
-            ending,
-        )
+        found = _as_group(self._workers[group["AutoScalingGroupName"]], group)
+        listed = frozenset(member.instance_id for member in found.members)
+        counting = frozenset(found.active_ids)
+        return Members(found.name, found.desired, counting, listed - counting)
 
     def end(self, instance_id: str, *, replaced: bool) -> None:
         """End another instance of the cluster, and have its group launch another, or not."""

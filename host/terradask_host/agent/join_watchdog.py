@@ -1,16 +1,17 @@
-"""Ending hosts that never join, from the scheduler's host: it sees the groups and the workers, and
-needs no client for it.
+"""Ending hosts that never join, or hang after they have joined, from the scheduler's host: it sees
+the groups and the workers, and needs no client for it.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Set
+from dataclasses import replace
 
 from terradask_host.agent.aws import error_code
 from terradask_host.agent.host import Host
 from terradask_host.rules import join_watchdog
-from terradask_host.rules.join_watchdog import Action, GiveUp, GroupMemory, Members
+from terradask_host.rules.join_watchdog import Action, GiveUp, GroupMemory, Members, Remove
 
 
 class JoinWatchdog:
@@ -26,28 +27,46 @@ class JoinWatchdog:
         self._memory: Mapping[str, GroupMemory] = {}
         #: The instances whose workers joined since the last check that AWS answered.
         self._joined: set[str] = set()
+        #: Those whose workers left in order since then.
+        self._retired: set[str] = set()
         self._trouble: str | None = None
+        #: What AWS refused.
+        self._undone: list[Action] = []
 
-    def check(self, worker_names: Iterable[str]) -> frozenset[str] | None:
-        """Take the workers that joined since the last call: compare, decide, act. What AWS refuses
-        is tried again at the next call.
+    def check(
+        self, worker_names: Iterable[str], retired_names: Iterable[str] = ()
+    ) -> frozenset[str] | None:
+        """Take the workers that joined since the last call, and those that left in order: compare,
+        decide, act. What AWS refuses is tried again at the next call.
 
         Return the instances that the groups of workers have, as :meth:`instance_ids`.
         """
-        self._joined |= {join_watchdog.instance_of(name) for name in worker_names}
+        joined = {join_watchdog.instance_of(name) for name in worker_names}
+        retired = {join_watchdog.instance_of(name) for name in retired_names}
+        self._joined |= joined
+        self._retired = (self._retired - joined) | retired
         members = self._read_members()
         if members is None:
             return None
         self._memory, actions = join_watchdog.check(
-            self._memory, members, self._joined, time.monotonic(), self._host.config.timing
+            self._memory,
+            members,
+            self._joined,
+            time.monotonic(),
+            self._host.config.timing,
+            retired=self._retired,
         )
-        self._joined = set()
-        try:
-            for action in actions:
+        lacking = frozenset().union(*(group.instance_ids for group in members)) - self._joined
+        again = [due for each in self._undone if (due := _still_due(each, lacking)) is not None]
+        self._joined, self._retired, self._undone = set(), set(), []
+        for action in [*again, *actions]:
+            try:
                 self._act(action)
+            except Exception as error:  # noqa: BLE001 - a scheduler goes on without it
+                self._undone.append(action)
+                self._log_once(error)
+        if not self._undone:
             self._trouble = None
-        except Exception as error:  # noqa: BLE001 - a scheduler goes on without it
-            self._log_once(error)
         return _all_of(members)
 
     def instance_ids(self) -> frozenset[str] | None:
@@ -82,13 +101,30 @@ class JoinWatchdog:
                 "no more, until it is scaled again"
             )
         else:
-            groups.end(action.instance_id, replaced=True)
-            text = (
-                f"{action.instance_id} had not joined after {action.waited_seconds:.0f} s: it "
-                "is ended, and replaced"
-            )
+            groups.end(action.instance_id, replaced=action.replaced)
+            text = f"{action.instance_id} {_why(action)}"
         self._host.log.info(f"{action.group}: {text}")
         note(action.group, "given up" if isinstance(action, GiveUp) else "removed", text)
+
+
+def _still_due(action: Action, lacking: Set[str]) -> Action | None:
+    """Return what is left to do of an action, with the instances that lack a worker."""
+    if isinstance(action, GiveUp):
+        left = tuple(each for each in action.instance_ids if each in lacking)
+        return replace(action, instance_ids=left)
+    return action if action.instance_id in lacking else None
+
+
+def _why(action: Remove) -> str:
+    seconds = f"{action.waited_seconds:.0f} s"
+    if not action.joined:
+        return f"had not joined after {seconds}: it is ended, and replaced"
+    if not action.replaced:
+        return f"was retired, and is still there after {seconds}: it is ended, and not replaced"
+    return (
+        f"had joined, and has had no worker at the scheduler for {seconds}: it is ended, and "
+        "replaced"
+    )
 
 
 def _all_of(members: Iterable[Members]) -> frozenset[str]:

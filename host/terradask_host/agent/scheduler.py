@@ -178,7 +178,9 @@ class SchedulerHost:
         elif said.event == "keepalive":
             self._said_life["no_client_timeout_seconds"] = said.facts["seconds"]
         elif said.event == "workers":
-            self._send_members(child, self._join_watchdog.check(said.facts["names"]))
+            self._send_members(
+                child, self._join_watchdog.check(said.facts["names"], said.facts["retired"])
+            )
         elif said.event == "who":
             self._send_members(child, self._join_watchdog.instance_ids())
         elif said.event == "proof":

@@ -25,13 +25,17 @@ def remember_retired(scheduler: Any) -> None:
     """Answer workers' hosts from the scheduler's own events, which it keeps for an hour."""
 
     def retired(addresses: list[str]) -> bool:
-        return any(
-            event.get("action") == "remove-worker" and event.get("expected")
-            for address in addresses
-            for _, event in scheduler.get_events(address)
-        )
+        return any(left_in_order(scheduler, address) for address in addresses)
 
     scheduler.handlers[RETIRED_OPERATION] = retired
+
+
+def left_in_order(scheduler: Any, address: str) -> bool:
+    """Return whether a worker was retired, or closed in order, by the scheduler's events."""
+    return any(
+        event.get("action") == "remove-worker" and event.get("expected")
+        for _, event in scheduler.get_events(address)
+    )
 
 
 async def was_retired(addresses: Sequence[str], scheduler: str, security: Any) -> bool:

@@ -1,8 +1,9 @@
-"""Which hosts of a cluster have had their time to join, and when a group of them is given up. Pure:
-no AWS, no clock of its own.
+"""Which hosts of a cluster have been without a worker at the scheduler for too long, and when a
+group of them is given up. Pure: no AWS, no clock of its own.
 
 A group launches another instance for each that ends. Where none of them can ever join, because an
-image, a package or a route is broken, it would do so for ever, and each would cost.
+image, a package or a route is broken, it would do so for ever, and each would cost. A host that
+hangs after it has joined ends by nothing: AWS sees a running instance.
 """
 
 from __future__ import annotations
@@ -26,17 +27,24 @@ class Seen:
         Whether its worker has ever been at the scheduler.
     ending
         Whether it was ended from here.
+    away_since
+        When it had joined, and was found without a worker at the scheduler for the first time; None
+        while it has one.
+    retired
+        Whether its workers left in order: it is to leave, and nobody awaits another in its place.
     """
 
     since: float
     joined: bool = False
     ending: bool = False
+    away_since: float | None = None
+    retired: bool = False
 
 
 @dataclass(frozen=True)
 class Members:
     """A group as AWS shows it: its name, its desired capacity, the instances that count, and those
-    that are being ended.
+    that don't: they are being ended, or somebody has put them aside.
     """
 
     name: str
@@ -66,11 +74,15 @@ class GroupMemory:
 
 @dataclass(frozen=True)
 class Remove:
-    """End an instance that has not joined in time; its group replaces it."""
+    """End an instance that has been without a worker for too long; its group replaces it, unless
+    its workers were retired.
+    """
 
     group: str
     instance_id: str
     waited_seconds: float
+    joined: bool = False
+    replaced: bool = True
 
 
 @dataclass(frozen=True)
@@ -103,20 +115,51 @@ def check(
     joined: Set[str],
     now: float,
     timing: Timing,
+    *,
+    retired: Set[str] = frozenset(),
 ) -> tuple[dict[str, GroupMemory], list[Action]]:
     """Compare the groups' members with the workers that joined, and return what to remember and
     what to do.
 
     `joined`: instance ids of the workers that were connected since the last check, for however
-    short a time. `now` is a monotonic clock's.
+    short a time; `retired`: of those that left in order since then. `now` is a monotonic clock's.
     """
     remembered, actions = {}, []
     for group in groups:
-        remembered[group.name], found = _check_group(
+        kept, found = _check_group(
             memory.get(group.name, GroupMemory()), group, joined, now, timing
         )
-        actions += found
+        seen = {each: _look(was, each, joined, retired, now) for each, was in kept.seen.items()}
+        lost = _lost(group.name, seen, now, timing)
+        seen.update({one.instance_id: replace(seen[one.instance_id], ending=True) for one in lost})
+        remembered[group.name] = replace(kept, seen=seen)
+        actions += [*found, *lost]
     return remembered, actions
+
+
+def _look(was: Seen, one: str, joined: Set[str], retired: Set[str], now: float) -> Seen:
+    """Return what is remembered of an instance after a look at the workers.
+
+    Its absence counts from the look that first missed it: a scheduler that is started again, or was
+    stuck, has workers that are about to come back.
+    """
+    if not was.joined:
+        return was
+    here = one in joined and one not in retired
+    return replace(
+        was,
+        away_since=None if here else now if was.away_since is None else was.away_since,
+        retired=not here and (was.retired or one in retired),
+    )
+
+
+def _lost(group: str, seen: Mapping[str, Seen], now: float, timing: Timing) -> list[Remove]:
+    return [
+        Remove(group, each, now - was.away_since, joined=True, replaced=not was.retired)
+        for each, was in sorted(seen.items())
+        if was.away_since is not None and not was.ending
+        if now - was.away_since >= timing.join_seconds
+    ]
 
 
 def _check_group(
