@@ -31,7 +31,7 @@ class Seen:
         When it had joined, and was found without a worker at the scheduler for the first time; None
         while it has one.
     retired
-        Whether its workers left in order: it is to leave, and nobody awaits another in its place.
+        Whether its workers left in order: it is to leave, and no other is to take its place.
     """
 
     since: float
@@ -44,7 +44,7 @@ class Seen:
 @dataclass(frozen=True)
 class Members:
     """A group as AWS shows it: its name, its desired capacity, the instances that count, and those
-    that don't: they are being ended, or somebody has put them aside.
+    that don't: they are being ended, or were put aside by hand.
     """
 
     name: str
