@@ -32,6 +32,9 @@ FORMAT = 1
 #: process makes none larger, but tasks could.
 MOST_REPORT_BYTES = 8 * 2**20
 
+#: Largest environment that hosts share.
+MOST_ARCHIVE_BYTES = 2**35
+
 #: What reading a document that isn't as its format says may raise.
 UNREADABLE = (AttributeError, LookupError, TypeError, ValueError, OverflowError)
 
@@ -109,6 +112,11 @@ class EnvironmentArchive:
     key: str
     size: int
     sha256: str
+
+    def __post_init__(self) -> None:
+        # Hosts fetch it before they know whether it is the right one.
+        if not 0 < self.size <= MOST_ARCHIVE_BYTES:
+            raise ValueError(f"an environment's archive has 1 to {MOST_ARCHIVE_BYTES} bytes")
 
     @classmethod
     def read(cls, document: Mapping[str, Any]) -> Self:

@@ -6,10 +6,12 @@ import io
 import os
 import sys
 import tarfile
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
+from terradask_host.agent import environment_archive
 from terradask_host.agent.environment_archive import pack, unpack
 from terradask_host.errors import EnvironmentFailed
 
@@ -66,6 +68,110 @@ def test_no_entry_leads_out_of_the_environment(tmp_path: Path, entry: tarfile.Ta
     with pytest.raises(EnvironmentFailed, match="archive"):
         unpack(stream, folder)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["environment"]
+
+
+def _sparse(archive: tarfile.TarFile) -> None:
+    entry = _entry("large", b"S")
+    entry.size = 512
+    archive.addfile(entry, io.BytesIO(bytes(512)))
+
+
+def _sparse_by_header(archive: tarfile.TarFile) -> None:
+    """As GNU tar has a file of 16 MiB without a byte."""
+    entry = _entry("large")
+    entry.pax_headers = {
+        "GNU.sparse.major": "0",
+        "GNU.sparse.minor": "1",
+        "GNU.sparse.size": str(2**24),
+        "GNU.sparse.map": f"{2**24},0",
+    }
+    archive.addfile(entry)
+
+
+def _large_header(archive: tarfile.TarFile) -> None:
+    """A header that is to be read into memory, and is larger than all there is."""
+    archive.addfile(_entry("ordinary"))
+    entry = _entry("header", tarfile.XHDTYPE)
+    entry.size = 2**32
+    assert archive.fileobj is not None
+    archive.fileobj.write(entry.tobuf())
+
+
+def _header_of_header(archive: tarfile.TarFile) -> None:
+    entry = _entry("header", tarfile.XHDTYPE)
+    assert archive.fileobj is not None
+    archive.fileobj.write(entry.tobuf() * 5000)
+
+
+def _long_name(archive: tarfile.TarFile) -> None:
+    entry = _entry("name", tarfile.GNUTYPE_LONGNAME)
+    entry.size = 2**32
+    assert archive.fileobj is not None
+    archive.fileobj.write(entry.tobuf())
+
+
+def _strange_time(archive: tarfile.TarFile) -> None:
+    entry = _entry("late")
+    entry.pax_headers = {"mtime": "1e400"}
+    archive.addfile(entry)
+
+
+def _strange_name(archive: tarfile.TarFile) -> None:
+    entry = _entry("name")
+    entry.pax_headers = {"path": "na\0me"}
+    archive.addfile(entry)
+
+
+def _many(archive: tarfile.TarFile) -> None:
+    for number in range(11):
+        archive.addfile(_entry(f"{number}"))
+
+
+def _many_folders(archive: tarfile.TarFile) -> None:
+    archive.addfile(_entry("/".join("abcdefghijk")))
+
+
+@pytest.mark.parametrize(
+    "write",
+    [
+        _sparse,
+        _sparse_by_header,
+        _large_header,
+        _header_of_header,
+        _long_name,
+        _strange_time,
+        _strange_name,
+        _many,
+        _many_folders,
+    ],
+)
+def test_an_archive_takes_no_more_than_its_own_size_and_so_many_files(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, write: Callable[[tarfile.TarFile], None]
+) -> None:
+    """Before anybody knows whether it is the right one."""
+    monkeypatch.setattr(environment_archive, "MOST_FILES", 10)
+    folder, stream = tmp_path / "environment", _Counted()
+    folder.mkdir()
+    with tarfile.open(fileobj=stream, mode="w") as archive:
+        write(archive)
+    stream.seek(0)
+    with pytest.raises(EnvironmentFailed, match="archive"):
+        unpack(stream, folder)
+    written = list(folder.rglob("*"))
+    assert len(written) <= 11
+    assert sum(path.stat().st_size for path in written if path.is_file()) == 0
+    assert stream.asked <= 2**18
+
+
+class _Counted(io.BytesIO):
+    """A stream that knows how many bytes it was asked for; 16 MiB of zeros follow what it has."""
+
+    asked = 0
+
+    def read(self, size: int | None = -1, /) -> bytes:
+        assert size is not None
+        self.asked += size
+        return super().read(size) or (bytes(size) if self.asked < 2**24 else b"")
 
 
 @pytest.mark.parametrize("content", [b"", b"no archive" * 100, b"\x1f\x8b" + b"x" * 600])

@@ -139,7 +139,10 @@ def test_an_environment_of_conda_is_built_and_another_host_has_it_too(
     assert subprocess.check_output(program, text=True) == f"{prefix}\n"
     assert subprocess.check_output([prefix / "bin/t"], text=True) == "1\n"
     # Nothing is left of what installed it.
-    assert [path.name for path in prefix.parent.iterdir()] == [prefix.name]
+    assert sorted(path.name for path in prefix.parent.iterdir()) == [
+        prefix.name,
+        f"{prefix.name}.whole",
+    ]
 
     stream = io.BytesIO()
     pack(prefix, stream)

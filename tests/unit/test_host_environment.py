@@ -126,7 +126,7 @@ def test_a_version_that_does_not_exist_is_told_with_the_installers_words(offline
             log=lambda _: None,
             deadline_seconds=PROCESS_SECONDS,
         ).build()
-    assert not list(offline.environments.glob("*/.complete"))
+    assert not list(offline.environments.glob("*.whole"))
 
 
 def test_a_request_to_stop_ends_the_installation(offline: Paths) -> None:
@@ -237,7 +237,7 @@ def test_an_archive_that_was_exchanged_is_refused(
     assert exchanged in text
     assert "and 70 more" in text
     assert "software_lock" in text
-    assert not list(tmp_path.glob("root/**/.complete"))
+    assert not list(tmp_path.glob("root/**/*.whole"))
     assert body_of(build_from_index(tmp_path, "probe==1.0\n")) == "EVIL = 1"
 
 
@@ -258,7 +258,7 @@ def test_other_hashes_are_another_environment(
     # Under the same name the cache still has the first archive.
     shutil.rmtree(tmp_path / "root/var/lib/terradask/uv-cache")
     assert body_of(build_from_index(tmp_path, f"probe==1.0 --hash=sha256:{two}\n")) == "TWO = 2"
-    assert len(list(tmp_path.glob("root/**/.complete"))) == 3
+    assert len(list(tmp_path.glob("root/**/*.whole"))) == 3
 
 
 def test_with_hashes_nothing_is_built(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import json
 import os
 import subprocess
 import sys
@@ -14,20 +15,21 @@ from pathlib import Path
 from typing import Any, cast
 
 import pytest
-from botocore.exceptions import ClientError
+from botocore.exceptions import ClientError, ResponseStreamingError
 
-from terradask_host.agent import uv
+from terradask_host import documents
+from terradask_host.agent import object_stream, uv
 from terradask_host.agent.aws import Aws
 from terradask_host.agent.bound_run import BoundRun
 from terradask_host.agent.environment import Environment
 from terradask_host.agent.event_queue import EventQueue, Stop, StopRequested
 from terradask_host.agent.object_stream import PART_BYTES
-from terradask_host.agent.objects import ClusterObjects
+from terradask_host.agent.objects import MOST_DOCUMENT_BYTES, ClusterObjects
 from terradask_host.agent.shared_environment import MANIFEST, SCHEDULER, SharedEnvironment
 from terradask_host.config import Paths
 from terradask_host.documents import EnvironmentArchive, Run, sha256_of
 from terradask_host.environment_manifest import FAILED, READY, EnvironmentManifest
-from terradask_host.errors import EnvironmentFailed
+from terradask_host.errors import ConfigInvalid, EnvironmentFailed
 from terradask_host.timing import Timing
 
 from ..moto_account import moto_account
@@ -39,6 +41,8 @@ BUCKET = "terradask-tests"
 KEY = "-----BEGIN the scheduler's key of this run"
 LOCK = "probe==1.0\n"
 RUN = b"what the run was started with"
+#: What an archive may say of itself.
+MARKS = (".complete", ".whole")
 PATIENT = Timing(environment_share_seconds=PROCESS_SECONDS)
 
 
@@ -176,10 +180,11 @@ def test_waiting_ends_when_the_host_is_asked_to_stop(cluster: Cluster) -> None:
 def _exchanged(cluster: Cluster) -> None:
     planted = io.BytesIO()
     with tarfile.open(fileobj=planted, mode="w") as archive:
-        entry = tarfile.TarInfo(f"lib/python{PYTHON}/site-packages/probe.py")
-        code = b"OWN = False"
-        entry.size = len(code)
-        archive.addfile(entry, io.BytesIO(code))
+        for name in (*MARKS, f"lib/python{PYTHON}/site-packages/probe.py"):
+            entry = tarfile.TarInfo(name)
+            code = b"OWN = False"
+            entry.size = len(code)
+            archive.addfile(entry, io.BytesIO(code))
     body = planted.getvalue().ljust(cluster.manifest()["archive"]["size"], b"\0")
     cluster.s3.put_object(Bucket=BUCKET, Key=cluster.archive(), Body=body)
 
@@ -233,17 +238,38 @@ def test_what_an_earlier_run_has_built_is_built_again_if_it_is_not_there(
     assert bool(later.notes) == (change is not _gone)
 
 
-@pytest.mark.parametrize("change", [_exchanged, _gone, _shorter])
+def _broken_off(cluster: Cluster) -> None:
+    """Have S3 give the first two thirds of the archive alone."""
+    size, whole = cluster.manifest()["archive"]["size"], cluster.s3.get_object
+
+    def get_object(**asked: Any) -> Any:
+        first = asked.get("Range", "bytes=0-").removeprefix("bytes=").partition("-")[0]
+        if int(first) > size * 2 // 3:
+            raise ResponseStreamingError(error="Connection broken")
+        return whole(**asked)
+
+    cluster.s3.get_object = get_object
+
+
+@pytest.mark.parametrize("change", [_exchanged, _gone, _shorter, _broken_off])
 def test_an_archive_that_is_not_the_one_is_not_used(
-    cluster: Cluster, change: Callable[[Cluster], None]
+    cluster: Cluster, change: Callable[[Cluster], None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     cluster.lead()
     change(cluster)
+    # It comes in many parts: some are unpacked before the last one is there.
+    monkeypatch.setattr(object_stream, "PART_BYTES", 4096)
     asked = len(cluster.asked)
-    imports(cluster.host("i-worker").follow())
+    host = cluster.host("i-worker")
+    python = host.follow()
+    imports(python)
     assert len(cluster.asked) > asked
     (note,) = cluster.notes
     assert "was not used" in note
+    # Nothing of it is left, also where a host program is started again.
+    folder = host.environment.folder
+    assert [path for path in folder.parent.iterdir() if path.is_dir()] == [folder]
+    assert imports(cluster.host("i-worker").follow()).startswith(str(folder))
 
 
 def _planted(cluster: Cluster, **more: str) -> None:
@@ -290,6 +316,29 @@ def test_a_manifest_that_can_not_be_read_counts_as_nothing(
     cluster.objects.write_document(MANIFEST, document)
     cluster.objects.write_document(SCHEDULER, {"format": 1, "run_id": cluster.run_id})
     imports(cluster.host("i-worker", Timing(environment_share_seconds=0.0)).follow())
+
+
+def test_a_manifest_that_is_too_large_counts_as_nothing(cluster: Cluster) -> None:
+    cluster.lead()
+    body = json.dumps(cluster.manifest()).encode().ljust(MOST_DOCUMENT_BYTES + 1)
+    cluster.s3.put_object(Bucket=BUCKET, Key=f"clusters/one/{MANIFEST}", Body=body)
+    cluster.objects.write_document(SCHEDULER, {"format": 1, "run_id": cluster.run_id})
+    asked = len(cluster.asked)
+    imports(cluster.host("i-worker", Timing(environment_share_seconds=0.0)).follow())
+    assert len(cluster.asked) > asked
+    with pytest.raises(ConfigInvalid, match="too large"):
+        cluster.objects.read_document(MANIFEST)
+
+
+def test_an_environment_that_is_too_large_is_not_shared(
+    cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(documents, "MOST_ARCHIVE_BYTES", 100)
+    imports(cluster.host("i-scheduler").lead())
+    eventually(lambda: cluster.manifest().get("state") == "separate")
+    assert "1 to 100 bytes" in cluster.manifest()["reason"]
+    with pytest.raises(ValueError, match="1 to 100 bytes"):
+        EnvironmentArchive.read({"key": "environments/one/x.tar", "size": 101, "sha256": ""})
 
 
 def test_an_earlier_runs_scheduler_does_not_end_the_wait(cluster: Cluster) -> None:

@@ -176,11 +176,12 @@ class Environment:
     @property
     def is_there(self) -> bool:
         """Whether it is whole."""
-        return self._complete.exists()
+        return self._whole.exists() and self.folder.exists()
 
     @property
-    def _complete(self) -> Path:
-        return self.folder / ".complete"
+    def _whole(self) -> Path:
+        # Beside it: nothing that is installed or unpacked can say this of itself.
+        return self.folder.with_name(f"{self.folder.name}.whole")
 
     def build(self) -> Path:
         """Install what the lock names, unless it is there already, and return its Python.
@@ -193,45 +194,56 @@ class Environment:
         DocumentChanged
             When such a wheel isn't the one that the lock names.
         """
-        if self.is_there:
-            return self.fill(lambda: None)
+        if self._is_known():
+            return self.interpreter
         wheels = self.paths.environments / f"{self.folder.name}.wheels"
         of_uv = [line for line in self.lock if not is_conda_line(line)]
         lines = by_indexes(_with_file(line, wheels, self.read) for line in of_uv)
-        return self.fill(lambda: self._install(lines))
-
-    def fill(self, install: Callable[[], None]) -> Path:
-        """Make a virtual environment and have its packages put there, unless it is there already;
-        return its Python. Of conda's packages one is that. Raises `EnvironmentFailed`, and as
-        `install` does.
-        """
-        if self.is_there:
-            self.log(f"environment {self.folder.name} is there already")
-            return self.interpreter
-        shutil.rmtree(self.folder, ignore_errors=True)
-        self.paths.environments.mkdir(parents=True, exist_ok=True)
-        if self.is_conda:
-            self.folder.mkdir()
-        else:
-            # Scripts in it find their Python wherever it is unpacked.
-            venv = ["venv", "--no-config", "--no-python-downloads", "--clear", "--relocatable"]
-            deadline = time.monotonic() + self.deadline_seconds
-            self._run([*venv, "--python", self.python, str(self.folder)], deadline)
-        install()
-        self._complete.touch()
+        self._make(self.folder)
+        self._install(lines)
+        self._whole.touch()
         return self.interpreter
 
     def unpack(self, write: Callable[[Path], None]) -> Path:
-        """Have it unpacked instead, from what another host has built; return its Python. Raises
-        `EnvironmentFailed`, and as `write` does.
+        """Have it unpacked instead, from what another host has built, unless it is there already;
+        return its Python.
+
+        `write` puts the files into a folder beside it, and raises where they aren't those that they
+        should be. Only after that they are in its place. Raises `EnvironmentFailed`, and as `write`
+        does.
         """
-
-        def install() -> None:
-            write(self.folder)
+        if self._is_known():
+            return self.interpreter
+        beside = self.folder.with_name(f"{self.folder.name}.unpacked")
+        try:
+            self._make(beside)
+            write(beside)
             if self.is_conda:
-                make_links(self.folder)
+                make_links(beside)
+            shutil.rmtree(self.folder, ignore_errors=True)
+            beside.rename(self.folder)
+        finally:
+            shutil.rmtree(beside, ignore_errors=True)
+        self._whole.touch()
+        return self.interpreter
 
-        return self.fill(install)
+    def _is_known(self) -> bool:
+        if self.is_there:
+            self.log(f"environment {self.folder.name} is there already")
+        return self.is_there
+
+    def _make(self, folder: Path) -> None:
+        """Make a virtual environment without packages. Of conda's packages one is that itself."""
+        self._whole.unlink(missing_ok=True)
+        shutil.rmtree(folder, ignore_errors=True)
+        self.paths.environments.mkdir(parents=True, exist_ok=True)
+        if self.is_conda:
+            folder.mkdir()
+            return
+        # Scripts in it find their Python wherever it is unpacked.
+        venv = ["venv", "--no-config", "--no-python-downloads", "--clear", "--relocatable"]
+        deadline = time.monotonic() + self.deadline_seconds
+        self._run([*venv, "--python", self.python, str(folder)], deadline)
 
     def _install(self, lines: Mapping[str, Sequence[str]]) -> None:
         deadline = time.monotonic() + self.deadline_seconds

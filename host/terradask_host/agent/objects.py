@@ -17,6 +17,9 @@ from terradask_host.errors import ConfigInvalid, RunMissing
 
 T = TypeVar("T")
 
+#: Largest object, and largest document, that is read as a whole: other hosts may have written it.
+MOST_BYTES, MOST_DOCUMENT_BYTES = 2**30, 2**20
+
 #: Codes of AWS for an object that is not there.
 MISSING = frozenset({"NoSuchKey", "404"})
 _NOT_THAT = frozenset({"PreconditionFailed", "ConditionalRequestConflict", "412", "409"})
@@ -39,14 +42,24 @@ class ClusterObjects:
         self._reports = f"reports/{cluster}/"
         self._jobs = f"reports/{cluster}.jobs/"
 
-    def read(self, name: str) -> bytes | None:
-        """Return an object, or None where there is none."""
+    def read(self, name: str, *, most_bytes: int = MOST_BYTES) -> bytes | None:
+        """Return an object, or None where there is none. Raises `ConfigInvalid` where it is too
+        large.
+        """
         try:
             answer = self._aws.client("s3").get_object(Bucket=self._bucket, Key=self._prefix + name)
         except Exception as error:
             if is_aws_error(error) and error_code(error) in MISSING:
                 return None
             raise
+        if answer["ContentLength"] > most_bytes:
+            answer["Body"].close()
+            raise ConfigInvalid(
+                f"s3://{self._bucket}/{self._prefix}{name} is too large.",
+                given=f"{answer['ContentLength']} bytes",
+                allowed=f"{most_bytes} bytes",
+                advice="Find out who wrote it; then stop and start the cluster.",
+            )
         body: bytes = answer["Body"].read()
         return body
 
@@ -56,9 +69,9 @@ class ClusterObjects:
         Raises
         ------
         ConfigInvalid
-            When it is no JSON object, or of another format.
+            When it is no JSON object, of another format, or too large.
         """
-        body = self.read(name)
+        body = self.read(name, most_bytes=MOST_DOCUMENT_BYTES)
         return (
             None
             if body is None

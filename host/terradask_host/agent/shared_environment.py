@@ -205,6 +205,7 @@ class SharedEnvironment:
             with self.objects.upload(key) as upload:
                 pack(self.environment.folder, upload)
                 upload.complete()
+            archive = EnvironmentArchive(key, upload.size, upload.sha256)
             is_current = self.bound.is_current(self.objects)
         except Exception as error:  # noqa: BLE001 - the others build their own
             self.environment.log(f"the environment can't be shared: {error}")
@@ -214,7 +215,7 @@ class SharedEnvironment:
             # What a stop has deleted must not come back.
             self.environment.log("the environment isn't shared: the run has ended")
             return
-        self._say(READY, archive=EnvironmentArchive(key, upload.size, upload.sha256))
+        self._say(READY, archive=archive)
         seconds = time.monotonic() - began
         self.environment.log(f"shared the environment, {upload.size} bytes, in {seconds:.1f} s")
 
