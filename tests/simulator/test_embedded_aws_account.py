@@ -114,3 +114,32 @@ def test_a_role_that_is_not_in_an_instance_profile_is_no_such_entity(sim: Simula
         iam.remove_role_from_instance_profile(**profiled)
     iam.delete_instance_profile(InstanceProfileName="profiled")
     iam.delete_role(RoleName="profiled")
+
+
+def test_the_policy_simulator_refuses_an_action_on_a_kind_that_it_does_not_know(
+    sim: Simulator,
+) -> None:
+    """As recorded of AWS: radkawar/stackd on GitHub, testdata/aws/iam/simulation_inputs.json."""
+    everything = (
+        '{"Version":"2012-10-17","Statement":[{"Effect":"Allow","Action":"*","Resource":"*"}]}'
+    )
+    role, vpc = (f"arn:aws:{of}" for of in ("iam::1:role/one", "ec2:us-east-1:1:vpc/*"))
+    asked = {
+        "PolicyInputList": [everything],
+        "ActionNames": ["iam:PassRole", "iam:ListUsers", "ec2:CreateVpc", "ec2:MadeUp"],
+    }
+    told = sim.client("iam").simulate_custom_policy(ResourceArns=[role, vpc], **asked)
+    found = {
+        one["EvalActionName"]: [
+            part["EvalResourceDecision"] for part in one["ResourceSpecificResults"]
+        ]
+        for one in told["EvaluationResults"]
+    }
+    assert found == {
+        "iam:PassRole": ["allowed", "implicitDeny"],
+        "iam:ListUsers": ["implicitDeny", "implicitDeny"],
+        "ec2:CreateVpc": ["implicitDeny", "allowed"],
+        "ec2:MadeUp": ["allowed", "allowed"],
+    }
+    told = sim.client("iam").simulate_custom_policy(**asked)
+    assert {one["EvalDecision"] for one in told["EvaluationResults"]} == {"allowed"}

@@ -107,6 +107,17 @@ def test_aws_own_simulator_finds_rights_that_lack_before_anything_is_made(sim: S
 
 
 @pytest.mark.usefixtures("kept_catalog")
+def test_aws_own_simulator_finds_that_an_administrator_lacks_nothing(sim: Simulator) -> None:
+    with sim.acting_as("administrator", {"Version": "2012-10-17", "Statement": [EVERYTHING]}):
+        check = LiveCheck(Workspace.load(), Runner())
+        found = _failure_of(check)
+    rights = check.runner.results[-1]
+    assert (found, rights.name, rights.outcome) == (("", "", ""), "rights", "passed")
+    assert rights.facts["not_known"] == []
+    assert rights.facts["actions"] > 150
+
+
+@pytest.mark.usefixtures("kept_catalog")
 def test_a_caller_with_exactly_the_generated_rights_passes_the_simulator(
     sim: Simulator, policies: dict[str, list[dict[str, Any]]]
 ) -> None:

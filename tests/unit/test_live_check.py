@@ -17,7 +17,7 @@ from botocore.exceptions import ClientError
 from terradask._live_check.cluster import seconds_by_state
 from terradask._live_check.place import NAME, SmokeWorkspace
 from terradask._live_check.report import LiveReport, without_identity
-from terradask._live_check.rights import questions, refused
+from terradask._live_check.rights import NOT_KNOWN, Answer, answers, questions, verdicts
 from terradask._live_check.runner import Runner
 from terradask._live_check.smoke_settings import smoke_settings
 from terradask._live_check.steps import Notes, Step
@@ -226,23 +226,51 @@ def test_seconds_by_state_add_up_over_several_visits() -> None:
     assert seconds_by_state(report) == {"booting": 4, "waiting": 2, "starting": 3}
 
 
-def test_a_right_is_missing_only_if_nothing_allows_it_for_sure() -> None:
-    def told(action: str, decision: str, **more: object) -> dict[str, object]:
-        return {"EvalActionName": action, "EvalDecision": decision, **more}
+def _told(action: str, decisions: dict[str, str], **more: object) -> dict[str, object]:
+    return {
+        "EvalActionName": action,
+        "EvalResourceName": "arn:${Partition}",
+        "EvalDecision": "implicitDeny",
+        "ResourceSpecificResults": [
+            {"EvalResourceName": name, "EvalResourceDecision": decision, **more}
+            for name, decision in decisions.items()
+        ],
+    }
 
+
+def test_a_right_is_missing_only_if_the_simulator_could_have_allowed_it() -> None:
     beyond = {"OrganizationsDecisionDetail": {"AllowedByOrganizations": False}}
-    results = [
-        told("ec2:CreateVpc", "explicitDeny"),
-        # Of two resources it may be made in one.
-        told("ec2:CreateSubnet", "implicitDeny"),
-        told("ec2:CreateSubnet", "allowed"),
-        told("iam:PassRole", "implicitDeny", MissingContextValues=["iam:AssociatedResourceArn"]),
-        told("ec2:RunInstances", "implicitDeny", **beyond),
+    found = [
+        _told("ec2:CreateVpc", {"vpc/*": "explicitDeny", "subnet/*": "explicitDeny"}),
+        # Of two kinds it knows one.
+        _told("ec2:CreateSubnet", {"vpc/*": "implicitDeny", "subnet/*": "allowed"}),
+        _told("ec2:DeleteVolume", {"volume/*": "implicitDeny"}),
+        _told("iam:PassRole", {"role/*": "implicitDeny"}, MissingContextValues=["iam:Any"]),
+        {**_told("ec2:RunInstances", {"subnet/*": "implicitDeny"}), **beyond},
     ]
-    assert refused(results) == {
+    judged = [
+        _told("ec2:CreateVpc", {"vpc/*": "allowed", "subnet/*": "implicitDeny"}),
+        _told("ec2:CreateSubnet", {"vpc/*": "implicitDeny", "subnet/*": "allowed"}),
+        _told("ec2:DeleteVolume", {"volume/*": "implicitDeny"}),
+        _told("iam:PassRole", {"role/*": "allowed"}),
+        _told("ec2:RunInstances", {"subnet/*": "allowed"}),
+    ]
+    assert verdicts(answers(found), answers(judged)) == {
         "ec2:CreateVpc": "explicitDeny",
+        "ec2:DeleteVolume": NOT_KNOWN,
+        "iam:PassRole": NOT_KNOWN,
         "ec2:RunInstances": "implicitDeny, by a policy of the organisation",
     }
+
+
+def test_a_result_without_resources_is_read_too() -> None:
+    told = {
+        "EvalActionName": "ec2:DescribeVpcs",
+        "EvalResourceName": "*",
+        "EvalDecision": "allowed",
+        "MissingContextValues": [],
+    }
+    assert list(answers([told])) == [Answer("ec2:DescribeVpcs", "*", "allowed")]
 
 
 def test_the_policy_simulator_is_asked_with_what_calls_would_carry() -> None:
@@ -256,7 +284,8 @@ def test_the_policy_simulator_is_asked_with_what_calls_would_carry() -> None:
         {"Effect": "Deny", "Action": "ec2:DeleteVpc", "Resource": "*"},
     ]
     first, second = questions(statements, "eu-west-1")
-    assert (len(first.actions), len(second.actions), first.resource) == (50, 10, "arn:1")
+    assert (len(first.actions), len(second.actions)) == (50, 10)
+    assert first.resources == ("arn:1", "arn:2")
     assert first.context == {
         "aws:RequestedRegion": ("string", "eu-west-1"),
         "aws:RequestTag/a": ("string", "b"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -12,12 +13,15 @@ from terradask._aws.session import Aws
 from terradask._live_check.steps import Notes
 from terradask.errors import AccessDenied, LiveCheckFailed
 from terradask_modules.caller_policies import CallerScope, caller_statements
-from terradask_modules.iam import Statement, allow, listed
+from terradask_modules.iam import Statement, allow, listed, policy_document
 
 #: So many actions are asked about at once.
 _AT_ONCE = 50
 #: Operators whose values are known -> the type of such keys.
 _OPERATORS = {"StringEquals": "string", "ArnLike": "string", "Bool": "boolean"}
+_ALLOWED = "allowed"
+#: Of a right that the simulator can't judge.
+NOT_KNOWN = "not known"
 #: What the role of the check needs, in addition to the network's rights.
 _MAKE_THE_ROLE = (
     "iam:AttachRolePolicy",
@@ -32,12 +36,15 @@ _MAKE_THE_ROLE = (
 
 @dataclass(frozen=True)
 class Question:
-    """Actions on a resource, with what the calls would carry."""
+    """Some of a statement's actions on its resources, with what the calls would carry."""
 
     actions: tuple[str, ...]
-    resource: str
+    #: Of several kinds: each action works on one of them at least.
+    resources: tuple[str, ...]
     #: Condition key -> its type, as the simulator calls it, and its value.
     context: Mapping[str, tuple[str, str]]
+    #: What they are allowed by.
+    statement: Statement
 
 
 def questions(statements: Iterable[Statement], region: str) -> Iterator[Question]:
@@ -50,8 +57,9 @@ def questions(statements: Iterable[Statement], region: str) -> Iterator[Question
         for start in range(0, len(actions), _AT_ONCE):
             yield Question(
                 tuple(actions[start : start + _AT_ONCE]),
-                listed(one["Resource"])[0],
+                tuple(listed(one["Resource"])),
                 {"aws:RequestedRegion": ("string", region), **context},
+                one,
             )
 
 
@@ -66,29 +74,69 @@ def _context(condition: Mapping[str, Mapping[str, Any]]) -> Iterator[tuple[str, 
             yield key, (kind, str(listed(value)[0]))
 
 
-def refused(results: Iterable[Mapping[str, Any]]) -> dict[str, str]:
-    """Return the actions that nothing allows: action -> AWS's decision.
+@dataclass(frozen=True)
+class Answer:
+    """What the simulator says to one action on one resource."""
 
-    What depends on facts that weren't given is left out.
-    """
-    allowed, refusals = set[str](), dict[str, str]()
+    action: str
+    resource: str
+    #: Such as ``allowed``, or ``implicitDeny, by a policy of the organisation``.
+    decision: str
+    #: Whether it depends on facts that weren't given.
+    depends: bool = False
+
+
+def answers(results: Iterable[Mapping[str, Any]]) -> Iterator[Answer]:
+    """Yield what results say: of each resource that was named, else of all."""
     for one in results:
-        action, decision = one["EvalActionName"], one["EvalDecision"]
-        by_organisation = one.get("OrganizationsDecisionDetail", {})
-        if decision == "allowed" or one.get("MissingContextValues"):
-            allowed.add(action)
-        elif by_organisation.get("AllowedByOrganizations") is False:
-            refusals[action] = f"{decision}, by a policy of the organisation"
+        organisation = one.get("OrganizationsDecisionDetail", {})
+        by = (
+            ", by a policy of the organisation"
+            if organisation.get("AllowedByOrganizations") is False
+            else ""
+        )
+        for part in one.get("ResourceSpecificResults") or [one]:
+            decision = part.get("EvalResourceDecision") or one["EvalDecision"]
+            missing = part.get("MissingContextValues") or one.get("MissingContextValues")
+            yield Answer(
+                one["EvalActionName"],
+                part["EvalResourceName"],
+                decision if decision == _ALLOWED else f"{decision}{by}",
+                bool(missing),
+            )
+
+
+def verdicts(found: Iterable[Answer], judged: Iterable[Answer]) -> dict[str, str]:
+    """Return the actions that a caller isn't found to have: action -> AWS's decision, or
+    `NOT_KNOWN`.
+
+    Parameters
+    ----------
+    found
+        What the simulator says to the caller's policies.
+    judged
+        What it says to the very statement that is asked about, alone. It refuses an action on a
+        resource of a kind that the action doesn't know, whatever policies say: a refusal of the
+        caller counts only where this statement would be allowed.
+    """
+    known = {(one.action, one.resource) for one in judged if one.decision == _ALLOWED}
+    held, lacking, open_ones = set[str](), dict[str, str](), set[str]()
+    for one in found:
+        if one.decision == _ALLOWED:
+            held.add(one.action)
+        elif one.depends or (one.action, one.resource) not in known:
+            open_ones.add(one.action)
         else:
-            refusals[action] = decision
-    return {action: why for action, why in sorted(refusals.items()) if action not in allowed}
+            lacking[one.action] = one.decision
+    return {**dict.fromkeys(open_ones - held, NOT_KNOWN), **lacking}
 
 
 def check_rights(aws: Aws, scope: CallerScope, notes: Notes) -> str | None:
     """Ask AWS about everything that a check does; return why that can't be asked.
 
-    Raises `LiveCheckFailed`. Permissions needed: ``iam:SimulatePrincipalPolicy``, and for a role's
-    session ``iam:GetRole``; without them nothing is found wrong.
+    Raises `LiveCheckFailed`. Permissions needed: ``iam:SimulatePrincipalPolicy`` and
+    ``iam:SimulateCustomPolicy``, and for a role's session ``iam:GetRole``; without them nothing is
+    found wrong.
     """
     client = aws.client("iam")
     statements = [
@@ -96,23 +144,24 @@ def check_rights(aws: Aws, scope: CallerScope, notes: Notes) -> str | None:
         *caller_statements(scope, "user"),
         allow("MakeTheRole", list(_MAKE_THE_ROLE), "*"),
     ]
-    results = None
+    found = None
     try:
         with unless("NoSuchEntity"):
             source = _entity(aws.caller_arn, client)
             if source is None:
                 return "AWS's policy simulator knows users and roles only"
-            results = [
-                result
+            found = [
+                (question, _verdicts(client, source, question))
                 for question in questions(statements, aws.region)
-                for result in _asked(client, source, question)
             ]
     except AccessDenied as error:
         return f"this caller lacks {error.action}"
-    if results is None:
+    if found is None:
         return "AWS's policy simulator doesn't know this caller"
-    notes.facts["actions"] = len({one["EvalActionName"] for one in results})
-    missing = refused(results)
+    notes.facts["actions"] = len({action for question, _ in found for action in question.actions})
+    said = [one for _, verdict in found for one in verdict.items()]
+    notes.facts["not_known"] = sorted({action for action, why in said if why == NOT_KNOWN})
+    missing = dict(sorted((action, why) for action, why in said if why != NOT_KNOWN))
     if missing:
         raise LiveCheckFailed(
             f"the caller lacks {len(missing)} of the rights that the check needs",
@@ -123,20 +172,34 @@ def check_rights(aws: Aws, scope: CallerScope, notes: Notes) -> str | None:
     return None
 
 
-def _asked(client: Any, source: str, question: Question) -> Iterator[Mapping[str, Any]]:
+def _verdicts(client: Any, source: str, question: Question) -> dict[str, str]:
+    """Return the actions of a question that the caller isn't found to have."""
+    # Actions that AWS's simulator doesn't take together, it refuses as a whole.
+    with unless("InvalidInput"):
+        found = list(_asked(client, "simulate_principal_policy", question, PolicySourceArn=source))
+        if all(one.decision == _ALLOWED for one in found):
+            return {}
+        alone = json.dumps(policy_document([question.statement]))
+        judged = _asked(client, "simulate_custom_policy", question, PolicyInputList=[alone])
+        return verdicts(found, judged)
+    return dict.fromkeys(question.actions, NOT_KNOWN)
+
+
+def _asked(client: Any, operation: str, question: Question, **whose: Any) -> Iterator[Answer]:
     context = [
         {"ContextKeyName": key, "ContextKeyValues": [value], "ContextKeyType": kind}
         for key, (kind, value) in question.context.items()
     ]
-    yield from listed_pages(
+    results = listed_pages(
         client,
-        "simulate_principal_policy",
+        operation,
         "EvaluationResults",
-        PolicySourceArn=source,
+        **whose,
         ActionNames=list(question.actions),
-        ResourceArns=[question.resource],
+        ResourceArns=list(question.resources),
         ContextEntries=context,
     )
+    yield from answers(results)
 
 
 def _entity(caller_arn: str, client: Any) -> str | None:

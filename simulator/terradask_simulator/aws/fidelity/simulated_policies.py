@@ -1,6 +1,12 @@
-"""IAM's own policy simulator, which moto lacks: what a user's or a role's policies say to actions.
+"""IAM's own policy simulator, which moto lacks: what policies say to actions.
 
 https://docs.aws.amazon.com/IAM/latest/APIReference/API_SimulatePrincipalPolicy.html
+https://docs.aws.amazon.com/IAM/latest/APIReference/API_SimulateCustomPolicy.html
+
+The form of an answer is that of records of AWS's own answers, in ``radkawar/stackd`` on GitHub
+(``testdata/aws/iam/simulation_inputs.json``): each action has one result, whose resources have one
+each; what is asked of an action on a resource of a kind that the action doesn't know is
+``implicitDeny``, whatever policies say; an action that AWS doesn't know is judged on any resource.
 """
 
 from __future__ import annotations
@@ -8,7 +14,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from terradask_simulator.aws.iam.evaluation import Request, evaluate
+from terradask_simulator.aws.iam import reference
+from terradask_simulator.aws.iam.documents import MalformedPolicy, Policy
+from terradask_simulator.aws.iam.evaluation import Policies, Request, evaluate
 from terradask_simulator.aws.iam.principals import find_entity
 
 __all__ = ["install"]
@@ -20,34 +28,67 @@ def install() -> None:
 
     def simulate_principal_policy(response: Any) -> Any:
         """Answer SimulatePrincipalPolicy."""
-        from moto.core.responses import ActionResult
         from moto.iam.exceptions import NoSuchEntity
 
         arn = response._get_param("PolicySourceArn")
         principal = find_entity(arn)
         if principal is None:
             raise NoSuchEntity(f"The policy source ARN {arn} doesn't exist.")
-        context = {
-            one["ContextKeyName"]: tuple(one["ContextKeyValues"])
-            for one in response._get_param("ContextEntries") or []
-        }
-        requests = [
-            Request(action, resource, {**principal.context, **context})
-            for action in response._get_param("ActionNames")
-            for resource in response._get_param("ResourceArns") or ["*"]
-        ]
-        results = list(_results(requests, principal))
-        return ActionResult({"EvaluationResults": results, "IsTruncated": False})
+        return _answer(response, principal.policies, principal.context)
+
+    def simulate_custom_policy(response: Any) -> Any:
+        """Answer SimulateCustomPolicy."""
+        from moto.iam.exceptions import ValidationError
+
+        try:
+            policies = tuple(map(Policy.parse, response._get_param("PolicyInputList") or []))
+        except MalformedPolicy as error:
+            raise ValidationError(str(error)) from error
+        return _answer(response, Policies(identity=policies), {})
 
     IamResponse.simulate_principal_policy = simulate_principal_policy
+    IamResponse.simulate_custom_policy = simulate_custom_policy
 
 
-def _results(requests: list[Request], principal: Any) -> Iterator[Mapping[str, Any]]:
-    for request in requests:
-        decision = evaluate(request, principal.policies)
+def _answer(response: Any, policies: Policies, carried: Mapping[str, tuple[str, ...]]) -> Any:
+    from moto.core.responses import ActionResult
+
+    context = dict(carried) | {
+        one["ContextKeyName"]: tuple(one["ContextKeyValues"])
+        for one in response._get_param("ContextEntries") or []
+    }
+    resources = response._get_param("ResourceArns") or ["*"]
+    results = [
+        _result(action, list(_decisions(action, resources, context, policies)))
+        for action in response._get_param("ActionNames")
+    ]
+    return ActionResult({"EvaluationResults": results, "IsTruncated": False})
+
+
+def _decisions(
+    action: str, resources: list[str], context: Mapping[str, tuple[str, ...]], policies: Policies
+) -> Iterator[tuple[str, str]]:
+    for resource in resources:
+        if resource != "*" and not reference.fits(action, resource):
+            yield resource, "implicitDeny"
+            continue
+        decision = evaluate(Request(action, resource, context), policies)
         refusal = "implicitDeny" if decision.statement is None else "explicitDeny"
-        yield {
-            "EvalActionName": request.action,
-            "EvalResourceName": request.resource,
-            "EvalDecision": "allowed" if decision.allowed else refusal,
-        }
+        yield resource, "allowed" if decision.allowed else refusal
+
+
+def _result(action: str, decisions: list[tuple[str, str]]) -> Mapping[str, Any]:
+    said = {decision for _, decision in decisions}
+    overall = next(one for one in ("explicitDeny", "implicitDeny", "allowed") if one in said)
+    result = {"EvalActionName": action, "EvalResourceName": "*", "EvalDecision": overall}
+    if [resource for resource, _ in decisions] == ["*"]:
+        return {**result, "MissingContextValues": []}
+    return {
+        **result,
+        "EvalResourceName": reference.pattern(action),
+        "MissingContextValues": [],
+        "ResourceSpecificResults": [
+            {"EvalResourceName": resource, "EvalResourceDecision": decision}
+            for resource, decision in decisions
+        ],
+    }

@@ -15,7 +15,16 @@ from typing import Any
 from terradask_simulator.aws.errors import EmbeddedAwsError
 from terradask_simulator.aws.iam.world import World
 
-__all__ = ["ReferenceMissing", "arn", "carries", "created_types", "is_known", "resource_types"]
+__all__ = [
+    "ReferenceMissing",
+    "arn",
+    "carries",
+    "created_types",
+    "fits",
+    "is_known",
+    "pattern",
+    "resource_types",
+]
 
 #: What terradask, Terraform and hosts call; the whole reference would take a hundred megabytes of
 #: memory.
@@ -81,6 +90,32 @@ def is_known(action: str) -> bool:
 def resource_types(action: str) -> dict[str, bool]:
     """Return the types of resources that an action works on, and whether it always needs one."""
     return {name: row["required"] for name, row in (_types(action) or {}).items() if name}
+
+
+def fits(action: str, arn: str) -> bool:
+    """Return whether an ARN, or a pattern of ARNs, is of a kind of resource that an action works
+    on; of an action that AWS doesn't know, each is.
+    """
+    if not is_known(action):
+        return True
+    return any(_shape(one).fullmatch(arn) for one in _templates(action))
+
+
+def pattern(action: str) -> str:
+    """Return how the ARNs of an action's resources look, such as ``arn:${Partition}:s3:::…``; a
+    star where it works on none.
+    """
+    return next(iter(_templates(action)), "*")
+
+
+def _templates(action: str) -> list[str]:
+    resources = _service(action.partition(":")[0]).get("resources", {})
+    return [resources[kind]["arn"] for kind in resource_types(action) if kind in resources]
+
+
+@lru_cache(maxsize=1024)
+def _shape(template: str) -> re.Pattern[str]:
+    return re.compile(".*".join(map(re.escape, _PLACEHOLDER.split(template))))
 
 
 def created_types(action: str) -> frozenset[str]:
