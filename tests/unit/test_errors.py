@@ -127,6 +127,7 @@ EXAMPLES: list[TerradaskError] = [
         advice="terradask repair-state etl",
     ),
     errors.ClusterStopped("a", cluster="etl"),
+    errors.TooManyStarts("a", cluster="etl", given="100 versions", advice="later"),
     errors.ClusterExists("a", cluster="etl"),
     errors.ClusterClosed("a", cluster="etl"),
     errors.ClusterEnded(

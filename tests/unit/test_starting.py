@@ -28,6 +28,7 @@ from terradask.errors import (
     DocumentChanged,
     QuotaExceeded,
     SoftwareLockInvalid,
+    TooManyStarts,
 )
 from terradask_host.documents import LifetimePolicy, Run, sha256_of
 from terradask_host.rules.autoscaling_groups import Group
@@ -213,6 +214,18 @@ def test_whoever_was_overtaken_while_preparing_raises_nothing(
         assert (started.run_id == starter.started_run_id) == (successor == "mine")
         assert (started.run_id == "other") == (successor == "other")
     assert record.desired["scheduler"] == raised
+
+
+def test_a_start_that_the_secret_takes_no_version_for_is_taken_back(aws: Aws) -> None:
+    record, stopped = Record(aws), list[str]()
+
+    def prepare(_: Any, plan: RunPlan) -> None:
+        raise TooManyStarts("too often", cluster="etl")
+
+    starter = Starter(record, stop=lambda: stopped.append("etl"), prepare=prepare)
+    with pytest.raises(TooManyStarts):
+        starter.start(StartOptions(n_workers=1, check_quotas=False))
+    assert (stopped, record.desired) == (["etl"], {"scheduler": 0, "workers": 0})
 
 
 def test_the_hosts_lock_has_the_hashes_of_the_file_that_the_settings_name(

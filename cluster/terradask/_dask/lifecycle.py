@@ -147,7 +147,8 @@ class Lifecycle:
         -----
         Needs what ``terradask stop`` needs: ``autoscaling:DescribeAutoScalingGroups``,
         ``SetDesiredCapacity``, ``SetInstanceProtection``, ``BatchDeleteScheduledAction``,
-        ``secretsmanager:PutSecretValue``, and writing and deleting the cluster's objects.
+        ``secretsmanager:PutSecretValue``, ``UpdateSecretVersionStage``, and writing and deleting
+        the cluster's objects.
         """
         self.health.check_open()
         self._stops = True

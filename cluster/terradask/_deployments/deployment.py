@@ -55,10 +55,10 @@ class Deployment(ReadableState, ReadableLogs, ReadableReports, ReadableJobs):
     ``autoscaling:SetDesiredCapacity``, ``CreateOrUpdateTags``, ``DescribeAutoScalingGroups``,
     ``SetInstanceProtection``, ``PutScheduledUpdateGroupAction``, ``DescribeScheduledActions``,
     ``BatchDeleteScheduledAction``, and ``UpdateAutoScalingGroup`` where a group's minimum was
-    raised; ``secretsmanager:PutSecretValue``, ``GetSecretValue``, ``DescribeSecret``;
-    ``s3:GetObject``, ``PutObject``, ``DeleteObject``, ``ListBucket``. To raise a group, AWS also
-    requires ``ec2:RunInstances`` and ``ec2:CreateTags`` on what its launch template creates, and
-    ``iam:PassRole`` on its roles.
+    raised; ``secretsmanager:PutSecretValue``, ``UpdateSecretVersionStage``, ``GetSecretValue``,
+    ``DescribeSecret``; ``s3:GetObject``, ``PutObject``, ``DeleteObject``, ``ListBucket``. To raise
+    a group, AWS also requires ``ec2:RunInstances`` and ``ec2:CreateTags`` on what its launch
+    template creates, and ``iam:PassRole`` on its roles.
     """
 
     def __init__(self, aws: Aws, bucket: str, name: str, *, root: Path | None = None) -> None:
@@ -230,7 +230,9 @@ class Deployment(ReadableState, ReadableLogs, ReadableReports, ReadableJobs):
         -------
         bool
             Whether the keys were removed. Those of a private cluster are removed only by its
-            creator and the principals that its settings name, who alone can read them.
+            creator and the principals that its settings name, who alone can read them. For a caller
+            without ``secretsmanager:UpdateSecretVersionStage`` they stay after a hundred starts and
+            stops in 24 hours.
         """
         from terradask._deployments.stop import stop_cluster
 

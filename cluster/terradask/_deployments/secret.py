@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+import uuid
+from collections.abc import Mapping, Sequence
 from functools import cached_property
 from typing import Any
 
@@ -11,15 +12,25 @@ from terradask._aws.answers import unless
 from terradask._aws.session import Aws
 from terradask._aws.tags import as_text, found_tags, tags_of
 from terradask._deployments.place import ClusterPlace
-from terradask.errors import ClusterError, ForeignResources
+from terradask.errors import AccessDenied, ClusterError, ForeignResources, TooManyStarts
 from terradask_modules.names import TAG_CLUSTER, TAG_WORKSPACE
+
+_CURRENT = "AWSCURRENT"
+#: The label of the version that every stop makes the current one.
+_WITHOUT_KEYS = "terradask-without-keys"
+#: As often is the label moved, where starts put other keys meanwhile.
+_MOST_MOVES = 3
 
 
 class ClusterSecret:
     """One cluster's secret, which Terraform made.
 
-    Permissions needed: ``secretsmanager:DescribeSecret`` and ``secretsmanager:PutSecretValue`` on
-    it.
+    AWS keeps 100 versions of a secret and removes none younger than a day, so each start makes one
+    and stops share one, which is never removed because it has a label of its own:
+    https://docs.aws.amazon.com/secretsmanager/latest/apireference/API_PutSecretValue.html
+
+    Permissions needed: ``secretsmanager:DescribeSecret``, ``secretsmanager:PutSecretValue`` and
+    ``secretsmanager:UpdateSecretVersionStage`` on it.
     """
 
     def __init__(self, aws: Aws, place: ClusterPlace) -> None:
@@ -72,14 +83,72 @@ class ClusterSecret:
             raise foreign_secret(place.cluster, place.secret_id, tags, expected, advice)
         self._is_own = True
 
-    def write(self, document: dict[str, Any], *, version_id: str) -> None:
-        """Write its value. Raises `ForeignResources`, `ClusterError`."""
+    def write(self, document: Mapping[str, Any], *, version_id: str) -> None:
+        """Write its value. Raises `ForeignResources`, `ClusterError`, `TooManyStarts`."""
+        self._put(document, version_id, _CURRENT)
+
+    def empty(self) -> bool:
+        """Overwrite its value by one without keys: hosts that boot now find none.
+
+        Returns whether it could: a caller's rights can be older than ``UpdateSecretVersionStage``,
+        and AWS takes no version then after a hundred in a day. Raises `ForeignResources`,
+        `ClusterError`.
+        """
         self.check_own()
-        self._aws.client("secretsmanager").put_secret_value(
-            SecretId=self._place.secret_id,
-            SecretString=json.dumps(document),
-            ClientRequestToken=version_id,
+        client = self._aws.client("secretsmanager")
+        for _ in range(_MOST_MOVES):
+            found = client.describe_secret(SecretId=self._place.secret_id)
+            held = found.get("VersionIdsToStages", {})
+            current, without = (_with(label, held) for label in (_CURRENT, _WITHOUT_KEYS))
+            if current in (None, without):
+                return True
+            if without is None:
+                return self._put_empty(_CURRENT, _WITHOUT_KEYS)
+            try:
+                # Where a start has put other keys meanwhile, it is no longer that version's.
+                with unless("InvalidParameterException"):
+                    client.update_secret_version_stage(
+                        SecretId=self._place.secret_id,
+                        VersionStage=_CURRENT,
+                        RemoveFromVersionId=current,
+                        MoveToVersionId=without,
+                    )
+                    return True
+            except AccessDenied:
+                return self._put_empty(_CURRENT)
+        return False
+
+    def _put_empty(self, *labels: str) -> bool:
+        try:
+            self._put({"format": 1}, str(uuid.uuid4()), *labels)
+        except TooManyStarts:
+            return False
+        return True
+
+    def _put(self, document: Mapping[str, Any], version_id: str, *labels: str) -> None:
+        self.check_own()
+        place = self._place
+        with unless("LimitExceededException"):
+            self._aws.client("secretsmanager").put_secret_value(
+                SecretId=place.secret_id,
+                SecretString=json.dumps(document),
+                ClientRequestToken=version_id,
+                VersionStages=list(labels),
+            )
+            return
+        raise TooManyStarts(
+            f"Cluster {place.cluster!r} was started too often in the last 24 hours.",
+            cluster=place.cluster,
+            given="100 versions of its secret, none older than a day",
+            allowed="100 starts in 24 hours: each makes one, and AWS removes none earlier",
+            advice="start it later, or use a cluster of another name meanwhile; keep one running "
+            "for many short jobs",
         )
+
+
+def _with(label: str, held: Mapping[str, Sequence[str]]) -> str | None:
+    """Return the version that has a label."""
+    return next((version for version, labels in held.items() if label in labels), None)
 
 
 def foreign_secret(

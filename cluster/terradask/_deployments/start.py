@@ -58,6 +58,7 @@ from terradask.errors import (
     DocumentChanged,
     InvalidInput,
     QuotaExceeded,
+    TooManyStarts,
 )
 from terradask_host.documents import LifetimePolicy, Run, sha256_of
 from terradask_modules.names import SCHEDULER_GROUP, TAG_DESCRIPTOR
@@ -134,7 +135,10 @@ class Starter:
         return self.start_planned(plan, warn)
 
     def start_planned(self, plan: RunPlan, warn: Callable[[str], None]) -> Run:
-        """Start a run unless one is active. Raises `ClusterStopped`, `QuotaExceeded`."""
+        """Start a run unless one is active.
+
+        Raises `ClusterStopped`, `QuotaExceeded`, `TooManyStarts`.
+        """
         record, run = self.record, plan.run
         if plan.software.newer_glibc:
             warn(describe_newer(plan.software.newer_glibc))
@@ -147,16 +151,16 @@ class Starter:
             if current is not None:
                 return current
         self.started_run_id, self.environment_id = run.run_id, plan.environment_id
-        (self.prepare or prepare_run)(record, plan)
-        if plan.check is not None:
-            try:
+        try:
+            (self.prepare or prepare_run)(record, plan)
+            if plan.check is not None:
                 plan.check.before_launch(warn)
-            except QuotaExceeded:
-                # Nothing was launched. If another start has taken over, its run stays.
-                current = record.run()
-                if current is not None and current.run_id == run.run_id:
-                    self.stop()
-                raise
+        except (QuotaExceeded, TooManyStarts):
+            # Nothing was launched. If another start has taken over, its run stays.
+            current = record.run()
+            if current is not None and current.run_id == run.run_id:
+                self.stop()
+            raise
         current = record.run()
         if current is None:
             name = record.name

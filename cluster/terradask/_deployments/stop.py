@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-import uuid
 from collections.abc import Mapping
 
 from terradask._deployments.record import ClusterRecord
@@ -49,12 +48,11 @@ def _remove_keys(record: ClusterRecord) -> bool:
     if not record.secret.exists:
         return True
     try:
-        record.secret.write({"format": 1}, version_id=str(uuid.uuid4()))
+        return record.secret.empty()
     except AccessDenied:
         if not record.descriptor.settings.get("private_to_creator"):
             raise
         return False
-    return True
 
 
 def _is_raised(described: Mapping[str, Group]) -> bool:

@@ -291,7 +291,12 @@ def stop(name: str, no_wait: bool, as_json: bool) -> None:
     else:
         say(f"{name}: stopped")
     if not keyless:
+        private = deployment.descriptor.settings.get("private_to_creator")
         say(
-            f"{name} is private: its keys stay in its secret, which AWS denies you, until its "
-            "creator stops, starts or destroys it"
+            f"{name}: its keys stay in its secret, "
+            + (
+                "which AWS denies you, until its creator stops, starts or destroys it"
+                if private
+                else "of which AWS takes no more versions today, until its next start or stop"
+            )
         )

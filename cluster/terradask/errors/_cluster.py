@@ -118,6 +118,12 @@ class ClusterEnded(ClusterStopped):
         self.at = at
 
 
+class TooManyStarts(ClusterError):
+    """AWS takes no more versions of the cluster's secret for now: nothing was started."""
+
+    exit_code = 8
+
+
 class SweepIncomplete(TerradaskError):
     """Orphaned resources could not be removed.
 

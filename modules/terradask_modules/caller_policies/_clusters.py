@@ -123,6 +123,8 @@ def change_clusters(scope: CallerScope) -> list[Statement]:
                 "secretsmanager:PutSecretValue",
                 "secretsmanager:TagResource",
                 "secretsmanager:UntagResource",
+                # A stop takes the keys away by it.
+                "secretsmanager:UpdateSecretVersionStage",
             ],
             scope.secrets,
         ),

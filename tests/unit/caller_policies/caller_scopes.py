@@ -112,6 +112,7 @@ UNSEEN: dict[str, str] = {
     "secretsmanager:DescribeSecret": "destroy network, for secrets that the list shows",
     "secretsmanager:GetSecretValue": "attach",
     "secretsmanager:ListSecrets": "terradask sweep",
+    "secretsmanager:UpdateSecretVersionStage": "a stop of a cluster that was stopped before",
     "servicequotas:GetAWSDefaultServiceQuota": (
         "terradask quotas; the quotas of vCPUs before a launch"
     ),

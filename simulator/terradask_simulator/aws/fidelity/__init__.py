@@ -43,6 +43,7 @@ def install_all(*, public_cidr: str) -> None:
         request_lookups,
         rule_descriptions,
         rule_ids,
+        secret_versions,
         service_roles,
         session_tokens,
         simulated_policies,
@@ -83,6 +84,7 @@ def install_all(*, public_cidr: str) -> None:
     request_lookups.install()
     rule_descriptions.install()
     rule_ids.install()
+    secret_versions.install()
     service_roles.install()
     session_tokens.install()
     simulated_policies.install()

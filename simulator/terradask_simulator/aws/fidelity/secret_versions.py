@@ -1,0 +1,84 @@
+"""A secret's versions, as many as AWS keeps, and their staging labels.
+
+AWS removes outdated versions where there are more than 100, but none that is younger than 24 hours:
+https://docs.aws.amazon.com/secretsmanager/latest/apireference/API_PutSecretValue.html. Beyond that
+a new one is refused: https://docs.aws.amazon.com/secretsmanager/latest/userguide/reference_limits.html.
+A version without a label is outdated. moto keeps all, takes every label from a version that is no
+longer current, and reads an old version as the current one after the label was moved.
+"""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+__all__ = ["install"]
+
+_MOST = 100
+_KEPT_SECONDS = 24 * 3600
+
+
+def install() -> None:
+    """Replace moto's put, its label of the current version, and its moving of labels."""
+    from moto.secretsmanager.exceptions import SecretsManagerClientError
+    from moto.secretsmanager.models import FakeSecret, SecretsManagerBackend
+
+    put = SecretsManagerBackend.put_secret_value
+    move = SecretsManagerBackend.update_secret_version_stage
+
+    def put_secret_value(backend: Any, secret_id: str, *args: Any, **kwargs: Any) -> str:
+        token = kwargs.get("client_request_token")
+        if backend._is_valid_identifier(secret_id):
+            versions = backend.secrets[secret_id].versions
+            if token not in versions and not _has_room(versions):
+                raise SecretsManagerClientError(
+                    "LimitExceededException",
+                    "The request failed because it would exceed one of the Secrets Manager quotas.",
+                )
+        return put(backend, secret_id, *args, **kwargs)
+
+    def reset_default_version(secret: Any, made: dict[str, Any], version_id: str) -> None:
+        before = secret.default_version_id
+        for old in secret.versions.values():
+            _drop(old, "AWSPREVIOUS", *made["version_stages"])
+        if before in secret.versions:
+            secret.versions[before]["version_stages"].append("AWSPREVIOUS")
+        secret.versions[version_id] = made
+        secret.default_version_id = version_id
+
+    def update_secret_version_stage(backend: Any, *args: Any, **kwargs: Any) -> tuple[str, str]:
+        arn, name = move(backend, *args, **kwargs)
+        secret = backend.secrets[arn]
+        for version_id, version in secret.versions.items():
+            if "AWSCURRENT" in version["version_stages"]:
+                secret.default_version_id = version_id
+        return arn, name
+
+    SecretsManagerBackend.put_secret_value = put_secret_value
+    SecretsManagerBackend.update_secret_version_stage = update_secret_version_stage
+    FakeSecret.reset_default_version = reset_default_version
+    FakeSecret._form_version_ids_to_stages = _labelled
+
+
+def _labelled(secret: Any) -> dict[str, list[str]]:
+    return {
+        version_id: version["version_stages"]
+        for version_id, version in secret.versions.items()
+        if version["version_stages"]
+    }
+
+
+def _drop(version: dict[str, Any], *labels: str) -> None:
+    version["version_stages"] = [one for one in version["version_stages"] if one not in labels]
+
+
+def _has_room(versions: dict[str, dict[str, Any]]) -> bool:
+    """Remove outdated versions, the oldest first, until there is room for one more."""
+    outdated = sorted(
+        (version["createdate"], version_id)
+        for version_id, version in versions.items()
+        if not version["version_stages"] and time.time() - version["createdate"] > _KEPT_SECONDS
+    )
+    for _, version_id in outdated[: max(0, len(versions) - _MOST + 1)]:
+        del versions[version_id]
+    return len(versions) < _MOST
