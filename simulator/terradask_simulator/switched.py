@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import inspect
+from collections.abc import Callable, Mapping, Sequence
 from types import TracebackType
+from typing import Any
 
-__all__ = ["Switched"]
+from terradask_simulator.errors import SimulatorError
+
+__all__ = ["Switched", "switch_named"]
 
 
 class Switched:
@@ -31,3 +35,24 @@ class Switched:
     ) -> None:
         """Turn it back."""
         self._undo()
+
+
+def switch_named(
+    switches: object, name: str, known: Sequence[str], arguments: Mapping[str, Any]
+) -> Callable[..., object]:
+    """Return the method of a switch's name. Raises `SimulatorError` if there is no such switch, or
+    if it takes something else.
+    """
+    if name not in known:
+        raise SimulatorError("There is no such switch", given=name, allowed=", ".join(known))
+    method: Callable[..., object] = getattr(switches, name)
+    signature = inspect.signature(method)
+    try:
+        signature.bind(**arguments)
+    except TypeError as error:
+        raise SimulatorError(
+            f"{name} doesn't take that: {error}",
+            given=arguments,
+            allowed=", ".join(signature.parameters),
+        ) from error
+    return method

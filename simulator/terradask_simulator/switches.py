@@ -4,13 +4,12 @@ and simulated workers.
 
 from __future__ import annotations
 
-import inspect
 from decimal import Decimal
 from typing import Any, Literal
 
 from terradask_simulator.errors import SimulatorError
 from terradask_simulator.process import SimulatorInfo, request_control
-from terradask_simulator.switched import Switched
+from terradask_simulator.switched import Switched, switch_named
 
 __all__ = ["Switches"]
 
@@ -247,6 +246,23 @@ class Switches:
         """
         return self._switched("hide_objects", {"share": share, "seconds": seconds, "seed": seed})
 
+    def unsettle_buckets(
+        self, share: float = 0.5, *, seconds: float = 60.0, seed: int = 0
+    ) -> Switched:
+        """Answer ``NoSuchBucket`` or ``OperationAborted`` to calls about the configuration of
+        buckets that were just made.
+
+        Parameters
+        ----------
+        share
+            Of how many calls, from 0 to 1; 0 ends it.
+        seconds, seed
+            For how long after a bucket was made; the same seed fails the same calls.
+        """
+        return self._switched(
+            "unsettle_buckets", {"share": share, "seconds": seconds, "seed": seed}
+        )
+
     def delay_logs(self, seconds: float = 10.0) -> Switched:
         """Let log events be read so many seconds after their ingestion; 0 ends it."""
         return self._switched("delay_logs", {"seconds": seconds})
@@ -369,24 +385,8 @@ class Switches:
         SimulatorError
             There is no such switch, or it takes something else.
         """
-        known = [
-            one
-            for one in vars(Switches)
-            if not one.startswith("_") and one not in ("switches", "turn")
-        ]
-        if name not in known:
-            raise SimulatorError("There is no such switch", given=name, allowed=", ".join(known))
-        method = getattr(self, name)
-        signature = inspect.signature(method)
-        try:
-            signature.bind(**arguments)
-        except TypeError as error:
-            raise SimulatorError(
-                f"{name} doesn't take that: {error}",
-                given=arguments,
-                allowed=", ".join(signature.parameters),
-            ) from error
-        method(**arguments)
+        known = [one for one in vars(Switches) if one[0] != "_" and one not in ("switches", "turn")]
+        switch_named(self, name, known, arguments)(**arguments)
 
     def _switched(self, name: str, arguments: dict[str, Any]) -> Switched:
         back, given = self._turn(name, arguments)

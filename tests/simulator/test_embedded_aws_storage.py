@@ -75,6 +75,23 @@ def test_objects_of_young_buckets_are_missed_and_listed(network, s3):
         assert s3.get_object(Bucket="young", Key="k")["Body"].read() == b"x"
 
 
+def test_calls_about_a_bucket_that_was_just_made_fail_and_the_next_ones_do_not(network, s3):
+    s3.create_bucket(Bucket="just-made")
+    on = {"Bucket": "just-made", "VersioningConfiguration": {"Status": "Enabled"}}
+    codes = set()
+    with network.sim.unsettle_buckets(1.0, seed=1):
+        for _ in range(12):
+            with pytest.raises(botocore.exceptions.ClientError) as caught:
+                s3.put_bucket_versioning(**on)
+            answer = caught.value.response
+            codes.add((answer["ResponseMetadata"]["HTTPStatusCode"], answer["Error"]["Code"]))
+        # Objects are another matter.
+        s3.put_object(Bucket="just-made", Key="k", Body=b"x")
+        assert s3.list_objects_v2(Bucket="just-made")["KeyCount"] == 1
+    assert codes == {(404, "NoSuchBucket"), (409, "OperationAborted")}
+    s3.put_bucket_versioning(**on)
+
+
 def test_conditional_writes_let_one_writer_win(s3):
     s3.create_bucket(Bucket="locks")
     s3.put_object(Bucket="locks", Key="lock", Body=b"first", IfNoneMatch="*")

@@ -108,6 +108,9 @@ class Record(ClusterRecord):
         return None if found is None else found.run_id
 
 
+ONE_WORKER = StartOptions(n_workers=1, check_quotas=False)
+
+
 def starter_of(
     record: Record,
     prepare: Callable[[Any, RunPlan], None] = lambda record, plan: None,
@@ -172,11 +175,11 @@ def test_it_is_started_only_while_it_is_whole(aws: Aws, mark: list[str], why: st
         record.objects.write(name, {"format": 1})
     del record.desired["workers"]
     with pytest.raises(ClusterError, match=f"destroyed in part: .*{why}") as refused:
-        starter.start(StartOptions(n_workers=1, check_quotas=False))
+        starter.start(ONE_WORKER)
     assert refused.value.given == "without workers"
     assert record.objects.names() == mark
     record.desired["workers"] = 0
-    starter.start(StartOptions(n_workers=1, check_quotas=False))
+    starter.start(ONE_WORKER)
     assert (record.desired, record.objects.names()) == ({"scheduler": 1, "workers": 1}, [RUN])
 
 
@@ -203,10 +206,10 @@ def test_whoever_was_overtaken_while_preparing_raises_nothing(
     starter = starter_of(record, prepare)
     if successor is None:
         with pytest.raises(ClusterStopped, match="while it was starting"):
-            starter.start(StartOptions(n_workers=1, check_quotas=False))
+            starter.start(ONE_WORKER)
     else:
         warned: list[str] = []
-        started = starter.start(StartOptions(n_workers=1, check_quotas=False), warned.append)
+        started = starter.start(ONE_WORKER, warned.append)
         # What it has written meanwhile may not be the other run's.
         assert [f"terradask stop {record.name}" in text for text in warned] == (
             [True] if successor == "other" else []
@@ -214,18 +217,6 @@ def test_whoever_was_overtaken_while_preparing_raises_nothing(
         assert (started.run_id == starter.started_run_id) == (successor == "mine")
         assert (started.run_id == "other") == (successor == "other")
     assert record.desired["scheduler"] == raised
-
-
-def test_a_start_that_the_secret_takes_no_version_for_is_taken_back(aws: Aws) -> None:
-    record, stopped = Record(aws), list[str]()
-
-    def prepare(_: Any, plan: RunPlan) -> None:
-        raise TooManyStarts("too often", cluster="etl")
-
-    starter = Starter(record, stop=lambda: stopped.append("etl"), prepare=prepare)
-    with pytest.raises(TooManyStarts):
-        starter.start(StartOptions(n_workers=1, check_quotas=False))
-    assert (stopped, record.desired) == (["etl"], {"scheduler": 0, "workers": 0})
 
 
 def test_the_hosts_lock_has_the_hashes_of_the_file_that_the_settings_name(
@@ -242,10 +233,10 @@ def test_the_hosts_lock_has_the_hashes_of_the_file_that_the_settings_name(
     record = Record(aws, software_lock="team.lock")
     starter = starter_of(record, prepare, tmp_path)
     with pytest.raises(SoftwareLockInvalid, match=r"team\.lock"):
-        starter.start(StartOptions(n_workers=1, check_quotas=False))
+        starter.start(ONE_WORKER)
     assert record.objects.names() == []
     (tmp_path / "team.lock").write_text(DEV_LOCK.read_text())
-    starter.start(StartOptions(n_workers=1, check_quotas=False))
+    starter.start(ONE_WORKER)
     noted = record.run()
     assert noted is not None
     assert noted.hashed
@@ -257,7 +248,7 @@ def test_the_hosts_lock_has_the_hashes_of_the_file_that_the_settings_name(
     starter.start(StartOptions(n_workers=1, check_quotas=False, software_lock=DEV_LOCK))
     assert locks[1] == locks[0]
     other.objects.delete([RUN])
-    starter.start(StartOptions(n_workers=1, check_quotas=False))
+    starter.start(ONE_WORKER)
     assert "--hash" not in locks[2]
     noted = other.run()
     assert noted is not None
@@ -266,9 +257,7 @@ def test_the_hosts_lock_has_the_hashes_of_the_file_that_the_settings_name(
 
 def test_the_secret_binds_what_hosts_act_on(aws: Aws) -> None:
     record, secrets = Record(aws), aws.client("secretsmanager")
-    started = Starter(record, stop=lambda: None).start(
-        StartOptions(n_workers=1, check_quotas=False)
-    )
+    started = Starter(record, stop=lambda: None).start(ONE_WORKER)
     secret = json.loads(secrets.get_secret_value(SecretId="terradask/default/etl")["SecretString"])
     assert secret["run_id"] == started.run_id
     assert secret["sha256"].keys() == {"run.json", "software.lock"}
@@ -309,16 +298,14 @@ def test_a_start_that_breaks_off_raises_no_group_and_the_next_one_is_whole(
         else:
             patch.setattr(ClusterSecret, "write", fail)
         with pytest.raises(ConnectionError, match=missing):
-            Starter(record, stop=lambda: None).start(StartOptions(n_workers=1, check_quotas=False))
+            Starter(record, stop=lambda: None).start(ONE_WORKER)
     assert record.desired == {"scheduler": 0, "workers": 0}
     left = record.run()
     if left is not None:
         record.objects.write(
             RUN, {**left.to_document(), "started_at": run("old", age_seconds=61).started_at}
         )
-    started = Starter(record, stop=lambda: None).start(
-        StartOptions(n_workers=1, check_quotas=False)
-    )
+    started = Starter(record, stop=lambda: None).start(ONE_WORKER)
     secret = json.loads(secrets.get_secret_value(SecretId="terradask/default/etl")["SecretString"])
     assert (secret["run_id"], record.noted) == (started.run_id, started.run_id)
     for name, digest in secret["sha256"].items():
@@ -396,10 +383,13 @@ def test_a_start_takes_what_was_applied_since_the_structure_was_read(aws: Aws) -
 
 
 class NoRoom:
-    """A look at AWS's quotas that finds none."""
+    """A look at AWS's quotas that finds none, and a secret that takes no version any more."""
 
     def before_launch(self, tell: Any) -> None:
         raise QuotaExceeded("no room", cluster="etl", largest={}, quotas=[])
+
+    def prepare(self, record: Any, plan: RunPlan) -> None:
+        raise TooManyStarts("too often", cluster="etl")
 
 
 def test_without_room_in_quotas_nothing_is_raised_and_what_was_prepared_goes(aws: Aws) -> None:
@@ -409,5 +399,7 @@ def test_without_room_in_quotas_nothing_is_raised_and_what_was_prepared_goes(aws
     warned: list[str] = []
     with pytest.raises(QuotaExceeded):
         starter_of(record).start_planned(plan, warned.append)
+    with pytest.raises(TooManyStarts):
+        starter_of(record, NoRoom().prepare).start_planned(plan, print)
     assert {"fresh (glibc 2.39)" in warned[0], "acme (x)" in warned[1]} == {True}
     assert (record.noted, record.desired) == (None, {"scheduler": 0, "workers": 0})

@@ -21,6 +21,11 @@ from terradask_simulator.aws.fidelity.log_events import log_delay, set_log_delay
 from terradask_simulator.aws.fidelity.pricing_spot import CHANGES, PriceChange
 from terradask_simulator.aws.fidelity.quotas import applied_quotas, set_quota
 from terradask_simulator.aws.fidelity.throttling import Throttle
+from terradask_simulator.aws.fidelity.unsettled_buckets import (
+    Settling,
+    current_settling,
+    set_settling,
+)
 from terradask_simulator.aws.fidelity.vcpu_limits import Enforcement
 from terradask_simulator.aws.fidelity.visibility import Lag, current_lag, set_lag
 from terradask_simulator.aws.fidelity.young_buckets import Youth, current_youth, set_youth
@@ -60,6 +65,7 @@ class AwsSwitches:
             "linger_terminating": self._linger_terminating,
             "hide_instances": self._hide_instances,
             "hide_objects": self._hide_objects,
+            "unsettle_buckets": self._unsettle_buckets,
             "delay_logs": self._delay_logs,
             "drop_answers": self._drop_answers,
             "expire_credentials": self._expire_credentials,
@@ -85,6 +91,7 @@ class AwsSwitches:
             "linger_terminating": current_linger(),
             "hide_instances": asdict(current_lag()),
             "hide_objects": asdict(current_youth()),
+            "unsettle_buckets": asdict(current_settling()),
             "delay_logs": log_delay(),
             "drop_answers": self._loss(),
             "expire_credentials": sorted(self._signatures.expired),
@@ -167,6 +174,10 @@ class AwsSwitches:
     def _hide_objects(self, share: float, seconds: float, seed: int) -> Undo:
         before = set_youth(Youth(float(share), float(seconds), int(seed)))
         return "hide_objects", asdict(before)
+
+    def _unsettle_buckets(self, share: float, seconds: float, seed: int) -> Undo:
+        before = set_settling(Settling(float(share), float(seconds), int(seed)))
+        return "unsettle_buckets", asdict(before)
 
     def _delay_logs(self, seconds: float) -> Undo:
         return "delay_logs", {"seconds": set_log_delay(float(seconds))}

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import contextlib
 import json
+import time
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, TypeVar
 
 from botocore.exceptions import ClientError
 
@@ -13,7 +14,7 @@ from terradask._aws.answers import unless
 from terradask._aws.session import Aws
 from terradask._aws.tags import tags_of
 from terradask._terraform.state.s3 import bucket_errors, missing_bucket
-from terradask.errors import AccessDenied, BucketTaken, InvalidInput
+from terradask.errors import AccessDenied, AwsError, BackendMissing, BucketTaken, InvalidInput
 from terradask_modules.iam import POLICY_VERSION, deny_without_tls
 
 #: Marks a bucket that terradask made, and whose settings it sees to.
@@ -23,7 +24,13 @@ TAG = "terradask:state"
 NONCURRENT_DAYS = 90
 
 _RULE = "terradask-old-versions"
+#: For so long are calls repeated on a bucket that S3 doesn't know everywhere yet, as the Terraform
+#: provider does: https://github.com/hashicorp/terraform-provider-aws/issues/33478.
+_SETTLED_SECONDS = 120.0
+_PAUSES_SECONDS = (0.2, 0.5, 1.0, 2.0, 5.0)
 _STATEMENT = "TerradaskTlsOnly"
+
+_Result = TypeVar("_Result")
 
 
 def make_state_bucket(
@@ -41,7 +48,9 @@ def make_state_bucket(
     Interrupted, the next call goes on. A bucket that exists under a name from the settings, and
     that terradask didn't make, keeps its own settings: it is only looked at.
 
-    Raises `BucketTaken`, `AccessDenied`.
+    S3 may not know a new bucket everywhere at once: each call is repeated for two minutes.
+
+    Raises `BucketTaken`, `AccessDenied`, `AwsError`.
 
     Permissions needed: ``s3:CreateBucket``, ``s3:ListBucket``, ``s3:PutBucketPublicAccessBlock``,
     ``s3:PutBucketOwnershipControls``, ``s3:PutBucketVersioning``, ``s3:GetBucketVersioning``,
@@ -56,15 +65,14 @@ def make_state_bucket(
             warn(f"bucket {bucket} exists and is not terradask's: its settings are not changed")
             return False
     client = aws.client("s3")
-    # The mark first: by it the next call knows that the rest is terradask's to do.
-    with bucket_errors(bucket, "s3:PutBucketTagging"):
-        wanted = {**_tags(aws, bucket), **tags, TAG: "true"}
-        client.put_bucket_tagging(
+    wanted = {**_tags(aws, bucket), **tags, TAG: "true"}
+    settings = {
+        # The mark first: by it the next call knows that the rest is terradask's to do.
+        "s3:PutBucketTagging": lambda: client.put_bucket_tagging(
             Bucket=bucket,
             Tagging={"TagSet": [{"Key": k, "Value": v} for k, v in sorted(wanted.items())]},
-        )
-    with bucket_errors(bucket, "s3:PutBucketPublicAccessBlock"):
-        client.put_public_access_block(
+        ),
+        "s3:PutBucketPublicAccessBlock": lambda: client.put_public_access_block(
             Bucket=bucket,
             PublicAccessBlockConfiguration={
                 "BlockPublicAcls": True,
@@ -72,26 +80,60 @@ def make_state_bucket(
                 "BlockPublicPolicy": True,
                 "RestrictPublicBuckets": True,
             },
-        )
-    with bucket_errors(bucket, "s3:PutBucketOwnershipControls"):
-        client.put_bucket_ownership_controls(
+        ),
+        "s3:PutBucketOwnershipControls": lambda: client.put_bucket_ownership_controls(
             Bucket=bucket, OwnershipControls={"Rules": [{"ObjectOwnership": "BucketOwnerEnforced"}]}
-        )
-    with bucket_errors(bucket, "s3:PutBucketVersioning"):
-        client.put_bucket_versioning(Bucket=bucket, VersioningConfiguration={"Status": "Enabled"})
-    with bucket_errors(bucket, "s3:PutEncryptionConfiguration"):
-        client.put_bucket_encryption(
+        ),
+        "s3:PutBucketVersioning": lambda: client.put_bucket_versioning(
+            Bucket=bucket, VersioningConfiguration={"Status": "Enabled"}
+        ),
+        "s3:PutEncryptionConfiguration": lambda: client.put_bucket_encryption(
             Bucket=bucket, ServerSideEncryptionConfiguration={"Rules": [_encryption(kms_key_arn)]}
-        )
-    policy = _with_tls_only(_policy(aws, bucket), f"arn:{aws.partition}:s3:::{bucket}")
-    with bucket_errors(bucket, "s3:PutBucketPolicy"):
-        client.put_bucket_policy(Bucket=bucket, Policy=json.dumps(policy))
-    rules = _with_expiry(_rules(aws, bucket))
-    with bucket_errors(bucket, "s3:PutLifecycleConfiguration"):
-        client.put_bucket_lifecycle_configuration(
-            Bucket=bucket, LifecycleConfiguration={"Rules": rules}
-        )
+        ),
+        "s3:PutBucketPolicy": lambda: client.put_bucket_policy(
+            Bucket=bucket,
+            Policy=json.dumps(
+                _with_tls_only(_policy(aws, bucket), f"arn:{aws.partition}:s3:::{bucket}")
+            ),
+        ),
+        "s3:PutLifecycleConfiguration": lambda: client.put_bucket_lifecycle_configuration(
+            Bucket=bucket, LifecycleConfiguration={"Rules": _with_expiry(_rules(aws, bucket))}
+        ),
+    }
+    for action, put in settings.items():
+        _settled(bucket, action, put)
     return made
+
+
+def _settled(bucket: str, action: str, call: Callable[[], _Result]) -> _Result:
+    """Call S3, and again for a while where its answer is that of a bucket that was made, or
+    deleted, a moment ago. botocore repeats neither.
+
+    Raises `BackendMissing`, `AccessDenied`, `AwsError`.
+    """
+    deadline = time.monotonic() + _SETTLED_SECONDS
+    pauses = iter(_PAUSES_SECONDS)
+    while True:
+        try:
+            with bucket_errors(bucket, action):
+                return call()
+        except (BackendMissing, ClientError) as error:
+            if not (isinstance(error, BackendMissing) or _is_aborted(error)):
+                raise
+            if time.monotonic() > deadline:
+                if isinstance(error, BackendMissing):
+                    raise
+                raise AwsError(
+                    f"S3 still works on bucket {bucket}, {_SETTLED_SECONDS:.0f} s later",
+                    given=f"{action}: {error}",
+                    advice="run the command again in some minutes: it goes on where it was. A name "
+                    "that another account has given up can take an hour",
+                ) from error
+            time.sleep(next(pauses, _PAUSES_SECONDS[-1]))
+
+
+def _is_aborted(error: ClientError) -> bool:
+    return error.response["Error"]["Code"] == "OperationAborted"
 
 
 def check_state_bucket(
@@ -166,10 +208,13 @@ def _create(aws: Aws, bucket: str) -> bool:
     if _is_mine(aws, bucket):
         return False
     try:
-        with bucket_errors(bucket, "s3:CreateBucket"):
-            aws.client("s3").create_bucket(
+        _settled(
+            bucket,
+            "s3:CreateBucket",
+            lambda: aws.client("s3").create_bucket(
                 Bucket=bucket, ObjectOwnership="BucketOwnerEnforced", **where
-            )
+            ),
+        )
     except ClientError as error:
         code = error.response["Error"]["Code"]
         if code == "BucketAlreadyOwnedByYou":
@@ -238,24 +283,33 @@ def _with_expiry(rules: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 def _policy(aws: Aws, bucket: str) -> dict[str, Any]:
-    with unless("NoSuchBucketPolicy"), bucket_errors(bucket, "s3:GetBucketPolicy"):
-        policy: dict[str, Any] = json.loads(
-            aws.client("s3").get_bucket_policy(Bucket=bucket)["Policy"]
+    client = aws.client("s3")
+    with unless("NoSuchBucketPolicy"):
+        found = _settled(
+            bucket, "s3:GetBucketPolicy", lambda: client.get_bucket_policy(Bucket=bucket)
         )
+        policy: dict[str, Any] = json.loads(found["Policy"])
         return policy
     return {}
 
 
 def _rules(aws: Aws, bucket: str) -> list[dict[str, Any]]:
-    with (
-        unless("NoSuchLifecycleConfiguration"),
-        bucket_errors(bucket, "s3:GetLifecycleConfiguration"),
-    ):
-        return list(aws.client("s3").get_bucket_lifecycle_configuration(Bucket=bucket)["Rules"])
+    client = aws.client("s3")
+    with unless("NoSuchLifecycleConfiguration"):
+        found = _settled(
+            bucket,
+            "s3:GetLifecycleConfiguration",
+            lambda: client.get_bucket_lifecycle_configuration(Bucket=bucket),
+        )
+        return list(found["Rules"])
     return []
 
 
 def _tags(aws: Aws, bucket: str) -> dict[str, str]:
-    with unless("NoSuchTagSet"), bucket_errors(bucket, "s3:GetBucketTagging"):
-        return tags_of(aws.client("s3").get_bucket_tagging(Bucket=bucket)["TagSet"])
+    client = aws.client("s3")
+    with unless("NoSuchTagSet"):
+        found = _settled(
+            bucket, "s3:GetBucketTagging", lambda: client.get_bucket_tagging(Bucket=bucket)
+        )
+        return tags_of(found["TagSet"])
     return {}

@@ -49,6 +49,7 @@ def install_all(*, public_cidr: str) -> None:
         simulated_policies,
         spot,
         subnet_ipv6,
+        unsettled_buckets,
         visibility,
         young_buckets,
     )
@@ -90,5 +91,6 @@ def install_all(*, public_cidr: str) -> None:
     simulated_policies.install()
     spot.install()
     subnet_ipv6.install()
+    unsettled_buckets.install()
     visibility.install()
     young_buckets.install()
