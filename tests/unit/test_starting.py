@@ -16,7 +16,6 @@ import pytest
 
 from terradask._aws.s3 import as_json
 from terradask._aws.session import Aws
-from terradask._deployments.deployment import Deployment
 from terradask._deployments.record import ClusterRecord
 from terradask._deployments.secret import ClusterSecret
 from terradask._deployments.software import lock_software
@@ -104,8 +103,7 @@ class Record(ClusterRecord):
 
     @property
     def noted(self) -> str | None:
-        found = self.run()
-        return None if found is None else found.run_id
+        return None if (found := self.run()) is None else found.run_id
 
 
 ONE_WORKER = StartOptions(n_workers=1, check_quotas=False)
@@ -181,14 +179,6 @@ def test_it_is_started_only_while_it_is_whole(aws: Aws, mark: list[str], why: st
     record.desired["workers"] = 0
     starter.start(ONE_WORKER)
     assert (record.desired, record.objects.names()) == ({"scheduler": 1, "workers": 1}, [RUN])
-
-
-def test_what_is_kept_is_not_to_go_any_more(aws: Aws) -> None:
-    deployment = Deployment(aws, BUCKET, "etl")
-    deployment.note_closing()
-    assert deployment.marked_closing
-    deployment.keep()
-    assert not deployment.marked_closing
 
 
 @pytest.mark.parametrize(("successor", "raised"), [("other", 0), (None, 0), ("mine", 1)])
@@ -300,11 +290,9 @@ def test_a_start_that_breaks_off_raises_no_group_and_the_next_one_is_whole(
         with pytest.raises(ConnectionError, match=missing):
             Starter(record, stop=lambda: None).start(ONE_WORKER)
     assert record.desired == {"scheduler": 0, "workers": 0}
-    left = record.run()
-    if left is not None:
-        record.objects.write(
-            RUN, {**left.to_document(), "started_at": run("old", age_seconds=61).started_at}
-        )
+    if (left := record.run()) is not None:
+        old = run("old", age_seconds=61).started_at
+        record.objects.write(RUN, {**left.to_document(), "started_at": old})
     started = Starter(record, stop=lambda: None).start(ONE_WORKER)
     secret = json.loads(secrets.get_secret_value(SecretId="terradask/default/etl")["SecretString"])
     assert (secret["run_id"], record.noted) == (started.run_id, started.run_id)
@@ -375,21 +363,21 @@ def test_a_start_takes_what_was_applied_since_the_structure_was_read(aws: Aws) -
     assert record.descriptor.structure.worker.class_name == "distributed.Nanny"
     worker = {"class": "acme.Worker"}
     record.objects.write("cluster.json", {**DOCUMENT, "settings": settings, "worker": worker})
-    run = starter_of(record).start(
-        StartOptions(n_workers=0, life=LifetimePolicy(), check_quotas=False)
-    )
+    none = StartOptions(n_workers=0, life=LifetimePolicy(), check_quotas=False)
+    run = starter_of(record).start(none)
     assert run.structure is not None
     assert run.structure.worker.class_name == "acme.Worker"
 
 
 class NoRoom:
-    """A look at AWS's quotas that finds none, and a secret that takes no version any more."""
+    """A look at AWS's quotas that finds none."""
 
     def before_launch(self, tell: Any) -> None:
         raise QuotaExceeded("no room", cluster="etl", largest={}, quotas=[])
 
-    def prepare(self, record: Any, plan: RunPlan) -> None:
-        raise TooManyStarts("too often", cluster="etl")
+
+def no_version(*_: Any) -> None:
+    raise TooManyStarts("AWS takes no version of the secret", cluster="etl")
 
 
 def test_without_room_in_quotas_nothing_is_raised_and_what_was_prepared_goes(aws: Aws) -> None:
@@ -399,7 +387,8 @@ def test_without_room_in_quotas_nothing_is_raised_and_what_was_prepared_goes(aws
     warned: list[str] = []
     with pytest.raises(QuotaExceeded):
         starter_of(record).start_planned(plan, warned.append)
+
     with pytest.raises(TooManyStarts):
-        starter_of(record, NoRoom().prepare).start_planned(plan, print)
+        starter_of(record, no_version).start_planned(plan, print)
     assert {"fresh (glibc 2.39)" in warned[0], "acme (x)" in warned[1]} == {True}
     assert (record.noted, record.desired) == (None, {"scheduler": 0, "workers": 0})

@@ -8,8 +8,14 @@ from typing import Any
 
 import pytest
 
+from terradask._aws.session import Aws
+from terradask._deployments.deployment import Deployment
 from terradask._deployments.stop import stop_cluster
 from terradask_host.rules.autoscaling_groups import Group, Member
+
+from ..moto_account import moto_account
+
+BUCKET = "terradask-default-123456789012-us-east-1"
 
 
 class Groups:
@@ -53,3 +59,14 @@ def test_a_group_that_was_raised_meanwhile_goes_to_zero(
     )
     stop_cluster(record, wait_seconds=0.05)
     assert len(groups.zeroed) == zeroed
+
+
+def test_what_is_kept_is_not_to_go_any_more() -> None:
+    with moto_account():
+        aws = Aws("us-east-1")
+        aws.client("s3").create_bucket(Bucket=BUCKET)
+        deployment = Deployment(aws, BUCKET, "etl")
+        deployment.note_closing()
+        assert deployment.marked_closing
+        deployment.keep()
+        assert not deployment.marked_closing

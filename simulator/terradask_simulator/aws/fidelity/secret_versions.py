@@ -26,7 +26,7 @@ def install() -> None:
     put = SecretsManagerBackend.put_secret_value
     move = SecretsManagerBackend.update_secret_version_stage
 
-    def put_secret_value(backend: Any, secret_id: str, *args: Any, **kwargs: Any) -> str:
+    def put_secret_value(backend: Any, secret_id: str, *args: Any, **kwargs: Any) -> Any:
         token = kwargs.get("client_request_token")
         if backend._is_valid_identifier(secret_id):
             versions = backend.secrets[secret_id].versions

@@ -77,7 +77,7 @@ _CONFIGURATION = frozenset(
 
 
 #: moto has no error with the status of the second one.
-_FAILURES = tuple(
+_FAILURES: tuple[tuple[int, dict[str, str], str], ...] = tuple(
     (status, {}, f"<Error><Code>{code}</Code><Message>{message}</Message></Error>")
     for status, code, message in (
         (404, "NoSuchBucket", "The specified bucket does not exist"),
