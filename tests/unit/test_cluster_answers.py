@@ -17,10 +17,12 @@ from terradask._common.progress import silent
 from terradask._instance_types.zones import ZoneEvidence
 from terradask._stacks import resolve_hardware
 from terradask._stacks.answers import ClusterResolver, answers_to_destroy, group_types
+from terradask._stacks.gpu_drivers import check_gpu_drivers
 from terradask._stacks.resolve_cluster import Place, resolve_cluster
+from terradask_stacks.errors import SettingsError
 from terradask_stacks.ingress import check_ports
 from terradask_stacks.loading import LoadedSettings, load_settings
-from terradask_stacks.lock import LockFile, NetworkLock, read_lock, write_lock
+from terradask_stacks.lock import ClusterLock, LockFile, NetworkLock, read_lock, write_lock
 from terradask_stacks.settings import ClusterSettings, NetworkSettings
 from terradask_stacks.settings.hardware import DEFAULT_INSTANCE_TYPES
 
@@ -40,6 +42,7 @@ def today(monkeypatch: pytest.MonkeyPatch) -> dict[str, Decimal]:
     """Today's prices, which a test may change."""
     found = dict(prices())
     monkeypatch.setattr(resolve_hardware, "priced_catalog", lambda _aws: (catalog(), found))
+    monkeypatch.setattr(resolve_hardware, "named_catalog", lambda *_: catalog())
     monkeypatch.setattr(resolve_hardware, "read_zone_evidence", lambda *_: ZoneEvidence())
     return found
 
@@ -119,35 +122,77 @@ def test_a_cluster_with_ports_of_its_own_is_destroyed_whatever_the_settings_say_
     check_ports(loaded.settings.workspace, NetworkSettings(), found.settings.cluster)
 
 
-@pytest.mark.parametrize(
-    ("network", "has_image", "warned"),
-    [
-        ({}, False, True),
-        ({"gpu_images": True}, True, False),
-        # Whether it has drivers, AWS doesn't show.
-        ({"image": "ami-0123456789abcdef0", "architectures": ["x86_64"]}, False, False),
-    ],
-)
-def test_a_plan_says_whether_hosts_with_gpus_have_drivers(
-    loaded: LoadedSettings, network: dict[str, Any], has_image: bool, warned: bool
-) -> None:
-    clusters = {**loaded.settings.clusters, "train": ClusterSettings(worker_gpu=1)}
+def _train(
+    loaded: LoadedSettings, network: dict[str, Any], **cluster: Any
+) -> tuple[ClusterResolver, NetworkLock]:
+    clusters = {**loaded.settings.clusters, "train": ClusterSettings(**cluster)}
     settings = loaded.settings.model_copy(
         update={"clusters": clusters, "network": NetworkSettings.model_validate(network)}
     )
-    told: list[str] = []
-    resolver = ClusterResolver(
-        replace(loaded, settings=settings),
-        Aws("us-east-1"),
-        lambda event: told.append(str(getattr(event, "text", ""))),
-    )
+    resolver = ClusterResolver(replace(loaded, settings=settings), Aws("us-east-1"), silent)
     known = NetworkLock(
         account="123456789012",
         zones={zone: slot for slot, zone in enumerate(ZONES)},
         image_ids={"x86_64": "ami-0123456789abcdef0"},
     )
+    return resolver, known
 
+
+@pytest.mark.parametrize(
+    ("network", "has_image"),
+    [
+        ({"gpu_images": True}, True),
+        # Whether it has drivers, AWS doesn't show.
+        ({"image": "ami-0123456789abcdef0", "architectures": ["x86_64"]}, False),
+    ],
+)
+def test_hosts_with_gpus_have_the_networks_image_with_drivers(
+    loaded: LoadedSettings, network: dict[str, Any], has_image: bool
+) -> None:
+    resolver, known = _train(loaded, network, worker_gpu=1)
     lock = resolver.declared("train", known).lock
-
     assert (lock.gpu_image, bool(lock.gpus)) == (has_image, True)
-    assert any("hosts with GPUs have no drivers" in text for text in told) == warned
+
+
+@pytest.mark.parametrize(
+    ("cluster", "where", "given"),
+    [
+        ({"worker_gpu": 1}, "cluster.worker_gpu", "g4dn.xlarge"),
+        ({"worker_gpu_type": "A10G"}, "cluster.worker_gpu_type", "g5.xlarge"),
+        ({"worker_vm_types": ["g4dn.xlarge"]}, "cluster.worker_vm_types", "g4dn.xlarge"),
+        ({"scheduler_gpu": True}, "cluster.scheduler_gpu", "g4dn.xlarge"),
+        (
+            {"worker_groups": {"train": {"gpu": 1}}},
+            "cluster.worker_groups.train.gpu",
+            "g4dn.xlarge",
+        ),
+    ],
+)
+def test_hosts_with_gpus_and_without_drivers_are_refused_before_anything_is_made(
+    loaded: LoadedSettings, cluster: dict[str, Any], where: str, given: str
+) -> None:
+    resolver, known = _train(loaded, {}, **cluster)
+    with pytest.raises(SettingsError) as refused:
+        resolver.declared("train", known)
+    (finding,) = refused.value.findings
+    assert (finding.where, given in finding.given) == (where, True)
+    assert finding.advice == "set network.gpu_images = true and run: terradask apply network"
+
+
+def test_gpus_that_the_networks_image_has_no_driver_for_are_refused() -> None:
+    types = ["g4dn.xlarge", "p3.2xlarge"]
+    cluster = ClusterSettings(worker_vm_types=types)
+    lock = ClusterLock(
+        account="123456789012",
+        partition="aws",
+        zone="us-east-1a",
+        architecture="x86_64",
+        scheduler_instance_types=["m6i.large"],
+        worker_instance_types=types,
+        gpus=dict.fromkeys(types, 1),
+    )
+    with pytest.raises(SettingsError, match="no driver for these") as refused:
+        check_gpu_drivers(cluster, lock, NetworkSettings(gpu_images=True))
+    (finding,) = refused.value.findings
+    assert (finding.where, finding.given) == ("cluster.worker_vm_types", "p3.2xlarge")
+    check_gpu_drivers(cluster, lock, NetworkSettings(image="ami-0123456789abcdef0"))

@@ -11,7 +11,7 @@ from IPython.core.displaypub import DisplayPublisher
 from IPython.core.interactiveshell import InteractiveShell
 from rich.console import Console
 
-from terradask._common.progress import Message, PhaseFinished, PhaseStarted
+from terradask._common.progress import Message, PhaseFinished, PhaseStarted, Warned
 from terradask._dask.health import Health
 from terradask._dask.host_workers import JoinedWorkers
 from terradask._dask.live import LiveCluster
@@ -47,11 +47,14 @@ def test_a_widget_is_told_each_step_and_what_is_to_stay() -> None:
         cluster(PhaseStarted("plan", "etl"))
         cluster(PhaseFinished("plan", "etl", 1.0))
         cluster(Message("hosts get 2 packages", kept=True))
+        cluster(Warned("etl: one of them is older"))
         cluster(PhaseStarted("apply", "etl"))
+    kept = ("hosts get 2 packages", "warning: etl: one of them is older")
     assert [(view.step, view.notes) for view in frames.views] == [
         ("etl: planning", ()),
-        ("etl: planning", ("hosts get 2 packages",)),
-        ("etl: applying the plan", ("hosts get 2 packages",)),
+        ("etl: planning", kept[:1]),
+        ("etl: planning", kept),
+        ("etl: applying the plan", kept),
     ]
     assert (frames.closed, cluster.view().step) == (0, None)
     cluster.close("closed")

@@ -7,6 +7,8 @@ from collections.abc import Iterator
 
 import pytest
 
+from terradask import Cluster
+from terradask._dask.lifecycle import Lifecycle
 from terradask._dask.own_logging import OwnLogging
 from terradask.errors import InvalidInput
 
@@ -57,6 +59,25 @@ def test_what_terradask_logs_is_shown_once(
     assert "not asked for" not in shown
     assert shown.endswith(" - terradask - INFO - shown\n")
     assert shown.count("\n") == 1
+
+
+def test_what_is_logged_while_the_cluster_is_made_is_shown(
+    own: logging.Logger, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(_lifecycle: Lifecycle) -> None:
+        own.info("etl: planning")
+        raise ValueError("no network")
+
+    monkeypatch.setattr(Lifecycle, "provision", fail)
+    dasks, handler = logging.getLogger("distributed"), logging.StreamHandler()
+    dasks.addHandler(handler)
+    try:
+        with pytest.raises(ValueError, match="no network"):
+            Cluster("etl", configure_logging=True, silence_logs=True)
+        assert handler.level == 0
+    finally:
+        dasks.removeHandler(handler)
+    assert capsys.readouterr().err.endswith(" - terradask - INFO - etl: planning\n")
 
 
 def test_handlers_of_the_users_own_stay_alone(own: logging.Logger) -> None:

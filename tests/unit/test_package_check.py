@@ -9,7 +9,7 @@ from typing import Any, cast
 
 import pytest
 
-from terradask._common.progress import Message
+from terradask._common.progress import Message, Warned
 from terradask._dask.package_check import check_packages
 from terradask._dask.provision import Provisioner
 from terradask._dask.request import Request
@@ -75,12 +75,13 @@ def test_all_is_said_before_anything_is_made_and_once(
                 architecture="x86_64",
                 begin=lambda text: None,
                 say=provisioner._say,
+                warn=provisioner._warn,
             )
     assert events == [
         Message(
             "etl: hosts get 2 packages; staying here, as only terradask needs them: jsii", kept=True
         ),
-        Message("hosts don't get absent (no index has it)", kept=True),
+        Warned("hosts don't get absent (no index has it)"),
     ]
 
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from terradask._aws.session import Aws
-from terradask._common.progress import Message
+from terradask._common.progress import Message, Warned
 from terradask._instance_types.zones import ZoneEvidence
 from terradask._stacks import resolve_hardware
 from terradask._stacks.resolve_cluster import Place, resolve_cluster, still_holds
@@ -122,10 +122,9 @@ def test_progress_tells_the_zone_and_what_was_left_out(known: dict[str, Any]) ->
         "123456789012", "aws", frozenset(ZONES), frozenset({"x86_64"}), workspace="default"
     )
     resolve_cluster(ClusterSettings(), place, Aws("us-east-1"), progress=told.append)
-    texts = [one.text for one in told if isinstance(one, Message)]
-    assert texts == [
-        "spot prices aren't considered: no",
-        "zone: us-east-1a: as good as us-east-1b, and first by name",
+    assert told == [
+        Warned("spot prices aren't considered: no"),
+        Message("zone: us-east-1a: as good as us-east-1b, and first by name"),
     ]
 
 

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+
+logger = logging.getLogger("terradask")
 
 
 @dataclass(frozen=True)
@@ -59,7 +62,16 @@ class Message:
     kept: bool = False
 
 
-ProgressEvent = PhaseStarted | PhaseFinished | ResourceChanged | Message
+@dataclass(frozen=True)
+class Warned:
+    """Something that goes on, but may not be what the user wants: it is to be seen, and to stay in
+    sight.
+    """
+
+    text: str
+
+
+ProgressEvent = PhaseStarted | PhaseFinished | ResourceChanged | Message | Warned
 
 
 #: Whatever takes progress events, in the thread that does the work. An error that it raises ends
@@ -69,6 +81,14 @@ Progress = Callable[[ProgressEvent], None]
 
 def silent(event: ProgressEvent, /) -> None:
     """Drop an event."""
+
+
+def warnings_logged(event: ProgressEvent, /) -> None:
+    """Log warnings, for callers that take no events; Python shows them on standard error, unless
+    logging is configured.
+    """
+    if isinstance(event, Warned):
+        logger.warning("%s", event.text)
 
 
 @contextmanager

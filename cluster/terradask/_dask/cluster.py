@@ -66,7 +66,9 @@ class Cluster(ClusterFacts, ClusterJobs, SpecCluster):  # type: ignore[misc]
         self._threads = Threads()
         self._health = Health(self._request.name)
         self._live = live_cluster(arguments, self._request.name, self._health, self._joined)
-        self._progress = ClusterProgress(arguments.progress, self._live)
+        self._progress = ClusterProgress(
+            arguments.progress, self._live, lambda: self._live.is_drawn
+        )
         provisioner = Provisioner(self._request, self._progress, on_status=self._live.see)
         self._lifecycle = Lifecycle(
             self._request,
@@ -76,10 +78,10 @@ class Cluster(ClusterFacts, ClusterJobs, SpecCluster):  # type: ignore[misc]
             on_exit=lambda: leave_at_exit(self, self._stop_parts),
         )
         with terminated_in_order(), self._live.drawn_while_made():
-            if not arguments.asynchronous:
-                self._lifecycle.provision()
             try:
                 self._own_logging.begin(configure=arguments.configure_logging)
+                if not arguments.asynchronous:
+                    self._lifecycle.provision()
                 super().__init__(
                     name=self._request.name,
                     worker={"cls": RemoteWorker},

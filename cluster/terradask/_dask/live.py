@@ -16,7 +16,7 @@ from decimal import Decimal
 from distributed.core import Status
 
 from terradask._common.clock import utc_text
-from terradask._common.progress import Message, ProgressEvent
+from terradask._common.progress import Message, ProgressEvent, Warned
 from terradask._dask.arguments import ClusterArguments
 from terradask._dask.attached import Attached
 from terradask._dask.attached_view import attached_view
@@ -70,6 +70,11 @@ class LiveCluster:
         self._hourly_usd: Decimal | None = None
         self._priced_at: float | None = None
 
+    @property
+    def is_drawn(self) -> bool:
+        """Whether a widget draws it."""
+        return self._widget is not None
+
     # ---- while it is made ------------------------------------------------------------------------
 
     def __call__(self, event: ProgressEvent, /) -> None:
@@ -77,7 +82,7 @@ class LiveCluster:
         text = describe(event)
         if text is None:
             return
-        if isinstance(event, Message) and event.kept:
+        if isinstance(event, Warned) or (isinstance(event, Message) and event.kept):
             self._notes.append(text)
         else:
             self._step = text

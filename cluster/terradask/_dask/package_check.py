@@ -29,8 +29,10 @@ def check_packages(
     architecture: str,
     begin: Callable[[str], None],
     say: Callable[[str], None],
+    warn: Callable[[str], None],
 ) -> None:
-    """Lock a cluster's packages as its start will, and say what hosts get.
+    """Lock a cluster's packages as its start will, say what hosts get, and warn of what
+    they get in other versions or lack.
 
     Raises as `lock_for_hosts` does.
     """
@@ -51,4 +53,4 @@ def check_packages(
     if resolved or software:
         say(f"{deployment.name}: {describe_packages(lock)}")
     if differences := describe_differences(lock):
-        say(differences)
+        warn(differences)

@@ -16,7 +16,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from terradask._aws.credentials import lend
-from terradask._common.progress import Message, Progress, phase
+from terradask._common.progress import Message, Progress, Warned, phase
 from terradask._common.sigterm import terminated_in_order
 from terradask._dask.concurrent_deploy import POLL_SECONDS, wait_for_deployment, wait_for_start
 from terradask._dask.connectivity import check_route, decided_here, names_me, with_own_address
@@ -303,13 +303,21 @@ class Provisioner:
             architecture=architecture,
             begin=lambda text: self._progress(Message(text)),
             say=self._say,
+            warn=self._warn,
         )
 
     def _say(self, text: str) -> None:
-        """Report what is to stay in sight, once: the check and the start may both say it."""
-        if text not in self._said:
-            self._said.add(text)
-            self._progress(Message(text, kept=True))
+        """Report what is to stay in sight."""
+        self._once(Message(text, kept=True))
+
+    def _warn(self, text: str) -> None:
+        self._once(Warned(text))
+
+    def _once(self, event: Message | Warned) -> None:
+        """Report an event once: the check and the start may both have it."""
+        if event.text not in self._said:
+            self._said.add(event.text)
+            self._progress(event)
 
     def _start(
         self, deployment: Deployment, settings: Mapping[str, Any], workspace: Workspace
@@ -340,7 +348,7 @@ class Provisioner:
                 life=self._life(settings, workspace),
                 # Those of a cluster that was made here were checked before that.
                 check_quotas=self._origin != "created",
-                warn=self._say,
+                warn=self._warn,
             )
         if self._origin == "started" and run.run_id != deployment.started_run_id:
             # Another client was faster: the run is its own, and not ours to stop.

@@ -13,6 +13,7 @@ from terradask._common.progress import (
     PhaseStarted,
     ProgressEvent,
     ResourceChanged,
+    Warned,
 )
 from terradask_modules.errors import TerradaskError
 
@@ -95,5 +96,7 @@ class Story:
                 self._write(self._style(f"   {subject}: {phase} {seconds:.1f} s", "dim"))
             case Message(text):
                 self._write(self._style(f"   {text}", "dim"))
+            case Warned(text):
+                self._write(f"   warning: {text}")
             case _:
                 pass

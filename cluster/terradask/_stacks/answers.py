@@ -7,9 +7,10 @@ from dataclasses import dataclass, replace
 from ipaddress import ip_network
 from typing import TYPE_CHECKING, Any
 
-from terradask._common.progress import Message, Progress, silent
+from terradask._common.progress import Progress, silent
 from terradask._quotas.needs import GroupTypes, named_or_default
 from terradask._stacks.container import check_container, check_no_gpus, lock_container
+from terradask._stacks.gpu_drivers import check_gpu_drivers
 from terradask._stacks.images import check_gpu_disks, check_own_disks
 from terradask._stacks.resolve_cluster import (
     Place,
@@ -231,13 +232,7 @@ class ClusterResolver:
         if not settings.cluster.own_disk_settings:
             disks = None
         found = {"network_disks_gib": disks, "gpu_image": bool(lock.gpus) and network.gpu_images}
-        if lock.gpus and not (network.gpu_images or network.images):
-            self.progress(
-                Message(
-                    "hosts with GPUs have no drivers: set network.gpu_images = true and run: "
-                    "terradask apply network"
-                )
-            )
+        check_gpu_drivers(settings.cluster, lock, network)
         answers = replace(answers, lock=lock.model_copy(update=found))
         check_gpu_disks(settings, answers.lock, read_lock(self.loaded.lock_path).network)
         return answers

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from terradask._common.progress import Message, Progress, phase
+from terradask._common.progress import Progress, Warned, phase
 from terradask._deployments.store import DESCRIPTOR, ClusterObjects
 from terradask._stacks.answers import (
     ClusterAnswers,
@@ -45,7 +45,7 @@ class Configuration:
         if check:
             with phase(self._progress, "check", NETWORK_STACK):
                 for finding in check_network(self._loaded, self._aws):
-                    self._progress(Message(f"likely wrong: {finding}"))
+                    self._progress(Warned(f"likely wrong: {finding}"))
         lock = self._network_lock(refresh=refresh)
         with phase(self._progress, "synthesise", NETWORK_STACK):
             return synthesise(self._loaded, network=lock)[NETWORK_STACK]

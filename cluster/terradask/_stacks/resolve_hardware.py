@@ -9,7 +9,7 @@ from functools import partial
 from typing import Any
 
 from terradask._aws.session import Aws
-from terradask._common.progress import Message, Progress
+from terradask._common.progress import Message, Progress, Warned
 from terradask._instance_types.catalog import named_catalog, priced_catalog
 from terradask._instance_types.choice import Choice
 from terradask._instance_types.choose import choose, choose_default, choose_scheduler
@@ -127,7 +127,7 @@ def find_hardware(
             ZoneEvidence() if workspace is None else read_zone_evidence(aws, workspace, spot_types)
         )
         for note in found.notes:
-            progress(Message(note))
+            progress(Warned(note))
         return found
 
     if not with_catalog and all(request.is_by_name for request in requests.values()):

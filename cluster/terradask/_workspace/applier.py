@@ -69,7 +69,7 @@ class Applier:
             self.stacks.states.applied.write(plan.stack, plan.folder)
         except AwsError as error:
             if plan.stack in (NETWORK_STACK, *self.context.settings.clusters):
-                self.context.message(
+                self.context.warn(
                     f"{plan.stack}: --changed-only will plan it again: {error.problem}"
                 )
 
@@ -113,7 +113,7 @@ class Applier:
             with self._packages(self.stacks.stack(plan.stack), has_bucket=True):
                 return
         except AccessDenied as error:
-            self.context.message(f"packages that hosts lack are not put: {error.problem}")
+            self.context.warn(f"packages that hosts lack are not put: {error.problem}")
 
     def _cluster(self, plan: Plan) -> None:
         with self.stacks.locked(plan.stack) as stack:

@@ -9,7 +9,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from terradask._aws.session import Aws
-from terradask._common.progress import Message, Progress, silent
+from terradask._common.progress import Message, Progress, Warned, warnings_logged
 from terradask._network.deployed import DeployedNetwork
 
 if TYPE_CHECKING:
@@ -53,7 +53,7 @@ class WorkspaceContext:
 
     @classmethod
     def load(
-        cls, source: SettingsSource, *, progress: Progress = silent, aws: Aws | None = None
+        cls, source: SettingsSource, *, progress: Progress = warnings_logged, aws: Aws | None = None
     ) -> WorkspaceContext:
         """Load the settings; by default with a new session of AWS."""
         loaded = source.load()
@@ -92,6 +92,10 @@ class WorkspaceContext:
     def message(self, text: str) -> None:
         """Report a text to the caller, as a progress event."""
         self.progress(Message(text))
+
+    def warn(self, text: str) -> None:
+        """Report a warning to the caller, as a progress event."""
+        self.progress(Warned(text))
 
 
 def configuration_of(

@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
-from terradask._common.progress import Progress, silent
+from terradask._common.progress import Progress, warnings_logged
 from terradask._workspace.context import SettingsSource, WorkspaceContext
 from terradask._workspace.parts import WorkspaceParts
 from terradask.errors import UnsupportedPlatform
@@ -48,7 +48,8 @@ class WorkspaceInfo:
             A ``terradask.toml`` or its folder. Unset: looked for from the working directory
             upwards; having none is fine.
         progress
-            Called with every progress event. Unset: progress is not reported.
+            Called with every progress event. Unset: progress is not reported, and
+            warnings are logged.
         overrides
             Settings by section, above those of the file, Dask's configuration and the environment:
             ``cluster={"n_workers": 8}``.
@@ -67,7 +68,7 @@ class WorkspaceInfo:
                 advice="use the Windows Subsystem for Linux",
             )
         source = SettingsSource(None if path is None else Path(path), overrides)
-        return cls(WorkspaceContext.load(source, progress=progress or silent))
+        return cls(WorkspaceContext.load(source, progress=progress or warnings_logged))
 
     def with_progress(self, progress: Progress) -> Self:
         """Return the same workspace, with another receiver of its progress events."""

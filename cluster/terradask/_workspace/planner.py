@@ -74,7 +74,7 @@ class Planner:
             imports = {} if destroy else self.cleanup.network(stack).imports()
             plan = stack.plan(self._place, destroy=destroy, imports=imports)
             try:
-                check_network_quotas(self.context.aws, plan.creates, self.context.message)
+                check_network_quotas(self.context.aws, plan.creates, self.context.warn)
             except BaseException:
                 plan.remove()
                 raise
@@ -107,7 +107,7 @@ class Planner:
             stack.init()
             if check is not None:
                 # Asked while the stack was written, which takes longer.
-                (check.before_launch if starts else check.before_plan)(self.context.message)
+                (check.before_launch if starts else check.before_plan)(self.context.warn)
             try:
                 return stack.plan(self._place, destroy=destroy, out=out)
             except BaseException:

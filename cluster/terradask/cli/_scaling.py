@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from terradask._common.progress import Message, ProgressEvent
+from terradask._common.progress import Message, ProgressEvent, Warned
 from terradask.cli._completion import cluster_argument
 from terradask.cli._invocation import json_option, load_workspace
 from terradask.cli._output import result, result_json, say
@@ -112,5 +112,5 @@ def _attached(name: str) -> Cluster:
 
 
 def _say_message(event: ProgressEvent) -> None:
-    if isinstance(event, Message) and event.kept:
+    if isinstance(event, Warned) or (isinstance(event, Message) and event.kept):
         say(event.text)

@@ -30,7 +30,13 @@ class Story:
 
     def __call__(self, event: ProgressEvent) -> None:
         """Show one event."""
-        from terradask._common.progress import Message, PhaseFinished, PhaseStarted, ResourceChanged
+        from terradask._common.progress import (
+            Message,
+            PhaseFinished,
+            PhaseStarted,
+            ResourceChanged,
+            Warned,
+        )
 
         match event:
             case PhaseStarted(phase, subject):
@@ -46,6 +52,8 @@ class Story:
                 self._now(f"{subject}: {done}/{total} {action} {address}")
             case Message(text):
                 self._line(text)
+            case Warned(text):
+                self._line(f"{click.style('warning', fg='yellow')}: {text}")
 
     def _line(self, text: str) -> None:
         if self._status is not None:

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from terradask._common.json_text import read_object
-from terradask._common.progress import Message, Progress
+from terradask._common.progress import Message, Progress, Warned
 from terradask._terraform.state.backend import FoundState, LockWait
 from terradask._terraform.state.bucket import check_state_bucket
 from terradask._terraform.state.local import LocalBackend
@@ -79,7 +79,7 @@ class NetworkState:
                 self._aws,
                 place.bucket,
                 own_name=self._settings.state.bucket is None,
-                warn=self._message,
+                warn=lambda text: self._progress(Warned(text)),
             )
             self._refuse_foreign(place, place.read())
         waiting = LockWait(
