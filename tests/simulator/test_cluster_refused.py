@@ -76,3 +76,9 @@ def test_software_that_is_not_installed_here_is_refused_before_anything_is_made(
 def test_attaching_never_makes_or_starts(sim_environ):
     with pytest.raises(ClusterNotFound):
         Cluster.from_name("nowhere")
+
+
+def test_gpus_without_drivers_are_refused_before_anything_is_made(sim_environ):
+    with pytest.raises(SettingsError, match=r"cluster\.worker_gpu: hosts with GPUs would start"):
+        Cluster("undriven", n_workers=1, worker_gpu=1)
+    assert not Deployment(Workspace.load().aws, Workspace.load().bucket, "undriven").objects.names()
