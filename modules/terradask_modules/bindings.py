@@ -9,16 +9,19 @@ more. Node comes from a wheel, so that pip alone installs everything.
 
 from __future__ import annotations
 
+import contextlib
 import importlib
 import importlib.util
 import os
 import shutil
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 from terradask_modules.errors import NodeMissing
+from terradask_modules.forked_node import leave_node_to_parent
 
 PROVIDER_PACKAGE = "cdktf_cdktf_provider_aws"
 
@@ -69,10 +72,16 @@ def start_node() -> None:
     """Start the node that jsii uses, if it hasn't started yet, with modules loaded when they are
     first used.
     """
+    with _loading_lazily():
+        importlib.import_module("constructs")
+
+
+@contextlib.contextmanager
+def _loading_lazily() -> Iterator[None]:
     given = os.environ.get(_NODE_OPTIONS)
     os.environ[_NODE_OPTIONS] = f'{given or ""} --require "{_LAZY_BINDINGS.as_posix()}"'.strip()
     try:
-        importlib.import_module("constructs")
+        yield
     finally:
         # For this node alone: others that the process starts are none of ours.
         if given is None:
@@ -110,3 +119,5 @@ def _load_submodule(name: str) -> Any:
 use_node()
 start_node()
 use_single_resource_modules()
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=lambda: leave_node_to_parent(_loading_lazily))

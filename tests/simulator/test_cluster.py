@@ -158,6 +158,43 @@ with Cluster("shared") as cluster, cluster.get_client() as client:
     assert client.submit(sum, [2, 2]).result() == 4
 
 
+def test_a_forked_process_attaches_anew_and_leaves_its_parents_cluster_alone(cluster, client):
+    """Its end neither waits for anything of the parent's nor ends it."""
+    out = run_python(
+        """
+import json, os, signal, sys
+import dask
+from distributed import Client
+from terradask import Cluster, Workspace
+cluster, workspace = Cluster.from_name("shared"), Workspace.load()
+client = cluster.get_client()
+kept = client.submit(sum, [1, 1])
+facts = [kept.result(), cluster.get_client() is client, workspace.aws.account_id]
+if (child := os.fork()) == 0:
+    signal.alarm(100)
+    assert not Client._instances or all(each.status == "closed" for each in Client._instances)
+    assert dask.config.get("scheduler", None) is None
+    del kept
+    names = workspace.deployment("shared").status().state
+    with Cluster.from_name("shared") as own, own.get_client() as other:
+        assert other is not client
+        answer = other.submit(len, other.scatter(b"." * 30_000_000)).result()
+    print(json.dumps([*facts, names, answer]), flush=True)
+    sys.exit(7)
+_, status = os.waitpid(child, 0)
+print(json.dumps([os.waitstatus_to_exitcode(status), client.submit(sum, [2, 2]).result()]))
+print(json.dumps([kept.result(), workspace.deployment("shared").status().state]))
+cluster.close()
+"""
+    )
+    account = "123456789012"
+    assert [json.loads(line) for line in out.splitlines()] == [
+        [2, True, account, "running", 30_000_000],
+        [7, 4],
+        [2, "running"],
+    ]
+
+
 def test_asynchronous_attach(cluster, client):
     async def use():
         async with (

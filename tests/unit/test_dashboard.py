@@ -16,6 +16,8 @@ from hypothesis import strategies as st
 from tornado.httpserver import HTTPServer
 from tornado.netutil import bind_sockets
 
+from terradask._common.once import OncePerCause
+from terradask._dask import dashboard
 from terradask._dask.dashboard import DashboardForward
 from terradask._deployments.certificates import make_keys
 from terradask_host.http_proxy import pipes, server
@@ -168,6 +170,20 @@ async def test_the_link_is_as_dask_is_told(contexts):
                 writer.close()
         finally:
             del os.environ["JUPYTERHUB_USER"]
+
+
+@pytest.mark.parametrize("template", ["{NO_SUCH_VARIABLE}/{port}/status", "http://[{port}", "{", 7])
+async def test_a_link_that_can_not_be_made_here_is_the_plain_one_with_a_warning(
+    contexts, template, monkeypatch, caplog
+):
+    monkeypatch.setattr(dashboard, "_unusable", OncePerCause())
+    with dask.config.set({"distributed.dashboard.link": template}):
+        async with standing(contexts) as way:
+            plain = f"http://127.0.0.1:{way.forward.port}/{way.admission.token}/status"
+            assert way.forward.link == way.forward.link == plain
+            assert (await way.ask())[0] == 200
+    (warning,) = [each for each in caplog.records if each.levelname == "WARNING"]
+    assert "distributed.dashboard.link of Dask's configuration" in warning.message
 
 
 async def test_a_websocket_and_large_answers_pass_whole(contexts):

@@ -16,7 +16,7 @@ from terradask import Cluster
 from terradask._aws.rate_limit import RateLimiter
 from terradask._dask.health import Health, RunCheck
 from terradask._dask.host_workers import JoinedWorkers
-from terradask._dask.lifecycle import Lifecycle, disown_open_clusters
+from terradask._dask.lifecycle import _OPEN, Lifecycle
 from terradask._dask.provision import Provisioner
 from terradask._dask.request import Request
 from terradask._dask.threads import Threads
@@ -333,5 +333,5 @@ def test_a_forked_process_neither_ends_nor_uses_its_parents_cluster():
         assert opened.health.is_running
     finally:
         os.close(read)
-        disown_open_clusters()
+        _OPEN.discard(opened.lifecycle)
         opened.threads.shutdown()

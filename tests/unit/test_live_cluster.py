@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import logging
+import sys
 from typing import Any
 
 import pytest
@@ -12,9 +13,10 @@ from IPython.core.interactiveshell import InteractiveShell
 from rich.console import Console
 
 from terradask._common.progress import Message, PhaseFinished, PhaseStarted, Warned
+from terradask._dask.arguments import ClusterArguments
 from terradask._dask.health import Health
 from terradask._dask.host_workers import JoinedWorkers
-from terradask._dask.live import LiveCluster
+from terradask._dask.live import LiveCluster, live_cluster
 from terradask._dask.widgets import NotebookWidget, TerminalWidget, own_widget
 from terradask._deployments.live_view import LiveView
 
@@ -138,3 +140,15 @@ def test_notes_are_printed_once_above_a_terminals_view() -> None:
         widget.update(LiveView("etl", "making", step=step, notes=("hosts get 2 packages",)))
     widget.close()
     assert out.getvalue().count("hosts get 2 packages") == 1
+
+
+def test_a_screen_that_can_not_be_had_does_not_end_a_creation(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    class HalfImported:
+        """IPython, while it is being imported elsewhere."""
+
+    monkeypatch.setitem(sys.modules, "IPython", HalfImported())  # type: ignore[arg-type]
+    cluster = live_cluster(ClusterArguments(), "etl", Health("etl"), JoinedWorkers())
+    assert not cluster.is_drawn
+    assert [record.message for record in caplog.records] == ["cluster etl: it can't be shown here"]

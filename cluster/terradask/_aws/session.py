@@ -17,6 +17,7 @@ from terradask._aws.translation import (
     translated,
     unknown_region,
 )
+from terradask._common.forked import left_to_parent
 from terradask.errors import AwsError, InvalidCredentials, NoCredentials, RegionNotEnabled
 from terradask_host.bucket_owner import expect_owner
 from terradask_host.end_once import end_once
@@ -67,6 +68,7 @@ class Aws:
         self._clients: dict[str, Any] = {}
         self._identity: dict[str, str] | None = None
         self._lock = threading.RLock()
+        _CONNECTED.add(self)
 
     def client(self, name: str) -> Any:
         """Return a service's client, made once. Raises `NoCredentials`, `RegionUnknown`."""
@@ -176,3 +178,12 @@ class Aws:
         except AwsError:
             return False
         return True
+
+
+def _forget_connections(aws: Aws) -> None:
+    """Connect anew: requests of two processes on one connection mix."""
+    aws._lock = threading.RLock()
+    aws._clients, aws._session = {}, None
+
+
+_CONNECTED = left_to_parent(_forget_connections)

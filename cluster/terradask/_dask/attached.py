@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import datetime
 import logging
+from collections.abc import Awaitable, Callable
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from functools import partial
@@ -128,9 +129,9 @@ class Attached:
     async def start(self, request: Request, progress: Progress) -> None:
         """Serve the dashboard and mirror the groups; if asked, send credentials, and wait."""
         settings = self.provisioned.settings
-        await self.dashboard.start()
+        await self._serve_here(self.dashboard.start, "dashboard")
         if self.jupyter is not None:
-            await self.jupyter.start()
+            await self._serve_here(self.jupyter.start, "notebooks")
         await self.pool.start()
         if request.credentials == "local":
             await self.secrets.send_first_credentials()
@@ -155,6 +156,14 @@ class Attached:
         await self.waiter.wait(
             n, settings["worker_timeout_seconds"], takes_fewer=True, progress=show
         )
+
+    async def _serve_here(self, start: Callable[[], Awaitable[None]], what: str) -> None:
+        """Start a forward on this machine; a cluster goes on without."""
+        try:
+            await start()
+        except OSError as error:
+            name = self.connection.health.name
+            logger.warning("cluster %s: no link to its %s: %s", name, what, error)
 
     async def shared_dashboard(self) -> SharedDashboard | None:
         """Return the dashboard over HTTPS, for people without terradask.

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import asyncio
 import atexit
-import os
+import contextlib
 from collections.abc import Callable, Coroutine, Generator, Mapping
 from typing import Any, Self
 
+from distributed import Client
 from distributed.core import Status
 from distributed.deploy.cluster import Cluster as DaskCluster
 from distributed.deploy.spec import SpecCluster
@@ -26,9 +27,10 @@ from terradask._dask.connection import SchedulerConnection
 from terradask._dask.display import scaling_table
 from terradask._dask.facade import Derived, KeptBy, documented_by, takes
 from terradask._dask.facts import ClusterFacts
+from terradask._dask.forked import leave_at_fork
 from terradask._dask.health import Health
 from terradask._dask.host_workers import JoinedWorkers
-from terradask._dask.lifecycle import Lifecycle, disown_open_clusters, end_open_clusters
+from terradask._dask.lifecycle import Lifecycle, end_open_clusters
 from terradask._dask.live import live_cluster
 from terradask._dask.own_logging import OwnLogging
 from terradask._dask.package_updates import PackageUpdates
@@ -348,7 +350,7 @@ class Cluster(ClusterFacts, ClusterJobs, SpecCluster):  # type: ignore[misc]
         self._health.check()
         return self.sync(self._running.packages.sync_software, self._progress)
 
-    def get_client(self) -> Any:
+    def get_client(self) -> Client:
         """Return a `distributed.Client` of the cluster: the current client if it belongs to the
         cluster, else a new one.
 
@@ -358,7 +360,12 @@ class Cluster(ClusterFacts, ClusterJobs, SpecCluster):  # type: ignore[misc]
             When the cluster doesn't run any more.
         """
         self._health.check()
-        return super().get_client()
+        with contextlib.suppress(ValueError):
+            current = Client.current()
+            # Dask compares names, which clusters of two workspaces may share.
+            if current.cluster is self:
+                return current
+        return Client(self)
 
     @documented_by(SchedulerConnection.show_task_output)
     def show_task_output(self, client: Any) -> Any:
@@ -384,5 +391,4 @@ class Cluster(ClusterFacts, ClusterJobs, SpecCluster):  # type: ignore[misc]
 
 # Called before SpecCluster's own hook, which would run Terraform within ten seconds.
 atexit.register(end_open_clusters)
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=disown_open_clusters)
+leave_at_fork(Cluster)

@@ -9,12 +9,14 @@ which is in the link.
 from __future__ import annotations
 
 import asyncio
+import logging
 import ssl
 from collections.abc import Awaitable, Callable
 from urllib.parse import urlsplit
 
 from distributed.utils import format_dashboard_link
 
+from terradask._common.once import OncePerCause
 from terradask_host.http_proxy.admission import LOOPBACK, Admission
 from terradask_host.http_proxy.pipes import Streams
 from terradask_host.http_proxy.server import ProxyServer, Site
@@ -26,6 +28,10 @@ ADDRESS = "127.0.0.1"
 _DIAL_SECONDS = 20.0
 
 _MAX_PAGE_BYTES = 65_536
+
+logger = logging.getLogger("terradask")
+
+_unusable = OncePerCause()
 
 #: Finds host and port of the dashboard's endpoint, which takes TLS with a client's certificate.
 FindEndpoint = Callable[[], Awaitable[tuple[str, int]]]
@@ -56,7 +62,7 @@ class DashboardForward:
         """
         if self._admission is None or not self.port:
             return ""
-        return self._admission.link(format_dashboard_link(ADDRESS, self.port))
+        return self._admission.link(_dasks_link(self.port))
 
     async def start(self) -> None:
         """Listen on a free port of 127.0.0.1, with a new token."""
@@ -108,4 +114,23 @@ async def dial(find: FindEndpoint, context: ssl.SSLContext) -> Streams:
 
 def _names_of_this_machine() -> frozenset[str] | None:
     """Return the host names for browsers; None if the link leads to a proxy with its own name."""
-    return LOOPBACK if urlsplit(format_dashboard_link(ADDRESS, 0)).hostname in LOOPBACK else None
+    return LOOPBACK if urlsplit(_dasks_link(0)).hostname in LOOPBACK else None
+
+
+def _dasks_link(port: int) -> str:
+    """Return the link as ``distributed.dashboard.link`` has it; where that can't be made here, such
+    as with a variable that isn't set, the plain one: a cluster doesn't end because of it.
+    """
+    try:
+        link: str = format_dashboard_link(ADDRESS, port)
+        _ = urlsplit(link).hostname
+    except Exception as error:  # noqa: BLE001  a template of the user's may fail in any way
+        logger.log(
+            _unusable.level(repr(error)),
+            "dashboard: distributed.dashboard.link of Dask's configuration can't be used here (%s: "
+            "%s); the link is one to 127.0.0.1",
+            type(error).__name__,
+            error,
+        )
+        return f"http://{ADDRESS}:{port}/status"
+    return link

@@ -5,12 +5,12 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-import weakref
 from collections.abc import Awaitable, Callable
 from dataclasses import KW_ONLY, dataclass, field
 
 from distributed.core import Status
 
+from terradask._common.forked import left_to_parent
 from terradask._dask.health import Health
 from terradask._dask.provision import Provisioned, Provisioner
 from terradask._dask.request import Request
@@ -217,20 +217,19 @@ class Lifecycle:
             provisioned.deployment.stop_at_exit()
 
 
-_OPEN: weakref.WeakSet[Lifecycle] = weakref.WeakSet()
+def _leave(lifecycle: Lifecycle) -> None:
+    lifecycle.health.disown()
+    _OPEN.discard(lifecycle)
+
+
+#: The clusters of this process.
+_OPEN = left_to_parent(_leave)
 
 
 def _has_run_on(provisioned: Provisioned) -> bool:
     """Return whether the cluster has not been started again after this client's run."""
     current = provisioned.deployment.current_run()
     return current is None or current.run_id == provisioned.attachment.run.run_id
-
-
-def disown_open_clusters() -> None:
-    """Leave all clusters of this forked process to its parent."""
-    for each in list(_OPEN):
-        each.health.disown()
-    _OPEN.clear()
 
 
 def end_open_clusters() -> None:

@@ -219,5 +219,8 @@ def live_cluster(
     """Return the live view of a cluster object with the widget that its arguments ask for."""
     widget: ClusterWidget | None = arguments.custom_widget
     if widget is None and arguments.show_widget and not arguments.asynchronous:
-        widget = own_widget()
+        try:
+            widget = own_widget()
+        except Exception:
+            logger.warning("cluster %s: it can't be shown here", name, exc_info=True)
     return LiveCluster(name, widget, health, joined, lasts=not isinstance(widget, TerminalWidget))

@@ -133,11 +133,11 @@ def _wait_for_scheduler(
         waited_seconds = time.monotonic() - started
         if waited_seconds > timeout_seconds:
             reports = hosts.read_all()
-            _check_not_failed(cluster, reports)
+            _check_not_failed(cluster, reports, sent_config=bool(run.dask_config))
             raise _scheduler_missing(cluster, reports, timeout_seconds)
         if time.monotonic() > next_report:
             status = hosts.read()
-            _check_not_failed(cluster, status.hosts)
+            _check_not_failed(cluster, status.hosts, sent_config=bool(run.dask_config))
             if on_wait is not None:
                 on_wait(status)
             next_report = time.monotonic() + report_seconds
@@ -149,7 +149,13 @@ def _pause_seconds(waited_seconds: float) -> float:
     return min(max(waited_seconds * _SHARE_OF_WAIT, _SHORTEST_SECONDS), _LONGEST_SECONDS)
 
 
-def _check_not_failed(cluster: str, reports: Iterable[HostReport]) -> None:
+#: What a Dask that doesn't start may have, where the client's own does.
+_WITHOUT_CONFIG = (
+    "; if it is this process's Dask configuration, send_dask_config=False keeps that from hosts"
+)
+
+
+def _check_not_failed(cluster: str, reports: Iterable[HostReport], *, sent_config: bool) -> None:
     failed = [r for r in reports if r.state == "failed"]
     if failed:
         last = max(failed, key=lambda report: report.at)
@@ -161,7 +167,7 @@ def _check_not_failed(cluster: str, reports: Iterable[HostReport]) -> None:
             log_tail=last.log_tail,
             advice=(
                 f"terradask logs {cluster} scheduler shows all of its log; fix the cause, then: "
-                f"terradask start {cluster}"
+                f"terradask start {cluster}{_WITHOUT_CONFIG if sent_config else ''}"
             ),
         )
 

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import logging
 import re
+from collections.abc import Mapping
 from typing import Any
 
 # Secrets must not be in an object that every host of the workspace can read.
@@ -11,7 +13,7 @@ _SECRET = re.compile(
     r"(pass(word|wd)?|secret|token|credential|api[-_]?key|access[-_]?key|private[-_]?key)", re.I
 )
 
-# Keys with files or addresses of the caller's machine, and keys that the host sets itself.
+# Keys with files, modules or addresses of the caller's machine, and keys that the host sets itself.
 _LOCAL = (
     ("terradask",),
     ("temporary-directory",),
@@ -21,6 +23,17 @@ _LOCAL = (
     ("distributed", "comm", "require-encryption"),
     ("distributed", "comm", "default-scheme"),
     ("distributed", "dashboard", "link"),
+    # What Dask logs to is a file here; levels are taken on their own.
+    ("logging",),
+    ("logging-file-config",),
+    ("distributed", "logging"),
+    ("distributed", "logging-file-config"),
+    ("distributed", "scheduler", "contact-address"),
+    ("distributed", "scheduler", "dashboard", "tls"),
+    ("distributed", "worker", "local-directory"),
+    ("distributed", "client", "preload"),
+    ("distributed", "client", "preload-argv"),
+    ("distributed", "client", "security-loader"),
     ("distributed", "scheduler", "preload"),
     ("distributed", "scheduler", "preload-argv"),
     ("distributed", "worker", "preload"),
@@ -36,7 +49,35 @@ def portable_config(config: dict[str, Any] | None = None) -> dict[str, Any]:
 
     source = dask.config.config if config is None else config
     copied: dict[str, Any] = _copy(source, ())
+    if levels := _logging_levels(source):
+        copied["logging"] = levels
     return copied
+
+
+def _logging_levels(source: Mapping[str, Any]) -> dict[str, Any]:
+    """Return logger -> level, as Dask's ``logging`` has them in either of its two forms: without
+    handlers, which write to files or sockets of this machine.
+    """
+    distributed = source.get("distributed", {})
+    # Dask reads one of both.
+    place = distributed if {"logging", "logging-file-config"} & distributed.keys() else source
+    given = place.get("logging")
+    if not isinstance(given, Mapping):
+        return {}
+    if "version" not in given:
+        return {str(name): level for name, level in given.items() if _is_level(level)}
+    loggers = {**(given.get("loggers") or {}), "root": given.get("root")}
+    levels = {
+        str(name): each.get("level") for name, each in loggers.items() if isinstance(each, Mapping)
+    }
+    return {name: level for name, level in levels.items() if _is_level(level)}
+
+
+def _is_level(given: Any) -> bool:
+    """Return whether Dask takes it for a level; it would not start with another."""
+    if isinstance(given, str):
+        return given.upper() in logging.getLevelNamesMapping()
+    return isinstance(given, int) and not isinstance(given, bool)
 
 
 def _copy(node: Any, path: tuple[str, ...]) -> Any:

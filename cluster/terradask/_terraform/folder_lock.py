@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import IO, Any
 
+from terradask._common.forked import left_to_parent
 from terradask._common.json_text import read_object
 from terradask._common.processes import is_alive, process_started, this_machine
 from terradask.errors import FolderBusy
@@ -45,6 +46,7 @@ class FolderLock:
         self._depth = 0
         self._file: IO[str] | None = None
         self._noted: Mapping[str, Any] = {}
+        _HELD.add(self)
         #: The last command killed here: ``command``, and ``started_at`` in seconds since the epoch.
         self.killed: Mapping[str, Any] | None = None
         #: The last command here that ended by itself: the same, and ``ended_at``.
@@ -184,3 +186,13 @@ def _end_left_behind(note: Mapping[str, Any]) -> bool:
     except (ProcessLookupError, PermissionError):
         return False
     return True
+
+
+def _leave(lock: FolderLock) -> None:
+    """Close a child's copy of the descriptor: the lock would be held for as long as it lives."""
+    stream, lock._file = lock._file, None
+    if stream is not None:
+        stream.close()
+
+
+_HELD = left_to_parent(_leave)

@@ -1,0 +1,85 @@
+"""A process that was forked leaves node, which jsii started, to its parent, and starts one of its
+own when it needs it.
+
+jsii has node end at the exit of a process. In a child that would end the parent's, and wait for a
+thread that only the parent has; and a child's requests would go down the parent's pipe.
+"""
+
+from __future__ import annotations
+
+import atexit
+import os
+import sys
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager
+from functools import cached_property
+from importlib.resources import as_file, files
+from tempfile import TemporaryDirectory
+from typing import Any
+
+#: Keeps what belongs to the parent from being deleted, which would end it.
+_OF_PARENT: list[Any] = []
+
+
+def leave_node_to_parent(starting: Callable[[], AbstractContextManager[None]]) -> None:
+    """Forget the parent's node, in a child; the next request starts another, within `starting`."""
+    references = sys.modules.get("jsii._reference_map")
+    if references is None or not references._assembly_to_module:
+        # It has not been started.
+        return
+    kernel: Any = sys.modules["jsii._runtime"].kernel
+    own = _provider_class(references._assembly_to_module, starting)
+    if not isinstance(kernel.provider, _OwnNode) or kernel.provider.has_node:
+        _leave(kernel.provider._process)
+    # Node counts objects from the beginning again.
+    references._refs._refs.clear()
+    kernel.provider = own()
+
+
+def _leave(node: Any) -> None:
+    """Neither end node nor wait for it, and keep its files."""
+    _OF_PARENT.append(node)
+    atexit.unregister(node.stop)
+    # It is also called when the object is deleted.
+    node.stop = lambda: None
+    node._process.returncode = 0
+    null = os.open(os.devnull, os.O_RDWR)
+    for stream in (node._process.stdin, node._process.stdout, node._process.stderr):
+        # Node ends with its parent if that has the only other end.
+        os.dup2(null, stream.fileno(), inheritable=False)
+    os.close(null)
+    for _, callback in node._ctx_stack._exit_callbacks:
+        folder = getattr(callback, "__self__", None)
+        if isinstance(folder, TemporaryDirectory):
+            folder._finalizer.detach()  # type: ignore[attr-defined]
+
+
+class _OwnNode:
+    """What tells a child's own provider from jsii's."""
+
+    @property
+    def has_node(self) -> bool:
+        """Whether it has started node."""
+        return "_process" in vars(self)
+
+
+def _provider_class(
+    assemblies: Mapping[str, str], starting: Callable[[], AbstractContextManager[None]]
+) -> type[_OwnNode]:
+    """Return what starts node when it is first asked, with the assemblies that are loaded here."""
+    providers: Any = sys.modules["jsii._kernel.providers.process"]
+
+    class OwnNode(_OwnNode, providers.ProcessProvider):  # type: ignore[misc]
+        @cached_property
+        def _process(self) -> Any:
+            node = providers._NodeProcess()
+            with starting():
+                node.start()
+            for name, module in dict(assemblies).items():
+                known = sys.modules[f"{module}._jsii"].__jsii_assembly__
+                with as_file(files(f"{module}._jsii") / known.filename) as path:
+                    load = providers.LoadRequest(name, known.version, os.fspath(path))
+                    node.send(load, providers.LoadResponse)
+            return node
+
+    return OwnNode
