@@ -317,9 +317,17 @@ class HostReport:
         """Return the report of a host whose instance is gone: its last words, unless it left or
         failed in order.
         """
-        if self.state in {"left", "leaving", "failed"}:
+        if self.state in {"left", "failed"}:
             return self
+        if self.state == "leaving":
+            return replace(self, state="left")
         return replace(self, state="lost", reason=f"its instance is gone; it was {self.state}")
+
+    def belongs_to(self, run_id: str) -> bool:
+        """Return whether it is of a run: one that failed before it knew its run is of the present
+        one, since a start removes all earlier reports.
+        """
+        return self.run_id in {run_id, None}
 
     def describe(self) -> str:
         """Return in a line how far the host came, and why not further."""

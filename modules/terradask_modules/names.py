@@ -106,6 +106,17 @@ def host_name(workspace: str, role: str, cluster: str | None = None) -> str:
     return resource_name(owner, role)
 
 
+def is_template_of(name: str, workspace: str, cluster: str) -> bool:
+    """Return whether a launch template's name is one of the workspace's, or of the cluster's own:
+    `host_name`, what is special about it, and the architecture. No other's can be the same: what is
+    special is no role.
+    """
+    roles = "|".join(ROLES)
+    kind = rf"-(?:{roles})(?:-(?!(?:{roles})\b)[a-z0-9]+)?(?:-arm64)?"
+    owner = rf"{re.escape(workspace)}(?:\.{re.escape(cluster)})?"
+    return re.fullmatch(f"terradask-{owner}{kind}", name) is not None
+
+
 def group_name(workspace: str, cluster: str, group: str) -> str:
     """Return the name of an Auto Scaling group; ``group`` is the cluster's own name of it, such as
     ``workers``.

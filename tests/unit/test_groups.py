@@ -94,7 +94,7 @@ def test_groups_without_a_descriptor_are_found_by_their_tags(groups):
                 {"Key": "terradask:cluster", "Value": cluster},
             ],
         )
-    found, state = Groups.tagged(OneRegion(), workspace="default", cluster="etl")
+    found, state = Groups.found(OneRegion(), workspace="default", cluster="etl")
     assert {name: group.desired for name, group in state.items()} == {
         "scheduler": 0,
         "workers": 0,

@@ -69,6 +69,7 @@ class RefusingWorkers:
             pending=False, shortfall=None, must_read_failures=False
         )
         self.plan: set[str] = set()
+        self.described: dict[str, Any] = {}
         self.sets: dict[str, Any] = {}
         self.on_markets: frozenset[str] = frozenset()
         self.run_is_over = False
@@ -113,7 +114,8 @@ class CountedInterval:
 
 
 def pool_of(workers: Any, *, polls: int = 0) -> tuple[WorkerPool, Health]:
-    deployment: Any = SimpleNamespace(limiter=RateLimiter(0), name="etl")
+    descriptor = SimpleNamespace(cluster="etl", groups={})
+    deployment: Any = SimpleNamespace(limiter=RateLimiter(0), name="etl", descriptor=descriptor)
     health = Health("etl")
     health.status = Status.running
     interval: Any = CountedInterval(health, polls)

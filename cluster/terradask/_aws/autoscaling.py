@@ -3,27 +3,49 @@
 from __future__ import annotations
 
 import datetime
+import logging
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from terradask._aws.free_plan import with_eligible
+from terradask._aws.group_facts import (
+    as_group,
+    foreign_groups,
+    groups_gone,
+    has_left,
+    is_untagged,
+    tagged_groups,
+    tags_missing,
+)
 from terradask._aws.group_limits import despite_minimum, scheduled_actions, set_desired, unschedule
 from terradask._aws.groups import PROTECTION_BATCH, ProtectAndLower, Removal
-from terradask._aws.listing import listed_groups
-from terradask._aws.tags import as_text, found_tags, tag_filters, tags_of
+from terradask._aws.tags import tags_of
 from terradask._aws.translation import is_transient
-from terradask.errors import AccessDenied, ForeignResources
+from terradask.errors import AccessDenied
 from terradask_host.end_once import end_while_there
-from terradask_host.rules.autoscaling_groups import Group, Member
+from terradask_host.rules.autoscaling_groups import Group
 from terradask_host.rules.launch_problem import LaunchProblem, launch_failure, read_problem
-from terradask_modules.names import TAG_CLUSTER, TAG_WORKSPACE, group_name
+from terradask_modules.names import (
+    SCHEDULER_GROUP,
+    TAG_CLUSTER,
+    TAG_GROUP,
+    TAG_ROLE,
+    TAG_WORKSPACE,
+    WORKER_GROUP,
+    group_name,
+    market_group,
+)
 
 if TYPE_CHECKING:
-    from botocore.exceptions import ClientError
-
     from terradask._aws.session import Aws
+
+logger = logging.getLogger("terradask")
+
+_OF_EVERY_CLUSTER = dict.fromkeys(
+    (SCHEDULER_GROUP, WORKER_GROUP, market_group(WORKER_GROUP, "spot"))
+)
 
 #: How far ahead a start sets the watchdog schedule; the scheduler's host then moves it on.
 WATCHDOG_MINUTES = 30
@@ -34,9 +56,6 @@ LOWERED_SECONDS = 60.0
 #: How long it is given where it may end instances that it doesn't show.
 UNSEEN_SECONDS = 3.0
 
-#: How AWS refuses an instance that has ended; the last also for one on its way out.
-_LEFT = ("not found", "not part of", "not in inservice")
-
 #: As many of a group's newest activities are read.
 _ACTIVITIES = 20
 
@@ -46,7 +65,8 @@ class Groups:
 
     AWS's names follow from the cluster's. Those of two workspaces can be the same: of workspace
     ``a`` with cluster ``b-c``, and of ``a-b`` with ``c``. So nothing is changed before the group
-    was seen with the cluster's tags.
+    was seen with the cluster's tags; or without any of them, since they were taken off, and with a
+    launch template of this workspace or cluster, whose names no other's can be.
 
     Numbers that are sent are absolute, so that repeating a call changes nothing.
 
@@ -62,17 +82,24 @@ class Groups:
         self._cluster = cluster
         self._tags = {TAG_WORKSPACE: workspace, TAG_CLUSTER: cluster}
         self._names = {group: group_name(workspace, cluster, group) for group in groups}
-        #: Groups that were seen with the cluster's tags; and others: name -> its tags.
+        #: Groups that were seen to be the cluster's; those of them without its tags; and others:
+        #: name -> its tags.
         self._own: set[str] = set()
+        self._untagged: set[str] = set()
         self._foreign: dict[str, Mapping[str, str]] = {}
 
     @classmethod
-    def tagged(cls, aws: Aws, *, workspace: str, cluster: str) -> tuple[Groups, dict[str, Group]]:
-        """Find a cluster's groups by their tags, and return them with how they are."""
-        found = dict(tagged_groups(aws.client("autoscaling"), workspace=workspace, cluster=cluster))
-        groups = cls(aws, found, workspace=workspace, cluster=cluster)
-        groups._own.update(found)
-        return groups, {name: _as_group(name, group) for name, group in found.items()}
+    def found(cls, aws: Aws, *, workspace: str, cluster: str) -> tuple[Groups, dict[str, Group]]:
+        """Find a cluster's groups by their tags, and those that every cluster can have by their
+        names too; return them with how they are.
+        """
+        client = aws.client("autoscaling")
+        tagged = dict(tagged_groups(client, workspace=workspace, cluster=cluster))
+        groups = cls(aws, {**tagged, **_OF_EVERY_CLUSTER}, workspace=workspace, cluster=cluster)
+        state = groups.describe()
+        # Others' of the same names don't matter here.
+        groups._names, groups._foreign = {name: groups._names[name] for name in state}, {}
+        return groups, state
 
     @property
     def _client(self) -> Any:
@@ -96,41 +123,34 @@ class Groups:
             if not found.get("Status")
         }
         tags = {name: tags_of(found.get("Tags")) for name, found in groups.items()}
-        own = {name for name in groups if self._tags.items() <= tags[name].items()}
-        self._own, self._foreign = own, {name: tags[name] for name in groups if name not in own}
-        return {name: _as_group(name, groups[name]) for name in groups if name in own}
+        tagged = {name for name in groups if self._tags.items() <= tags[name].items()}
+        self._untagged = {name for name in groups if is_untagged(groups[name], self._tags)}
+        self._own = own = tagged | self._untagged
+        self._foreign = {name: tags[name] for name in groups if name not in own}
+        return {
+            name: as_group(name, groups[name], untagged=name in self._untagged)
+            for name in groups
+            if name in own
+        }
 
     def check_own(self, *groups: str) -> list[str]:
-        """Return AWS's names of groups, all by default. Raises `ForeignResources`."""
+        """Return AWS's names of groups; by default of all that are there.
+
+        Raises `ForeignResources`; `ClusterError` for a group that is gone.
+        """
         asked = groups or tuple(self._names)
         if not self._own.issuperset(asked):
             self.describe()
         self._refuse_foreign(asked)
-        return [self._names[group] for group in asked]
+        gone = [group for group in groups if group not in self._own]
+        if gone:
+            raise groups_gone(self._cluster, gone)
+        return [self._names[group] for group in asked if group in self._own]
 
     def _refuse_foreign(self, groups: Iterable[str]) -> None:
-        foreign = {name: self._foreign[name] for name in groups if name in self._foreign}
-        if not foreign:
-            return
-        raise ForeignResources(
-            f"An Auto Scaling group under the name of cluster {self._cluster!r} isn't this "
-            "cluster's; it was left alone.",
-            cluster=self._cluster,
-            resources=[
-                {
-                    "type": "aws_autoscaling_group",
-                    "id": self._names[name],
-                    "why": found_tags(tags, self._tags),
-                }
-                for name, tags in foreign.items()
-            ],
-            allowed=f"the tags {as_text(self._tags)}",
-            advice=(
-                "a group of another workspace: give the cluster another name; this cluster's own: "
-                "put its tags back (aws autoscaling create-or-update-tags), and find out who "
-                "changed them"
-            ),
-        )
+        foreign = {self._names[one]: self._foreign[one] for one in groups if one in self._foreign}
+        if foreign:
+            raise foreign_groups(self._cluster, foreign, self._tags)
 
     def failures(self, group: str) -> list[tuple[datetime.datetime, LaunchProblem]]:
         """Return when and why launches of a group failed lately, in one call; two where the
@@ -155,7 +175,21 @@ class Groups:
 
         Permission needed: ``autoscaling:DescribeScalingActivities``.
         """
+        from botocore.exceptions import ClientError
+
         found: list[dict[str, Any]] = []
+        try:
+            self._add_activities(found, group, since)
+        except ClientError as error:
+            # Of a group that was deleted AWS lists none.
+            if group in self.describe():
+                raise
+            logger.debug("group %s is gone: %s", group, error)
+        return found
+
+    def _add_activities(
+        self, found: list[dict[str, Any]], group: str, since: datetime.datetime
+    ) -> None:
         pages = self._client.get_paginator("describe_scaling_activities").paginate(
             AutoScalingGroupName=self._names[group]
         )
@@ -163,12 +197,16 @@ class Groups:
             found += (activity for activity in page["Activities"] if activity["StartTime"] >= since)
             if page["Activities"] and page["Activities"][-1]["StartTime"] < since:
                 break
-        return found
 
     def set_desired(self, group: str, n: int) -> None:
         """Ask for `n` instances. Returns when AWS has taken the number, not when they are there."""
         (name,) = self.check_own(group)
-        set_desired(self._client, name, n)
+        try:
+            set_desired(self._client, name, n)
+        except AccessDenied as error:
+            if group in self._untagged:
+                raise tags_missing(self._cluster, name, self._tags) from error
+            raise
 
     def protect(self, group: str, instance_ids: Iterable[str]) -> None:
         """Have AWS spare these instances when it ends some for a smaller number."""
@@ -254,20 +292,30 @@ class Groups:
             self.zero()
 
     def tag(self, tags: Mapping[str, str]) -> None:
-        """Set volatile tags on every group, propagated to instances launched from now on."""
+        """Set volatile tags on every group, propagated to instances launched from now on; and the
+        cluster's on those that lack them.
+        """
+        self.check_own()
         self._client.create_or_update_tags(
             Tags=[
                 {
-                    "ResourceId": autoscaling_group,
+                    "ResourceId": self._names[group],
                     "ResourceType": "auto-scaling-group",
                     "Key": key,
                     "Value": value,
                     "PropagateAtLaunch": True,
                 }
-                for autoscaling_group in self.check_own()
-                for key, value in tags.items()
+                for group in sorted(self._own)
+                for key, value in {**self._lost_tags(group), **tags}.items()
             ]
         )
+        self._untagged = set()
+
+    def _lost_tags(self, group: str) -> dict[str, str]:
+        if group not in self._untagged:
+            return {}
+        role = SCHEDULER_GROUP if group == SCHEDULER_GROUP else "worker"
+        return {**self._tags, TAG_ROLE: role, TAG_GROUP: group}
 
     def _protect(self, group: str, instance_ids: Iterable[str], *, protected: bool) -> None:
         ids = list(instance_ids)
@@ -291,7 +339,7 @@ class Groups:
                 ProtectedFromScaleIn=protected,
             )
         except ClientError as error:
-            if _has_left(error):
+            if has_left(error):
                 return False
             raise
         return True
@@ -322,7 +370,7 @@ class Groups:
             if error.response["Error"].get("Code") == "ScalingActivityInProgress":
                 return False
             # A host that was retired may have left by itself in the meantime, with decrement.
-            if not _has_left(error):
+            if not has_left(error):
                 raise
         except AccessDenied:
             # Of an instance in no group, AWS may also refuse for want of a right on the group.
@@ -336,33 +384,6 @@ class Groups:
             for group in self.describe().values()
             for member in group.members
         )
-
-
-def tagged_groups(
-    client: Any, *, workspace: str, cluster: str
-) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Yield a cluster's groups, found by its tags: the cluster's name for it, AWS's description."""
-    tags = {TAG_WORKSPACE: workspace, TAG_CLUSTER: cluster}
-    begins = group_name(workspace, cluster, "")
-    for group in listed_groups(client, Filters=tag_filters(tags)):
-        name = group["AutoScalingGroupName"]
-        if name.startswith(begins) and tags.items() <= tags_of(group.get("Tags")).items():
-            yield name.removeprefix(begins), group
-
-
-def _as_group(name: str, found: Mapping[str, Any]) -> Group:
-    members = tuple(
-        Member(i["InstanceId"], i["LifecycleState"], bool(i.get("ProtectedFromScaleIn")))
-        for i in found["Instances"]
-    )
-    return Group(name, found["DesiredCapacity"], found["MaxSize"], members)
-
-
-def _has_left(error: ClientError) -> bool:
-    """Return whether AWS refuses because an instance isn't in its group's service any more."""
-    told = error.response["Error"]
-    text = told.get("Message", "").lower()
-    return told.get("Code") == "ValidationError" and any(each in text for each in _LEFT)
 
 
 def _watchdog_action(autoscaling_group: str) -> str:

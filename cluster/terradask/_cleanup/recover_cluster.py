@@ -62,8 +62,10 @@ class ClusterRecovery:
         return self.deployment.name
 
     def zero(self) -> None:
-        """Scale its groups to zero, found by tags: a half-made cluster has no descriptor."""
-        groups, state = Groups.tagged(self.aws, workspace=self.workspace, cluster=self.name)
+        """Scale its groups to zero, found by tags and names: a half-made cluster has no
+        descriptor.
+        """
+        groups, state = Groups.found(self.aws, workspace=self.workspace, cluster=self.name)
         groups.zero(state)
         # Deleting the groups takes their schedules along; this is for a destroy that fails before.
         with suppress(AccessDenied):

@@ -15,7 +15,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from terradask._aws.answers import unless
-from terradask._aws.autoscaling import tagged_groups
+from terradask._aws.group_facts import tagged_groups
 from terradask._aws.listing import listed, listed_groups
 from terradask._aws.tags import tags_of
 from terradask._cleanup.named_resources import (

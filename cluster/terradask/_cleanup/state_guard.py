@@ -7,6 +7,7 @@ from functools import partial
 from typing import Any
 
 from terradask._aws.answers import unless
+from terradask._aws.group_facts import is_untagged
 from terradask._aws.session import Aws
 from terradask._aws.tags import as_text, found_tags, tags_of
 from terradask._cleanup.known_state import Entry, read_state
@@ -29,7 +30,8 @@ class StateGuard:
     """Checks the states of one cluster.
 
     An entry is the cluster's if its type, name and provider are those of the cluster's stack, and
-    what it names in AWS carries the cluster's tags, or exists no more.
+    what it names in AWS carries the cluster's tags, or exists no more. Of groups, one that lost its
+    tags is known by its launch template.
 
     Permissions needed, for the types that are in the state:
     ``autoscaling:DescribeAutoScalingGroups``, ``secretsmanager:DescribeSecret``,
@@ -100,7 +102,12 @@ class StateGuard:
         return dict(zip(ids, found, strict=True))
 
     def _of_groups(self, names: list[str]) -> _Tags:
-        return _by_id(find_groups(self._aws.client("autoscaling"), AutoScalingGroupNames=names))
+        found = find_groups(self._aws.client("autoscaling"), AutoScalingGroupNames=names)
+        # One whose tags were taken off is still the cluster's.
+        return {
+            each.id: self._tags if is_untagged(each.description, self._tags) else each.tags
+            for each in found
+        }
 
     def _of_secrets(self, arns: list[str]) -> _Tags:
         client = self._aws.client("secretsmanager")

@@ -23,11 +23,12 @@ from terradask._dask.health import Health, RunCheck
 from terradask._dask.host_size import HostSize
 from terradask._dask.host_workers import JoinedWorkers, host_of, hosts_to_close
 from terradask._dask.poll_interval import PollInterval
+from terradask._dask.pool_warnings import PoolWarnings
 from terradask._dask.scale_quotas import ScaleQuotas
 from terradask._dask.scaling import ScaleRequests, read_numbers
 from terradask._dask.workers import Workers
 from terradask._deployments.deployment import Deployment
-from terradask._deployments.shortfall import Shortfall, describe
+from terradask._deployments.shortfall import Shortfall
 from terradask.errors import TerradaskError
 from terradask_modules.names import WORKER_GROUP
 
@@ -76,7 +77,6 @@ class WorkerPool:
     #: Held during the calls to AWS, not until instances have booted.
     lock: asyncio.Lock = field(default_factory=asyncio.Lock, init=False)
     _polling: asyncio.Task[None] | None = field(default=None, init=False)
-    _shortfalls: OncePerCause = field(default_factory=OncePerCause, init=False)
     _failures: OncePerCause = field(default_factory=OncePerCause, init=False)
 
     # ---- state -----------------------------------------------------------------------------------
@@ -267,6 +267,10 @@ class WorkerPool:
         return await hosts_to_close(self.scheduler, excess)
 
     @cached_property
+    def _warnings(self) -> PoolWarnings:
+        return PoolWarnings(self.health.name, self.deployment.descriptor)
+
+    @cached_property
     def _quotas(self) -> ScaleQuotas:
         """Logs a warning, in the background, about numbers above AWS's quotas; the quotas are read
         once.
@@ -380,20 +384,14 @@ class WorkerPool:
         async with self.lock:
             if not self.requests.are_new:
                 await self.workers.watch()
-                self._warn_of_shortfall()
+                self._warn()
                 # If the scheduler's group is at zero, retire no worker and launch nothing.
                 if not self.workers.run_is_over:
                     await self._send()
                     await self.workers.finish(self.scheduler)
 
-    def _warn_of_shortfall(self) -> None:
-        """Log a warning about a capacity shortfall, once for each cause."""
-        shortfall = self.shortfall
-        if shortfall is not None and shortfall.there and self._shortfalls.is_new(*shortfall.causes):
-            logger.warning(
-                "cluster %s: %s",
-                self.health.name,
-                describe(shortfall, self.deployment.descriptor.pools),
-            )
-        elif not self.workers.pending_launches.pending:
-            self._shortfalls.clear()
+    def _warn(self) -> None:
+        """Log what keeps the groups from their numbers, once for each cause."""
+        pending = self.workers.pending_launches.pending
+        self._warnings.of_shortfall(self.shortfall, pending=pending)
+        self._warnings.of_groups(self.workers.described)

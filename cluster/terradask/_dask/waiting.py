@@ -63,7 +63,7 @@ class MissingHosts:
         return [
             report
             for host, (_, report) in self._read.items()
-            if host in self._listed and report.run_id == self._run_id
+            if host in self._listed and report.belongs_to(self._run_id)
         ]
 
     def _version_read(self, host: str) -> str | None:

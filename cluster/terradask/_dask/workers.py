@@ -53,6 +53,8 @@ class Workers:
     run_is_over: bool = field(default=False, init=False)
     #: Group of workers -> the number to shrink to, and AWS's desired number at that time.
     _unfinished: dict[str, tuple[int, int]] = field(default_factory=dict, init=False)
+    #: Group of workers -> the number to grow to, and the smaller one that its maximum allowed.
+    _capped: dict[str, tuple[int, int]] = field(default_factory=dict, init=False)
     #: Hosts to remove that AWS doesn't end yet: their launch goes on.
     _launching: set[str] = field(default_factory=set, init=False)
     _read_at: float = field(default=0.0, init=False)
@@ -91,10 +93,13 @@ class Workers:
 
     async def finish(self, scheduler: Any) -> None:
         """Go on with what AWS refused during a launch, and with shrinking that missed hosts which
-        AWS didn't show at that time.
+        AWS didn't show at that time; and with growing that a maximum prevented, which was lowered
+        beside terradask.
         """
         if self._launching:
             await self.remove(self._launching, scheduler)
+        if self._capped:
+            await self._grow_capped(scheduler)
         if self._unfinished:
             described = await self._read()
             # Another number is that of another client, which came later.
@@ -105,6 +110,22 @@ class Workers:
             }
             self._unfinished = still
             await self.resize({name: n for name, (n, _) in still.items()}, scheduler)
+
+    async def _grow_capped(self, scheduler: Any) -> None:
+        # Another number is that of another client, which came later.
+        self._capped = {
+            name: each
+            for name, each in self._capped.items()
+            if self.sets[name].desired(self.described) == each[1]
+        }
+        chains = {name: self.sets[name].chain(self.described) for name in self._capped}
+        due = {
+            name: n
+            for name, (n, _) in self._capped.items()
+            if any(group.max_size > group.desired for group in chains[name])
+        }
+        if due:
+            await self.resize(due, scheduler)
 
     async def resize(self, numbers: Mapping[str, int], scheduler: Any) -> None:
         """Bring groups of workers to their numbers of hosts; groups not named stay as they are."""
@@ -118,8 +139,15 @@ class Workers:
         # At once: waiting for workers counts these while AWS is called.
         for name, n in growing.items():
             self.sets[name].roster.grow_to(n)
+        for name in numbers:
+            self._capped.pop(name, None)
         for name, n in growing.items():
-            await self._set(grown(self.sets[name].chain(described), n))
+            chain = self.sets[name].chain(described)
+            raised = grown(chain, n)
+            await self._set(raised)
+            allowed = sum(raised.get(group.name, group.desired) for group in chain)
+            if allowed < n:
+                self._capped[name] = n, allowed
         victims: set[str] = set()
         if shrinking:
             joined = await hosts_at(scheduler)

@@ -89,7 +89,7 @@ class _SchedulerHosts:
         reports = [
             r
             for r in read_reports(self.record.objects)
-            if r.run_id == self.run.run_id and r.role == "scheduler"
+            if r.belongs_to(self.run.run_id) and r.role == "scheduler"
         ]
         if not reports:
             check_scheduler_launches(self.record, self.run)

@@ -11,7 +11,12 @@ from decimal import Decimal
 from terradask._common.naming import counted
 from terradask._common.text_table import duration
 from terradask._deployments.shortfall import Pool
-from terradask._deployments.status import DeploymentStatus, hosts_by_state
+from terradask._deployments.status import (
+    OVER,
+    DeploymentStatus,
+    hosts_by_state,
+    scheduler_text,
+)
 from terradask_host.documents import HostReport, LifetimePolicy, Run
 from terradask_host.scaling_policy import ScalingPolicy
 from terradask_stacks.hardware.quantities import bytes_text
@@ -30,7 +35,7 @@ _WAITS = {
 DASHBOARD = "dashboard"
 
 #: What to look at first.
-_ORDER = ("failed", "lost", "leaving", "booting", "environment", "waiting", "starting", "launched")
+_ORDER = ("failed", "leaving", "booting", "environment", "waiting", "starting", "launched")
 
 
 @dataclass(frozen=True)
@@ -172,9 +177,9 @@ def live_view(
         tuple(
             _row(host, by_host.get(host.instance_id, ()), now)
             for host in hosts
-            if host.state != "left"
+            if host.state not in OVER
         ),
-        notes=tuple(notes),
+        notes=(*notes, *status.problems),
         step=step,
     )
 
@@ -197,7 +202,7 @@ def _facts(
         "software": None if run is None else _software(run),
         "adapts": adapting_text(status.adapting),
         "limits": _limits(status.max_workers, None if run is None else run.life),
-        "scheduler": status.scheduler_address,
+        "scheduler": scheduler_text(status),
         "dask": _dask(workers) if workers else None,
         "ended": status.why_ended,
     }

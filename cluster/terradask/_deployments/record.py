@@ -87,13 +87,13 @@ class ClusterRecord:
         """Whether the deployment is marked for destruction.
 
         A mark counts only when no group is to have an instance: the roles of the workspace's
-        schedulers may write it for any cluster. Groups are found by their tags, whatever
+        schedulers may write it for any cluster. Groups are found by their tags and names, whatever
         ``cluster.json`` says.
         """
         if not self.objects.exists(CLOSING):
             return False
         place = self.place
-        _, groups = Groups.tagged(self.aws, workspace=place.workspace, cluster=place.cluster)
+        _, groups = Groups.found(self.aws, workspace=place.workspace, cluster=place.cluster)
         return not is_raised(groups)
 
     def run(self) -> Run | None:

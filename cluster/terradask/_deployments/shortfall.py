@@ -73,6 +73,15 @@ def describe(shortfall: Shortfall, pools: Mapping[str, Pool]) -> str:
     )
 
 
+def shortfall_text(cluster: str, shortfall: Shortfall, pools: Mapping[str, Pool]) -> str:
+    """Return the same in one line, with what helps."""
+    why = "; ".join(line.strip() for line in _lines(shortfall, pools))
+    return (
+        f"AWS launches {shortfall.there} of {shortfall.wanted} workers, and no more now: {why}. "
+        f"What helps: {_advice(cluster, shortfall, pools)}"
+    )
+
+
 def no_capacity(
     cluster: str, shortfall: Shortfall, pools: Mapping[str, Pool], *, role: str = "worker"
 ) -> NoCapacity:

@@ -2,25 +2,38 @@
 
 from __future__ import annotations
 
+import datetime
+import logging
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
+from functools import partial
 from typing import Any
 
 from terradask._common.side_by_side import side_by_side
 from terradask._deployments.endpoint import route_of
+from terradask._deployments.problems import problems_of
 from terradask._deployments.record import ClusterRecord
 from terradask._deployments.state import SILENT, State, derive_state, ended_by_itself, of_run
 from terradask_host.documents import Ended, HostReport, Run, SchedulerAddress
 from terradask_host.rules.autoscaling_groups import Group
+from terradask_host.rules.launch_problem import LaunchProblem
+from terradask_host.rules.markets import lacking
 from terradask_host.scaling_policy import ScalingPolicy
 from terradask_modules.names import SCHEDULER_GROUP
 
-#: Where in what `reads_of` reads the run is.
-RUN_AT = 1
+logger = logging.getLogger("terradask")
+
+#: Where in what `reads_of` reads the groups and the run are.
+GROUPS_AT, RUN_AT = 0, 1
+
+#: AWS tries a launch again after a minute, and later less often; failures that are older may have
+#: passed. So many different ones of a group are shown.
+_RECENT_SECONDS = 900.0
+_SHOWN = 3
 
 #: States of reports whose instance is gone.
-_OVER = frozenset({"left", "lost"})
+OVER = frozenset({"left", "lost"})
 
 
 @dataclass(frozen=True)
@@ -55,6 +68,13 @@ class DeploymentStatus:
     adapting
         Group of workers -> how it scales itself, with ``minimum`` and ``maximum``; without those
         that don't.
+    scheduler_boot, scheduler_since
+        How many schedulers this run has had, and since when there is the present one, UTC. Each one
+        that was replaced has taken along the tasks and results that it held. None before there is
+        one.
+    problems
+        What keeps the cluster from being as it was asked to be, and what helps, a sentence each:
+        launches that fail, with AWS's reason, and what was changed beside terradask.
     """
 
     name: str
@@ -69,6 +89,9 @@ class DeploymentStatus:
     ended: Ended | None = None
     ssh_command: str | None = None
     adapting: Mapping[str, ScalingPolicy] = field(default_factory=dict)
+    scheduler_boot: int | None = None
+    scheduler_since: str | None = None
+    problems: tuple[str, ...] = ()
 
     def workers(self, what: str) -> int:
         """Return the sum over all groups of workers of ``desired`` or ``instances``."""
@@ -98,8 +121,39 @@ def dial_address(scheduler: SchedulerAddress | None, *, public: bool) -> str | N
 
 
 def read_status(record: ClusterRecord) -> DeploymentStatus:
-    """Return the status of a cluster, by five reads in parallel."""
-    return status_of(record, side_by_side(reads_of(record, record.reports), 5))
+    """Return the status of a cluster, by five reads in parallel, and one more for each group that
+    lacks instances.
+    """
+    found = side_by_side(reads_of(record, record.reports), 5)
+    lacking = lacking_groups(found)
+    reads = [partial(recent_failures, record, name, found[RUN_AT]) for name in lacking]
+    failures = dict(zip(lacking, side_by_side(reads, 5), strict=True)) if reads else {}
+    return status_of(record, found, failures)
+
+
+def lacking_groups(found: Sequence[Any]) -> list[str]:
+    """Return the groups of workers of a run that lack instances, by what `reads_of` has read."""
+    groups: Mapping[str, Group] = found[GROUPS_AT]
+    if found[RUN_AT] is None:
+        return []
+    return [name for name, each in groups.items() if name != SCHEDULER_GROUP and lacking(each)]
+
+
+def recent_failures(record: ClusterRecord, group: str, run: Run) -> tuple[LaunchProblem, ...]:
+    """Return why a group's launches failed in the last minutes, each reason once; none if the
+    caller may not read it.
+    """
+    try:
+        failures = record.groups.failures(group)
+    except Exception:
+        logger.debug("can't read the scaling activities of %s", group, exc_info=True)
+        return ()
+    now = datetime.datetime.now(datetime.UTC)
+    since = max(
+        datetime.datetime.fromisoformat(run.started_at),
+        now - datetime.timedelta(seconds=_RECENT_SECONDS),
+    )
+    return tuple(dict.fromkeys(problem for at, problem in failures if at >= since))[:_SHOWN]
 
 
 def reads_of(
@@ -115,8 +169,14 @@ def reads_of(
     ]
 
 
-def status_of(record: ClusterRecord, found: Sequence[Any]) -> DeploymentStatus:
-    """Return the status that follows from what `reads_of` has read."""
+def status_of(
+    record: ClusterRecord,
+    found: Sequence[Any],
+    failures: Mapping[str, tuple[LaunchProblem, ...]] | None = None,
+) -> DeploymentStatus:
+    """Return the status that follows from what `reads_of` has read, and from `recent_failures` of
+    groups.
+    """
     groups: Mapping[str, Group]
     run: Run | None
     groups, run, scheduler, reports, closing = found
@@ -126,7 +186,7 @@ def status_of(record: ClusterRecord, found: Sequence[Any]) -> DeploymentStatus:
     hosts = tuple(
         h if h.instance_id in members else h.lost()
         for h in reports
-        if run is not None and h.run_id == run.run_id
+        if run is not None and h.belongs_to(run.run_id)
     )
     return DeploymentStatus(
         name=record.name,
@@ -144,6 +204,19 @@ def status_of(record: ClusterRecord, found: Sequence[Any]) -> DeploymentStatus:
         ended=ended_by_itself(run, scheduler),
         ssh_command=_ssh_command(descriptor.settings, groups.get(SCHEDULER_GROUP)),
         adapting=(scheduler.scaling if scheduler is not None else None) or {},
+        scheduler_boot=None if scheduler is None else scheduler.boot,
+        scheduler_since=None if scheduler is None else scheduler.started_at,
+        # Of one that is being destroyed, groups are gone for that.
+        problems=()
+        if closing
+        else problems_of(
+            descriptor,
+            groups,
+            run=run,
+            scheduler=scheduler,
+            reports=hosts,
+            failures=failures or {},
+        ),
     )
 
 
@@ -158,11 +231,23 @@ def _ssh_command(settings: Mapping[str, Any], scheduler: Group | None) -> str | 
     return f"aws ec2-instance-connect ssh --instance-id {host} --os-user ec2-user"
 
 
+def scheduler_text(status: DeploymentStatus) -> str | None:
+    """Return where the scheduler is, and what to know if it is not the run's first."""
+    address, boot = status.scheduler_address, status.scheduler_boot or 1
+    if address is None or boot < 2:
+        return address
+    since = f" since {status.scheduler_since}" if status.scheduler_since else ""
+    return (
+        f"{address} (number {boot} of this run{since}: the tasks and results of those before it "
+        "are lost)"
+    )
+
+
 def hosts_by_state(
     groups: Mapping[str, Mapping[str, int]], hosts: Iterable[HostReport]
 ) -> dict[str, int]:
     """Count hosts by state: as reported, else ``launched``, or ``requested`` if not launched."""
-    reported = Counter(host.state for host in hosts if host.state not in _OVER)
+    reported = Counter(host.state for host in hosts if host.state not in OVER)
     instances, desired = (
         sum(group[what] for group in groups.values()) for what in ("instances", "desired")
     )

@@ -7,9 +7,17 @@ from typing import Any
 
 from terradask._deployments.documents import read_host_reports
 from terradask._deployments.record import ClusterRecord
-from terradask._deployments.status import RUN_AT, DeploymentStatus, reads_of, status_of
+from terradask._deployments.status import (
+    RUN_AT,
+    DeploymentStatus,
+    lacking_groups,
+    reads_of,
+    recent_failures,
+    status_of,
+)
 from terradask._deployments.store import HOSTS
 from terradask_host.documents import HostReport, Run
+from terradask_host.rules.launch_problem import LaunchProblem
 
 
 @dataclass(eq=False, repr=False)
@@ -32,7 +40,11 @@ class StatusWatch:
             with self.record.limiter.slot():
                 found.append(read())
         self.run = found[RUN_AT]
-        return status_of(self.record, found)
+        failures: dict[str, tuple[LaunchProblem, ...]] = {}
+        for name in lacking_groups(found):
+            with self.record.limiter.slot():
+                failures[name] = recent_failures(self.record, name, found[RUN_AT])
+        return status_of(self.record, found, failures)
 
     def _read_reports(self) -> list[HostReport]:
         objects, before = self.record.objects, self._versions

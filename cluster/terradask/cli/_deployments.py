@@ -58,6 +58,8 @@ def list_deployments(all_workspaces: bool, as_json: bool) -> None:
     for one in found:
         if one.status is not None and one.status.why_ended is not None:
             say(f"{one.name}: ended by itself: {_ending(one.status)}")
+        for problem in () if one.status is None else one.status.problems:
+            say(f"{one.name}: {problem}")
     if as_json:
         result_json(
             [
@@ -105,8 +107,14 @@ def _row(one: ClusterOverview) -> list[object]:
         caller_name(one.owner),
         usd(one.hourly_usd),
         ago(one.last_activity),
-        None if one.status is None else one.status.scheduler_address,
+        None if one.status is None else _scheduler(one.status),
     ]
+
+
+def _scheduler(status: DeploymentStatus) -> str | None:
+    """Return where a scheduler is, and its number if it replaced another in the run."""
+    boot = status.scheduler_boot or 1
+    return f"{status.scheduler_address} (number {boot})" if boot > 1 else status.scheduler_address
 
 
 def _counts(one: ClusterOverview) -> str:
@@ -165,6 +173,7 @@ def _show_events(deployment: Deployment, *, as_json: bool) -> None:
 
 def _story(one: ClusterOverview, status: DeploymentStatus) -> str:
     from terradask._deployments.live_view import adapting_text
+    from terradask._deployments.status import scheduler_text
 
     facts = [
         ("cluster", status.name),
@@ -177,10 +186,11 @@ def _story(one: ClusterOverview, status: DeploymentStatus) -> str:
         ("adapts", adapting_text(status.adapting) or None),
         ("usd/h", usd(one.hourly_usd)),
         ("active", _when(one.last_activity)),
-        ("scheduler", status.scheduler_address),
+        ("scheduler", scheduler_text(status)),
         ("run", status.run_id),
         ("log in", status.ssh_command),
     ]
+    facts += [("problem", problem) for problem in status.problems]
     parts = ["\n".join(f"{label:<10} {value}" for label, value in facts if value is not None)]
     groups = [
         [name, g["desired"], g["instances"], g["max_size"]] for name, g in status.groups.items()

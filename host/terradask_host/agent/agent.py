@@ -196,24 +196,25 @@ class Agent:
 
         def read(waited_seconds: float) -> BoundRun | None:
             nonlocal found
-            content = objects.read(RUN)
-            run_id = None if content is None else parse_document(content, RUN).get("run_id")
             try:
                 tag = self._metadata.run_id()
             except MetadataUnavailable as error:
                 found = str(error)
                 return None
+            # From here on the host's reports name a run: also if it gets none of its documents.
+            reporter.run_id = tag or reporter.run_id
+            content = objects.read(RUN)
+            run_id = None if content is None else parse_document(content, RUN).get("run_id")
             there = f"run.json is of {run_id}" if run_id else "no run.json"
             found = f"the instance's run is {tag or 'not named by a tag'}, {there}"
             if content is None or not is_own_run(tag, run_id, waited_seconds, self._timing):
                 return None
+            reporter.run_id = run_id
             keys = objects.read_secret(secret)
             if keys is None or keys.get("run_id") != run_id:
                 whose = None if keys is None else keys.get("run_id")
                 found += f", the keys in the secret {secret} are of {whose or 'no run'}"
                 return None
-            # Clients that wait for this run are to see it, should its documents be refused.
-            reporter.run_id = run_id
             return BoundRun.read(content, keys)
 
         try:

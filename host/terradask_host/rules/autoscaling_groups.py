@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 
 @dataclass(frozen=True)
@@ -32,6 +33,10 @@ class Group:
     desired: int
     max_size: int
     members: tuple[Member, ...] = ()
+    #: Processes of Auto Scaling that are suspended here, such as ``Launch`` -> AWS's reason.
+    suspended: Mapping[str, str] = field(default_factory=dict)
+    #: Whether it lacks the tags that name its cluster: they were taken off.
+    untagged: bool = False
 
     @property
     def active_ids(self) -> tuple[str, ...]:

@@ -51,7 +51,7 @@ def events_of_run(
     )
     *activities_, every_report, scheduler = found
     shown = dict(zip(groups.names, activities_, strict=True))
-    reported = [report for report in every_report if report.run_id == run.run_id]
+    reported = [report for report in every_report if report.belongs_to(run.run_id)]
     observed = [
         *reports.observations_of(reported),
         *(one for name, each in shown.items() for one in activities.observations_of(name, each)),

@@ -50,6 +50,8 @@ def events_of_run(run: Run, scheduler: SchedulerAddress | None) -> Iterator[Even
     )
     if scheduler is not None and scheduler.run_id == run.run_id and scheduler.started_at:
         reason = f"the scheduler listens on {scheduler.instance_id}, boot {scheduler.boot}"
+        if scheduler.boot > 1:
+            reason += "; the tasks and results that the one before it held are lost"
         yield Event(moment(scheduler.started_at), "cluster", None, "running", reason=reason)
         if scheduler.ended is not None:
             yield Event(

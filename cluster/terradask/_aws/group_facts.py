@@ -1,0 +1,127 @@
+"""Auto Scaling groups as AWS describes them: whose they are, and how. Pure, but for a listing."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import TYPE_CHECKING, Any
+
+from terradask._aws.listing import listed_groups
+from terradask._aws.tags import as_text, found_tags, tag_filters, tags_of
+from terradask.errors import ClusterError, ForeignResources
+from terradask_host.rules.autoscaling_groups import Group, Member
+from terradask_modules.names import TAG_CLUSTER, TAG_WORKSPACE, group_name, is_template_of
+
+if TYPE_CHECKING:
+    from botocore.exceptions import ClientError
+
+#: How AWS refuses an instance that has ended; the last also for one on its way out.
+_LEFT = ("not found", "not part of", "not in inservice")
+
+
+def tagged_groups(
+    client: Any, *, workspace: str, cluster: str
+) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Yield a cluster's groups, found by its tags: the cluster's name for it, AWS's description."""
+    tags = {TAG_WORKSPACE: workspace, TAG_CLUSTER: cluster}
+    begins = group_name(workspace, cluster, "")
+    for group in listed_groups(client, Filters=tag_filters(tags)):
+        name = group["AutoScalingGroupName"]
+        if name.startswith(begins) and tags.items() <= tags_of(group.get("Tags")).items():
+            yield name.removeprefix(begins), group
+
+
+def groups_gone(cluster: str, groups: Iterable[str]) -> ClusterError:
+    """Return the error for groups that AWS doesn't have any more."""
+    return ClusterError(
+        f"Groups of cluster {cluster!r} are gone: it was destroyed, deployed with other groups, or "
+        "they were deleted by hand.",
+        cluster=cluster,
+        given=", ".join(sorted(groups)),
+        advice=(
+            f"terradask list shows whether it is deployed; terradask apply {cluster} makes its "
+            "groups again"
+        ),
+    )
+
+
+def is_untagged(found: Mapping[str, Any], expected: Mapping[str, str]) -> bool:
+    """Return whether a group under a cluster's name is that cluster's, and has lost its tags: it
+    carries none of those expected, and launches from the workspace's template, or the cluster's.
+    """
+    if not expected.keys().isdisjoint(tags_of(found.get("Tags"))):
+        return False
+    return is_template_of(_template(found), expected[TAG_WORKSPACE], expected[TAG_CLUSTER])
+
+
+def _template(found: Mapping[str, Any]) -> str:
+    """Return the name of the launch template that a group launches from; empty if there is no one
+    such template.
+    """
+    policy = (found.get("MixedInstancesPolicy") or {}).get("LaunchTemplate") or {}
+    if any(each.get("LaunchTemplateSpecification") for each in policy.get("Overrides", ())):
+        return ""
+    template = policy.get("LaunchTemplateSpecification") or {}
+    return str(template.get("LaunchTemplateName", ""))
+
+
+def as_group(name: str, found: Mapping[str, Any], *, untagged: bool = False) -> Group:
+    """Return a group, by the cluster's own name of it, from AWS's description."""
+    members = tuple(
+        Member(i["InstanceId"], i["LifecycleState"], bool(i.get("ProtectedFromScaleIn")))
+        for i in found["Instances"]
+    )
+    suspended = {
+        each["ProcessName"]: each.get("SuspensionReason", "")
+        for each in found.get("SuspendedProcesses", ())
+    }
+    return Group(
+        name,
+        found["DesiredCapacity"],
+        found["MaxSize"],
+        members,
+        suspended=suspended,
+        untagged=untagged,
+    )
+
+
+def foreign_groups(
+    cluster: str, found: Mapping[str, Mapping[str, str]], expected: Mapping[str, str]
+) -> ForeignResources:
+    """Return the error for groups, AWS's name -> tags, that aren't the cluster's."""
+    return ForeignResources(
+        f"An Auto Scaling group under the name of cluster {cluster!r} isn't this cluster's; it was "
+        "left alone.",
+        cluster=cluster,
+        resources=[
+            {"type": "aws_autoscaling_group", "id": name, "why": found_tags(tags, expected)}
+            for name, tags in found.items()
+        ],
+        allowed=f"the tags {as_text(expected)}",
+        advice=(
+            "a group of another workspace: give the cluster another name; this cluster's own: put "
+            "its tags back (aws autoscaling create-or-update-tags), and find out who changed them"
+        ),
+    )
+
+
+def tags_missing(cluster: str, name: str, expected: Mapping[str, str]) -> ClusterError:
+    """Return the error for a group that AWS lets the caller not change, since its tags are gone."""
+    return ClusterError(
+        f"AWS refuses to change a group of cluster {cluster!r}: its tags were taken off, and "
+        "callers' rights go by them.",
+        cluster=cluster,
+        given=f"Auto Scaling group {name}",
+        allowed=f"the tags {as_text(expected)}",
+        advice=(
+            "whoever administers the account puts them back (aws autoscaling "
+            f"create-or-update-tags, or terradask apply {cluster} with such rights); find out what "
+            "took them off"
+        ),
+    )
+
+
+def has_left(error: ClientError) -> bool:
+    """Return whether AWS refuses because an instance isn't in its group's service any more."""
+    told = error.response["Error"]
+    text = told.get("Message", "").lower()
+    return told.get("Code") == "ValidationError" and any(each in text for each in _LEFT)

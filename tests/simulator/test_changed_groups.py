@@ -1,0 +1,174 @@
+"""What others change beside terradask, in the console or by a script: a cluster's groups without
+tags, with a smaller maximum, with suspended launches, or gone; its documents deleted. Each is said
+where users look, with what helps, and the cluster can be ended all the same.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from terradask import Cluster, Workspace
+from terradask.errors import AccessDenied, ClusterError
+from terradask_simulator import Simulator
+from terradask_simulator.checks import invariants
+
+from ..command import in_this_process
+from ..waiting import eventually
+
+pytestmark = pytest.mark.simulator
+
+NAME = "changed"
+GROUPS = {key: f"terradask-default-{NAME}-{key}" for key in ("scheduler", "workers")}
+KEYS = ("terradask:workspace", "terradask:cluster", "terradask:role", "terradask:group")
+
+
+@pytest.fixture(scope="module")
+def cluster(sim: Simulator, sim_environ: dict[str, str]) -> Iterator[Cluster]:
+    with (
+        sim.hollow_hosts(),
+        sim.time_hosts(join_look_seconds=1.0),
+        Cluster(
+            NAME,
+            n_workers=1,
+            max_workers=6,
+            wait_for_workers=True,
+            shutdown_on_close=False,
+            idle_timeout=False,
+            scheduler_options={"dashboard": False},
+        ) as cluster,
+    ):
+        yield cluster
+    Workspace.load().destroy_cluster(NAME)
+    assert invariants.left_behind(sim, NAME) == []
+
+
+@pytest.fixture
+def autoscaling(sim: Simulator) -> Iterator[Any]:
+    with contextlib.closing(sim.client("autoscaling")) as client:
+        yield client
+
+
+def problems() -> str:
+    return "\n".join(Workspace.load().deployment(NAME).status().problems)
+
+
+def desired(autoscaling: Any) -> dict[str, int]:
+    found = autoscaling.describe_auto_scaling_groups(AutoScalingGroupNames=[*GROUPS.values()])
+    return {
+        group["AutoScalingGroupName"]: group["DesiredCapacity"]
+        for group in found["AutoScalingGroups"]
+    }
+
+
+def tags(autoscaling: Any) -> list[dict[str, Any]]:
+    filters = [{"Name": "auto-scaling-group", "Values": [*GROUPS.values()]}]
+    return [
+        {key: tag[key] for key in ("ResourceId", "ResourceType", "Key", "Value")}
+        | {"PropagateAtLaunch": True}
+        for tag in autoscaling.describe_tags(Filters=filters)["Tags"]
+    ]
+
+
+def test_a_smaller_maximum_is_said_and_the_number_is_reached_when_it_is_back(
+    sim: Simulator, cluster: Cluster, autoscaling: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    group = GROUPS["workers"]
+    autoscaling.update_auto_scaling_group(AutoScalingGroupName=group, MaxSize=2)
+    with caplog.at_level(logging.WARNING, "terradask"):
+        cluster.scale(3)
+        eventually(lambda: desired(autoscaling)[group] == 2)
+        eventually(lambda: "its maximum is 2 at AWS, and 6 as applied" in caplog.text)
+    assert "its maximum is 2 at AWS" in problems()
+    autoscaling.update_auto_scaling_group(AutoScalingGroupName=group, MaxSize=6)
+    eventually(lambda: len(cluster.observed) == 3)
+    assert problems() == ""
+    rest(sim, cluster)
+
+
+def rest(sim: Simulator, cluster: Cluster) -> None:
+    """Bring the cluster to one worker, and wait until nothing else is left."""
+    cluster.scale(1)
+    eventually(lambda: len(cluster.observed) == 1)
+    eventually(lambda: len(sim.running_instances()) == 2)
+
+
+def test_suspended_launches_are_said_with_awss_reason_and_the_command(
+    sim: Simulator, cluster: Cluster, autoscaling: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    group = GROUPS["workers"]
+    autoscaling.suspend_processes(AutoScalingGroupName=group, ScalingProcesses=["Launch"])
+    try:
+        with caplog.at_level(logging.WARNING, "terradask"):
+            cluster.scale(2)
+            eventually(lambda: "Launch is suspended" in caplog.text)
+        command = (
+            f"aws autoscaling resume-processes --auto-scaling-group-name {group} "
+            "--scaling-processes Launch"
+        )
+        assert command in problems()
+        shown = in_this_process("status", NAME).stdout
+        assert command in shown
+        assert "workers: Launch is suspended" in in_this_process("list").stderr
+    finally:
+        autoscaling.resume_processes(AutoScalingGroupName=group, ScalingProcesses=["Launch"])
+    eventually(lambda: len(cluster.observed) == 2)
+    rest(sim, cluster)
+
+
+def test_missing_capacity_is_in_status_and_list_with_its_reason(
+    sim: Simulator, cluster: Cluster
+) -> None:
+    with sim.no_capacity(beyond=len(sim.running_instances())):
+        cluster.scale(2)
+        told = eventually(problems)
+        assert "AWS launches 1 of 2 workers, and no more now" in told
+        assert "InsufficientInstanceCapacity" in told
+        assert "What helps: allow more instance types" in told
+        watched = Workspace.load().deployment(NAME).watch().read()
+        assert any("InsufficientInstanceCapacity" in each for each in watched.problems)
+    rest(sim, cluster)
+    assert problems() == ""
+
+
+def test_a_cluster_whose_tags_were_taken_off_runs_and_can_be_ended(
+    sim: Simulator, cluster: Cluster, autoscaling: Any, policies: dict[str, list[dict[str, Any]]]
+) -> None:
+    before = tags(autoscaling)
+    autoscaling.delete_tags(Tags=before)
+    (seen,) = (one for one in Workspace.load().overview() if one.name == NAME)
+    assert (seen.state, seen.workers) == ("running", (1, 1))
+    assert "the tags of the groups scheduler, workers were taken off" in problems()
+    assert f"terradask apply {NAME}" in problems()
+    # Callers whose rights go by tags are told that.
+    with sim.acting_as("user", *policies["user"]), pytest.raises(ClusterError) as refused:
+        Workspace.load().deployment(NAME).stop()
+    assert "its tags were taken off" in str(refused.value)
+    assert isinstance(refused.value.__cause__, AccessDenied)
+    # Tags of another cluster are no missing ones.
+    foreign = [
+        {**tag, "Value": "other" if tag["Key"] == "terradask:cluster" else tag["Value"]}
+        for tag in before
+        if tag["Key"] in KEYS
+    ]
+    autoscaling.create_or_update_tags(Tags=foreign)
+    assert Workspace.load().deployment(NAME).groups.describe() == {}
+    with pytest.raises(ClusterError, match="isn't this cluster's"):
+        Workspace.load().deployment(NAME).stop()
+    autoscaling.delete_tags(Tags=foreign)
+    # An apply puts them back, all but the run's, which are no structure.
+    workspace = Workspace.load()
+    workspace.apply(workspace.plan_cluster(NAME))
+    assert {(tag["ResourceId"], tag["Key"], tag["Value"]) for tag in tags(autoscaling)} == {
+        (tag["ResourceId"], tag["Key"], tag["Value"])
+        for tag in before
+        if not tag["Key"].startswith("terradask:run:")
+    }
+    assert problems() == ""
+    autoscaling.delete_tags(Tags=before)
+    Workspace.load().deployment(NAME).stop(wait_seconds=60)
+    assert set(desired(autoscaling).values()) == {0}
