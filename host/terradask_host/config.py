@@ -200,6 +200,15 @@ def parse_document(text: str | bytes, source: str) -> dict[str, Any]:
         raise ConfigInvalid(f"{source} is no JSON: {type(error).__name__}.") from None
     if not isinstance(document, dict):
         raise ConfigInvalid(f"{source} is no JSON object.", given=type(document).__name__)
+    if "format" not in document:
+        raise ConfigInvalid(
+            f"{source} isn't what terradask writes: it names no format.",
+            allowed=f"a document of format {FORMAT}, as a start of the cluster writes it",
+            advice=(
+                "Find out what replaced it, such as a rotation of secrets, and switch that off; "
+                "then stop and start the cluster."
+            ),
+        )
     if document.get("format") != FORMAT:
         raise ConfigInvalid(
             f"{source} has a format that this host program does not know.",

@@ -1,0 +1,243 @@
+"""What keeps a cluster from being as it was asked to be, told from what AWS and hosts say."""
+
+from __future__ import annotations
+
+import dataclasses
+import datetime
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from terradask._deployments.documents import Descriptor
+from terradask._deployments.overview import ClusterOverview
+from terradask._deployments.problems import problems_of
+from terradask._deployments.status import (
+    DeploymentStatus,
+    lacking_groups,
+    recent_failures,
+    scheduler_text,
+)
+from terradask.cli._deployments import _story
+from terradask_host.documents import HostReport, Run, SchedulerAddress
+from terradask_host.rules.autoscaling_groups import Group, Member
+from terradask_host.rules.launch_problem import LaunchProblem
+from terradask_modules.names import group_name, host_name, is_template_of
+
+from .group_facts import descriptor
+
+RUN = Run("r1", "2026-11-20T05:00:00Z", "arn", "v1", "3.11", {}, 2)
+SCHEDULER = SchedulerAddress("r1", "i-s", 1, "tls://10.0.0.1:8786", None, 8787, "3.11", {})
+AT = "2026-11-20T05:10:00Z"
+
+
+def groups(**changed: Any) -> dict[str, Group]:
+    found = {
+        key: Group(key, 1, entry.max_size, (Member(f"i-{key}", "InService"),))
+        for key, entry in descriptor().groups.items()
+    }
+    return {**found, **changed}
+
+
+def report(role: str, state: str, **facts: Any) -> HostReport:
+    group = "scheduler" if role == "scheduler" else "workers"
+    given = {"instance_id": f"i-{role}", "reason": None, "at": AT, "run_id": "r1", **facts}
+    return HostReport(role=role, group=group, state=state, **given)
+
+
+def told(
+    found: dict[str, Group],
+    *reports: HostReport,
+    run: Run | None = RUN,
+    scheduler: SchedulerAddress | None = SCHEDULER,
+    **failures: LaunchProblem,
+) -> list[str]:
+    return list(
+        problems_of(
+            descriptor(),
+            found,
+            run=run,
+            scheduler=scheduler,
+            reports=reports,
+            failures={group: (problem,) for group, problem in failures.items()},
+        )
+    )
+
+
+def test_a_cluster_as_it_should_be_has_no_problem() -> None:
+    assert told(groups(), report("scheduler", "running"), report("worker", "running")) == []
+    zero = {key: dataclasses.replace(each, desired=0) for key, each in groups().items()}
+    # A stopped cluster's groups may be suspended, and it has no documents of a run.
+    stopped = {
+        key: dataclasses.replace(each, suspended={"Launch": ""}) for key, each in zero.items()
+    }
+    assert told(stopped, run=None, scheduler=None) == []
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        (
+            {"max_size": 3},
+            ["workers: its maximum is 3 at AWS, and 8 as applied", "terradask apply etl"],
+        ),
+        ({"untagged": True}, ["the tags of the group workers were taken off", "apply etl"]),
+        (
+            {"suspended": {"Launch": "User suspended at 2026-11-20T05:00:00Z"}},
+            [
+                "workers: Launch is suspended (User suspended at 2026-11-20T05:00:00Z)",
+                "aws autoscaling resume-processes --auto-scaling-group-name "
+                "terradask-default-etl-workers --scaling-processes Launch",
+            ],
+        ),
+        ({"suspended": {"Terminate": ""}}, ["Terminate is suspended: the group ends nothing"]),
+    ],
+)
+def test_what_others_changed_is_said_with_what_helps(
+    changes: dict[str, Any], words: list[str]
+) -> None:
+    (problem,) = told(groups(workers=dataclasses.replace(groups()["workers"], **changes)))
+    for each in words:
+        assert each in problem
+
+
+def test_its_own_suspension_of_balancing_is_no_problem() -> None:
+    found = groups(workers=dataclasses.replace(groups()["workers"], suspended={"AZRebalance": "x"}))
+    assert told(found) == []
+
+
+def test_a_group_that_is_gone_is_named() -> None:
+    found = groups()
+    del found["gpu"]
+    (problem,) = told(found)
+    assert "AWS doesn't have the group gpu of this cluster any more" in problem
+    assert "terradask apply etl" in problem
+
+
+def test_deleted_documents_are_named_while_hosts_run() -> None:
+    (problem,) = told(groups(), run=None, scheduler=None)
+    assert problem.startswith("run.json is gone")
+    assert "terradask stop etl, then terradask start etl" in problem
+    (problem,) = told(groups(), report("scheduler", "running"), scheduler=None)
+    assert problem.startswith("scheduler.json is gone")
+    # It boots.
+    assert told(groups(), report("scheduler", "starting"), scheduler=None) == []
+
+
+def test_a_group_that_was_given_up_is_said_with_the_last_hosts_reason_until_hosts_come() -> None:
+    note = (AT, "workers", "given up", "10 in a row ended without having joined")
+    watching = report("scheduler", "running", notes=(note,))
+    before = "2026-11-20T05:09:00Z"
+    failed = report(
+        "worker", "failed", reason="no access\nto run.json", history=(("booting", before),)
+    )
+    (problem,) = told(groups(), watching, failed)
+    assert problem == (
+        "workers: 10 in a row ended without having joined. The last one's reason: no access to "
+        "run.json"
+    )
+    # S3 or the key refuses hosts: none of them could report.
+    (problem,) = told(groups(), watching)
+    assert "None has reported why: S3, the key or the network" in problem
+    assert "terradask logs etl workers" in problem
+    later = report("worker", "booting", history=(("booting", "2026-11-20T05:11:00Z"),))
+    assert told(groups(), watching, failed, later) == []
+
+
+def test_a_shortfall_is_said_in_a_line_with_its_reason_and_what_helps() -> None:
+    short = LaunchProblem("InsufficientInstanceCapacity", "We currently do not have sufficient")
+    found = groups(workers=dataclasses.replace(groups()["workers"], desired=5))
+    (problem,) = told(found, workers=short)
+    assert "\n" not in problem
+    assert problem.startswith("AWS launches 2 of 6 workers, and no more now: workers: m6i.xlarge")
+    assert "InsufficientInstanceCapacity: We currently" in problem
+    assert "What helps: allow more instance types" in problem
+
+
+def test_why_launches_fail_is_asked_of_groups_that_lack_instances_alone() -> None:
+    lacking = dataclasses.replace(groups()["workers"], desired=2)
+    assert lacking_groups([groups(), RUN]) == []
+    assert lacking_groups([groups(workers=lacking), RUN]) == ["workers"]
+    assert lacking_groups([groups(workers=lacking), None]) == []
+    now = datetime.datetime.now(datetime.UTC)
+    recent, old = LaunchProblem("A", "a"), LaunchProblem("B", "b")
+    failures = [(now, recent), (now, recent), (now - datetime.timedelta(hours=1), old)]
+    record: Any = SimpleNamespace(groups=SimpleNamespace(failures=lambda group: failures))
+    assert recent_failures(record, "workers", RUN) == (recent,)
+
+    def refuse(group: str) -> None:
+        raise OSError("no route")
+
+    record.groups = SimpleNamespace(failures=refuse)
+    assert recent_failures(record, "workers", RUN) == ()
+
+
+def status(**facts: Any) -> DeploymentStatus:
+    given = {"owner": "arn", "started_at": AT, "groups": {}, "hosts": (), "max_workers": 8}
+    address = "tls://10.0.0.1:8786"
+    return DeploymentStatus("etl", "running", "r1", scheduler_address=address, **given, **facts)
+
+
+def test_a_replaced_scheduler_and_problems_are_shown_to_people_and_scripts() -> None:
+    first = status(scheduler_boot=1, scheduler_since=AT)
+    assert scheduler_text(first) == "tls://10.0.0.1:8786"
+    second = status(
+        scheduler_boot=2, scheduler_since=AT, problems=("workers: Launch is suspended",)
+    )
+    overview = ClusterOverview("default", "etl", "running", status=second)
+    story = _story(overview, second)
+    assert f"number 2 of this run since {AT}: the tasks and results of those before it" in story
+    assert "problem    workers: Launch is suspended" in story
+    document = overview.as_dict()
+    assert (document["scheduler_boot"], document["scheduler_since"]) == (2, AT)
+    assert document["problems"] == ("workers: Launch is suspended",)
+
+
+def test_a_report_without_a_run_is_of_the_present_one() -> None:
+    assert report("worker", "failed", run_id=None).belongs_to("r1")
+    assert report("worker", "failed").belongs_to("r1")
+    assert not report("worker", "failed", run_id="r0").belongs_to("r1")
+
+
+def test_a_host_that_was_leaving_has_left_when_its_instance_is_gone() -> None:
+    assert report("worker", "leaving", reason="idle").lost().state == "left"
+    assert report("worker", "leaving", reason="idle").lost().reason == "idle"
+
+
+NAMES = ("a", "a-b", "a-worker", "a-scheduler", "b")
+
+
+def test_no_launch_template_is_two_clusters_of_which_groups_could_have_one_name() -> None:
+    """Whose a group without tags is follows from its name and its template's together."""
+    owners: dict[tuple[str, str], set[tuple[str, str]]] = {}
+    for workspace in NAMES:
+        for cluster in (*NAMES, "b-worker", "worker"):
+            hosts = [
+                host_name(workspace, f"{role}{special}", owner) + architecture
+                for role in ("scheduler", "worker")
+                for special in ("", "-gpu", "-gpu500", "-100")
+                for owner in (None, cluster)
+                for architecture in ("", "-arm64")
+            ]
+            for host in hosts:
+                assert is_template_of(host, workspace, cluster)
+                for key in ("scheduler", "workers", "workers-spot", "gpu"):
+                    group = group_name(workspace, cluster, key)
+                    owners.setdefault((group, host), set()).add((workspace, cluster))
+    assert {len(each) for each in owners.values()} == {1}
+    for (_, host), ((workspace, cluster),) in owners.items():
+        for other in NAMES:
+            if other != workspace:
+                assert not is_template_of(host, other, cluster)
+
+
+@pytest.mark.parametrize(
+    "name", ["", "web", "terradask-a", "terradask-a-web", "terradask-a.c-worker"]
+)
+def test_other_launch_templates_are_of_no_cluster(name: str) -> None:
+    assert not is_template_of(name, "a", "b")
+
+
+def test_the_descriptor_of_these_tests_has_the_usual_groups() -> None:
+    assert isinstance(descriptor(), Descriptor)
+    assert descriptor().groups.keys() == {"scheduler", "workers", "gpu"}
