@@ -113,9 +113,8 @@ def tags_missing(cluster: str, name: str, expected: Mapping[str, str]) -> Cluste
         given=f"Auto Scaling group {name}",
         allowed=f"the tags {as_text(expected)}",
         advice=(
-            "whoever administers the account puts them back (aws autoscaling "
-            f"create-or-update-tags, or terradask apply {cluster} with such rights); find out what "
-            "took them off"
+            "an administrator of the account puts them back: aws autoscaling "
+            f"create-or-update-tags, or terradask apply {cluster}; find out what took them off"
         ),
     )
 
