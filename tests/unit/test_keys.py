@@ -158,6 +158,17 @@ def test_certificates_live_as_long_as_the_run_and_no_longer():
         assert datetime.timedelta(minutes=59) < left <= datetime.timedelta(hours=1)
 
 
+@pytest.mark.parametrize("ahead_seconds", [600, -600, 86_400])
+def test_certificates_are_valid_by_awss_clock_too(ahead_seconds):
+    keys = make_keys("etl", "run", lifetime_days=1 / 24, clock_ahead_seconds=ahead_seconds)
+    here = datetime.datetime.now(datetime.UTC)
+    at_aws = here - datetime.timedelta(seconds=ahead_seconds)
+    for pem in (keys.ca, keys.scheduler.cert, keys.client.cert, keys.metrics.cert):
+        made = _certificate(pem)
+        assert made.not_valid_before_utc < min(here, at_aws)
+        assert max(here, at_aws) < made.not_valid_after_utc
+
+
 def test_a_long_name_still_gets_certificates():
     assert _certificate(make_keys("c" * 80, "run").ca)
 

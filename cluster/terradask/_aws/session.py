@@ -13,6 +13,7 @@ from terradask._aws.translation import (
     CREDENTIALS_ADVICE,
     EXPIRED,
     known_regions,
+    time_of,
     translate_calls,
     translated,
     unknown_region,
@@ -65,6 +66,9 @@ class Aws:
         self._session: Session | None = None
         #: Buckets with an object so old that S3 misses no other: noted by `ObjectStore`.
         self.settled_buckets: set[str] = set()
+        #: How far this machine's clock is ahead of AWS's, by AWS's latest answer, in whole seconds;
+        #: 0 before there is one.
+        self.clock_ahead_seconds = 0.0
         self._clients: dict[str, Any] = {}
         self._identity: dict[str, str] | None = None
         self._lock = threading.RLock()
@@ -131,6 +135,7 @@ class Aws:
             make: Any = session.client
             made = make(name, config=config)
         made.meta.events.register("after-call", self._forget_expired)
+        made.meta.events.register("after-call", self._compare_clocks)
         settle = {"s3": expect_owner, "autoscaling": end_once}.get(name)
         return made if settle is None else settle(made)
 
@@ -140,6 +145,12 @@ class Aws:
             with self._lock:
                 self._session = None
                 self._clients.clear()
+
+    def _compare_clocks(self, parsed: Mapping[str, Any], **_: Any) -> None:
+        if (there := time_of(parsed)) is not None:
+            ahead = datetime.datetime.now(datetime.UTC) - there
+            # The answer was on its way, and the date has no fractions.
+            self.clock_ahead_seconds = float(int(ahead.total_seconds()))
 
     def _boto(self) -> Session:
         if self._session is None:

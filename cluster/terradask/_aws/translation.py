@@ -240,14 +240,18 @@ def _way_out(error: Exception) -> str:
     return f"check the network, {where}, a VPN"
 
 
-def _clocks(response: Mapping[str, Any]) -> str | None:
-    """Return this machine's time and AWS's, if they differ by more than the answer took."""
+def time_of(response: Mapping[str, Any]) -> datetime.datetime | None:
+    """Return when AWS answered, by its own clock, in whole seconds; None if it doesn't say."""
     try:
-        there = email.utils.parsedate_to_datetime(
-            response["ResponseMetadata"]["HTTPHeaders"]["date"]
-        )
+        at = email.utils.parsedate_to_datetime(response["ResponseMetadata"]["HTTPHeaders"]["date"])
     except (KeyError, TypeError, ValueError):
         return None
-    here = datetime.datetime.now(datetime.UTC)
-    differ = there.tzinfo is not None and abs((here - there).total_seconds()) > _SKEW_SECONDS
-    return f"{utc_text(here)} here, {utc_text(there)} at AWS" if differ else None
+    return None if at.tzinfo is None else at
+
+
+def _clocks(response: Mapping[str, Any]) -> str | None:
+    """Return this machine's time and AWS's, if they differ by more than the answer took."""
+    here, there = datetime.datetime.now(datetime.UTC), time_of(response)
+    if there is None or abs((here - there).total_seconds()) <= _SKEW_SECONDS:
+        return None
+    return f"{utc_text(here)} here, {utc_text(there)} at AWS"

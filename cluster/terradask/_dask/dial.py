@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import datetime
 from collections.abc import Callable, Sequence
 from dataclasses import KW_ONLY, dataclass, replace
 from typing import Any
@@ -11,7 +12,9 @@ from distributed.comm import Comm, connect
 from distributed.core import rpc
 from distributed.security import Security
 
+from terradask._aws.translation import CLOCK_ADVICE
 from terradask._dask.threads import Call
+from terradask._dask.tls_refusal import tls_error, why_refused
 from terradask._deployments.attachment import Attachment
 from terradask._deployments.deployment import Deployment
 from terradask._deployments.endpoint import Endpoint, Route
@@ -71,10 +74,12 @@ class Dialer:
                     **self.connection_args,
                 )
             except OSError as error:
+                if (clocks := self._clocks(attachment, error)) is not None:
+                    raise out_of_time(attachment, address, clocks) from error
                 if loop.time() >= deadline:
                     if isinstance(error, SessionFailed):
                         raise
-                    raise await self._unreachable(attachment, address) from error
+                    raise await self._unreachable(attachment, address, error) from error
             else:
                 return attachment, comm
             await asyncio.sleep(self.pause_seconds)
@@ -102,7 +107,21 @@ class Dialer:
         """Release what keeps the route open."""
         await self.call(self.endpoint.close)
 
-    async def _unreachable(self, attachment: Attachment, address: str) -> SchedulerUnreachable:
+    def _clocks(self, attachment: Attachment, error: OSError) -> str | None:
+        if tls_error(error) is None:
+            return None
+        return why_refused(
+            error,
+            attachment.keys.client.cert,
+            ahead_seconds=self.deployment.aws.clock_ahead_seconds,
+            here=datetime.datetime.now(datetime.UTC),
+        )
+
+    async def _unreachable(
+        self, attachment: Attachment, address: str, error: OSError | None = None
+    ) -> SchedulerUnreachable:
+        if (refused := tls_error(error)) is not None:
+            return no_tls(attachment, address, str(refused))
         return unreachable(
             attachment, address, route=self.route, let_in=await self.call(self.let_in)
         )
@@ -145,4 +164,35 @@ def unreachable(
         address=address,
         given=f"{address}, published by instance {host}",
         advice=f"{advice} To see whether its host runs: terradask status {cluster}",
+    )
+
+
+def out_of_time(attachment: Attachment, address: str, clocks: str) -> SchedulerUnreachable:
+    """Return the error for certificates that a clock makes invalid."""
+    cluster = attachment.descriptor.cluster
+    return SchedulerUnreachable(
+        f"The scheduler of cluster {cluster!r} answers, but certificates aren't valid now: a clock "
+        "is wrong.",
+        cluster=cluster,
+        address=address,
+        given=clocks,
+        advice=(
+            f"{CLOCK_ADVICE}. If the run was started from a machine whose clock was wrong: "
+            f"terradask stop {cluster}, then start it again"
+        ),
+    )
+
+
+def no_tls(attachment: Attachment, address: str, said: str) -> SchedulerUnreachable:
+    """Return the error for a scheduler that can be reached, but with which TLS fails."""
+    cluster = attachment.descriptor.cluster
+    return SchedulerUnreachable(
+        f"The scheduler of cluster {cluster!r} can be reached, but TLS fails.",
+        cluster=cluster,
+        address=address,
+        given=f"{address}: {said}",
+        advice=(
+            "another host, or a proxy that opens TLS, may answer there; terradask status "
+            f"{cluster} shows the run, and to attach again reads its keys anew"
+        ),
     )

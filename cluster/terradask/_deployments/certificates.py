@@ -20,7 +20,7 @@ from terradask._deployments.keys import ROLES, Bundle, KeySet
 #: Longest validity of the certificates.
 CERTIFICATE_LIFETIME_DAYS = 30
 
-#: Allowed difference between the clocks of the client and of a new instance.
+#: Allowed difference between AWS's clock and that of a client that attaches.
 CLOCK_SKEW_MINUTES = 5
 
 # A scheduler and a worker both listen and connect; a client only connects.
@@ -32,12 +32,21 @@ _USAGES = {
 
 
 def make_keys(
-    cluster: str, run_id: str, *, lifetime_days: float = CERTIFICATE_LIFETIME_DAYS
+    cluster: str,
+    run_id: str,
+    *,
+    lifetime_days: float = CERTIFICATE_LIFETIME_DAYS,
+    clock_ahead_seconds: float = 0.0,
 ) -> KeySet:
-    """Generate the keys of one run."""
-    now = datetime.datetime.now(datetime.UTC)
-    not_before = now - datetime.timedelta(minutes=CLOCK_SKEW_MINUTES)
-    not_after = now + datetime.timedelta(days=min(lifetime_days, CERTIFICATE_LIFETIME_DAYS))
+    """Generate the keys of one run: valid by this machine's clock and by AWS's, which instances
+    have.
+    """
+    here = datetime.datetime.now(datetime.UTC)
+    at_aws = here - datetime.timedelta(seconds=clock_ahead_seconds)
+    not_before = min(here, at_aws) - datetime.timedelta(minutes=CLOCK_SKEW_MINUTES)
+    not_after = max(here, at_aws) + datetime.timedelta(
+        days=min(lifetime_days, CERTIFICATE_LIFETIME_DAYS)
+    )
     authority_key = ec.generate_private_key(ec.SECP256R1())
     authority_name = _name(f"{cluster} {run_id}", "authority")
     authority = (

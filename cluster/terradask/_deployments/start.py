@@ -378,7 +378,12 @@ def prepare_run(record: ClusterRecord, plan: RunPlan) -> None:
             pool.submit(groups.set_watchdog, min(WATCHDOG_MINUTES, lifetime_seconds / 60)),
         ]
         # Generate the keys while the calls run.
-        keys = make_keys(record.name, run.run_id, lifetime_days=lifetime_seconds / 86_400)
+        keys = make_keys(
+            record.name,
+            run.run_id,
+            lifetime_days=lifetime_seconds / 86_400,
+            clock_ahead_seconds=record.aws.clock_ahead_seconds,
+        )
         document = replace(
             keys, sha256=plan.sha256, indexes=plan.software.credentials
         ).to_document()
