@@ -18,6 +18,7 @@ from terradask_modules.aws import (
     RouteTable,
     RouteTableAssociation,
     Subnet,
+    TerraformResourceLifecycle,
     Vpc,
     VpcEndpoint,
     at,
@@ -109,7 +110,12 @@ class Network(Construct):
         self.zones: dict[str, ZoneSubnets] = {}
         self.public_subnet_ids: dict[str, str] = {}
         self.private_subnet_ids: dict[str, str] = {}
-        self._internet = InternetGateway(self, "igw", vpc_id=self.vpc_id, tags=self._named())
+        # Terraform would move it to another VPC after the old one's end, which AWS refuses while it
+        # is attached: https://github.com/hashicorp/terraform-provider-aws/issues/32769
+        goes_with_vpc = TerraformResourceLifecycle(replace_triggered_by=["aws_vpc.this.id"])
+        self._internet = InternetGateway(
+            self, "igw", vpc_id=self.vpc_id, tags=self._named(), lifecycle=goes_with_vpc
+        )
         at("this", self._internet)
         self._public_table = self._public_routes()
         self._private_tables: dict[str, Any] = {}

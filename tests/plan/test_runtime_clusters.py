@@ -22,6 +22,7 @@ from terradask._common.progress import (
 from terradask.errors import (
     BaselineInUse,
     ClusterNotFound,
+    ClustersRunning,
     InvalidInput,
     PlanChanged,
     StalePlan,
@@ -265,3 +266,29 @@ def test_interrupted_first_plan_leaves_no_trace(machine: Callable[[str], Path]):
     with pytest.raises(TerraformCancelled):
         interrupted.plan_cluster("early")
     assert keys("clusters/early/") == []
+
+
+def test_the_network_under_a_running_cluster_is_not_replaced(workspace: Workspace):
+    workspace.apply(workspace.plan_cluster("stands"))
+    scheduler = {"AutoScalingGroupName": "terradask-default-stands-scheduler"}
+    autoscaling = boto3.client("autoscaling", REGION)
+    autoscaling.set_desired_capacity(**scheduler, DesiredCapacity=1)
+    vpc = workspace.baseline().vpc_id
+    moved = Workspace.load(workspace.root, network={"cidr": "10.77.0.0/16"})
+    plan = moved.plan_network()
+    lost = {change.address for change in plan.summary.changes if change.action == "replace"}
+    assert "aws_vpc.this" in lost
+    with pytest.raises(ClustersRunning, match="terradask stop stands") as refused:
+        moved.apply(plan)
+    assert set(refused.value.lost) <= lost
+    assert workspace.baseline().vpc_id == vpc
+    plan.remove()
+    workspace.destroy_cluster("stands")
+
+
+@pytest.mark.life
+def test_the_network_under_stopped_clusters_is_replaced(workspace: Workspace):
+    vpc = workspace.baseline().vpc_id
+    moved = Workspace.load(workspace.root, network={"cidr": "10.77.0.0/16"})
+    moved.apply(moved.plan_network())
+    assert moved.baseline().vpc_id != vpc

@@ -80,7 +80,7 @@ HARMLESS: dict[str, tuple[tuple[str, str, str], ...]] = {
     ),
     "Terraform's own checks of what it reads and makes; a plan doesn't show them": (
         (r"resource\.aws_iam_role_policy", r"lifecycle.*", ".*"),
-        (r"data\..*|resource\.aws_autoscaling_group", r"lifecycle.*", ".*"),
+        (r"data\..*|resource\.aws_(autoscaling_group|internet_gateway)", r"lifecycle.*", ".*"),
     ),
     "A role's path grants nothing": ((r"resource\.aws_iam_.*", r"path", "removed"),),
     "The bucket encrypts by itself": ((r"terraform\.backend", r"s3\.(encrypt|kms.*)", "removed"),),

@@ -128,6 +128,7 @@ EXAMPLES: list[TerradaskError] = [
     ),
     errors.ClusterStopped("a", cluster="etl"),
     errors.TooManyStarts("a", cluster="etl", given="100 versions", advice="later"),
+    errors.ClustersRunning("network", {"etl": "running with 2 workers"}, lost=["aws_vpc.vpc"]),
     errors.ClusterExists("a", cluster="etl"),
     errors.ClusterClosed("a", cluster="etl"),
     errors.ClusterEnded(

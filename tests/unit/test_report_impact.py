@@ -6,10 +6,11 @@ from typing import Any
 
 import pytest
 
-from terradask._plans.impact import RunningCluster, impacts, may_hit
+from terradask._plans.impact import RunningCluster, impacts, may_hit, refuse_while_running
 from terradask._plans.summary import Change
 from terradask._policy.findings import Waived
 from terradask._policy.values import UNKNOWN, AttributeChange
+from terradask.errors import ClustersRunning
 
 from .report_data import FINDING, of_changes, report, whole
 
@@ -38,6 +39,7 @@ TEMPLATE = AttributeChange(
     "1",
     "2",
 )
+REFUSED = "; apply refuses it before `terradask stop etl`"
 WHOLE = "stop and start the cluster to move it completely"
 
 
@@ -72,11 +74,17 @@ WHOLE = "stop and start the cluster to move it completely"
                 "with its results"
             ),
         ),
-        (_group("workers", "replace"), "its 12 workers end, with the results that they hold"),
-        (_group("workers", "delete"), "its 12 workers end, with the results that they hold"),
+        (
+            _group("workers", "replace"),
+            f"its 12 workers end, with the results that they hold{REFUSED}",
+        ),
+        (
+            _group("workers", "delete"),
+            f"its 12 workers end, with the results that they hold{REFUSED}",
+        ),
         (
             _group("scheduler", "replace"),
-            "its scheduler ends, and every client loses the cluster with its results",
+            f"its scheduler ends, and every client loses the cluster with its results{REFUSED}",
         ),
         (
             _group("workers", "update", 5),
@@ -84,7 +92,11 @@ WHOLE = "stop and start the cluster to move it completely"
         ),
         (
             Change("aws_secretsmanager_secret.keys", "aws_secretsmanager_secret", "replace"),
-            "hosts and clients lose their keys",
+            f"hosts and clients lose their keys{REFUSED}",
+        ),
+        (
+            Change("aws_iam_role.worker", "aws_iam_role", "replace"),
+            f"its hosts can't do without it{REFUSED}",
         ),
     ],
 )
@@ -127,7 +139,7 @@ def test_only_the_workers_of_a_group_end_with_it():
         _group("workers-spot", "delete"), _group("workers", "delete"), stack="etl"
     ).summary
     assert [d.text for d in impacts(summary, [running])] == [
-        "cluster etl is running: its 12 workers end, with the results that they hold"
+        f"cluster etl is running: its 12 workers end, with the results that they hold{REFUSED}"
     ]
     assert running.as_dict() == {"name": "etl", "state": "running", "workers": 12}
 
@@ -138,10 +150,70 @@ def test_a_network_names_what_it_loses():
     assert [d.text for d in found] == [
         (
             f"cluster {name} is {state}, with {n} workers, on a network that loses aws_subnet.s0, "
-            "aws_subnet.s1, aws_subnet.s2 and 2 more"
+            f"aws_subnet.s1, aws_subnet.s2 and 2 more; apply refuses it before `terradask stop "
+            f"{name}`"
         )
         for name, state, n in (("etl", "running", 12), ("ml", "starting", 0))
     ]
+
+
+@pytest.mark.parametrize(
+    "kind",
+    [
+        "aws_vpc",
+        "aws_subnet",
+        "aws_security_group",
+        "aws_internet_gateway",
+        "aws_route_table",
+        "aws_iam_role",
+        "aws_iam_instance_profile",
+        "aws_s3_bucket",
+    ],
+)
+@pytest.mark.parametrize("action", ["replace", "delete"])
+@pytest.mark.parametrize("stack", ["network", "etl"])
+def test_what_running_clusters_stand_on_stays(stack: str, action: str, kind: str):
+    summary = of_changes(
+        Change(f"{kind}.it", kind, action), Change("aws_eip.nat", "aws_eip", "replace"), stack=stack
+    ).summary
+    with pytest.raises(ClustersRunning) as caught:
+        refuse_while_running(summary, [RUNNING])
+    assert (caught.value.stack, caught.value.lost) == (stack, (f"{kind}.it",))
+    for said in (f"{kind}.it", "etl is running with 12 workers", "terradask stop etl"):
+        assert said in str(caught.value)
+    refuse_while_running(summary, [])
+
+
+@pytest.mark.parametrize(
+    ("changes", "refused"),
+    [
+        ((_group("workers", "replace"),), True),
+        ((_group("scheduler", "delete"),), True),
+        ((_group("gpu", "delete"),), False),
+        ((_group("workers", "update", 5),), False),
+        ((_moved("scheduler", ["subnet-b"]),), False),
+        ((Change("aws_vpc.vpc", "aws_vpc", "update"),), False),
+        ((Change("aws_vpc_endpoint.s3", "aws_vpc_endpoint", "delete"),), False),
+    ],
+)
+def test_a_running_clusters_own_groups_stay(changes: tuple[Change, ...], refused: bool):
+    summary = of_changes(*changes, stack="etl").summary
+    if not refused:
+        refuse_while_running(summary, [RUNNING])
+        return
+    with pytest.raises(ClustersRunning, match=r"aws_autoscaling_group\."):
+        refuse_while_running(summary, [RUNNING])
+
+
+def test_every_cluster_that_a_plan_would_hit_is_named():
+    summary = of_changes(Change("aws_vpc.vpc", "aws_vpc", "replace")).summary
+    others = [RunningCluster("ml", "starting", {}), RUNNING]
+    with pytest.raises(ClustersRunning, match="terradask stop etl; terradask stop ml") as caught:
+        refuse_while_running(summary, others)
+    assert caught.value.running == {
+        "etl": "running with 12 workers",
+        "ml": "starting with 0 workers",
+    }
 
 
 def test_nobody_is_asked_what_runs_where_nothing_can_be_hit():

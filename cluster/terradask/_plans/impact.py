@@ -6,14 +6,35 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from terradask._common.naming import some
+from terradask._common.naming import counted, some
 from terradask._plans.dangers import Danger
 from terradask._plans.summary import Change, PlanSummary
 from terradask._policy.values import AttributeChange
+from terradask.errors import ClustersRunning
 from terradask_modules.names import NETWORK_STACK, SCHEDULER_GROUP
 
 _GROUP = "aws_autoscaling_group"
 _LOST = ("delete", "replace")
+#: What running hosts can't do without, with what its loss means. AWS refuses to delete what their
+#: interfaces are in, and Terraform then repeats its call for twenty minutes, with half of the plan
+#: done.
+_STOOD_ON = {
+    **dict.fromkeys(
+        (
+            "aws_vpc",
+            "aws_subnet",
+            "aws_security_group",
+            "aws_internet_gateway",
+            "aws_route_table",
+            "aws_iam_role",
+            "aws_iam_instance_profile",
+            "aws_placement_group",
+            "aws_s3_bucket",
+        ),
+        "its hosts can't do without it",
+    ),
+    "aws_secretsmanager_secret": "hosts and clients lose their keys",
+}
 
 #: How many resources to name before counting the rest.
 _NAMED = 3
@@ -54,6 +75,30 @@ def impacts(summary: PlanSummary, running: Iterable[RunningCluster]) -> tuple[Da
     return tuple(danger for cluster in running for danger in found(summary, cluster))
 
 
+def refuse_while_running(summary: PlanSummary, running: Iterable[RunningCluster]) -> None:
+    """Refuse a plan that takes away what running clusters stand on. Raises `ClustersRunning`."""
+    hit = [(one, lost) for one in running if (lost := _taken_from(summary, one))]
+    if hit:
+        raise ClustersRunning(
+            summary.stack,
+            {one.name: f"{one.state} with {counted(one.workers, 'worker')}" for one, _ in hit},
+            lost=list(dict.fromkeys(address for _, lost in hit for address in lost)),
+        )
+
+
+def _taken_from(summary: PlanSummary, cluster: RunningCluster) -> list[str]:
+    return [change.address for change in summary.changes if _takes(change, cluster)]
+
+
+def _takes(change: Change, cluster: RunningCluster) -> bool:
+    if change.action not in _LOST:
+        return False
+    if change.type == _GROUP:
+        # A group of workers without any may go.
+        return _what_happens(change, cluster) is not None
+    return change.type in _STOOD_ON
+
+
 def _on_network(summary: PlanSummary, cluster: RunningCluster) -> Iterator[Danger]:
     lost = [change.address for change in summary.changes if change.action in _LOST]
     if lost:
@@ -61,7 +106,7 @@ def _on_network(summary: PlanSummary, cluster: RunningCluster) -> Iterator[Dange
             "running",
             lost[0],
             f"cluster {cluster.name} is {cluster.state}, with {cluster.workers} workers, on a "
-            f"network that loses {some(lost, _NAMED)}",
+            f"network that loses {some(lost, _NAMED)}{_refused(summary, cluster)}",
         )
 
 
@@ -69,18 +114,25 @@ def _on_cluster(summary: PlanSummary, cluster: RunningCluster) -> Iterator[Dange
     for change in summary.changes:
         effects = _what_happens(change, cluster)
         if effects:
+            refused = _refused(summary, cluster) if _takes(change, cluster) else ""
             yield Danger(
-                "running", change.address, f"cluster {cluster.name} is {cluster.state}: {effects}"
+                "running",
+                change.address,
+                f"cluster {cluster.name} is {cluster.state}: {effects}{refused}",
             )
+
+
+def _refused(summary: PlanSummary, cluster: RunningCluster) -> str:
+    """Return what a report adds where `refuse_while_running` will refuse."""
+    taken = _taken_from(summary, cluster)
+    return f"; apply refuses it before `terradask stop {cluster.name}`" if taken else ""
 
 
 def _what_happens(change: Change, cluster: RunningCluster) -> str | None:
     group = change.address.rpartition(".")[2]
     if change.action in _LOST:
-        if change.type == "aws_secretsmanager_secret":
-            return "hosts and clients lose their keys"
         if change.type != _GROUP:
-            return None
+            return _STOOD_ON.get(change.type)
         if group == SCHEDULER_GROUP:
             return "its scheduler ends, and every client loses the cluster with its results"
         workers = cluster.instances.get(group, 0)

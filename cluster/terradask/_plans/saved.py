@@ -104,6 +104,11 @@ class Plan:
         return self.plan_file.creates
 
     @property
+    def removes(self) -> bool:
+        """Whether it deletes or replaces anything."""
+        return self.plan_file.remove > 0
+
+    @property
     def changed(self) -> bool:
         """Whether applying the plan would change a resource."""
         return self.plan_file.changed

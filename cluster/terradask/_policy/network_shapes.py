@@ -31,7 +31,11 @@ NETWORK: dict[str, Shape] = {
         "tags": TAGS,
     },
     "aws_default_security_group": {"vpc_id": _VPC, "tags": TAGS},
-    "aws_internet_gateway": {"vpc_id": _VPC, "tags": TAGS},
+    "aws_internet_gateway": {
+        "vpc_id": _VPC,
+        "tags": TAGS,
+        "lifecycle": may({"replace_triggered_by": must("aws_vpc.this.id")}),
+    },
     "aws_egress_only_internet_gateway": {"vpc_id": _VPC, "tags": TAGS},
     "aws_eip": {"domain": must("vpc"), "tags": TAGS},
     "aws_nat_gateway": {

@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 
 from terradask._aws.service_roles import ensure_service_roles
+from terradask._plans.impact import refuse_while_running
 from terradask._plans.policy_gate import PolicyGate
 from terradask._plans.saved import Plan
 from terradask._stacks.stack import Stack
@@ -36,6 +37,9 @@ class Applier:
     def apply(self, plan: Plan) -> None:
         """Apply a plan; as `Workspace.apply` says."""
         self.gate.refuse_forbidden(plan)
+        if plan.removes:
+            # Shown here, where the stack's folder is free: what runs is looked at last.
+            _ = plan.summary
         try:
             if plan.stack == NETWORK_STACK:
                 self._network(plan)
@@ -84,10 +88,15 @@ class Applier:
                 recovery.remove_unknown()
                 stack.apply(plan)
                 return
+            self._refuse_while_running(plan)
             with self._packages(stack, has_bucket=BUCKET_ADDRESS not in plan.creates):
                 ensure_service_roles(self.context.aws)
                 recovery.remove_unfinished_groups(plan.creates)
                 stack.apply(plan)
+
+    def _refuse_while_running(self, plan: Plan) -> None:
+        if plan.removes:
+            refuse_while_running(plan.summary, self.clusters.running(plan.stack))
 
     @contextmanager
     def _packages(self, stack: Stack, *, has_bucket: bool) -> Iterator[None]:
@@ -118,6 +127,8 @@ class Applier:
     def _cluster(self, plan: Plan) -> None:
         with self.stacks.locked(plan.stack) as stack:
             plan.check()
+            if not plan.destroy:
+                self._refuse_while_running(plan)
             recovery = self.cleanup.cluster(plan.stack)
             if plan.destroy:
                 stack.check_state()

@@ -55,6 +55,10 @@ class Workspace(WorkspacePlans, WorkspaceInfo):
             If the state has changed since the plan was made.
         PolicyViolation
             If policy forbids what it would make; waivers are in the settings.
+        ClustersRunning
+            If it deletes or replaces what running clusters stand on, naming them: the network's
+            VPC, subnets, security groups, roles or bucket; of a cluster, groups that have hosts,
+            and its secret. A plan that destroys a cluster is not refused.
         HostPackagesUnavailable
             If the packages of hosts' own program, which the network's bucket lacks, can't be had
             here. Nothing has changed.

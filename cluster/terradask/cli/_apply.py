@@ -158,6 +158,7 @@ def _apply(
     for report in reports:
         show(report, err=True)
     _refuse_blocked(reports)
+    _refuse_while_running(plans, reports)
     changing = [
         plan
         for plan, report in zip(plans, reports, strict=True)
@@ -190,6 +191,15 @@ def _refuse_blocked(reports: Sequence[PlanReport]) -> None:
             raise PolicyViolation(
                 [finding for finding in report.findings if finding.blocking], stack=report.stack
             )
+
+
+def _refuse_while_running(plans: Sequence[Plan], reports: Sequence[PlanReport]) -> None:
+    """Refuse before anyone is asked what the apply itself would refuse."""
+    from terradask._plans.impact import refuse_while_running
+
+    for plan, report in zip(plans, reports, strict=True):
+        if not plan.destroy:
+            refuse_while_running(report.summary, report.running)
 
 
 def _start(workspace: Workspace, names: Sequence[str]) -> dict[str, dict[str, Any]]:

@@ -18,6 +18,7 @@ def install_all(*, public_cidr: str) -> None:
         bucket_policies,
         clock,
         delete_markers,
+        dependencies,
         embedded_metrics,
         endpoint_routes,
         gpu_images,
@@ -78,6 +79,7 @@ def install_all(*, public_cidr: str) -> None:
     group_schedules.install()
     group_api.install()
     delete_markers.install()
+    dependencies.install()
     endpoint_routes.install()
     placement_groups.install()
     pricing.install()

@@ -1,0 +1,68 @@
+"""What something else still uses can't be deleted on the embedded AWS, as on AWS."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from botocore.exceptions import ClientError
+
+pytestmark = pytest.mark.simulator
+
+
+def test_what_a_running_instance_stands_on_is_not_deleted(network: Any) -> None:
+    ec2 = network.ec2
+    group = network.group("stands", network.template())
+    network.want(group, 1)
+    network.reaches(group, 1)
+    subnet = network.subnets[0]
+    with pytest.raises(ClientError, match=f"DependencyViolation.*The subnet '{subnet}' has"):
+        ec2.delete_subnet(SubnetId=subnet)
+    with pytest.raises(ClientError, match=r"DependencyViolation.*has a dependent object"):
+        ec2.delete_security_group(GroupId=network.security_group)
+    gateway = ec2.create_internet_gateway()["InternetGateway"]["InternetGatewayId"]
+    attachment = {"InternetGatewayId": gateway, "VpcId": network.vpc_id}
+    ec2.attach_internet_gateway(**attachment)
+    with pytest.raises(ClientError, match=r"DependencyViolation.*some mapped public address"):
+        ec2.detach_internet_gateway(**attachment)
+    network.delete_group(group)
+    ec2.detach_internet_gateway(**attachment)
+    ec2.delete_internet_gateway(InternetGatewayId=gateway)
+    free = ec2.create_subnet(
+        VpcId=network.vpc_id, CidrBlock=network.sim.vpc_cidr.replace(".0.0/16", ".240.0/24")
+    )
+    ec2.delete_subnet(SubnetId=free["Subnet"]["SubnetId"])
+
+
+def test_a_deleted_nat_gateway_lets_its_address_and_its_subnet_go(network: Any) -> None:
+    ec2, subnet = network.ec2, network.subnets[1]
+    address = ec2.allocate_address(Domain="vpc")["AllocationId"]
+    wanted = {"SubnetId": subnet, "AllocationId": address}
+    first = ec2.create_nat_gateway(**wanted)["NatGateway"]["NatGatewayId"]
+    with pytest.raises(ClientError, match=r"InvalidIPAddress\.InUse"):
+        ec2.release_address(AllocationId=address)
+    with pytest.raises(ClientError, match="DependencyViolation"):
+        ec2.delete_subnet(SubnetId=subnet)
+    ec2.delete_nat_gateway(NatGatewayId=first)
+    second = ec2.create_nat_gateway(**wanted)["NatGateway"]["NatGatewayId"]
+    ec2.delete_nat_gateway(NatGatewayId=second)
+    ec2.release_address(AllocationId=address)
+
+
+def test_a_vpc_goes_last(network: Any) -> None:
+    ec2 = network.ec2
+    vpc = ec2.create_vpc(CidrBlock="10.9.0.0/16")["Vpc"]["VpcId"]
+    peers = [
+        ec2.create_security_group(GroupName=name, Description=name, VpcId=vpc)["GroupId"]
+        for name in ("one", "other")
+    ]
+    rule = {"IpProtocol": "tcp", "FromPort": 1, "ToPort": 1}
+    asked = [{**rule, "UserIdGroupPairs": [{"GroupId": peers[0]}]}]
+    ec2.authorize_security_group_ingress(GroupId=peers[1], IpPermissions=asked)
+    with pytest.raises(ClientError, match=rf"DependencyViolation.*resource {peers[0]} has a dep"):
+        ec2.delete_security_group(GroupId=peers[0])
+    with pytest.raises(ClientError, match=rf"DependencyViolation.*The vpc '{vpc}' has"):
+        ec2.delete_vpc(VpcId=vpc)
+    for peer in reversed(peers):
+        ec2.delete_security_group(GroupId=peer)
+    ec2.delete_vpc(VpcId=vpc)
