@@ -72,7 +72,13 @@ class Requirements:
         """Return what uv finds: in the versions of here where there is a choice."""
         # A project's file has its sources in it.
         sources = {} if request.files else self._sources()
-        resolver = Resolver(self.architecture, self.environ, self.path.parent, sources)
+        resolver = Resolver(
+            self.architecture,
+            self.environ,
+            self.path.parent,
+            sources,
+            of_project=self.path.name == "pyproject.toml",
+        )
         elsewhere = {OWN, *request.direct, *request.provided}
         installed = self._installed(elsewhere, resolver)
         with tempfile.TemporaryDirectory(prefix="terradask-") as made:

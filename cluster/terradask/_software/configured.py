@@ -16,6 +16,8 @@ from terradask.errors import IndexSettingsInvalid
 
 #: pip's settings that variables set too.
 _OF_PIP = ("index-url", "extra-index-url", "keyring-provider", "no-index", "find-links")
+#: uv's settings that may be paths.
+_LOCATIONS = frozenset({"index-url", "extra-index-url", "find-links", "cache-dir"})
 
 
 @dataclass(frozen=True)
@@ -54,7 +56,7 @@ class Machine:
 
 def of_uv(environ: Mapping[str, str], machine: Machine) -> Iterator[Found]:
     """Return uv's indexes, first those that come first."""
-    files = _uv_tables(environ, machine)
+    files = uv_tables(environ, machine)
     keyring = environ.get("UV_KEYRING_PROVIDER") or next(
         (table["keyring-provider"] for _, table, _ in files if "keyring-provider" in table), ""
     )
@@ -101,15 +103,19 @@ def of_pip(environ: Mapping[str, str], machine: Machine) -> Iterator[Found]:
 def find_links(environ: Mapping[str, str], machine: Machine) -> list[str]:
     """Return where uv and pip look for archives besides indexes."""
     found = environ.get("UV_FIND_LINKS", "").split(",")
-    for _, table, _ in _uv_tables(environ, machine):
+    for _, table, _ in uv_tables(environ, machine):
         found += map(str, table.get("find-links", ()))
     found += _pip_settings(environ, machine).get("find-links", ("", ""))[0].split()
     return [text for text in found if text]
 
 
-def _uv_tables(
+def uv_tables(
     environ: Mapping[str, str], machine: Machine
 ) -> list[tuple[Path, dict[str, Any], str]]:
+    """Return the settings in each of uv's files, first the one that counts most, and its name.
+
+    Raises `IndexSettingsInvalid`.
+    """
     return [(path, *_uv_settings(path)) for path in _uv_files(environ, machine)]
 
 
@@ -168,8 +174,30 @@ def _uv_settings(path: Path) -> tuple[dict[str, Any], str]:
     document = _toml(path)
     if path.name == "pyproject.toml":
         document = document["tool"]["uv"]
-    # The pip interface, which resolves here, has a table of its own.
-    return {**document, **document.get("pip", {})}, str(path)
+    try:
+        # The pip interface, which resolves here, has a table of its own.
+        merged = {**document, **document.get("pip", {})}
+        return _with_whole_paths(merged, path.parent), str(path)
+    except (AttributeError, TypeError) as error:
+        raise IndexSettingsInvalid(str(path), "settings that uv can't read") from error
+
+
+def _with_whole_paths(settings: dict[str, Any], folder: Path) -> dict[str, Any]:
+    """Return uv's settings with paths that don't count from the folder of their file."""
+
+    def whole(location: str) -> str:
+        return location if re.match(r"[A-Za-z][\w+.-]*:", location) else str(folder / location)
+
+    found = dict(settings)
+    for name in _LOCATIONS & settings.keys():
+        value = settings[name]
+        found[name] = whole(value) if isinstance(value, str) else list(map(whole, value))
+    if "index" in settings:
+        found["index"] = [
+            {**index, "url": whole(index["url"])} if isinstance(index.get("url"), str) else index
+            for index in settings["index"]
+        ]
+    return found
 
 
 def _toml(path: Path) -> dict[str, Any]:

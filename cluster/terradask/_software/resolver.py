@@ -63,6 +63,8 @@ class Resolver:
     folder: Path | None = None
     #: Packages that only one index is asked for.
     sources: Mapping[str, Index] = field(default_factory=dict)
+    #: Whether that project's own constraints and overrides count.
+    of_project: bool = False
 
     def __call__(
         self,
@@ -184,6 +186,7 @@ class Resolver:
             self.environ,
             seconds=_SECONDS,
             folder=self.folder,
+            of_project=self.of_project,
         )
         if said.timed_out:
             raise SoftwareNotResolved(f"no answer within {_SECONDS} s", unanswered=True)

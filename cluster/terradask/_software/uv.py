@@ -7,10 +7,13 @@ import re
 import shutil
 import subprocess
 import sys
+import tempfile
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
+from terradask._software.configured import Machine
+from terradask._software.uv_settings import own_settings, own_variables, to_toml
 from terradask.errors import ResolverMissing
 
 #: What stands between a URL's scheme and its host.
@@ -34,21 +37,31 @@ def ask_uv(
     *,
     seconds: float,
     folder: Path | None = None,
+    of_project: bool = False,
 ) -> Said:
-    """Run uv in a folder, by default the working directory. Raises `ResolverMissing`."""
-    command = [find_uv(environ), *arguments]
+    """Run uv in a folder, by default the working directory, with what counts of the configuration
+    there (`uv_settings`); what a project says of its packages counts if they are asked for.
+
+    Raises `ResolverMissing`, `IndexSettingsInvalid`.
+    """
+    here = Machine.here(environ)
+    machine = here if folder is None else replace(here, folder=folder)
+    settings = own_settings(environ, machine, of_project=of_project)
     try:
-        done = subprocess.run(
-            command,
-            env=dict(environ),
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            errors="replace",
-            timeout=seconds,
-            check=False,
-            cwd=folder,
-        )
+        with tempfile.TemporaryDirectory(prefix="terradask-") as made:
+            named = Path(made, "uv.toml")
+            named.write_text(to_toml(settings), encoding="utf-8")
+            done = subprocess.run(
+                [find_uv(environ), *arguments, "--color=never", f"--config-file={named}"],
+                env=own_variables(environ),
+                stdin=subprocess.DEVNULL,
+                capture_output=True,
+                text=True,
+                errors="replace",
+                timeout=seconds,
+                check=False,
+                cwd=folder,
+            )
     except (OSError, subprocess.TimeoutExpired) as error:
         return Said(
             None,

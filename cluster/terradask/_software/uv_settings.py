@@ -1,0 +1,89 @@
+"""What of uv's configuration here counts where terradask runs uv: which indexes there are, how they
+are asked, and how packages are built.
+
+All the rest is about what somebody wants uv to do for them, such as another format of its answer,
+extras, or the packages of other systems.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from terradask._software.configured import Machine, uv_tables
+
+#: Of files, by https://docs.astral.sh/uv/reference/settings.
+_OF_INDEXES = frozenset(
+    {"index", "index-url", "extra-index-url", "find-links", "no-index", "index-strategy"}
+    | {"exclude-newer", "exclude-newer-package", "keyring-provider", "allow-insecure-host"}
+    | {"native-tls", "system-certs", "http-proxy", "https-proxy", "no-proxy", "offline"}
+    | {"cache-dir"}
+)
+_OF_BUILDS = frozenset(
+    {"build-constraint-dependencies", "config-settings", "config-settings-package"}
+    | {"extra-build-dependencies", "extra-build-variables"}
+    | {"no-build-isolation", "no-build-isolation-package"}
+)
+#: What a project says of its own packages.
+_OF_PROJECT = frozenset(
+    {"constraint-dependencies", "override-dependencies", "exclude-dependencies"}
+    | {"dependency-metadata", "prerelease", "resolution"}
+)
+#: Of the table for `uv pip` alone.
+_OF_PIP = frozenset({"torch-backend"})
+#: By https://docs.astral.sh/uv/reference/environment.
+_VARIABLES = re.compile(
+    r"UV_(?:INDEX|DEFAULT_INDEX|INDEX_URL|EXTRA_INDEX_URL|FIND_LINKS|INDEX_STRATEGY|EXCLUDE_NEWER"
+    r"|INDEX_\w+_(?:USERNAME|PASSWORD)|KEYRING_PROVIDER|CREDENTIALS_DIR|INSECURE_HOST|TORCH_BACKEND"
+    r"|NATIVE_TLS|SYSTEM_CERTS|OFFLINE|HTTP_\w+|REQUEST_TIMEOUT|CONCURRENT_\w+|LOCK_TIMEOUT"
+    r"|CACHE_DIR|NO_CACHE|LINK_MODE|GIT_LFS|NO_GITHUB_FAST_PATH|NO_BUILD_ISOLATION)"
+)
+
+
+def own_variables(environ: Mapping[str, str]) -> dict[str, str]:
+    """Return the variables without those of uv that don't count."""
+    return {
+        name: value
+        for name, value in environ.items()
+        if not name.startswith("UV_") or _VARIABLES.fullmatch(name)
+    }
+
+
+def own_settings(
+    environ: Mapping[str, str], machine: Machine, *, of_project: bool = False
+) -> dict[str, Any]:
+    """Return the settings in uv's files that count, with what a project says of its packages, or
+    without. Raises `IndexSettingsInvalid`.
+    """
+    kept = _OF_INDEXES | _OF_BUILDS | (_OF_PROJECT if of_project else frozenset())
+    found: dict[str, Any] = {}
+    pip: dict[str, Any] = {}
+    # The first file counts most; lists are joined, as uv does.
+    for _, table, _ in uv_tables(environ, machine):
+        for name, value in table.items():
+            if name in _OF_PIP:
+                pip.setdefault(name, value)
+            elif name in kept and isinstance(value, list) and isinstance(found.get(name), list):
+                found[name] = [*found[name], *value]
+            elif name in kept:
+                found.setdefault(name, value)
+    return {**found, "pip": pip} if pip else found
+
+
+def to_toml(settings: Mapping[str, Any]) -> str:
+    """Return settings as the text of a ``uv.toml``."""
+    return "".join(f"{json.dumps(name)} = {_value(value)}\n" for name, value in settings.items())
+
+
+def _value(value: Any) -> str:
+    if isinstance(value, Mapping):
+        pairs = (f"{json.dumps(name)} = {_value(each)}" for name, each in value.items())
+        return f"{{ {', '.join(pairs)} }}"
+    if isinstance(value, list):
+        return f"[{', '.join(map(_value, value))}]"
+    if isinstance(value, bool | int | float):
+        return json.dumps(value)
+    # TOML's dates too are texts for uv.
+    return json.dumps(str(value), ensure_ascii=False)
