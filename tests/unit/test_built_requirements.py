@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.metadata
 import socket
+import subprocess
 import tarfile
 import zipfile
 from collections.abc import Iterator
@@ -26,6 +27,7 @@ def index(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     root = tmp_path_factory.mktemp("index")
     for name in (*HERE, "bokeh", "pip"):
         publish(root, name, importlib.metadata.version(name))
+    publish(root, "needs-none", "1.0")
     publish(root, "needs-acme", "1.0", needs=["acme-tools"])
     publish(root, "acme-tools", "9.0", body="raise SystemExit('attacked')")
     with serving(root, []) as url:
@@ -66,6 +68,61 @@ def test_packages_whose_version_only_their_build_knows_are_built_here(
     if kind == "pyproject.toml":
         text = f'[project]\nname = "work"\nversion = "1"\ndependencies = ["{text.strip()}"]\n'
     assert modules(lock(kind, text)) == {"acme-dyn": ["acme_dyn.py"]}
+
+
+FORMS = (
+    "-e .",
+    "lib/",
+    "-r more/listed.txt",
+    ".[plot] ; python_version > '3'",
+    "git+file://${FOLDER}",
+    "git+file://${FOLDER}@main#subdirectory=lib",
+    "-e git+file://${FOLDER}#egg=acme-dyn",
+    "git+file://${FOLDER}#egg=acme-dyn[plot]",
+    "file://${FOLDER}/acme-dyn-main.tar.gz",
+)
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_a_line_without_a_name_is_built_whatever_its_form(
+    index: str, tmp_path: Path, form: str
+) -> None:
+    folder = with_dynamic_version(source_folder(tmp_path, "acme-dyn"))
+    settings = folder / "pyproject.toml"
+    more = '[project.optional-dependencies]\nplot = ["needs-none"]\n'
+    settings.write_text(
+        settings.read_text().replace("[tool.hatch.build]", f"{more}[tool.hatch.build]", 1)
+    )
+    with_dynamic_version(source_folder(tmp_path / "sub", "acme-lib")).rename(folder / "lib")
+    repository(folder)
+    subprocess.run(["git", "-C", str(folder), "branch", "-qM", "main"], check=True)
+    with tarfile.open(tmp_path / "acme-dyn-main.tar.gz", "w:gz") as made:
+        made.add(folder, "acme-dyn-main")
+    (tmp_path / "acme-dyn-main.tar.gz").rename(folder / "acme-dyn-main.tar.gz")
+    (folder / "more").mkdir()
+    (folder / "more/listed.txt").write_text("-c ../limits.txt\n./lib\n")
+    (folder / "limits.txt").write_text("bokeh>1\n")
+    (folder / "requirements.txt").write_text(f"{form}\n")
+    # Nothing that an earlier form has left.
+    environ = {**environment(index, tmp_path / "cache"), "FOLDER": str(folder)}
+    found = lock_file_packages(folder / "requirements.txt", "x86_64", environ)
+    name = "acme-lib" if "lib" in form or "more" in form else "acme-dyn"
+    assert [wheel.name for wheel in found.wheels] == [name]
+    assert ("needs-none" in found.packages) == ("[plot]" in form)
+
+
+def test_a_line_without_a_name_that_isnt_for_hosts_is_none(lock: Lock, tmp_path: Path) -> None:
+    with_dynamic_version(source_folder(tmp_path, "acme-dyn"))
+    assert modules(lock("needs.txt", "./acme-dyn ; sys_platform == 'win32'\n")) == {}
+
+
+def test_what_no_build_makes_is_said_without_a_word_about_dask(lock: Lock, tmp_path: Path) -> None:
+    folder = with_dynamic_version(source_folder(tmp_path, "acme-dyn"))
+    (folder / "version.txt").unlink()
+    with pytest.raises(SoftwareNotResolved, match="acme-dyn") as caught:
+        lock("needs.txt", "git+" + repository(folder).removeprefix("git+") + "\n")
+    assert "let it build here" in str(caught.value)
+    assert "Hosts need Dask" not in str(caught.value)
 
 
 def test_a_project_whose_version_only_its_build_knows_is_built_here(

@@ -1,4 +1,4 @@
-"""What somebody wants their own uv to do doesn't change what hosts get: of its configuration,
+"""What uv is to do elsewhere doesn't change what hosts get: of its configuration,
 indexes and builds count alone.
 """
 

@@ -73,12 +73,14 @@ def _of_pip(
     with tempfile.TemporaryDirectory(prefix="terradask-") as made:
         listed = Path(made, "requirements.txt")
         listed.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
-        said = read_requirements_file(listed)
+        said = read_requirements_file(listed, solver.environ)
         indexes = read_indexes(solver.environ, machine, said.indexes)
         request = Request(
             (listed,),
             direct=said.direct,
             sources=said.sources,
+            lines=said.lines,
+            unnamed=said.unnamed,
             # conda has that, but for what the list names: uv prefers the versions of here.
             has_base=True,
             provided=solver.distributions(conda),

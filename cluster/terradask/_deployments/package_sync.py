@@ -21,6 +21,7 @@ from terradask._deployments.software import base, index_fields, lock_software, p
 from terradask._deployments.software_file import lock_file_packages
 from terradask._deployments.software_lock import SoftwareLock
 from terradask._software.configured import Machine
+from terradask._software.direct_wheels import build_direct
 from terradask._software.environment import (
     how_to_install,
     of_folders,
@@ -181,9 +182,12 @@ def lock_environment(
         dropped={}
         if named
         else {p.name: p.why or "" for p in scanned.packages if p.verdict == "dropped"},
-        wheels=tuple(
-            build_wheel(importlib.metadata.distribution(name), architecture, of_uv)
-            for name in found.built
+        wheels=(
+            *(
+                build_wheel(importlib.metadata.distribution(name), architecture, of_uv)
+                for name in found.built
+            ),
+            *(build_direct(each, architecture, of_uv) for each in found.direct),
         ),
         **index_fields(
             indexes, {name: indexes.options(url) for name, url in found.indexes.items()}

@@ -22,9 +22,11 @@ from terradask._software.hosts import host_markers
 from terradask._software.index_sources import index_sources
 from terradask._software.indexes import Index, read_indexes
 from terradask._software.local_wheels import LocalWheel, build_wheel, editable_folder, pack_wheel
-from terradask._software.pylock import Selected
-from terradask._software.resolver import Resolver, Unsolvable
+from terradask._software.pylock import DirectPackage, Selected
+from terradask._software.resolver import Resolved, Resolver, Unsolvable
 from terradask._software.scan import OWN, TOOLS, Installed
+from terradask._software.software_file import direct_names
+from terradask._software.unnamed_lines import named_lines
 from terradask.errors import SoftwareFileInvalid, SoftwareNotFromIndex, SoftwareNotResolved
 
 #: In place of a package that no wheel can be made of: uv names it where it is needed.
@@ -52,6 +54,9 @@ class Request:
     #: Those of them that aren't wheels already: uv may build them.
     sources: frozenset[str] = frozenset()
     is_hashed: bool = False
+    #: Of requirements files, and those without a package's name.
+    lines: tuple[str, ...] = field(default=(), repr=False)
+    unnamed: tuple[str, ...] = field(default=(), repr=False)
     #: Whether hosts have already what they need in any case.
     has_base: bool = False
     #: Version by name of what hosts have already, of conda: no index is asked for it.
@@ -79,27 +84,9 @@ class Requirements:
             sources,
             of_project=self.path.name == "pyproject.toml",
         )
-        elsewhere = {OWN, *request.direct, *request.provided}
-        installed = self._installed(elsewhere, resolver)
         with tempfile.TemporaryDirectory(prefix="terradask-") as made:
-            local = _LocalPackages(
-                [p for p in installed if p.origin is not None and p.name not in elsewhere],
-                Path(made),
-                self.architecture,
-                self.environ,
-            )
-            try:
-                resolved, others = resolver.of_files(
-                    request.files,
-                    [*request.requirements, *([] if request.has_base else _base_here())],
-                    overrides=[f"{name} @ {url}" for name, url in local.urls.items()],
-                    constraints=_stand_ins(request.provided, Path(made)),
-                    excludes=[OWN],
-                    preferences=[f"{p.name}=={p.version}" for p in installed if p.origin is None],
-                    built=[*request.sources, *local.sources],
-                )
-            except (Unsolvable, SoftwareNotResolved) as error:
-                raise self._not_resolved(error, local, request.provided) from None
+            request = self._with_names(request, resolver, Path(made))
+            local, resolved = self._resolved(request, resolver, Path(made))
         found = Selected(
             {name: str(next(iter(versions))) for name, versions in resolved.versions.items()},
             {
@@ -110,15 +97,64 @@ class Requirements:
             resolved.indexes,
         )
         if request.is_hashed:
-            found = self._reviewed(found)
+            found = self._reviewed(found, resolved.direct)
         wheels = [
             local.wheel(each.name)
             if each.name in local.names
             else build_direct(each, self.architecture, self.environ)
-            for each in others
+            for each in resolved.direct
             if each.name not in {OWN, *request.provided}
         ]
         return FoundPackages(found, wheels, resolved.yanked)
+
+    def _resolved(
+        self, request: Request, resolver: Resolver, folder: Path
+    ) -> tuple[_LocalPackages, Resolved]:
+        elsewhere = {OWN, *request.direct, *request.provided}
+        installed = self._installed(elsewhere, resolver)
+        local = _LocalPackages(
+            [p for p in installed if p.origin is not None and p.name not in elsewhere],
+            folder,
+            self.architecture,
+            self.environ,
+        )
+        try:
+            resolved = resolver.of_files(
+                request.files,
+                [*request.requirements, *([] if request.has_base else _base_here())],
+                overrides=[f"{name} @ {url}" for name, url in local.urls.items()],
+                constraints=_stand_ins(request.provided, folder),
+                excludes=[OWN],
+                preferences=[f"{p.name}=={p.version}" for p in installed if p.origin is None],
+                built=[*request.sources, *local.sources],
+            )
+        except (Unsolvable, SoftwareNotResolved) as error:
+            raise self._not_resolved(error, local, request.provided) from None
+        return local, resolved
+
+    def _with_names(self, request: Request, resolver: Resolver, folder: Path) -> Request:
+        """Return the request with a file in which each line has its package's name."""
+        if not request.unnamed:
+            return request
+        try:
+            named = named_lines(request.unnamed, resolver)
+        except Unsolvable as error:
+            raise SoftwareNotResolved(str(error), path=self.path) from None
+        except SoftwareNotResolved as error:
+            raise SoftwareNotResolved(
+                error.output, unanswered=error.unanswered, path=self.path
+            ) from None
+        whole = folder / "requirements.txt"
+        lines = [named.get(line, line) for line in request.lines]
+        kept = [line for line in lines if line not in request.unnamed]
+        whole.write_text("".join(f"{line}\n" for line in kept), encoding="utf-8")
+        direct, sources = direct_names(named.values())
+        return replace(
+            request,
+            files=(whole,),
+            direct=request.direct | direct,
+            sources=request.sources | sources,
+        )
 
     def _installed(self, elsewhere: Collection[str], resolver: Resolver) -> list[Installed]:
         found = read_installed(importlib.metadata.distributions(), self.architecture)
@@ -133,9 +169,16 @@ class Requirements:
         indexes = read_indexes(self.environ, machine)
         return index_sources(indexes, machine, host_markers(self.architecture))
 
-    def _reviewed(self, found: Selected) -> Selected:
-        """Return it with the hashes in the file alone."""
+    def _reviewed(self, found: Selected, direct: Collection[DirectPackage]) -> Selected:
+        """Return it with the hashes in the file alone. Check that wheels of pages have theirs."""
         locked = read_lock_file(self.path)
+        for one in direct:
+            if one.version is None:
+                continue
+            if one.sha256 not in locked.get(one.name, {}).get(Version(one.version), ()):
+                raise SoftwareFileInvalid(
+                    self.path, f"its hashes of {one.name} {one.version} are not that of {one.url}"
+                )
         hashes = {
             name: tuple(sorted(locked.get(name, {}).get(Version(version), ())))
             for name, version in found.packages.items()

@@ -15,14 +15,16 @@ from packaging.version import Version
 from terradask._deployments.software_lock import Hashes, SoftwareLock
 from terradask._software.archive_hashes import archive_hashes
 from terradask._software.configured import Machine
+from terradask._software.direct_wheels import build_direct
 from terradask._software.environment import how_to_install
-from terradask._software.folder_archives import folders_here, only_in_folders
+from terradask._software.folder_archives import folders_here, only_in_folders, only_on_pages
 from terradask._software.hosts import HOST_PYTHONS, applies, host_markers, python_version
 from terradask._software.index_sources import index_sources
-from terradask._software.indexes import Indexes, read_indexes
+from terradask._software.indexes import Indexes, is_remote_url, pages_here, read_indexes
 from terradask._software.local_wheels import build_wheel, why_not_built
 from terradask._software.needs import installed_requirement
 from terradask._software.package_origin import came_from, conda_origin, direct_origin, folder_origin
+from terradask._software.pylock import DirectPackage
 from terradask._software.resolver import Resolver
 from terradask._software.wheel_tags import newer_glibc
 from terradask.errors import (
@@ -64,16 +66,23 @@ def lock_software(
     of_uv = indexes.environ(os.environ)
     sources = index_sources(indexes, machine, host_markers(architecture))
     folders: Mapping[str, Path] = {}
+    of_pages: Sequence[DirectPackage] = ()
     if lock_file is None and named:
         # The names of Dask and of what it needs are the public index's own.
         of_base = _with_needs([*map(Requirement, base())], host_markers(architecture))
-        folders = only_in_folders(
-            {name: one.version for name, (one, _) in found.items() if name not in of_base},
-            folders_here(os.environ, machine),
-            Resolver(architecture, of_uv, sources=sources),
-        )
+        others = {name: one.version for name, (one, _) in found.items() if name not in of_base}
+        resolver = Resolver(architecture, of_uv, sources=sources)
+        folders = only_in_folders(others, folders_here(os.environ, machine), resolver)
+        if any(is_remote_url(page) for page in pages_here(os.environ, machine)):
+            of_index = {name: version for name, version in others.items() if name not in folders}
+            of_pages = only_on_pages(of_index, resolver)
+            for one in of_pages:
+                del found[one.name]
     local = _local(found, architecture, folders, hashed=lock_file is not None)
-    wheels = [build_wheel(found.pop(name)[0], architecture, of_uv) for name in local]
+    wheels = [
+        *(build_wheel(found.pop(name)[0], architecture, of_uv) for name in local),
+        *(build_direct(each, architecture, of_uv) for each in of_pages),
+    ]
     packages = {name: distribution.version for name, (distribution, _) in found.items()}
     hashes: Hashes = {}
     if lock_file is not None:

@@ -23,7 +23,7 @@ from terradask._deployments.software_lock import SoftwareLock
 from terradask._software.configured import Found, Machine
 from terradask._software.direct_wheels import build_direct
 from terradask._software.folder_archives import folders_here
-from terradask._software.indexes import Indexes, read_indexes
+from terradask._software.indexes import Indexes, pages_here, read_indexes
 from terradask._software.local_wheels import LocalWheel
 from terradask._software.pylock import DirectPackage, select_for_hosts
 from terradask._software.scan import OWN, TOOLS
@@ -55,18 +55,19 @@ def lock_file_packages(path: Path, architecture: str, environ: Mapping[str, str]
     machine = replace(Machine.here(environ), folder=path.parent)
     named: tuple[Found, ...] = ()
     if kind == "requirements":
-        named = read_requirements_file(path).indexes
+        named = read_requirements_file(path, environ).indexes
     indexes = read_indexes(environ, machine, named)
     of_uv = indexes.environ(environ)
     if kind in ("uv.lock", "pylock.toml"):
         text = _exported(path, of_uv) if kind == "uv.lock" else _read(path)
-        selected = select_for_hosts(text, path, architecture, folder=path.parent)
+        pages = pages_here(environ, machine)
+        selected = select_for_hosts(text, path, architecture, folder=path.parent, pages=pages)
         found = FoundPackages(
             selected, build_all(selected.direct, architecture, of_uv), is_lock=True
         )
         _check_same(path, found)
     else:
-        request = _of_project(path) if kind == "pyproject.toml" else _of_requirements(path)
+        request = _of_project(path) if kind == "pyproject.toml" else _of_requirements(path, environ)
         found = Requirements(path, architecture, of_uv, folders_here(environ, machine)).resolve(
             request
         )
@@ -165,6 +166,13 @@ def _of_project(path: Path) -> Request:
     )
 
 
-def _of_requirements(path: Path) -> Request:
-    said = read_requirements_file(path)
-    return Request((path,), (), said.direct, said.sources, said.is_hashed)
+def _of_requirements(path: Path, environ: Mapping[str, str]) -> Request:
+    said = read_requirements_file(path, environ)
+    return Request(
+        (path,),
+        direct=said.direct,
+        sources=said.sources,
+        is_hashed=said.is_hashed,
+        lines=said.lines,
+        unnamed=said.unnamed,
+    )

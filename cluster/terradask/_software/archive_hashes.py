@@ -24,7 +24,7 @@ Locked = dict[str, dict[Version | str, set[str]]]
 _COMMENT = re.compile(r"(^|\s)#.*$")
 _HASH = re.compile(r"--hash[= ]\s*(sha256:[0-9a-fA-F]{64})")
 #: An installer option, or an entry without a package name: a path, a URL.
-_UNNAMED = re.compile(r"-|\.|/|[\w+]+:")
+_UNNAMED = re.compile(r"-|\.|/|[\w+]+:|[\w.-]+/")
 _OTHER_FILE = re.compile(r"-r|--requirement")
 _SHA256 = re.compile(r"(?:sha256:)?([0-9a-f]{64})")
 

@@ -16,6 +16,8 @@ from terradask.errors import IndexSettingsInvalid
 
 #: pip's settings that variables set too.
 _OF_PIP = ("index-url", "extra-index-url", "keyring-provider", "no-index", "find-links")
+#: How uv calls an index that is a page of links.
+_PAGE = "flat"
 #: uv's settings that may be paths.
 _LOCATIONS = frozenset({"index-url", "extra-index-url", "find-links", "cache-dir"})
 
@@ -70,6 +72,8 @@ def of_uv(environ: Mapping[str, str], machine: Machine) -> Iterator[Found]:
     for path, table, where in files:
         try:
             for index in table.get("index", ()):
+                if index.get("format") == _PAGE:
+                    continue
                 yield Found(
                     index["url"],
                     where,
@@ -101,10 +105,11 @@ def of_pip(environ: Mapping[str, str], machine: Machine) -> Iterator[Found]:
 
 
 def find_links(environ: Mapping[str, str], machine: Machine) -> list[str]:
-    """Return where uv and pip look for archives besides indexes."""
+    """Return where uv and pip look for archives besides indexes: pages of links, and folders."""
     found = environ.get("UV_FIND_LINKS", "").split(",")
     for _, table, _ in uv_tables(environ, machine):
         found += map(str, table.get("find-links", ()))
+        found += [each["url"] for each in table.get("index", ()) if each.get("format") == _PAGE]
     found += _pip_settings(environ, machine).get("find-links", ("", ""))[0].split()
     return [text for text in found if text]
 

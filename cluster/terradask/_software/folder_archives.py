@@ -5,6 +5,7 @@ under the name.
 
 from __future__ import annotations
 
+import importlib.metadata
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from html.parser import HTMLParser
@@ -23,6 +24,8 @@ from packaging.version import Version
 from terradask._common.checksum import sha256_of_file
 from terradask._software.configured import Machine, find_links, of_pip, of_uv
 from terradask._software.lacking import lacking
+from terradask._software.package_origin import conda_origin, direct_origin
+from terradask._software.pylock import DirectPackage
 from terradask._software.resolver import Resolver
 
 _DIGEST = "sha256="
@@ -99,6 +102,22 @@ def only_in_folders(
         for name, (path, hashes) in there.items()
         if hashes.isdisjoint(asked.get(name, ()))
     }
+
+
+def only_on_pages(packages: Mapping[str, str], resolve: Resolver) -> tuple[DirectPackage, ...]:
+    """Return which of these packages, by name with their version, uv takes from pages of links.
+
+    Raises as `resolve` does.
+    """
+    pins = [
+        f"{name}=={version}"
+        for name, version in packages.items()
+        # No index may be asked for what came from none.
+        if not (direct_origin(one := importlib.metadata.distribution(name)) or conda_origin(one))
+    ]
+    absent = lacking(resolve, pins)
+    known = [pin for pin in pins if pin not in absent]
+    return resolve(known, deps=False).direct if known else ()
 
 
 def _files(folder: Path) -> list[Path]:

@@ -9,16 +9,18 @@ https://pip.pypa.io/en/stable/topics/configuration.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from urllib.parse import urlsplit, urlunsplit
 
-from terradask._software.configured import Found, Machine, of_pip, of_uv
+from terradask._software.configured import Found, Machine, find_links, of_pip, of_uv
 from terradask._software.index_credentials import Credentials, credentials_for
 from terradask.errors import IndexSettingsInvalid
 
 #: In place of a URL: uv's and pip's own default index, or the one that hosts' image names.
 PUBLIC = "public"
+#: https://pip.pypa.io/en/stable/reference/requirements-file-format/#using-environment-variables
+_VARIABLE = re.compile(r"\$\{([A-Z0-9_]+)\}")
 
 
 @dataclass(frozen=True)
@@ -95,12 +97,20 @@ class Indexes:
     def environ(self, environ: Mapping[str, str]) -> dict[str, str]:
         """Return uv's variables: pip's indexes as its own; its own settings stay as they are."""
         if self.tool != "pip":
-            return dict(environ)
+            return {**environ, **self._default_of_uv()}
         own = [each for each in self.every if each.is_remote and each.url != PUBLIC]
         asked = " ".join(each.with_credentials for each in own if not each.is_default)
         default = [each.with_credentials for each in own if each.is_default]
         named = {"UV_INDEX": asked, "UV_DEFAULT_INDEX": "".join(default)}
         return {**environ, **{name: value for name, value in named.items() if value}}
+
+    def _default_of_uv(self) -> dict[str, str]:
+        """Return the variable of the default index, which uv takes over that of a file."""
+        default = next((each for each in self.every if each.is_default), None)
+        if default is None or default.url == PUBLIC or not default.is_remote:
+            return {}
+        name = "" if default.name is None else f"{default.name}="
+        return {"UV_DEFAULT_INDEX": f"{name}{default.with_credentials}"}
 
     def as_dicts(self) -> list[dict[str, object]]:
         """Return each as JSON has it, without credentials."""
@@ -138,6 +148,26 @@ def read_indexes(
         if found:
             return Indexes(tool, _ordered(_unique([*more, *found]), environ, machine))
     return Indexes("uv" if more else None, _ordered(_unique(more), environ, machine))
+
+
+def pages_here(environ: Mapping[str, str], machine: Machine) -> frozenset[str]:
+    """Return the pages of links that uv and pip are configured with, without credentials."""
+    return frozenset(without_user(each)[0] for each in find_links(environ, machine))
+
+
+def expanded(text: str, environ: Mapping[str, str]) -> str:
+    """Return a line of requirements with the values of its variables, as uv and pip read it."""
+    return _VARIABLE.sub(lambda found: environ.get(found[1]) or found[0], text)
+
+
+def is_index(url: str, pages: Container[str]) -> bool:
+    """Return whether hosts can ask for names there: it is no page of links, and no folder."""
+    return is_remote_url(url) and without_user(url)[0] not in pages
+
+
+def is_remote_url(url: str) -> bool:
+    """Return whether it is none of a folder of this machine."""
+    return url.startswith(("http:", "https:"))
 
 
 def is_loopback_url(url: str) -> bool:
@@ -183,7 +213,11 @@ def _read(found: Found, environ: Mapping[str, str], machine: Machine) -> Index:
     except ValueError:
         # Its error repeats the URL.
         raise IndexSettingsInvalid(found.source, "an index whose URL is malformed") from None
-    is_remote = url == PUBLIC or re.match(r"https?://", url) is not None
+    if unset := re.search(r"\$\{([^}]*)\}", found.url):
+        raise IndexSettingsInvalid(
+            found.source, f"an index with the variable {unset[1]}, which has no value there"
+        )
+    is_remote = url == PUBLIC or is_remote_url(url)
     known = credentials_for(url, user, found, environ, machine) if is_remote else Credentials()
     return Index(
         url,

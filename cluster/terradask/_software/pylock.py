@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Container, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, cast
@@ -13,11 +13,19 @@ from packaging.markers import Environment, default_environment
 from packaging.tags import Tag, compatible_tags, cpython_tags
 
 from terradask._software.hosts import MACHINES, host_markers, python_version
+from terradask._software.indexes import is_index
 from terradask._software.wheel_tags import HOST_GLIBC
 from terradask.errors import SoftwareFileInvalid
 
 if TYPE_CHECKING:
-    from packaging.pylock import Package, PackageArchive, PackageDirectory, PackageVcs, Pylock
+    from packaging.pylock import (
+        Package,
+        PackageArchive,
+        PackageDirectory,
+        PackageVcs,
+        PackageWheel,
+        Pylock,
+    )
 
 _OLDEST_GLIBC_MINOR = 5
 #: Older names of manylinux tags, by the glibc that they mean (PEP 600).
@@ -34,6 +42,8 @@ class DirectPackage:
     url: str
     #: SHA-256 that an archive must have.
     sha256: str | None = None
+    #: Of a wheel that a page of links, or a folder, has.
+    version: str | None = None
 
 
 @dataclass(frozen=True)
@@ -49,8 +59,18 @@ class Selected:
     direct: tuple[DirectPackage, ...] = ()
 
 
-def select_for_hosts(text: str, path: Path, architecture: str, *, folder: Path) -> Selected:
-    """Return what hosts install of a ``pylock.toml``, whose paths start in a folder.
+def select_for_hosts(
+    text: str,
+    path: Path,
+    architecture: str,
+    *,
+    folder: Path,
+    pages: Container[str] = (),
+    of_pages: Container[str] = (),
+) -> Selected:
+    """Return what hosts install of a ``pylock.toml``, whose paths start in a folder; wheels of
+    pages of links, which aren't indexes, as from their own URLs: those of these pages, and of these
+    packages.
 
     Asks no index. Raises `SoftwareFileInvalid`: also for packages that have no wheel for hosts, and
     for another Python.
@@ -88,6 +108,10 @@ def select_for_hosts(text: str, path: Path, architecture: str, *, folder: Path) 
         if isinstance(archive, PackageVcs | PackageDirectory | PackageArchive):
             direct.append(_direct(package, archive, path, folder))
         elif isinstance(archive, PackageWheel) and package.version is not None:
+            is_known = package.index is None or is_index(package.index, pages)
+            if name in of_pages or not is_known:
+                direct.append(_of_page(name, archive, package.version))
+                continue
             packages[name] = str(package.version)
             hashes[name] = _hashes(package)
             if package.index is not None:
@@ -98,6 +122,11 @@ def select_for_hosts(text: str, path: Path, architecture: str, *, folder: Path) 
     if unsuited or unhashed:
         raise SoftwareFileInvalid(path, _why_not(unsuited, unhashed, architecture))
     return Selected(packages, hashes, indexes, tuple(direct))
+
+
+def _of_page(name: str, wheel: PackageWheel, version: object) -> DirectPackage:
+    digest = wheel.hashes.get("sha256")
+    return DirectPackage(name, "archive", str(wheel.url), digest, str(version))
 
 
 def _environment(architecture: str) -> Environment:

@@ -8,17 +8,18 @@ import platform
 import re
 import sys
 import tempfile
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Container, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
 from terradask._software.archive_hashes import Locked, read_lock_file
+from terradask._software.configured import Machine
 from terradask._software.hosts import MACHINES
-from terradask._software.indexes import Index, without_user
-from terradask._software.pylock import DirectPackage, select_for_hosts
+from terradask._software.indexes import Index, expanded, is_index, pages_here, without_user
+from terradask._software.pylock import DirectPackage, Selected, select_for_hosts
 from terradask._software.uv import ask_uv
 from terradask._software.wheel_tags import HOST_GLIBC
 from terradask.errors import SoftwareNotResolved
@@ -33,7 +34,9 @@ _PINNED = re.compile(r"^([A-Za-z0-9._-]+)==", re.MULTILINE)
 _ANNOTATED = re.compile(r"\s+# from (\S+)")
 _RELEASE = re.compile(r"\d+\.\d+\.\d+")
 #: A line of a path or a URL, not of a version.
-_DIRECT = re.compile(r"^(?:-e |\.|/|file:|[A-Za-z0-9._-]+(?:\[[^]]*\])? @ )", re.MULTILINE)
+_DIRECT = re.compile(r"^(?!\s|#|$|--find-links |[A-Za-z0-9._-]+==)", re.MULTILINE)
+#: A page of links, as a file names it.
+_LINKS = re.compile(r"^--find-links (\S+)", re.MULTILINE)
 
 
 @dataclass(frozen=True)
@@ -45,6 +48,9 @@ class Resolved:
     indexes: Mapping[str, str]
     #: Package that its index has withdrawn -> the reason, as the index says.
     yanked: Mapping[str, str] = field(default_factory=dict)
+    #: Packages that hosts can ask no index for: from folders, archives' URLs, repositories, and
+    #: pages of links.
+    direct: tuple[DirectPackage, ...] = ()
 
 
 class Unsolvable(Exception):
@@ -105,13 +111,13 @@ class Resolver:
         excludes: Iterable[str] = (),
         preferences: Iterable[str] = (),
         built: Iterable[str] = (),
-    ) -> tuple[Resolved, tuple[DirectPackage, ...]]:
+    ) -> Resolved:
         """Return the same for requirements files or a ``pyproject.toml`` and more requirements,
         with what a project says of its packages' sources. Exact versions to prefer decide where
         there is a choice.
 
-        Packages from folders, archives' URLs and repositories are apart. uv reads their metadata,
-        for which it may build those that `built` names.
+        Of packages from folders, archives' URLs and repositories, uv reads the metadata, for which
+        it may build those that `built` names.
         """
         with tempfile.TemporaryDirectory(prefix="terradask-") as made:
             folder = Path(made)
@@ -126,13 +132,15 @@ class Resolver:
             # Of an empty file uv warns.
             sources += [self._named(folder, requirements)] if requirements else []
             _file(folder, "lock", preferences)
-            found = self._resolved(folder, options, *sources)
-            if not _DIRECT.search((folder / "lock.txt").read_text()):
-                return found, ()
-            pylock = folder / "pylock.toml"
-            self._compile(pylock, [*options, "--format=pylock.toml"], sources)
-            text, architecture = pylock.read_text(), self.architecture
-            return found, select_for_hosts(text, pylock, architecture, folder=folder).direct
+            return self._resolved(folder, options, *sources)
+
+    def alone(self, file: Path) -> tuple[DirectPackage, ...]:
+        """Return what a requirements file takes from folders, archives' URLs and repositories,
+        without what that needs. uv may build it.
+        """
+        with tempfile.TemporaryDirectory(prefix="terradask-") as made:
+            options = ["--no-deps", "--only-binary=:none:"]
+            return self._from_pylock(Path(made), options, [str(file)]).direct
 
     def _named(self, folder: Path, requirements: Sequence[str]) -> str:
         """Write the requirements, and return the file: a project's where some have a source."""
@@ -166,10 +174,46 @@ class Resolver:
     def _resolved(self, folder: Path, options: Sequence[str], *sources: str) -> Resolved:
         lock = folder / "lock.txt"
         annotated = ["--generate-hashes", "--no-annotate", "--emit-index-annotation"]
+        annotated += ["--emit-find-links"]
         said = self._compile(lock, [*annotated, *options], sources)
         text = lock.read_text()
         versions = read_lock_file(lock) if _PINNED.search(text) else {}
-        return Resolved(versions, _indexes(text), _yanked(said))
+        indexes = _indexes(text)
+        direct = self._direct(folder, options, sources, text, indexes)
+        for each in direct:
+            versions.pop(each.name, None)
+            indexes.pop(each.name, None)
+        return Resolved(versions, indexes, _yanked(said), direct)
+
+    def _direct(
+        self,
+        folder: Path,
+        options: Sequence[str],
+        sources: Sequence[str],
+        text: str,
+        indexes: Mapping[str, str],
+    ) -> tuple[DirectPackage, ...]:
+        """Return what hosts can ask no index for. uv says so in another format alone."""
+        here = Machine.here(self.environ)
+        machine = here if self.folder is None else replace(here, folder=self.folder)
+        named = (expanded(found, self.environ) for found in _LINKS.findall(text))
+        pages = pages_here(self.environ, machine).union(without_user(each)[0] for each in named)
+        of_pages = {name for name, url in indexes.items() if not is_index(url, pages)}
+        if not (of_pages or _DIRECT.search(text)):
+            return ()
+        return self._from_pylock(folder, options, sources, of_pages).direct
+
+    def _from_pylock(
+        self,
+        folder: Path,
+        options: Sequence[str],
+        sources: Sequence[str],
+        of_pages: Container[str] = (),
+    ) -> Selected:
+        pylock = folder / "pylock.toml"
+        self._compile(pylock, [*options, "--format=pylock.toml"], sources)
+        text = pylock.read_text()
+        return select_for_hosts(text, pylock, self.architecture, folder=folder, of_pages=of_pages)
 
     def _compile(self, out: Path, options: Sequence[str], sources: Sequence[str]) -> str:
         glibc = "{}_{}".format(*HOST_GLIBC)

@@ -6,8 +6,8 @@ from __future__ import annotations
 
 import re
 import tomllib
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
@@ -15,6 +15,8 @@ from packaging.utils import canonicalize_name
 
 from terradask._software.archive_hashes import whole_lines
 from terradask._software.configured import Found
+from terradask._software.indexes import expanded
+from terradask._software.unnamed_lines import WHEEL, is_unnamed
 from terradask.errors import SoftwareFileInvalid
 from terradask_stacks.validators.dask import is_software_file
 
@@ -25,9 +27,12 @@ _PYLOCK = re.compile(r"pylock(\.[^.]+)?\.toml")
 _CONDA_LOCK = re.compile(r"(?:.+\.)?conda-lock\.ya?ml|pixi\.(?:lock|toml)")
 _NAMED_URL = re.compile(r"([A-Za-z0-9][A-Za-z0-9._-]*)(?:\[[^]]*\])?\s*@\s")
 _OTHER_FILE = re.compile(r"(?:-r|--requirements?)(?:\s+|=)?(.+)")
-#: The end of a wheel's URL.
-_WHEEL = re.compile(r"\.whl(?=$|[\s;#\"'])")
-_INDEX = re.compile(r"(-i|--index-url|--pypi-url|--extra-index-url)(?:\s+|=)(\S+)")
+_INDEX = re.compile(
+    r"""(?:^|\s)(-i|--index-url|--pypi-url|--extra-index-url)(?:\s+|=)("[^"]*"|'[^']*'|\S+)"""
+)
+_QUOTES = "'\" "
+_LIMITS = re.compile(r"(-c|--constraints?)(?:\s+|=)(.+)")
+_UNSET = re.compile(r"\$\{([^}]*)\}")
 
 
 #: Requirements, a file that has them, or the name of an environment.
@@ -75,24 +80,58 @@ class RequirementsFile:
     indexes: tuple[Found, ...]
     #: Whether packages are to have the hashes in it.
     is_hashed: bool
+    #: Its lines and those of files that it includes.
+    lines: tuple[str, ...] = field(repr=False)
+    #: Those of them without a package's name, and of no wheel.
+    unnamed: tuple[str, ...] = field(repr=False)
 
 
-def read_requirements_file(path: Path) -> RequirementsFile:
-    """Read a requirements file. Raises `SoftwareFileInvalid`."""
-    direct: set[str] = set()
-    sources: set[str] = set()
+def read_requirements_file(path: Path, environ: Mapping[str, str]) -> RequirementsFile:
+    """Read a requirements file, with variables as uv and pip read them. Raises
+    `SoftwareFileInvalid`.
+    """
     indexes: list[Found] = []
-    is_hashed = False
-    for source, line in _lines(path, []):
-        is_hashed |= "--hash" in line
-        if named := _NAMED_URL.match(line):
-            direct.add(canonicalize_name(named[1]))
-            if not _WHEEL.search(line):
-                sources.add(canonicalize_name(named[1]))
-        elif index := _INDEX.match(line):
-            is_default = index[1] != "--extra-index-url"
-            indexes.append(Found(index[2], str(source), is_default=is_default))
-    return RequirementsFile(frozenset(direct), frozenset(sources), tuple(indexes), is_hashed)
+    lines: list[str] = []
+    for source, line in _lines(path, [], environ):
+        lines.append(_with_whole_path(line, source.parent))
+        for option, quoted in _INDEX.findall(line) if line.startswith("-") else ():
+            url = quoted.strip(_QUOTES)
+            if unset := _UNSET.search(url):
+                raise SoftwareFileInvalid(
+                    source,
+                    f"an index has the variable {unset[1]}, which isn't set",
+                    advice=f"set {unset[1]} where the cluster is made; uv and pip know names of "
+                    "upper-case letters, digits and _",
+                )
+            is_default = option != "--extra-index-url"
+            indexes.append(Found(url, str(source), is_default=is_default))
+    direct, sources = direct_names(lines)
+    return RequirementsFile(
+        direct,
+        sources,
+        tuple(indexes),
+        any("--hash" in line for line in lines),
+        tuple(lines),
+        tuple(dict.fromkeys(filter(is_unnamed, lines))),
+    )
+
+
+def direct_names(lines: Iterable[str]) -> tuple[frozenset[str], frozenset[str]]:
+    """Return the packages that lines take from a URL or a folder, and those that aren't wheels
+    already.
+    """
+    found = [(canonicalize_name(n[1]), line) for line in lines if (n := _NAMED_URL.match(line))]
+    return (
+        frozenset(name for name, _ in found),
+        frozenset(name for name, line in found if not WHEEL.search(line)),
+    )
+
+
+def _with_whole_path(line: str, folder: Path) -> str:
+    limits = _LIMITS.fullmatch(line)
+    if limits is None or "://" in limits[2]:
+        return line
+    return f"{limits[1]} {folder.absolute() / limits[2].strip(_QUOTES)}"
 
 
 def unreadable(path: Path, error: Exception) -> SoftwareFileInvalid:
@@ -111,7 +150,7 @@ def _absent(path: Path) -> SoftwareFileInvalid:
     return SoftwareFileInvalid(path, "it isn't there", advice="name a file that is there")
 
 
-def _lines(path: Path, seen: list[Path]) -> Iterator[tuple[Path, str]]:
+def _lines(path: Path, seen: list[Path], environ: Mapping[str, str]) -> Iterator[tuple[Path, str]]:
     if path in seen:
         return
     seen.append(path)
@@ -119,9 +158,10 @@ def _lines(path: Path, seen: list[Path]) -> Iterator[tuple[Path, str]]:
         text = path.read_text(encoding="utf-8")
     except (OSError, ValueError) as error:
         raise unreadable(path, error) from error
-    for _, line in whole_lines(text):
+    for _, written in whole_lines(text):
+        line = expanded(written, environ)
         if other := _OTHER_FILE.fullmatch(line):
-            yield from _lines(path.parent / other[1].strip("'\" "), seen)
+            yield from _lines(path.parent / other[1].strip(_QUOTES), seen, environ)
         else:
             yield path, line
 
@@ -157,7 +197,7 @@ def read_project_file(path: Path) -> ProjectFile:
             canonicalize_name(document["project"]["name"]),
             of_uv.get("package", "build-system" in document),
             frozenset(direct),
-            frozenset(name for name, said in direct.items() if not _WHEEL.search(said)),
+            frozenset(name for name, said in direct.items() if not WHEEL.search(said)),
         )
     except KeyError as error:
         raise SoftwareFileInvalid(path, "it has no [project] with a name") from error

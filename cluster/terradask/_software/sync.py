@@ -13,6 +13,7 @@ from packaging.utils import canonicalize_name
 from packaging.version import Version
 
 from terradask._software.lacking import complaint, lacking
+from terradask._software.pylock import DirectPackage
 from terradask._software.resolver import Resolved, Resolver, Unsolvable, name_of
 from terradask._software.scan import OWN, Scan
 from terradask.errors import PackagesNotSynced, SoftwareNotFromIndex, SoftwareNotResolved
@@ -91,6 +92,8 @@ class Synced:
     built: tuple[str, ...] = ()
     #: Package that its index has withdrawn -> the reason.
     yanked: Mapping[str, str] = field(default_factory=dict)
+    #: Packages whose archives hosts can ask no index for.
+    direct: tuple[DirectPackage, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -249,8 +252,22 @@ class Sync:
             for name, version in packages.items()
             if name in here and Version(here[name]) != Version(version)
         }
+        changed |= {
+            one.name: (here[one.name], one.version)
+            for one in locked.direct
+            if one.version and one.name in here and Version(here[one.name]) != Version(one.version)
+        }
         missed = {name: why for name, why in missing.items() if name not in self.own}
-        return Synced(packages, hashes, locked.indexes, missed, changed, self._built, locked.yanked)
+        return Synced(
+            packages,
+            hashes,
+            locked.indexes,
+            missed,
+            changed,
+            self._built,
+            locked.yanked,
+            locked.direct,
+        )
 
 
 def _other_versions(pins: Iterable[str]) -> list[str]:

@@ -1,7 +1,7 @@
 """What of uv's configuration here counts where terradask runs uv: which indexes there are, how they
 are asked, and how packages are built.
 
-All the rest is about what somebody wants uv to do for them, such as another format of its answer,
+All the rest is about what its caller wants of uv elsewhere, such as another format of its answer,
 extras, or the packages of other systems.
 """
 
@@ -12,7 +12,8 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from terradask._software.configured import Machine, uv_tables
+from terradask._software.configured import Machine, find_links, uv_tables
+from terradask._software.indexes import is_remote_url
 
 #: Of files, by https://docs.astral.sh/uv/reference/settings.
 _OF_INDEXES = frozenset(
@@ -69,6 +70,11 @@ def own_settings(
                 found[name] = [*found[name], *value]
             elif name in kept:
                 found.setdefault(name, value)
+    pages = [each for each in find_links(environ, machine) if is_remote_url(each)]
+    # Also pip's: what is installed may have come by them.
+    more = [each for each in pages if each not in found.get("find-links", ())]
+    if more:
+        found["find-links"] = [*found.get("find-links", ()), *dict.fromkeys(more)]
     return {**found, "pip": pip} if pip else found
 
 

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from terradask.errors._machine import SetupError
 from terradask_modules.errors import InvalidInput, TerradaskError
+
+#: What uv says of a package that it can't build.
+_BUILD_FAILED = re.compile(r"Failed to (?:download and )?build|build backend returned an error")
 
 
 class ContainerUnusable(InvalidInput):
@@ -92,22 +96,22 @@ class CondaInstallerUnavailable(SetupError):
 
 
 class IndexSettingsInvalid(InvalidInput):
-    """A file in which uv or pip would find its package indexes can't be read.
+    """What tells uv or pip their package indexes can't be read.
 
     Parameters
     ----------
     path
-        The file.
+        The file, or the variable.
     why
         What is wrong with it, without its content, which may have credentials.
     """
 
     def __init__(self, path: str, why: str) -> None:
         super().__init__(
-            "A file that configures package indexes can't be read.",
+            "What configures package indexes here can't be read.",
             given=f"{path}: {why}",
-            allowed="a uv.toml, pyproject.toml or pip.conf as uv and pip read it",
-            advice="correct the file, or move it away",
+            allowed="a variable, uv.toml, pyproject.toml or pip.conf as uv and pip read it",
+            advice="correct it, or move the file away",
         )
         self.path = path
         self.why = why
@@ -284,10 +288,14 @@ class SoftwareNotResolved(TerradaskError):
                 "in `package_sync` (False: hosts get Dask alone)"
             )
         else:
-            advice = (
-                "correct the file. Hosts need Dask, distributed and cloudpickle in the versions "
-                "that are installed here"
-            )
+            advice = "correct the file"
+            if _BUILD_FAILED.search(output):
+                advice = "let it build here, such as with uv build; its own lines are above"
+            elif re.search(r"\b(?:dask|distributed|cloudpickle)\b", output):
+                advice += (
+                    ". Hosts need Dask, distributed and cloudpickle in the versions that are "
+                    "installed here"
+                )
             if "no usable wheels" in output or "no wheels" in output:
                 advice += ". A package without a wheel is built here if you write NAME @ URL"
         super().__init__(
