@@ -291,6 +291,15 @@ def test_without_rattler_the_error_says_what_to_install(
         lock("channels: ['HOST/forge']\ndependencies: [frame]\n")
 
 
+def test_modules_of_the_working_directory_are_no_part_of_the_query(
+    lock: Lock, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("json", "asyncio", "terradask", "rattler"):
+        (tmp_path / f"{name}.py").write_text("raise SystemExit('attacked')\n")
+    monkeypatch.chdir(tmp_path)
+    assert lock("channels: ['HOST/forge']\ndependencies: [frame]\n").conda
+
+
 @pytest.mark.parametrize("program", ["/bin/false", "/absent"])
 def test_a_query_that_ends_without_an_answer_is_told(
     lock: Lock, monkeypatch: pytest.MonkeyPatch, program: str

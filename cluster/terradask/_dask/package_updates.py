@@ -119,7 +119,7 @@ class PackageUpdates:
         built = []
         for name in sorted(known):
             if name == LOCAL_MODULES:
-                built.append(build_modules(Path.cwd()))
+                built.append(build_modules(Path.cwd(), _NAME.findall(lock)))
                 continue
             # What a file takes from elsewhere needn't be installed here.
             with contextlib.suppress(importlib.metadata.PackageNotFoundError):

@@ -86,7 +86,7 @@ def lock_for_hosts(
     if jupyter:
         check_jupyterlab(lock, software, sync)
     if sync.local_modules:
-        lock = replace(lock, wheels=(*lock.wheels, build_modules(Path.cwd())))
+        lock = replace(lock, wheels=(*lock.wheels, build_modules(Path.cwd(), lock.versions)))
     if known is not None:
         known.append((asked, lock))
     return lock

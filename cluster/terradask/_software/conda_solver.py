@@ -175,7 +175,8 @@ class CondaSolver:
         channels = [[each.url, each.credentials] for each in self.channels]
         try:
             done = subprocess.run(
-                [sys.executable, "-m", conda_query.__name__],
+                # Without the working directory's own modules.
+                [sys.executable, "-P", "-m", conda_query.__name__],
                 input=json.dumps({"do": what, "channels": channels, **more}),
                 env=dict(self.environ),
                 capture_output=True,

@@ -231,10 +231,11 @@ class LocalModulesRefused(InvalidInput):
         super().__init__(
             "The Python files of the working directory can't be what hosts install.",
             given=f"{folder}: {why}",
-            allowed="modules, and folders with an __init__.py, of up to 20 MB, with names that no "
-            "installed package has",
-            advice="start in the folder of your modules, rename them, or leave local_modules out "
-            "and make a package of them",
+            allowed="modules, and folders with an __init__.py, of up to 20 MB in the folder "
+            "itself, with names that no package on hosts has",
+            advice="start in the folder of your modules, rename them, leave out the package "
+            "whose name they have (package_sync_ignore), or make a package of them in place of "
+            "local_modules",
         )
         self.folder = folder
         self.why = why
