@@ -122,8 +122,12 @@ def test_the_folders_own_package_is_no_conflict_though_it_is_installed(
 
 @pytest.mark.parametrize(
     ("link", "target"),
-    [("steps.py", "credentials"), ("steps.py", "work/.env"), ("pack/deep.py", "other.py")]
-    + [("pack", "lib")],
+    [
+        ("steps.py", "credentials"),
+        ("steps.py", "work/.env"),
+        ("pack/deep.py", "other.py"),
+        ("pack", "lib"),
+    ],
 )
 def test_links_lead_no_other_file_into_the_bucket(tmp_path: Path, target: str, link: str) -> None:
     work = tmp_path / "work"

@@ -6,7 +6,7 @@ import importlib.metadata
 from collections.abc import Container, Iterator
 from pathlib import Path
 
-from packaging.utils import canonicalize_name
+from packaging.utils import NormalizedName, canonicalize_name
 
 from terradask._software.local_wheels import LocalWheel, editable_folder, pack_wheel
 from terradask._software.scan import OWN
@@ -75,7 +75,7 @@ def _is_inside(path: Path, folder: Path) -> bool:
     return path.is_relative_to(folder) and path.suffix == ".py"
 
 
-def _owners(folder: Path) -> dict[str, list[str]]:
+def _owners(folder: Path) -> dict[str, list[NormalizedName]]:
     """Return the installed packages of each import name, without those that the folder is of."""
     return {
         name: owners
