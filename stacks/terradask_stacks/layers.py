@@ -88,6 +88,7 @@ class Layers:
             Whether its ``cluster`` section overrides the tables of declared clusters.
         """
         sections = Settings.model_fields
+        self._move(layer.get("workspace"))
         for section, content in layer.items():
             if section not in sections:
                 self._unknown(
@@ -137,11 +138,28 @@ class Layers:
                 )
                 continue
             said.setdefault(section, {})[key] = (variable, _parse(text, _fields_of(section)[key]))
+        self._move({key: value for key, (_, value) in said.get("workspace", {}).items()})
         for section, content in said.items():
             target = self._values.setdefault(section, {})
             _take_back(target, content, _EXCLUDED_BY)
             for key, (variable, value) in content.items():
                 self._set(target, section, key, value, _always(variable))
+
+    def _move(self, workspace: Any) -> None:
+        """Take back the zones of lower layers, where a layer names another region than theirs."""
+        region = workspace.get("region") if isinstance(workspace, Mapping) else None
+        if not isinstance(region, str):
+            return
+        clusters = {f"{DECLARED}.{name}": own for name, own in self._declared.items()}
+        for section, own in {"cluster": self._values.get("cluster", {}), **clusters}.items():
+            if not str(own.get("zone_name") or region).startswith(region):
+                del own["zone_name"]
+                self.origins.pop(f"{section}.zone_name", None)
+        network = self._values.get("network", {})
+        zones = network.get("zones")
+        if isinstance(zones, list) and not any(str(zone).startswith(region) for zone in zones):
+            del network["zones"]
+            self.origins.pop("network.zones", None)
 
     def _add_tables(
         self, kind: str, own: dict[str, Any], tables: Mapping[str, Any], origin: Origin

@@ -136,7 +136,7 @@ Settings come from these sources; each overrides the one before:
 Tables (`tags`, `environ`, the options, `worker_groups`) are merged key by key; everything else is
 replaced. Unknown keys are refused. If one source names instance types and a later one requests
 cores or memory, only the later one counts; the same holds the other way round. Similarly, a later
-`use_best_zone = true` cancels a `zone_name`.
+`use_best_zone = true` cancels a `zone_name`, and a later `region` cancels zones of another one.
 """
 
 _DECLARED_EXAMPLE = """\

@@ -5,6 +5,7 @@ this process.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 import boto3
 import pytest
@@ -61,13 +62,28 @@ def test_fresh_answers(aws: Aws):
     lock = resolve_network(_settings(), aws)
     assert lock.account == "123456789012"
     assert lock.partition == "aws"
-    assert lock.zones == {zone: slot for slot, zone in enumerate(ZONES[:3])}
+    assert lock.zones == {zone: slot for slot, zone in enumerate(ZONES)}
     images = boto3.client("ec2", "us-east-1").describe_images(
         ImageIds=list(lock.image_ids.values())
     )["Images"]
     assert {image["Architecture"]: image["ImageId"] for image in images} == lock.image_ids
     assert lock.image_ids.keys() == {"x86_64", "arm64"}
     assert all(image["Name"].startswith("al2023-ami-2023") for image in images)
+
+
+@pytest.mark.parametrize(
+    "network",
+    [{"nat": "per_zone"}, {"interface_endpoints": ["logs"]}],
+)
+def test_where_each_zone_costs_there_are_three_and_no_deployed_one_goes(
+    aws: Aws, network: dict[str, Any]
+):
+    settings = _settings(network=network)
+    assert list(resolve_network(settings, aws).zones) == ZONES[:3]
+    every = {zone: slot for slot, zone in enumerate(ZONES)}
+    for refresh in (False, True):
+        lock = _network_lock(zones=every)
+        assert resolve_network(settings, aws, lock, refresh=refresh).zones == every
 
 
 def test_no_more_zones_than_the_block_has_room_for(aws: Aws):
@@ -90,7 +106,7 @@ def test_earlier_answers_stay(aws: Aws):
 def test_refresh_asks_again_and_keeps_slots(aws: Aws):
     lock = resolve_network(_settings(), aws, _network_lock(), refresh=True)
     assert lock.zones["us-east-1b"] == 0
-    assert sorted(lock.zones) == ZONES[:3]
+    assert sorted(lock.zones) == ZONES
     assert lock.image_ids["x86_64"] != "ami-0123456789abcdef0"
     assert lock.image_ids.keys() == {"x86_64", "arm64"}
 

@@ -255,3 +255,44 @@ def test_the_reference_is_current() -> None:
     assert DOCS.read_text(encoding="utf-8") == settings_markdown(), (
         "run: python -m terradask_stacks.reference > docs/settings.md"
     )
+
+
+_HOME = """
+[workspace]
+region = "us-east-1"
+[network]
+zones = ["us-east-1a", "us-east-1b"]
+[cluster]
+zone_name = "us-east-1a"
+[clusters.etl]
+zone_name = "us-east-1b"
+"""
+
+
+@pytest.mark.parametrize("above", ["argument", "variable", "configuration"])
+def test_a_higher_region_takes_back_the_zones_of_lower_layers(tmp_path: Path, above: str) -> None:
+    (tmp_path / "terradask.toml").write_text(_HOME)
+    elsewhere = {"workspace": {"region": "eu-west-1"}}
+    variables = {"TERRADASK_WORKSPACE__REGION": "eu-west-1"} if above == "variable" else {}
+    loaded = load_settings(
+        tmp_path,
+        environ=variables,
+        overrides=elsewhere if above == "argument" else None,
+        dask_config=elsewhere if above == "configuration" else None,
+    )
+    found = loaded.settings
+    assert (found.workspace.region, found.network.zones) == ("eu-west-1", None)
+    assert (found.cluster.zone_name, found.clusters["etl"].zone_name) == (None, None)
+    assert not {name for name in loaded.origins if "zone" in name}
+
+
+def test_a_zone_of_the_same_layer_or_a_higher_one_has_to_be_in_the_region(tmp_path: Path) -> None:
+    (tmp_path / "terradask.toml").write_text(_HOME)
+    there = {"workspace": {"region": "eu-west-1"}, "cluster": {"zone_name": "eu-west-1b"}}
+    loaded = load_settings(tmp_path, environ={}, overrides=there)
+    assert loaded.settings.cluster_named("etl").zone_name == "eu-west-1b"
+    wrong = {"workspace": {"region": "eu-west-1"}, "cluster": {"zone_name": "us-east-1a"}}
+    with pytest.raises(SettingsError, match="name a zone of the region, or leave it out"):
+        load_settings(tmp_path, environ={}, overrides=wrong)
+    same = {"workspace": {"region": "us-east-1"}}
+    assert load_settings(tmp_path, environ={}, overrides=same).settings.network.zones is not None

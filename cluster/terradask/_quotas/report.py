@@ -15,7 +15,6 @@ from terradask._quotas import needs
 from terradask._quotas.facts import quota_limit, running_beside, vcpus_in_use, vcpus_of
 from terradask._quotas.needs import Quota
 from terradask_modules.names import TAG_WORKSPACE
-from terradask_stacks.settings.network import DEFAULT_ZONES
 
 if TYPE_CHECKING:
     from terradask._aws.session import Aws
@@ -106,7 +105,11 @@ def check_quotas(
     vcpus = vcpus_of(ec2, types | {instance_type for instance_type, _ in running})
     # The default lists types that a region may lack.
     _refuse_unknown(named, vcpus, aws.region)
-    span = zones or settings.network.zone_names or listed_zones(ec2)[:DEFAULT_ZONES]
+    span = (
+        zones
+        or settings.network.zone_names
+        or listed_zones(ec2)[: settings.network.most_default_zones]
+    )
     isolated = needs.own_needs(clusters) if settings.workspace.isolation == "cluster" else []
     of_clusters = needs.cluster_needs(clusters, group_types, vcpus)
     storage = needs.storage_need(clusters, settings.workspace, settings.network)

@@ -19,7 +19,6 @@ from terradask._stacks.images import check_disks, find_gpu_images, find_image
 from terradask.errors import AccountChanged, InvalidInput, UnknownZone
 from terradask_modules.cidr import slot_count
 from terradask_stacks.lock import EndpointService, NetworkLock, assign_slots
-from terradask_stacks.settings.network import DEFAULT_ZONES
 
 if TYPE_CHECKING:
     from terradask._aws.session import Aws
@@ -141,7 +140,8 @@ def _network_zones(
     )
     kept = [zone for zone in found if existing is not None and zone in existing.zones]
     wished = [*kept, *(zone for zone in found if zone not in kept)]
-    return wished[: min(room, max(len(kept), DEFAULT_ZONES))]
+    most = network.most_default_zones or len(wished)
+    return wished[: min(room, max(len(kept), most))]
 
 
 def _endpoint_services(

@@ -140,7 +140,7 @@ class Settings(Section):
                 raise refuse(
                     f"{section}.zone_name is {zone}, outside of workspace.region, {region}",
                     allowed=", ".join(zones) if zones else f"zones of {region}, such as {region}a",
-                    advice="name a zone of the region, or none",
+                    advice="name a zone of the region, or leave it out",
                 )
             if zone is not None and zones is not None and zone not in zones:
                 raise refuse(

@@ -29,9 +29,9 @@ from terradask_stacks.validators.resources import (
 
 _OF_HOSTS = Literal["secretsmanager", "autoscaling", "ec2", "logs", "sts"]
 EndpointService = _OF_HOSTS | Literal["ssm", "ssmmessages", "sns", "ecr.api", "ecr.dkr"]
-#: As many zones a network has where the settings name none: NAT gateways and endpoints are billed
-#: in each, and an account may have five addresses for them.
-DEFAULT_ZONES = 3
+#: As many zones a network has where the settings name none and each costs: NAT gateways and
+#: endpoints are billed in each, and an account may have five addresses for them.
+_ZONES_THAT_COST = 3
 
 #: Architecture -> the setting of its image.
 IMAGE_SETTINGS: dict[Architecture, str] = {"x86_64": "image", "arm64": "arm64_image"}
@@ -53,8 +53,9 @@ class NetworkSettings(NoticeSettings):
         default=None,
         min_length=1,
         description=(
-            "Availability zones that get subnets. Unset: the region's first three by name, as "
-            "found and locked at the first plan."
+            "Availability zones that get subnets. Unset: all of the region, as found and locked at "
+            "the first plan; only the first three by name if each zone costs, with nat = "
+            "'per_zone' or interface_endpoints."
         ),
     )
     public_subnet_prefix_length: SubnetPrefixLength = Field(
@@ -246,6 +247,11 @@ class NetworkSettings(NoticeSettings):
         'decide what their hosts run from boot. With workspace.isolation = "cluster" they always '
         "have their own templates.",
     )
+
+    @property
+    def most_default_zones(self) -> int | None:
+        """Of how many zones a network is whose zones aren't named; None: of all."""
+        return _ZONES_THAT_COST if self.nat == "per_zone" or self.interface_endpoints else None
 
     @property
     def larger_worker_disks_gib(self) -> list[int]:
