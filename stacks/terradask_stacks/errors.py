@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from terradask_modules.errors import InvalidInput
@@ -62,6 +62,13 @@ class SettingsError(InvalidInput):
             "1 setting can't be used" if count == 1 else f"{count} settings can't be used"
         )
         self.findings = tuple(findings)
+
+    def name_as(self, names: Mapping[str, str]) -> None:
+        """Name arguments of a call as they were typed: setting -> argument."""
+        where = {f"argument {setting}": f"argument {name}" for setting, name in names.items()}
+        self.findings = tuple(
+            replace(each, where=where.get(each.where, each.where)) for each in self.findings
+        )
 
     def __str__(self) -> str:
         """Return every finding."""

@@ -135,11 +135,18 @@ def check_ingress(
     SettingsError
         Naming what is missing.
     """
-    rules = [*(cluster.own_ingress or ()), *cluster.ssh_ingress]
+    own = "ingress" if cluster.allow_ingress_from is None else "allow_ingress_from"
+    _check_rules(f"cluster.{own}", cluster.own_ingress or (), workspace, network)
+    _check_rules("cluster.allow_ssh", cluster.ssh_ingress, workspace, network)
+
+
+def _check_rules(
+    where: str,
+    rules: Sequence[IngressRule],
+    workspace: WorkspaceSettings,
+    network: NetworkSettings,
+) -> None:
     anywhere = [rule.cidr for rule in rules if rule.is_anywhere]
-    where = (
-        "cluster.ingress" if cluster.allow_ingress_from is None else "cluster.allow_ingress_from"
-    )
     if anywhere and not network.allow_ingress_from_anywhere:
         raise SettingsError(
             [

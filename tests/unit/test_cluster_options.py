@@ -3,15 +3,19 @@
 import dataclasses
 import inspect
 import pickle
+import re
 from pathlib import Path
 
 import pytest
 
-from terradask import Cluster
+from terradask import Cluster, set_backend_options
+from terradask._common.progress import silent
+from terradask._dask import other_names
 from terradask._dask.arguments import ClusterArguments
 from terradask._dask.decision import check_same_structure
+from terradask._dask.provision import Provisioner
 from terradask._dask.request import request_of
-from terradask.errors import ArgumentCombination, InvalidInput, UnsupportedOption
+from terradask.errors import ArgumentCombination, InvalidInput, SettingsError, UnsupportedOption
 from terradask_stacks.loading import load_settings
 from terradask_stacks.settings import ClusterSettings
 
@@ -257,3 +261,67 @@ def test_an_unknown_argument_is_the_clusters_own_and_the_nearest_is_named():
     assert str(caught.value) == (
         "Cluster() got an unexpected keyword argument 'worker_cpus'; did you mean 'worker_cpu'?"
     )
+
+
+@pytest.mark.parametrize(
+    ("name", "here"),
+    [
+        ("configuration", "terradask.toml as [clusters.NAME]"),
+        ("workspace", "TERRADASK_WORKSPACE__NAME"),
+        ("workers", "n_workers"),
+        ("instance_type", "worker_vm_types"),
+    ],
+)
+def test_an_argument_of_another_library_is_told_what_it_is_here(name, here):
+    with pytest.raises(TypeError, match="unexpected keyword argument") as caught:
+        Cluster(**{name: "x"})
+    assert f"{name!r}; here: " in str(caught.value)
+    assert here in str(caught.value)
+
+
+def test_no_name_of_another_library_hides_an_argument_or_names_a_missing_one():
+    known = FIELDS.keys() | {"adapt", "minimum", "maximum"}
+    for name, here in other_names._HERE.items():
+        assert name not in FIELDS
+        named = set(re.findall(r"\b(?:worker|scheduler|n|max|zone|spot|package)_\w+", here))
+        assert named <= known
+
+
+@pytest.mark.parametrize("given", ["5 minutes", 300, 300.0])
+def test_the_wait_is_a_duration(given):
+    assert request_of(ClusterArguments(timeout=given)).run == {"create_timeout_seconds": 300.0}
+
+
+@pytest.mark.parametrize("given", ["soon", False, -1])
+def test_what_is_no_wait_is_refused_by_the_name_that_was_typed(given):
+    with pytest.raises(InvalidInput, match="timeout is not a duration") as caught:
+        request_of(ClusterArguments(timeout=given))
+    assert "never" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "where"),
+    [
+        ({"compute_purchase_option": "x"}, "argument compute_purchase_option"),
+        ({"spot_policy": "x"}, "argument spot_policy"),
+        ({"_n_worker_specs_per_host": 0}, "argument _n_worker_specs_per_host"),
+        ({"max_lifetime": "900 days"}, "argument max_lifetime"),
+    ],
+)
+def test_a_setting_that_is_refused_is_named_as_it_was_typed(arguments, where, tmp_path):
+    (tmp_path / "terradask.toml").write_text("")
+    with pytest.raises(SettingsError) as caught:
+        Provisioner(request_of(ClusterArguments(settings=tmp_path, **arguments)), silent).run()
+    assert [each.where for each in caught.value.findings] == [where]
+
+
+@pytest.mark.parametrize("given", [object(), "yes", 1])
+def test_a_widget_that_can_not_draw_is_refused_before_anything_is_made(given):
+    with pytest.raises(InvalidInput, match="it has no method `update`"):
+        Cluster("etl", custom_widget=given)
+
+
+def test_options_without_their_names_are_refused_in_a_line(tmp_path):
+    with pytest.raises(InvalidInput, match="Backend options are given by their names") as caught:
+        set_backend_options("my-account", "aws")
+    assert caught.value.given == "'my-account', 'aws'"

@@ -10,8 +10,11 @@ import pytest
 from distributed import Scheduler, Worker
 from distributed.comm import CommClosedError, connect
 from distributed.core import Status, rpc
+from distributed.deploy.spec import SpecCluster
 from distributed.objects import SchedulerInfo
 
+from terradask import Cluster
+from terradask._dask import connection
 from terradask._dask.connection import SchedulerConnection
 from terradask._dask.health import Health
 from terradask._dask.host_workers import JoinedWorkers
@@ -126,6 +129,7 @@ async def watching():
             await eventually_async(lambda: joined.scheduler_id is not None or following.done())
             try:
                 yield SimpleNamespace(
+                    watched=watched,
                     health=health,
                     joined=joined,
                     dialer=dialer,
@@ -156,6 +160,25 @@ def test_a_cut_connection_is_made_again_and_shows_who_joined_meanwhile():
                     await eventually_async(lambda: set(on.joined.all_names) == {"i-1", "i-2"})
 
     asyncio.run(main())
+
+
+def test_an_object_that_is_left_open_is_silent_after_the_end(caplog, monkeypatch):
+    monkeypatch.setattr(connection, "_PUBLISH_SECONDS", 0.01)
+
+    async def main():
+        async with watching() as on:
+            telling = asyncio.create_task(on.watched.publish(lambda: {"name": "etl"}))
+            known = on.scheduler.task_metadata
+            await eventually_async(lambda: known.get("cluster-manager-info") == {"name": "etl"})
+            on.dialer.found = ClusterStopped("it is stopped", cluster="etl")
+            on.relay.cut()
+            await asyncio.wait_for(telling, HANG_SECONDS)
+            assert on.health.ended is on.dialer.found
+
+    asyncio.run(main())
+    assert [each.message for each in caplog.records if each.exc_info] == []
+    # Dask's own would go on, and log a traceback.
+    assert Cluster._sync_cluster_info is not SpecCluster._sync_cluster_info
 
 
 def test_a_scheduler_that_was_replaced_is_told_as_such():

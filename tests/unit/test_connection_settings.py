@@ -243,3 +243,15 @@ def test_workers_of_an_isolated_cluster_reach_its_own_port() -> None:
         8787,
     )
     assert ClusterSettings(scheduler_port=9000).ports_for_workers == (9000, 9000)
+
+
+def test_a_rule_that_is_refused_is_named_as_it_was_given() -> None:
+    office = "203.0.113.0/24"
+    for said, where in (
+        ({"allow_ssh": True, "allow_ssh_from": HERE}, "cluster.allow_ssh"),
+        ({"allow_ingress_from": HERE}, "cluster.allow_ingress_from"),
+        ({"ingress": [{"ports": [8786], "cidr": office}]}, "cluster.ingress"),
+    ):
+        with pytest.raises(SettingsError) as caught:
+            check_ingress(WorkspaceSettings(), NetworkSettings(), ClusterSettings(**said))
+        assert [each.where for each in caught.value.findings] == [where]

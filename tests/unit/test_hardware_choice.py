@@ -151,6 +151,25 @@ def test_a_type_that_there_is_not():
     assert "m6i.xlarge in us-east-1a, us-east-1b" in error.allowed
 
 
+@pytest.mark.parametrize(
+    ("name", "near"),
+    [
+        ("p3.2xlarge", "p3dn.24xlarge"),
+        ("g4ad.xlarge", "g4dn.xlarge"),
+        ("m6i.xlagre", "m6i.xlarge"),
+    ],
+)
+def test_in_place_of_a_type_that_there_is_not_neighbours_of_its_kind_are_named(name, near):
+    allowed = refused(UnknownInstanceType, vm_types=[name]).allowed
+    offered = [each.partition(" ")[0] for each in allowed.split("; ")]
+    assert offered[0] == near
+    assert {each[0] for each in offered} == {name[0]}
+
+
+def test_a_family_that_there_is_not_offers_what_is_spelled_alike():
+    assert "m6i.xlarge" in refused(UnknownInstanceType, vm_types=["mi6.xlarge"]).allowed
+
+
 def test_a_type_that_the_zone_does_not_offer():
     error = refused(UnknownInstanceType, vm_types=["g5.xlarge", "m5.large"], zones=["us-east-1e"])
     assert error.problem == "us-east-1e doesn't offer g5.xlarge, m5.large"

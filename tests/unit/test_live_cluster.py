@@ -152,3 +152,15 @@ def test_a_screen_that_can_not_be_had_does_not_end_a_creation(
     cluster = live_cluster(ClusterArguments(), "etl", Health("etl"), JoinedWorkers())
     assert not cluster.is_drawn
     assert [record.message for record in caplog.records] == ["cluster etl: it can't be shown here"]
+
+
+def test_true_draws_the_terminals_view_anywhere(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sys.stderr", screen := io.StringIO())
+    given = ClusterArguments(custom_widget=True)
+    cluster = live_cluster(given, "etl", Health("etl"), JoinedWorkers())
+    with cluster.drawn_while_made():
+        cluster(Warned("etl: a warning"))
+    assert "warning: etl: a warning" in screen.getvalue()
+    assert not cluster.is_drawn
+    off = live_cluster(ClusterArguments(custom_widget=False), "etl", Health("etl"), JoinedWorkers())
+    assert not off.is_drawn

@@ -157,7 +157,7 @@ class ClusterArguments(KindedArguments):
         Validity of the credentials sent, for an IAM user: 900 to 129,600. By default 12 hours.
         Credentials that are already temporary keep their expiry.
     timeout
-        Longest wait for the scheduler, in seconds. By default 20 minutes.
+        Longest wait for the scheduler: ``"30 minutes"``, or seconds. By default 20 minutes.
     environ
         Environment variables for the scheduler and the workers. They are stored in the workspace
         bucket; for secrets, use `send_private_envs`.
@@ -181,7 +181,7 @@ class ClusterArguments(KindedArguments):
     custom_widget
         Object that draws instead, anywhere: its method ``update`` is called with a `LiveView` at
         each step of making the cluster, and then each second until it is closed, in the thread that
-        does the work; then ``close``, if it has it.
+        does the work; then ``close``, if it has it. True: the terminal's view, anywhere.
     wait_for_workers
         Whether to wait for all (True), none (False), a number or a fraction of the workers. By
         default 0.3, and none of a cluster that already runs.
@@ -353,13 +353,13 @@ class ClusterArguments(KindedArguments):
     use_dashboard_https: bool | None = field(default=None, metadata=STRUCTURE)
     credentials: Literal["local"] | None = None
     credentials_duration_seconds: int | None = None
-    timeout: float | None = field(default=None, metadata=run_setting("create_timeout_seconds"))
+    timeout: Duration | None = field(default=None, metadata=run_setting("create_timeout_seconds"))
     environ: dict[str, str] | None = field(default=None, metadata=RUN)
     tags: dict[str, str] | None = field(default=None, metadata=STRUCTURE)
     send_dask_config: bool | None = field(default=None, metadata=RUN)
     backend_options: Mapping[str, Any] | None = None
     show_widget: bool = True
-    custom_widget: ClusterWidget | None = None
+    custom_widget: ClusterWidget | bool | None = None
     configure_logging: bool | None = None
     wait_for_workers: bool | int | float | None = field(default=None, metadata=RUN)
     package_sync: bool | list[str] | str | None = field(default=None, metadata=RUN)

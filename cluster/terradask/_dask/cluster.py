@@ -146,6 +146,9 @@ class Cluster(ClusterFacts, ClusterJobs, SpecCluster):  # type: ignore[misc]
             self._correct_state_waiting = None
             await self._attached.pool.apply()
 
+    async def _sync_cluster_info(self) -> None:
+        await self._running.connection.publish(self._cluster_info.copy)
+
     async def _watch_worker_status(self, comm: Any) -> None:
         connection, secrets = self._running.connection, self._running.secrets
         async for subscription in connection.subscriptions(comm, on_replaced=secrets.hand_over):

@@ -34,6 +34,9 @@ LOST_SECONDS = 30.0
 
 _STATUS_POLL_SECONDS = 0.2
 
+#: As Dask's own.
+_PUBLISH_SECONDS = 1.0
+
 
 @dataclass(eq=False, repr=False)
 class SchedulerConnection:
@@ -125,6 +128,20 @@ class SchedulerConnection:
                 return comm
             await asyncio.sleep(self.pause_seconds)
         return None
+
+    async def publish(self, facts: Callable[[], dict[str, Any]]) -> None:
+        """Keep on telling the scheduler what clients are to know of the cluster object, until it is
+        closed or the cluster has ended.
+
+        Dask's own way goes on after the end, and logs a traceback.
+        """
+        while self.health.is_running and self.health.ended is None:
+            try:
+                await self.scheduler.set_metadata(keys=["cluster-manager-info"], value=facts())
+            except Exception as error:  # noqa: BLE001  the other connection's end says what it means
+                logger.debug("cluster %s: can't be told of: %s", self.health.name, error)
+                await asyncio.sleep(self.pause_seconds)
+            await asyncio.sleep(_PUBLISH_SECONDS)
 
     def _is_same(self, scheduler: SchedulerAddress) -> bool:
         ours = self.attachment.scheduler

@@ -6,6 +6,8 @@ import inspect
 from collections.abc import Callable, Collection, Iterable
 from typing import Any, Concatenate, ParamSpec, TypeVar
 
+from terradask._dask.other_names import what_it_is_here
+
 _Given = ParamSpec("_Given")
 _Arguments = TypeVar("_Arguments")
 _Documented = TypeVar("_Documented")
@@ -70,11 +72,14 @@ def takes(
 
 
 def check_known(owner: str, given: Iterable[str], known: Collection[str]) -> None:
-    """Raise `TypeError`, with the nearest name, for an argument that `owner` doesn't take."""
+    """Raise `TypeError`, with what it is here or the nearest name, for an argument that `owner`
+    doesn't take.
+    """
     from terradask_stacks.findings import nearest
 
     for name in given:
         if name not in known:
-            near = nearest(name, known)
+            here, near = what_it_is_here(name), nearest(name, known)
             hint = "" if near is None else f"; did you mean {near!r}?"
+            hint = hint if here is None else f"; here: {here}"
             raise TypeError(f"{owner}() got an unexpected keyword argument {name!r}{hint}")

@@ -23,11 +23,11 @@ from terradask._dask.attached_view import attached_view
 from terradask._dask.health import Health
 from terradask._dask.host_workers import JoinedWorkers
 from terradask._dask.progress import describe
-from terradask._dask.widgets import ClusterWidget, TerminalWidget, own_widget
+from terradask._dask.widgets import ClusterWidget, TerminalWidget, own_widget, terminal_widget
 from terradask._deployments.deployment import Deployment
 from terradask._deployments.live_view import LiveView, live_view
 from terradask._deployments.status import DeploymentStatus
-from terradask.errors import ClusterStopped
+from terradask.errors import ClusterStopped, InvalidInput
 
 logger = logging.getLogger("terradask")
 
@@ -213,11 +213,27 @@ class LiveCluster:
             logger.warning("cluster %s: its widget failed", self._name, exc_info=True)
 
 
+def _custom(given: ClusterWidget | bool | None) -> ClusterWidget | None:
+    """Return what draws instead, of ``custom_widget``. Raises `InvalidInput`."""
+    if given is None or given is False:
+        return None
+    if given is True:
+        return terminal_widget()
+    if not callable(getattr(given, "update", None)):
+        raise InvalidInput(
+            "custom_widget can't draw: it has no method `update`.",
+            given=given,
+            allowed="an object with `update(view)`; True, for the terminal's view anywhere",
+            advice="leave it out: terminals and notebooks draw by themselves",
+        )
+    return given
+
+
 def live_cluster(
     arguments: ClusterArguments, name: str, health: Health, joined: JoinedWorkers
 ) -> LiveCluster:
     """Return the live view of a cluster object with the widget that its arguments ask for."""
-    widget: ClusterWidget | None = arguments.custom_widget
+    widget = _custom(arguments.custom_widget)
     if widget is None and arguments.show_widget and not arguments.asynchronous:
         try:
             widget = own_widget()

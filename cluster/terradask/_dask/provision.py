@@ -41,6 +41,7 @@ from terradask._deployments.snapshot import Snapshot, take_snapshot
 from terradask._deployments.status import DeploymentStatus
 from terradask.errors import ClusterStopped, FolderBusy, PlanChanged, StalePlan, StateLocked
 from terradask_host.documents import LifetimePolicy, Run
+from terradask_stacks.errors import SettingsError
 
 if TYPE_CHECKING:
     from terradask._workspace.workspace import Workspace
@@ -134,6 +135,8 @@ class Provisioner:
             try:
                 return self._run()
             except BaseException as error:
+                if isinstance(error, SettingsError):
+                    error.name_as(self._request.typed)
                 self.roll_back_after(error)
                 raise
 

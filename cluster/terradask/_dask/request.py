@@ -7,7 +7,7 @@ import os
 import secrets
 import sys
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -28,6 +28,8 @@ class Request:
     structure: Mapping[str, Any] = field(default_factory=dict)
     run: Mapping[str, Any] = field(default_factory=dict)
     workspace: Mapping[str, Any] = field(default_factory=dict)
+    #: Setting -> the argument that was typed, where it has another name.
+    typed: Mapping[str, str] = field(default_factory=dict)
     path: Path | None = None
     create: bool | None = None
     attach: bool | None = None
@@ -55,6 +57,7 @@ def request_of(arguments: ClusterArguments) -> Request:
             _as_settings(settled.given("run")), has_container=settled.container is not None
         ),
         workspace=workspace,
+        typed=_typed(arguments),
         path=None if arguments.settings is None else Path(arguments.settings),
         create=arguments.create,
         attach=arguments.attach,
@@ -81,8 +84,28 @@ def _settled(arguments: ClusterArguments) -> ClusterArguments:
         software_lock=None if lock is None else str(Path(lock).expanduser().absolute()),
         idle_timeout=parse_duration("idle_timeout", arguments.idle_timeout),
         no_client_timeout=parse_duration("no_client_timeout", arguments.no_client_timeout),
+        timeout=_longest_wait(arguments.timeout),
         max_lifetime=parse_duration("max_lifetime", arguments.max_lifetime),
     )
+
+
+def _longest_wait(given: Any) -> float | None:
+    # A wait has an end.
+    return parse_duration("timeout", given, never=False) or None
+
+
+def _typed(arguments: ClusterArguments) -> dict[str, str]:
+    """Return setting -> the argument that was typed, where it has another name."""
+    typed = {
+        each.metadata["setting"]: each.name
+        for each in fields(arguments)
+        if "setting" in each.metadata and getattr(arguments, each.name) is not None
+    }
+    if arguments.spot_policy is None:
+        typed["spot_policy"] = "compute_purchase_option"
+    if arguments.workers_per_host is None:
+        typed["workers_per_host"] = "_n_worker_specs_per_host"
+    return typed
 
 
 def _software(given: Any) -> Any:

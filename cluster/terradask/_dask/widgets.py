@@ -87,6 +87,13 @@ class NotebookWidget:
         """Leave what is shown."""
 
 
+def terminal_widget() -> TerminalWidget:
+    """Return what draws on standard error, whatever that is."""
+    from rich.console import Console
+
+    return TerminalWidget(Console(stderr=True))
+
+
 def own_widget() -> TerminalWidget | NotebookWidget | None:
     """Return what draws here: in IPython, Jupyter, and programs whose standard error is a terminal;
     else None.

@@ -37,11 +37,15 @@ def lifetime_policy(
     )
 
 
-def parse_duration(name: str, value: Duration | None) -> float | Literal[False] | None:
-    """Return a duration in seconds; False for never, or None. Raises `InvalidInput`."""
+def parse_duration(
+    name: str, value: Duration | None, *, never: bool = True
+) -> float | Literal[False] | None:
+    """Return a duration in seconds; False for never, where that is possible, or None. Raises
+    `InvalidInput`.
+    """
     from dask.utils import parse_timedelta
 
-    if value is None or value is False:
+    if value is None or (value is False and never):
         return None if value is None else False
     seconds = math.nan
     if (
@@ -56,10 +60,12 @@ def parse_duration(name: str, value: Duration | None) -> float | Literal[False] 
             f"{name} is not a duration.",
             given=value,
             allowed=(
-                'a duration such as "20 minutes" or "30s", or seconds, greater than 0; False '
-                "for never"
+                'a duration such as "20 minutes" or "30s", or seconds, greater than 0'
+                + ("; False for never" if never else "")
             ),
-            advice="to end the cluster at once, close it, stop it or shut it down",
+            advice="to end the cluster at once, close it, stop it or shut it down"
+            if never
+            else "leave it out for 20 minutes",
         )
     return seconds
 

@@ -5,7 +5,8 @@ group and in a cluster. Pure.
 from __future__ import annotations
 
 import difflib
-from collections.abc import Mapping
+import string
+from collections.abc import Collection, Mapping
 from dataclasses import replace
 
 from terradask._instance_types.constraints import gpu_model, model_key
@@ -13,6 +14,9 @@ from terradask._instance_types.model import Catalog, InstanceType
 from terradask._instance_types.supply import Supply
 from terradask.errors import ArgumentCombination, NoMatchingType, UnknownInstanceType
 from terradask_stacks.hardware.request import HardwareRequest
+
+#: Types that are offered in place of one that doesn't exist.
+_NEAR = 3
 
 
 def named_types(request: HardwareRequest, supply: Supply) -> tuple[InstanceType, ...]:
@@ -81,9 +85,7 @@ def _check_known(request: HardwareRequest, supply: Supply) -> None:
     unknown = [name for name in request.vm_types if name not in known]
     if not unknown:
         return
-    near = dict.fromkeys(
-        match for name in unknown for match in difflib.get_close_matches(name, known, 3, 0.6)
-    )
+    near = dict.fromkeys(match for name in unknown for match in _near(name, known))
     raise UnknownInstanceType(
         f"{supply.catalog.region} has no such instance type for Linux on x86-64 or ARM",
         given=f"{request.option('vm_types')}: {', '.join(unknown)}",
@@ -91,6 +93,29 @@ def _check_known(request: HardwareRequest, supply: Supply) -> None:
         or "types that `terradask types` lists",
         advice=f"correct {request.option('vm_types')}",
     )
+
+
+def _near(name: str, known: Collection[str]) -> list[str]:
+    """Return the types that were probably meant: of the same kind of families, ``p`` of
+    ``p3.2xlarge``, else those that are spelled most alike.
+    """
+    family, _, size = name.partition(".")
+
+    def unlike(each: str) -> tuple[float, bool, float, str]:
+        its_family, _, its_size = each.partition(".")
+        return -_ratio(family, its_family), its_size != size, -_ratio(name, each), each
+
+    kind = _letters(name)
+    same = sorted((each for each in known if _letters(each) == kind), key=unlike)
+    return same[:_NEAR] or difflib.get_close_matches(name, known, _NEAR, 0.6)
+
+
+def _letters(name: str) -> str:
+    return name[: len(name) - len(name.lstrip(string.ascii_lowercase))]
+
+
+def _ratio(one: str, other: str) -> float:
+    return difflib.SequenceMatcher(None, one, other).ratio()
 
 
 def _check_offered(request: HardwareRequest, supply: Supply) -> None:

@@ -9,9 +9,10 @@ import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Never
 
 from terradask._workspace.settings_file import edited
+from terradask.errors import InvalidInput
 from terradask_stacks.files import write_whole
 
 
@@ -46,7 +47,7 @@ class BackendOptionsChange:
 
 
 def set_backend_options(
-    *,
+    *misplaced: Never,
     region_name: str | None = None,
     zone_name: str | None = None,
     ingress: Sequence[Mapping[str, Any]] | None = None,
@@ -98,6 +99,14 @@ def set_backend_options(
     >>> from terradask import set_backend_options
     >>> set_backend_options(region_name="us-west-1", zone_name="us-west-1b")  # doctest: +SKIP
     """
+    if misplaced:
+        raise InvalidInput(
+            "Backend options are given by their names.",
+            given=", ".join(map(repr, misplaced)),
+            allowed="region_name, zone_name, ingress or firewall, settings",
+            advice='such as set_backend_options(region_name="us-west-1"); the AWS account is that '
+            "of your credentials",
+        )
     from terradask._aws.session import Aws
     from terradask_stacks.backend_options import read_backend_options
     from terradask_stacks.loading import existing_file, settings_in
