@@ -109,3 +109,21 @@ def test_runs_are_told_from_their_accounts() -> None:
         ("2026-11-24T08:01:00Z", "ended", None, "r1", "idle"),
         ("2026-11-24T08:00:01Z", "started", "bo", "r2", None),
     ]
+
+
+def test_a_replaced_scheduler_is_told_from_the_instances_that_its_group_had() -> None:
+    at = 1_795_507_200
+    uses = [
+        Use("i-3", "scheduler", None, None, None, at + 120),
+        Use("i-1", "scheduler", None, None, None, at, at + 50),
+        Use("i-2", "workers", None, None, None, at + 10),
+        Use("i-4", "workers", None, None, None, at + 20),
+    ]
+    groups = {name: AccountGroup("on-demand") for name in ("scheduler", "workers")}
+    account = Account(
+        "r1", "etl", "ada", at, groups, {}, uses={use.instance_id: use for use in uses}
+    )
+    (replaced,) = (one for one in entries_of([account]) if one.what == "replaced")
+    assert (replaced.at, replaced.stack, replaced.run_id) == ("2026-11-24T08:02:00Z", "etl", "r1")
+    assert "the scheduler's host i-1" in str(replaced.reason)
+    assert "lost" in str(replaced.reason)

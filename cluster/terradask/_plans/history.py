@@ -42,7 +42,7 @@ class HistoryEntry:
         When, in UTC.
     what
         ``applied``, ``failed`` (an apply that did not finish), ``destroyed``; of a run ``started``
-        or ``ended``.
+        or ``ended``, or ``replaced``: another host has taken the place of its scheduler's.
     stack
         ``network``, or the cluster's name.
     by
@@ -54,8 +54,9 @@ class HistoryEntry:
     run_id
         The run that started or ended.
     reason
-        Why it ended, such as ``idle for 20 minutes, …`` or ``stopped by`` and the caller; None for
-        everything else, and where that isn't known.
+        Why it ended, such as ``idle for 20 minutes, …`` or ``stopped by`` and the caller; which
+        scheduler's host was replaced, and what that has cost; None for everything else, and where
+        it isn't known.
     """
 
     at: str

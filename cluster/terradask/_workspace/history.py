@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import itertools
 from collections.abc import Iterable, Iterator
 
 from terradask._common.clock import epoch_text, utc_text
@@ -11,6 +12,7 @@ from terradask._deployments.logs.times import Moment, moment_of
 from terradask._plans.history import HistoryEntry, HistoryNotes
 from terradask._workspace.context import WorkspaceContext
 from terradask._workspace.costs import Costs
+from terradask_modules.names import SCHEDULER_GROUP
 
 
 def read_history(
@@ -26,7 +28,7 @@ def read_history(
 
 
 def entries_of(accounts: Iterable[Account]) -> Iterator[HistoryEntry]:
-    """Yield that runs have started and ended. Pure."""
+    """Yield that runs have started and ended, and that a scheduler's host was replaced. Pure."""
     for account in accounts:
         yield HistoryEntry(
             epoch_text(account.started_at),
@@ -35,6 +37,21 @@ def entries_of(accounts: Iterable[Account]) -> Iterator[HistoryEntry]:
             by=account.owner,
             run_id=account.run_id,
         )
+        hosts = sorted(
+            (use for use in account.uses.values() if use.group == SCHEDULER_GROUP),
+            key=lambda use: use.start,
+        )
+        for before, use in itertools.pairwise(hosts):
+            yield HistoryEntry(
+                epoch_text(use.start),
+                "replaced",
+                account.cluster,
+                run_id=account.run_id,
+                reason=(
+                    f"the scheduler's host {before.instance_id}: the tasks and results that its "
+                    "scheduler held are lost"
+                ),
+            )
         if account.ended_at is not None:
             yield HistoryEntry(
                 epoch_text(account.last_end),
