@@ -172,3 +172,27 @@ def test_a_cluster_whose_tags_were_taken_off_runs_and_can_be_ended(
     autoscaling.delete_tags(Tags=before)
     Workspace.load().deployment(NAME).stop(wait_seconds=60)
     assert set(desired(autoscaling).values()) == {0}
+    # A start puts back what hosts need, and says what will keep it from its numbers.
+    group = GROUPS["workers"]
+    autoscaling.suspend_processes(AutoScalingGroupName=group, ScalingProcesses=["Launch"])
+    warned: list[str] = []
+    Workspace.load().deployment(NAME).start(n_workers=0, warn=warned.append)
+    assert any("workers: Launch is suspended" in text for text in warned)
+    back = {(tag["ResourceId"], tag["Key"]) for tag in tags(autoscaling)}
+    assert {(group, key) for group in GROUPS.values() for key in KEYS} <= back
+    Workspace.load().deployment(NAME).stop(wait_seconds=60)
+
+
+def test_a_group_that_was_deleted_is_named_and_the_rest_can_be_ended(
+    cluster: Cluster, autoscaling: Any
+) -> None:
+    autoscaling.delete_auto_scaling_group(AutoScalingGroupName=GROUPS["workers"], ForceDelete=True)
+    eventually(lambda: GROUPS["workers"] not in desired(autoscaling))
+    deployment = Workspace.load().deployment(NAME)
+    assert "AWS doesn't have the group workers of this cluster any more" in problems()
+    assert any(event.state == "stopped" for event in deployment.events())
+    deployment.stop()
+    with pytest.raises(ClusterError, match="some of its groups are gone"):
+        deployment.start()
+    with pytest.raises(ClusterError, match="are gone: it was destroyed"):
+        deployment.groups.set_desired("workers", 1)

@@ -70,7 +70,10 @@ class Record(ClusterRecord):
     def descriptor(self) -> Any:
         return SimpleNamespace(
             cluster="etl",
-            groups=dict.fromkeys(("scheduler", "workers")),
+            groups={
+                name: GroupEntry(autoscaling_group=name, role="worker", max_size=9)
+                for name in ("scheduler", "workers")
+            },
             settings=self._settings,
             lock={},
             worker_groups={"workers": ("workers",)},
@@ -271,8 +274,8 @@ def test_a_start_that_breaks_off_raises_no_group_and_the_next_one_is_whole(
     def fail(*_: object, **__: object) -> None:
         raise ConnectionError(missing)
 
-    def whole() -> dict[str, None]:
-        return dict.fromkeys(record.desired)
+    def whole() -> dict[str, Group]:
+        return {name: Group(name, 0, 9) for name in record.desired}
 
     with pytest.MonkeyPatch.context() as patch:
         if missing == "run.json":

@@ -8,6 +8,7 @@ processes, groups and documents that are gone. https://docs.aws.amazon.com/autos
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 
 from terradask._deployments.documents import Descriptor
 from terradask._deployments.shortfall import Shortfall, shortfall_text
@@ -88,6 +89,14 @@ def group_problems(
                     f"{effect}. When the cause is mended: aws autoscaling resume-processes "
                     f"--auto-scaling-group-name {named} --scaling-processes {process}"
                 )
+
+
+def problems_at_start(descriptor: Descriptor, groups: Mapping[str, Group]) -> list[str]:
+    """Return what will keep a cluster that is being started from its numbers; a start puts lost
+    tags back.
+    """
+    tagged = {key: replace(group, untagged=False) for key, group in groups.items()}
+    return list(group_problems(descriptor, tagged, raised=True))
 
 
 def _groups(keys: Sequence[str]) -> str:

@@ -32,6 +32,7 @@ from terradask._deployments.package_sync import (
     versions_in_image,
 )
 from terradask._deployments.private_envs import warn_of_secrets
+from terradask._deployments.problems import problems_at_start
 from terradask._deployments.record import ClusterRecord
 from terradask._deployments.run_end import note_end
 from terradask._deployments.software_lock import SoftwareLock
@@ -61,6 +62,7 @@ from terradask.errors import (
     TooManyStarts,
 )
 from terradask_host.documents import LifetimePolicy, Run, sha256_of
+from terradask_host.rules.autoscaling_groups import Group
 from terradask_modules.names import SCHEDULER_GROUP, TAG_DESCRIPTOR
 
 if TYPE_CHECKING:
@@ -131,7 +133,8 @@ class Starter:
         with ThreadPoolExecutor(1) as pool:
             whole = pool.submit(check_startable, self.record)
             plan = plan_run(self.record, options, self.root)
-            whole.result()
+            for problem in problems_at_start(self.record.descriptor, whole.result()):
+                warn(problem)
         return self.start_planned(plan, warn)
 
     def start_planned(self, plan: RunPlan, warn: Callable[[str], None]) -> Run:
@@ -285,15 +288,17 @@ def bootable_baseline(record: ClusterRecord) -> Baseline:
     return baseline
 
 
-def check_startable(record: ClusterRecord) -> None:
-    """Check that the cluster's groups and secret are its own, and that it is not destroyed in part.
+def check_startable(record: ClusterRecord) -> dict[str, Group]:
+    """Return the cluster's groups; check that they and the secret are its own, and that it is not
+    destroyed in part.
 
     Raises `ForeignResources`, `ClusterError`, and as `check_bound` does.
     """
     with ThreadPoolExecutor(2) as pool:
         own = pool.submit(record.secret.check_own)
         marked = pool.submit(lambda: record.marked_closing)
-        gone = set(record.descriptor.groups) - set(record.groups.describe())
+        groups = record.groups.describe()
+        gone = set(record.descriptor.groups) - set(groups)
         record.groups.check_own()
         is_marked = marked.result()
     if gone:
@@ -309,6 +314,7 @@ def check_startable(record: ClusterRecord) -> None:
         )
     own.result()
     check_bound(record)
+    return groups
 
 
 def check_bound(record: ClusterRecord) -> None:
