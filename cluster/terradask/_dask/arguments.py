@@ -224,7 +224,8 @@ class ClusterArguments(KindedArguments):
     silence_logs
         Level from which on Dask logs in this process until the close: ``"ERROR"``, if it is True.
     cloud, account
-        Not supported yet: any value but the default raises `UnsupportedOption`.
+        Not supported: the AWS account is that of your credentials. Any value but the default raises
+        `UnsupportedOption`.
 
     Raises
     ------
@@ -242,7 +243,7 @@ class ClusterArguments(KindedArguments):
     ClusterPrivate
         When the cluster is private to its creator, and its settings don't name this caller.
     UnsupportedOption
-        For an argument that is not supported yet.
+        For an argument that is not supported.
     InvalidInput
         For a value that can't be used, such as an unknown backend option.
     ClusterExists, ClusterNotFound, ClusterStopped

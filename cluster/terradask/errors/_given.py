@@ -9,7 +9,7 @@ from terradask_modules.errors import InvalidInput
 
 
 class UnsupportedOption(InvalidInput):
-    """A parameter that this version of terradask doesn't support yet.
+    """A parameter that terradask doesn't support.
 
     Parameters
     ----------
@@ -23,7 +23,7 @@ class UnsupportedOption(InvalidInput):
 
     def __init__(self, option: str, *, given: Any = None, advice: str | None = None) -> None:
         super().__init__(
-            f"{option} is not supported by this version of terradask",
+            f"{option} is not supported by terradask",
             given=given,
             advice=advice or f"leave {option} out",
         )
