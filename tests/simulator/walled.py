@@ -43,6 +43,7 @@ class Walled:
     folder: Path
     policies: dict[Caller, list[dict[str, Any]]]
     environs: dict[Caller, dict[str, str]] = field(default_factory=dict)
+    name: str = "walled"
 
     def run(self, caller: Caller, *arguments: str) -> subprocess.CompletedProcess[str]:
         """Run the command as one of the callers."""
@@ -69,7 +70,7 @@ class Walled:
 
     def denied(self, caller: Caller) -> list[str]:
         """Return what was refused."""
-        logged = self.sim.requests().get(f"arn:aws:iam::{ACCOUNT}:role/walled-{caller}", ())
+        logged = self.sim.requests().get(f"arn:aws:iam::{ACCOUNT}:role/{self.name}-{caller}", ())
         refused = (one.request for one in logged if not one.allowed)
         return [f"{request.action} on {request.resource}" for request in refused]
 

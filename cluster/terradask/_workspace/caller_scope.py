@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from terradask_modules.caller_policies import CallerScope
@@ -34,15 +35,18 @@ def caller_scope(settings: Settings, aws: Aws, *, account: str | None = None) ->
     region, state, network = settings.workspace.region, settings.state, settings.network
     remote, groups = state.backend == "s3", network.security_groups
     profiles, roles = _given_identity(network, aws)
+    place = PolicyScope(
+        partition=partition_of(region),
+        region=region,
+        account=account,
+        workspace=settings.workspace.name,
+        data_buckets=tuple(network.data_buckets),
+        container_repositories=tuple(network.container_repositories),
+        kms_key_arn=network.kms_key_arn,
+        session_manager=network.session_manager,
+    )
     return CallerScope(
-        place=PolicyScope(
-            partition=partition_of(region),
-            region=region,
-            account=account,
-            workspace=settings.workspace.name,
-            container_repositories=tuple(network.container_repositories),
-            kms_key_arn=network.kms_key_arn,
-        ),
+        place=replace(place, notify_topic_arn=network.topic_arn(place.end_topic_arn)),
         role_path=network.role_path,
         role_name_prefix=network.role_name_prefix,
         permissions_boundary=network.permissions_boundary,

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from terradask.cli._invocation import load_workspace, with_options
-from terradask.cli._output import result, result_json
+from terradask.cli._output import result, result_json, say
 
 if TYPE_CHECKING:
     from terradask_modules.caller_policies import Caller, CallerScope, GitHubActions
@@ -59,14 +59,30 @@ def iam() -> None:
 
 
 @iam.command(short_help="For making, changing and destroying the network")
-@with_options(*_OPTIONS)
-def setup(**options: Any) -> None:
+@with_options(
+    *_OPTIONS,
+    click.option(
+        "--boundary/--no-boundary",
+        default=True,
+        show_default=True,
+        help=(
+            "Demand a permissions boundary on every role, which is printed too if the settings "
+            "name none. Without one, these policies make their holder the account's administrator."
+        ),
+    ),
+)
+def setup(boundary: bool, **options: Any) -> None:
     """Print what making, changing and destroying the network needs. It can be detached after the
     first apply.
 
+    It makes the roles of hosts, and may give them any right within their permissions boundary. If
+    the settings name no network.permissions_boundary, one more policy is printed,
+    terradask-WORKSPACE-boundary: an administrator makes it and attaches it to nobody, and the
+    settings name it before the network is applied.
+
     Daily work doesn't need it: making and removing clusters needs `ongoing` or `user`.
     """
-    _print("setup", **options)
+    _print("setup", boundary=boundary, **options)
 
 
 @iam.command(short_help="For running clusters and planning the network")
@@ -121,23 +137,32 @@ def _print(
     caller: Caller,
     trusted: GitHubActions | None = None,
     *,
+    boundary: bool = False,
     account: str | None,
     form: str,
     out: Path | None,
 ) -> None:
     from terradask._workspace.caller_scope import caller_scope
-    from terradask_modules.caller_policies import caller_policies
+    from terradask_modules.caller_policies import boundary_policy, bounded, caller_policies
     from terradask_modules.names import resource_name
 
     workspace = load_workspace()
     scope = caller_scope(workspace.settings, workspace.aws, account=account)
     role = resource_name(scope.workspace, caller)
+    beside: dict[str, Any] = {}
+    if caller == "setup" and scope.made_roles:
+        own, given = bounded(scope), scope.permissions_boundary
+        if given == own.permissions_boundary or (given is None and boundary):
+            name, document = boundary_policy(scope)
+            beside, scope = {name: document}, own
+        if given is None:
+            say(_about_roles(scope))
     documents = caller_policies(scope, caller)
     trust = None if trusted is None else trusted.policy(scope)
     if form == "terraform":
-        files = {f"{role}.tf.json": _terraform(role, documents, trust, scope)}
+        files = {f"{role}.tf.json": _terraform(role, documents, beside, trust, scope)}
     else:
-        files = {f"{name}.json": document for name, document in documents.items()}
+        files = {f"{name}.json": document for name, document in (documents | beside).items()}
         if trust is not None:
             files[f"{role}-trust.json"] = trust
     if out is None:
@@ -153,17 +178,39 @@ def _print(
     result("\n".join(str(out / name) for name in files))
 
 
+def _about_roles(scope: CallerScope) -> str:
+    """Return what making the hosts' roles makes of a caller."""
+    arn = scope.permissions_boundary
+    if arn is None:
+        return (
+            "warning: whoever holds these policies can become the account's administrator: it "
+            "makes roles and decides what they may do. Leave --no-boundary out, or name a "
+            "network.permissions_boundary"
+        )
+    return (
+        f"these policies make roles with the permissions boundary {arn} alone. Make that policy, "
+        "which is printed too, as an administrator, attach it to nobody, and set, before the "
+        f'network is applied: network.permissions_boundary = "{arn}"'
+    )
+
+
 def _terraform(
-    role: str, documents: dict[str, Any], trust: dict[str, Any] | None, scope: CallerScope
+    role: str,
+    documents: dict[str, Any],
+    beside: dict[str, Any],
+    trust: dict[str, Any] | None,
+    scope: CallerScope,
 ) -> dict[str, Any]:
-    """Return Terraform's configuration of the policies and of the role that has them."""
+    """Return Terraform's configuration of the policies, of those `beside` that are nobody's, and of
+    the role that has them.
+    """
     from terradask_modules.names import TAG_WORKSPACE
 
     tags = {TAG_WORKSPACE: scope.workspace}
     resources: dict[str, Any] = {
         "aws_iam_policy": {
             name: {"name": name, "policy": json.dumps(document), "tags": tags}
-            for name, document in documents.items()
+            for name, document in (documents | beside).items()
         }
     }
     if trust is not None:

@@ -4,7 +4,9 @@ dictionaries, no construct.
 Four kinds of callers, each with the least that its work takes:
 
 ``setup``
-    makes, changes and destroys the network. Detachable after the first apply.
+    makes, changes and destroys the network. Detachable after the first apply. It makes the hosts'
+    roles and gives them rights: without a permissions boundary it could give itself every right of
+    the account, so it gets one that somebody else makes (`boundary_policy`).
 ``ongoing``
     deploys, starts, stops and destroys clusters, and plans the network without changing it. Reads
     no keys.
@@ -23,6 +25,7 @@ from __future__ import annotations
 
 from typing import Any, Literal, get_args
 
+from terradask_modules.caller_policies._boundary import boundary_policy, bounded
 from terradask_modules.caller_policies._clusters import (
     change_clusters,
     keep_reports,
@@ -66,6 +69,8 @@ __all__ = [
     "CallerScope",
     "GitHubActions",
     "Statement",
+    "boundary_policy",
+    "bounded",
     "caller_policies",
     "caller_statements",
     "characters",

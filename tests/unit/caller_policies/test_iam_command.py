@@ -9,11 +9,9 @@ from pathlib import Path
 import pytest
 
 from terradask.cli import run
-from terradask_modules.caller_policies import (
-    caller_policies,
-)
+from terradask_modules.caller_policies import boundary_policy, bounded, caller_policies
 
-from .caller_scopes import ACCOUNT, BOUNDARY, ISOLATED, listed
+from .caller_scopes import ACCOUNT, BOUNDARY, ISOLATED, listed, scope
 
 
 @pytest.fixture
@@ -140,3 +138,46 @@ def test_rights_to_change_need_an_environment(
 ) -> None:
     assert run(["iam", "ongoing", "--account", ACCOUNT, *arguments]) == 2
     assert "--environment" in capsys.readouterr().err
+
+
+WORKSPACE = '[workspace]\nname = "team"\nregion = "eu-west-1"\n'
+
+
+def test_setup_makes_roles_within_a_boundary_that_is_printed_beside(
+    nowhere: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (nowhere / "terradask.toml").write_text(WORKSPACE)
+    assert run(["iam", "setup", "--account", ACCOUNT]) == 0
+    told = capsys.readouterr()
+    printed, arn = json.loads(told.out), f"arn:aws:iam::{ACCOUNT}:policy/terradask-team-boundary"
+    boundary = printed.pop("terradask-team-boundary")
+    assert printed == caller_policies(bounded(scope()), "setup")
+    assert boundary == boundary_policy(scope())[1]
+    assert f'network.permissions_boundary = "{arn}"' in told.err
+    # With the setting, as it is told.
+    (nowhere / "terradask.toml").write_text(
+        f'{WORKSPACE}[network]\npermissions_boundary = "{arn}"\n'
+    )
+    assert run(["iam", "setup", "--account", ACCOUNT]) == 0
+    again = capsys.readouterr()
+    assert (again.out, again.err) == (told.out, "")
+
+
+def test_setup_without_a_boundary_says_that_it_is_an_administrator(
+    nowhere: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (nowhere / "terradask.toml").write_text(WORKSPACE)
+    assert run(["iam", "setup", "--account", ACCOUNT, "--no-boundary"]) == 0
+    told = capsys.readouterr()
+    assert json.loads(told.out) == caller_policies(scope(), "setup")
+    assert "become the account's administrator" in told.err
+
+
+def test_terraform_makes_the_boundary_and_attaches_it_to_nobody(
+    nowhere: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (nowhere / "terradask.toml").write_text(WORKSPACE)
+    assert run(["iam", "setup", "--account", ACCOUNT, "--format", "terraform"]) == 0
+    resources = json.loads(capsys.readouterr().out)["resource"]
+    assert "terradask-team-boundary" in resources["aws_iam_policy"]
+    assert list(resources) == ["aws_iam_policy"]

@@ -1,0 +1,98 @@
+"""What bounds the roles that ``setup`` makes: it gives itself nothing by them, and hosts have all
+of their rights within it.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+
+import pytest
+
+from terradask_modules.caller_policies import (
+    MAX_POLICY_CHARACTERS,
+    CallerScope,
+    boundary_policy,
+    bounded,
+    characters,
+)
+from terradask_modules.errors import InvalidInput
+from terradask_modules.flow_log_rights import flow_logs_policy
+from terradask_modules.iam import statements_of
+from terradask_modules.policies import PolicyScope, scheduler_policy, worker_policy
+from terradask_simulator.iam import Policies, Policy, Request, evaluate
+
+from .caller_scopes import ACCOUNT, FULL, ISOLATED, KEY, carries, may, scope
+
+BOUNDARY = f"arn:aws:iam::{ACCOUNT}:policy/terradask-team-boundary"
+HOST = f"arn:aws:iam::{ACCOUNT}:role/terradask-team-worker"
+#: With everything that adds to the rights of hosts.
+PLACE = PolicyScope(
+    partition="aws",
+    region="eu-west-1",
+    account=ACCOUNT,
+    workspace="team",
+    data_buckets=("lake", "lake-2/raw"),
+    container_repositories=(f"{ACCOUNT}.dkr.ecr.eu-west-1.amazonaws.com/dask",),
+    kms_key_arn=KEY,
+    session_manager=True,
+    notify_topic_arn=f"arn:aws:sns:eu-west-1:{ACCOUNT}:ends",
+)
+WHOLE = CallerScope(place=PLACE, flow_logs=True)
+
+
+@pytest.mark.parametrize("given", [scope(), ISOLATED], ids=["shared", "isolated"])
+def test_who_makes_roles_gives_itself_nothing_by_them(given: CallerScope) -> None:
+    within, own = bounded(given), {"iam:PermissionsBoundary": BOUNDARY}
+    for action in ("CreateRole", "PutRolePolicy"):
+        # Without a boundary: every right of the account, by a role that trusts the caller.
+        assert may("setup", f"iam:{action}", HOST, given)
+        assert not may("setup", f"iam:{action}", HOST, within)
+        other = {"iam:PermissionsBoundary": "arn:aws:iam::aws:policy/AdministratorAccess"}
+        assert not may("setup", f"iam:{action}", HOST, within, **other)
+        assert may("setup", f"iam:{action}", HOST, within, **own)
+    assert not may("setup", "iam:DeleteRolePermissionsBoundary", HOST, within, **own)
+    assert not may("setup", "iam:AttachRolePolicy", HOST, within, **own)
+    for action in (
+        "CreatePolicy",
+        "CreatePolicyVersion",
+        "SetDefaultPolicyVersion",
+        "DeletePolicy",
+    ):
+        assert not may("setup", f"iam:{action}", BOUNDARY, within)
+
+
+def test_all_that_hosts_may_do_is_within_it() -> None:
+    name, document = boundary_policy(WHOLE)
+    assert name == "terradask-team-boundary"
+    for text in (scheduler_policy(PLACE), flow_logs_policy(PLACE)):
+        for one in statements_of(json.loads(text)):
+            assert one in document["Statement"]
+    # A worker's: of other conditions where it leaves.
+    for one in statements_of(json.loads(worker_policy(PLACE))):
+        assert one in document["Statement"] or one["Sid"] == "LeaveForGood"
+    leave = "autoscaling:TerminateInstanceInAutoScalingGroup"
+    group = f"arn:aws:autoscaling:eu-west-1:{ACCOUNT}:autoScalingGroup:1:autoScalingGroupName/"
+    tags = {key: (value,) for key, value in carries({"terradask:workspace": "team"}).items()}
+    request = Request(leave, f"{group}terradask-team-etl-workers", tags)
+    held = Policies((Policy.parse(worker_policy(PLACE)),), boundary=Policy.parse(document))
+    assert evaluate(request, held).allowed
+    more = Policies((Policy.parse(EVERYTHING),), boundary=Policy.parse(document))
+    for action in ("iam:CreateUser", "sts:AssumeRole", "ec2:RunInstances", "s3:ListAllMyBuckets"):
+        assert not evaluate(Request(action, "*"), more).allowed
+
+
+EVERYTHING = {
+    "Version": "2012-10-17",
+    "Statement": {"Effect": "Allow", "Action": "*", "Resource": "*"},
+}
+
+
+def test_it_is_no_longer_than_aws_takes() -> None:
+    assert characters(boundary_policy(WHOLE)[1]) < MAX_POLICY_CHARACTERS
+    many = tuple(f"bucket-{number}-{'x' * 40}" for number in range(60))
+    with pytest.raises(InvalidInput, match="longer than AWS takes"):
+        boundary_policy(replace(WHOLE, place=replace(PLACE, data_buckets=many)))
+    # One that is given is the company's.
+    assert bounded(scope()).permissions_boundary == BOUNDARY
+    assert FULL.permissions_boundary != BOUNDARY
