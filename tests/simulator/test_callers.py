@@ -103,11 +103,37 @@ def denied(sim: Simulator, caller: str) -> list[str]:
     ]
 
 
-def test_a_clusters_life_in_two_hands(sim: Simulator, terradask: Run, removed: None) -> None:
+_MOVED = [
+    {
+        "ResourceType": "auto-scaling-group",
+        "ResourceId": "terradask-default-granted-workers",
+        "Key": "terradask:cluster",
+        "Value": "others",
+        "PropagateAtLaunch": True,
+    }
+]
+
+
+def test_a_clusters_life_in_two_hands(
+    sim: Simulator, environs: dict[str, dict[str, str]], terradask: Run, removed: None
+) -> None:
     sim.reset_calls()
     # A platform engineer deploys a declared cluster.
     terradask("ongoing", "apply", "granted", "--yes")
     assert denied(sim, "ongoing") == []
+
+    # Which cluster a group or a secret is of, no caller changes.
+    with contextlib.ExitStack() as stack:
+        for caller in ("ongoing", "user"):
+            account = Account(sim, environs[caller], stack)
+            assert acting.refused(account.client("autoscaling").create_or_update_tags, Tags=_MOVED)
+            assert acting.refused(account.client("autoscaling").delete_tags, Tags=_MOVED)
+            secrets = account.client("secretsmanager")
+            moved = [{"Key": "terradask:cluster", "Value": "others"}]
+            secret = {"SecretId": "terradask/default/granted"}
+            assert acting.refused(secrets.tag_resource, **secret, Tags=moved)
+            assert acting.refused(secrets.untag_resource, **secret, TagKeys=["terradask:cluster"])
+    sim.reset_calls()
 
     # A data scientist starts it; that they make some of their own is seen where a market has no
     # capacity.
@@ -165,6 +191,12 @@ def test_what_is_nobodys_but_setups_is_refused(
             Key="workspace.json",
         )
         assert refused("secretsmanager", "get_secret_value", SecretId="terradask/default-two/etl")
+        # Of an instance, from which AWS makes a launch configuration; as such, or of none.
+        tags = [{"Key": "terradask:workspace", "Value": "default", "PropagateAtLaunch": True}]
+        mine = {"AutoScalingGroupName": "terradask-default-mine-workers", "Tags": tags}
+        sizes = {"MinSize": 0, "MaxSize": 1, "AvailabilityZones": ["us-east-1a"]}
+        for source in ({"InstanceId": "i-0"}, {"LaunchConfigurationName": "anybodys"}, {}):
+            assert refused("autoscaling", "create_auto_scaling_group", **mine, **sizes, **source)
         theirs = "terradask-default-two-etl-workers"
         assert refused(
             "autoscaling",

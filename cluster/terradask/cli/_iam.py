@@ -209,13 +209,13 @@ def _terraform(
     tags = {TAG_WORKSPACE: scope.workspace}
     resources: dict[str, Any] = {
         "aws_iam_policy": {
-            name: {"name": name, "policy": json.dumps(document), "tags": tags}
+            name: {"name": name, "policy": _escaped(document), "tags": tags}
             for name, document in (documents | beside).items()
         }
     }
     if trust is not None:
         resources["aws_iam_role"] = {
-            role: {"name": role, "assume_role_policy": json.dumps(trust), "tags": tags}
+            role: {"name": role, "assume_role_policy": _escaped(trust), "tags": tags}
         }
         resources["aws_iam_role_policy_attachment"] = {
             name: {
@@ -225,3 +225,8 @@ def _terraform(
             for name in documents
         }
     return {"resource": resources}
+
+
+def _escaped(document: dict[str, Any]) -> str:
+    """Return a document as Terraform's text: variables in it are IAM's."""
+    return json.dumps(document).replace("${", "$${")

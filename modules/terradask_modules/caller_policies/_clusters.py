@@ -11,7 +11,7 @@ from terradask_modules.caller_policies._own_things import change_own_things, see
 from terradask_modules.caller_policies._placement import keep_placement_groups
 from terradask_modules.caller_policies._scope import CallerScope
 from terradask_modules.caller_policies._state import record_unlocks
-from terradask_modules.iam import Statement, allow, both, statement
+from terradask_modules.iam import Statement, allow, both, present, statement
 from terradask_modules.image_rights import pull_statements
 from terradask_modules.names import ACCOUNTS, HISTORY, REPORTED_EVENTS, REPORTS, SOFTWARE
 from terradask_modules.policies import move_watchdog
@@ -75,13 +75,20 @@ def change_clusters(scope: CallerScope) -> list[Statement]:
     them.
     """
     return [
-        # A group is born with the tag, never of a launch configuration, which could be any user's,
-        # and never with a minimum, which would keep it from zero.
-        allow(
-            "MakeGroups",
-            "autoscaling:CreateAutoScalingGroup",
-            scope.groups,
-            both(scope.tagged, _OF_OWN_SHAPE),
+        # A group is born with the tag, of a launch template, and never with a minimum, which would
+        # keep it from zero. Not of a launch configuration, nor of an instance, of which AWS makes
+        # one: they could be any user's. A call that names a template has one of these keys.
+        *(
+            allow(
+                sid,
+                "autoscaling:CreateAutoScalingGroup",
+                scope.groups,
+                both(scope.tagged, _OF_OWN_SHAPE, present(f"autoscaling:{key}")),
+            )
+            for sid, key in (
+                ("MakeGroups", "LaunchTemplateVersionSpecified"),
+                ("MakeMixedGroups", "InstanceTypes"),
+            )
         ),
         allow(
             "ChangeGroups",
@@ -106,12 +113,13 @@ def change_clusters(scope: CallerScope) -> list[Statement]:
         move_watchdog(scope.groups, scope.owned),
         # What others have scheduled would raise a stopped cluster again.
         allow("SeeSchedules", "autoscaling:DescribeScheduledActions", "*", scope.in_region),
-        # The workspace's own tag never changes, so that no group moves between workspaces.
+        # What a group belongs to, and what it is there, never changes: it moves to no other
+        # workspace or cluster.
         allow(
             "TagGroups",
             ["autoscaling:CreateOrUpdateTags", "autoscaling:DeleteTags"],
             scope.groups,
-            scope.keeping_the_tag,
+            scope.keeping_the_tags_of_a_group,
         ),
         *_launch(scope),
         allow(
@@ -121,12 +129,23 @@ def change_clusters(scope: CallerScope) -> list[Statement]:
                 "secretsmanager:DeleteResourcePolicy",
                 "secretsmanager:DeleteSecret",
                 "secretsmanager:PutSecretValue",
-                "secretsmanager:TagResource",
-                "secretsmanager:UntagResource",
                 # A stop takes the keys away by it.
                 "secretsmanager:UpdateSecretVersionStage",
             ],
             scope.secrets,
+        ),
+        # A secret is tagged as a cluster's when it is made, and stays that cluster's.
+        allow(
+            "TagSecretsAtBirth",
+            "secretsmanager:TagResource",
+            scope.secrets,
+            both(scope.tagged_for_a_cluster, scope.moving_to_no_other_cluster),
+        ),
+        allow(
+            "TagSecrets",
+            ["secretsmanager:TagResource", "secretsmanager:UntagResource"],
+            scope.secrets,
+            scope.touching_no_tag_of_a_cluster,
         ),
         allow(
             "NoteWhatWasApplied",

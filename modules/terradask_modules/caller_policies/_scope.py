@@ -9,6 +9,8 @@ from terradask_modules.iam import Condition, both, present
 from terradask_modules.names import (
     ROLES,
     TAG_CLUSTER,
+    TAG_GROUP,
+    TAG_ROLE,
     TAG_WORKSPACE,
     boundary_name,
     clusters_role_path,
@@ -279,6 +281,18 @@ class CallerScope:
         and touches neither.
         """
         return self._keeping(self.owned_by_a_cluster, TAG_WORKSPACE, TAG_CLUSTER)
+
+    @property
+    def keeping_the_tags_of_a_group(self) -> Condition:
+        """The group carries this workspace's tag, and the request names its tags and touches none
+        that say whose it is, and what for.
+        """
+        return self._keeping(self.owned, TAG_WORKSPACE, TAG_CLUSTER, TAG_ROLE, TAG_GROUP)
+
+    @property
+    def touching_no_tag_of_a_cluster(self) -> Condition:
+        """The request names its tags and touches none that say whose the resource is."""
+        return self._keeping({}, TAG_WORKSPACE, TAG_CLUSTER)
 
     @staticmethod
     def _keeping(owned: Condition, *tags: str) -> Condition:

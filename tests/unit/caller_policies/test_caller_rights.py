@@ -18,6 +18,7 @@ from .caller_scopes import (
     EVERY_CALLER,
     FULL,
     ISOLATED,
+    OF_CLUSTER,
     OF_WORKSPACE,
     allowed,
     carries,
@@ -30,6 +31,11 @@ AUTOSCALING = (
     f"arn:aws:autoscaling:eu-west-1:{ACCOUNT}:autoScalingGroup:0f-1:autoScalingGroupName/terradask-"
 )
 LONGER = {"terradask:workspace": "team-b"}
+#: What a call carries that names a launch template, as such or with types of instances.
+OF_A_TEMPLATE = (
+    {"autoscaling:LaunchTemplateVersionSpecified": "false"},
+    {"autoscaling:InstanceTypes": ("m7i.large",)},
+)
 
 
 @pytest.mark.parametrize("given", [scope(), ISOLATED], ids=["shared", "isolated"])
@@ -42,17 +48,14 @@ def test_groups_and_machines_are_made_with_the_tag_and_changed_by_it(
     """
     own, longer = f"{AUTOSCALING}team-etl-workers", f"{AUTOSCALING}team-b-etl-workers"
     make = "autoscaling:CreateAutoScalingGroup"
-    assert may(caller, make, own, given, **gets(OF_WORKSPACE))
-    assert not may(caller, make, own, given)
-    assert not may(caller, make, own, given, **gets(LONGER))
-    assert not may(
-        caller,
-        make,
-        own,
-        given,
-        **gets(OF_WORKSPACE),
-        **{"autoscaling:LaunchConfigurationName": "anybodys"},
-    )
+    for template in OF_A_TEMPLATE:
+        assert may(caller, make, own, given, **gets(OF_WORKSPACE), **template)
+        assert not may(caller, make, own, given, **template)
+        assert not may(caller, make, own, given, **gets(LONGER), **template)
+    # Of an instance, any user's, or of a launch configuration.
+    assert not may(caller, make, own, given, **gets(OF_WORKSPACE))
+    configuration = {"autoscaling:LaunchConfigurationName": "anybodys"}
+    assert not may(caller, make, own, given, **gets(OF_WORKSPACE), **configuration)
     for action in (
         "SetDesiredCapacity",
         "DeleteAutoScalingGroup",
@@ -116,9 +119,31 @@ def test_groups_and_machines_are_made_with_the_tag_and_changed_by_it(
 
 
 @pytest.mark.parametrize("caller", ["ongoing", "user"])
+def test_a_group_and_a_secret_stay_the_clusters_that_they_were_made_for(caller: Caller) -> None:
+    """Others could not stop it any more, and a sweep would take its groups for orphans."""
+    group = f"{AUTOSCALING}team-etl-workers"
+    own = carries(OF_CLUSTER)
+    for tag in ("terradask:cluster", "terradask:role", "terradask:group", "terradask:workspace"):
+        named = {"aws:TagKeys": ("team", tag)}
+        for action in ("CreateOrUpdateTags", "DeleteTags"):
+            assert not may(caller, f"autoscaling:{action}", group, scope(), **own, **named)
+    secret = f"{SECRETS}etl-AbCdEf"
+    tag, untag = (f"secretsmanager:{verb}Resource" for verb in ("Tag", "Untag"))
+    # As it is made: the request's tags may count as its own.
+    assert may(caller, tag, secret, scope(), **gets(OF_CLUSTER))
+    assert may(caller, tag, secret, scope(), **gets(OF_CLUSTER), **own)
+    others = {**OF_WORKSPACE, "terradask:cluster": "ml"}
+    assert not may(caller, tag, secret, scope(), **gets(others), **own)
+    assert not may(caller, tag, secret, scope(), **gets({"terradask:cluster": "ml"}), **own)
+    assert not may(caller, untag, secret, scope(), **own, **{"aws:TagKeys": "terradask:cluster"})
+    for action in (tag, untag):
+        assert may(caller, action, secret, scope(), **own, **{"aws:TagKeys": ("team",)})
+
+
+@pytest.mark.parametrize("caller", ["ongoing", "user"])
 def test_no_group_gets_a_minimum_that_keeps_it_from_zero(caller: Caller) -> None:
     group = f"{AUTOSCALING}team-etl-workers"
-    made, own = gets(OF_WORKSPACE), carries(OF_WORKSPACE)
+    made, own = {**gets(OF_WORKSPACE), **OF_A_TEMPLATE[0]}, carries(OF_WORKSPACE)
     for name, facts in (
         ("CreateAutoScalingGroup", made),
         ("UpdateAutoScalingGroup", own),

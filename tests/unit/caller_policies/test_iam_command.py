@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from pathlib import Path
 
 import pytest
@@ -127,7 +128,10 @@ def test_command_writes_terraform(nowhere: Path, capsys: pytest.CaptureFixture[s
         "repo:acme/data:environment:production"
         in resources["aws_iam_role"]["terradask-default-ongoing"]["assume_role_policy"]
     )
-    assert all("${" not in policy["policy"] for policy in resources["aws_iam_policy"].values())
+    # IAM's variables are none of Terraform's.
+    texts = [policy["policy"] for policy in resources["aws_iam_policy"].values()]
+    assert any("$${aws:RequestTag/" in text for text in texts)
+    assert not any(re.search(r"(?<!\$)\$\{", text) for text in texts)
 
 
 @pytest.mark.parametrize(
