@@ -8,8 +8,18 @@ from __future__ import annotations
 from typing import Any
 
 
+def _plain(text: str) -> str:
+    """Return a text without control characters: what others wrote, in a document, a tag or a name,
+    may stand in an error, and could rewrite what a terminal shows.
+    """
+    return "".join(
+        letter if letter.isprintable() or letter in "\n\t" else "\N{REPLACEMENT CHARACTER}"
+        for letter in text
+    )
+
+
 class TerradaskError(Exception):
-    """Something that terradask can explain.
+    """Something that terradask can explain. Its text has no control characters.
 
     Parameters
     ----------
@@ -43,14 +53,18 @@ class TerradaskError(Exception):
         allowed: str | None = None,
         advice: str | None = None,
     ) -> None:
-        super().__init__(problem)
-        self.problem = problem
+        super().__init__(_plain(problem))
+        self.problem = _plain(problem)
         self.given = given
         self.allowed = allowed
         self.advice = advice
 
     def __str__(self) -> str:
         """Return the problem with what was given, what is allowed and what to do."""
+        return _plain(self._text())
+
+    def _text(self) -> str:
+        """Return what it says; `__str__` takes control characters out of it."""
         lines = [self.problem]
         if self.given is not None:
             lines.append(f"  given: {self.given}")

@@ -70,7 +70,7 @@ class SettingsError(InvalidInput):
             replace(each, where=where.get(each.where, each.where)) for each in self.findings
         )
 
-    def __str__(self) -> str:
+    def _text(self) -> str:
         """Return every finding."""
         return "\n".join([f"{self.problem}:", *(str(finding) for finding in self.findings)])
 

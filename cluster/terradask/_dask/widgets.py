@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from terradask._deployments.live_html import view_html
 from terradask._deployments.live_text import coloured, most_hosts, view_text
 from terradask._deployments.live_view import LiveView
+from terradask_host.documents import plain_text
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -45,9 +46,9 @@ class TerminalWidget:
 
         # Hosts wrote some of it: nothing in it is markup.
         for note in view.notes[self._noted :]:
-            self._console.print(Text(note))
+            self._console.print(Text(plain_text(note)))
         self._noted = len(view.notes)
-        self._spinner.update(text=Text(view.step or f"{view.name}: {view.state}"))
+        self._spinner.update(text=Text(plain_text(view.step or f"{view.name}: {view.state}")))
         if not view.groups:
             self._live.update(self._spinner)
             return

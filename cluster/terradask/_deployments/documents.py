@@ -16,6 +16,7 @@ from terradask_host.documents import (
     HostReport,
     Run,
     SchedulerAddress,
+    plain_lines,
 )
 from terradask_host.structure import GroupEntry
 from terradask_modules.names import SCHEDULER_GROUP, WORKER_GROUP
@@ -169,7 +170,7 @@ def check_format(document: Mapping[str, Any], what: str, advice: str) -> None:
             f"{what} has a format that this terradask can't read.",
             given=(
                 f"format {document.get('format')!r}, written by terradask "
-                f"{document.get('terradask_version', '?')}"
+                f"{plain_lines(str(document.get('terradask_version', '?')))}"
             ),
             allowed=f"format {FORMAT}",
             advice=advice,

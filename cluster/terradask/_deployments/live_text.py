@@ -67,7 +67,9 @@ def coloured(text: str, width: int) -> Text:
     """
     from rich.text import Text
 
-    shown = Text("\n".join(line[:width] for line in text.split("\n")))
+    from terradask_host.documents import plain_text
+
+    shown = Text("\n".join(line[:width] for line in plain_text(text).split("\n")))
     for state, colour in _COLOURS.items():
         shown.highlight_regex(rf"\b{state}\b", colour)
     return shown

@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from terradask_host.documents import plain_text
+
 _ESCAPES = (
     ("&", "&amp;"),
     ("<", "&lt;"),
     (">", "&gt;"),
     ("#", "#\u200b"),
     ("|", "\\|"),
-    ("\r", " "),
     ("\n", " "),
     ("@", "@\u200b"),
     ("`", "&#96;"),
@@ -94,6 +95,7 @@ def row(cells: Sequence[str]) -> str:
 
 def escaped(text: str) -> str:
     """Return text escaped for Markdown: it creates no tag, table cell, link or mention."""
+    text = plain_text(text.replace("\r", " "))
     for old, new in _ESCAPES:
         text = text.replace(old, new)
     return text
@@ -106,4 +108,4 @@ def code(text: str) -> str:
 
 def fenced(text: str) -> str:
     """Return text that can't end a fenced block."""
-    return text.replace("```", "``\u200b`")
+    return plain_text(text).replace("```", "``\u200b`")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, TypeAlias
 
 from rich.console import Console, Group, RenderableType
@@ -13,6 +13,7 @@ from terradask._plans.render_values import SIGNS, VERDICTS, assignment, origin, 
 from terradask._plans.summary import Change, PlanSummary
 from terradask._policy.values import top_level
 from terradask._pricing.estimate import HOURS_PER_MONTH, CostEstimate
+from terradask_host.documents import plain_text
 
 if TYPE_CHECKING:
     from decimal import Decimal
@@ -46,19 +47,29 @@ def to_json(shown: Shown) -> str:
 
 
 def to_terminal(shown: Shown, *, details: bool = True) -> RenderableType:
-    """Return a plan's summary, or a report on plans with policy and cost, for rich to print."""
+    """Return a plan's summary, or a report on plans with policy and cost, for rich to print. A
+    plan has values of the state, which others may have written: no control character is left.
+    """
+    lines = list(_lines(shown, details=details))
+    for line in lines:
+        # One letter for each, so that the styles stay where they are.
+        line.plain = plain_text(line.plain)
+    return Group(*lines)
+
+
+def _lines(shown: Shown, *, details: bool) -> Iterable[Text]:
     from terradask._plans.report import PlanReport
 
     if isinstance(shown, PlanSummary):
         head = [Text(shown.headline, style="bold"), *_dangers(shown.dangers)]
         foot = [Text(), Text(origin(shown), style="dim")]
-        return Group(*head, *_body(shown, details=details), *foot)
+        return [*head, *_body(shown, details=details), *foot]
     if isinstance(shown, PlanReport):
-        return Group(*_plan_lines(shown, details=details))
+        return _plan_lines(shown, details=details)
     return _workspace(shown, details=details)
 
 
-def _workspace(report: WorkspaceReport, *, details: bool) -> RenderableType:
+def _workspace(report: WorkspaceReport, *, details: bool) -> list[Text]:
     parts: list[Text] = []
     for plan in report.plans:
         parts += [*_plan_lines(plan, details=details), Text()]
@@ -79,7 +90,7 @@ def _workspace(report: WorkspaceReport, *, details: bool) -> RenderableType:
         Text(f"{stack}: waits for the network: terradask apply network") for stack in report.waiting
     ]
     verdict = Text(f"{VERDICTS[report.verdict]}", style="bold")
-    return Group(*parts, *([verdict] if len(report.plans) != 1 or report.failed else []))
+    return [*parts, *([verdict] if len(report.plans) != 1 or report.failed else [])]
 
 
 def to_text(shown: Shown, *, details: bool = True, width: int = 120) -> str:

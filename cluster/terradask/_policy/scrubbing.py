@@ -56,13 +56,18 @@ def _secrets(document: Mapping[str, Any]) -> Iterator[str]:
         *(document.get("resource_changes") or []),
         *(document.get("resource_drift") or []),
     ]:
-        change = entry.get("change") or {}
+        change = _mapping(_mapping(entry).get("change"))
         for side in ("before", "after"):
             yield from _masked(change.get(side), change.get(f"{side}_sensitive"))
-    for output in ((document.get("planned_values") or {}).get("outputs") or {}).values():
-        if output.get("sensitive"):
+    for output in _mapping(_mapping(document.get("planned_values")).get("outputs")).values():
+        if _mapping(output).get("sensitive"):
             yield from _texts(output.get("value"))
     yield from _by_name(document)
+
+
+def _mapping(value: Any) -> Mapping[str, Any]:
+    """Return a part of a plan; empty where it isn't what Terraform writes."""
+    return value if isinstance(value, Mapping) else {}
 
 
 def _masked(values: Any, marks: Any) -> Iterator[str]:

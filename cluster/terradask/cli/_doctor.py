@@ -8,7 +8,7 @@ import click
 
 from terradask.cli._invocation import json_option, yes_option
 from terradask.cli._live import run_live
-from terradask.cli._output import result, result_json
+from terradask.cli._output import result, result_json, styled
 
 #: The network makes them: shown, but no failure.
 _NO_FAILURE = {"service-roles"}
@@ -61,11 +61,11 @@ def doctor(
         told: set[str] = set()
         for finding in findings:
             mark = (
-                click.style("ok     ", fg="green")
+                styled("ok     ", fg="green")
                 if finding.ok
-                else click.style("missing", fg="red", bold=True)
+                else styled("missing", fg="red", bold=True)
             )
-            result(f"{mark}  {finding.check:<{width}} {finding.found}")
+            result(mark, f"  {finding.check:<{width}} {finding.found}")
             # Several checks wait for one thing, such as credentials.
             if finding.fix and finding.fix not in told:
                 told.add(finding.fix)

@@ -77,7 +77,7 @@ def setup(boundary: bool, **options: Any) -> None:
 
     It makes the roles of hosts, and may give them any right within their permissions boundary. If
     the settings name no network.permissions_boundary, one more policy is printed,
-    terradask-WORKSPACE-boundary: an administrator makes it and attaches it to nobody, and the
+    terradask-WORKSPACE-boundary: an administrator makes it and attaches it to no user or role, and the
     settings name it before the network is applied.
 
     Daily work doesn't need it: making and removing clusters needs `ongoing` or `user`.
@@ -183,13 +183,13 @@ def _about_roles(scope: CallerScope) -> str:
     arn = scope.permissions_boundary
     if arn is None:
         return (
-            "warning: whoever holds these policies can become the account's administrator: it "
+            "warning: a caller with these policies can become the account's administrator: it "
             "makes roles and decides what they may do. Leave --no-boundary out, or name a "
             "network.permissions_boundary"
         )
     return (
         f"these policies make roles with the permissions boundary {arn} alone. Make that policy, "
-        "which is printed too, as an administrator, attach it to nobody, and set, before the "
+        "which is printed too, as an administrator, attach it to no user or role, and set, before the "
         f'network is applied: network.permissions_boundary = "{arn}"'
     )
 
@@ -201,7 +201,7 @@ def _terraform(
     trust: dict[str, Any] | None,
     scope: CallerScope,
 ) -> dict[str, Any]:
-    """Return Terraform's configuration of the policies, of those `beside` that are nobody's, and of
+    """Return Terraform's configuration of the policies, of those `beside` that no user or role has, and of
     the role that has them.
     """
     from terradask_modules.names import TAG_WORKSPACE

@@ -5,10 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import click
-
 from terradask.cli._invocation import interruption, load_workspace
-from terradask.cli._output import result, result_json, say
+from terradask.cli._output import result, result_json, say, styled
 from terradask.cli._question import check_answerable, confirm
 from terradask.cli._story import Story
 
@@ -64,7 +62,8 @@ def _terms(offer: Offer) -> str:
 def _show(one: StepResult) -> None:
     marks = {"passed": ("ok      ", "green"), "failed": ("failed  ", "red")}
     text, colour = marks.get(one.outcome, ("left out", "yellow"))
-    result(f"{click.style(text, fg=colour)}  {one.name:<{_WIDTH}} {one.seconds:6.1f} s  {one.what}")
+    about = f"  {one.name:<{_WIDTH}} {one.seconds:6.1f} s  {one.what}"
+    result(styled(text, fg=colour), about)
     indent = " " * (len(text) + 2 + _WIDTH + 1)
     if one.why_left_out:
         result(f"{indent}{one.why_left_out}")

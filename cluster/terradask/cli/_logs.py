@@ -18,7 +18,7 @@ from click.shell_completion import CompletionItem
 
 from terradask.cli._completion import cluster_argument
 from terradask.cli._invocation import FOLDER, load_workspace
-from terradask.cli._output import result, say
+from terradask.cli._output import Ready, plain, result, say
 
 if TYPE_CHECKING:
     from terradask._deployments.logs.lines import LogLine
@@ -112,14 +112,14 @@ def _show(lines: Iterable[LogLine]) -> bool:
         if is_narrow and line.at.date() != day:
             day = line.at.date()
             say(f"{day} (UTC)")
-        result(format_line(line, is_narrow=is_narrow, in_colour=is_terminal))
+        result(Ready(format_line(line, is_narrow=is_narrow, in_colour=is_terminal)))
     return run != ""
 
 
 def format_line(line: LogLine, *, is_narrow: bool = False, in_colour: bool = False) -> str:
     """Return a line as a terminal shows it, or a file."""
     at = f"{line.at:%H:%M:%S}" if is_narrow else f"{line.at:%Y-%m-%dT%H:%M:%SZ}"
-    label, text = line.label, line.plain_text
+    label, text = plain(line.label), line.plain_text
     if is_narrow:
         text = _DASKS_TIME.sub("", text)
     if is_narrow and label != line.group:

@@ -10,21 +10,38 @@ from typing import Any
 import click
 
 from terradask._common.text_table import duration
+from terradask_host.documents import plain_text
 
 
-def result(text: str) -> None:
-    """Print a result."""
-    click.echo(text)
+class Ready(str):
+    """Text that a terminal gets as it is: all that others wrote in it is plain already."""
+
+
+def styled(text: str, **style: Any) -> Ready:
+    """Return text in a colour, for `say` and `result`."""
+    return Ready(click.style(plain_text(text), **style))
+
+
+def plain(*parts: str) -> str:
+    """Return parts as one text without control characters, but for those that are ready."""
+    return "".join(part if isinstance(part, Ready) else plain_text(part) for part in parts)
+
+
+def result(*parts: str) -> None:
+    """Print a result. Others wrote some of it, in documents, tags and names: no control character
+    of theirs reaches a terminal.
+    """
+    click.echo(plain(*parts))
 
 
 def result_json(document: Any) -> None:
-    """Print a result as one JSON document."""
+    """Print a result as one JSON document, in ASCII."""
     click.echo(json.dumps(document, indent=2, default=str))
 
 
-def say(text: str) -> None:
-    """Print a line of the story."""
-    click.echo(text, err=True)
+def say(*parts: str) -> None:
+    """Print a line of the story, as `result` does."""
+    click.echo(plain(*parts), err=True)
 
 
 def ago(moment: str | datetime | None) -> str | None:

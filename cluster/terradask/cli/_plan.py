@@ -9,7 +9,7 @@ import click
 
 from terradask.cli._completion import complete_stack
 from terradask.cli._invocation import format_option, json_option, load_workspace
-from terradask.cli._output import result, result_json, say
+from terradask.cli._output import Ready, result, result_json, say
 from terradask.cli._story import Story
 
 if TYPE_CHECKING:
@@ -116,7 +116,7 @@ def show(
             if isinstance(report, PlanReport)
             else report
         )
-        result(to_markdown(whole).removesuffix("\n"))
+        result(Ready(to_markdown(whole).removesuffix("\n")))
     else:
         _show_to_person(report, details=details, err=err)
 

@@ -6,6 +6,7 @@ import sys
 
 import click
 
+from terradask.cli._output import plain
 from terradask_modules.errors import InvalidInput, TerradaskError
 
 
@@ -21,5 +22,5 @@ def check_answerable(yes: bool, verb: str) -> None:
 
 def confirm(question: str, *, yes: bool) -> None:
     """Ask before something is changed, unless `yes` answers; after no, raise an error."""
-    if not yes and not click.confirm(question, err=True):
+    if not yes and not click.confirm(plain(question), err=True):
         raise TerradaskError("declined: nothing was changed")

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import json
 import signal
-import sys
 import traceback
 from collections.abc import Iterator, Sequence
 from types import FrameType
@@ -15,6 +14,7 @@ import click
 
 from terradask.cli._app import command
 from terradask.cli._invocation import Invocation
+from terradask.cli._output import say, styled
 from terradask_modules.errors import TerradaskError
 
 INTERRUPTED = 128 + signal.SIGINT
@@ -44,12 +44,12 @@ def _report(invocation: Invocation, document: dict[str, Any], text: str) -> None
     if invocation.as_json:
         click.echo(json.dumps(document, default=str), err=True)
     else:
-        click.echo(click.style("error: ", fg="red", bold=True) + text, err=True)
+        say(styled("error: ", fg="red", bold=True), text)
 
 
 def _failed(invocation: Invocation, error: Exception) -> int:
     if invocation.debug:
-        traceback.print_exception(error, file=sys.stderr)
+        say("".join(traceback.format_exception(error)).removesuffix("\n"))
     if isinstance(error, TerradaskError):
         if error.exit_code == INTERRUPTED:
             return _interrupted(invocation, error)

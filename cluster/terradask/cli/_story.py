@@ -8,9 +8,7 @@ import time
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-import click
-
-from terradask.cli._output import say
+from terradask.cli._output import plain, say, styled
 
 if TYPE_CHECKING:
     from rich.status import Status
@@ -42,12 +40,10 @@ class Story:
             case PhaseStarted(phase, subject):
                 self._now(f"{subject}: {phase}")
             case PhaseFinished(phase, subject, seconds, failed):
-                mark = (
-                    click.style("failed", fg="red") if failed else click.style("done", fg="green")
-                )
-                self._line(f"{subject}: {phase:<11} {mark}  {seconds:5.1f} s")
+                mark = styled("failed", fg="red") if failed else styled("done", fg="green")
+                self._line(f"{subject}: {phase:<11} ", mark, f"  {seconds:5.1f} s")
             case ResourceChanged(subject, address, action, "failed"):
-                self._line(f"{subject}: {action} {address} {click.style('failed', fg='red')}")
+                self._line(f"{subject}: {action} {address} ", styled("failed", fg="red"))
             case ResourceChanged(subject, address, action, _, done, total):
                 self._now(f"{subject}: {done}/{total} {action} {address}")
             case Message(text):
@@ -55,18 +51,21 @@ class Story:
             case Warned(text):
                 self._line(f"{click.style('warning', fg='yellow')}: {text}")
 
-    def _line(self, text: str) -> None:
+    def _line(self, *parts: str) -> None:
         if self._status is not None:
             from rich.text import Text
 
-            self._status.console.print(Text.from_ansi(f"  {text}"), soft_wrap=True)
+            self._status.console.print(Text.from_ansi(plain("  ", *parts)), soft_wrap=True)
         else:
-            say(f"  {text}")
+            say("  ", *parts)
         self._spoke_at = time.monotonic()
 
     def _now(self, text: str) -> None:
         if self._status is not None:
-            self._status.update(text)
+            from rich.text import Text
+
+            # An address has brackets, which would be markup.
+            self._status.update(Text(plain(text)))
         elif time.monotonic() - self._spoke_at > _HEARTBEAT_SECONDS:
             self._line(f"{text} ...")
 

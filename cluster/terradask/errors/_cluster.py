@@ -225,10 +225,10 @@ class HostFailed(ClusterError):
         self.reason = reason
         self.log_tail = tuple(log_tail)
 
-    def __str__(self) -> str:
+    def _text(self) -> str:
         """Return the problem, and the end of the host's log."""
         tail = "".join(f"\n  | {line}" for line in self.log_tail)
-        return super().__str__() + tail
+        return super()._text() + tail
 
 
 class SchedulerMissing(ClusterError, TimeoutError):
@@ -344,7 +344,7 @@ class VersionMismatch(ClusterError):
         self.client = dict(client or {})
         self.hosts = dict(hosts or {})
 
-    def __str__(self) -> str:
+    def _text(self) -> str:
         """Return the problem with both lists, only with packages that differ."""
         names = sorted({*self.client, *self.hosts})
         different = [n for n in names if self.client.get(n) != self.hosts.get(n)]
@@ -352,7 +352,7 @@ class VersionMismatch(ClusterError):
             f"  {n}: here {self.client.get(n, 'none')}, cluster {self.hosts.get(n, 'none')}"
             for n in different
         ]
-        return "\n".join([super().__str__(), *lines])
+        return "\n".join([super()._text(), *lines])
 
 
 class DocumentChanged(ClusterError):

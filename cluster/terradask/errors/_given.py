@@ -213,6 +213,6 @@ class NoMatchingType(InvalidInput):
         super().__init__(problem, given=given, allowed=allowed, advice=advice)
         self.alternatives = tuple(dict(one) for one in alternatives)
 
-    def __str__(self) -> str:
+    def _text(self) -> str:
         """Return the problem, and the alternatives one below the other."""
-        return "\n".join([super().__str__(), *(f"    {one['text']}" for one in self.alternatives)])
+        return "\n".join([super()._text(), *(f"    {one['text']}" for one in self.alternatives)])

@@ -57,7 +57,7 @@ class PolicyViolation(TerradaskError):
         self.findings = tuple(findings)
         self.stack = stack
 
-    def __str__(self) -> str:
+    def _text(self) -> str:
         """Return the problem, what each finding says, and what to do."""
         lines = [
             f"  {finding.check} {finding.address or 'the plan'}: {finding.message}"

@@ -6,7 +6,7 @@ Four kinds of callers, each with the least that its work takes:
 ``setup``
     makes, changes and destroys the network. Detachable after the first apply. It makes the hosts'
     roles and gives them rights: without a permissions boundary it could give itself every right of
-    the account, so it gets one that somebody else makes (`boundary_policy`).
+    the account, so it gets one that an administrator makes (`boundary_policy`).
 ``ongoing``
     deploys, starts, stops and destroys clusters, and plans the network without changing it. Reads
     no keys.

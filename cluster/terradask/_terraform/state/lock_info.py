@@ -10,11 +10,14 @@ from dataclasses import dataclass
 from typing import Any
 
 from terradask._common.json_text import parse_json
+from terradask_host.documents import plain_lines
 
 
 @dataclass(frozen=True)
 class LockInfo:
-    """What Terraform writes into a lock."""
+    """What Terraform writes into a lock. Each text is one line without control characters: callers
+    who may only plan write locks too.
+    """
 
     #: The lock's id.
     id: str | None = None
@@ -50,7 +53,7 @@ class LockInfo:
     def _of(cls, info: Mapping[str, Any]) -> LockInfo:
         return cls(
             *(
-                str(info[key]) if info.get(key) else None
+                plain_lines(str(info[key])) if info.get(key) else None
                 for key in ("ID", "Who", "Created", "Operation", "Path")
             )
         )
