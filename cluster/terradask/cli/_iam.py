@@ -77,8 +77,8 @@ def setup(boundary: bool, **options: Any) -> None:
 
     It makes the roles of hosts, and may give them any right within their permissions boundary. If
     the settings name no network.permissions_boundary, one more policy is printed,
-    terradask-WORKSPACE-boundary: an administrator makes it and attaches it to no user or role, and the
-    settings name it before the network is applied.
+    terradask-WORKSPACE-boundary: an administrator makes it and attaches it to no user or role, and
+    the settings name it before the network is applied.
 
     Daily work doesn't need it: making and removing clusters needs `ongoing` or `user`.
     """
@@ -189,8 +189,8 @@ def _about_roles(scope: CallerScope) -> str:
         )
     return (
         f"these policies make roles with the permissions boundary {arn} alone. Make that policy, "
-        "which is printed too, as an administrator, attach it to no user or role, and set, before the "
-        f'network is applied: network.permissions_boundary = "{arn}"'
+        "which is printed too, as an administrator, attach it to no user or role, and set, before "
+        f'the network is applied: network.permissions_boundary = "{arn}"'
     )
 
 
@@ -201,8 +201,8 @@ def _terraform(
     trust: dict[str, Any] | None,
     scope: CallerScope,
 ) -> dict[str, Any]:
-    """Return Terraform's configuration of the policies, of those `beside` that no user or role has, and of
-    the role that has them.
+    """Return Terraform's configuration of the policies, of those `beside` that no user or role has,
+    and of the role that has them.
     """
     from terradask_modules.names import TAG_WORKSPACE
 
