@@ -16,7 +16,13 @@ import pytest
 from rich.console import Console
 
 from terradask import errors
-from terradask._common.progress import Message, PhaseFinished, PhaseStarted, ResourceChanged
+from terradask._common.progress import (
+    Message,
+    PhaseFinished,
+    PhaseStarted,
+    ResourceChanged,
+    Warned,
+)
 from terradask._dask.widgets import TerminalWidget
 from terradask._deployments.documents import check_format
 from terradask._deployments.live_view import LiveView
@@ -34,7 +40,7 @@ ESCAPE = "\x1b]0;title\x07\x1b[2J\x9b1A\u202e"
 MARK = "planted"
 TEXT = f"{MARK}{ESCAPE}"
 #: What this program's own colours are made of.
-OWN = ("\x1b[31m", "\x1b[32m", "\x1b[1m", "\x1b[0m")
+OWN = ("\x1b[31m", "\x1b[32m", "\x1b[33m", "\x1b[1m", "\x1b[0m")
 
 
 def strange(text: str) -> set[str]:
@@ -121,6 +127,7 @@ def test_a_command_prints_none(capsys: pytest.CaptureFixture[str]) -> None:
     story = _story.Story()
     for event in (
         Message(TEXT),
+        Warned(TEXT),
         PhaseStarted("plan", TEXT),
         PhaseFinished("plan", TEXT, 1.0),
         ResourceChanged(TEXT, TEXT, "create", "failed", 1, 2),

@@ -82,7 +82,9 @@ class NotebookWidget:
             return
         self._drawn, self._drawn_at = view.without_ages, time.monotonic()
         text = "\n".join([*view.notes, view_text(view.with_hosts(most_hosts(0)))])
-        self._display.update({"text/plain": text, "text/html": view_html(view)}, raw=True)
+        self._display.update(
+            {"text/plain": plain_text(text), "text/html": view_html(view)}, raw=True
+        )
 
     def close(self) -> None:
         """Leave what is shown."""

@@ -49,7 +49,7 @@ class Story:
             case Message(text):
                 self._line(text)
             case Warned(text):
-                self._line(f"{click.style('warning', fg='yellow')}: {text}")
+                self._line(styled("warning", fg="yellow"), f": {text}")
 
     def _line(self, *parts: str) -> None:
         if self._status is not None:
