@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from email.utils import parsedate_to_datetime
+from functools import partial
 from typing import Any
 
 import pytest
@@ -187,7 +188,9 @@ class Week:
 
     def close(self, run: Account) -> None:
         """Do what a stop does: it has no time to ask for prices while a process ends."""
-        self.book(priced=False).bring_up_to_date(run, self.reports[run.run_id], is_over=True)
+        self.book(priced=False).bring_up_to_date(
+            run, lambda: self.reports[run.run_id], is_over=True
+        )
 
     def truth(self, key: str) -> Counter[str]:
         """Return the seconds that instances ran, by a tag, or by what they were."""
@@ -266,7 +269,7 @@ def test_a_week_of_three_owners_is_accounted_for_within_one_percent(network: Sma
     accounts = [
         book.bring_up_to_date(
             account,
-            week.reports[account.run_id],
+            partial(week.reports.get, account.run_id, ()),
             is_over=True,
             next_start=following.get((account.run_id, account.cluster)),
         )

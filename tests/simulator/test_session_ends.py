@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
 import sys
 import time
@@ -14,8 +15,10 @@ import pytest
 from distributed import Client
 
 from terradask import Cluster, Deployment, Workspace
+from terradask_simulator import Simulator
+from terradask_simulator.line import Line
 
-from ..waiting import PROCESS_SECONDS
+from ..waiting import PROCESS_SECONDS, eventually
 
 pytestmark = [pytest.mark.simulator]
 
@@ -58,9 +61,13 @@ def end_of_python(arguments: list[str], text: str | None = None) -> str:
     return shown
 
 
+def numbers(deployment: Deployment) -> int:
+    return sum(one.desired for one in deployment.groups.describe().values())
+
+
 def check_stopped_with_its_events(deployment: Deployment) -> None:
     assert deployment.run() is None
-    assert all(not one.desired for one in deployment.groups.describe().values())
+    assert numbers(deployment) == 0
     told = [event for event in deployment.events() if event.subject == "cluster"]
     assert [event.state for event in told][-3:] == ["starting", "running", "stopped"]
     hosts = {e.subject for e in deployment.events() if e.state == "joined"}
@@ -100,6 +107,36 @@ def test_a_notebooks_kernel_that_is_shut_down(deployment: Deployment, tmp_path: 
             client.stop_channels()
             manager.shutdown_timeout = PROCESS_SECONDS
             manager.shutdown_kernel()
+    assert "Traceback" not in log.read_text()
+    check_stopped_with_its_events(deployment)
+
+
+def test_a_kernel_that_gets_sigterm_while_it_ends(
+    sim: Simulator, deployment: Deployment, tmp_path: Path
+) -> None:
+    """As Jupyter sends it 2.5 s after its request to end, a line of 0.1 s away from AWS."""
+    from jupyter_client.manager import start_new_kernel
+
+    log = tmp_path / "kernel.log"
+    with Line(sim.endpoint_url, 0.1) as line, log.open("w") as output:
+        manager, client = start_new_kernel(
+            startup_timeout=PROCESS_SECONDS,
+            stdout=output,
+            stderr=output,
+            env=line.environ(os.environ),
+        )
+        try:
+            reply = client.execute_interactive(STARTS, timeout=PROCESS_SECONDS)
+            assert reply["content"]["status"] == "ok"
+            client.shutdown()
+            eventually(lambda: not numbers(deployment), seconds=END_SECONDS)
+            # Now it removes what is left, which it has not in the middle.
+            assert deployment.run() is not None
+            manager.signal_kernel(signal.SIGTERM)
+            eventually(lambda: not manager.is_alive(), seconds=END_SECONDS)
+        finally:
+            client.stop_channels()
+            manager.shutdown_kernel(now=True)
     assert "Traceback" not in log.read_text()
     check_stopped_with_its_events(deployment)
 

@@ -123,5 +123,5 @@ def test_an_account_that_can_not_be_kept_stops_nothing(
     nowhere = ClusterRecord(book.aws, BUCKET.replace("default", "nowhere"), "etl")
     with caplog.at_level(logging.WARNING, "terradask"):
         open_account(nowhere, run)
-        close_account(nowhere, run, [])
+        close_account(nowhere, run, list)
     assert caplog.text.count(f"the account of run {RUN}, of what it costs, can't be written") == 2

@@ -49,13 +49,20 @@ def test_a_group_that_was_raised_meanwhile_goes_to_zero(
     raised: dict[str, int], zeroed: int
 ) -> None:
     groups = Groups(**raised)
-    nothing = SimpleNamespace(exists=False, delete_run=lambda: None)
+    nothing = SimpleNamespace(
+        exists=False,
+        delete=lambda names: None,
+        names=lambda under: [],
+        written_at=lambda name: None,
+    )
     record: Any = SimpleNamespace(
         groups=groups,
         limiter=SimpleNamespace(slot=contextlib.nullcontext),
         secret=nothing,
         objects=nothing,
         run=lambda: None,
+        scheduler=lambda: None,
+        reports=lambda most: [],
     )
     stop_cluster(record, wait_seconds=0.05)
     assert len(groups.zeroed) == zeroed

@@ -7,7 +7,7 @@ import logging
 import time
 from collections.abc import Callable, Iterable, Mapping
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from terradask._aws.free_plan import with_eligible
 from terradask._aws.group_facts import (
@@ -23,6 +23,7 @@ from terradask._aws.group_limits import despite_minimum, scheduled_actions, set_
 from terradask._aws.groups import PROTECTION_BATCH, ProtectAndLower, Removal
 from terradask._aws.tags import tags_of
 from terradask._aws.translation import is_transient
+from terradask._common.side_by_side import side_by_side
 from terradask.errors import AccessDenied
 from terradask_host.end_once import end_while_there
 from terradask_host.rules.autoscaling_groups import Group
@@ -43,6 +44,8 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger("terradask")
 
+_Answer = TypeVar("_Answer")
+
 _OF_EVERY_CLUSTER = dict.fromkeys(
     (SCHEDULER_GROUP, WORKER_GROUP, market_group(WORKER_GROUP, "spot"))
 )
@@ -55,6 +58,9 @@ LOWERED_SECONDS = 60.0
 
 #: How long it is given where it may end instances that it doesn't show.
 UNSEEN_SECONDS = 3.0
+
+#: Calls about a cluster's groups at a time: Auto Scaling limits those of an account together.
+_PARALLEL_GROUPS = 4
 
 #: As many of a group's newest activities are read.
 _ACTIVITIES = 20
@@ -249,13 +255,16 @@ class Groups:
 
     def zero(self, state: Mapping[str, Group] | None = None) -> None:
         """Ask for no instance in any group, also below a minimum. Raises `ForeignResources`."""
-        for name, group in (state if state is not None else self.describe()).items():
-            held = [m.instance_id for m in group.members if m.protected and m.in_service]
-            self._protect(name, held, protected=False)
-            if group.desired or group.active_ids:
-                self.set_desired(name, 0)
+        found = self.describe() if state is None else state
+        side_by_side([partial(self._zero, *each) for each in found.items()], _PARALLEL_GROUPS)
         # After the cluster's own: they cost.
         self._refuse_foreign(self._names)
+
+    def _zero(self, name: str, group: Group) -> None:
+        held = [m.instance_id for m in group.members if m.protected and m.in_service]
+        self._protect(name, held, protected=False)
+        if group.desired or group.active_ids:
+            self.set_desired(name, 0)
 
     def set_watchdog(self, minutes: float = WATCHDOG_MINUTES) -> None:
         """Set the watchdog schedule: each group goes to zero in so many minutes, unless the
@@ -264,7 +273,8 @@ class Groups:
         It also ends a cluster whose scheduler never came up, with no process of ours alive.
         """
         start = datetime.datetime.now(datetime.UTC) + datetime.timedelta(minutes=minutes)
-        for autoscaling_group in self.check_own():
+
+        def put(autoscaling_group: str) -> None:
             self._client.put_scheduled_update_group_action(
                 AutoScalingGroupName=autoscaling_group,
                 ScheduledActionName=_watchdog_action(autoscaling_group),
@@ -274,22 +284,26 @@ class Groups:
                 DesiredCapacity=0,
             )
 
+        self._each(put)
+
     def remove_watchdog(self) -> None:
         """Take the watchdog schedule away, so that it can't hit a later run."""
-        for autoscaling_group in self.check_own():
-            unschedule(self._client, autoscaling_group, [_watchdog_action(autoscaling_group)])
+        self._each(lambda name: unschedule(self._client, name, [_watchdog_action(name)]))
 
     def clear_schedules(self) -> None:
         """Remove what others have scheduled for the groups, and what that has raised."""
-        found = False
-        for autoscaling_group in self.check_own():
-            foreign = {*scheduled_actions(self._client, autoscaling_group)} - {
-                _watchdog_action(autoscaling_group)
-            }
-            unschedule(self._client, autoscaling_group, sorted(foreign))
-            found = found or bool(foreign)
-        if found:
+
+        def clear(name: str) -> bool:
+            foreign = {*scheduled_actions(self._client, name)} - {_watchdog_action(name)}
+            unschedule(self._client, name, sorted(foreign))
+            return bool(foreign)
+
+        if any(self._each(clear)):
             self.zero()
+
+    def _each(self, call: Callable[[str], _Answer]) -> list[_Answer]:
+        """Make a call for each group, side by side."""
+        return side_by_side([partial(call, one) for one in self.check_own()], _PARALLEL_GROUPS)
 
     def tag(self, tags: Mapping[str, str]) -> None:
         """Set volatile tags on every group, propagated to instances launched from now on; and the

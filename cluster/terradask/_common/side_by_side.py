@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Executor, ThreadPoolExecutor
+from functools import cache
 from typing import TypeVar
 
 _Result = TypeVar("_Result")
@@ -25,3 +26,14 @@ def side_by_side(calls: Sequence[Callable[[], _Result]], threads: int) -> list[_
         if futures is not None:
             return [future.result() for future in futures]
     return [call() for call in calls]
+
+
+def begun(pool: Executor, call: Callable[[], _Result]) -> Callable[[], _Result]:
+    """Begin a call, and return what waits for its result or raises its error.
+
+    While the interpreter ends, the call is made when its result is first asked for.
+    """
+    try:
+        return pool.submit(call).result
+    except RuntimeError:
+        return cache(call)

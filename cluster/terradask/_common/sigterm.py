@@ -1,4 +1,6 @@
-"""SIGTERM as an interruption: what was being made is taken back, as with Ctrl-C."""
+"""SIGTERM as an interruption: what was being made is taken back, as with Ctrl-C; what is being
+ended is ended first.
+"""
 
 from __future__ import annotations
 
@@ -25,3 +27,28 @@ def terminated_in_order() -> Iterator[None]:
         yield
     finally:
         signal.signal(signal.SIGTERM, signal.SIG_DFL)
+
+
+@contextlib.contextmanager
+def termination_held() -> Iterator[None]:
+    """Let the first SIGTERM wait until the block is over. A second one isn't held."""
+    main = threading.current_thread() is threading.main_thread()
+    # None: it was set by a program that isn't Python.
+    before = signal.getsignal(signal.SIGTERM) if main else None
+    if before is None:
+        yield
+        return
+    held = False
+
+    def hold(_number: int, _frame: FrameType | None) -> None:
+        nonlocal held
+        held = True
+        signal.signal(signal.SIGTERM, before)
+
+    signal.signal(signal.SIGTERM, hold)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
+        if held:
+            signal.raise_signal(signal.SIGTERM)

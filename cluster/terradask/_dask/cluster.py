@@ -17,7 +17,7 @@ from distributed.core import Status
 from distributed.deploy.cluster import Cluster as DaskCluster
 from distributed.deploy.spec import SpecCluster
 
-from terradask._common.sigterm import terminated_in_order
+from terradask._common.sigterm import terminated_in_order, termination_held
 from terradask._dask.adaptive import AdaptiveScaling, ScalingPolicies, policy_of
 from terradask._dask.arguments import ClusterArguments
 from terradask._dask.attached import Attached
@@ -214,7 +214,8 @@ class Cluster(ClusterFacts, ClusterJobs, SpecCluster):  # type: ignore[misc]
         """Leave the cluster, and end it if `shutdown_on_close` is True."""
         if is_shutdown_of_client():
             self._lifecycle.shutdown()
-        return super().close(timeout)
+        with termination_held():
+            return super().close(timeout)
 
     @documented_by(Lifecycle.shutdown)
     def shutdown(self) -> Any:

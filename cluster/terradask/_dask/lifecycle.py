@@ -11,10 +11,11 @@ from dataclasses import KW_ONLY, dataclass, field
 from distributed.core import Status
 
 from terradask._common.forked import left_to_parent
+from terradask._common.side_by_side import side_by_side
+from terradask._common.sigterm import termination_held
 from terradask._dask.health import Health
 from terradask._dask.provision import Provisioned, Provisioner
 from terradask._dask.request import Request
-from terradask._dask.rollback import end_cluster
 from terradask._dask.threads import Threads
 
 logger = logging.getLogger("terradask")
@@ -36,6 +37,7 @@ class Lifecycle:
     shutdown_on_close: bool = field(init=False)
     _provisioned: Provisioned | None = field(default=None, init=False)
     _stops: bool = field(default=False, init=False)
+    _is_ended: bool = field(default=False, init=False)
 
     def __post_init__(self) -> None:
         self.shutdown_on_close = bool(self.request.shutdown_on_close)
@@ -173,13 +175,13 @@ class Lifecycle:
             self.health.status = Status.closed
             return
         ends = bool(self.shutdown_on_close)
-        _OPEN.discard(self)
         self.health.status = Status.closing
         try:
             if ends and self._provisioned is not None:
                 await before_end()
                 await self.threads.call(self._end, self._provisioned)
         finally:
+            _OPEN.discard(self)
             try:
                 await disconnect()
             finally:
@@ -187,33 +189,42 @@ class Lifecycle:
                 self.threads.shutdown()
 
     def _end(self, provisioned: Provisioned) -> None:
-        if not _has_run_on(provisioned):
-            return
-        provisioned.learn_environment()
-        if self._stops:
-            provisioned.deployment.stop()
-        else:
-            end_cluster(provisioned.workspace, provisioned.deployment, provisioned.origin)
+        """End the cluster, unless it was started again after this client's run."""
+        deployment, run_id = provisioned.deployment, provisioned.attachment.run.run_id
+        destroys = provisioned.origin == "created" and not self._stops
+        end = deployment.zero_run if destroys else deployment.stop_run
+        ended, _ = side_by_side([lambda: end(run_id), provisioned.learn_environment], 2)
+        if destroys and ended:
+            provisioned.workspace.destroy_cluster(deployment.name)
+        self._is_ended = True
 
-    def end_at_exit(self) -> None:
-        """Bring the cluster to zero as the process ends; a later command finishes."""
+    def zero_at_exit(self) -> bool:
+        """Bring the cluster to zero as the process ends, if it is to end with it; return whether it
+        was.
+        """
+        provisioned = self._provisioned
+        is_left = self._is_ended or self.health.status == Status.closed
+        if provisioned is None or is_left or not self.shutdown_on_close:
+            return False
+        return provisioned.deployment.zero_run(provisioned.attachment.run.run_id)
+
+    def end_at_exit(self, *, is_zero: bool) -> None:
+        """Leave the cluster, and end it if it is at zero; a later command finishes."""
         provisioned = self._provisioned
         if provisioned is None or self.health.status == Status.closed:
             return
-        # Failures no longer matter while the process ends.
-        with contextlib.suppress(Exception):
-            self.on_exit()
-        if not self.shutdown_on_close or not _has_run_on(provisioned):
-            return
-        if provisioned.origin == "created":
-            provisioned.deployment.mark_closing()
+        if is_zero and provisioned.origin == "created":
+            provisioned.deployment.note_closing()
             logger.warning(
                 "cluster %s ended with this program, which had not closed it; its deployment costs "
                 "its secret until terradask destroy %s or terradask sweep",
                 self.health.name,
                 self.health.name,
             )
-        else:
+        # Failures no longer matter while the process ends.
+        with contextlib.suppress(Exception):
+            self.on_exit()
+        if is_zero and provisioned.origin != "created":
             provisioned.deployment.stop_at_exit()
 
 
@@ -226,15 +237,17 @@ def _leave(lifecycle: Lifecycle) -> None:
 _OPEN = left_to_parent(_leave)
 
 
-def _has_run_on(provisioned: Provisioned) -> bool:
-    """Return whether the cluster has not been started again after this client's run."""
-    current = provisioned.deployment.current_run()
-    return current is None or current.run_id == provisioned.attachment.run.run_id
-
-
 def end_open_clusters() -> None:
-    """End the clusters of this process, which is ending."""
-    for each in list(_OPEN):
-        with contextlib.suppress(Exception):
-            each.end_at_exit()
-        each.shutdown_on_close = False
+    """End the clusters of this process, which is ending: first all go to zero. Jupyter sends a
+    kernel SIGTERM soon after it was asked to end; that waits until this is done.
+    """
+    with termination_held():
+        at_zero = set()
+        for each in list(_OPEN):
+            with contextlib.suppress(Exception):
+                if each.zero_at_exit():
+                    at_zero.add(each)
+        for each in list(_OPEN):
+            with contextlib.suppress(Exception):
+                each.end_at_exit(is_zero=each in at_zero)
+            each.shutdown_on_close = False

@@ -238,13 +238,27 @@ class Deployment(ReadableState, ReadableLogs, ReadableReports, ReadableJobs):
 
         return stop_cluster(self._record, wait_seconds=wait_seconds)
 
+    def stop_run(self, run_id: str) -> None:
+        """Stop the cluster as `stop` does, unless it was started again after a run of that id."""
+        from terradask._deployments.stop import stop_cluster
+
+        stop_cluster(self._record, run_id=run_id)
+
+    def zero_run(self, run_id: str) -> bool:
+        """Bring the groups to zero, unless the cluster was started again after a run of that id;
+        return whether they were.
+        """
+        from terradask._deployments.stop import zero_groups
+
+        return zero_groups(self._record, run_id)
+
     def stop_at_exit(self) -> None:
-        """Stop the cluster as `stop` does, in the last seconds of a process, which starts no thread
-        any more: the log of the run's events has those of the latest hosts.
+        """Do what is left of stopping after `zero_run`, in the last seconds of a process, which
+        starts no thread any more: the log of the run's events has those of the latest hosts.
         """
         from terradask._deployments.stop import REPORTS_AT_EXIT, stop_cluster
 
-        stop_cluster(self._record, most_reports=REPORTS_AT_EXIT)
+        stop_cluster(self._record, is_zero=True, most_reports=REPORTS_AT_EXIT)
 
     def close_account(self) -> None:
         """Bring the account of the last run up to date, for a deployment that goes; a failure is
@@ -258,8 +272,10 @@ class Deployment(ReadableState, ReadableLogs, ReadableReports, ReadableJobs):
         """Bring the groups to zero and mark the deployment for destruction: fast enough for a
         process that is ending.
         """
-        self.note_closing()
-        self.groups.zero()
+        try:
+            self.groups.zero()
+        finally:
+            self.note_closing()
 
     def note_closing(self) -> None:
         """Mark the deployment for destruction, so that a later command can finish it after an

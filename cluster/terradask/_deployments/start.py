@@ -347,7 +347,8 @@ def claim(record: ClusterRecord, run: Run) -> bool:
     # That run is over or broken off: the start that replaces this version removes what is left.
     if not objects.replace(RUN, run.to_document(), found[1]):
         return False
-    note_end(record, read_run(found[0]))
+    before = read_run(found[0])
+    note_end(record, lambda: before)
     objects.delete([CLOSING, SCHEDULER, ENVIRONMENT, *objects.names(HOSTS)])
     record.groups.zero()
     return True

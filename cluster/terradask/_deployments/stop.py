@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
+from functools import partial
+from typing import Any
 
+from terradask._common.side_by_side import begun, side_by_side
 from terradask._deployments.record import ClusterRecord
 from terradask._deployments.run_end import note_end
-from terradask.errors import AccessDenied
+from terradask._deployments.store import HOSTS, OF_A_RUN
+from terradask.errors import AccessDenied, DocumentFormat
 from terradask_host.rules.autoscaling_groups import Group
 from terradask_modules.names import SCHEDULER_GROUP
 
@@ -16,14 +21,80 @@ REPORTS_AT_EXIT = 50
 
 
 def stop_cluster(
-    record: ClusterRecord, *, wait_seconds: float = 0, most_reports: int | None = None
+    record: ClusterRecord,
+    *,
+    run_id: str | None = None,
+    is_zero: bool = False,
+    wait_seconds: float = 0,
+    most_reports: int | None = None,
 ) -> bool:
     """Stop a cluster, waiting at most so long for its end; return whether keys were removed.
 
-    The log of its events has those of the latest reports of hosts, if there is a limit.
+    Nothing is done if another run than `run_id` goes on. The log of its events has those of the
+    latest reports of hosts, if there is a limit.
+
+    The groups go to zero at once. What the log and the account need is read meanwhile, unless this
+    waits; nothing is removed or written before. Whatever interrupts this, the run is there to be
+    stopped again.
     """
+    is_stopped: Future[bool] = Future()
+    with ThreadPoolExecutor(2) as pool:
+        note = partial(
+            note_end, record, record.run, most_reports, done="stopped", when=is_stopped.result
+        )
+        noted = note if wait_seconds else begun(pool, note)
+        try:
+            # Its description is kept.
+            begun(pool, lambda: record.secret.exists)
+            if not is_zero and not zero_groups(record, run_id):
+                return True
+            _await_end(record, wait_seconds)
+            is_stopped.set_result(True)
+        finally:
+            if not is_stopped.done():
+                is_stopped.set_result(False)
+        hosts = begun(pool, partial(record.objects.names, HOSTS))
+        ends: list[Callable[[], Any]] = [
+            record.groups.remove_watchdog,
+            partial(_remove_keys, record),
+        ]
+        _, removed = side_by_side(ends, len(ends))
+        noted()
+        ends = [
+            lambda: record.objects.delete([*OF_A_RUN, *hosts()]),
+            # Last: a caller whose policy is older than this right has stopped it all the same.
+            record.groups.clear_schedules,
+        ]
+        side_by_side(ends, len(ends))
+    return bool(removed)
+
+
+def zero_groups(record: ClusterRecord, run_id: str | None = None) -> bool:
+    """Ask for no instance in any group, unless another run than `run_id` goes on; return whether
+    that was asked for.
+    """
+    if run_id is None:
+        record.groups.zero()
+        return True
+    reads: list[Callable[[], Any]] = [partial(_is_replaced, record, run_id), record.groups.describe]
+    is_replaced, described = side_by_side(reads, len(reads))
+    if not is_replaced:
+        record.groups.zero(described)
+    return not is_replaced
+
+
+def _is_replaced(record: ClusterRecord, run_id: str) -> bool:
+    """Return whether the cluster was started again after a run, and goes on."""
+    try:
+        run = record.run()
+    except DocumentFormat:
+        # Whatever wrote that, no start did.
+        return False
+    return run is not None and run.run_id != run_id and record.goes_on(run)
+
+
+def _await_end(record: ClusterRecord, wait_seconds: float) -> None:
     groups = record.groups
-    groups.zero()
     deadline = time.monotonic() + wait_seconds
     while wait_seconds and time.monotonic() < deadline:
         with record.limiter.slot():
@@ -32,15 +103,6 @@ def stop_cluster(
             break
         if _is_raised(described):
             groups.zero(described)
-    groups.remove_watchdog()
-    removed = _remove_keys(record)
-    run = record.run()
-    if run is not None:
-        note_end(record, run, most_reports, done="stopped")
-    record.objects.delete_run()
-    # Last: a caller whose policy is older than this right has stopped the cluster all the same.
-    groups.clear_schedules()
-    return removed
 
 
 def _remove_keys(record: ClusterRecord) -> bool:

@@ -124,10 +124,6 @@ class ClusterObjects:
         """List the names of objects that start with `under`; none if there is no bucket."""
         return self._store.names(under)
 
-    def delete_run(self) -> None:
-        """Delete the objects of a run: its description, addresses and the hosts' reports."""
-        self.delete([*OF_A_RUN, *self.names(HOSTS)])
-
     def hosts(self, most: int | None = None) -> list[dict[str, Any]]:
         """Read the hosts' reports, the latest ones, in the order of their instance ids."""
         entries, most = list(self._store.entries(HOSTS)), most or MOST_REPORTS

@@ -27,7 +27,7 @@ from terradask.errors import (
     DocumentFormat,
     ForeignDescriptor,
 )
-from terradask_host.documents import MOST_LIFETIME_SECONDS, HostReport, Run
+from terradask_host.documents import MOST_LIFETIME_SECONDS, Run
 
 logger = logging.getLogger("terradask")
 
@@ -102,14 +102,13 @@ class Costs:
         is_over = here is None or not here.goes_on
         for keep in (True, False):
             try:
-                reports: list[HostReport] = [] if here is None else here.record.reports()
                 return book.bring_up_to_date(
                     account,
-                    reports,
+                    tuple if here is None else here.record.reports,
                     is_over=is_over,
                     next_start=next_start,
                     reason=here.why_over() if here is not None and is_over else None,
-                    keep=keep,
+                    when=partial(bool, keep),
                 )
             except (AwsError, BotoCoreError, ClientError) as error:
                 logger.warning(

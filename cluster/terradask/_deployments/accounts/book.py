@@ -103,24 +103,28 @@ class AccountBook:
     def bring_up_to_date(
         self,
         account: Account,
-        reports: Sequence[HostReport] = (),
+        read_reports: Callable[[], Sequence[HostReport]] = tuple,
         *,
         is_over: bool,
         next_start: int | None = None,
         reason: str | None = None,
-        keep: bool = True,
+        when: Callable[[], bool] = lambda: True,
     ) -> Account:
-        """Ask AWS about a run, and return its account as it is then; keep that in the bucket.
+        """Ask AWS about a run, and return its account as it is then; keep that in the bucket, if
+        `when` says so.
 
         Several callers may do so at a time: what one has found is added to what is there.
         """
-        look = self._look(account, reports)
-        for _ in range(_ATTEMPTS):
-            stored = self._read(account.run_id, account.cluster)
+        look_up = partial(self._look, account, read_reports)
+        read = partial(self._read, account.run_id, account.cluster)
+        asked: list[Callable[[], Any]] = [look_up, read]
+        look, stored = side_by_side(asked, len(asked))
+        for attempt in range(_ATTEMPTS):
+            stored = read() if attempt else stored
             base = account if stored is None else stored[0]
             found = looked(base, look, is_over=is_over, next_start=next_start, reason=reason)
             now = self._priced(found)
-            if not keep or self._keep(now, stored):
+            if not when() or self._keep(now, stored):
                 break
         return now
 
@@ -139,7 +143,7 @@ class AccountBook:
             return self._store.claim(key, content)
         return now == stored[0] or self._store.replace(key, content, stored[1])
 
-    def _look(self, account: Account, reports: Sequence[HostReport]) -> Look:
+    def _look(self, account: Account, read_reports: Callable[[], Sequence[HostReport]]) -> Look:
         # The run's first second is that of its document.
         since = datetime.datetime.fromtimestamp(account.started_at, datetime.UTC)
         workspace = str(workspace_of_bucket(self.bucket, self.aws.region))
@@ -159,6 +163,7 @@ class AccountBook:
             lambda: list(listed_instances(ec2, Filters=of_run)),
         ]
         *shown, instances = side_by_side(calls, PARALLEL_LOOKS)
+        reports = read_reports()
         return Look(
             round(max(at for _, at in shown).timestamp()),
             {name: activities for name, (activities, _) in zip(names, shown, strict=True)},

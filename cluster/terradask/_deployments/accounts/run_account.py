@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import datetime
 import logging
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 
 from terradask._deployments.accounts.account import Account, AccountGroup
@@ -34,12 +34,16 @@ def open_account(record: ClusterRecord, run: Run) -> None:
 def close_account(
     record: ClusterRecord,
     run: Run,
-    reports: Sequence[HostReport],
+    read_reports: Callable[[], Sequence[HostReport]],
+    read_scheduler: Callable[[], SchedulerAddress | None] | None = None,
+    read_written_at: Callable[[], datetime.datetime | None] | None = None,
     *,
     done: str | None = None,
     with_prices: bool = True,
+    when: Callable[[], bool] = lambda: True,
 ) -> None:
-    """Bring the account of a run that is over up to date; a failure is logged.
+    """Bring the account of a run that is over up to date, if `when` says so once AWS was asked; a
+    failure is logged.
 
     `done` is what the caller has done to end it, if it hasn't ended by itself. Instances that still
     end are finished by the next look at the workspace's costs.
@@ -48,8 +52,9 @@ def close_account(
         prices = partial(_prices, record) if with_prices else None
         book = AccountBook(record.aws, record.bucket, prices)
         by = None if done is None else f"{done} by {record.aws.caller_arn}"
-        reason = why_over(run, record.scheduler(), by)
-        book.bring_up_to_date(account_of(record, run), reports, is_over=True, reason=reason)
+        reason = why_over(run, (read_scheduler or record.scheduler)(), by)
+        account = account_of(record, run, read_written_at)
+        book.bring_up_to_date(account, read_reports, is_over=True, reason=reason, when=when)
     except Exception as error:  # noqa: BLE001 - any
         _warn(record.name, run.run_id, error)
 
@@ -73,12 +78,16 @@ def close_last_account(record: ClusterRecord, done: str | None = None) -> None:
     except Exception as error:  # noqa: BLE001 - any
         _warn(record.name, "that was started last", error)
         return
-    close_account(record, run, reports, done=done)
+    close_account(record, run, lambda: reports, done=done)
 
 
-def account_of(record: ClusterRecord, run: Run) -> Account:
+def account_of(
+    record: ClusterRecord,
+    run: Run,
+    read_written_at: Callable[[], datetime.datetime | None] | None = None,
+) -> Account:
     """Return the account of a run before anything was seen of its instances."""
-    written = record.objects.written_at(RUN)
+    written = (read_written_at or partial(record.objects.written_at, RUN))()
     begun = datetime.datetime.fromisoformat(run.started_at) if written is None else written
     types: dict[str, tuple[str, ...]] = {}
     tags: dict[str, str] = {}

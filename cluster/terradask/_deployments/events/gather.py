@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import datetime
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -15,7 +15,7 @@ from terradask._deployments.record import ClusterRecord
 from terradask._deployments.run_reports.kept import ReportStore
 from terradask._deployments.store import EVENTS
 from terradask.errors import ClusterNotFound
-from terradask_host.documents import HostReport, Run
+from terradask_host.documents import HostReport, Run, SchedulerAddress
 
 logger = logging.getLogger("terradask")
 
@@ -34,9 +34,12 @@ def cluster_events(record: ClusterRecord) -> list[Event]:
 
 
 def events_of_run(
-    record: ClusterRecord, run: Run, known_reports: Sequence[HostReport] | None = None
+    record: ClusterRecord,
+    run: Run,
+    read_reports: Callable[[], Sequence[HostReport]] | None = None,
+    read_scheduler: Callable[[], SchedulerAddress | None] | None = None,
 ) -> list[Event]:
-    """Return the events of a run whose documents exist; reports that aren't known are read, by one
+    """Return the events of a run whose documents exist; by default all reports are read, by one
     call for each host.
     """
     since = reports.moment(run.started_at)
@@ -44,8 +47,8 @@ def events_of_run(
     found: list[Any] = side_by_side(
         [
             *(partial(groups.activities, name, since) for name in groups.names),
-            record.reports if known_reports is None else lambda: known_reports,
-            record.scheduler,
+            read_reports or record.reports,
+            read_scheduler or record.scheduler,
         ],
         _THREADS,
     )
@@ -67,12 +70,14 @@ def events_of_run(
 def write_event_log(
     record: ClusterRecord,
     run: Run,
-    known_reports: Sequence[HostReport] | None = None,
+    read_reports: Callable[[], Sequence[HostReport]] | None = None,
+    read_scheduler: Callable[[], SchedulerAddress | None] | None = None,
     *,
     done: str = "stopped",
+    when: Callable[[], bool] = lambda: True,
 ) -> None:
-    """Write the log of a run that is stopped, or destroyed, and delete the oldest; failures are
-    logged.
+    """Write the log of a run that is stopped, or destroyed, and delete the oldest, if `when` says
+    so once all is read; failures are logged.
     """
     objects, by = record.objects, record.aws.caller_arn
     try:
@@ -83,13 +88,19 @@ def write_event_log(
             "stopped",
             reason=f"{done} by {by}",
         )
-        events = [*events_of_run(record, run, known_reports), stopped]
-        listed = [event.as_dict() for event in events]
+        read = partial(events_of_run, record, run, read_reports, read_scheduler)
+        reads: list[Callable[[], Any]] = [read, lambda: objects.names(EVENTS)]
+        events, names = side_by_side(reads, len(reads))
+        if not when():
+            return
+        listed = [event.as_dict() for event in [*events, stopped]]
         document = {"format": _FORMAT, "run_id": run.run_id, "events": listed}
-        objects.write(f"{EVENTS}{run.run_id}.json", document)
+        own = f"{EVENTS}{run.run_id}.json"
         # Beside its reports, which outlive the cluster.
-        ReportStore(record.aws, record.bucket, record.name).keep_events(document)
-        objects.delete(sorted(objects.names(EVENTS))[:-KEPT_RUNS])
+        reports = ReportStore(record.aws, record.bucket, record.name)
+        writes = [partial(objects.write, own, document), partial(reports.keep_events, document)]
+        side_by_side(writes, len(writes))
+        objects.delete(sorted({*names, own})[:-KEPT_RUNS])
     except ClusterNotFound:
         # An interrupted destruction has removed its structure already.
         logger.debug("cluster %s: no event log of run %s", record.name, run.run_id)
