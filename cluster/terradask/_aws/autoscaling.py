@@ -7,7 +7,7 @@ import logging
 import time
 from collections.abc import Callable, Iterable, Mapping
 from functools import partial
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 from terradask._aws.free_plan import with_eligible
 from terradask._aws.group_facts import (
@@ -44,8 +44,6 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger("terradask")
 
-_Answer = TypeVar("_Answer")
-
 _OF_EVERY_CLUSTER = dict.fromkeys(
     (SCHEDULER_GROUP, WORKER_GROUP, market_group(WORKER_GROUP, "spot"))
 )
@@ -59,9 +57,8 @@ LOWERED_SECONDS = 60.0
 #: How long it is given where it may end instances that it doesn't show.
 UNSEEN_SECONDS = 3.0
 
-#: Calls about a cluster's groups at a time: Auto Scaling limits those of an account together.
+#: Groups at a time: Auto Scaling limits the calls of all callers of an account together.
 _PARALLEL_GROUPS = 4
-
 #: As many of a group's newest activities are read.
 _ACTIVITIES = 20
 
@@ -255,8 +252,8 @@ class Groups:
 
     def zero(self, state: Mapping[str, Group] | None = None) -> None:
         """Ask for no instance in any group, also below a minimum. Raises `ForeignResources`."""
-        found = self.describe() if state is None else state
-        side_by_side([partial(self._zero, *each) for each in found.items()], _PARALLEL_GROUPS)
+        found = (self.describe() if state is None else state).items()
+        side_by_side([partial(self._zero, *each) for each in found], _PARALLEL_GROUPS)
         # After the cluster's own: they cost.
         self._refuse_foreign(self._names)
 
@@ -273,18 +270,16 @@ class Groups:
         It also ends a cluster whose scheduler never came up, with no process of ours alive.
         """
         start = datetime.datetime.now(datetime.UTC) + datetime.timedelta(minutes=minutes)
-
-        def put(autoscaling_group: str) -> None:
-            self._client.put_scheduled_update_group_action(
-                AutoScalingGroupName=autoscaling_group,
-                ScheduledActionName=_watchdog_action(autoscaling_group),
+        self._each(
+            lambda name: self._client.put_scheduled_update_group_action(
+                AutoScalingGroupName=name,
+                ScheduledActionName=_watchdog_action(name),
                 StartTime=start,
                 # Whatever the minimum is by then.
                 MinSize=0,
                 DesiredCapacity=0,
             )
-
-        self._each(put)
+        )
 
     def remove_watchdog(self) -> None:
         """Take the watchdog schedule away, so that it can't hit a later run."""
@@ -301,7 +296,7 @@ class Groups:
         if any(self._each(clear)):
             self.zero()
 
-    def _each(self, call: Callable[[str], _Answer]) -> list[_Answer]:
+    def _each(self, call: Callable[[str], Any]) -> list[Any]:
         """Make a call for each group, side by side."""
         return side_by_side([partial(call, one) for one in self.check_own()], _PARALLEL_GROUPS)
 
