@@ -41,6 +41,20 @@ def test_logs():
     assert asked(call("logs", "DescribeLogGroups")) == [("logs:DescribeLogGroups", "*")]
 
 
+# https://docs.aws.amazon.com/sns/latest/api/API_CreateTopic.html
+def test_a_topic_carries_the_tags_that_it_is_made_with():
+    topic = f"arn:aws:sns:{REGION}:{ACCOUNT}:ends"
+    tags = {"Tags__member__1__Key": "w", "Tags__member__1__Value": "a"}
+    create = query("sns", "CreateTopic", Name="ends", **tags)
+    assert asked(create) == [("sns:CreateTopic", topic), ("sns:TagResource", topic)]
+    carried = {"aws:RequestTag/w": ("a",), "aws:TagKeys": ("w",)}
+    assert [context(create, number=number) for number in (0, 1)] == [carried, carried]
+    tag = query("sns", "TagResource", ResourceArn=topic, **tags)
+    assert context(tag) == carried
+    untag = query("sns", "UntagResource", ResourceArn=topic, TagKeys__member__1="w")
+    assert context(untag) == {"aws:TagKeys": ("w",)}
+
+
 def test_roles_and_profiles():
     tags = {"Tags__member__1__Key": "w", "Tags__member__1__Value": "a"}
     create = query(

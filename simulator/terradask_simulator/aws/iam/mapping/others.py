@@ -157,14 +157,24 @@ def logs_needs(operation: Operation, world: World) -> Iterator[Need]:
 
 
 def topic_needs(operation: Operation, world: World) -> Iterator[Need]:
-    """Yield what one of SNS's operations needs: most name their topic by its ARN."""
-    topic = named(operation.parameters, "TopicArn", "ResourceArn")
+    """Yield what one of SNS's operations needs: most name their topic by its ARN.
+
+    Notes
+    -----
+    A topic that is made with tags needs the right to tag it, too:
+    https://docs.aws.amazon.com/sns/latest/api/API_CreateTopic.html
+    """
+    parameters = operation.parameters
+    topic = named(parameters, "TopicArn", "ResourceArn")
+    tags, keys = _tags(parameters) or None, tuple(texts(parameters, "TagKeys"))
     if topic:
-        yield Need(f"sns:{operation.name}", topic, "topic")
+        yield Need(f"sns:{operation.name}", topic, "topic", gets_tags=tags, gets_keys=keys)
     elif operation.name == "CreateTopic":
-        name = named(operation.parameters, "Name")
+        name = named(parameters, "Name")
         arn = f"arn:{world.partition}:sns:{world.region}:{world.account}:{name}"
-        yield Need("sns:CreateTopic", arn, "topic")
+        yield Need("sns:CreateTopic", arn, "topic", gets_tags=tags)
+        if tags:
+            yield Need("sns:TagResource", arn, "topic", gets_tags=tags)
     else:
         yield from any_needs(operation, world)
 
@@ -192,7 +202,13 @@ def any_needs(operation: Operation, world: World) -> Iterator[Need]:
             for placeholder, name in zip(placeholders, names, strict=True):
                 template = template.replace(f"${{{placeholder}}}", name or "*")
             whole = next((name for name in names if name.startswith("arn:")), template)
-            yield Need(action, whole, kind, gets_tags=_tags(parameters) or None)
+            yield Need(
+                action,
+                whole,
+                kind,
+                gets_tags=_tags(parameters) or None,
+                gets_keys=tuple(texts(parameters, "TagKeys")),
+            )
     if not found:
         yield Need(action)
 
