@@ -191,6 +191,13 @@ def test_what_is_nobodys_but_setups_is_refused(
             Key="workspace.json",
         )
         assert refused("secretsmanager", "get_secret_value", SecretId="terradask/default-two/etl")
+        if caller != "ci":
+            entry = {"Bucket": BUCKET, "Key": "history/20261124T080000Z-1f3a9c.json", "Body": b""}
+            s3 = account.client("s3")
+            acting.code_of(s3.put_object, **entry, IfNoneMatch="*")
+            assert acting.refused(s3.put_object, **entry)
+            assert acting.refused(s3.delete_object, Bucket=BUCKET, Key=entry["Key"])
+            assert acting.code_of(s3.put_object, **entry, IfNoneMatch="*") == "PreconditionFailed"
         # Of an instance, from which AWS makes a launch configuration; as such, or of none.
         tags = [{"Key": "terradask:workspace", "Value": "default", "PropagateAtLaunch": True}]
         mine = {"AutoScalingGroupName": "terradask-default-mine-workers", "Tags": tags}

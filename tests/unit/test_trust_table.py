@@ -45,7 +45,7 @@ IN_PLACE = {
 #: First words of a row -> the action that writes it, on which resource, with which more conditions.
 WRITES: dict[str, tuple[str, str, dict[str, tuple[str, ...]]]] = {
     **{
-        document: ("s3:PutObject", f"{BUCKET}/{key}", {})
+        document: ("s3:PutObject", f"{BUCKET}/{key}", {"s3:if-none-match": ("*",)})
         for document, key in {
             "`host/<sha256>/<wheel>`": "host/0a/terradask_host.whl",
             "`host/<sha256>/<archive>`": "host/0a/uv-1.0-py3-none-any.whl",

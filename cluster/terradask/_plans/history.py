@@ -89,7 +89,8 @@ class HistoryEntry:
 
 
 class HistoryNotes:
-    """The entries of one workspace.
+    """The entries of one workspace. Every caller who makes clusters may write some, and change
+    none; what one says of its caller is that caller's word.
 
     Permissions needed: ``s3:PutObject``, to read ``GetObject``, on ``history/*``, and
     ``s3:ListBucket``.
@@ -118,7 +119,8 @@ class HistoryNotes:
 
         try:
             key = f"{now:%Y%m%dT%H%M%SZ}-{secrets.token_hex(3)}.json"
-            self._store.write(key, as_json(document))
+            # The rights of callers are to new entries alone.
+            self._store.claim(key, as_json(document))
         except (AwsError, BotoCoreError, ClientError) as error:
             logger.warning("%s: that it was %s isn't in the history: %s", stack, what, error)
 

@@ -1,4 +1,4 @@
-"""``terradask history``: who has applied, destroyed and started what, and when."""
+"""``terradask history``: what was applied, destroyed and started, when, and who says so."""
 
 from __future__ import annotations
 
@@ -23,6 +23,10 @@ def history(since: str | None, as_json: bool) -> None:
     """Show what was done to the workspace, the oldest first: applies of the network and of
     clusters, from which plan and with how many changes; what was destroyed; and when runs started
     and ended, and why.
+
+    The commands themselves write it, each with its caller's name. Every user of the workspace could
+    write an entry by hand, under any name, but change none: what proves who called is AWS
+    CloudTrail.
     """
     found = load_workspace().history(since)
     if as_json:

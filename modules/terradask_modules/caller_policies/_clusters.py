@@ -10,7 +10,7 @@ from terradask_modules.caller_policies._network_reading import see_prices
 from terradask_modules.caller_policies._own_things import change_own_things, see_own_things
 from terradask_modules.caller_policies._placement import keep_placement_groups
 from terradask_modules.caller_policies._scope import CallerScope
-from terradask_modules.caller_policies._state import record_unlocks
+from terradask_modules.caller_policies._state import NEW_OBJECT, record_unlocks
 from terradask_modules.iam import Statement, allow, both, present, statement
 from terradask_modules.image_rights import pull_statements
 from terradask_modules.names import ACCOUNTS, HISTORY, REPORTED_EVENTS, REPORTS, SOFTWARE
@@ -159,12 +159,12 @@ def change_clusters(scope: CallerScope) -> list[Statement]:
             ["s3:DeleteObject", "s3:DeleteObjectVersion", "s3:PutObject", "s3:PutObjectTagging"],
             f"{scope.bucket}/clusters/*",
         ),
-        # What runs have cost, and what was done: kept by who does it, and removed by no caller.
-        allow(
-            "KeepAccounts",
-            ["s3:GetObject", "s3:PutObject"],
-            [f"{scope.bucket}/{ACCOUNTS}*", f"{scope.bucket}/{HISTORY}*"],
-        ),
+        # What runs have cost is brought up to date by its callers, and removed by none.
+        allow("KeepAccounts", ["s3:GetObject", "s3:PutObject"], f"{scope.bucket}/{ACCOUNTS}*"),
+        # What was done: an entry that is there is neither changed nor emptied. IAM can't say whose
+        # name is in a new one.
+        allow("ReadHistory", "s3:GetObject", f"{scope.bucket}/{HISTORY}*"),
+        allow("NoteHistory", "s3:PutObject", f"{scope.bucket}/{HISTORY}*", NEW_OBJECT),
         # A tag's digest is looked up when a cluster is planned.
         *pull_statements(scope.place.container_repositories),
         *keep_placement_groups(scope),

@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 from terradask_modules.caller_policies._scope import CallerScope
-from terradask_modules.iam import Condition, Statement, allow, both
+from terradask_modules.iam import Condition, Statement, allow, both, present
+
+#: The request writes an object only if there is none of its name:
+#: https://docs.aws.amazon.com/AmazonS3/latest/userguide/conditional-writes-enforce.html
+NEW_OBJECT = present("s3:if-none-match")
 
 
 def read_network_state(scope: CallerScope) -> list[Statement]:
@@ -59,8 +63,10 @@ def keep_network_state(scope: CallerScope) -> list[Statement]:
 
 
 def record_unlocks(sid: str, bucket: str) -> Statement:
-    """Return the right to write down that a lock was broken, without which none is."""
-    return allow(sid, "s3:PutObject", f"{bucket}/unlocks/*")
+    """Return the right to write down that a lock was broken, without which none is; what is written
+    down never changes.
+    """
+    return allow(sid, "s3:PutObject", f"{bucket}/unlocks/*", NEW_OBJECT)
 
 
 def _bucket(scope: CallerScope) -> str:

@@ -320,3 +320,14 @@ def test_only_ones_own_session_is_ended(owner: str, allowed_so: bool) -> None:
         },
     )
     assert evaluate(request, held).allowed is allowed_so
+
+
+@pytest.mark.parametrize("caller", ["ongoing", "user"])
+def test_what_was_noted_is_never_changed(caller: Caller) -> None:
+    new = {"s3:if-none-match": "*"}
+    for name in ("history/20261124T080000Z-1f3a9c.json", "unlocks/2026-11-24T08:00:00Z.json"):
+        noted = f"arn:aws:s3:::terradask-team-{ACCOUNT}-eu-west-1/{name}"
+        assert may(caller, "s3:PutObject", noted, scope(), **new)
+        assert not may(caller, "s3:PutObject", noted, scope())
+        for action in ("DeleteObject", "DeleteObjectVersion"):
+            assert not may(caller, f"s3:{action}", noted, scope(), **new)

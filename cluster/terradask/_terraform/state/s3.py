@@ -137,9 +137,9 @@ class S3Backend:
         return lock
 
     def write_beside(self, key: str, document: Mapping[str, Any]) -> None:
-        """Write a JSON object into the same bucket."""
+        """Write a new JSON object into the same bucket."""
         with self._named("s3:PutObject"):
-            self._store.write(key, as_json(document))
+            self._store.claim(key, as_json(document))
 
     def _claim(self, key: str, content: bytes) -> bool:
         with self._named("s3:PutObject"):
