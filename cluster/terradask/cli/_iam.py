@@ -54,7 +54,8 @@ def iam() -> None:
     region.
 
     AWS limits a policy's size: where one isn't enough there are several, numbered, and a caller
-    needs all of them. docs/iam.md says who gets which.
+    needs all of them. docs/iam.md says who gets which. What a caller with them is, and can do by
+    way of what it makes, is told in a sentence, in Terraform's configuration as a comment.
     """
 
 
@@ -143,7 +144,7 @@ def _print(
     out: Path | None,
 ) -> None:
     from terradask._workspace.caller_scope import caller_scope
-    from terradask_modules.caller_policies import boundary_policy, bounded, caller_policies
+    from terradask_modules.caller_policies import about, boundary_policy, bounded, caller_policies
     from terradask_modules.names import resource_name
 
     workspace = load_workspace()
@@ -158,9 +159,13 @@ def _print(
         if given is None:
             say(_about_roles(scope))
     documents = caller_policies(scope, caller)
+    what = about(scope, caller)
+    say(what)
     trust = None if trusted is None else trusted.policy(scope)
     if form == "terraform":
-        files = {f"{role}.tf.json": _terraform(role, documents, beside, trust, scope)}
+        files = {
+            f"{role}.tf.json": {"//": what, **_terraform(role, documents, beside, trust, scope)}
+        }
     else:
         files = {f"{name}.json": document for name, document in (documents | beside).items()}
         if trust is not None:
@@ -179,18 +184,17 @@ def _print(
 
 
 def _about_roles(scope: CallerScope) -> str:
-    """Return what making the hosts' roles makes of a caller."""
+    """Return what to do about the boundary of the roles that a caller makes."""
     arn = scope.permissions_boundary
     if arn is None:
         return (
-            "warning: a caller with these policies can become the account's administrator: it "
-            "makes roles and decides what they may do. Leave --no-boundary out, or name a "
-            "network.permissions_boundary"
+            "warning: a caller with these policies can become the account's administrator. Leave "
+            "--no-boundary out, or name a network.permissions_boundary"
         )
     return (
-        f"these policies make roles with the permissions boundary {arn} alone. Make that policy, "
-        "which is printed too, as an administrator, attach it to no user or role, and set, before "
-        f'the network is applied: network.permissions_boundary = "{arn}"'
+        f"make the policy {arn}, which is printed too, as an administrator, attach it to no user "
+        "or role, and set, before the network is applied: network.permissions_boundary = "
+        f'"{arn}"'
     )
 
 

@@ -25,6 +25,7 @@ from __future__ import annotations
 
 from typing import Any, Literal, get_args
 
+from terradask_modules.caller_policies._about import about
 from terradask_modules.caller_policies._boundary import boundary_policy, bounded
 from terradask_modules.caller_policies._clusters import (
     change_clusters,
@@ -69,6 +70,7 @@ __all__ = [
     "CallerScope",
     "GitHubActions",
     "Statement",
+    "about",
     "boundary_policy",
     "bounded",
     "caller_policies",

@@ -164,7 +164,8 @@ def test_setup_makes_roles_within_a_boundary_that_is_printed_beside(
     )
     assert run(["iam", "setup", "--account", ACCOUNT]) == 0
     again = capsys.readouterr()
-    assert (again.out, again.err) == (told.out, "")
+    assert (again.out, len(again.err.splitlines())) == (told.out, 1)
+    assert f"within the permissions boundary {arn}" in again.err
 
 
 def test_setup_without_a_boundary_says_that_it_is_an_administrator(
@@ -185,3 +186,25 @@ def test_terraform_makes_the_boundary_and_attaches_it_to_nobody(
     resources = json.loads(capsys.readouterr().out)["resource"]
     assert "terradask-team-boundary" in resources["aws_iam_policy"]
     assert list(resources) == ["aws_iam_policy"]
+
+
+@pytest.mark.parametrize(
+    ("caller", "what"),
+    [
+        ("setup", "decides what hosts run and what they may do, within the permissions boundary"),
+        ("ongoing", "hosts that it launches do: trust it as you trust users"),
+        ("ci", "changes nothing but the locks of states"),
+        ("user", "runs code on every cluster of the workspace"),
+    ],
+)
+def test_policies_say_what_they_are(
+    nowhere: Path, capsys: pytest.CaptureFixture[str], caller: str, what: str
+) -> None:
+    (nowhere / "terradask.toml").write_text(WORKSPACE)
+    assert run(["iam", caller, "--account", ACCOUNT, "--format", "terraform"]) == 0
+    told = capsys.readouterr()
+    sentence = json.loads(told.out)["//"]
+    assert what in sentence
+    assert told.err.splitlines()[-1] == sentence
+    assert run(["iam", caller, "--account", ACCOUNT]) == 0
+    assert capsys.readouterr().err.splitlines()[-1] == sentence
