@@ -37,7 +37,7 @@ class Types:
 def types_in_use() -> Types:
     """Return the types whose bindings terradask imports."""
     modules = re.findall(
-        r"^from cdktf_cdktf_provider_aws\.(\w+) import",
+        r"^ *from cdktf_cdktf_provider_aws\.(\w+) import",
         _BINDINGS.read_text(encoding="utf-8"),
         re.MULTILINE,
     )

@@ -325,3 +325,24 @@ def test_options_without_their_names_are_refused_in_a_line(tmp_path):
     with pytest.raises(InvalidInput, match="Backend options are given by their names") as caught:
         set_backend_options("my-account", "aws")
     assert caught.value.given == "'my-account', 'aws'"
+
+
+def test_tuples_are_taken_where_lists_are(tmp_path):
+    (tmp_path / "terradask.toml").write_text("")
+    groups = {"large": {"vm_types": ("m6i.large", "m5.large"), "n_workers": 1}}
+    asked = request_of(
+        ClusterArguments(
+            worker_cpu=(2, 8),
+            worker_memory=("8 GiB", "16 GiB"),
+            scheduler_vm_types=("m6i.large",),
+            worker_groups=groups,
+            software=("dask", "s3fs"),
+            n_workers=(2, 8),
+        )
+    )
+    sections = {"cluster": {**asked.structure, **asked.run}}
+    cluster = load_settings(tmp_path, environ={}, overrides=sections).settings.cluster
+    assert (cluster.worker_cpu, cluster.worker_memory) == ([2, 8], ["8 GiB", "16 GiB"])
+    assert (cluster.scheduler_vm_types, cluster.software) == (["m6i.large"], ["dask", "s3fs"])
+    assert cluster.worker_groups["large"].vm_types == ["m6i.large", "m5.large"]
+    assert asked.run["n_workers"] == [2, 8]

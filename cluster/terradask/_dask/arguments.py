@@ -302,17 +302,17 @@ class ClusterArguments(KindedArguments):
 
     name: str | None = None
     _: KW_ONLY
-    software: list[str] | str | os.PathLike[str] | None = field(default=None, metadata=RUN)
+    software: Sequence[str] | str | os.PathLike[str] | None = field(default=None, metadata=RUN)
     software_lock: str | os.PathLike[str] | None = field(default=None, metadata=RUN)
     container: str | None = field(default=None, metadata=STRUCTURE)
     n_workers: int | Sequence[int] | None = field(default=None, metadata=RUN)
     worker_class: str | type | None = field(default=None, metadata=STRUCTURE)
-    worker_options: dict[str, Any] | None = field(default=None, metadata=STRUCTURE)
+    worker_options: Mapping[str, Any] | None = field(default=None, metadata=STRUCTURE)
     workers_per_host: int | None = field(default=None, metadata=STRUCTURE)
     worker_groups: Mapping[str, Mapping[str, Any]] | None = field(default=None, metadata=STRUCTURE)
-    worker_vm_types: list[str] | str | None = field(default=None, metadata=STRUCTURE)
-    worker_cpu: int | list[int] | Literal["*"] | None = field(default=None, metadata=STRUCTURE)
-    worker_memory: int | str | list[int] | list[str] | None = field(
+    worker_vm_types: Sequence[str] | str | None = field(default=None, metadata=STRUCTURE)
+    worker_cpu: int | Sequence[int] | Literal["*"] | None = field(default=None, metadata=STRUCTURE)
+    worker_memory: int | str | Sequence[int] | Sequence[str] | None = field(
         default=None, metadata=STRUCTURE
     )
     worker_disk_size: int | None = field(default=None, metadata=STRUCTURE)
@@ -320,10 +320,12 @@ class ClusterArguments(KindedArguments):
     worker_gpu: int | bool | None = field(default=None, metadata=STRUCTURE)
     worker_gpu_type: str | None = field(default=None, metadata=STRUCTURE)
     scheduler_class: str | type | None = field(default=None, metadata=STRUCTURE)
-    scheduler_options: dict[str, Any] | None = field(default=None, metadata=STRUCTURE)
-    scheduler_vm_types: list[str] | str | None = field(default=None, metadata=STRUCTURE)
-    scheduler_cpu: int | list[int] | Literal["*"] | None = field(default=None, metadata=STRUCTURE)
-    scheduler_memory: int | str | list[int] | list[str] | None = field(
+    scheduler_options: Mapping[str, Any] | None = field(default=None, metadata=STRUCTURE)
+    scheduler_vm_types: Sequence[str] | str | None = field(default=None, metadata=STRUCTURE)
+    scheduler_cpu: int | Sequence[int] | Literal["*"] | None = field(
+        default=None, metadata=STRUCTURE
+    )
+    scheduler_memory: int | str | Sequence[int] | Sequence[str] | None = field(
         default=None, metadata=STRUCTURE
     )
     scheduler_disk_size: int | None = field(default=None, metadata=STRUCTURE)
@@ -355,17 +357,17 @@ class ClusterArguments(KindedArguments):
     credentials: Literal["local"] | None = None
     credentials_duration_seconds: int | None = None
     timeout: Duration | None = field(default=None, metadata=run_setting("create_timeout_seconds"))
-    environ: dict[str, str] | None = field(default=None, metadata=RUN)
-    tags: dict[str, str] | None = field(default=None, metadata=STRUCTURE)
+    environ: Mapping[str, str] | None = field(default=None, metadata=RUN)
+    tags: Mapping[str, str] | None = field(default=None, metadata=STRUCTURE)
     send_dask_config: bool | None = field(default=None, metadata=RUN)
     backend_options: Mapping[str, Any] | None = None
     show_widget: bool = True
     custom_widget: ClusterWidget | bool | None = None
     configure_logging: bool | None = None
     wait_for_workers: bool | int | float | None = field(default=None, metadata=RUN)
-    package_sync: bool | list[str] | str | None = field(default=None, metadata=RUN)
+    package_sync: bool | Sequence[str] | str | None = field(default=None, metadata=RUN)
     package_sync_strict: bool | None = field(default=None, metadata=RUN)
-    package_sync_ignore: list[str] | str | None = field(default=None, metadata=RUN)
+    package_sync_ignore: Sequence[str] | str | None = field(default=None, metadata=RUN)
     local_modules: bool | None = field(default=None, metadata=RUN)
     package_sync_fail_on: Literal["critical-only", "warning-or-higher", "any"] | None = field(
         default=None, metadata=RUN

@@ -8,11 +8,9 @@ from __future__ import annotations
 
 import asyncio
 import atexit
-import contextlib
 from collections.abc import Callable, Coroutine, Generator, Mapping
 from typing import Any, Self
 
-from distributed import Client
 from distributed.core import Status
 from distributed.deploy.cluster import Cluster as DaskCluster
 from distributed.deploy.spec import SpecCluster
@@ -172,6 +170,10 @@ class Cluster(ClusterFacts, ClusterJobs, SpecCluster):  # type: ignore[misc]
 
     async def __aenter__(self) -> Self:
         return await self
+
+    def __enter__(self) -> Self:
+        entered: Self = super().__enter__()
+        return entered
 
     async def _attach(self, provisioned: Provisioned) -> None:
         attached = await Attached.to(
@@ -353,23 +355,6 @@ class Cluster(ClusterFacts, ClusterJobs, SpecCluster):  # type: ignore[misc]
         """Bring packages that were edited since the start to the running cluster."""
         self._health.check()
         return self.sync(self._running.packages.sync_software, self._progress)
-
-    def get_client(self) -> Client:
-        """Return a `distributed.Client` of the cluster: the current client if it belongs to the
-        cluster, else a new one.
-
-        Raises
-        ------
-        ClusterEnded, ClusterStopped
-            When the cluster doesn't run any more.
-        """
-        self._health.check()
-        with contextlib.suppress(ValueError):
-            current = Client.current()
-            # Dask compares names, which clusters of two workspaces may share.
-            if current.cluster is self:
-                return current
-        return Client(self)
 
     @documented_by(SchedulerConnection.show_task_output)
     def show_task_output(self, client: Any) -> Any:

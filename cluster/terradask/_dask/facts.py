@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
+from distributed import Client
 from distributed.core import Status
 
 from terradask._dask.attached import Attached
@@ -234,6 +236,23 @@ class ClusterFacts:
         return self._read(
             lambda: dask_logs(deployment.logs(*words, tail=LOG_LINES) if words else (), own)
         )
+
+    def get_client(self) -> Client:
+        """Return a `distributed.Client` of the cluster: the current client if it belongs to the
+        cluster, else a new one.
+
+        Raises
+        ------
+        ClusterEnded, ClusterStopped
+            When the cluster doesn't run any more.
+        """
+        self._health.check()
+        with contextlib.suppress(ValueError):
+            current = Client.current()
+            # Dask compares names, which clusters of two workspaces may share.
+            if current.cluster is self:
+                return current
+        return Client(self)
 
     def _read(self, read: Callable[[], Any]) -> Any:
         """Read what is there without a loop: also after the cluster is closed."""

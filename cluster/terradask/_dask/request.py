@@ -131,11 +131,19 @@ def _is_installed(text: str) -> bool:
 
 
 def _as_settings(given: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the settings with each class replaced by the dotted path by which hosts import it."""
+    """Return the settings as a file would have them: each class as the dotted path by which hosts
+    import it, tuples as lists.
+    """
     return {
-        name: _import_path(value) if isinstance(value, type) else value
+        name: _import_path(value) if isinstance(value, type) else _with_lists(value)
         for name, value in given.items()
     }
+
+
+def _with_lists(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return {name: _with_lists(each) for name, each in value.items()}
+    return [_with_lists(each) for each in value] if isinstance(value, tuple) else value
 
 
 def _with_one_source(run: dict[str, Any], *, has_container: bool) -> dict[str, Any]:
