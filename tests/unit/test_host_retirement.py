@@ -29,7 +29,9 @@ class OrderToCloseIsLate:
         return getattr(self._stream, name)
 
 
-async def _why_closed(cls: type, *, retired: bool, answers: bool = True) -> Any:
+async def _why_closed(
+    cls: type, *, retired: bool, answers: bool = True, in_time: bool = False
+) -> Any:
     reasons = CloseReasons()
     reasons.record()
     async with Scheduler(host="127.0.0.1", port=0, dashboard_address=":0") as scheduler:
@@ -43,7 +45,8 @@ async def _why_closed(cls: type, *, retired: bool, answers: bool = True) -> Any:
         )
         await workers.start()
         (address,) = scheduler.workers
-        scheduler.stream_comms[address] = OrderToCloseIsLate(scheduler.stream_comms[address])
+        if not in_time:
+            scheduler.stream_comms[address] = OrderToCloseIsLate(scheduler.stream_comms[address])
         if retired:
             await scheduler.retire_workers(workers=[address], close_workers=True, remove=True)
         else:
@@ -70,6 +73,13 @@ def test_a_retired_worker_is_known_although_its_heartbeat_came_first(cls: type) 
 
 def test_a_worker_that_the_scheduler_gave_up_is_forgotten() -> None:
     assert asyncio.run(_why_closed(Worker, retired=False)) == FORGOTTEN
+
+
+@pytest.mark.parametrize(("retired", "why"), [(False, FORGOTTEN), (True, RETIRED)])
+def test_one_that_hung_and_is_told_to_close_when_it_goes_on_is_forgotten_and_not_retired(
+    retired: bool, why: str
+) -> None:
+    assert asyncio.run(_why_closed(Nanny, retired=retired, in_time=True)) == why
 
 
 def test_without_an_answer_it_is_forgotten(

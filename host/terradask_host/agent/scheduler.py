@@ -292,6 +292,13 @@ class SchedulerHost:
             if self._host.groups.zero():
                 break
             time.sleep(pause)
+        else:
+            # A replacement of this host tries again; else the watchdog schedule ends the groups.
+            text = (
+                "AWS refuses to bring all groups of a cluster that is over to zero; the watchdog "
+                "schedule does so, half an hour after the last host moved it"
+            )
+            self._host.reporter.note(self._host.identity.group, "kept", text)
         if notice is not None:
             notice.wait(self._timing.notice_seconds)
         self._host.reporter.enter(states.LEFT, reason)

@@ -1,5 +1,6 @@
 """Know a retired worker from a forgotten one: a heartbeat may overtake the scheduler's order to
-close, and the worker then says only that the scheduler doesn't know it.
+close, and the worker then says only that the scheduler doesn't know it; and one that the scheduler
+has given up, because it hung, gets the same order.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ RETIRED_OPERATION = "terradask_retired"
 
 #: Why Dask closes a worker that the scheduler doesn't know.
 FORGOTTEN = "worker-heartbeat-missing"
-#: Why it closes a retired one.
+#: Why it closes a retired one; and one that it has given up, which hears of it when it goes on.
 RETIRED = "scheduler-remove-worker"
 
 #: Longest wait for the scheduler.
@@ -38,8 +39,8 @@ def left_in_order(scheduler: Any, address: str) -> bool:
     )
 
 
-async def was_retired(addresses: Sequence[str], scheduler: str, security: Any) -> bool:
-    """Return whether the scheduler retired any of these workers; False if it doesn't answer."""
+async def was_retired(addresses: Sequence[str], scheduler: str, security: Any) -> bool | None:
+    """Return whether the scheduler retired any of these workers; None if it doesn't answer."""
     from distributed.core import rpc
 
     try:
@@ -49,4 +50,4 @@ async def was_retired(addresses: Sequence[str], scheduler: str, security: Any) -
                 return bool(await getattr(remote, RETIRED_OPERATION)(addresses=list(addresses)))
     except (OSError, TimeoutError) as error:
         print(f"can't ask whether it was retired: {type(error).__name__}: {error}", file=sys.stderr)
-        return False
+        return None

@@ -155,8 +155,9 @@ class WorkerAdmission:
                 is Verdict.STRANGER
             ):
                 self._report_refused(str(worker.name), address, _NOT_OURS)
+                # In order: its host is to leave, and its tasks are not to blame.
                 await self._scheduler.remove_worker(
-                    address, stimulus_id=f"terradask-stranger-{time.time()}"
+                    address, stimulus_id=f"terradask-stranger-{time.time()}", expected=True
                 )
 
     def _report_refused(self, name: str, address: str, why: str) -> None:

@@ -127,11 +127,18 @@ class HostedWorkers:
         await asyncio.gather(*(follow(name, each) for name, each in self._workers.items()))
 
     async def why_closed(self, reasons: CloseReasons) -> Any:
-        """Return why the last of them closed; one that was retired says so in any case."""
-        forgotten = reasons.addresses(FORGOTTEN)
-        if forgotten and await was_retired(forgotten, self._scheduler, self._security):
+        """Return why the last of them closed; one that was retired says so in any case, and one
+        that the scheduler had given up, since it hung, is no retired one.
+        """
+        removed = [*reasons.addresses(FORGOTTEN), *reasons.addresses(RETIRED)]
+        if not removed:
+            return reasons.last
+        retired = await was_retired(removed, self._scheduler, self._security)
+        if retired is None:
+            return reasons.last
+        if retired:
             return RETIRED
-        return reasons.last
+        return FORGOTTEN if reasons.last == RETIRED else reasons.last
 
     async def drain(self) -> bool:
         """Have the scheduler drain all of them, and return whether it did."""
