@@ -4,7 +4,10 @@ log groups.
 
 from __future__ import annotations
 
+from contextlib import closing
+
 import pytest
+from botocore.exceptions import ClientError
 
 from terradask._aws.service_roles import find_service_roles
 from terradask._aws.session import Aws
@@ -143,3 +146,24 @@ def test_the_policy_simulator_refuses_an_action_on_a_kind_that_it_does_not_know(
     }
     told = sim.client("iam").simulate_custom_policy(**asked)
     assert {one["EvalDecision"] for one in told["EvaluationResults"]} == {"allowed"}
+
+
+@pytest.mark.parametrize(
+    ("tags", "says"),
+    [
+        ([("team", "a, b")], r"'tags\.1\.member\.value' .*regular expression pattern"),
+        ([("team", "a\tb")], r"'tags\.1\.member\.value'"),
+        ([("a", "b"), ("k\n", "v")], r"'tags\.2\.member\.key'"),
+        ([("a,b", "c")], "member.key'"),
+        ([("Team", "a"), ("team", "b")], "Tag keys are case insensitive"),
+    ],
+)
+def test_iam_refuses_tags_outside_of_its_pattern(
+    sim: Simulator, tags: list[tuple[str, str]], says: str
+) -> None:
+    given = [{"Key": key, "Value": value} for key, value in tags]
+    with closing(sim.client("iam")) as iam:
+        with pytest.raises(ClientError, match=says):
+            iam.create_role(RoleName="tagged", AssumeRolePolicyDocument="{}", Tags=given)
+        with pytest.raises(ClientError, match=says):
+            iam.create_instance_profile(InstanceProfileName="tagged", Tags=given)

@@ -47,11 +47,20 @@ def test_settings_are_frozen() -> None:
         (WorkspaceSettings, {"region": "Frankfurt"}, "not an AWS region"),
         (WorkspaceSettings, {"tags": {"cost/centre": "1"}}, "no slash"),
         (WorkspaceSettings, {"tags": {"cost centre": "1"}}, "no blank"),
-        (WorkspaceSettings, {"tags": {"": "1"}}, "1 to 128"),
-        (WorkspaceSettings, {"tags": {"k" * 129: "1"}}, "1 to 128"),
+        (WorkspaceSettings, {"tags": {"": "1"}}, "1 to 127"),
+        (WorkspaceSettings, {"tags": {"k" * 128: "1"}}, "1 to 127"),
+        (WorkspaceSettings, {"tags": {"a,b": "1"}}, "no comma"),
+        (WorkspaceSettings, {"tags": {"équipe": "1"}}, "of ASCII"),
+        (WorkspaceSettings, {"tags": {"_index": "1"}}, "the tag key '_index'"),
+        (WorkspaceSettings, {"tags": {"..": "1"}}, "the tag key '..'"),
+        (WorkspaceSettings, {"tags": {"team": "a, b"}}, "IAM refuses ','"),
+        (WorkspaceSettings, {"tags": {"team": "a\nb\tc"}}, r"IAM refuses '\\t', '\\n'"),
+        (WorkspaceSettings, {"tags": {"team": "R&D (EU)"}}, "IAM refuses '&', .*"),
+        (WorkspaceSettings, {"tags": {"Team": "a", "team": "b"}}, "differ in case alone"),
+        (ClusterSettings, {"tags": {"Team": "a", "TEAM": "b"}}, "differ in case alone"),
         (WorkspaceSettings, {"tags": {"aws:owner": "1"}}, "reserved"),
         (WorkspaceSettings, {"tags": {"Terradask:role": "1"}}, "reserved"),
-        (WorkspaceSettings, {"tags": {"k": "v" * 257}}, "up to 256"),
+        (WorkspaceSettings, {"tags": {"k": "v" * 257}}, "256 at most"),
         (WorkspaceSettings, {"tags": {f"k{number}": "" for number in range(41)}}, "too many"),
         (NetworkSettings, {"cidr": "10.0.0.1/16"}, "host bits"),
         (NetworkSettings, {"cidr": "10.0.0.0/8"}, "wrong size"),
@@ -143,6 +152,29 @@ def test_what_aws_or_dask_would_refuse_is_refused(
 ) -> None:
     with pytest.raises(ValidationError, match=says):
         model(**values)
+
+
+def test_tags_of_a_workspace_and_its_clusters_go_together() -> None:
+    many = {f"k{number}": "" for number in range(21)}
+    others = {f"c{number}": "" for number in range(21)}
+    for own, clusters, says in (
+        ({"Team": "a"}, {"cluster": {"tags": {"team": "b"}}}, "differ in case alone"),
+        ({"Team": "a"}, {"clusters": {"etl": {"tags": {"team": "b"}}}}, "differ in case alone"),
+        (many, {"cluster": {"tags": others}}, "42 tags are too many"),
+    ):
+        with pytest.raises(ValidationError, match=says):
+            Settings.model_validate({"workspace": {"tags": own}, **clusters})
+    both = {"workspace": {"tags": {"team": "a"}}, "cluster": {"tags": {"team": "b"}}}
+    assert Settings.model_validate(both).cluster.tags == {"team": "b"}
+    assert WorkspaceSettings(tags={"team": "Köln 東京 a+b=c/d@e:f"}).tags
+
+
+@pytest.mark.parametrize("section", ["network", "state"])
+def test_a_key_of_another_region_encrypts_nothing(section: str) -> None:
+    there = {"kms_key_arn": "arn:aws:kms:eu-west-1:123456789012:key/k"}
+    with pytest.raises(ValidationError, match="is a key of eu-west-1, and"):
+        Settings.model_validate({section: there})
+    Settings.model_validate({section: there, "workspace": {"region": "eu-west-1"}})
 
 
 @pytest.mark.parametrize("value", [True, False, 0, 13, 0.0, 0.3, 1.0])

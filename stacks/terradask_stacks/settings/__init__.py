@@ -27,6 +27,7 @@ from terradask_stacks.validators.names import (
     validate_workspace_name,
 )
 from terradask_stacks.validators.refusal import refuse
+from terradask_stacks.validators.tags import check_together
 
 __all__ = [
     "DEFAULT_ENVIRONMENT",
@@ -121,6 +122,13 @@ class Settings(Section):
         return self
 
     @model_validator(mode="after")
+    def _tags_agree(self) -> Settings:
+        # Each cluster's resources have the workspace's tags and its own.
+        for cluster in (self.cluster, *self.clusters.values()):
+            check_together({**self.workspace.tags, **cluster.tags})
+        return self
+
+    @model_validator(mode="after")
     def _zones_agree(self) -> Settings:
         region = self.workspace.region
         zones = self.network.zone_names
@@ -152,5 +160,21 @@ class Settings(Section):
                     )
                     if self.network.subnets
                     else "add it to network.zones and run: terradask apply network",
+                )
+        return self
+
+    @model_validator(mode="after")
+    def _keys_are_of_the_region(self) -> Settings:
+        # https://docs.aws.amazon.com/AmazonS3/latest/userguide/UsingKMSEncryption.html
+        for section, key in (
+            ("network", self.network.kms_key_arn),
+            ("state", self.state.kms_key_arn),
+        ):
+            region = self.workspace.region
+            if key is not None and key.split(":")[3] != region:
+                raise refuse(
+                    f"{section}.kms_key_arn is a key of {key.split(':')[3]}, and workspace.region "
+                    f"is {region}",
+                    allowed=f"a key of {region}: AWS encrypts nothing with another region's",
                 )
         return self

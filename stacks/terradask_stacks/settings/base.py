@@ -6,7 +6,8 @@ from typing import Annotated, Any
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
 
-from terradask_stacks.validators.resources import check_instance_types, check_tags
+from terradask_stacks.validators.resources import check_instance_types
+from terradask_stacks.validators.tags import check_tags
 
 
 def _listed(value: Any) -> Any:

@@ -78,7 +78,9 @@ class WorkspaceSettings(Section):
         "the address that a request came from, and redirects nowhere.",
     )
     tags: Tags = Field(
-        default={}, description="Tags on every resource, such as a team's name or a cost centre."
+        default={},
+        description="Tags on every resource, such as a team's name or a cost centre, with what "
+        "every service of AWS takes: no commas, and no two keys that differ in case alone.",
     )
     sweep_grace_seconds: int = Field(
         default=30,

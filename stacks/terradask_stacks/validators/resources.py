@@ -1,4 +1,4 @@
-"""Validate names of AWS's resources and places: regions, tags, ids, types, paths, ARNs."""
+"""Validate names of AWS's resources and places: regions, ids, types, paths, ARNs."""
 
 from __future__ import annotations
 
@@ -10,8 +10,6 @@ from terradask_modules.secret_policy import PRINCIPAL_PATTERN
 from terradask_stacks.hardware.request import MAX_TYPES, TYPE_NAME
 from terradask_stacks.validators.refusal import matching, refuse, unique
 
-#: AWS allows 50 tags per resource; terradask and the group's run use up to ten of them.
-MAX_USER_TAGS = 40
 #: Role names have up to 64 characters: ``terradask-``, a workspace's 20 and ``-flow-logs`` use up
 #: to 40 of them.
 MAX_ROLE_PREFIX_LENGTH = 24
@@ -19,8 +17,6 @@ MAX_ROLE_PREFIX_LENGTH = 24
 MAX_PATH_LENGTH = 512
 
 _REGION = re.compile(r"^[a-z]{2,4}(-[a-z]+)+-[1-9][0-9]?$")
-_TAG_KEY = re.compile(r"^[A-Za-z0-9+\-=.,_:@]{1,128}$")
-_TAG_VALUE = re.compile(r"^[\w\s+\-=.,:/@]{0,256}$")
 #: EC2's names for owners of images.
 IMAGE_OWNERS = ("self", "amazon", "aws-marketplace")
 _IMAGE = re.compile(r"^ami-([0-9a-f]{8}|[0-9a-f]{17})$")
@@ -48,34 +44,6 @@ def check_region(region: str) -> str:
             allowed="a region's name such as us-east-1 or eu-central-1",
         )
     return region
-
-
-def check_tags(tags: dict[str, str]) -> dict[str, str]:
-    """Return tags that AWS and the instance metadata service accept."""
-    for key, value in tags.items():
-        if not _TAG_KEY.fullmatch(key):
-            raise refuse(
-                f"the tag key {key!r} can't be used",
-                allowed="1 to 128 letters, digits and + - = . , _ : @; no blank and no slash: AWS "
-                "doesn't launch hosts with them, "
-                "because tags are in the instance metadata",
-            )
-        if key.lower().startswith(("aws:", "terradask:")):
-            raise refuse(
-                f"the tag key {key!r} begins with a reserved prefix",
-                allowed="keys that don't begin with aws: or terradask:",
-            )
-        if not _TAG_VALUE.fullmatch(value):
-            raise refuse(
-                f"the value of the tag {key!r} can't be used",
-                allowed="up to 256 letters, digits, blanks and + - = . , _ : / @",
-            )
-    if len(tags) > MAX_USER_TAGS:
-        raise refuse(
-            f"{len(tags)} tags are too many",
-            allowed=f"{MAX_USER_TAGS}; AWS allows 50, terradask needs the rest",
-        )
-    return tags
 
 
 def check_instance_types(types: Sequence[str]) -> list[str]:

@@ -26,6 +26,7 @@ def install_all(*, public_cidr: str) -> None:
         group_launches,
         group_limits,
         group_schedules,
+        iam_tags,
         image_disks,
         instance_index,
         instance_profiles,
@@ -61,6 +62,7 @@ def install_all(*, public_cidr: str) -> None:
     attached_interfaces.install()
     bucket_policies.install()
     gpu_images.install()
+    iam_tags.install()
     image_disks.install()
     instance_index.install()
     instance_profiles.install()
