@@ -72,7 +72,14 @@ def as_plan(stack: Document) -> Document:
     return {
         "format_version": "1.2",
         "resource_changes": changes,
-        "planned_values": {"outputs": outputs},
+        "planned_values": {
+            "outputs": outputs,
+            "root_module": {
+                "resources": [
+                    {"address": change["address"], "mode": "managed"} for change in changes
+                ]
+            },
+        },
         "configuration": {"root_module": {"resources": configured}, "provider_config": providers},
     }
 

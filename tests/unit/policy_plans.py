@@ -14,11 +14,36 @@ TODAY = date(2026, 11, 20)
 def plan(
     *resources: dict[str, Any], configuration: dict[str, Any] | None = None, **more: Any
 ) -> dict[str, Any]:
-    return {
+    document = {
         "format_version": "1.2",
         "resource_changes": list(resources),
         "configuration": {"root_module": configuration or {}},
         **more,
+    }
+    return whole(document)
+
+
+def whole(document: dict[str, Any]) -> dict[str, Any]:
+    """Return a small plan with a configuration and planned values of all that stays in it."""
+    configured = {"configuration": {}, "planned_values": {}, **document}
+    configuration, planned = configured["configuration"], configured["planned_values"]
+    root = configuration.get("root_module") or {}
+    known = {entry["address"] for entry in root.get("resources", [])}
+    kept = [
+        entry["address"]
+        for entry in document["resource_changes"]
+        if entry["mode"] == "managed" and entry["change"]["after"] is not None
+    ]
+    bare = dict.fromkeys(address.partition("[")[0] for address in kept)
+    resources = [
+        *root.get("resources", []),
+        *({"address": one} for one in bare if one not in known and not one.startswith("module.")),
+    ]
+    values = {"resources": [{"address": one, "mode": "managed"} for one in kept]}
+    return {
+        **configured,
+        "configuration": {**configuration, "root_module": {**root, "resources": resources}},
+        "planned_values": {**planned, "root_module": values},
     }
 
 

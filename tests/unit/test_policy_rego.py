@@ -17,6 +17,8 @@ from terradask.errors import RegoMissing, RuleError
 from terradask.policy import PolicyFinding, evaluate
 from terradask_stacks.settings import PolicySettings
 
+from .policy_plans import whole
+
 DOCS = Path(__file__).parents[2] / "docs/policy.md"
 
 PLAN: dict[str, Any] = {
@@ -290,7 +292,10 @@ deny contains sprintf("%v", [input.resource_changes[0].change.after])
     )
 
     found = evaluate(
-        plan, settings=PolicySettings(rego_folder="."), today=date(2026, 11, 20), root=tmp_path
+        whole(plan),
+        settings=PolicySettings(rego_folder="."),
+        today=date(2026, 11, 20),
+        root=tmp_path,
     )
 
     text = json.dumps([finding.as_dict() for finding in found])

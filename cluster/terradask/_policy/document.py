@@ -10,6 +10,7 @@ from typing import Any
 
 from terradask._policy.hcl import NotLiteral, encoded
 from terradask._policy.scope import Scope, WorkspaceRules, scope_of
+from terradask._policy.whole_plan import check_whole
 from terradask_modules.errors import InvalidInput
 from terradask_modules.iam import listed
 
@@ -113,6 +114,7 @@ def read(
 ) -> PlanDocument:
     """Read a plan's JSON, or a stack's ``cdk.tf.json``. Raises `InvalidInput`."""
     if is_plan(document):
+        check_whole(document)
         found = _read_plan(document)
     elif "terraform" in document or "resource" in document:
         found = _read_stack(document)

@@ -7,6 +7,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from terradask_modules.errors import InvalidInput
+
 
 @dataclass(frozen=True)
 class PlannedResource:
@@ -62,7 +64,13 @@ class PlannedStack:
 
     @classmethod
     def of(cls, document: Mapping[str, Any]) -> PlannedStack:
-        """Read a plan's JSON."""
+        """Read a plan's JSON. Raises `InvalidInput` if parts of it were left out."""
+        if document.get("planned_values") is None:
+            raise InvalidInput(
+                "a plan's cost can't be told: this is no whole plan",
+                given="a plan without planned_values",
+                allowed="all that terraform show -json PLAN prints",
+            )
         configuration = document.get("configuration") or {}
         provider = (configuration.get("provider_config") or {}).get("aws") or {}
         expressions = dict(_expressions(configuration.get("root_module") or {}))

@@ -1,0 +1,101 @@
+"""A plan of which parts were left out is refused: a check would find nothing where it sees nothing.
+
+The parts are those of https://developer.hashicorp.com/terraform/internals/json-format. People leave
+some out, for size or for secrets, before they hand a plan on.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from terradask._common.naming import some
+from terradask_modules.errors import InvalidInput
+
+#: Formats of the same major number differ in what they add.
+_KNOWN_FORMATS = ("0", "1")
+_INDEX = re.compile(r"\[[^\]]*\]")
+_NAMED = 3
+
+
+def check_whole(document: Mapping[str, Any]) -> None:
+    """Refuse a plan's JSON unless all is there that the checks read. Raises `InvalidInput`."""
+    given = _missing(document)
+    if given is not None:
+        raise InvalidInput(
+            "no policy can be checked: this is no whole plan",
+            given=given,
+            allowed="all that terraform show -json PLAN prints, of format 1, of a plan without "
+            "errors",
+            advice="pass it on as it is: what is left out is not checked; if it is whole, "
+            "terradask doesn't support this version of Terraform",
+        )
+
+
+def _missing(document: Mapping[str, Any]) -> str | None:
+    """Return what is missing, in words; None if nothing is."""
+    major = str(document["format_version"]).partition(".")[0]
+    if major not in _KNOWN_FORMATS:
+        return f"format_version {document['format_version']}"
+    if document.get("errored") is True:
+        return "the plan of a run that failed"
+    planned = document.get("planned_values") or {}
+    changes = [*_managed(document)]
+    stays = {
+        str(entry["address"]): entry["change"]
+        for entry in changes
+        if entry["change"].get("after") is not None
+        and list(entry["change"]["actions"]) not in (["delete"], ["forget"])
+    }
+    root = (document.get("configuration") or {}).get("root_module") or {}
+    configured = set(_configured(root, ""))
+    values = set(_planned(planned.get("root_module") or {}))
+    outputs = {
+        name
+        for name, change in (document.get("output_changes") or {}).items()
+        if list(change["actions"]) != ["delete"]
+    }
+    marks = ("after_unknown", "after_sensitive") if major != "0" else ("after_unknown",)
+    lacking = {
+        "configuration": [each for each in stays if _INDEX.sub("", each) not in configured],
+        "planned_values": [
+            *stays.keys() - values,
+            *outputs - (planned.get("outputs") or {}).keys(),
+        ],
+        "resource_changes": [*values - {str(entry["address"]) for entry in changes}],
+        **{
+            mark: [address for address, change in stays.items() if mark not in change]
+            for mark in marks
+        },
+    }
+    return (
+        "; ".join(
+            f"nothing in {part} of {some(sorted(those), _NAMED)}"
+            for part, those in lacking.items()
+            if those
+        )
+        or None
+    )
+
+
+def _managed(document: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
+    for entry in document.get("resource_changes") or []:
+        # A deposed object is what is left of a replaced one: it only goes.
+        if entry.get("mode") == "managed" and "deposed" not in entry:
+            yield {**entry, "change": entry.get("change") or {}}
+
+
+def _configured(module: Mapping[str, Any], prefix: str) -> Iterator[str]:
+    for entry in module.get("resources") or []:
+        yield prefix + entry["address"]
+    for name, call in (module.get("module_calls") or {}).items():
+        yield from _configured(call.get("module") or {}, f"{prefix}module.{name}.")
+
+
+def _planned(module: Mapping[str, Any]) -> Iterator[str]:
+    for entry in module.get("resources") or []:
+        if entry.get("mode") == "managed":
+            yield str(entry["address"])
+    for child in module.get("child_modules") or []:
+        yield from _planned(child)
