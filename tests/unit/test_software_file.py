@@ -360,3 +360,48 @@ def test_a_file_that_is_no_text_says_so(tmp_path: Path) -> None:
     (tmp_path / "needs.txt").write_bytes(b"\xff\xfe")
     with pytest.raises(SoftwareFileInvalid, match="it is no text in UTF-8"):
         lock_file_packages(tmp_path / "needs.txt", "x86_64", {})
+
+
+def workspace(root: Path, index: str) -> Path:
+    """Make a workspace of three members without a project of its own, and return its lock."""
+    base = ", ".join(f'"{need}"' for need in [*PINS.split(), "bokeh", "pip"])
+    for name, needs in (
+        ("etl", '"frame", "acme-lib"'),
+        ("acme-lib", '"numbers<9"'),
+        ("ui", '"fast"'),
+    ):
+        folder = source_folder(root / "packages", name)
+        settings = folder / "pyproject.toml"
+        dependencies = f"dependencies = [{needs}, {base}]\n"
+        settings.write_text(
+            settings.read_text().replace("[tool.hatch", f"{dependencies}[tool.hatch", 1)
+            + "[tool.uv.sources]\nacme-lib = { workspace = true }\n"
+        )
+    (root / "pyproject.toml").write_text('[tool.uv.workspace]\nmembers = ["packages/*"]\n')
+    environ = with_project_settings(environment(index, root / "cache"), root)
+    command = [find_uv(environ), "lock", "--quiet", "--no-build-isolation"]
+    subprocess.run(command, cwd=root, env=environ, check=True)
+    return root / "uv.lock"
+
+
+def test_a_members_part_of_a_workspaces_lock_is_named_by_its_folder(
+    index: str, tmp_path: Path
+) -> None:
+    lock = workspace(tmp_path / "work", index)
+    environ = environment(index, tmp_path / "cache")
+    every = lock_file_packages(lock, "x86_64", environ)
+    assert {"frame", "fast"} <= every.packages.keys()
+    own = lock_file_packages(lock.parent / "packages/etl/uv.lock", "x86_64", environ)
+    assert {wheel.name for wheel in own.wheels} == {"etl", "acme-lib"}
+    assert own.packages["numbers"] == "8.0"
+    assert "fast" not in own.packages
+    with pytest.raises(SoftwareFileInvalid, match="it isn't there"):
+        lock_file_packages(lock.parent / "packages/none/uv.lock", "x86_64", environ)
+
+
+def test_a_name_with_a_slash_is_told_to_be_no_environments(tmp_path: Path) -> None:
+    with pytest.raises(SoftwareFileInvalid, match="no slash: terradask env create scaling-xgboost"):
+        lock_file_packages(tmp_path / "examples/scaling-xgboost", "x86_64", {})
+    with pytest.raises(SoftwareFileInvalid) as caught:
+        lock_file_packages(tmp_path / "examples/needs.txt", "x86_64", {})
+    assert "env create" not in str(caught.value)

@@ -18,6 +18,7 @@ from terradask._software.configured import Found
 from terradask._software.indexes import expanded
 from terradask._software.unnamed_lines import WHEEL, is_unnamed
 from terradask.errors import SoftwareFileInvalid
+from terradask_modules.names import CLUSTER_PATTERN
 from terradask_stacks.validators.dask import is_software_file
 
 Kind = Literal["uv.lock", "pylock.toml", "pyproject.toml", "requirements", "conda"]
@@ -49,6 +50,8 @@ def software_of(settings: Mapping[str, Any], root: Path | None) -> Software:
 
 def kind_of(path: Path) -> Kind:
     """Return what kind of file this is, by its name. Raises `SoftwareFileInvalid`."""
+    if path.name == "uv.lock" and _is_of_member(path):
+        return "uv.lock"
     if not path.is_file():
         raise SoftwareFileInvalid(path, "it is no file") if path.exists() else _absent(path)
     if path.name in ("uv.lock", "pyproject.toml"):
@@ -146,8 +149,25 @@ def unreadable(path: Path, error: Exception) -> SoftwareFileInvalid:
     return SoftwareFileInvalid(path, f"it can't be read: {why or type(error).__name__}")
 
 
+def _is_of_member(path: Path) -> bool:
+    """Return whether a ``uv.lock`` that isn't there is that of a workspace, for one of its members:
+    uv looks for it above the member's folder.
+    """
+    return (
+        not path.exists()
+        and path.with_name("pyproject.toml").is_file()
+        and any((folder / path.name).is_file() for folder in path.absolute().parent.parents)
+    )
+
+
 def _absent(path: Path) -> SoftwareFileInvalid:
-    return SoftwareFileInvalid(path, "it isn't there", advice="name a file that is there")
+    advice = "name a file that is there"
+    if re.fullmatch(CLUSTER_PATTERN, path.name):
+        advice += (
+            f". An environment's name has no slash: terradask env create {path.name} makes one, "
+            f"and software={path.name!r} names it"
+        )
+    return SoftwareFileInvalid(path, "it isn't there", advice=advice)
 
 
 def _lines(path: Path, seen: list[Path], environ: Mapping[str, str]) -> Iterator[tuple[Path, str]]:
