@@ -19,6 +19,7 @@ from terradask._deployments.package_sync import (
 )
 from terradask._software.archive_hashes import lock_file_of
 from terradask._software.software_file import software_of
+from terradask._software.sync import PackageSync
 
 
 def check_packages(
@@ -52,5 +53,10 @@ def check_packages(
     )
     if resolved or software:
         say(f"{deployment.name}: {describe_packages(lock)}")
+    if not sync and PackageSync.of(settings):
+        say(
+            f"{deployment.name}: package_sync is off on the embedded AWS, whose hosts run in its "
+            "own environment"
+        )
     if differences := describe_differences(lock):
         warn(differences)

@@ -17,6 +17,7 @@ from terradask_host.agent.container.pull import pulled_container
 from terradask_host.agent.dask_process import DaskProgram, LocalPython
 from terradask_host.agent.environment import Environment
 from terradask_host.agent.event_queue import EventQueue, Stop, StopRequested
+from terradask_host.agent.given_python import unpack_own_packages
 from terradask_host.agent.groups import ClusterGroups
 from terradask_host.agent.host import Host
 from terradask_host.agent.keys import write_keys
@@ -237,7 +238,9 @@ class Agent:
     ) -> DaskProgram:
         """Return what Dask is run with: on an instance the run's environment, or its image."""
         if self._config.python is not None:
-            return LocalPython(self._config.python)
+            own = self._config.paths.state / "own-packages"
+            lock = self._read_lock(objects, bound).decode()
+            return LocalPython(self._config.python, unpack_own_packages(lock, own, objects.read))
         if bound.run.container is None:
             return LocalPython(self._build(identity, objects, bound, reporter))
         return pulled_container(
@@ -252,18 +255,10 @@ class Agent:
     def _build(
         self, identity: Identity, objects: ClusterObjects, bound: BoundRun, reporter: Reporter
     ) -> Path:
-        lock = wait_for(
-            lambda _: objects.read(SOFTWARE),
-            what=SOFTWARE,
-            advice="Start the cluster again: start writes it.",
-            deadline_seconds=self._timing.run_deadline_seconds,
-            events=self._events,
-        )
-        bound.check(SOFTWARE, lock)
         environment = Environment(
             self._config.paths,
             str(bound.run.python),
-            lock.decode(),
+            self._read_lock(objects, bound).decode(),
             events=self._events,
             log=self._log.info,
             deadline_seconds=self._timing.environment_deadline_seconds,
@@ -282,3 +277,14 @@ class Agent:
             ),
         )
         return shared.lead() if identity.role == "scheduler" else shared.follow()
+
+    def _read_lock(self, objects: ClusterObjects, bound: BoundRun) -> bytes:
+        lock = wait_for(
+            lambda _: objects.read(SOFTWARE),
+            what=SOFTWARE,
+            advice="Start the cluster again: start writes it.",
+            deadline_seconds=self._timing.run_deadline_seconds,
+            events=self._events,
+        )
+        bound.check(SOFTWARE, lock)
+        return lock

@@ -17,6 +17,9 @@ LAUNCHER = Path(__file__).parent.parent / "preload" / "launch.py"
 #: What would lead the cluster's Python to the host program's own packages.
 _OWN_VARIABLES = ("VIRTUAL_ENV", "PYTHONHOME", "PYTHONSAFEPATH", "__PYVENV_LAUNCHER__")
 
+#: Where this host's Dask processes find packages that aren't in their Python's environment.
+OWN_PACKAGES = "TERRADASK_OWN_PACKAGES"
+
 
 class DaskProcess(Protocol):
     """A process that runs ``launch.py``, in a session of its own: signals to the host program
@@ -55,13 +58,23 @@ class DaskProgram(Protocol):
 
 
 class LocalPython:
-    """The Python of an environment on this host. Raises `EnvironmentFailed`."""
+    """The Python of an environment on this host, with a folder of packages that aren't in it.
 
-    def __init__(self, python: Path) -> None:
+    Raises `EnvironmentFailed`.
+    """
+
+    def __init__(self, python: Path, packages: Path | None = None) -> None:
         self._python = python
         prefix = python.parent.parent
         own = {name: value for name, value in os.environ.items() if name not in _OWN_VARIABLES}
         self._environ = activated(prefix, own) if is_conda(prefix) else own
+        if packages is not None:
+            paths = [str(packages), *filter(None, [own.get("PYTHONPATH")])]
+            self._environ = {
+                **self._environ,
+                "PYTHONPATH": os.pathsep.join(paths),
+                OWN_PACKAGES: str(packages),
+            }
 
     @property
     def environ(self) -> Mapping[str, str]:

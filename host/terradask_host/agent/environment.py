@@ -9,7 +9,7 @@ import os
 import re
 import shutil
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field
 from functools import partial
 from pathlib import Path
@@ -312,6 +312,15 @@ def _with_file(line: str, folder: Path, read: Callable[[str], bytes | None]) -> 
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_bytes(_own_wheel(read, found["key"], found["sha256"]))
     return f"{found['name']} @ {path.absolute().as_uri()} {_HASH}sha256:{found['sha256']}"
+
+
+def own_wheels(lock_text: str, read: Callable[[str], bytes | None]) -> Iterator[bytes]:
+    """Yield the wheels of the cluster's own that a lock names. Raises `ConfigInvalid`,
+    `EnvironmentFailed`, `DocumentChanged`.
+    """
+    for line in check_lock(lock_text):
+        if found := _WHEEL_LINE.match(line):
+            yield _own_wheel(read, found["key"], found["sha256"])
 
 
 def _own_wheel(read: Callable[[str], bytes | None], key: str, sha256: str) -> bytes:

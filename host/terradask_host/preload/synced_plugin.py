@@ -8,11 +8,15 @@ hosts may be of two versions.
 from __future__ import annotations
 
 import asyncio
+import csv
 import fcntl
 import hashlib
+import io
+import os
 import subprocess
 import sys
 import tempfile
+import zipfile
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -48,7 +52,9 @@ def install(wheels: Mapping[str, bytes]) -> None:
 
     Raises `RuntimeError` with pip's last lines.
     """
-    done = Path(sys.prefix) / ".synced"
+    # A Python that isn't this host's own is left as it is.
+    beside = os.environ.get("TERRADASK_OWN_PACKAGES")
+    done = Path(beside or sys.prefix) / ".synced"
     done.mkdir(exist_ok=True)
     with (done / "lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
@@ -57,8 +63,21 @@ def install(wheels: Mapping[str, bytes]) -> None:
             marker = done / filename.partition("-")[0]
             digest = hashlib.sha256(content).hexdigest()
             if not marker.exists() or marker.read_text() != digest:
-                _install(filename, content)
+                if beside:
+                    _unpack(filename, content, Path(beside))
+                else:
+                    _install(filename, content)
                 marker.write_text(digest)
+
+
+def _unpack(filename: str, content: bytes, folder: Path) -> None:
+    package = filename.partition("-")[0]
+    for record in folder.glob(f"{package}-*.dist-info/RECORD"):
+        for row in csv.reader(record.read_text().splitlines()):
+            if ".." not in row[0]:
+                (folder / row[0]).unlink(missing_ok=True)
+    with zipfile.ZipFile(io.BytesIO(content)) as wheel:
+        wheel.extractall(folder)
 
 
 def _install(filename: str, content: bytes) -> None:
