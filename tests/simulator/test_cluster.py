@@ -23,21 +23,24 @@ pytestmark = [pytest.mark.simulator]
 
 
 @pytest.fixture(scope="module")
-def cluster(sim_environ):
-    with (
-        dask.config.set({"distributed.worker.memory.spill": 0.61, "array.chunk-size": "7 MiB"}),
-        Cluster(
-            "shared",
-            n_workers=2,
-            wait_for_workers=True,
-            max_workers=8,
-            tags={"cost-centre": "4711"},
-            environ={"SEEN_BY_ALL": "yes"},
-            scheduler_options={"idle_timeout": "2 hours", "dashboard": False},
-            worker_options={"resources": {"GPU": 1}},
-        ) as cluster,
-    ):
-        yield cluster
+def cluster(sim_environ, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("beside")
+    (folder / "beside_steps.py").write_text("def double(x):\n    return 2 * x\n")
+    with contextlib.ExitStack() as stack:
+        settings = {"distributed.worker.memory.spill": 0.61, "array.chunk-size": "7 MiB"}
+        stack.enter_context(dask.config.set(settings))
+        with contextlib.chdir(folder):
+            made = Cluster(
+                "shared",
+                n_workers=2,
+                wait_for_workers=True,
+                max_workers=8,
+                tags={"cost-centre": "4711"},
+                environ={"SEEN_BY_ALL": "yes"},
+                scheduler_options={"idle_timeout": "2 hours", "dashboard": False},
+                worker_options={"resources": {"GPU": 1}},
+            )
+        yield stack.enter_context(made)
 
 
 @pytest.fixture
@@ -70,6 +73,14 @@ def test_it_computes_over_mutual_tls_on_hosts_of_the_account(cluster, client, si
     assert {
         h.instance_id for h in sim.hosts() if h.role == "worker" and h.cluster == "shared"
     } == cluster.observed
+
+
+def test_a_module_that_lies_here_alone_is_said_to_need_local_modules(client):
+    for run in (client.run, lambda *call: client.submit(*call).result()):
+        with pytest.raises(ModuleNotFoundError, match=r"'beside_steps'.*local_modules=True"):
+            run(lambda: __import__("beside_steps").double(1))
+        with pytest.raises(ModuleNotFoundError, match=r"^No module named 'nowhere'$"):
+            run(lambda: __import__("nowhere"))
 
 
 def test_what_was_asked_for_reaches_the_hosts(cluster, client):

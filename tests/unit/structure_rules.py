@@ -76,6 +76,7 @@ SHARED = {
         "terradask_host.jobs.",
         "terradask_host.log_streams.",
         "terradask_host.preload.closed_streams.",
+        "terradask_host.preload.local_names.",
         "terradask_host.registry.",
         "terradask_host.rules.autoscaling_groups.",
         "terradask_host.rules.capacity_memory.",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import signal
 import subprocess
@@ -13,8 +14,12 @@ import pytest
 from terradask_host.agent.child import DaskChild, child_environ
 from terradask_host.agent.dask_process import LAUNCHER, DaskProcess, LocalPython
 from terradask_host.agent.event_queue import ChildEnded, ChildSaid, EventQueue
+from terradask_host.agent.given_python import unpack_own_packages
+from terradask_host.errors import DocumentChanged
+from terradask_host.preload.local_names import VARIABLE
 from terradask_host.rules.policy import Exit
 
+from ..package_index import publish
 from ..waiting import HANG_SECONDS
 
 
@@ -148,3 +153,44 @@ print(found.__file__)
     bare = [sys.executable, "-I", "-S", "-c", code]
     found = subprocess.run(bare, capture_output=True, text=True, check=True).stdout.strip()
     assert Path(found) == LAUNCHER.with_name("secret_store.py")
+
+
+def test_an_import_of_what_lies_at_the_client_alone_says_how_hosts_get_it(tmp_path: Path) -> None:
+    code = f"""
+import importlib.util, runpy, sys
+runpy.run_path({str(LAUNCHER)!r}, run_name="__mp_main__")
+for name in ("steps", "other", "json.steps"):
+    try:
+        importlib.import_module(name)
+    except ModuleNotFoundError as error:
+        print(error.name, "local_modules=True" in str(error))
+sys.path.insert(0, sys.argv[1])
+print(importlib.import_module("steps").__name__)
+"""
+    (tmp_path / "steps.py").write_text("")
+    found = subprocess.run(
+        [sys.executable, "-P", "-c", code, str(tmp_path)],
+        capture_output=True,
+        text=True,
+        check=True,
+        env={**os.environ, VARIABLE: "steps,work"},
+    ).stdout
+    assert found.splitlines() == ["steps True", "other False", "json.steps False", "steps"]
+
+
+def test_a_given_python_finds_the_clusters_own_packages_beside_it(tmp_path: Path) -> None:
+    publish(tmp_path, "steps", "0", body="STATE = 'sent'")
+    (wheel,) = (tmp_path / "files").iterdir()
+    content = wheel.read_bytes()
+    key = f"wheels/{hashlib.sha256(content).hexdigest()}/{wheel.name}"
+    folder = tmp_path / "own-packages"
+    assert unpack_own_packages("dask==1.0\n", folder, {}.get) is None
+    lock = f"dask==1.0\nsteps @ {key}\n"
+    assert unpack_own_packages(lock, folder, {key: content}.get) == folder
+    with pytest.raises(DocumentChanged):
+        unpack_own_packages(lock, folder, {key: content + b" "}.get)
+    assert unpack_own_packages(lock, folder, {key: content}.get) == folder
+    environ = LocalPython(Path(sys.executable), folder).environ
+    command = [sys.executable, "-P", "-c", "import steps; print(steps.STATE)"]
+    said = subprocess.run(command, capture_output=True, text=True, check=True, env=environ)
+    assert said.stdout == "sent\n"

@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from terradask._dask.cluster_jobs import prepare_job
 from terradask._jobs.files import find_files, pack
 from terradask._jobs.output import JobOutput, readable
 from terradask._jobs.record import JobRecord, state_of
@@ -65,6 +66,50 @@ def test_single_files_keep_their_place_unless_it_leads_elsewhere(
     monkeypatch.chdir(folder / "data")
     found = find_files(["big/c.bin", "../a.py", folder / "out.log"], None)
     assert list(found) == ["a.py", "big/c.bin", "out.log"]
+
+
+@pytest.mark.parametrize(
+    ("command", "sent"),
+    [
+        (["python", "a.py", "--epochs", "3"], ["a.py"]),
+        (["python", "-m", "a"], ["a.py"]),
+        (["python", "./a.py", "--table=data/b.csv"], ["a.py", "data/b.csv"]),
+        (["cat", "a.py", "a.py"], ["a.py"]),
+        (["sh", "-c", "cat a.py"], []),
+        (["cat", ".env", "data", "nothing.py", "x" * 5000, "/etc/hostname"], []),
+    ],
+)
+def test_files_that_a_command_names_are_taken_along(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, command: list[str], sent: list[str]
+) -> None:
+    monkeypatch.chdir(folder)
+    packed = prepare_job(command).packed
+    assert (names(packed) if packed else []) == sent
+
+
+def test_those_of_the_folder_that_is_taken_along_come_from_there(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(folder)
+    (folder / "data/a.py").write_text("of the folder")
+    packed = prepare_job(["python", "a.py", "out.log"], directory="data", exclude=["big"]).packed
+    assert names(packed) == ["a.py", "b.csv", "out.log"]
+    assert packed is not None
+    with tarfile.open(fileobj=io.BytesIO(packed)) as archive:
+        member = archive.extractfile("a.py")
+        assert member is not None
+        assert member.read() == b"of the folder"
+
+
+@pytest.mark.parametrize("where", ["../a.py", "{}/data/b.csv", "link.py"])
+def test_a_path_that_no_host_has_is_refused_before_anything_is_made(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, where: str
+) -> None:
+    monkeypatch.chdir(folder / "data")
+    (folder / "data/link.py").symlink_to(folder / "a.py")
+    with pytest.raises(InvalidInput, match="by a path that no host has") as caught:
+        prepare_job(["python", where.format(folder)])
+    assert "--file" in str(caught.value)
 
 
 def test_the_same_files_are_the_same_bytes_whenever_they_are_packed(folder: Path) -> None:

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import importlib
 import io
 import json
+import sys
 import zipfile
 from pathlib import Path
 
 import pytest
 
 from terradask._deployments.package_sync import lock_for_hosts, sync_of
-from terradask._software.local_modules import build_modules
+from terradask._software.local_modules import build_modules, imported_beside, names_beside
 from terradask._software.local_wheels import LocalWheel
 from terradask._software.sync import PackageSync
 from terradask.errors import LocalModulesRefused
+from terradask_host.preload.local_names import VARIABLE
 from terradask_stacks.settings import ClusterSettings
 
 from ..package_index import publish
@@ -165,3 +168,38 @@ def test_they_come_with_every_other_way_to_name_packages(
     lock = lock_for_hosts([], sync, architecture="x86_64", lock_file=None)
     assert lock.versions["terradask-local-modules"] == "0"
     assert "dask" in lock.packages
+
+
+def test_what_this_process_has_imported_from_its_own_folder_is_found(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    work, script = tmp_path / "work", tmp_path / "scripts/main.py"
+    put(work, "own_steps.py", "own_work/__init__.py", "own_later.py", "two words.py")
+    put(tmp_path, "scripts/main.py", "scripts/own_beside.py", "elsewhere/own_steps2.py")
+    monkeypatch.chdir(work)
+    monkeypatch.setattr(sys.modules["__main__"], "__file__", str(script), raising=False)
+    for folder in (work, tmp_path / "scripts", tmp_path / "elsewhere"):
+        monkeypatch.syspath_prepend(str(folder))
+    for name in ("own_steps", "own_work", "own_beside", "own_steps2"):
+        monkeypatch.delitem(sys.modules, name, raising=False)
+        importlib.import_module(name)
+    assert imported_beside({}) == ["own_beside", "own_steps", "own_work"]
+    names = names_beside({})[VARIABLE].split(",")
+    assert names == ["main", "own_beside", "own_later", "own_steps", "own_work"]
+    assert imported_beside({"local_modules": True}) == []
+    assert names_beside({"local_modules": True}) == {}
+    # Package sync builds what lies in an editable package's folder.
+    about = tmp_path / "site/own-1.dist-info"
+    put(about, "METADATA", "RECORD")
+    origin = {"url": work.as_uri(), "dir_info": {"editable": True}}
+    (about / "direct_url.json").write_text(json.dumps(origin))
+    monkeypatch.syspath_prepend(str(tmp_path / "site"))
+    assert imported_beside({}) == ["own_beside"]
+
+
+def test_without_a_working_directory_nothing_is_found(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    tmp_path.rmdir()
+    assert (imported_beside({}), names_beside({})) == ([], {})

@@ -14,6 +14,7 @@ import pip
 import pytest
 from distributed.protocol.pickle import loads
 
+from terradask_host.agent.dask_process import OWN_PACKAGES
 from terradask_host.preload import synced_plugin
 from terradask_host.preload.synced_packages import SYNC_OPERATION, allow_syncing
 from terradask_host.preload.synced_plugin import InstallWheels, install
@@ -68,6 +69,21 @@ def test_a_wheel_takes_the_place_of_the_same_version_once(
     install({FILE: wheel})
     with pytest.raises(OSError, match="no/such"):
         install({FILE: wheel + b" "})
+
+
+def test_a_python_that_isnt_this_hosts_own_stays_as_it_is(
+    wheel: bytes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    beside = tmp_path / "own-packages"
+    beside.mkdir()
+    monkeypatch.setenv(OWN_PACKAGES, str(beside))
+    monkeypatch.setattr(sys, "executable", "/no/such/python")
+    publish(tmp_path / "older", "acme", "1.0", "STATE = 'first'")
+    older = (tmp_path / "older/files" / FILE).read_bytes()
+    for content, state in ((older, "first"), (wheel, "edited")):
+        install({FILE: content})
+        assert (beside / "acme.py").read_text() == f"STATE = {state!r}"
+    assert not (Path(sys.prefix) / ".synced").exists()
 
 
 @pytest.mark.slow

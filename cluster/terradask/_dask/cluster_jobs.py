@@ -13,6 +13,7 @@ from terradask._dask.job import Job
 from terradask._deployments.lifetime import Duration, parse_duration
 from terradask._deployments.private_envs import check_private_envs
 from terradask._jobs.files import find_files, pack
+from terradask._jobs.named_files import files_of_command
 from terradask._jobs.request import JobRequest, job_request
 
 Method = TypeVar("Method", bound=Callable[..., Any])
@@ -42,7 +43,10 @@ def prepare_job(
     timeout: Duration | None = None,
     resources: Mapping[str, float] | None = None,
 ) -> JobRequest:
-    """Check a job and pack its files, without any call. Raises `InvalidInput`."""
+    """Check a job and pack its files, with those that the command names, without any call. Raises
+    `InvalidInput`.
+    """
+    named = files_of_command(command, directory)
     return job_request(
         command,
         inputs,
@@ -50,7 +54,7 @@ def prepare_job(
         retries=retries,
         timeout_seconds=parse_duration("timeout", timeout) or None,
         resources=resources,
-        packed=pack(find_files(files, directory, exclude)),
+        packed=pack(find_files([*named, *files], directory, exclude)),
     )
 
 
@@ -95,7 +99,8 @@ class ClusterJobs:
             line]``. It is recorded, so no secret may be in it.
         files
             Files that it finds in its working directory, by the paths given here, or by their names
-            if those lead elsewhere. By default none. With `directory`, up to 16 MiB packed.
+            if those lead elsewhere. Those that the command names by a path below the working
+            directory are taken along without that. With `directory`, up to 16 MiB packed.
         directory
             Folder whose files it finds there too: those that git would take if git manages it,
             otherwise all but hidden ones. By default none.

@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
+from terradask._common.naming import some
 from terradask._deployments.deployment import Deployment
 from terradask._deployments.named_environments import NamedEnvironments
 from terradask._deployments.package_sync import (
@@ -18,8 +19,12 @@ from terradask._deployments.package_sync import (
     sync_of,
 )
 from terradask._software.archive_hashes import lock_file_of
+from terradask._software.local_modules import imported_beside
 from terradask._software.software_file import software_of
 from terradask._software.sync import PackageSync
+
+#: How many names a line has.
+_SHOWN = 10
 
 
 def check_packages(
@@ -53,6 +58,11 @@ def check_packages(
     )
     if resolved or software:
         say(f"{deployment.name}: {describe_packages(lock)}")
+    if imported := imported_beside(settings):
+        say(
+            f"{deployment.name}: hosts don't get {some(imported, _SHOWN)}, which this process has "
+            "imported from its own folder: local_modules=True sends what lies there"
+        )
     if not sync and PackageSync.of(settings):
         say(
             f"{deployment.name}: package_sync is off on the embedded AWS, whose hosts run in its "

@@ -327,6 +327,7 @@ class Provisioner:
     ) -> Run:
         from terradask._deployments.package_sync import sync_of
         from terradask._software.archive_hashes import lock_file_of
+        from terradask._software.local_modules import names_beside
         from terradask._software.software_file import software_of
 
         self._check_cancelled()
@@ -338,7 +339,7 @@ class Provisioner:
         with phase(self._progress, "start", deployment.name):
             run = deployment.start(
                 n_workers=settings.get("n_workers"),
-                environ=settings["environ"],
+                environ={**names_beside(settings), **settings["environ"]},
                 software=software_of(settings, workspace.root),
                 software_lock=lock_file_of(settings, workspace.root),
                 package_sync=sync_of(settings, os.environ),

@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 import importlib.metadata
-from collections.abc import Container, Iterator
+import sys
+from collections.abc import Container, Iterable, Iterator, Mapping
 from pathlib import Path
+from typing import Any
 
 from packaging.utils import NormalizedName, canonicalize_name
 
 from terradask._software.local_wheels import LocalWheel, editable_folder, pack_wheel
 from terradask._software.scan import OWN
 from terradask.errors import LocalModulesRefused
+from terradask_host.preload.local_names import VARIABLE
 
 #: The wheel's name.
 NAME = "terradask-local-modules"
 
 _MAX_BYTES = 20_000_000
+_MOST_NAMES = 100
 _ABOUT = "terradask_local_modules-0.dist-info"
 #: What wheels bring by mistake, beside their own packages: nothing imports it from them.
 _STRAY = frozenset(
@@ -59,6 +63,73 @@ def build_modules(folder: Path, packages: Container[str]) -> LocalWheel:
     content |= {f"{_ABOUT}/{name}": text.encode() for name, text in about.items()}
     filename = f"{_ABOUT.removesuffix('.dist-info')}-py3-none-any.whl"
     return LocalWheel(NAME, "0", filename, pack_wheel(content))
+
+
+def names_beside(settings: Mapping[str, Any]) -> dict[str, str]:
+    """Return the variable by which hosts know the modules that lie here, and that they don't get;
+    nothing where they get them.
+    """
+    if settings.get("local_modules"):
+        return {}
+    found = sorted({name for folder in _folders() for name in _names_in(folder)})
+    return {VARIABLE: ",".join(found[:_MOST_NAMES])} if found else {}
+
+
+def imported_beside(settings: Mapping[str, Any]) -> list[str]:
+    """Return the modules that lie here, and this process has imported, and hosts don't get."""
+    if settings.get("local_modules"):
+        return []
+    beside = {folder: set(_names_in(folder)) for folder in _folders()}
+    found = {
+        name
+        for name, module in list(sys.modules.items())
+        if "." not in name
+        for folder, names in beside.items()
+        if name in names and _lies_in(module, folder)
+    }
+    return sorted(found.difference(_installed_names(beside))) if found else []
+
+
+def _folders() -> set[Path]:
+    """Return where this process's own modules lie: beside its script, and where it works."""
+    script = getattr(sys.modules.get("__main__"), "__file__", None)
+    try:
+        return {Path.cwd(), *([Path(script).resolve().parent] if script else [])}
+    except OSError:
+        # The working directory is gone.
+        return set()
+
+
+def _names_in(folder: Path) -> list[str]:
+    try:
+        return [
+            path.stem
+            for path in folder.iterdir()
+            if path.stem.isidentifier()
+            and (path.suffix == ".py" or (path / "__init__.py").is_file())
+        ]
+    except OSError:
+        return []
+
+
+def _lies_in(module: Any, folder: Path) -> bool:
+    file = getattr(module, "__file__", None)
+    if file is None:
+        return False
+    path = Path(file)
+    return (path.parent.parent if path.stem == "__init__" else path.parent).resolve() == folder
+
+
+def _installed_names(beside: Mapping[Path, Iterable[str]]) -> set[str]:
+    """Return what hosts get in other ways: import names of installed packages, and what lies in the
+    folders of editable ones.
+    """
+    found = set(importlib.metadata.packages_distributions())
+    for distribution in importlib.metadata.distributions():
+        if (project := editable_folder(distribution)) is not None:
+            own = project.resolve()
+            found.update(*(beside[each] for each in beside if own in (each, each.parent)))
+    return found
 
 
 def _python_files(folder: Path) -> Iterator[Path]:

@@ -58,7 +58,7 @@ job_options = with_options(
         "files",
         multiple=True,
         type=click.Path(exists=True, dir_okay=False),
-        help="File that the command finds in its working directory.",
+        help="File that the command finds in its working directory, besides those that it names.",
     ),
     click.option(
         "--directory",

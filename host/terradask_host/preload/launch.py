@@ -64,6 +64,9 @@ def load_package() -> None:
     module = importlib.util.module_from_spec(spec)
     sys.modules[name] = module
     spec.loader.exec_module(module)
+    from terradask_host.preload.local_names import tell_of_local_names  # was just made importable
+
+    tell_of_local_names()
 
 
 def main() -> int:
