@@ -23,6 +23,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from terradask._terraform.folder_contents import LOCK_FILE
 from terradask._terraform.provider_mirror import (
     CLI_CONFIG_VARIABLE,
     PROVIDER_VERSION,
@@ -30,7 +31,6 @@ from terradask._terraform.provider_mirror import (
     this_platform,
     write_cli_config,
 )
-from terradask._terraform.terraform import LOCK_FILE
 
 #: Set to anything, it has the package start the real provider at once, with nothing in between.
 DIRECT_VARIABLE = "TESTS_DIRECT_PROVIDER"
@@ -82,7 +82,7 @@ def quick_provider(folder: Path, real_lock_file: Path) -> Iterator[QuickProvider
         package = folder / "mirror" / below / real.name
         _write_package(package, path, real)
         lock_file = folder / "data/terradask" / LOCK_FILE
-        _write_lock(lock_file, package)
+        write_lock(lock_file, package)
         config = write_cli_config(folder / "mirror", folder / "terraform.rc")
         yield QuickProvider(
             {CLI_CONFIG_VARIABLE: str(config), "XDG_DATA_HOME": str(folder / "data")}, lock_file
@@ -112,18 +112,19 @@ def _write_package(package: Path, relay_socket: str, real: Path) -> None:
     package.chmod(0o755)
 
 
-def _write_lock(lock_file: Path, package: Path) -> None:
-    lock_file.parent.mkdir(parents=True)
+def write_lock(lock_file: Path, package: Path) -> None:
+    """Write a lock file by which Terraform runs a package of one file."""
+    lock_file.parent.mkdir(parents=True, exist_ok=True)
     lock_file.write_text(
         f'provider "{_SOURCE}" {{\n'
         f'  version     = "{PROVIDER_VERSION}"\n'
         f'  constraints = "{PROVIDER_VERSION}"\n'
-        f'  hashes      = ["{_package_hash(package)}"]\n'
+        f'  hashes      = ["{package_hash(package)}"]\n'
         "}\n"
     )
 
 
-def _package_hash(file: Path) -> str:
+def package_hash(file: Path) -> str:
     """Return the checksum of a package of one file:
     https://developer.hashicorp.com/terraform/language/files/dependency-lock#h1.
     """

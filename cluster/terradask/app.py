@@ -1,4 +1,4 @@
-"""The app that the ``cdktf`` command runs, as ``cdktf.json`` says: ``python -m terradask.app``.
+"""The app that the ``cdktf`` command runs, as ``cdktf.json`` says: ``python -P -m terradask.app``.
 
 It writes the network's stack and those of the declared clusters, ``[clusters.NAME]``. On an empty
 account the network is deployed by a command of its own: the ``cdktf`` command first initialises

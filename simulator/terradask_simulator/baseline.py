@@ -14,7 +14,7 @@ __all__ = ["deploy_baseline"]
 def deploy_baseline(environ: Mapping[str, str]) -> None:
     """Run ``terradask apply network --yes``."""
     done = subprocess.run(
-        [sys.executable, "-m", "terradask", "apply", "network", "--yes"],
+        [sys.executable, "-P", "-m", "terradask", "apply", "network", "--yes"],
         env=dict(environ),
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,

@@ -80,6 +80,7 @@ class Daemon:
             self._reaper = subprocess.Popen(
                 [
                     sys.executable,
+                    "-P",
                     "-m",
                     "terradask_simulator.hosts.reaper",
                     str(self._state_dir / "hosts"),

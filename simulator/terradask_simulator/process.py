@@ -150,7 +150,7 @@ def spawn(
 ) -> subprocess.Popen[bytes]:
     """Start the daemon's process, in a session of its own; its errors go into `log`."""
     return subprocess.Popen(
-        [sys.executable, "-m", "terradask_simulator.daemon", *arguments],
+        [sys.executable, "-P", "-m", "terradask_simulator.daemon", *arguments],
         env=environ,
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,

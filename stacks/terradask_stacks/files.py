@@ -1,4 +1,4 @@
-"""Write files atomically; and which files another user of this machine controls."""
+"""Write files atomically; and which of them lead elsewhere, or are another user's."""
 
 from __future__ import annotations
 
@@ -24,6 +24,16 @@ def write_whole(path: Path, content: bytes | str, *, mode: int = 0o600, sync: bo
     except BaseException:
         Path(temporary).unlink(missing_ok=True)
         raise
+
+
+def first_link(folder: Path, levels: int) -> Path | None:
+    """Return a symbolic link that a folder is, or has in so many levels below it; None for none."""
+    if folder.is_symlink():
+        return folder
+    if levels and folder.is_dir():
+        found = (first_link(path, levels - 1) for path in sorted(folder.iterdir()))
+        return next(filter(None, found), None)
+    return None
 
 
 def foreign_owner(*paths: Path) -> int | None:

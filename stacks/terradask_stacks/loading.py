@@ -20,7 +20,7 @@ from pydantic import ValidationError
 
 from terradask_stacks.backend_options import read_backend_options
 from terradask_stacks.errors import Finding, SettingsError
-from terradask_stacks.files import foreign_owner
+from terradask_stacks.files import first_link, foreign_owner
 from terradask_stacks.findings import findings_of
 from terradask_stacks.layers import Layers, with_underscores
 from terradask_stacks.lock import LOCK_NAME
@@ -112,18 +112,40 @@ def load_settings(
         above_declared=True,
     )
     settings = _validated(layers)
-    root = found.parent if found is not None else _user_folder()
+    root = found.parent if found is not None else user_folder()
     given = environ.get(STATE_DIR_VARIABLE)
     state_dir = Path(given).expanduser().absolute() if given else root / ".terradask"
+    out_dir = (state_dir if given else root) / "cdktf.out"
+    _refuse_links(out_dir, state_dir, is_given=bool(given))
     return LoadedSettings(
         settings=settings,
         path=found,
         root=root,
         state_dir=state_dir,
-        out_dir=(state_dir if given else root) / "cdktf.out",
+        out_dir=out_dir,
         lock_path=(state_dir if given or found is None else root) / LOCK_NAME,
         origins=MappingProxyType(layers.origins),
     )
+
+
+def _refuse_links(out_dir: Path, state_dir: Path, *, is_given: bool) -> None:
+    """Refuse links among what terradask writes: a repository's would lead to other files here."""
+    kept = {state_dir / "state": 1, state_dir / "plans": 1} if is_given else {state_dir: 2}
+    levels = {out_dir: 3, **kept}
+    link = next(filter(None, (first_link(*each) for each in levels.items())), None)
+    if link is not None:
+        raise SettingsError(
+            [
+                Finding(
+                    where=str(link),
+                    problem="a symbolic link where terradask writes its own files",
+                    given=f"it leads to {link.readlink()}",
+                    allowed="files and folders",
+                    advice=f"remove the link; {STATE_DIR_VARIABLE} names another place for what "
+                    "terradask keeps",
+                )
+            ]
+        )
 
 
 def settings_in(text: str, path: Path) -> Settings:
@@ -239,5 +261,6 @@ def _broken(path: Path, how: str, error: Exception) -> SettingsError:
     )
 
 
-def _user_folder() -> Path:
+def user_folder() -> Path:
+    """Return the user's data folder for terradask."""
     return Path(user_data_path("terradask", appauthor=False))

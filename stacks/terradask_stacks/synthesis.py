@@ -106,7 +106,7 @@ def synthesize(
     provider_lock = (lock_hcl or LOCK_HCL).read_bytes()
     folders = {}
     for name in wanted:
-        folder = out_dir / "stacks" / name
+        folder = _own_folder(out_dir / "stacks" / name)
         _write(folder / "cdk.tf.json", texts[name].encode())
         _write(folder / ".terraform.lock.hcl", provider_lock)
         if name == NETWORK_STACK:
@@ -345,13 +345,26 @@ def _manifest(stacks: Sequence[str]) -> str:
     return json.dumps(document, indent=2) + "\n"
 
 
+def _own_folder(folder: Path) -> Path:
+    """Return a stack's folder, unless writing there would write elsewhere."""
+    for own in (folder.parent, folder, folder / _WHEEL_FOLDER):
+        if own.is_symlink():
+            raise SynthesisError(
+                "a symbolic link where a stack is written",
+                given=f"{own} leads to {own.readlink()}",
+                allowed="a folder",
+                advice="remove the link",
+            )
+    return folder
+
+
 def _digest(text: str) -> str:
     return hashlib.sha256(text.encode()).hexdigest()
 
 
 def _write(path: Path, content: bytes) -> None:
-    """Write a file atomically; an identical one stays untouched."""
-    if path.is_file() and path.read_bytes() == content:
+    """Write a file atomically; an identical one stays untouched, a link doesn't."""
+    if path.is_file() and not path.is_symlink() and path.read_bytes() == content:
         return
     path.parent.mkdir(parents=True, exist_ok=True)
     write_whole(path, content, mode=0o644)

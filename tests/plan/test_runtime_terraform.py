@@ -20,7 +20,8 @@ import pytest
 
 from terradask._terraform.binary import find_terraform
 from terradask._terraform.events import Event
-from terradask._terraform.terraform import CONFIGURATION, LOCK_FILE, Terraform
+from terradask._terraform.folder_contents import CONFIGURATION, LOCK_FILE
+from terradask._terraform.terraform import Terraform
 from terradask.errors import (
     FolderBusy,
     ProviderChecksumMismatch,
@@ -119,9 +120,13 @@ def test_init_runs_again_only_when_something_it_depends_on_changed(folder: Path,
     # What init made is gone, though nothing was changed: it runs again.
     shutil.rmtree(folder / ".terraform/providers")
     assert terraform.init()
-    # And what only Terraform notices, it repairs.
     backend = folder / ".terraform/terraform.tfstate"
     backend.write_text(backend.read_text().replace("y.tfstate", "z.tfstate"))
+    assert terraform.init()
+    # And what only Terraform notices, it repairs.
+    (package,) = (folder / ".terraform/providers").glob("*/*/*/*/*")
+    package.unlink()
+    package.mkdir()
     assert not terraform.init()
     assert not terraform.plan(tmp_path / "p.tfplan").remove
 

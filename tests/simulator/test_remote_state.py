@@ -23,12 +23,13 @@ import pytest
 from terradask import app
 from terradask._aws.session import Aws
 from terradask._common.processes import this_user
+from terradask._terraform.folder_contents import CONFIGURATION
 from terradask._terraform.state.backend import LockWait
 from terradask._terraform.state.bucket import TAG, make_state_bucket
 from terradask._terraform.state.local import LocalBackend
 from terradask._terraform.state.lock_info import LockInfo
 from terradask._terraform.state.s3 import StateBackend
-from terradask._terraform.terraform import CONFIGURATION, Terraform
+from terradask._terraform.terraform import Terraform
 from terradask._workspace.context import SettingsSource, WorkspaceContext
 from terradask._workspace.stack_runner import StackRunner
 from terradask._workspace.states import StackStates

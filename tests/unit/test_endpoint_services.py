@@ -6,10 +6,11 @@ from typing import Any
 
 import pytest
 
-from terradask._stacks.endpoint_services import check_zones, find_endpoint_services
+from terradask._stacks.endpoint_services import check_names, check_zones, find_endpoint_services
 from terradask._stacks.resolve_network import resolve_network
 from terradask.errors import AccessDenied, InvalidInput
-from terradask_stacks.lock import NetworkLock
+from terradask_stacks.errors import LockError
+from terradask_stacks.lock import EndpointService, NetworkLock
 from terradask_stacks.settings import Settings
 
 from .quota_facts import Client
@@ -81,7 +82,24 @@ def test_locked_services_are_not_looked_up_again() -> None:
         image_ids={"x86_64": "ami-0123456789abcdef0"},
     )
     aws = China()
-    found = resolve_network(settings, aws, lock)  # type: ignore[arg-type]
+    found = resolve_network(settings, aws, lock, check=False)  # type: ignore[arg-type]
     assert found.endpoint_services["ec2"].name == "cn.com.amazonaws.cn-north-1.ec2"
-    assert resolve_network(settings, aws, found) == found  # type: ignore[arg-type]
+    assert resolve_network(settings, aws, found, check=False) == found  # type: ignore[arg-type]
     assert aws.asked == 1
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "com.amazonaws.vpce.us-east-1.vpce-svc-0123456789abcdef0",
+        "com.amazonaws.us-east-1.ec2",
+        "com.example.us-east-1.logs",
+        "logs",
+    ],
+)
+def test_a_locked_service_of_somebody_elses_is_refused(name: str) -> None:
+    check_names(
+        {"logs": EndpointService(name="com.amazonaws.us-east-1.logs", zones=[])}, "us-east-1"
+    )
+    with pytest.raises(LockError, match="isn't AWS's"):
+        check_names({"logs": EndpointService(name=name, zones=[])}, "us-east-1")

@@ -51,8 +51,34 @@ def test_a_folders_hidden_and_generated_files_stay_here(folder: Path) -> None:
 def test_a_folder_that_git_manages_leaves_out_what_git_ignores(folder: Path) -> None:
     (folder / ".gitignore").write_text("*.log\nbig/\n")
     subprocess.run(["git", "init", "-q", str(folder)], check=True)
+    (folder / ".tracked").write_text("")
+    subprocess.run(["git", "-C", str(folder), "add", ".tracked"], check=True)
     found = list(find_files([], folder))
-    assert found == [".env", ".gitignore", "a.py", "data/b.csv", "x/__pycache__/y.pyc"]
+    # Of hidden files, what git tracks: `.env` is there by mistake.
+    assert found == [".tracked", "a.py", "data/b.csv", "x/__pycache__/y.pyc"]
+
+
+@pytest.mark.parametrize("managed", [True, False])
+def test_no_link_brings_a_file_along_from_elsewhere(folder: Path, managed: bool) -> None:
+    elsewhere = folder.parent / f"{folder.name}-elsewhere"
+    elsewhere.mkdir()
+    (elsewhere / "credentials").write_text("secret")
+    if managed:
+        subprocess.run(["git", "init", "-q", str(folder)], check=True)
+    (folder / "inside").symlink_to("a.py")
+    assert "inside" in find_files([], folder)
+    (folder / "notes.txt").symlink_to(elsewhere / "credentials")
+    with pytest.raises(InvalidInput, match="leads out of it") as caught:
+        find_files([], folder)
+    assert "exclude 'notes.txt'" in str(caught.value)
+    assert "notes.txt" not in find_files([], folder, ["notes.txt"])
+    # A whole folder is no file of this one.
+    (folder / "notes.txt").unlink()
+    (folder / "more").symlink_to(elsewhere)
+    assert not [name for name in find_files([], folder) if name.startswith("more")]
+    # What is named is meant.
+    (folder / "notes.txt").symlink_to(elsewhere / "credentials")
+    assert find_files([folder / "notes.txt"], None)
 
 
 def test_patterns_leave_out_files_and_whole_folders(folder: Path) -> None:

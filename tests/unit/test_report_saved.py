@@ -48,6 +48,8 @@ def _plan(tmp_path: Path, stack: str = "network", **changed: Any) -> Plan:
             "tfstate", json.dumps({"terraform_version": "1.11.4", "serial": 7, "lineage": "line"})
         )
         archive.writestr("tfplan", stack)
+        archive.writestr("tfconfig/m-/cdk.tf.json", "{}")
+        archive.writestr("tfconfig/modules.json", "[]")
     basis = PlanBasis(
         stack=stack,
         destroy=False,

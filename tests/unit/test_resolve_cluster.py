@@ -15,6 +15,7 @@ from terradask._stacks import resolve_hardware
 from terradask._stacks.resolve_cluster import Place, resolve_cluster
 from terradask._stacks.resolve_hardware import find_hardware
 from terradask.errors import ArgumentCombination, NoMatchingType, UnknownInstanceType, UnknownZone
+from terradask_stacks.errors import LockError
 from terradask_stacks.lock import ClusterLock
 from terradask_stacks.settings import ClusterSettings
 from terradask_stacks.settings.hardware import DEFAULT_INSTANCE_TYPES
@@ -298,6 +299,10 @@ def test_a_private_cluster_stays_its_first_callers(
     # Whoever comes later, and whatever is chosen again.
     assert _resolve(first, private_to_creator=True).creator == first.creator
     assert _resolve(first, refresh=True, private_to_creator=True).creator == first.creator
+    # In a file that others may write: nobody of another account owns a cluster of this one.
+    planted = first.model_copy(update={"creator": "arn:aws:iam::999999999999:role/science"})
+    with pytest.raises(LockError, match="of another account"):
+        _resolve(planted, private_to_creator=True)
     opened = _resolve(first)
     assert opened == first.model_copy(update={"creator": None})
     assert _resolve(opened, private_to_creator=True).creator == "arn:aws:iam::123456789012:user/bob"

@@ -48,11 +48,15 @@ def _image(architecture: str) -> str:
     return found
 
 
+#: An older one of Amazon's, which no plan would choose today.
+LOCKED = "ami-760aaa0f"
+
+
 def _network_lock(**changes) -> NetworkLock:
     given = {
         "account": "123456789012",
         "zones": {"us-east-1b": 0},
-        "image_ids": {"x86_64": "ami-0123456789abcdef0"},
+        "image_ids": {"x86_64": LOCKED},
         **changes,
     }
     return NetworkLock.model_validate(given)
@@ -107,7 +111,7 @@ def test_refresh_asks_again_and_keeps_slots(aws: Aws):
     lock = resolve_network(_settings(), aws, _network_lock(), refresh=True)
     assert lock.zones["us-east-1b"] == 0
     assert sorted(lock.zones) == ZONES
-    assert lock.image_ids["x86_64"] != "ami-0123456789abcdef0"
+    assert lock.image_ids["x86_64"] != LOCKED
     assert lock.image_ids.keys() == {"x86_64", "arm64"}
 
 
@@ -122,7 +126,7 @@ def test_a_locked_network_gets_arm_when_it_is_told_to_and_keeps_its_image(aws: A
     found = resolve_network(
         _settings(network={"architectures": ["x86_64", "arm64"]}), aws, _network_lock()
     ).image_ids
-    assert (found["x86_64"], found["arm64"][:4]) == ("ami-0123456789abcdef0", "ami-")
+    assert (found["x86_64"], found["arm64"][:4]) == (LOCKED, "ami-")
     assert resolve_network(_settings(), aws, _network_lock(image_ids=found)).image_ids == found
     less = resolve_network(
         _settings(network={"architectures": ["arm64"]}), aws, _network_lock(image_ids=found)
@@ -150,19 +154,19 @@ def test_wanted_zones_are_taken_and_wrong_ones_refused(aws: Aws):
     assert "us-east-1a, us-east-1b" in str(caught.value)
 
 
-def test_named_image_is_looked_for_once(aws: Aws):
+def test_a_named_image_has_to_be_there(aws: Aws):
     known = _image("x86_64")
     assert resolve_network(_settings(network={"image": known}), aws).image_ids == {"x86_64": known}
-    locked = _network_lock(image_ids={"x86_64": "ami-00000000"})
-    assert resolve_network(_settings(network={"image": "ami-00000000"}), aws, locked) == locked
-    with pytest.raises(UnknownImage, match="ami-00000001"):
-        resolve_network(_settings(network={"image": "ami-00000001"}), aws)
+    # Locked or not: it is the same image.
+    locked = _network_lock(image_ids={"x86_64": "ami-00000001"})
+    for existing in (None, locked):
+        with pytest.raises(UnknownImage, match="ami-00000001"):
+            resolve_network(_settings(network={"image": "ami-00000001"}), aws, existing)
 
 
-def test_an_image_of_somebody_else_is_refused_until_they_are_named(aws: Aws):
-    """Anybody may publish an image: one of an owner that nobody named never becomes
-    what hosts run.
-    """
+@pytest.fixture
+def foreign(aws: Aws) -> tuple[str, str]:
+    """An image of the account's own, and one of somebody else's."""
     ec2 = boto3.client("ec2", "us-east-1")
     made = ec2.run_instances(ImageId=_image("x86_64"), MinCount=1, MaxCount=1)["Instances"][0][
         "InstanceId"
@@ -171,14 +175,59 @@ def test_an_image_of_somebody_else_is_refused_until_they_are_named(aws: Aws):
         ec2.create_image(InstanceId=made, Name=name)["ImageId"] for name in ("mine", "theirs")
     )
     ec2_backends["123456789012"]["us-east-1"].amis[foreign].owner_id = "099720109477"
+    return own, foreign
 
+
+def test_a_locked_image_of_somebody_else_is_refused_also_if_it_is_not_there_yet(
+    aws: Aws, foreign: tuple[str, str]
+):
+    own, theirs = foreign
+    planted = _network_lock(image_ids={"x86_64": theirs})
+    with pytest.raises(UnknownImage, match="another owner") as caught:
+        resolve_network(_settings(), aws, planted)
+    assert caught.value.given == f"{theirs} in terradask.lock.json, of account 099720109477"
+    assert "terradask plan network --refresh" in str(caught.value)
+    # A private one, to be published once the plan was applied.
+    absent = _network_lock(image_ids={"x86_64": "ami-0123456789abcdef0"})
+    with pytest.raises(UnknownImage, match="isn't there"):
+        resolve_network(_settings(), aws, absent)
+    for image in (theirs, "ami-0123456789abcdef0"):
+        gpu = _network_lock(gpu_image_ids={"x86_64": image})
+        with pytest.raises(UnknownImage, match="the locked image"):
+            resolve_network(_settings(network={"gpu_images": True}), aws, gpu)
+    # Of an owner that is named, of the account's own, and what is to be removed in any case.
+    named = _settings(network={"image_owners": ["099720109477"]})
+    assert resolve_network(named, aws, planted) == planted
+    assert resolve_network(named, aws, _network_lock()) == _network_lock()
+    mine = _network_lock(image_ids={"x86_64": own})
+    assert resolve_network(_settings(), aws, mine) == mine
+    assert resolve_network(_settings(), aws, planted, check=False) == planted
+
+
+def test_a_given_image_is_checked_also_if_it_is_the_locked_one(aws: Aws, foreign: tuple[str, str]):
+    _, theirs = foreign
+    with pytest.raises(UnknownImage, match="another owner"):
+        resolve_network(
+            _settings(network={"image": theirs}),
+            aws,
+            _network_lock(image_ids={"x86_64": theirs}),
+        )
+
+
+def test_an_image_of_somebody_else_is_refused_until_they_are_named(
+    aws: Aws, foreign: tuple[str, str]
+):
+    """Anybody may publish an image: one of an owner that nobody named never becomes
+    what hosts run.
+    """
+    own, theirs = foreign
     assert resolve_network(_settings(network={"image": own}), aws).image_ids == {"x86_64": own}
     with pytest.raises(UnknownImage, match="another owner") as caught:
-        resolve_network(_settings(network={"image": foreign}), aws)
-    assert caught.value.given == f"{foreign}, of account 099720109477"
+        resolve_network(_settings(network={"image": theirs}), aws)
+    assert caught.value.given == f"{theirs}, of account 099720109477"
     assert 'image_owners = ["099720109477"]' in caught.value.advice
-    named = {"image": foreign, "image_owners": ["099720109477"]}
-    assert resolve_network(_settings(network=named), aws).image_ids == {"x86_64": foreign}
+    named = {"image": theirs, "image_owners": ["099720109477"]}
+    assert resolve_network(_settings(network=named), aws).image_ids == {"x86_64": theirs}
     with pytest.raises(UnknownImage, match="another owner"):
         resolve_network(_settings(network={"image": own, "image_owners": ["amazon"]}), aws)
     with pytest.raises(ValueError, match="owns no images"):
@@ -242,7 +291,7 @@ def test_hosts_with_gpus_get_the_newest_image_with_drivers_and_keep_it(aws: Aws)
     )
     assert lock.gpu_image_sizes_gib == {"x86_64": 75, "arm64": 75}
     assert lock.image_ids == resolve_network(_settings(), aws).image_ids
-    older = lock.model_copy(update={"gpu_image_ids": {"x86_64": "ami-1", "arm64": "ami-2"}})
+    older = lock.model_copy(update={"gpu_image_ids": lock.image_ids})
     assert resolve_network(wanted, aws, older) == older
     assert resolve_network(wanted, aws, older, refresh=True) == lock
     assert not resolve_network(_settings(), aws, lock).gpu_image_ids

@@ -14,8 +14,9 @@ from pathlib import Path
 import pytest
 
 from terradask._terraform.events import CommandOutput, Event
+from terradask._terraform.folder_contents import CONFIGURATION
 from terradask._terraform.state.model import StateInfo, read_state_file
-from terradask._terraform.terraform import CONFIGURATION, Terraform
+from terradask._terraform.terraform import Terraform
 from terradask.errors import StateLocked, TerraformError
 
 HERE = f"{getuser()}@{socket.gethostname()}"
@@ -25,7 +26,10 @@ PROGRAM = """\
 [ "$1" = version ] && { echo '{"terraform_version": "1.11.4"}'; exit 0; }
 echo "$*" >> "$0.calls"
 case "$1" in
-init) mkdir -p .terraform/providers/h/n/t/v/p; echo '{}' > .terraform/terraform.tfstate ;;
+init)
+  mkdir -p .terraform/providers/h/n/t/v/p
+  record='{"backend": {"type": "s3", "config": {"bucket": null}, "hash": 1}}'
+  echo "$record" > .terraform/terraform.tfstate ;;
 plan) : > "$(echo "$*" | sed 's/.*-out=\\([^ ]*\\).*/\\1/')" ;;
 state) echo '{"serial": 3, "lineage": "l", "resources": []}'; exit 0 ;;
 force-unlock) rm "$0.locked"; exit 0 ;;

@@ -39,6 +39,7 @@ def test_every_part_of_a_threat_model_is_there() -> None:
         "Actors",
         "Threats",
         "Documents and messages",
+        "A repository that somebody else wrote",
         "Random calls",
         "Remaining risks",
         "Out of scope",

@@ -289,7 +289,8 @@ class MainJob:
 
     def _attach_again(self, cluster: Any, client: Any) -> None:
         with self.story.step("Attach a second time, by name, from another process"):
-            command = [sys.executable, "-m", "terradask._demo.second", CLUSTER, str(self.settings)]
+            program = ["-P", "-m", "terradask._demo.second"]
+            command = [sys.executable, *program, CLUSTER, str(self.settings)]
             done = subprocess.run(
                 command,
                 capture_output=True,

@@ -5,11 +5,11 @@ from __future__ import annotations
 import fnmatch
 import gzip
 import io
-import subprocess
 import tarfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
+from terradask._common.git import ask_git
 from terradask.errors import InvalidInput
 from terradask_host.jobs import MOST_FILES_BYTES
 
@@ -33,16 +33,13 @@ def find_files(
         folder = Path(directory)
         if not folder.is_dir():
             raise _no_such(folder, "a folder")
-        found |= {name: folder / name for name in _in_folder(folder)}
+        found |= {name: folder / name for name in _in_folder(folder) if _is_kept(name, exclude)}
+        _refuse_leading_out(folder, found)
     for each in map(Path, files):
         if not each.is_file():
             raise _no_such(each, "a file")
         found[_name_of(each)] = each
-    kept = {
-        name: path
-        for name, path in sorted(found.items())
-        if not any(_matches(name, pattern) for pattern in exclude)
-    }
+    kept = {name: path for name, path in sorted(found.items()) if _is_kept(name, exclude)}
     _check_size(kept)
     return kept
 
@@ -79,31 +76,51 @@ def _check_size(files: Mapping[str, Path]) -> None:
 
 
 def _in_folder(folder: Path) -> Iterator[str]:
-    """Yield what git would take of a folder: what it ignores is left out; without git, hidden and
-    generated files are.
+    """Yield what git has of a folder, and what it would take but for hidden files; without git,
+    what is neither hidden nor generated.
     """
-    listed = _git_files(folder)
-    if listed is None:
+    tracked = _git_files(folder, "--cached")
+    others = _git_files(folder, "--others", "--exclude-standard")
+    if tracked is None or others is None:
         for path in sorted(folder.rglob("*")):
             parts = path.relative_to(folder).parts
-            if path.is_file() and not any(part[0] == "." or part in _LEFT_OUT for part in parts):
+            if path.is_file() and not _is_hidden(parts) and not set(parts) & set(_LEFT_OUT):
                 yield "/".join(parts)
         return
-    yield from (name for name in listed if (folder / name).is_file())
+    names = tracked | {name for name in others if not _is_hidden(name.split("/"))}
+    yield from (name for name in sorted(names) if (folder / name).is_file())
 
 
-def _git_files(folder: Path) -> list[str] | None:
-    command = ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
-    try:
-        done = subprocess.run(command, cwd=folder, capture_output=True, check=True)
-    except (OSError, subprocess.CalledProcessError):
-        return None
-    return sorted(set(filter(None, done.stdout.decode(errors="surrogateescape").split("\0"))))
+def _git_files(folder: Path, *which: str) -> set[str] | None:
+    listed = ask_git(folder, "ls-files", "-z", *which)
+    return None if listed is None else set(filter(None, listed.split("\0")))
+
+
+def _is_hidden(parts: Iterable[str]) -> bool:
+    return any(part.startswith(".") for part in parts)
+
+
+def _refuse_leading_out(folder: Path, names: Iterable[str]) -> None:
+    """Refuse files that a link puts into a folder: what lies outside of it was not named."""
+    inside = folder.resolve()
+    for name in names:
+        there = (folder / name).resolve()
+        if not there.is_relative_to(inside):
+            raise InvalidInput(
+                "A link in the folder of a job leads out of it.",
+                given=f"{folder / name} leads to {there}",
+                allowed="files of the folder, and links to these",
+                advice=f"leave it out (exclude {name!r}), or name the file itself among the files",
+            )
 
 
 def _name_of(path: Path) -> str:
     """Return where a file will be: as it is given, unless that leads out of the folder."""
     return path.name if path.is_absolute() or ".." in path.parts else path.as_posix()
+
+
+def _is_kept(name: str, exclude: Sequence[str]) -> bool:
+    return not any(_matches(name, pattern) for pattern in exclude)
 
 
 def _matches(name: str, pattern: str) -> bool:

@@ -18,7 +18,7 @@ from terradask._live_check.account import Account
 from terradask._live_check.cluster import ClusterLife
 from terradask._live_check.earlier import EarlierChecks
 from terradask._live_check.network import Network, UserRole
-from terradask._live_check.place import SmokeWorkspace, base_folder, provider_lock_of
+from terradask._live_check.place import SmokeWorkspace, base_folder
 from terradask._live_check.removal import Removal
 from terradask._live_check.report import LiveReport
 from terradask._live_check.runner import Runner
@@ -88,7 +88,7 @@ class LiveCheck:
             own_cidr=account.own_cidr,
             host_packages=packages_folder(user.settings, user.root),
         )
-        place.write_settings(settings, provider_lock_of(user.root))
+        place.write_settings(settings)
         return place
 
     def report(self) -> LiveReport:

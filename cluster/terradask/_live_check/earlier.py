@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from terradask._aws.listing import listed_zones
 from terradask._common.progress import Progress
-from terradask._live_check.place import SmokeWorkspace, base_folder, provider_lock_of
+from terradask._live_check.place import SmokeWorkspace, base_folder
 from terradask._live_check.removal import Removal, left_by_tag
 from terradask._live_check.smoke_settings import smoke_settings
 from terradask._live_check.steps import Notes, Step
@@ -57,4 +57,4 @@ class EarlierChecks:
             # Types and disks are those of hosts to come.
             types=list(DEFAULT_INSTANCE_TYPES),
         )
-        place.write_settings(settings, provider_lock_of(self.workspace.root))
+        place.write_settings(settings)

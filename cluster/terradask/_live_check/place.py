@@ -28,7 +28,6 @@ NAME = re.compile(r"smoke-[0-9a-f]{4}")
 UNTIL_TAG = "terradask-live-check-until"
 
 _RECORD = "record.json"
-_PROVIDER_LOCK = ".terraform.lock.hcl"
 
 
 @dataclass(frozen=True)
@@ -106,15 +105,11 @@ class SmokeWorkspace:
         taken._write_record()
         return taken
 
-    def write_settings(self, settings: Mapping[str, Any], provider_lock: Path) -> None:
-        """Write ``terradask.toml``, with the provider's lock file of the user's workspace if it has
-        one.
-        """
+    def write_settings(self, settings: Mapping[str, Any]) -> None:
+        """Write ``terradask.toml``."""
         import tomlkit
 
         write_whole(self.folder / FILE_NAME, tomlkit.dumps(settings))
-        if provider_lock.is_file():
-            shutil.copy(provider_lock, self.folder / _PROVIDER_LOCK)
 
     @property
     def has_settings(self) -> bool:
@@ -137,11 +132,6 @@ class SmokeWorkspace:
 
     def _write_record(self) -> None:
         write_whole(self.folder / _RECORD, json.dumps(asdict(self.record)), sync=True)
-
-
-def provider_lock_of(root: Path) -> Path:
-    """Return where a workspace has the provider's lock file, if it has one."""
-    return root / _PROVIDER_LOCK
 
 
 def base_folder() -> Path:

@@ -130,7 +130,16 @@ def download(lock: BootLock, folder: Path, architecture: str) -> None:
     answer = subprocess.run(
         [
             sys.executable,
-            *("-m", "pip", "--quiet", "--disable-pip-version-check", "--no-input", "download"),
+            # Nothing of the working directory: a pip.py there isn't pip.
+            *(
+                "-P",
+                "-m",
+                "pip",
+                "--quiet",
+                "--disable-pip-version-check",
+                "--no-input",
+                "download",
+            ),
             *("--no-deps", "--require-hashes", "--only-binary", ":all:"),
             *("--implementation", "cp", "--python-version", _PYTHON),
             *(

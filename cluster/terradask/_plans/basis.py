@@ -14,12 +14,16 @@ from typing import Any
 
 from terradask._common.checksum import sha256_of_file
 from terradask._common.json_text import parse_json
+from terradask._terraform.folder_contents import CONFIGURATION, IMPORTS, LOCK_FILE
 from terradask._terraform.state.model import StateVersion
-from terradask._terraform.terraform import CONFIGURATION, LOCK_FILE
 from terradask.errors import PlanChanged
 
 #: Our own rule: after a day a plan must be reviewed again.
 PLAN_LIFETIME = datetime.timedelta(hours=24)
+
+#: In a plan's file.
+_CONFIGURATION = "tfconfig/"
+_MODULES = "tfconfig/modules.json"
 
 _PROVIDER = re.compile(r'provider "[^"]*/hashicorp/aws" \{\s*version\s*=\s*"([^"]+)"')
 
@@ -116,6 +120,8 @@ class PlanArchive:
     state: StateVersion
     #: That state.
     document: Mapping[str, Any] = field(repr=False)
+    #: The configuration that it applies: name of a file -> its content.
+    configuration: Mapping[str, bytes] = field(repr=False)
 
     @classmethod
     def read(cls, path: Path) -> PlanArchive:
@@ -123,10 +129,16 @@ class PlanArchive:
         try:
             with zipfile.ZipFile(path) as archive:
                 document = parse_json(archive.read("tfstate"))
+                configuration = {
+                    name.removeprefix(_CONFIGURATION): archive.read(name)
+                    for name in archive.namelist()
+                    if name.startswith(_CONFIGURATION) and name != _MODULES
+                }
             return cls(
                 str(document["terraform_version"]),
                 StateVersion(int(document["serial"]), str(document["lineage"])),
                 document,
+                configuration,
             )
         except (
             OSError,
@@ -142,6 +154,25 @@ class PlanArchive:
                 what="file",
                 given=f"{path}: {error}",
             ) from error
+
+
+def check_planned_configuration(path: Path, folder: Path) -> None:
+    """Refuse a plan's file that brings a configuration along other than the stack's: it is what an
+    apply works by. Raises `PlanChanged`.
+    """
+    planned = dict(PlanArchive.read(path).configuration)
+    imports = planned.pop(f"m-/{IMPORTS}", b"{}")
+    written = {f"m-/{CONFIGURATION}": (folder / CONFIGURATION).read_bytes()}
+    try:
+        only_imports = set(parse_json(imports)) <= {"import"}
+    except (ValueError, TypeError):
+        only_imports = False
+    if planned != written or not only_imports:
+        raise PlanChanged(
+            "the plan's file has another configuration than the stack",
+            what="configuration",
+            given=str(path),
+        )
 
 
 def terradask_version() -> str:

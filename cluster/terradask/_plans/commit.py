@@ -2,26 +2,17 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
 from pathlib import Path
 
-_LIMIT_SECONDS = 5
+from terradask._common.git import ask_git
+
+_COMPARED = ("--quiet", "--no-ext-diff", "--no-textconv", "--ignore-submodules=dirty")
 
 
 def commit_of(folder: Path) -> str | None:
     """Return the commit, with ``-dirty`` for changed tracked files; None without git."""
-    options = ["--always", "--dirty", "--abbrev=40", "--exclude=*"]
-    command = ["git", "-C", str(folder), "describe", *options]
-    try:
-        done = subprocess.run(
-            command,
-            env={**os.environ, "GIT_OPTIONAL_LOCKS": "0"},
-            capture_output=True,
-            text=True,
-            check=True,
-            timeout=_LIMIT_SECONDS,
-        )
-    except (OSError, subprocess.SubprocessError):
+    commit = ask_git(folder, "rev-parse", "--verify", "HEAD")
+    if commit is None:
         return None
-    return done.stdout.strip() or None
+    clean = ask_git(folder, "diff", *_COMPARED, "HEAD", "--") is not None
+    return commit.strip() if clean else f"{commit.strip()}-dirty"

@@ -13,7 +13,7 @@ from terradask._policy.document import RoleRules
 from terradask._policy.evaluate import blocking, evaluate
 from terradask._policy.scope import WorkspaceRules
 from terradask._pricing.plan_resources import PlannedStack
-from terradask._terraform.terraform import CONFIGURATION
+from terradask._terraform.folder_contents import CONFIGURATION
 from terradask.errors import PolicyViolation
 from terradask_modules.names import NETWORK_STACK
 from terradask_modules.policies import PolicyScope
@@ -25,6 +25,9 @@ if TYPE_CHECKING:
     from terradask._policy.findings import PolicyFinding
     from terradask._pricing.estimate import CostEstimate
     from terradask_stacks.settings import Settings
+
+
+_NOT_MAKING = frozenset({"no-op", "read", "delete"})
 
 
 @dataclass(frozen=True)
@@ -50,7 +53,7 @@ class PolicyGate:
 
     def judge(self, plan: Plan) -> Judgement:
         """Return a plan's policy findings, its cost, and why hosts have their types."""
-        if plan.destroy:
+        if _only_destroys(plan):
             return Judgement()
         cost = self.cost_of(plan.document)
         stack = PlannedStack.of(plan.document)
@@ -93,16 +96,22 @@ class PolicyGate:
     def refuse_forbidden(self, plan: Plan) -> None:
         """Refuse a plan that policy forbids. Destroying is never forbidden.
 
-        The built-in checks need only the configuration that the plan was made from, unless it takes
-        hosts' properties from elsewhere, as a cluster with its own launch templates does. That
-        case, a team's own rules and its cost limit need the plan, which Terraform shows first.
+        The built-in checks need only the configuration that this process has made the plan from,
+        unless it takes hosts' properties from elsewhere, as a cluster with its own launch templates
+        does. That case, a plan from a file, a team's own rules and its cost limit need the plan,
+        which Terraform shows first.
 
         Raises `PolicyViolation`.
         """
-        if plan.destroy:
+        if _only_destroys(plan):
             return
         policy = self.settings.policy
-        if plan.shown or policy.rego_folder is not None or policy.max_hourly_cost_usd is not None:
+        if (
+            plan.shown
+            or plan.opened
+            or policy.rego_folder is not None
+            or policy.max_hourly_cost_usd is not None
+        ):
             findings = self._on_plan(plan)
         else:
             try:
@@ -132,6 +141,16 @@ class PolicyGate:
             else None
         )
         return self.findings_on(plan.stack, plan.document, estimate)
+
+
+def _only_destroys(plan: Plan) -> bool:
+    """Return whether a plan makes and changes nothing. One from a file says so itself: what it does
+    counts.
+    """
+    if not (plan.destroy and plan.opened):
+        return plan.destroy
+    changes = plan.document.get("resource_changes", ())
+    return all(set(each["change"]["actions"]) <= _NOT_MAKING for each in changes)
 
 
 def workspace_rules(settings: Settings, lock: NetworkLock | None) -> WorkspaceRules:

@@ -14,7 +14,7 @@ from typing import Any
 from pydantic import TypeAdapter
 
 from terradask._common.checksum import sha256_of_file
-from terradask._plans.basis import PlanArchive, PlanBasis
+from terradask._plans.basis import PlanArchive, PlanBasis, check_planned_configuration
 from terradask._plans.summary import PlanSummary, summarise
 from terradask._terraform.plan_file import PlanFile
 from terradask.errors import InvalidInput, PlanChanged
@@ -56,6 +56,8 @@ class Plan:
         What it was made from.
     show
         Returns the plan's JSON; called when `summary` is read.
+    opened
+        Whether it comes from a file, and wasn't made by this process.
     """
 
     def __init__(
@@ -65,10 +67,12 @@ class Plan:
         plan_file: PlanFile,
         basis: PlanBasis,
         show: Callable[[PlanFile], Mapping[str, Any]],
+        opened: bool = False,
     ) -> None:
         self.folder = folder
         self.plan_file = plan_file
         self.basis = basis
+        self.opened = opened
         self._show = show
         self._document: Mapping[str, Any] | None = None
         self._summary: PlanSummary | None = None
@@ -150,6 +154,7 @@ class Plan:
         self.check_file()
         self.basis.check_expiry()
         self.basis.check_configuration(self.folder)
+        check_planned_configuration(self.file, self.folder)
 
     def check_file(self) -> None:
         """Refuse if the file has changed.
@@ -214,7 +219,11 @@ def open_plan(
     entry = _read_sidecar(saved, path)
     basis, folder = entry.basis, stacks / entry.basis.stack
     plan = Plan(
-        folder=folder, plan_file=entry.file, basis=basis, show=lambda file: show_in(folder, file)
+        folder=folder,
+        plan_file=entry.file,
+        basis=basis,
+        show=lambda file: show_in(folder, file),
+        opened=True,
     )
     plan.check_file()
     written = PlanArchive.read(path)

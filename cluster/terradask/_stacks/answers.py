@@ -110,10 +110,10 @@ def _open_to_anywhere(network: NetworkSettings) -> list[Finding]:
     ]
 
 
-def network_lock(loaded: LoadedSettings, aws: Aws, *, refresh: bool) -> NetworkLock:
+def network_lock(loaded: LoadedSettings, aws: Aws, *, refresh: bool, check: bool) -> NetworkLock:
     """Return the network's locked answers; new ones are written to the lock file."""
     lock_file = read_lock(loaded.lock_path)
-    lock = resolve_network(loaded.settings, aws, lock_file.network, refresh=refresh)
+    lock = resolve_network(loaded.settings, aws, lock_file.network, refresh=refresh, check=check)
     if lock != lock_file.network:
         write_lock(loaded.lock_path, lock_file.with_network(lock))
     return lock

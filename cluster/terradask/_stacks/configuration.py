@@ -40,13 +40,13 @@ class Configuration:
     _network: DeployedNetwork
     _progress: Progress
 
-    def network(self, *, refresh: bool = False, check: bool = False) -> Path:
+    def network(self, *, refresh: bool = False, check: bool = False, destroy: bool = False) -> Path:
         """Write the network's configuration; new answers are locked first."""
         if check:
             with phase(self._progress, "check", NETWORK_STACK):
                 for finding in check_network(self._loaded, self._aws):
                     self._progress(Warned(f"likely wrong: {finding}"))
-        lock = self._network_lock(refresh=refresh)
+        lock = self._network_lock(refresh=refresh, check=not destroy)
         with phase(self._progress, "synthesise", NETWORK_STACK):
             return synthesise(self._loaded, network=lock)[NETWORK_STACK]
 
@@ -69,14 +69,19 @@ class Configuration:
     def stack(self, name: str, *, destroy: bool = False) -> Path:
         """Write the configuration of the network or a cluster."""
         if name == NETWORK_STACK:
-            return self.network()
+            return self.network(destroy=destroy)
         return self.cluster_to_destroy(name) if destroy else self.cluster(name, self.answers(name))
 
     def every(self, names: Iterable[str], *, out: Path | None = None) -> dict[str, Path]:
         """Write several configurations; declared clusters fit the network in the same file."""
         names = list(names)
         declared = self._loaded.settings.clusters.keys() & set(names)
-        network = self._network_lock(refresh=False) if declared or NETWORK_STACK in names else None
+        # Whose images are locked is asked where a plan is made, or opened.
+        network = (
+            self._network_lock(refresh=False, check=False)
+            if declared or NETWORK_STACK in names
+            else None
+        )
         loaded = self._loaded if network is not None else self._on_deployed_network()
         answers: dict[str, ClusterAnswers] = {}
         for name in names:
@@ -115,9 +120,9 @@ class Configuration:
             baseline, deployed = self._network.baseline(), self._descriptor(name).get("lock")
             return self._resolver(loaded).deployed(name, baseline, deployed, refresh=refresh)
 
-    def _network_lock(self, *, refresh: bool) -> NetworkLock:
+    def _network_lock(self, *, refresh: bool, check: bool) -> NetworkLock:
         with phase(self._progress, "resolve", NETWORK_STACK):
-            return network_lock(self._loaded, self._aws, refresh=refresh)
+            return network_lock(self._loaded, self._aws, refresh=refresh, check=check)
 
     def _synthesise(self, name: str, loaded: LoadedSettings, answers: ClusterAnswers) -> Path:
         with phase(self._progress, "synthesise", name):

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 
 from terradask._aws.listing import listed
 from terradask.errors import AccessDenied, InvalidInput
-from terradask_stacks.lock import EndpointService
+from terradask_stacks.errors import LockError
+from terradask_stacks.lock import LOCK_NAME, EndpointService
 
 if TYPE_CHECKING:
     from terradask._aws.session import Aws
@@ -28,9 +29,8 @@ def find_endpoint_services(aws: Aws, services: Collection[str]) -> dict[str, End
         return {}
     found: dict[str, EndpointService] = {}
     for detail in details:
-        before, _, service = detail["ServiceName"].rpartition(f".{aws.region}.")
-        # In China many begin with cn.com.amazonaws, and some of others' end alike.
-        if service in services and before.endswith("amazonaws"):
+        service = _aws_service(detail["ServiceName"], aws.region)
+        if service is not None and service in services:
             zones = sorted(detail["AvailabilityZones"])
             found[service] = EndpointService(name=detail["ServiceName"], zones=zones)
     missing = sorted(set(services) - found.keys())
@@ -42,6 +42,28 @@ def find_endpoint_services(aws: Aws, services: Collection[str]) -> dict[str, End
             "network.nat",
         )
     return found
+
+
+def _aws_service(name: str, region: str) -> str | None:
+    """Return which of AWS's services an endpoint's name is of; None for others' services."""
+    before, _, service = name.rpartition(f".{region}.")
+    # In China many begin with cn.com.amazonaws, and some of others' end alike.
+    return service if before.endswith("amazonaws") else None
+
+
+def check_names(services: Mapping[str, EndpointService], region: str) -> None:
+    """Refuse locked services that aren't AWS's own of their names: hosts would send theirs what is
+    for AWS. Raises `LockError`.
+    """
+    for service, known in services.items():
+        if _aws_service(known.name, region) != service:
+            raise LockError(
+                f"{LOCK_NAME} has an endpoint service for {service} that isn't AWS's",
+                given=known.name,
+                allowed=f"com.amazonaws.{region}.{service}",
+                advice=f"find out who put it there (git log {LOCK_NAME}); terradask plan network "
+                "--refresh looks it up again",
+            )
 
 
 def check_zones(services: Mapping[str, EndpointService], zones: Collection[str]) -> None:

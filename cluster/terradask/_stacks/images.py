@@ -11,6 +11,7 @@ from terradask_modules.names import ROLES, ROOT_DEVICE
 from terradask_stacks.errors import Finding, SettingsError
 from terradask_stacks.gpu_hosts import has_gpu_image, name_of
 from terradask_stacks.groups import groups_of
+from terradask_stacks.lock import LOCK_NAME
 from terradask_stacks.settings.network import IMAGE_SETTINGS
 
 if TYPE_CHECKING:
@@ -34,10 +35,12 @@ GPU_IMAGE_PARAMETER = (
 
 def find_gpu_images(
     architectures: Sequence[Architecture],
+    network: NetworkSettings,
     aws: Aws,
     existing: NetworkLock | None,
     *,
     refresh: bool,
+    check: bool = True,
 ) -> dict[Architecture, tuple[str, int | None]]:
     """Return the images for hosts with GPUs, and how large their root volumes are in GiB, for the
     architectures that have one.
@@ -48,6 +51,8 @@ def find_gpu_images(
     for architecture in architectures:
         locked = None if existing is None else existing.gpu_image_ids.get(architecture)
         if existing is not None and locked is not None and not refresh:
+            if check:
+                _check_locked(locked, network, aws)
             found[architecture] = locked, existing.gpu_image_sizes_gib.get(architecture)
             continue
         with unless("ParameterNotFound"):
@@ -72,8 +77,11 @@ def find_image(
     existing: NetworkLock | None,
     *,
     refresh: bool,
+    check: bool = True,
 ) -> tuple[str, int | None]:
     """Return an architecture's image, and how large its root volume is in GiB, if that is known.
+
+    A locked one is checked like a new one: who may change the file chooses what runs as root.
 
     Raises `UnknownImage`.
     """
@@ -81,6 +89,10 @@ def find_image(
     given = network.images.get(architecture)
     stays = locked == given if given is not None else not refresh
     if existing is not None and locked is not None and stays:
+        if check and given is not None:
+            _check_image(architecture, given, network.image_owners, aws)
+        elif check:
+            _check_locked(locked, network, aws)
         return locked, existing.image_sizes_gib.get(architecture)
     if given is not None:
         return given, _check_image(architecture, given, network.image_owners, aws)
@@ -178,6 +190,33 @@ def _root_size(image: Mapping[str, Any]) -> int | None:
     return sizes.get(root)
 
 
+def _check_locked(image: str, network: NetworkSettings, aws: Aws) -> None:
+    """Refuse a locked image that is neither AWS's own, as those that are found, nor of an owner
+    that an image may have. One that isn't there may be published later.
+    """
+    owners = list(dict.fromkeys([*network.image_owners, "amazon"]))
+    found = _described(aws, image)
+    owner = found[0]["OwnerId"] if found else None
+    if owner is not None and _names(found[0], aws) & set(owners):
+        return
+    raise UnknownImage(
+        "the locked image belongs to another owner: its software runs as root on every host"
+        if owner is not None
+        else f"the locked image isn't there: {aws.region} has none of this id for the account",
+        given=f"{image} in {LOCK_NAME}" + (f", of account {owner}" if owner else ""),
+        allowed=f"images of {', '.join(owners)}",
+        advice=f"find out who put it there (git log {LOCK_NAME}); terradask plan network --refresh "
+        "takes the newest one of AWS's"
+        + (f', and network.image_owners = ["{owner}"] this one' if owner else ""),
+    )
+
+
+def _names(image: Mapping[str, Any], aws: Aws) -> set[str | None]:
+    """Return what an image's owner is known as in ``network.image_owners``."""
+    owner = image["OwnerId"]
+    return {owner, image.get("ImageOwnerAlias"), "self" if owner == aws.account_id else None}
+
+
 def _check_image(architecture: Architecture, image: str, owners: list[str], aws: Aws) -> int | None:
     setting = IMAGE_SETTINGS[architecture]
     found = _described(aws, image)
@@ -189,8 +228,7 @@ def _check_image(architecture: Architecture, image: str, owners: list[str], aws:
             advice=f"correct network.{setting}, or leave it out for the newest Amazon Linux 2023",
         )
     owner = found[0]["OwnerId"]
-    known_as = {owner, found[0].get("ImageOwnerAlias"), "self" if owner == aws.account_id else None}
-    if not known_as & set(owners):
+    if not _names(found[0], aws) & set(owners):
         raise UnknownImage(
             "the image belongs to another owner: its software runs as root on every host",
             given=f"{image}, of account {owner}",

@@ -15,8 +15,9 @@ from terradask._stacks.resolve_hardware import ZONE, find_hardware
 from terradask.errors import ArchitectureMissing, UnknownZone
 from terradask_modules.names import SCHEDULER_GROUP, WORKER_GROUP
 from terradask_modules.secret_policy import principal_of
+from terradask_stacks.errors import LockError
 from terradask_stacks.groups import worker_groups_of
-from terradask_stacks.lock import ClusterLock
+from terradask_stacks.lock import LOCK_NAME, ClusterLock
 from terradask_stacks.settings import ClusterSettings
 
 
@@ -57,7 +58,7 @@ def resolve_cluster(
     workers on spot.
     """
     requests = cluster.hardware_requests
-    creator = _creator(cluster, existing_lock, aws)
+    creator = _creator(cluster, existing_lock, aws, place.account)
     if existing_lock is not None and not refresh and still_holds(existing_lock, cluster, place):
         return (
             existing_lock
@@ -99,13 +100,23 @@ def resolve_cluster(
     )
 
 
-def _creator(cluster: ClusterSettings, existing_lock: ClusterLock | None, aws: Aws) -> str | None:
+def _creator(
+    cluster: ClusterSettings, existing_lock: ClusterLock | None, aws: Aws, account: str
+) -> str | None:
     """Return the caller that owns a private cluster: always the first one."""
     if not cluster.private_to_creator:
         return None
-    return (existing_lock.creator if existing_lock is not None else None) or principal_of(
-        aws.caller_arn
-    )
+    creator = existing_lock.creator if existing_lock is not None else None
+    if creator is None:
+        return principal_of(aws.caller_arn)
+    if f":{account}:" not in creator:
+        raise LockError(
+            "the locked owner of a private cluster is of another account",
+            given=creator,
+            allowed=f"a principal of account {account}",
+            advice=f"find out who put it there (git log {LOCK_NAME}), and remove it",
+        )
+    return creator
 
 
 def zones_for(cluster: ClusterSettings, place: Place) -> list[str]:

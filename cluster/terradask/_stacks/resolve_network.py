@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from terradask._aws.endpoints import ENDPOINT_VARIABLE, is_loopback_endpoint
 from terradask._aws.listing import listed_zones
-from terradask._stacks.endpoint_services import check_zones, find_endpoint_services
+from terradask._stacks.endpoint_services import check_names, check_zones, find_endpoint_services
 from terradask._stacks.images import check_disks, find_gpu_images, find_image
 from terradask.errors import AccountChanged, InvalidInput, UnknownZone
 from terradask_modules.cidr import slot_count
@@ -29,7 +29,12 @@ _LOOPBACK = ipaddress.ip_network("127.0.0.0/8")
 
 
 def resolve_network(
-    settings: Settings, aws: Aws, existing_lock: NetworkLock | None = None, *, refresh: bool = False
+    settings: Settings,
+    aws: Aws,
+    existing_lock: NetworkLock | None = None,
+    *,
+    refresh: bool = False,
+    check: bool = True,
 ) -> NetworkLock:
     """Find what the network's stack needs in addition to its settings.
 
@@ -37,7 +42,8 @@ def resolve_network(
 
     Permissions needed: ``ec2:DescribeAvailabilityZones``, ``DescribeImages``; ``ssm:GetParameter``
     on AWS's public parameters for images that aren't given; ``ec2:DescribeVpcEndpointServices``
-    with interface endpoints. Nothing that is in the earlier answers is looked up again.
+    with interface endpoints. Nothing that is in the earlier answers is looked up again, except
+    whose images they are, unless `check` is false: what is removed needs none.
     """
     if settings.network.vpc_id is None:
         _check_block(settings.network.cidr)
@@ -46,7 +52,13 @@ def resolve_network(
         zones = pool.submit(_network_zones, settings.network, aws, existing_lock, refresh)
         images = {
             architecture: pool.submit(
-                find_image, architecture, settings.network, aws, existing_lock, refresh=refresh
+                find_image,
+                architecture,
+                settings.network,
+                aws,
+                existing_lock,
+                refresh=refresh,
+                check=check,
             )
             for architecture in _architectures(settings.network, existing_lock, refresh)
         }
@@ -54,12 +66,15 @@ def resolve_network(
         account, partition = caller.result()
         _check_account(account, existing_lock, aws)
         slots = assign_slots(existing_lock.zones if existing_lock else {}, zones.result())
+        check_names(services.result(), aws.region)
         check_zones(services.result(), slots)
         found = {architecture: image.result() for architecture, image in images.items()}
         sizes = {name: size for name, (_, size) in found.items() if size is not None}
         check_disks(settings.network, sizes)
         gpu_images = (
-            find_gpu_images(list(found), aws, existing_lock, refresh=refresh)
+            find_gpu_images(
+                list(found), settings.network, aws, existing_lock, refresh=refresh, check=check
+            )
             if settings.network.gpu_images
             else {}
         )

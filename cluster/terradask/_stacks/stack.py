@@ -28,6 +28,7 @@ from terradask._plans.basis import (
 from terradask._plans.saved import Plan
 from terradask._plans.summary import PlanSummary, summarise
 from terradask._policy.masking import masked_text
+from terradask._terraform.folder_contents import IMPORTS
 from terradask._terraform.plan_file import PlanFile
 from terradask._terraform.progress import ResourceProgress
 from terradask._terraform.state.lock import BreakLock
@@ -35,8 +36,6 @@ from terradask._terraform.state.lock_info import LockInfo
 from terradask._terraform.state.model import StateVersion
 from terradask._terraform.terraform import Terraform
 from terradask.errors import StalePlan, StateConflict, TerraformError
-
-_IMPORTS = "imports.tf.json"
 
 #: How often a plan is made until it starts from the state that there is.
 _ATTEMPTS = 6
@@ -254,7 +253,7 @@ class Stack:
     @contextlib.contextmanager
     def _importing(self, imports: Mapping[str, str]) -> Iterator[None]:
         """Give Terraform these imports and no others: an interrupted plan may have left some."""
-        file = self.folder / _IMPORTS
+        file = self.folder / IMPORTS
         file.unlink(missing_ok=True)
         try:
             if imports:

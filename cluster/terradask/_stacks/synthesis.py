@@ -7,7 +7,9 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
+from terradask._terraform.folder_contents import LOCK_FILE
 from terradask_modules.names import NETWORK_STACK
+from terradask_stacks.loading import user_folder
 from terradask_stacks.lock import LockFile, NetworkLock
 from terradask_stacks.synthesis import synthesize
 
@@ -16,7 +18,6 @@ if TYPE_CHECKING:
     from terradask_stacks.loading import LoadedSettings
 
 _STATE_FOLDER = ".terradask"
-_PROVIDER_LOCK = ".terraform.lock.hcl"
 
 
 def synthesise(
@@ -40,7 +41,7 @@ def synthesise(
         stacks=[*([NETWORK_STACK] if network is not None else []), *clusters],
         clusters={name: answers.settings.cluster for name, answers in clusters.items()},
         state_dir=_state_dir(loaded, folder),
-        lock_hcl=_provider_lock(loaded),
+        lock_hcl=_provider_lock(),
         cache_dir=_cache_dir(),
     )
 
@@ -58,8 +59,11 @@ def _state_dir(loaded: LoadedSettings, out: Path) -> Path | None:
     return None if loaded.state_dir == out.parent / _STATE_FOLDER else loaded.state_dir
 
 
-def _provider_lock(loaded: LoadedSettings) -> Path | None:
-    own = loaded.root / _PROVIDER_LOCK
+def _provider_lock() -> Path | None:
+    """Return the user's own lock file of the provider. One of a repository isn't taken: by its
+    checksums Terraform would run a provider that lies in the repository.
+    """
+    own = user_folder() / LOCK_FILE
     return own if own.is_file() else None
 
 

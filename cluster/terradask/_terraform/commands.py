@@ -16,6 +16,7 @@ from terradask._terraform import process
 from terradask._terraform.binary import TerraformBinary, find_terraform
 from terradask._terraform.errors import error_of
 from terradask._terraform.events import CommandOutput, Event, parse_event
+from terradask._terraform.folder_contents import check_contents
 from terradask._terraform.folder_lock import FolderLock
 from terradask._terraform.provider_mirror import (
     CLI_CONFIG_VARIABLE,
@@ -113,6 +114,7 @@ class TerraformCommands:
     def _stream(self, verb: str, *arguments: str, **options: Any) -> CommandOutput:
         """Run a command that prints events, and return its output. Needs the folder's lock."""
         output = CommandOutput(REQUEST_SECONDS)
+        check_contents(self.folder)
         done = process.follow(
             self.command_line(verb, *arguments, json=FLAG, **options),
             cwd=self.folder,
@@ -182,6 +184,7 @@ class TerraformCommands:
         """Run a command, and return what it printed."""
         line = self.command_line(verb, *arguments, **options)
         with self.lock:
+            check_contents(self.folder)
             done = process.capture(line, cwd=self.folder, environ=self.environment())
         if done.exit_code:
             raise self._error(verb, done)

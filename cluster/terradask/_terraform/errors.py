@@ -127,7 +127,8 @@ def _about_provider(text: str, common: dict[str, Any]) -> TerraformError | None:
             given=_first_line(text, containing="checksums"),
             advice=(
                 "remove that copy of the provider, or find another one with `terradask doctor "
-                "--fix`"
+                "--fix`; a lock file of your own counts in your data folder for terradask alone "
+                "(Linux: ~/.local/share/terradask/.terraform.lock.hcl)"
             ),
         )
     if re.search(

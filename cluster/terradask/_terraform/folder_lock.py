@@ -128,7 +128,9 @@ class FolderLock:
 
     def _take(self) -> None:
         self._path.parent.mkdir(parents=True, exist_ok=True)
-        stream = self._path.open("a+", encoding="utf-8")
+        # A link would have what it leads to emptied.
+        flags = os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC
+        stream = os.fdopen(os.open(self._path, flags, 0o666), "a+", encoding="utf-8")
         try:
             self._wait_for(stream)
         except BaseException:

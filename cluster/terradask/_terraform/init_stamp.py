@@ -10,8 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from terradask._common.json_text import read_object
-
-_STAMP = ".terraform/terradask.json"
+from terradask._terraform.folder_contents import BACKEND_RECORD, DATA, STAMP
 
 
 @dataclass(frozen=True)
@@ -31,7 +30,7 @@ class InitStamp:
         present = bool(packages) and all(package.exists() for package in packages)
         return (
             present
-            and (self.folder / ".terraform/terraform.tfstate").is_file()
+            and (self.folder / DATA / BACKEND_RECORD).is_file()
             and read_object(self._path).get("key") == self.key
         )
 
@@ -45,7 +44,7 @@ class InitStamp:
 
     @property
     def _path(self) -> Path:
-        return self.folder / _STAMP
+        return self.folder / DATA / STAMP
 
 
 def init_key(

@@ -12,15 +12,13 @@ from terradask._common.checksum import sha256_of_file
 from terradask._terraform.commands import FLAG, TerraformCommands
 from terradask._terraform.errors import needs_init
 from terradask._terraform.events import CommandOutput
+from terradask._terraform.folder_contents import CONFIGURATION, LOCK_FILE, check_contents
 from terradask._terraform.init_stamp import InitStamp, init_key
 from terradask._terraform.plan_file import PlanFile
 from terradask._terraform.state.lock import BreakLock, run_past_lock
 from terradask._terraform.state.lock_info import LockInfo
 from terradask._terraform.state.model import StateInfo, read_state_file, state_file
 from terradask.errors import TerraformError
-
-CONFIGURATION = "cdk.tf.json"
-LOCK_FILE = ".terraform.lock.hcl"
 
 
 @dataclass(eq=False, repr=False)
@@ -51,6 +49,7 @@ class Terraform(TerraformCommands):
         Raises `TerraformError`, such as `ProviderUnavailable` and `BackendMissing`.
         """
         with self.lock:
+            check_contents(self.folder)
             configuration = self.configuration()
             local = state_file(self.folder, configuration)
             if local is not None:

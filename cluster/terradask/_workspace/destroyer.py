@@ -66,7 +66,7 @@ class Destroyer:
         self.cleanup.refuse_while_in_use()
         with self.stacks.locked(NETWORK_STACK) as stack:
             self.stacks.states.check_not_rolled_back(NETWORK_STACK)
-            configuration_of(self.context).network()
+            configuration_of(self.context).network(destroy=True)
             stack.init()
             recovery = self.cleanup.network(stack)
             removed = recovery.remove_unknown()

