@@ -17,11 +17,12 @@ from terradask._aws.rate_limit import RateLimiter
 from terradask._dask.health import Health, RunCheck
 from terradask._dask.host_workers import JoinedWorkers
 from terradask._dask.lifecycle import _OPEN, Lifecycle
-from terradask._dask.provision import Provisioner
+from terradask._dask.provision import Provisioned, Provisioner
 from terradask._dask.request import Request
 from terradask._dask.threads import Threads
 from terradask._dask.waiting import WorkerWaiter
 from terradask.errors import ClusterClosed, ClusterEnded
+from terradask_host.documents import Run
 
 from ..waiting import HANG_SECONDS, eventually_async
 
@@ -34,6 +35,7 @@ class Deployed:
     def __init__(self):
         self.done = []
         self.run_id = "r1"
+        self.bucket = "bucket"
         self.name = "etl"
         self.descriptor = SimpleNamespace(workers_per_host=1)
         self.objects = None
@@ -66,25 +68,20 @@ class Deployed:
 class CancellableProvisioner:
     """Finds the cluster, or waits until it is cancelled."""
 
-    def __init__(self, deployed, *, waits=False):
+    def __init__(self, deployed, *, waits=False, origin="created"):
         self.undone = []
         self.cancelled = False
         self._deployed = deployed
         self._waits = waits
+        self._origin = origin
 
     def run(self):
         while self._waits:
             if self.cancelled:
                 raise InterruptedError("cancelled")
             time.sleep(0.01)
-        attachment = SimpleNamespace(run=SimpleNamespace(run_id="r1"))
-        return SimpleNamespace(
-            workspace=self._deployed,
-            deployment=self._deployed,
-            attachment=attachment,
-            origin="created",
-            learn_environment=lambda: None,
-        )
+        attachment = SimpleNamespace(run=Run("r1", "", "arn", "v1", "3.11", {}, 2))
+        return Provisioned(self._deployed, self._deployed, attachment, self._origin, {})
 
     def cancel(self):
         self.cancelled = True
@@ -96,13 +93,15 @@ class CancellableProvisioner:
 class Opened:
     """A lifecycle with the parts around it, and how it attaches and disconnects."""
 
-    def __init__(self, *, waits=False, shutdown_on_close=None):
-        self.deployed = Deployed()
+    def __init__(self, *, waits=False, shutdown_on_close=None, attach=None, attached_to=None):
+        self.deployed = Deployed() if attached_to is None else attached_to.deployed
         self.health = Health("etl")
         self.health.status = Status.created
         self.threads = Threads()
-        self.provisioner = CancellableProvisioner(self.deployed, waits=waits)
-        request = Request("etl", shutdown_on_close=shutdown_on_close)
+        origin = "created" if attached_to is None else "attached"
+        self.provisioner = CancellableProvisioner(self.deployed, waits=waits, origin=origin)
+        self.said = []
+        request = Request("etl", shutdown_on_close=shutdown_on_close, attach=attach)
         self.lifecycle = Lifecycle(
             request,
             self.provisioner,
@@ -113,6 +112,7 @@ class Opened:
 
     async def attach(self, provisioned):
         self.health.status = Status.running
+        self.lifecycle.register()
 
     async def disconnect(self):
         pass
@@ -121,7 +121,7 @@ class Opened:
         await self.lifecycle.open(self.attach, self.disconnect)
 
     async def close(self):
-        await self.lifecycle.close(self.disconnect, self.disconnect)
+        await self.lifecycle.close(self.disconnect, self.disconnect, self.said.append)
 
 
 def failing(error):
@@ -283,6 +283,52 @@ def test_stopping_keeps_the_deployment_of_a_cluster_that_was_made_here():
         with pytest.raises(ClusterClosed):
             opened.lifecycle.stop()
         assert opened.deployed.done == ["stopped"]
+
+    asyncio.run(main())
+
+
+async def _opened(**arguments):
+    opened = Opened(**arguments)
+    await opened.open()
+    return opened
+
+
+def test_a_notebooks_cell_that_is_run_again_ends_what_its_first_run_made():
+    async def main():
+        first = await _opened()
+        again = await _opened(attached_to=first)
+        await again.close()
+        assert first.deployed.done == ["at zero", "destroyed"]
+        assert not again.said
+        await first.close()
+        assert first.deployed.done == ["at zero", "destroyed"]
+
+    asyncio.run(main())
+
+
+@pytest.mark.parametrize(
+    ("own", "theirs"),
+    [
+        ({"shutdown_on_close": False}, {}),
+        ({}, {"attach": True}),
+        ({}, {"shutdown_on_close": False}),
+        ({"in_block": True}, {}),
+    ],
+    ids=["nobody owns it", "from_name", "it is to run on", "a block closes the first"],
+)
+def test_what_only_attaches_leaves_the_cluster_running_and_says_so(own, theirs):
+    async def main():
+        in_block = own.pop("in_block", False)
+        first = await _opened(**own)
+        first.lifecycle.is_in_block = in_block
+        second = await _opened(attached_to=first, **theirs)
+        await second.close()
+        assert first.deployed.done == []
+        assert second.lifecycle.state_when_left == "left running"
+        (said,) = second.said
+        assert "etl runs on" in said.text
+        assert "terradask stop etl" in said.text
+        await first.close()
 
     asyncio.run(main())
 

@@ -19,6 +19,7 @@ from terradask._common.sigterm import terminated_in_order, termination_held
 from terradask._dask.adaptive import AdaptiveScaling, ScalingPolicies, policy_of
 from terradask._dask.arguments import ClusterArguments
 from terradask._dask.attached import Attached
+from terradask._dask.blocks import ClosedByBlock
 from terradask._dask.clients import is_shutdown_of_client, leave_at_exit
 from terradask._dask.cluster_jobs import ClusterJobs
 from terradask._dask.connection import SchedulerConnection
@@ -45,7 +46,7 @@ from terradask_modules.names import WORKER_GROUP
 
 
 @documented_by(ClusterArguments)
-class Cluster(ClusterFacts, ClusterJobs, SpecCluster):  # type: ignore[misc]
+class Cluster(ClosedByBlock, ClusterFacts, ClusterJobs, SpecCluster):  # type: ignore[misc]
     """A Dask cluster on instances of your own AWS account."""
 
     # Attributes that Dask reads and writes on the object itself. It would take the name from the
@@ -130,7 +131,7 @@ class Cluster(ClusterFacts, ClusterJobs, SpecCluster):  # type: ignore[misc]
         await self._lifecycle.open(self._attach, self._disconnect)
 
     async def _close(self) -> None:
-        await self._lifecycle.close(self._disconnect, self._before_end)
+        await self._lifecycle.close(self._disconnect, self._before_end, self._progress)
 
     async def _before_end(self) -> None:
         if self._attached is not None:
@@ -168,13 +169,6 @@ class Cluster(ClusterFacts, ClusterJobs, SpecCluster):  # type: ignore[misc]
 
         return ready().__await__()
 
-    async def __aenter__(self) -> Self:
-        return await self
-
-    def __enter__(self) -> Self:
-        entered: Self = super().__enter__()
-        return entered
-
     async def _attach(self, provisioned: Provisioned) -> None:
         attached = await Attached.to(
             provisioned, self._request, self._health, self._joined, self._threads.call
@@ -202,7 +196,7 @@ class Cluster(ClusterFacts, ClusterJobs, SpecCluster):  # type: ignore[misc]
             await DaskCluster._close(self)
         finally:
             self._own_logging.close()
-            self._live.close("closed")
+            self._live.close(self._lifecycle.state_when_left)
             if self._attached is not None:
                 await self._attached.dialer.close()
 

@@ -6,14 +6,16 @@ import asyncio
 import contextlib
 import logging
 from collections.abc import Awaitable, Callable
-from dataclasses import KW_ONLY, dataclass, field
+from dataclasses import KW_ONLY, dataclass, field, replace
 
 from distributed.core import Status
 
 from terradask._common.forked import left_to_parent
+from terradask._common.progress import Message, Progress, silent
 from terradask._common.side_by_side import side_by_side
 from terradask._common.sigterm import termination_held
 from terradask._dask.health import Health
+from terradask._dask.left import left_running
 from terradask._dask.provision import Provisioned, Provisioner
 from terradask._dask.request import Request
 from terradask._dask.threads import Threads
@@ -38,6 +40,10 @@ class Lifecycle:
     _provisioned: Provisioned | None = field(default=None, init=False)
     _stops: bool = field(default=False, init=False)
     _is_ended: bool = field(default=False, init=False)
+    #: Whether a ``with`` block closes it.
+    is_in_block: bool = field(default=False, init=False)
+    #: What the last view of the cluster shows: another client's, or this user's wish, runs on.
+    state_when_left: str = field(default="closed", init=False)
 
     def __post_init__(self) -> None:
         self.shutdown_on_close = bool(self.request.shutdown_on_close)
@@ -65,6 +71,8 @@ class Lifecycle:
             if self.request.shutdown_on_close is None:
                 self.shutdown_on_close = self._provisioned.origin != "attached"
             await attach(self._provisioned)
+            if self.request.shutdown_on_close is None and not self.request.attach:
+                self._take_over(self._provisioned)
         except BaseException as error:
             # If it was closed while it waited for workers, `close` ends the cluster.
             if self.health.status not in (Status.closing, Status.closed):
@@ -74,6 +82,29 @@ class Lifecycle:
     def register(self) -> None:
         """Register the cluster to be left, or ended, when the process ends or forks."""
         _OPEN.add(self)
+
+    def _take_over(self, provisioned: Provisioned) -> None:
+        """Own the cluster in the place of an earlier object of this process: a notebook's cell that
+        is run again forgets it. One in a ``with`` block keeps what it owns.
+        """
+        for other in list(_OPEN):
+            theirs = other._provisioned
+            if (
+                other is not self
+                and theirs is not None
+                and other.owns
+                and not other.is_in_block
+                and other.health.is_running
+                and _place_of(theirs) == _place_of(provisioned)
+            ):
+                other.shutdown_on_close = False
+                self._provisioned = replace(provisioned, origin=theirs.origin)
+                self.shutdown_on_close = True
+
+    @property
+    def owns(self) -> bool:
+        """Whether the cluster ends with this object."""
+        return bool(self.shutdown_on_close) and not self._is_ended
 
     async def _provision_in_thread(self) -> Provisioned:
         making = asyncio.ensure_future(self.threads.call(self.provisioner.run))
@@ -156,7 +187,9 @@ class Lifecycle:
         self._stops = True
         self.shutdown_on_close = True
 
-    async def close(self, disconnect: Disconnect, before_end: Disconnect) -> None:
+    async def close(
+        self, disconnect: Disconnect, before_end: Disconnect, progress: Progress = silent
+    ) -> None:
         """Leave the cluster, and end it if `shutdown_on_close` is True.
 
         Ending destroys a cluster that was made here, and stops any other. One that is still being
@@ -180,6 +213,9 @@ class Lifecycle:
             if ends and self._provisioned is not None:
                 await before_end()
                 await self.threads.call(self._end, self._provisioned)
+            elif self._provisioned is not None and self.health.ended is None:
+                self.state_when_left = "left running"
+                progress(Message(await self.threads.call(left_running, self._provisioned)))
         finally:
             _OPEN.discard(self)
             try:
@@ -231,6 +267,11 @@ class Lifecycle:
 def _leave(lifecycle: Lifecycle) -> None:
     lifecycle.health.disown()
     _OPEN.discard(lifecycle)
+
+
+def _place_of(provisioned: Provisioned) -> tuple[str, str, str]:
+    deployment = provisioned.deployment
+    return deployment.bucket, deployment.name, provisioned.attachment.run.run_id
 
 
 #: The clusters of this process.
