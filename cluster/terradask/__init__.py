@@ -9,6 +9,8 @@ from __future__ import annotations
 from importlib.metadata import version as _version
 from typing import TYPE_CHECKING, Any
 
+from terradask._common.plain_logs import log_plainly as _log_plainly
+
 if TYPE_CHECKING:
     from terradask._dask.cluster import Cluster
     from terradask._dask.job import Job
@@ -49,6 +51,8 @@ __all__ = [
 ]
 
 __version__ = _version("terradask")
+
+_log_plainly()
 
 _HOMES = {
     "BackendOptionsChange": "terradask._workspace.backend_options",

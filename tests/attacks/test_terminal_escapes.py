@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import io
 import json
+import logging
 import pickle
 import re
 from pathlib import Path
@@ -205,3 +206,14 @@ def test_a_pull_requests_text_has_none() -> None:
         assert not strange(text)
     # Its own, by which nothing in it is a mention or a link.
     assert escaped("@team") == "@\u200bteam"
+
+
+def test_no_log_line_has_any(caplog: pytest.LogCaptureFixture) -> None:
+    logger = logging.getLogger("terradask")
+    logger.warning("a host says %s of %d", TEXT, 3)
+    logger.warning("two\nlines of %s", "ours")
+    first, second = caplog.records
+    assert MARK in first.getMessage()
+    assert not strange(first.getMessage())
+    # What needs no change keeps its arguments, for handlers that read them.
+    assert second.args == ("ours",)
