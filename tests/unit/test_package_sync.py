@@ -363,6 +363,8 @@ def test_a_start_takes_the_environment_where_the_settings_say_so(
     wanted = PackageSync(True, ("jupyter-lab",))
     assert sync_at_start(StartOptions(), settings) == wanted
     assert not sync_at_start(StartOptions(software=[]), settings)
+    modules = sync_at_start(StartOptions(software=[]), {**settings, "local_modules": True})
+    assert modules == PackageSync(False, local_modules=True)
     assert not sync_at_start(StartOptions(software_lock=Path("uv.lock")), settings)
     assert not sync_at_start(StartOptions(package_sync=PackageSync(False)), settings)
     assert not sync_at_start(StartOptions(), {})

@@ -20,7 +20,7 @@ from terradask._software.environment import of_folders, read_installed
 from terradask._software.folder_archives import Folder, only_in_folders
 from terradask._software.hosts import host_markers
 from terradask._software.index_sources import index_sources
-from terradask._software.indexes import Index, read_indexes
+from terradask._software.indexes import Index, read_indexes, without_user
 from terradask._software.local_wheels import LocalWheel, build_wheel, editable_folder, pack_wheel
 from terradask._software.pylock import DirectPackage, Selected
 from terradask._software.resolver import Resolved, Resolver, Unsolvable
@@ -176,8 +176,9 @@ class Requirements:
             if one.version is None:
                 continue
             if one.sha256 not in locked.get(one.name, {}).get(Version(one.version), ()):
+                url = without_user(one.url)[0]
                 raise SoftwareFileInvalid(
-                    self.path, f"its hashes of {one.name} {one.version} are not that of {one.url}"
+                    self.path, f"its hashes of {one.name} {one.version} are not that of {url}"
                 )
         hashes = {
             name: tuple(sorted(locked.get(name, {}).get(Version(version), ())))
