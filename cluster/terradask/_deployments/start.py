@@ -268,10 +268,9 @@ def sync_at_start(options: StartOptions, settings: Mapping[str, Any]) -> Package
     """Return what the start says; what it names in other ways takes the settings' place."""
     if options.package_sync is not None:
         return options.package_sync
-    if options.software_lock is not None:
-        return PackageSync(False)
-    if options.software is not None:
-        return PackageSync(False, local_modules=settings.get("local_modules", False))
+    if options.software is not None or options.software_lock is not None:
+        kept = options.software_lock is None and settings.get("local_modules", False)
+        return PackageSync(False, local_modules=kept)
     return sync_of(settings, os.environ)
 
 
