@@ -142,6 +142,7 @@ class Soak:
             self.throttle: 1,
             self.lack: 1,
             self.cut: 2,
+            self.sleep: 1,
             **({self.lack_spot: 2, self.recommend: 1, self.interrupt: 1} if self.spot else {}),
             **({} if self.gentle else {self.break_environments: 1, self.kill_scheduler: 1}),
         }
@@ -246,6 +247,13 @@ class Soak:
             with contextlib.suppress(ClusterError, OSError):
                 self.kill()
         self.renew_client()
+
+    def sleep(self) -> None:
+        """Let this client sleep like a laptop, while hosts die: nothing of it runs."""
+        seconds = self.draws.uniform(0.5, 3.0)
+        self.cluster.loop.add_callback(time.sleep, seconds)
+        self.kill()
+        time.sleep(seconds)
 
     def break_environments(self) -> None:
         with self.simulator.break_environments():

@@ -8,6 +8,7 @@ from __future__ import annotations
 import contextlib
 import logging
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
@@ -36,6 +37,7 @@ def cluster(sim: Simulator, sim_environ: dict[str, str]) -> Iterator[Cluster]:
             NAME,
             n_workers=1,
             max_workers=6,
+            allow_cross_zone=True,
             wait_for_workers=True,
             shutdown_on_close=False,
             idle_timeout=False,
@@ -120,6 +122,35 @@ def test_suspended_launches_are_said_with_awss_reason_and_the_command(
     rest(sim, cluster)
 
 
+def zones_of(sim: Simulator) -> dict[str, str]:
+    with contextlib.closing(sim.client("ec2")) as ec2:
+        pages = ec2.describe_instances(InstanceIds=sim.running_instances())["Reservations"]
+    return {
+        one["InstanceId"]: one["Placement"]["AvailabilityZone"]
+        for page in pages
+        for one in page["Instances"]
+    }
+
+
+def test_workers_of_a_zone_that_is_lost_come_back_in_the_others(
+    sim: Simulator, cluster: Cluster
+) -> None:
+    cluster.scale(4)
+    eventually(lambda: len(cluster.observed) == 4)
+    zones, workers = zones_of(sim), set(cluster.observed)
+    (scheduler,) = zones.keys() - workers
+    (lost,) = {zones[one] for one in workers} - {zones[scheduler]}
+    with cluster.get_client() as client, sim.no_capacity(zone=lost):
+        begun = client.map(lambda n: n + 1, range(100), pure=False)
+        for one in sorted(workers):
+            if zones[one] == lost:
+                sim.kill_host(one)
+        eventually(lambda: len(cluster.observed - workers) == 2 and len(cluster.observed) == 4)
+        assert client.gather(begun) == list(range(1, 101))
+        assert {zones_of(sim)[one] for one in cluster.observed} == {zones[scheduler]}
+    rest(sim, cluster)
+
+
 def test_missing_capacity_is_in_status_and_list_with_its_reason(
     sim: Simulator, cluster: Cluster
 ) -> None:
@@ -181,6 +212,16 @@ def test_a_cluster_whose_tags_were_taken_off_runs_and_can_be_ended(
     back = {(tag["ResourceId"], tag["Key"]) for tag in tags(autoscaling)}
     assert {(group, key) for group in GROUPS.values() for key in KEYS} <= back
     Workspace.load().deployment(NAME).stop(wait_seconds=60)
+
+
+def test_three_who_stop_it_at_once_leave_it_stopped(cluster: Cluster, autoscaling: Any) -> None:
+    deployments = [Workspace.load().deployment(NAME) for _ in range(3)]
+    deployments[0].start(n_workers=0)
+    with ThreadPoolExecutor(3) as pool:
+        stopped = [pool.submit(each.stop, wait_seconds=60) for each in deployments]
+        assert [each.result() for each in stopped] == [True] * 3
+    assert set(desired(autoscaling).values()) == {0}
+    assert deployments[0].status().state == "stopped"
 
 
 def test_a_group_that_was_deleted_is_named_and_the_rest_can_be_ended(

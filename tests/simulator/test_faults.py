@@ -251,6 +251,16 @@ def test_a_dead_worker_is_replaced_once(faulty: Soak) -> None:
     assert 1 <= len(born) <= killed
 
 
+def test_a_client_that_slept_sees_what_was_replaced_meanwhile(faulty: Soak) -> None:
+    faulty.work.append(([1], [faulty.client.submit(lambda n: n + 1, 1, pure=False)]))
+    before = faulty.faults.workers()
+    faulty.sleep()
+    faulty.settle()
+    faulty.check()
+    assert faulty.cluster.observed != before
+    assert faulty.client.submit(sum, [1, 2], pure=False).result(HANG_SECONDS) == 3
+
+
 def test_a_group_that_somebody_else_has_resized_is_mirrored(faulty: Soak) -> None:
     autoscaling = faulty.simulator.client("autoscaling")
     autoscaling.set_desired_capacity(

@@ -178,3 +178,25 @@ def test_a_cluster_that_is_made_shows_its_step() -> None:
     view = LiveView("etl", "making", step="etl: planning")
     assert view_text(view) == "cluster    etl: making\n\netl: planning"
     assert "<div>etl: planning</div>" in view_html(view)
+
+
+def test_hosts_that_are_gone_are_told_by_events_alone_and_problems_stay_in_sight() -> None:
+    killed = report(1, "running").lost()
+    left = report(2, "leaving", "idle").lost()
+    assert (killed.state, left.state) == ("lost", "left")
+    told = "workers: Launch is suspended: the group launches nothing, whatever its number"
+    seen = replace(status(1, 1, killed, left, report(3, "running")), problems=(told,))
+    view = live_view(seen, POOLS, now=NOW)
+    assert {host.instance_id for host in view.hosts} == {"i-5c", "i-0003"}
+    assert view.problems == (told,)
+    lines = view_text(view).splitlines()
+    (first,) = (line for line in lines if line.startswith("problem: workers: Launch is suspended"))
+    assert len(first) <= 80
+    assert lines[lines.index(first) + 1].startswith("  ")
+    assert told in view_html(view)
+
+
+def test_a_scheduler_that_replaced_another_shows_its_number() -> None:
+    seen = replace(status(1, 1), scheduler_boot=2, scheduler_since="2026-11-24T09:29:00Z")
+    assert "number 2 of this run since 2026-11-24T09:29:00Z" in shown(seen)
+    assert "number" not in shown(replace(seen, scheduler_boot=1))

@@ -46,6 +46,7 @@ def body_html(view: LiveView) -> str:
     parts = [
         _table(["group", "hosts", "states", "market", "types"], [_cells(g) for g in shown.groups]),
         *(f"<div>{escape(line)}</div>" for line in steps(shown)),
+        *(f"<div><strong>problem</strong>: {escape(each)}</div>" for each in shown.problems),
         _table(
             ["host", "group", "state", "for", "threads", "memory", "reason"],
             [_host(host) for host in shown.hosts],

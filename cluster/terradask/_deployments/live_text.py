@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
@@ -14,7 +15,15 @@ if TYPE_CHECKING:
 
 #: Lines of a view besides those of its hosts, and the fewest hosts.
 _OTHER_LINES, _FEWEST_HOSTS = 20, 3
-_COLOURS = {"running": "green", "failed": "bold red", "lost": "red", "ended": "red"}
+#: A usual terminal's.
+_WIDTH = 80
+_COLOURS = {
+    "problem": "bold red",
+    "running": "green",
+    "failed": "bold red",
+    "lost": "red",
+    "ended": "red",
+}
 
 
 def view_text(view: LiveView) -> str:
@@ -27,6 +36,8 @@ def view_text(view: LiveView) -> str:
         )
     if waits := steps(view):
         parts.append("\n".join(waits))
+    if view.problems:
+        parts.append("\n".join(map(_wrapped, view.problems)))
     if view.hosts:
         parts.append(hosts_table(view))
     if view.hidden:
@@ -38,6 +49,13 @@ def steps(view: LiveView) -> list[str]:
     """Return what is being done and waited for, a line each."""
     step = [] if view.step is None else [view.step]
     return [*step, *(f"waiting: {sentence}" for sentence in view.waits)]
+
+
+def _wrapped(problem: str) -> str:
+    """Return a sentence in lines that a terminal doesn't cut."""
+    return textwrap.fill(
+        f"problem: {problem}", _WIDTH, subsequent_indent="  ", break_on_hyphens=False
+    )
 
 
 def hosts_table(view: LiveView) -> str:

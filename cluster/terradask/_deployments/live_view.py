@@ -93,6 +93,8 @@ class LiveView:
         ``state``, ``seconds``, ``reason``, ``threads`` and ``memory_bytes``.
     hidden
         State -> how many hosts are left out of that list.
+    problems
+        What keeps the cluster from being as asked, and what helps, a sentence each.
     notes
         What is to stay in sight, such as packages that hosts won't have.
     step
@@ -108,6 +110,7 @@ class LiveView:
     hidden: Mapping[str, int] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
     step: str | None = None
+    problems: tuple[str, ...] = ()
 
     def with_hosts(self, most: int) -> LiveView:
         """Return the same with so many hosts at most; the others are counted in ``hidden``."""
@@ -179,7 +182,8 @@ def live_view(
             for host in hosts
             if host.state not in OVER
         ),
-        notes=(*notes, *status.problems),
+        notes=tuple(notes),
+        problems=status.problems,
         step=step,
     )
 
