@@ -2,15 +2,22 @@
 itself is in the simulator's tests.
 """
 
+import asyncio
 import contextlib
+import json
+import re
 import ssl
 import urllib.error
 import urllib.request
 from asyncio import to_thread
 from types import SimpleNamespace
 
+import dask.config
 import pytest
 from distributed import Scheduler
+from distributed.dashboard.scheduler import applications
+from tornado.routing import PathMatches, RuleRouter
+from tornado.web import Application
 
 from terradask._dask.dashboard import DashboardForward
 from terradask._dask.shared_dashboard import request_shared_dashboard
@@ -18,7 +25,10 @@ from terradask._deployments.attachment import Attachment
 from terradask._deployments.certificates import make_keys
 from terradask.errors import VersionMismatch
 from terradask_host.documents import SchedulerAddress
+from terradask_host.http_proxy.pages import LINK_PAGE, REPORT_PAGE
 from terradask_host.preload.forward import Forward, server_context
+from terradask_host.preload.jupyter_server import own_jupyter_site
+from terradask_host.preload.performance_report import PerformanceReports
 from terradask_host.preload.shared_dashboard import SharedDashboard
 
 from ..waiting import HANG_SECONDS
@@ -86,14 +96,110 @@ async def test_clients_are_told_where_it_is_and_who_has_the_token_gets_in(writte
                 urllib.request.HTTPSHandler(context=tls), urllib.request.HTTPCookieProcessor()
             )
             tls.verify_flags &= ~ssl.VERIFY_X509_STRICT
+            page = f"{base}/info/main/workers.html"
             with pytest.raises(urllib.error.HTTPError, match="403"):
-                await to_thread(browser.open, f"{base}/health", timeout=HANG_SECONDS)
-            for page, content in ((found.link, b"url=./status"), (f"{base}/health", b"ok")):
-                with await to_thread(browser.open, page, timeout=HANG_SECONDS) as answer:
+                await to_thread(browser.open, page, timeout=HANG_SECONDS)
+            for link, content in ((found.link, b"url=./status"), (page, b"Scheduler")):
+                with await to_thread(browser.open, link, timeout=HANG_SECONDS) as answer:
                     assert content in answer.read()
         finally:
             await door.close()
         assert door.link() == {}
+
+
+#: Routes of Dask's that a link for watching opens, beside each plot's.
+WATCHED = ("/", "/favicon.ico", "/info", "/info/main/exceptions.html", "/info/main/workers.html")
+WATCHED_PARTS = ("/info/task/", "/info/worker/", "/static", "/statics")
+#: Those that a user's configuration may add.
+MORE = ["distributed.http.scheduler.api", "distributed.http.proxy"]
+
+
+async def test_a_link_for_watching_opens_what_watching_needs(written):
+    """Of all that a scheduler serves, with a notebook server beside it."""
+    usual = dask.config.get("distributed.scheduler.http.routes")
+    wanted = {"host": "127.0.0.1", "port": 0, "cert": written["cert"], "key": written["key"]}
+    with dask.config.set({"distributed.scheduler.http.routes": [*usual, *MORE]}):
+        scheduler = scheduler_here()
+    async with scheduler, reached(scheduler, written) as asking:
+        PerformanceReports(scheduler, None, lambda *_, **__: None)
+        shared = SharedDashboard(scheduler, wanted, own_jupyter_site("/nowhere.sock"))
+        await shared.start()
+        try:
+            paths = served(scheduler.http_application)
+            own = {LINK_PAGE, REPORT_PAGE, "/sitemap.json", "/api/v1/retire_workers", "/metrics"}
+            assert own | {"/status/ws", "/proxy/1/x/x", "/info/logs/x.html"} <= paths
+            parts = ("", "/ws", "/metadata", "/autoload.js")
+            plots = {plot + part for plot in applications for part in parts}
+            assert {"/status/ws", "/individual-cpu"} <= plots & paths
+            others = {path for path in paths if path.startswith(WATCHED_PARTS)}
+            closed = paths - plots - others - {*WATCHED}
+            # One of these is enough.
+            closed -= {f"{plot}/static/x" for plot in applications if plot != "/status"}
+            for path in ("/status/ws", *others, *(paths & {*WATCHED})):
+                assert CLOSED_BYTES not in await asked(shared, path), path
+            for path in closed:
+                assert CLOSED_BYTES in await asked(shared, path), path
+            token = shared.link()["jupyter_path"].partition("=")[2]
+            # Under no other name either.
+            tricks = ["//terradask/shared-dashboard", "/status/../terradask/shared-dashboard"]
+            tricks += ["/statics/..%2f..%2fterradask/shared-dashboard", "/%74erradask/report"]
+            for path in [*closed, *tricks, f"{LINK_PAGE}/", f"{LINK_PAGE}?x"]:
+                assert token.encode() not in await asked(shared, path)
+            assert CLOSED_BYTES in await asked(shared, "/status", method="POST")
+            # Whom it is for gets it.
+            assert token.encode() in (await asking.fetch(LINK_PAGE))[1]
+        finally:
+            await shared.close()
+
+
+async def test_no_link_to_the_dashboard_on_this_machine_leads_to_the_notebooks(written):
+    async with scheduler_here() as scheduler, reached(scheduler, written) as forward:
+        SharedDashboard(scheduler, None)
+        await forward.start()
+        try:
+            base = forward.link.rpartition("/")[0]
+            with pytest.raises(urllib.error.HTTPError, match="403"):
+                await to_thread(urllib.request.urlopen, base + LINK_PAGE, timeout=HANG_SECONDS)
+            page = f"{base}/json/counts.json"
+            with await to_thread(urllib.request.urlopen, page, timeout=HANG_SECONDS) as answer:
+                assert "workers" in json.load(answer)
+            assert (await forward.fetch(LINK_PAGE))[0] == 200
+        finally:
+            await forward.close()
+
+
+def served(application):
+    """Return a path for each route of a web application."""
+    found = set()
+    waiting = [application, *application.applications]
+    while waiting:
+        each = waiting.pop()
+        if isinstance(each, Application):
+            waiting += [each.default_router, each.wildcard_router]
+        elif isinstance(each, RuleRouter):
+            waiting += each.rules
+        elif isinstance(each.target, RuleRouter):
+            waiting.append(each.target)
+        elif isinstance(each.matcher, PathMatches):
+            pattern = each.matcher.regex.pattern.rstrip("$").removesuffix("/?")
+            found.add(re.sub(r"\(.*?\)", lambda part: "1" if "d" in part[0] else "x", pattern))
+    return {path.replace("\\", "") or "/" for path in found}
+
+
+async def asked(shared, path, method="GET"):
+    """Return the answer to one who has the link for watching."""
+    tls = ssl.create_default_context()
+    tls.check_hostname, tls.verify_mode = False, ssl.CERT_NONE
+    door = shared._admission
+    reader, writer = await asyncio.open_connection("127.0.0.1", shared._proxy.port, ssl=tls)
+    cookie = f"Cookie: {door.cookie}={door.token}"
+    writer.write(f"{method} {path} HTTP/1.1\r\nHost: x\r\n{cookie}\r\n\r\n".encode())
+    answer = await asyncio.wait_for(reader.read(), HANG_SECONDS)
+    writer.close()
+    return answer
+
+
+CLOSED_BYTES = b"it doesn&#x27;t open this page"
 
 
 @pytest.mark.parametrize("hosts", ["older", "without"])

@@ -18,6 +18,7 @@ from distributed.utils import format_dashboard_link
 
 from terradask._common.once import OncePerCause
 from terradask_host.http_proxy.admission import LOOPBACK, Admission
+from terradask_host.http_proxy.opened import dasks_own
 from terradask_host.http_proxy.pipes import Streams
 from terradask_host.http_proxy.server import ProxyServer, Site
 
@@ -67,7 +68,7 @@ class DashboardForward:
     async def start(self) -> None:
         """Listen on a free port of 127.0.0.1, with a new token."""
         self._admission = Admission(secure=False, hosts=_names_of_this_machine(), in_path=True)
-        self._proxy = ProxyServer(Site(self._admission, self._dial))
+        self._proxy = ProxyServer(Site(self._admission, self._dial, opens=dasks_own))
         await self._proxy.start(ADDRESS, 0)
 
     async def close(self) -> None:

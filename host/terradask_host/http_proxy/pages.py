@@ -2,6 +2,9 @@
 without Dask's protocol: part of what they rely on.
 """
 
+#: What the paths of most begin with. No link that a browser opens leads there.
+OWN = "/terradask/"
+
 #: Has the link for people without a certificate.
 LINK_PAGE = "/terradask/shared-dashboard"
 

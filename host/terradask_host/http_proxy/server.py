@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from functools import partial
 
 from terradask_host.http_proxy.admission import Admission, refusal
+from terradask_host.http_proxy.opened import Opens
 from terradask_host.http_proxy.path_token import with_token, without_token
 from terradask_host.http_proxy.pipes import Streams, finish, join
 from terradask_host.http_proxy.request import (
@@ -36,6 +37,9 @@ MOST_WAITING = 200
 #: What a browser is told when the dashboard doesn't answer.
 SILENT = "The scheduler's host doesn't answer. Has the cluster stopped, or its scheduler died?"
 
+#: What it is told of a page that a link doesn't open.
+CLOSED = "This link is for watching: it doesn't open this page."
+
 
 @dataclass(frozen=True)
 class Site:
@@ -50,11 +54,14 @@ class Site:
         browser.
     silent
         What the browser is told then.
+    opens
+        Which requests of those that are let in are passed on. By default all.
     """
 
     admission: Admission
     dial: Dial
     silent: str = SILENT
+    opens: Opens = lambda _: True
 
 
 class ProxyServer:
@@ -126,14 +133,16 @@ class ProxyServer:
         answer = site.admission.judge(request)
         if answer is not None:
             return writer.write(answer)
-        try:
-            far = await site.dial()
-        except (OSError, TimeoutError):
-            return writer.write(refusal(502, site.silent))
         change = None
         if site.admission.in_path:
             request = without_token(request)
             change = partial(with_token, inner=request)
+        if not site.opens(request):
+            return writer.write(refusal(403, CLOSED))
+        try:
+            far = await site.dial()
+        except (OSError, TimeoutError):
+            return writer.write(refusal(502, site.silent))
         far[1].write(request.forwarded(without_cookie=site.admission.cookie))
         return await join((reader, writer), far, lasting=request.is_upgrade, change_head=change)
 

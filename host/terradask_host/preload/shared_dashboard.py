@@ -11,6 +11,7 @@ from typing import Any
 
 from terradask_host.http_proxy.admission import Admission
 from terradask_host.http_proxy.jupyter_site import BASE_PATH, PAGE
+from terradask_host.http_proxy.opened import watching
 from terradask_host.http_proxy.pages import LINK_PAGE
 from terradask_host.http_proxy.pipes import Streams
 from terradask_host.http_proxy.server import ProxyServer, Site
@@ -37,7 +38,8 @@ class SharedDashboard:
         # With a token of its own: a link to the dashboard is for watching alone.
         self._jupyter = jupyter
         beside = {} if jupyter is None else {BASE_PATH: jupyter}
-        self._proxy = ProxyServer(Site(self._admission, self._dial), beside)
+        watched = Site(self._admission, self._dial, opens=watching(_plots()))
+        self._proxy = ProxyServer(watched, beside)
         _add_page(scheduler.http_application, self)
 
     async def start(self) -> None:
@@ -66,6 +68,16 @@ class SharedDashboard:
 
     async def _dial(self) -> Streams:
         return await asyncio.open_connection("127.0.0.1", self._target_port)
+
+
+def _plots() -> list[str]:
+    """Return the paths of this Dask's plots."""
+    try:
+        from distributed.dashboard.scheduler import applications
+    except ImportError:
+        # Without Bokeh, it says there that it is missing.
+        return ["/status"]
+    return list(applications)
 
 
 def _add_page(application: Any, shared: SharedDashboard) -> None:
