@@ -6,7 +6,8 @@ from playwright.sync_api import Page
 def open_notebook(page: Page, link: str) -> None:
     """Open a new notebook, with a kernel."""
     page.goto(link)
-    page.wait_for_url("**/jupyter/lab**")
+    # The page that takes the token leads on by itself.
+    page.wait_for_url(lambda url: "/jupyter/lab" in url and "token" not in url)
     # Without what an earlier page had open.
     page.goto(page.url.partition("/lab")[0] + "/lab?reset")
     page.locator(".jp-LauncherCard[data-category='Notebook']").first.click()

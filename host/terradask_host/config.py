@@ -96,6 +96,11 @@ class Paths:
         return self.state / "notebooks"
 
     @property
+    def dashboard_socket(self) -> Path:
+        """Where Dask's HTTP server of a scheduler listens; its user alone connects there."""
+        return self.keys / "dashboard.sock"
+
+    @property
     def jupyter(self) -> Path:
         """Where the notebook server and its kernels keep what connects them: in memory."""
         return self.keys / "jupyter"

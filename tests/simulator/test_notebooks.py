@@ -10,6 +10,7 @@ import subprocess
 import sys
 import urllib.error
 import urllib.request
+from pathlib import Path
 
 import pytest
 from distributed import Client
@@ -20,6 +21,7 @@ from .. import browser as chromium
 from ..browser import NEEDS_CHROMIUM
 from ..notebook_pages import open_notebook, run_cell
 from ..waiting import HANG_SECONDS, eventually
+from .hosts.processes import listening, listening_files
 
 pytestmark = [pytest.mark.simulator, pytest.mark.life, NEEDS_CHROMIUM]
 
@@ -91,6 +93,10 @@ def test_a_cell_runs_with_a_client_of_the_cluster(page, cluster, sim):
     assert told["worker"] == worker["name"]
     assert told["folder"].endswith("/var/lib/terradask/notebooks")
     assert told["secrets"] == []
+    # The kernel's port takes what its forked processes print, and tells nothing.
+    assert [address for address, _ in listening(told["server"])] == ["127.0.0.1"]
+    sockets = {Path(path).name[:7] for path in listening_files(told["server"])}
+    assert sockets == {"kernel-", "server."}
     host = sim.state_dir / "hosts" / attachment.scheduler.instance_id / "root"
     assert (host / "run/terradask/jupyter/server.sock").stat().st_mode & 0o777 == 0o600
     assert (host / "run/terradask/jupyter").stat().st_mode & 0o777 == 0o700

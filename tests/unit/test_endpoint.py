@@ -15,6 +15,7 @@ from terradask._deployments.documents import Descriptor
 from terradask._deployments.endpoint import AddressEndpoint, SessionEndpoint, endpoint_for, route_of
 from terradask.errors import SessionFailed, SessionManagerPluginMissing, SettingsError
 from terradask_host.documents import Run, SchedulerAddress
+from terradask_host.http_proxy.pipes import to_port
 from terradask_host.preload.forward import Forward
 from terradask_stacks.settings import ClusterSettings
 
@@ -171,9 +172,7 @@ def test_a_hosts_loopback_passes_on_what_comes_as_it_comes() -> None:
             target = server.sockets[0].getsockname()[1]
             async with await asyncio.start_server(upper, "127.0.0.1", 0) as free:
                 port = free.sockets[0].getsockname()[1]
-            inner = Forward(
-                "127.0.0.1", port, target_port=target, context=None, target_host="127.0.0.1"
-            )
+            inner = Forward("127.0.0.1", port, dial=to_port("127.0.0.1", target), context=None)
             await inner.start()
             reader, writer = await asyncio.open_connection("127.0.0.1", port)
             writer.write(b"\x16\x03 tls, or anything")

@@ -9,6 +9,7 @@ import pytest
 
 from terradask._deployments.certificates import make_keys
 from terradask_host.http_proxy.jupyter_site import PROTOCOL
+from terradask_host.http_proxy.pipes import to_port
 from terradask_host.preload.forward import Forward, roles_of, server_context
 from terradask_host.preload.jupyter_server import own_jupyter_site
 
@@ -54,7 +55,9 @@ async def door(folder):
     mine.mkdir()
     files = _files(mine, KEYS, "scheduler")
     context = server_context(ca=files.ca, cert=files.cert, key=files.key)
-    forward = Forward("127.0.0.1", 0, target_port=page.sockets[0].getsockname()[1], context=context)
+    forward = Forward(
+        "127.0.0.1", 0, dial=to_port("127.0.0.1", page.sockets[0].getsockname()[1]), context=context
+    )
     await forward.start()
     try:
         yield forward._server.sockets[0].getsockname()[1], reached
@@ -106,7 +109,7 @@ async def door_with_notebooks(folder, socket):
     forward = Forward(
         "127.0.0.1",
         0,
-        target_port=page.sockets[0].getsockname()[1],
+        dial=to_port("127.0.0.1", page.sockets[0].getsockname()[1]),
         context=context,
         by_protocol={PROTOCOL: site},
     )

@@ -19,7 +19,7 @@ from terradask_host.agent.launch_documents import (
     security_arguments,
     worker_document,
 )
-from terradask_host.config import HostConfig, load_config
+from terradask_host.config import HostConfig, Paths, load_config
 from terradask_host.errors import ConfigInvalid
 from terradask_host.rules.membership import Rules
 from terradask_host.structure import Structure
@@ -35,8 +35,8 @@ from .host_facts import (
     write_host_json,
 )
 
-#: Where a notebook server would listen.
-SOCKET = Path("/run/terradask/jupyter/server.sock")
+#: Where a host keeps its files.
+PATHS = Paths(Path("/"))
 
 
 def test_a_host_gets_its_own_keys_alone(tmp_path: Path) -> None:
@@ -169,13 +169,13 @@ def test_the_dashboard_is_served_to_browsers_where_the_cluster_says_so(tmp_path:
     keys = write_keys(SECRET, "scheduler", tmp_path / "keys")
     descriptor = cluster()
     assert (
-        scheduler_document(IDENTITY, descriptor, keys, {}, Timing(), jupyter_socket=SOCKET)[
+        scheduler_document(IDENTITY, descriptor, keys, {}, Timing(), paths=PATHS)[
             "shared_dashboard"
         ]
         is None
     )
     descriptor = cluster(scheduler={"dashboard_https_port": 8788})
-    wanted = scheduler_document(IDENTITY, descriptor, keys, {}, Timing(), jupyter_socket=SOCKET)[
+    wanted = scheduler_document(IDENTITY, descriptor, keys, {}, Timing(), paths=PATHS)[
         "shared_dashboard"
     ]
     assert wanted == {
@@ -190,9 +190,7 @@ def test_the_dashboard_is_served_to_browsers_where_the_cluster_says_so(tmp_path:
 def test_options_that_the_host_sets_are_refused(tmp_path: Path, option: str) -> None:
     keys = write_keys(SECRET, "scheduler", tmp_path / "keys")
     with pytest.raises(ConfigInvalid, match=option):
-        scheduler_document(
-            IDENTITY, cluster(**{option: "x"}), keys, {}, Timing(), jupyter_socket=SOCKET
-        )
+        scheduler_document(IDENTITY, cluster(**{option: "x"}), keys, {}, Timing(), paths=PATHS)
     with pytest.raises(ConfigInvalid, match=option):
         worker_document(config(tmp_path), IDENTITY, cluster(**{option: "x"}), "x", keys)
 
@@ -206,24 +204,22 @@ def test_the_scheduler_is_told_of_a_notebook_server_if_there_is_to_be_one(tmp_pa
             keys,
             {},
             Timing(),
-            jupyter_socket=SOCKET,
+            paths=PATHS,
         )
-        assert document["jupyter_socket"] == (str(SOCKET) if wanted else None)
+        assert document["jupyter_socket"] == (str(PATHS.jupyter_socket) if wanted else None)
 
 
 def test_no_notebook_server_runs_beside_the_dashboard(tmp_path: Path) -> None:
     keys = write_keys(SECRET, "scheduler", tmp_path)
     with pytest.raises(ConfigInvalid, match="jupyter"):
-        scheduler_document(
-            IDENTITY, cluster(jupyter=True), keys, {}, Timing(), jupyter_socket=SOCKET
-        )
+        scheduler_document(IDENTITY, cluster(jupyter=True), keys, {}, Timing(), paths=PATHS)
 
 
 def test_a_scheduler_is_told_whom_to_take_for_a_worker(tmp_path: Path) -> None:
     keys = write_keys(SECRET, "scheduler", tmp_path)
     descriptor = cluster(scheduler={"extra_worker": True}, worker={"workers_per_host": 4})
     document = scheduler_document(
-        IDENTITY, descriptor, keys, {}, Timing(member_patience_seconds=7), jupyter_socket=SOCKET
+        IDENTITY, descriptor, keys, {}, Timing(member_patience_seconds=7), paths=PATHS
     )
     assert Rules.read(document["members"]) == Rules(4, False, "scheduler-i-1", 7.0, 1.0)
     assert json.loads(json.dumps(document)) == document

@@ -11,6 +11,7 @@ from terradask._deployments.attachment import Attachment
 from terradask._deployments.certificates import make_keys
 from terradask.errors import ClusterStopped, EndpointUnreachable, SchedulerUnreachable
 from terradask_host.documents import Run, SchedulerAddress
+from terradask_host.http_proxy.pipes import to_port
 from terradask_host.preload.forward import Forward, server_context
 
 from ..waiting import HANG_SECONDS, eventually_async
@@ -66,7 +67,7 @@ async def hosts(tmp_path):
 
         web = await asyncio.start_server(answer, "127.0.0.1", 0)
         port = web.sockets[0].getsockname()[1]
-        forward = Forward("127.0.0.1", 0, target_port=port, context=context)
+        forward = Forward("127.0.0.1", 0, dial=to_port("127.0.0.1", port), context=context)
         await forward.start()
         open_ones.append((web, forward))
         return scheduler_at(forward._server.sockets[0].getsockname()[1], boot)

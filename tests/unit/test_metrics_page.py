@@ -20,6 +20,7 @@ from terradask._deployments.certificates import make_keys
 from terradask._deployments.keys import Bundle, KeySet
 from terradask_host.agent.keys import write_keys
 from terradask_host.http_proxy.jupyter_site import PROTOCOL
+from terradask_host.http_proxy.pipes import to_port
 from terradask_host.preload.forward import METRICS_ROLE, Forward, server_context
 from terradask_host.preload.gauges import Gauges, LoopLag
 from terradask_host.preload.jupyter_server import own_jupyter_site
@@ -58,7 +59,7 @@ async def door(folder: Path, keys: KeySet = KEYS) -> AsyncIterator[tuple[int, Fi
     forward = Forward(
         "127.0.0.1",
         0,
-        target_port=inner.sockets[0].getsockname()[1],
+        dial=to_port("127.0.0.1", inner.sockets[0].getsockname()[1]),
         context=server_context(
             ca=str(files.ca),
             cert=str(files.cert),

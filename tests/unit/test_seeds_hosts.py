@@ -94,7 +94,7 @@ def hosts(asked: Asked, tmp_path: Path) -> tuple[dict[str, Any], dict[str, Any],
         write_keys(SECRET, "scheduler", tmp_path / "scheduler"),
         {},
         Timing(),
-        jupyter_socket=config.paths.jupyter_socket,
+        paths=config.paths,
     )
     rest = (
         config,

@@ -26,6 +26,7 @@ from terradask._deployments.certificates import make_keys
 from terradask.errors import VersionMismatch
 from terradask_host.documents import SchedulerAddress
 from terradask_host.http_proxy.pages import LINK_PAGE, REPORT_PAGE
+from terradask_host.http_proxy.pipes import to_port
 from terradask_host.preload.forward import Forward, server_context
 from terradask_host.preload.jupyter_server import own_jupyter_site
 from terradask_host.preload.performance_report import PerformanceReports
@@ -58,7 +59,7 @@ async def reached(scheduler, written):
     forward = Forward(
         "127.0.0.1",
         0,
-        target_port=scheduler.http_server.port,
+        dial=at(scheduler),
         context=server_context(**written),
     )
     await forward.start()
@@ -73,6 +74,10 @@ async def reached(scheduler, written):
         await forward.close()
 
 
+def at(scheduler):
+    return to_port("127.0.0.1", scheduler.http_server.port)
+
+
 def scheduler_here():
     return Scheduler(host="127.0.0.1", port=0, dashboard_address="127.0.0.1:0")
 
@@ -80,7 +85,7 @@ def scheduler_here():
 async def test_clients_are_told_where_it_is_and_who_has_the_token_gets_in(written):
     wanted = {"host": "127.0.0.1", "port": 0, "cert": written["cert"], "key": written["key"]}
     async with scheduler_here() as scheduler, reached(scheduler, written) as asking:
-        door = SharedDashboard(scheduler, wanted)
+        door = SharedDashboard(scheduler, wanted, at(scheduler))
         await door.start()
         try:
             found = await request_shared_dashboard(asking, ATTACHMENT, public=False)
@@ -122,7 +127,9 @@ async def test_a_link_for_watching_opens_what_watching_needs(written):
         scheduler = scheduler_here()
     async with scheduler, reached(scheduler, written) as asking:
         PerformanceReports(scheduler, None, lambda *_, **__: None)
-        shared = SharedDashboard(scheduler, wanted, own_jupyter_site("/nowhere.sock"))
+        shared = SharedDashboard(
+            scheduler, wanted, at(scheduler), own_jupyter_site("/nowhere.sock")
+        )
         await shared.start()
         try:
             paths = served(scheduler.http_application)
@@ -154,7 +161,7 @@ async def test_a_link_for_watching_opens_what_watching_needs(written):
 
 async def test_no_link_to_the_dashboard_on_this_machine_leads_to_the_notebooks(written):
     async with scheduler_here() as scheduler, reached(scheduler, written) as forward:
-        SharedDashboard(scheduler, None)
+        SharedDashboard(scheduler, None, at(scheduler))
         await forward.start()
         try:
             base = forward.link.rpartition("/")[0]
@@ -206,7 +213,7 @@ CLOSED_BYTES = b"it doesn&#x27;t open this page"
 async def test_hosts_that_have_none_are_named(hosts, written):
     async with scheduler_here() as scheduler, reached(scheduler, written) as asking:
         if hosts == "without":
-            await SharedDashboard(scheduler, None).start()
+            await SharedDashboard(scheduler, None, at(scheduler)).start()
         with pytest.raises(VersionMismatch, match="stop and start"):
             await request_shared_dashboard(asking, ATTACHMENT, public=True)
 

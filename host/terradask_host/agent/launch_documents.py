@@ -21,6 +21,9 @@ from terradask_host.timing import Timing
 #: TLS versions below this are refused, though Dask would take 1.2.
 TLS_MIN_VERSION = 1.3
 
+#: The module that the processes of workers load instead of their HTTP servers' pages.
+WORKER_ROUTES = "terradask_host.preload.worker_http"
+
 #: Options that the host sets: they decide where Dask listens and whom it trusts, or carry the
 #: host's name. A notebook server beside the dashboard would run code for every visitor of that:
 #: https://github.com/dask/distributed/pull/6737
@@ -49,7 +52,7 @@ def prepare_document(role: str, run: Run, keys: KeyFiles, scratch: Path) -> dict
 
     The configuration is the caller's with the host's TLS on top, so that what tasks open
     (``get_client``, a ``Security()`` of their own) speaks TLS with this host's certificate too. The
-    caller's temporary directory means nothing here.
+    caller's temporary directory means nothing here. HTTP servers of workers listen nowhere.
     """
     bundle = {"cert": str(keys.cert), "key": str(keys.key)}
     tls = {
@@ -59,12 +62,13 @@ def prepare_document(role: str, run: Run, keys: KeyFiles, scratch: Path) -> dict
         "worker": dict(bundle),
         "client": dict(bundle),
     }
+    routes = {"worker": {"http": {"routes": [WORKER_ROUTES]}}} if role == "worker" else {}
     return {
         "role": role,
         "dask_config": dict(run.dask_config or {}),
         "host_config": {
             "temporary-directory": str(scratch),
-            "distributed": {"comm": {"require-encryption": True, "tls": tls}},
+            "distributed": {"comm": {"require-encryption": True, "tls": tls}, **routes},
         },
     }
 
@@ -88,11 +92,11 @@ def scheduler_document(
     life: Mapping[str, Any],
     timing: Timing,
     *,
-    jupyter_socket: Path,
+    paths: Paths,
     loopback: str = LOOPBACK,
     scaling: Mapping[str, Any] | None = None,
 ) -> dict[str, Any]:
-    """Return how to start the scheduler: on the private address, its dashboard on loopback behind
+    """Return how to start the scheduler: on the private address, its dashboard at a socket behind
     the forward, which also leads to the socket of a notebook server, if there is to be one.
 
     `life` is what it goes by to find that the cluster is over, ``members`` what it takes for a
@@ -108,9 +112,11 @@ def scheduler_document(
             "host": identity.private_address,
             "port": wanted.port,
             "protocol": "tls",
-            "dashboard_address": "127.0.0.1:0",
+            # That there is one; it listens at its socket.
+            "dashboard_address": str(paths.dashboard_socket),
             **wanted.options,
         },
+        "dashboard_socket": str(paths.dashboard_socket),
         "forward": {
             "host": identity.private_address,
             "port": wanted.dashboard_port,
@@ -120,7 +126,7 @@ def scheduler_document(
             "metrics_cert": None if keys.metrics_cert is None else str(keys.metrics_cert),
         },
         "shared_dashboard": _shared_dashboard(identity, wanted, keys),
-        "jupyter_socket": str(jupyter_socket) if wanted.jupyter else None,
+        "jupyter_socket": str(paths.jupyter_socket) if wanted.jupyter else None,
         "loopback": {
             "host": loopback,
             "ports": [wanted.port, wanted.dashboard_port],
@@ -246,7 +252,7 @@ def _worker_arguments(config: HostConfig, identity: Identity) -> dict[str, Any]:
         "host": identity.private_address,
         "protocol": "tls",
         "local_directory": str(config.paths.scratch),
-        # A worker's HTTP server has no authentication either.
+        # Should a class listen all the same, it is not where others reach it.
         "dashboard_address": "127.0.0.1:0",
     }
 

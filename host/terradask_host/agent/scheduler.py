@@ -132,7 +132,7 @@ class SchedulerHost:
             host.keys,
             self._life(),
             self._timing,
-            jupyter_socket=host.config.paths.jupyter_socket,
+            paths=host.config.paths,
             loopback=host.config.loopback,
             scaling=policies_document(
                 self._announcement.scaling if self._scaler is None else self._scaler.policies

@@ -5,7 +5,8 @@ open for.
 from __future__ import annotations
 
 from terradask_host.http_proxy.admission import Admission
-from terradask_host.http_proxy.server import Dial, Site
+from terradask_host.http_proxy.pipes import Dial
+from terradask_host.http_proxy.server import Site
 
 #: What clients ask for by TLS's ALPN to get the notebook server instead of the dashboard.
 PROTOCOL = "terradask-jupyter"

@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Callable
+import os
+from collections.abc import Awaitable, Callable
 
 from terradask_host.http_proxy.request import END_OF_HEAD
 
 Streams = tuple[asyncio.StreamReader, asyncio.StreamWriter]
+
+#: Connects to what is behind a proxy or a forward; raises ``OSError`` or ``TimeoutError``.
+Dial = Callable[[], Awaitable[Streams]]
 
 CHUNK_BYTES = 65_536
 
@@ -20,6 +24,23 @@ HALF_CLOSED_SECONDS = 60.0
 
 #: So long the last bytes may take on their way out.
 FLUSH_SECONDS = 30.0
+
+
+def to_port(host: str, port: int) -> Dial:
+    """Return what connects to a port."""
+    return lambda: asyncio.open_connection(host, port)
+
+
+def to_socket(path: str) -> Dial:
+    """Return what connects to a socket of this machine's."""
+    return lambda: asyncio.open_unix_connection(short(path))
+
+
+def short(path: str) -> str:
+    """Return a socket's path in at most 107 bytes, all that its address can have, if that is
+    possible.
+    """
+    return min(path, os.path.relpath(path), key=len)
 
 
 async def join(

@@ -6,14 +6,14 @@ from __future__ import annotations
 
 import asyncio
 import ssl
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
 
 from terradask_host.http_proxy.admission import Admission, refusal
 from terradask_host.http_proxy.opened import Opens
 from terradask_host.http_proxy.path_token import with_token, without_token
-from terradask_host.http_proxy.pipes import Streams, finish, join
+from terradask_host.http_proxy.pipes import Dial, finish, join
 from terradask_host.http_proxy.request import (
     END_OF_HEAD,
     MAX_HEAD_BYTES,
@@ -21,8 +21,6 @@ from terradask_host.http_proxy.request import (
     Request,
     parse_request,
 )
-
-Dial = Callable[[], Awaitable[Streams]]
 
 #: So long a browser may take for TLS, and for the head of a request: some open connections ahead of
 #: use.

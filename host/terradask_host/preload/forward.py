@@ -1,5 +1,5 @@
-"""Forwards on a scheduler's host: one with mutual TLS in front of the dashboard on loopback, and
-plain ones on loopback.
+"""Forwards on a scheduler's host: one with mutual TLS in front of the dashboard's socket, and plain
+ones on loopback.
 
 Dask's dashboard has no authentication, even if Dask's comms use TLS. Connections through Session
 Manager arrive on the host's loopback, to which its agent connects
@@ -17,7 +17,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
 from terradask_host.http_proxy.admission import refusal
-from terradask_host.http_proxy.pipes import Streams
+from terradask_host.http_proxy.pipes import Dial, Streams
 from terradask_host.http_proxy.server import Site
 
 CHUNK_BYTES = 65_536
@@ -65,14 +65,14 @@ def roles_of(certificate: Mapping[str, Any] | None) -> list[str]:
 
 
 class Forward:
-    """Accepts connections of the cluster's clients at an address and forwards each to another.
+    """Accepts connections of the cluster's clients at an address and forwards each.
 
     Parameters
     ----------
     host, port
         Where it listens.
-    target_host, target_port
-        Where connections go.
+    dial
+        Connects to where they go.
     context
         That of :func:`server_context`. None: bytes are forwarded unchanged.
     by_protocol
@@ -87,16 +87,14 @@ class Forward:
         host: str,
         port: int,
         *,
-        target_port: int,
+        dial: Dial,
         context: ssl.SSLContext | None,
-        target_host: str = "127.0.0.1",
         by_protocol: Mapping[str, Site] | None = None,
         by_role: Mapping[str, Serve] | None = None,
     ) -> None:
         self._host = host
         self._port = port
-        self._target_host = target_host
-        self._target_port = target_port
+        self._behind = dial
         self._context = context
         self._by_protocol = dict(by_protocol or {})
         self._by_role = dict(by_role or {})
@@ -155,7 +153,7 @@ class Forward:
         tls = writer.get_extra_info("ssl_object")
         site = self._by_protocol.get(tls.selected_alpn_protocol()) if tls is not None else None
         if site is None:
-            return await asyncio.open_connection(self._target_host, self._target_port)
+            return await self._behind()
         try:
             return await site.dial()
         except OSError:

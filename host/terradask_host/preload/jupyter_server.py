@@ -5,14 +5,16 @@ may reach it, and is reached through the scheduler's forwards alone.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
-from collections.abc import Callable, Iterable, Mapping
+import tempfile
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 from terradask_host.http_proxy.jupyter_site import BASE_PATH, jupyter_site
-from terradask_host.http_proxy.pipes import Streams
+from terradask_host.http_proxy.pipes import Streams, short, to_socket
 from terradask_host.http_proxy.server import Site
 from terradask_host.preload.leave import Leave, Report
 
@@ -22,6 +24,9 @@ CLIENT_NAME = "notebook"
 
 #: From the start of a scheduler to a notebook server that listens.
 _START_SECONDS = 30.0
+
+#: Of a socket's address, which has 107 bytes at most, `/kernel-<UUID>-ipc-<number>` takes the rest.
+_MOST_PATH_BYTES = 55
 _LOOK_SECONDS = 1.0
 
 
@@ -36,7 +41,7 @@ async def _connect(socket: str) -> Streams:
     deadline = asyncio.get_running_loop().time() + _START_SECONDS
     while True:
         try:
-            return await asyncio.open_unix_connection(_short(socket))
+            return await to_socket(socket)()
         except OSError:
             if asyncio.get_running_loop().time() > deadline:
                 raise
@@ -56,23 +61,37 @@ async def serve_jupyter(
     runtime.chmod(0o700)
     notebooks = Path(start["notebooks"])
     notebooks.mkdir(mode=0o700, parents=True, exist_ok=True)
-    os.environ["JUPYTER_RUNTIME_DIR"] = str(runtime)
     # `Client()` in a kernel is one of this cluster: it finds address and key files in Dask's
     # configuration.
     with dask.config.set({"scheduler-address": start["scheduler"], "client-name": CLIENT_NAME}):
         os.environ["DASK_INTERNAL_INHERIT_CONFIG"] = dask.config.serialize(dask.config.config)
-    server = _started(start, notebooks)
-    await server.extension_manager.start_all_extensions()
-    running()
-    reporting = asyncio.create_task(_report_open(server, report))
-    try:
-        await leave.wait()
-    finally:
-        reporting.cancel()
-        await server.cleanup_extensions()
-        await server.cleanup_kernels()
-        server.http_server.stop()
+    with _by_short_path(runtime) as folder:
+        os.environ["JUPYTER_RUNTIME_DIR"] = str(folder)
+        server = _started(start, notebooks)
+        await server.extension_manager.start_all_extensions()
+        running()
+        reporting = asyncio.create_task(_report_open(server, report))
+        try:
+            await leave.wait()
+        finally:
+            reporting.cancel()
+            await server.cleanup_extensions()
+            await server.cleanup_kernels()
+            server.http_server.stop()
     return "host-leaves"
+
+
+@contextlib.contextmanager
+def _by_short_path(folder: Path) -> Iterator[Path]:
+    """Yield a folder by a path that leaves room for the names of kernels' sockets."""
+    if len(str(folder)) <= _MOST_PATH_BYTES:
+        yield folder
+        return
+    # Of a simulated host, whose own folder for such things has a long path too.
+    with tempfile.TemporaryDirectory(prefix="terradask-", dir="/tmp") as other:
+        link = Path(other, "jupyter")
+        link.symlink_to(folder)
+        yield link
 
 
 def open_kernels(kernels: Iterable[Mapping[str, Any]]) -> int:
@@ -104,7 +123,7 @@ def _started(start: Mapping[str, Any], notebooks: Path) -> Any:
                 "ServerApp": {
                     "base_url": BASE_PATH,
                     "root_dir": str(notebooks),
-                    "sock": _short(str(socket)),
+                    "sock": short(str(socket)),
                     "sock_mode": "0600",
                     "open_browser": False,
                     "quit_button": False,
@@ -115,6 +134,8 @@ def _started(start: Mapping[str, Any], notebooks: Path) -> Any:
                 # Its socket opens for its own user, behind forwards that ask for a certificate, or
                 # a token.
                 "IdentityProvider": {"token": ""},
+                # A port would tell each program that connects what the cells of its kernel print.
+                "KernelManager": {"transport": "ipc"},
                 # It asks nothing of sites of others.
                 "LabApp": {
                     "news_url": None,
@@ -134,8 +155,3 @@ async def _report_open(server: Any, report: Report) -> None:
             report("kernels", open=found)
             said = found
         await asyncio.sleep(_LOOK_SECONDS)
-
-
-def _short(socket: str) -> str:
-    """Return a path of at most 107 bytes, all that an address of a socket can have."""
-    return min(socket, os.path.relpath(socket), key=len)

@@ -14,10 +14,12 @@ from functools import partial
 from typing import Any
 
 from terradask_host.http_proxy.jupyter_site import PROTOCOL
+from terradask_host.http_proxy.pipes import Dial, to_port, to_socket
 from terradask_host.preload.downscaling import keep_extra_worker
 from terradask_host.preload.drain import allow_draining
 from terradask_host.preload.forward import METRICS_ROLE, Forward, server_context
 from terradask_host.preload.gauges import Gauges, LoopLag, report_gauges
+from terradask_host.preload.http_servers import at_socket
 from terradask_host.preload.instance_proofs import startup_information
 from terradask_host.preload.job_records import JobRecords
 from terradask_host.preload.jobs import Jobs
@@ -145,7 +147,9 @@ async def serve_scheduler(
     from distributed.security import Security
     from distributed.utils import import_term
 
-    cls = remember_reason(import_term(start["class"]))
+    cls = remember_reason(
+        at_socket(import_term(start["class"]), start["dashboard_socket"], start["forward"]["port"])
+    )
     scheduler = cls(security=Security(**start["security"]), **start["arguments"])
     if getattr(scheduler, "jupyter", False):
         raise RuntimeError(
@@ -173,11 +177,11 @@ async def serve_scheduler(
         scheduler.before_close = in_order(jobs.close, reports.before_close)
         lag = LoopLag()
         gauges = Gauges(scheduler, lag)
-        socket = start["jupyter_socket"]
-        jupyter = None if socket is None else own_jupyter_site(socket)
-        forward = _forward(start["forward"], scheduler.http_server.port, jupyter, gauges)
+        jupyter = start["jupyter_socket"] and own_jupyter_site(start["jupyter_socket"])
+        dial = to_socket(start["dashboard_socket"])
+        forward = _forward(start["forward"], dial, jupyter, gauges)
         await forward.start()
-        shared = SharedDashboard(scheduler, start["shared_dashboard"], jupyter)
+        shared = SharedDashboard(scheduler, start["shared_dashboard"], dial, jupyter)
         await shared.start()
         inner = await _on_loopback(start["loopback"])
         life = LifetimeWatch(scheduler, start["life"], report, lambda: jobs.are_running, came)
@@ -206,7 +210,7 @@ async def serve_scheduler(
         return _text(scheduler.close_reason)
 
 
-def _forward(wanted: dict[str, Any], target_port: int, jupyter: Any, gauges: Gauges) -> Forward:
+def _forward(wanted: dict[str, Any], dial: Dial, jupyter: Any, gauges: Gauges) -> Forward:
     """Return the forward to the dashboard, to a notebook server, and to the page of metrics."""
     context = server_context(
         ca=wanted["ca"],
@@ -217,7 +221,7 @@ def _forward(wanted: dict[str, Any], target_port: int, jupyter: Any, gauges: Gau
     return Forward(
         wanted["host"],
         wanted["port"],
-        target_port=target_port,
+        dial=dial,
         context=context,
         by_protocol={} if jupyter is None else {PROTOCOL: jupyter},
         by_role={METRICS_ROLE: MetricsPage(gauges).serve},
@@ -228,9 +232,8 @@ async def _on_loopback(loopback: dict[str, Any]) -> list[Forward]:
     """Listen on loopback for Session Manager's connections, on the ports that are free."""
     forwards = []
     for port in loopback["ports"]:
-        forward = Forward(
-            loopback["host"], port, target_port=port, context=None, target_host=loopback["target"]
-        )
+        dial = to_port(loopback["target"], port)
+        forward = Forward(loopback["host"], port, dial=dial, context=None)
         try:
             await forward.start()
         except OSError as error:

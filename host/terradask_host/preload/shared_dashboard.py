@@ -4,7 +4,6 @@ if the settings ask for it.
 
 from __future__ import annotations
 
-import asyncio
 import ssl
 from collections.abc import Mapping
 from typing import Any
@@ -13,7 +12,7 @@ from terradask_host.http_proxy.admission import Admission
 from terradask_host.http_proxy.jupyter_site import BASE_PATH, PAGE
 from terradask_host.http_proxy.opened import watching
 from terradask_host.http_proxy.pages import LINK_PAGE
-from terradask_host.http_proxy.pipes import Streams
+from terradask_host.http_proxy.pipes import Dial
 from terradask_host.http_proxy.server import ProxyServer, Site
 
 
@@ -22,23 +21,23 @@ class SharedDashboard:
     only in this process's memory.
 
     `wanted` has ``host``, ``port``, and the paths ``cert`` and ``key``; None: there is no proxy.
-    `jupyter` is the notebook server, if there is one.
+    `dial` connects to the dashboard; `jupyter` is the notebook server, if there is one.
     """
 
     def __init__(
         self,
         scheduler: Any,
         wanted: Mapping[str, Any] | None,
+        dial: Dial,
         jupyter: Site | None = None,
     ) -> None:
         self._wanted = wanted
-        self._target_port: int = scheduler.http_server.port
         # Under any name: a load balancer's, or that of a DNS record, is unknown here.
         self._admission = Admission(secure=True, hosts=None)
         # With a token of its own: a link to the dashboard is for watching alone.
         self._jupyter = jupyter
         beside = {} if jupyter is None else {BASE_PATH: jupyter}
-        watched = Site(self._admission, self._dial, opens=watching(_plots()))
+        watched = Site(self._admission, dial, opens=watching(_plots()))
         self._proxy = ProxyServer(watched, beside)
         _add_page(scheduler.http_application, self)
 
@@ -65,9 +64,6 @@ class SharedDashboard:
         if self._jupyter is not None:
             found["jupyter_path"] = self._jupyter.admission.link(PAGE)
         return found
-
-    async def _dial(self) -> Streams:
-        return await asyncio.open_connection("127.0.0.1", self._target_port)
 
 
 def _plots() -> list[str]:

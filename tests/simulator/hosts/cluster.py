@@ -17,6 +17,7 @@ from typing import Any
 from distributed import Client
 
 from terradask_host.documents import SchedulerAddress, now_text, sha256_of
+from terradask_simulator.aws.addresses import loopback_of
 from terradask_simulator.hosts.memory import forget_run, make_run
 
 from ...forked_hosts import spawn_program
@@ -232,6 +233,7 @@ class HostProcess:
             "AWS_EC2_METADATA_SERVICE_ENDPOINT": self.metadata.endpoint,
             "TERRADASK_HOST_ROOT": str(self.root),
             "TERRADASK_HOST_PYTHON": python,
+            "TERRADASK_HOST_LOOPBACK": self.loopback,
             "TERRADASK_HOST_CPU_COUNT": "3",
             "TERRADASK_HOST_MEMORY_BYTES": str(4 * 2**30),
             "TERRADASK_HOST_TIMING": json.dumps(QUICK | (timing or {})),
@@ -244,6 +246,11 @@ class HostProcess:
             self.process = spawn_program(
                 account.forks, [], environ, Path.cwd(), UMASK, log, dask=account.forks_dask
             )
+
+    @property
+    def loopback(self) -> str:
+        """The address that stands for its own loopback."""
+        return loopback_of(self.address)
 
     @property
     def log(self) -> str:

@@ -25,13 +25,30 @@ def alive(pid: int) -> bool:
         return False
 
 
-def listening(pid: int) -> list[tuple[str, int]]:
-    """Where a process and its children listen."""
+def _sockets(pid: int) -> set[str]:
+    """The sockets of a process and all below it."""
     sockets = set()
-    for process in (pid, *children(pid)):
+    for process in family(pid):
         for link in Path(f"/proc/{process}/fd").iterdir():
             with contextlib.suppress(OSError):
                 sockets.add(link.readlink().name)
+    return sockets
+
+
+def listening_files(pid: int) -> list[str]:
+    """The Unix sockets at which a process and all below it listen; nameless ones as ``""``."""
+    sockets, found = _sockets(pid), []
+    for line in Path("/proc/net/unix").read_text().splitlines()[1:]:
+        parts = line.split(maxsplit=7)
+        # The kernel's flag of a socket that accepts connections.
+        if parts[3] == "00010000" and f"socket:[{parts[6]}]" in sockets:
+            found.append(parts[7] if len(parts) > 7 else "")
+    return found
+
+
+def listening(pid: int) -> list[tuple[str, int]]:
+    """Where a process and all below it listen."""
+    sockets = _sockets(pid)
     found = []
     for table in ("tcp", "tcp6"):
         for line in Path(f"/proc/net/{table}").read_text().splitlines()[1:]:

@@ -25,7 +25,7 @@ from .account import LOG_GROUP, REGION
 from .authority import RUN_ID, Authority, client_security
 from .cluster import DASHBOARD_PORT, PORT, Cluster
 from .intruders import INTRUDERS, ROLES, context_of, doors
-from .processes import family, listening
+from .processes import family, listening, listening_files
 
 pytestmark = pytest.mark.simulator
 
@@ -151,17 +151,19 @@ def test_log_lines_reach_cloudwatch_without_a_secret(cluster: Cluster) -> None:
 
 def test_dask_listens_where_tls_guards_it_and_on_loopback(cluster: Cluster) -> None:
     worker, scheduler = cluster.hosts[0], cluster.hosts[2]
-    outside = [
-        (address, port)
-        for address, port in listening(scheduler.dask_pid())
-        if address != "127.0.0.1"
+    with cluster.client() as client:
+        assert client.submit(sum, [1, 2], pure=False).result(HANG_SECONDS) == 3
+    assert sorted(listening(scheduler.process.pid)) == [
+        (host, port)
+        for host in sorted((scheduler.address, scheduler.loopback))
+        for port in (PORT, DASHBOARD_PORT)
     ]
-    assert sorted(outside) == [(scheduler.address, PORT), (scheduler.address, DASHBOARD_PORT)]
-    # The nanny and its worker; neither has a web server there.
-    outside = [
-        (address, port) for address, port in listening(worker.dask_pid()) if address != "127.0.0.1"
-    ]
+    (dashboard,) = listening_files(scheduler.process.pid)
+    assert dashboard.endswith("run/terradask/dashboard.sock")
+    # The nanny and its worker; neither has a web server.
+    outside = listening(worker.process.pid)
     assert len(outside) == 2
+    assert listening_files(worker.process.pid) == []
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.check_hostname = False
     context.verify_mode = ssl.CERT_NONE
@@ -246,7 +248,8 @@ def test_keys_are_readable_by_their_user_alone_and_in_memory(cluster: Cluster) -
         folder = host.root / "run/terradask"
         assert stat.S_IMODE(folder.stat().st_mode) == 0o700
         files = {file.name: stat.S_IMODE(file.stat().st_mode) for file in folder.iterdir()}
-        assert files == {"ca.pem": 0o600, f"{role}.pem": 0o600, f"{role}.key": 0o600}
+        more = {"dashboard.sock": 0o600} if role == "scheduler" else {}
+        assert files == {"ca.pem": 0o600, f"{role}.pem": 0o600, f"{role}.key": 0o600, **more}
         check_in_memory(folder)
 
 

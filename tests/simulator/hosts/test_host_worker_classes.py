@@ -13,6 +13,7 @@ import pytest
 
 from ...waiting import HANG_SECONDS, eventually
 from .cluster import Cluster
+from .processes import listening
 
 pytestmark = [pytest.mark.simulator, pytest.mark.life]
 
@@ -61,6 +62,9 @@ def test_a_class_with_a_worker_for_each_gpu_joins_drains_and_leaves(
         assert sorted(seen.values(), key=str) == sorted(
             [(order, {"GPU": 1}, 1.3) for order in ("0,1", "1,0")] * 3, key=str
         )
+
+        # Two nannies and their workers, and no web server of theirs.
+        assert [address for address, _ in listening(kept.process.pid)] == [kept.address] * 4
 
         # Drained, as AWS recommends to replace its instance: its results are moved first.
         first = client.submit(random.random, workers=[f"{drained.instance_id}-1"], pure=False)

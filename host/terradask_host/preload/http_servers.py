@@ -1,0 +1,44 @@
+"""Dask's HTTP servers, which ask for neither certificate nor token: a scheduler's listens at a
+socket that its host's user alone opens.
+
+A port of loopback would be open to every session of Session Manager, and to all users of the
+machine.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from terradask_host.http_proxy.pipes import short
+
+_MODE = 0o600
+
+
+def at_socket(cls: type, path: str, port: int) -> type:
+    """Return a subclass of a scheduler's class whose HTTP server listens at a socket. `port` is the
+    forward's, which Dask tells its clients.
+    """
+
+    class AtSocket(cls):  # type: ignore[misc]  # the class is named by the cluster's settings
+        def start_http_server(self, routes: Any, *_: Any, **__: Any) -> None:
+            from tornado.netutil import bind_unix_socket
+
+            make_server(self, routes, port=port)
+            self.http_server.add_socket(bind_unix_socket(short(path), mode=_MODE))
+            self.services["dashboard"] = self.http_server
+
+    AtSocket.__name__, AtSocket.__qualname__ = cls.__name__, cls.__qualname__
+    AtSocket.__module__ = cls.__module__
+    return AtSocket
+
+
+def make_server(server: Any, routes: Any, *, port: int) -> None:
+    """Make the HTTP server of a Dask server as Dask does, without a place where it listens; `port`
+    is what Dask's pages are told.
+    """
+    from distributed.http.routing import RoutingApplication
+    from tornado.httpserver import HTTPServer
+
+    server.http_application = RoutingApplication(routes)
+    server.http_server = HTTPServer(server.http_application)
+    server.http_server.port = port
