@@ -57,6 +57,10 @@ SKEWED = re.compile(r"RequestTimeTooSkewed|Signature (?:expired|not yet current)
 #: More than a slow answer explains.
 _SKEW_SECONDS = 300
 
+#: How S3 and Secrets Manager say that they can't use the customer's key: it is disabled, to be
+#: deleted, or gone. https://docs.aws.amazon.com/kms/latest/developerguide/key-state.html
+_KEY_REFUSED = re.compile(r"KMS|^(?:De|En)cryptionFailure$")
+
 DENIED = frozenset({"AccessDenied", "AccessDeniedException", "UnauthorizedOperation", "403"})
 ACTION = re.compile(r"not authorized to perform:? ([a-zA-Z0-9-]+:[A-Za-z*]+)")
 
@@ -202,6 +206,17 @@ def _refused(error: ClientError, region: str, service: str) -> AwsError | None:
             advice=(
                 f"{CREDENTIALS_ADVICE}; a region such as {region} may have to be enabled for "
                 "the account"
+            ),
+        )
+    if _KEY_REFUSED.search(code):
+        return AwsError(
+            "AWS can't use the key with which the workspace is encrypted",
+            given=f"{code}: {message}",
+            allowed="a KMS key that is enabled, and that callers and hosts may use",
+            advice=(
+                "enable the key (aws kms enable-key), or cancel its deletion (aws kms "
+                "cancel-key-deletion, then enable-key); terradask doctor names what its policy "
+                "lacks. Until then hosts that boot fail, and what runs goes on"
             ),
         )
     if code in DENIED:

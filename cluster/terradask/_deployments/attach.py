@@ -9,7 +9,7 @@ from typing import Any
 
 from terradask._aws.answers import unless
 from terradask._deployments.attachment import Attachment
-from terradask._deployments.documents import read_host_reports, read_run
+from terradask._deployments.documents import Descriptor, read_host_reports, read_run
 from terradask._deployments.key_access import translated_key_errors
 from terradask._deployments.keys import KeySet
 from terradask._deployments.pending_launches import check_scheduler_launches
@@ -17,7 +17,7 @@ from terradask._deployments.record import ClusterRecord, read_reports, read_sche
 from terradask._deployments.state import over
 from terradask._deployments.status import DeploymentStatus, status_of
 from terradask._deployments.store import HOSTS, RUN, parse_object, read_secret
-from terradask.errors import DocumentChanged, HostFailed, SchedulerMissing
+from terradask.errors import ClusterError, DocumentChanged, HostFailed, SchedulerMissing
 from terradask_host.documents import HostReport, Run, SchedulerAddress, sha256_of
 from terradask_modules.names import SCHEDULER_GROUP
 
@@ -52,7 +52,10 @@ def attach(
     keys = _read_keys_if_written(record, run)
     hosts = _SchedulerHosts(record, run)
     scheduler = _wait_for_scheduler(hosts, timeout_seconds, report_seconds, on_wait, cancelled)
-    keys = keys or _read_keys(record, run)
+    if keys is None:
+        keys = _read_keys_if_written(record, run)
+    if keys is None:
+        raise _keys_gone(record.descriptor)
     return Attachment(record.descriptor, _checked_run(record, run, keys), scheduler, keys)
 
 
@@ -206,10 +209,26 @@ def _checked_run(record: ClusterRecord, run: Run, keys: KeySet) -> Run:
 
 def _read_keys(record: ClusterRecord, run: Run) -> KeySet:
     aws, descriptor = record.aws, record.descriptor
-    with translated_key_errors(aws, descriptor):
+    # AWS's word for a secret that is to be deleted.
+    with translated_key_errors(aws, descriptor), unless("InvalidRequestException"):
         return KeySet.from_document(
             read_secret(aws, descriptor.secret_id, version_id=run.secret_version_id)
         )
+    raise _keys_gone(descriptor)
+
+
+def _keys_gone(descriptor: Descriptor) -> ClusterError:
+    name = descriptor.cluster
+    return ClusterError(
+        f"The keys of cluster {name!r} are gone: its secret was deleted, or holds another version.",
+        cluster=name,
+        given=f"secret {descriptor.secret_id}",
+        advice=(
+            f"what runs goes on, but nothing new can attach or join: terradask stop {name}; "
+            f"terradask apply {name} makes the secret again; then terradask start {name}. Find out "
+            "what deleted it"
+        ),
+    )
 
 
 def _read_keys_if_written(record: ClusterRecord, run: Run) -> KeySet | None:

@@ -17,6 +17,9 @@ from terradask.cli._invocation import Invocation
 from terradask.cli._output import say, styled
 from terradask_modules.errors import TerradaskError
 
+#: What they raise says what AWS answered, or why it didn't.
+_AWS_LIBRARIES = ("botocore", "boto3")
+
 INTERRUPTED = 128 + signal.SIGINT
 
 
@@ -56,7 +59,11 @@ def _failed(invocation: Invocation, error: Exception) -> int:
         _report(invocation, error.as_dict(), "\n".join([str(error), *_notes(error)]))
         return error.exit_code
     problem = f"{type(error).__name__}: {error}"
-    advice = "this is a bug in terradask: run the command with --debug and report what it prints"
+    advice = (
+        "AWS's word: correct what it names, or try again later; --debug shows the call"
+        if type(error).__module__.partition(".")[0] in _AWS_LIBRARIES
+        else "this is a bug in terradask: run the command with --debug and report what it prints"
+    )
     _report(
         invocation,
         {"error": "Unexpected", "problem": problem, "advice": advice},
