@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.metadata
+import subprocess
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -12,6 +13,7 @@ import pytest
 from terradask._deployments.software_file import lock_file_packages
 from terradask._software.configured import Machine
 from terradask._software.indexes import read_indexes
+from terradask._software.uv import find_uv
 from terradask.errors import IndexSettingsInvalid, SoftwareFileInvalid
 
 from ..package_index import publish, serving
@@ -80,6 +82,20 @@ def test_a_variable_without_a_value_is_named_before_anything_is_asked(
     listed.write_text(f"--extra-index-url {url}\nacme-tools\n")
     with pytest.raises(SoftwareFileInvalid, match=f"variable {name}, which isn't set"):
         lock_file_packages(listed, "x86_64", environ)
+
+
+@pytest.mark.parametrize("user", ["", "me@"])
+def test_what_uv_keeps_of_a_login_reaches_hosts_too(
+    environ: Environ, private: str, tmp_path: Path, user: str
+) -> None:
+    here = {**environ, "UV_CREDENTIALS_DIR": str(tmp_path / "store")}
+    login = [find_uv(here), "auth", "login", private, "--username=me", f"--password={TOKEN}"]
+    subprocess.run(login, env=here, check=True, capture_output=True)
+    listed = tmp_path / "requirements.txt"
+    listed.write_text(f"-i {private.replace('://', f'://{user}')}\nacme-tools\n")
+    lock = lock_file_packages(listed, "x86_64", here)
+    assert lock.credentials == {private: f"me:{TOKEN}"}
+    assert TOKEN not in lock.to_requirements()
 
 
 def test_a_file_that_is_included_by_a_variable_is_read(

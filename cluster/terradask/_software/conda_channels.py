@@ -121,7 +121,7 @@ def _channel(path: Path, url: str, environ: Mapping[str, str], machine: Machine)
         )
     if token is not None:
         return CondaChannel(bare, token["shared"] + token["token"])
-    known = credentials_for(bare, user, Found(url, str(path)), environ, machine).text
+    known = credentials_for(bare, user, Found(url, str(path)), environ, machine, of_uv=False).text
     return CondaChannel(bare, known or _of_rattler(parts.hostname or "", environ, machine))
 
 

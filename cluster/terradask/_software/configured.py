@@ -114,6 +114,11 @@ def find_links(environ: Mapping[str, str], machine: Machine) -> list[str]:
     return [text for text in found if text]
 
 
+def is_remote_url(url: str) -> bool:
+    """Return whether it is none of a folder of this machine."""
+    return url.startswith(("http:", "https:"))
+
+
 def uv_tables(
     environ: Mapping[str, str], machine: Machine
 ) -> list[tuple[Path, dict[str, Any], str]]:

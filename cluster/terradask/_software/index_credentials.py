@@ -1,10 +1,12 @@
-"""Credentials of package indexes: from URLs, uv's variables, netrc and the keyring.
+"""Credentials of package indexes: from URLs, uv's variables and store, netrc and the keyring.
 
 They leave this process in the cluster's secret alone.
 """
 
 from __future__ import annotations
 
+import base64
+import json
 import netrc
 import re
 import shutil
@@ -15,6 +17,7 @@ from pathlib import Path
 from urllib.parse import quote, unquote, urlsplit
 
 from terradask._software.configured import Found, Machine
+from terradask._software.uv import ask_uv
 
 _SECONDS = 20
 
@@ -28,10 +31,16 @@ class Credentials:
 
 
 def credentials_for(
-    url: str, user: str | None, found: Found, environ: Mapping[str, str], machine: Machine
+    url: str,
+    user: str | None,
+    found: Found,
+    environ: Mapping[str, str],
+    machine: Machine,
+    *,
+    of_uv: bool = True,
 ) -> Credentials:
     """Return an index's credentials; `user` is what stands in front of its host."""
-    if user and (":" in user or not found.keyring):
+    if user and ":" in user:
         return Credentials(user, found.source)
     if found.name:
         variable = f"UV_INDEX_{re.sub(r'[^A-Za-z0-9]', '_', found.name).upper()}"
@@ -42,8 +51,10 @@ def credentials_for(
             return Credentials(_joined(login, password), f"{variable}_…")
     host = urlsplit(url).hostname or ""
     for path in _netrc_files(environ, machine):
-        if (known := _in_netrc(path, host)) is not None:
+        if (known := _in_netrc(path, host, user)) is not None:
             return Credentials(known, str(path))
+    if of_uv and (stored := _in_store(url, user, environ, machine)) is not None:
+        return Credentials(stored, "uv auth login")
     if user and found.keyring:
         kept = _in_keyring(url, host, unquote(user), environ)
         if kept is not None:
@@ -61,13 +72,39 @@ def _netrc_files(environ: Mapping[str, str], machine: Machine) -> list[Path]:
     return [machine.home / ".netrc", machine.home / "_netrc"]
 
 
-def _in_netrc(path: Path, host: str) -> str | None:
+def _in_netrc(path: Path, host: str, user: str | None) -> str | None:
     try:
         found = netrc.netrc(str(path)).authenticators(host)
     except (OSError, ValueError, netrc.NetrcParseError):
         # Its parser's error repeats what it has read. uv and pip pass over such a file too.
         return None
-    return _joined(found[0], found[2] or "") if found else None
+    if found is None or (user and unquote(user) != found[0]):
+        return None
+    return _joined(found[0], found[2] or "")
+
+
+def _in_store(
+    url: str, user: str | None, environ: Mapping[str, str], machine: Machine
+) -> str | None:
+    """Ask uv for what ``uv auth login`` has put into its file, if there is one."""
+    data = environ.get("XDG_DATA_HOME") or machine.home / ".local/share"
+    folder = environ.get("UV_CREDENTIALS_DIR") or Path(data, "uv/credentials")
+    if not Path(folder, "credentials.toml").is_file():
+        return None
+    named = url if user is None else url.replace("://", f"://{user}@", 1)
+    said = ask_uv(
+        ["auth", "helper", "--protocol=bazel", "--preview-features=auth-helper", "get"],
+        {**environ, "UV_CREDENTIALS_DIR": str(folder)},
+        seconds=_SECONDS,
+        text=json.dumps({"uri": named}),
+    )
+    try:
+        (header,) = json.loads(said.output)["headers"]["Authorization"]
+        login, _, password = base64.b64decode(header.removeprefix("Basic ")).decode().partition(":")
+    except (AttributeError, LookupError, TypeError, ValueError):
+        # It has none for this index, or is a uv without this command.
+        return None
+    return _joined(login, password) if header.startswith("Basic ") else None
 
 
 def _in_keyring(url: str, host: str, user: str, environ: Mapping[str, str]) -> str | None:

@@ -13,7 +13,7 @@ from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from urllib.parse import urlsplit, urlunsplit
 
-from terradask._software.configured import Found, Machine, find_links, of_pip, of_uv
+from terradask._software.configured import Found, Machine, find_links, is_remote_url, of_pip, of_uv
 from terradask._software.index_credentials import Credentials, credentials_for
 from terradask.errors import IndexSettingsInvalid
 
@@ -163,11 +163,6 @@ def expanded(text: str, environ: Mapping[str, str]) -> str:
 def is_index(url: str, pages: Container[str]) -> bool:
     """Return whether hosts can ask for names there: it is no page of links, and no folder."""
     return is_remote_url(url) and without_user(url)[0] not in pages
-
-
-def is_remote_url(url: str) -> bool:
-    """Return whether it is none of a folder of this machine."""
-    return url.startswith(("http:", "https:"))
 
 
 def is_loopback_url(url: str) -> bool:

@@ -38,9 +38,11 @@ def ask_uv(
     seconds: float,
     folder: Path | None = None,
     of_project: bool = False,
+    text: str | None = None,
 ) -> Said:
     """Run uv in a folder, by default the working directory, with what counts of the configuration
     there (`uv_settings`); what a project says of its packages counts if they are asked for.
+    It gets a text on standard input.
 
     Raises `ResolverMissing`, `IndexSettingsInvalid`.
     """
@@ -54,7 +56,7 @@ def ask_uv(
             done = subprocess.run(
                 [find_uv(environ), *arguments, "--color=never", f"--config-file={named}"],
                 env=own_variables(environ),
-                stdin=subprocess.DEVNULL,
+                input=text or "",
                 capture_output=True,
                 text=True,
                 errors="replace",

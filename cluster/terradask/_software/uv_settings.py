@@ -12,8 +12,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from terradask._software.configured import Machine, find_links, uv_tables
-from terradask._software.indexes import is_remote_url
+from terradask._software.configured import Machine, find_links, is_remote_url, uv_tables
 
 #: Of files, by https://docs.astral.sh/uv/reference/settings.
 _OF_INDEXES = frozenset(
