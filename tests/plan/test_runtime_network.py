@@ -113,15 +113,19 @@ def test_doctor_finds_everything(workspace: Workspace, monkeypatch: pytest.Monke
     monkeypatch.setenv("AWS_SHARED_CREDENTIALS_FILE", os.devnull)
     monkeypatch.setenv("TERRAFORM_BINARY_NAME", "/no/such/terraform")
     broken = {finding.check: finding for finding in examine()}
-    assert {name for name, f in broken.items() if not f.ok} == {
+    assert [name for name, f in broken.items() if not f.ok and f.checked] == [
         "terraform",
         "credentials",
-        "region",
-        "account-plan",
-        "service-roles",
-        "network",
+    ]
+    assert all(f.fix for f in broken.values() if not f.ok and f.checked)
+    # Each error once: what depends on it isn't checked, and says so.
+    assert {name: f.found for name, f in broken.items() if not f.checked} == {
+        "provider": "not checked: it needs terraform",
+        **dict.fromkeys(
+            ("region", "account-plan", "service-roles", "volume-key", "network", "host-packages"),
+            "not checked: it needs credentials",
+        ),
     }
-    assert all(f.fix for f in broken.values() if not f.ok)
 
 
 EMPTY = policy_text([statement("Allow", "s3:ListAllMyBuckets", resource="*")])

@@ -122,10 +122,10 @@ def framework(tree: Tree) -> list[str]:
 
 
 def host_alone(tree: Tree) -> list[str]:
-    """Return imports of the host program of more than the standard library and boto3: programs
-    aside that run with other packages.
+    """Return imports of the host program of more than the standard library and botocore, which is
+    what ``boot.lock`` brings to hosts: programs aside that run with other packages.
     """
-    standard = sys.stdlib_module_names | {"boto3", "botocore", "terradask_host"}
+    standard = sys.stdlib_module_names | {"botocore", "terradask_host"}
     apart = ("preload", "conda_install")
     modules = [
         module

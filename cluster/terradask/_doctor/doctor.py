@@ -13,6 +13,7 @@ from terradask._aws.service_roles import AUTOSCALING, ServiceRole, find_service_
 from terradask._doctor.account_plan import check_account_plan
 from terradask._doctor.finding import Finding
 from terradask._doctor.host_packages import check_host_packages
+from terradask._doctor.provider import check_provider
 from terradask._doctor.volume_key import check_volume_key
 from terradask._terraform import provider_mirror
 from terradask._terraform.binary import find_terraform
@@ -39,12 +40,34 @@ CHECKS = (
 )
 
 
+#: Check -> another one without which it can't be made.
+_NEEDS = {
+    "provider": "terraform",
+    "credentials": "settings",
+    "region": "credentials",
+    "account-plan": "credentials",
+    "service-roles": "credentials",
+    "volume-key": "credentials",
+    "network": "credentials",
+    "host-packages": "credentials",
+}
+
+
 def examine(
     checks: Iterable[str] = CHECKS, *, fix: bool = False, environ: Mapping[str, str] | None = None
 ) -> list[Finding]:
     """Check what terradask needs."""
     examiner = _Examiner(os.environ if environ is None else environ, fix=fix)
-    return [examiner.run(name) for name in checks]
+    findings: dict[str, Finding] = {}
+    for name in checks:
+        needed = findings.get(_NEEDS.get(name, ""))
+        if needed is None or needed.ok:
+            findings[name] = examiner.run(name)
+        else:
+            # The same error once, where it belongs.
+            found = f"not checked: it needs {needed.check}"
+            findings[name] = Finding(name, False, found, checked=False)
+    return list(findings.values())
 
 
 class _Examiner:
@@ -122,10 +145,7 @@ class _Examiner:
             mirror = provider_mirror.find_mirror()
             if mirror is not None:
                 provider_mirror.write_cli_config(mirror)
-                source = provider_mirror.cli_config_in_use(self._environ)
-        return Finding(
-            "provider", True, f"hashicorp/aws {provider_mirror.PROVIDER_VERSION} from {source}"
-        )
+        return check_provider(self._environ)
 
     def _settings(self) -> Finding:
         loaded = self._workspace

@@ -17,3 +17,5 @@ class Finding:
     found: str
     #: What to do, where it isn't.
     fix: str | None = None
+    #: Whether it was looked for: not without what the check itself needs.
+    checked: bool = True

@@ -41,7 +41,7 @@ def synthesise(
         stacks=[*([NETWORK_STACK] if network is not None else []), *clusters],
         clusters={name: answers.settings.cluster for name, answers in clusters.items()},
         state_dir=_state_dir(loaded, folder),
-        lock_hcl=_provider_lock(),
+        lock_hcl=own_provider_lock(),
         cache_dir=_cache_dir(),
     )
 
@@ -59,7 +59,7 @@ def _state_dir(loaded: LoadedSettings, out: Path) -> Path | None:
     return None if loaded.state_dir == out.parent / _STATE_FOLDER else loaded.state_dir
 
 
-def _provider_lock() -> Path | None:
+def own_provider_lock() -> Path | None:
     """Return the user's own lock file of the provider. One of a repository isn't taken: by its
     checksums Terraform would run a provider that lies in the repository.
     """

@@ -26,6 +26,8 @@ class Event:
     #: The counts of a ``change_summary``.
     changes: Mapping[str, Any] = field(default_factory=dict)
     diagnostic: Diagnostic | None = None
+    #: What it says, in Terraform's words.
+    message: str = ""
 
 
 def parse_event(line: str) -> Event | None:
@@ -50,6 +52,7 @@ def _event(document: Any) -> Event | None:
         elapsed_seconds=about.get("elapsed_seconds"),
         changes=document.get("changes") or {},
         diagnostic=_diagnostic(found) if found else None,
+        message=str(document.get("@message", "")),
     )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import asdict
+from typing import TYPE_CHECKING
 
 import click
 
@@ -10,10 +11,21 @@ from terradask.cli._invocation import json_option, yes_option
 from terradask.cli._live import run_live
 from terradask.cli._output import result, result_json, styled
 
+if TYPE_CHECKING:
+    from terradask._doctor.finding import Finding
+
 #: The network makes them: shown, but no failure.
 _NO_FAILURE = {"service-roles"}
 
 _MISSING = 3
+
+
+def _mark(finding: Finding) -> str:
+    if not finding.checked:
+        return styled("-      ", dim=True)
+    if finding.ok:
+        return styled("ok     ", fg="green")
+    return styled("missing", fg="red", bold=True)
 
 
 @click.command(short_help="Check this machine and this account")
@@ -40,7 +52,7 @@ def doctor(
     ctx: click.Context, *, fix: bool, toolchain: bool, live: bool, yes: bool, as_json: bool
 ) -> None:
     """Check Python, Node, Terraform, the provider, credentials and region, and print the fix for
-    each problem.
+    each problem. What depends on something that is missing isn't checked.
 
     Changes nothing on AWS, without --fix or --live. Exits with 3 if something is missing. With
     --live it shows what the check costs, asks, writes a report, and exits with the code of the
@@ -58,17 +70,9 @@ def doctor(
         result_json([asdict(finding) for finding in findings])
     else:
         width = max(len(finding.check) for finding in findings)
-        told: set[str] = set()
         for finding in findings:
-            mark = (
-                styled("ok     ", fg="green")
-                if finding.ok
-                else styled("missing", fg="red", bold=True)
-            )
-            result(mark, f"  {finding.check:<{width}} {finding.found}")
-            # Several checks wait for one thing, such as credentials.
-            if finding.fix and finding.fix not in told:
-                told.add(finding.fix)
+            result(_mark(finding), f"  {finding.check:<{width}} {finding.found}")
+            if finding.fix:
                 result(f"{'':<9}{'':<{width}} to do: {finding.fix}")
     if any(not finding.ok and finding.check not in _NO_FAILURE for finding in findings):
         ctx.exit(_MISSING)

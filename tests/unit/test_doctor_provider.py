@@ -1,0 +1,84 @@
+"""What `terradask doctor` says of the provider is what Terraform says when it is to install it."""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from pathlib import Path
+
+import pytest
+
+from terradask._doctor.doctor import examine
+from terradask._doctor.provider import check_provider
+from terradask.cli import run
+
+INSTALLS = "Installing provider version: hashicorp/aws v5.100.0..."
+
+
+def terraform(folder: Path, *messages: str, error: str = "", seconds: float = 0) -> dict[str, str]:
+    """Make a Terraform that says these, and return the environment with it."""
+    lines = [json.dumps({"@message": text, "type": "log"}) for text in messages]
+    if error:
+        found = {"severity": "error", "summary": "Failed to install provider", "detail": error}
+        lines.append(json.dumps({"@message": "", "type": "diagnostic", "diagnostic": found}))
+    script = folder / "terraform"
+    said = "\n".join(lines)
+    script.write_text(
+        "#!/bin/sh\n"
+        '[ "$1" = version ] && { echo "Terraform v1.11.4"; exit; }\n'
+        f"cat <<'END'\n{said}\nEND\n"
+        f"trap 'exit 1' INT\nfor i in $(seq {int(seconds * 20)}); do sleep 0.05; done\n"
+        f"mkdir -p .terraform; exit {1 if error else 0}\n"
+    )
+    script.chmod(0o755)
+    return {**os.environ, "TERRAFORM_BINARY_NAME": str(script)}
+
+
+def test_what_terraform_can_not_install_is_missing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    environ = terraform(tmp_path, error="could not connect to registry.terraform.io: no such host")
+    (found,) = examine(["provider"], environ=environ)
+    assert not found.ok
+    assert "registry" in found.found
+    assert "terradask doctor --fix" in str(found.fix)
+    monkeypatch.setenv("TERRAFORM_BINARY_NAME", environ["TERRAFORM_BINARY_NAME"])
+    assert run(["doctor", "--toolchain"]) == 3
+    assert "missing  provider" in capsys.readouterr().out
+
+
+def test_a_copy_of_another_checksum_is_missing(tmp_path: Path) -> None:
+    problem = "doesn't match any of the checksums previously recorded in the dependency lock file"
+    (found,) = examine(["provider"], environ=terraform(tmp_path, INSTALLS, error=problem))
+    assert not found.ok
+    assert "not the one in the lock file" in found.found
+
+
+@pytest.mark.parametrize("kind", ["registry", "user"])
+def test_what_would_be_downloaded_is_not(tmp_path: Path, kind: str) -> None:
+    environ = terraform(tmp_path, INSTALLS, seconds=30)
+    settings = tmp_path / "terraform.rc"
+    settings.write_text("")
+    environ |= {"HOME": str(tmp_path), "XDG_CACHE_HOME": str(tmp_path)}
+    environ["TF_CLI_CONFIG_FILE"] = str(settings) if kind == "user" else ""
+    started = time.monotonic()
+    assert check_provider(environ, install_seconds=0.2).ok
+    assert time.monotonic() - started < 20
+    assert check_provider(terraform(tmp_path, INSTALLS)).ok
+
+
+def test_a_registry_that_never_answers_is_missing(tmp_path: Path) -> None:
+    found = check_provider(terraform(tmp_path, "Initializing", seconds=30), answer_seconds=0.3)
+    assert not found.ok
+    assert "no answer within" in found.found
+
+
+def test_without_terraform_the_provider_is_not_checked(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("TERRAFORM_BINARY_NAME", "/no/such/terraform")
+    assert run(["doctor", "--toolchain"]) == 3
+    said = capsys.readouterr().out
+    assert "-        provider  not checked: it needs terraform" in said
+    assert said.count("to do:") == 1
