@@ -189,6 +189,16 @@ def test_a_failed_host_that_came_and_went_unseen_is_told_in_the_end():
         attached(Secrets(), Objects(hosts=[host("i-1", "failed", "2026-11-20T05:17:00Z")]))
 
 
+@pytest.mark.parametrize("sent", [{}, {"array": {"chunk-size": "7 MiB"}}])
+def test_a_failed_host_that_has_the_callers_configuration_is_told_how_to_do_without(
+    sent, monkeypatch
+):
+    monkeypatch.setitem(globals(), "RUN", replace(RUN, dask_config=sent))
+    with pytest.raises(HostFailed) as caught:
+        attached(Secrets(), Objects(hosts=[host("i-1", "failed", "2026-11-20T05:17:00Z")]))
+    assert ("send_dask_config=False" in caught.value.advice) == bool(sent)
+
+
 def test_workers_that_boot_meanwhile_cost_nothing():
     workers = [
         {**host(f"i-{n}", "booting", "2026-11-20T05:17:00Z"), "role": "worker"} for n in range(1000)
