@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import io
 import subprocess
 import sys
 import venv
+import zipfile
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -84,6 +86,22 @@ def test_a_python_that_isnt_this_hosts_own_stays_as_it_is(
         install({FILE: content})
         assert (beside / "acme.py").read_text() == f"STATE = {state!r}"
     assert not (Path(sys.prefix) / ".synced").exists()
+
+
+def test_after_an_installation_that_broke_off_the_state_before_is_installed_again(
+    wheel: bytes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(OWN_PACKAGES, str(tmp_path))
+    later = io.BytesIO()
+    with zipfile.ZipFile(later, "w") as archive:
+        archive.writestr("acme.py", "STATE = 'later'")
+        archive.writestr("more.py", "whole")
+    install({FILE: wheel})
+    with pytest.raises(zipfile.BadZipFile):
+        install({FILE: later.getvalue().replace(b"whole", b"other")})
+    assert (tmp_path / "acme.py").read_text() == "STATE = 'later'"
+    install({FILE: wheel})
+    assert (tmp_path / "acme.py").read_text() == "STATE = 'edited'"
 
 
 @pytest.mark.slow

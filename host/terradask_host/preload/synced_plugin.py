@@ -63,6 +63,8 @@ def install(wheels: Mapping[str, bytes]) -> None:
             marker = done / filename.partition("-")[0]
             digest = hashlib.sha256(content).hexdigest()
             if not marker.exists() or marker.read_text() != digest:
+                # What is interrupted is neither this state nor the one before.
+                marker.unlink(missing_ok=True)
                 if beside:
                     _unpack(filename, content, Path(beside))
                 else:
