@@ -20,6 +20,10 @@ from terradask_host.structure import known_fields
 #: Other hosts wait for it, fetch it, build their own, or fail.
 BUILDING, READY, SEPARATE, FAILED = "building", "ready", "separate", "failed"
 
+#: A folder in an environment into which a client has put packages that it has edited: it isn't
+#: what its lock names any more.
+EDITED = ".synced"
+
 _PURPOSE = b"terradask environment"
 
 

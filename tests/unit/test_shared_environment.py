@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 import json
-import os
 import subprocess
 import sys
 import tarfile
@@ -23,12 +22,11 @@ from terradask_host.agent.aws import Aws
 from terradask_host.agent.bound_run import BoundRun
 from terradask_host.agent.environment import Environment
 from terradask_host.agent.event_queue import EventQueue, Stop, StopRequested
-from terradask_host.agent.object_stream import PART_BYTES
 from terradask_host.agent.objects import MOST_DOCUMENT_BYTES, ClusterObjects
 from terradask_host.agent.shared_environment import MANIFEST, SCHEDULER, SharedEnvironment
 from terradask_host.config import Paths
 from terradask_host.documents import EnvironmentArchive, Run, sha256_of
-from terradask_host.environment_manifest import FAILED, READY, EnvironmentManifest
+from terradask_host.environment_manifest import EDITED, FAILED, READY, EnvironmentManifest
 from terradask_host.errors import ConfigInvalid, EnvironmentFailed
 from terradask_host.timing import Timing
 
@@ -149,6 +147,18 @@ def test_another_schedulers_host_of_the_run_fetches_it(cluster: Cluster) -> None
 def test_a_host_program_that_ended_before_it_had_shared_it_shares_it(cluster: Cluster) -> None:
     cluster.host("i-scheduler").environment.build()
     cluster.lead()
+    imports(cluster.host("i-worker").follow())
+
+
+def test_an_environment_with_edited_packages_is_not_shared(cluster: Cluster) -> None:
+    """Later runs would have them too, by the name of a lock that says nothing of them."""
+    host = cluster.host("i-scheduler")
+    host.environment.build()
+    (host.environment.folder / EDITED).mkdir()
+    host.lead()
+    eventually(lambda: cluster.manifest().get("state") == "separate")
+    assert "edited" in cluster.manifest()["reason"]
+    assert "Contents" not in cluster.s3.list_objects_v2(Bucket=BUCKET, Prefix="environments/")
     imports(cluster.host("i-worker").follow())
 
 
@@ -382,19 +392,3 @@ def test_a_failure_says_no_secret(cluster: Cluster) -> None:
     said = cluster.manifest()
     assert said["state"] == FAILED
     assert KEY not in str(said)
-
-
-def test_large_objects_arrive_as_they_were_sent(cluster: Cluster) -> None:
-    content = os.urandom(2 * PART_BYTES + 123)
-    with cluster.objects.upload("large") as upload:
-        for start in range(0, len(content), 1_000_001):
-            upload.write(content[start : start + 1_000_001])
-        upload.complete()
-    assert upload.size == len(content)
-    reads: list[None] = []
-    with cluster.objects.download(
-        "large", upload.size, on_read=lambda: reads.append(None)
-    ) as download:
-        assert download.read(5) == content[:5]
-        assert download.rest_sha256() == upload.sha256 == sha256_of(content)
-    assert reads

@@ -23,6 +23,7 @@ from terradask_host.agent.retry import backoff
 from terradask_host.documents import UNREADABLE, EnvironmentArchive
 from terradask_host.environment_manifest import (
     BUILDING,
+    EDITED,
     FAILED,
     READY,
     SEPARATE,
@@ -204,6 +205,9 @@ class SharedEnvironment:
         try:
             with self.objects.upload(key) as upload:
                 pack(self.environment.folder, upload)
+                # Before the object is there: it would count for later runs too.
+                if (self.environment.folder / EDITED).exists():
+                    raise EnvironmentFailed("Packages in it were edited meanwhile.")
                 upload.complete()
             archive = EnvironmentArchive(key, upload.size, upload.sha256)
             is_current = self.bound.is_current(self.objects)

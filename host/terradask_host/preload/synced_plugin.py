@@ -23,6 +23,8 @@ from typing import Any
 
 from distributed.diagnostics.plugin import NannyPlugin
 
+from terradask_host.environment_manifest import EDITED
+
 NAME = "terradask-synced-packages"
 
 _PIP_SECONDS = 300
@@ -54,7 +56,7 @@ def install(wheels: Mapping[str, bytes]) -> None:
     """
     # A Python that isn't this host's own is left as it is.
     beside = os.environ.get("TERRADASK_OWN_PACKAGES")
-    done = Path(beside or sys.prefix) / ".synced"
+    done = Path(beside or sys.prefix) / EDITED
     done.mkdir(exist_ok=True)
     with (done / "lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
