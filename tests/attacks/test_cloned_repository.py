@@ -8,10 +8,7 @@ import ast
 import json
 import os
 import subprocess
-import threading
-from collections.abc import Iterator
-from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler, HTTPServer
+import sys
 from pathlib import Path
 
 import pytest
@@ -24,108 +21,17 @@ from terradask._terraform.folder_contents import CONFIGURATION, LOCK_FILE
 from terradask._terraform.init_stamp import init_key
 from terradask._terraform.provider_mirror import PROVIDER_VERSION, this_platform
 from terradask.errors import HostPackagesUnavailable
-from terradask_simulator import Simulator
 
-from ..command import in_this_process
-from ..quick_provider import QuickProvider, package_hash, write_lock
-from ..shared_simulator import QuickSimulator
+from ..quick_provider import package_hash, write_lock
+from .cloned import Clone, aws, clone, listener, run_git
+
+__all__ = ["aws", "clone", "listener"]
 
 pytestmark = [pytest.mark.simulator]
 
 ROOT = Path(__file__).parents[2]
 
 NETWORK = "cdktf.out/stacks/network"
-SETTINGS = """
-[network]
-cidr = "{cidr}"
-zones = ["us-east-1a"]
-nat = "none"
-public_workers = true
-"""
-
-
-@dataclass
-class Listener:
-    """A server of the attacker's: what is sent to it."""
-
-    url: str = ""
-    received: list[str] = field(default_factory=list)
-
-
-@pytest.fixture
-def listener() -> Iterator[Listener]:
-    found = Listener()
-
-    class Handler(BaseHTTPRequestHandler):
-        def do_GET(self) -> None:
-            found.received.append(self.path)
-            self.send_response(404)
-            self.end_headers()
-
-        do_POST = do_PUT = do_HEAD = do_GET  # noqa: N815
-
-        def log_message(self, format: str, *args: object) -> None:
-            pass
-
-    with HTTPServer(("127.0.0.1", 0), Handler) as server:
-        found.url = f"http://127.0.0.1:{server.server_address[1]}"
-        thread = threading.Thread(target=server.serve_forever, daemon=True)
-        thread.start()
-        yield found
-        server.shutdown()
-        thread.join()
-
-
-@pytest.fixture(scope="module")
-def aws(quick_provider: QuickProvider) -> Iterator[Simulator]:
-    """An embedded AWS without hosts."""
-    with QuickSimulator.start(boot_hosts=False) as simulator:
-        simulator.provider = quick_provider
-        yield simulator
-
-
-@dataclass(frozen=True)
-class Clone:
-    """A cloned repository, and what would show that something of it ran."""
-
-    folder: Path
-    marker: Path
-    url: str
-    environ: dict[str, str]
-
-    def plant(self, path: str, text: str, *, program: bool = False) -> Path:
-        file = self.folder / path
-        file.parent.mkdir(parents=True, exist_ok=True)
-        file.write_text(text)
-        file.chmod(0o755 if program else 0o644)
-        return file
-
-    def program(self, path: str) -> Path:
-        """Plant a program that leaves the marker, with the caller's variables in it."""
-        return self.plant(path, f"#!/bin/sh\nenv > '{self.marker}'\nexit 1\n", program=True)
-
-    def module(self, path: str) -> Path:
-        """Plant a module of Python's that leaves the marker."""
-        return self.plant(path, f"open({str(self.marker)!r}, 'w').write(__file__)\n")
-
-    def run(self, *arguments: str) -> subprocess.CompletedProcess[str]:
-        return in_this_process(*arguments, environ=self.environ, folder=self.folder)
-
-    @property
-    def untouched(self) -> bool:
-        return not self.marker.exists()
-
-
-@pytest.fixture
-def clone(aws: Simulator, listener: Listener, tmp_path: Path) -> Iterator[Clone]:
-    folder = tmp_path / "repository"
-    folder.mkdir()
-    (folder / "terradask.toml").write_text(SETTINGS.format(cidr=aws.vpc_cidr))
-    environ = dict(aws.environ)
-    # As users have it: what belongs to the repository lies in it.
-    environ.pop("TERRADASK_STATE_DIR")
-    yield Clone(folder, tmp_path / "ran", listener.url, environ)
-    assert listener.received == []
 
 
 def _sends(clone: Clone) -> str:
@@ -274,11 +180,6 @@ def test_no_linked_file_is_overwritten(clone: Clone, place: str, tmp_path: Path)
     assert mine.read_text() == "mine"
 
 
-def _git(folder: Path, *arguments: str) -> None:
-    identity = ("-c", "user.name=x", "-c", "user.email=x@example.org")
-    subprocess.run(["git", "-C", str(folder), *identity, *arguments], check=True)
-
-
 @pytest.fixture
 def git_clone(tmp_path: Path) -> Clone:
     """A folder that brings along its ``.git``, as an unpacked archive does."""
@@ -286,9 +187,9 @@ def git_clone(tmp_path: Path) -> Clone:
     clone.plant("terradask.toml", "")
     clone.plant("tracked.txt", "one")
     clone.plant(".gitattributes", "*.txt filter=theirs diff=theirs\n")
-    _git(clone.folder, "init", "-q")
-    _git(clone.folder, "add", ".")
-    _git(clone.folder, "commit", "-q", "-m", "x")
+    run_git(clone.folder, "init", "-q")
+    run_git(clone.folder, "add", ".")
+    run_git(clone.folder, "commit", "-q", "-m", "x")
     program = clone.program("bin/theirs")
     for setting in (
         "core.fsmonitor",
@@ -301,9 +202,9 @@ def git_clone(tmp_path: Path) -> Clone:
         "filter.theirs.process",
         "filter.theirs.smudge",
     ):
-        _git(clone.folder, "config", setting, str(program))
-    _git(clone.folder, "config", "filter.theirs.required", "true")
-    _git(clone.folder, "config", "core.hooksPath", str(program.parent))
+        run_git(clone.folder, "config", setting, str(program))
+    run_git(clone.folder, "config", "filter.theirs.required", "true")
+    run_git(clone.folder, "config", "core.hooksPath", str(program.parent))
     clone.program("bin/post-index-change")
     clone.plant("tracked.txt", "two")
     clone.marker.unlink(missing_ok=True)
@@ -366,6 +267,53 @@ def _starts_unsafe_python(node: ast.List | ast.Tuple) -> bool:
     text = ast.unparse(node)
     words = [each.value for each in ast.walk(node) if isinstance(each, ast.Constant)]
     return "sys.executable" in text and "-m" in words and not {"-P", "-I"} & set(words)
+
+
+def test_no_provider_that_a_state_names_is_downloaded(clone: Clone) -> None:
+    resource = {
+        "mode": "managed",
+        "type": "theirs_x",
+        "name": "x",
+        "provider": 'provider["registry.terraform.io/theirs/theirs"]',
+        "instances": [{"schema_version": 0, "attributes": {"id": "x"}}],
+    }
+    state = {"version": 4, "terraform_version": "1.11.4", "serial": 1, "lineage": "theirs"}
+    clone.plant(".terradask/state/network.tfstate", json.dumps({**state, "resources": [resource]}))
+    done = clone.run("plan", "network")
+    assert done.returncode != 0
+    assert "providers that the stack doesn't have" in done.stderr
+    assert "theirs/theirs" in done.stderr
+
+
+@pytest.mark.slow
+def test_the_commands_run_as_users_run_them_run_nothing_of_it(clone: Clone) -> None:
+    """All of it at once, and each command as a process in the repository."""
+    _plant_provider(clone)
+    for name in MODULES:
+        clone.module(name)
+    clone.program("bin/theirs")
+    for name in ("terraform", "git", "uv", "node", "keyring"):
+        clone.program(name)
+    clone.plant(".terraformrc", 'plugin_cache_dir = "."')
+    clone.plant(".env", f"TF_CLI_CONFIG_FILE={clone.folder}/.terraformrc")
+    run_git(clone.folder, "init", "-q")
+    run_git(clone.folder, "add", "terradask.toml")
+    run_git(clone.folder, "commit", "-q", "-m", "x")
+    run_git(clone.folder, "config", "core.fsmonitor", str(clone.folder / "bin/theirs"))
+    terradask = Path(sys.executable).with_name("terradask")
+    for command in (("doctor",), ("plan", "network"), ("list",)):
+        done = subprocess.run(
+            [str(terradask), *command],
+            cwd=clone.folder,
+            env={**clone.environ, "PATH": os.environ["PATH"]},
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert clone.untouched, f"{command}: {clone.marker.read_text()}"
+        assert "Traceback" not in done.stderr, done.stderr
+        if command[0] == "plan":
+            assert done.returncode == 0, done.stdout + done.stderr
 
 
 def test_a_locked_image_of_a_strangers_is_planned_by_no_command(clone: Clone) -> None:

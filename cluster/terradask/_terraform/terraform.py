@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import KW_ONLY, dataclass
 from pathlib import Path
@@ -19,6 +20,9 @@ from terradask._terraform.state.lock import BreakLock, run_past_lock
 from terradask._terraform.state.lock_info import LockInfo
 from terradask._terraform.state.model import StateInfo, read_state_file, state_file
 from terradask.errors import TerraformError
+
+_PROVIDER = re.compile(r'provider\["([^"]+)"\]')
+_BUILT_IN = "terraform.io/builtin/terraform"
 
 
 @dataclass(eq=False, repr=False)
@@ -54,7 +58,7 @@ class Terraform(TerraformCommands):
             local = state_file(self.folder, configuration)
             if local is not None:
                 # Terraform would say that a state is broken, and not what to do about it.
-                read_state_file(local)
+                _check_providers(read_state_file(local), configuration, local)
             key = init_key(
                 configuration,
                 lock_file=self.folder / LOCK_FILE,
@@ -149,6 +153,26 @@ class Terraform(TerraformCommands):
             break_lock=self.break_lock or (lambda lock, proof: self.force_unlock(str(lock.id))),
             find_lock=self.find_lock,
             on_wait=self.on_wait,
+        )
+
+
+def _check_providers(state: Any, configuration: Mapping[str, Any], path: Path) -> None:
+    """Refuse a local state with resources of other providers than the stack's, which Terraform
+    would download: the file may be a repository's.
+    """
+    required = configuration.get("terraform", {}).get("required_providers", {})
+    known = {f"registry.terraform.io/{each['source']}" for each in required.values()}
+    resources = state.get("resources") if isinstance(state, Mapping) else None
+    # Whatever form it has: Terraform itself refuses what is no state.
+    named = set(_PROVIDER.findall(json.dumps(resources).replace('\\"', '"')))
+    foreign = sorted(named - known - {_BUILT_IN})
+    if foreign:
+        raise TerraformError(
+            "the state has resources of providers that the stack doesn't have",
+            verb="init",
+            given=f"{path}: {', '.join(foreign)}",
+            allowed=", ".join(sorted(known)),
+            advice="find out who wrote the state, and restore your own; without one, move it away",
         )
 
 
