@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import importlib
 import importlib.metadata
+import sys
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
 
+from terradask._aws.endpoints import ENDPOINT_VARIABLE
 from terradask._common.progress import Message, Warned
 from terradask._dask.package_check import check_packages
 from terradask._dask.provision import Provisioner
@@ -19,6 +22,7 @@ from terradask._deployments.software_lock import SoftwareLock
 from terradask._software.scan import DEPLOYS
 from terradask._software.sync import PackageSync
 from terradask.errors import SoftwareNotInstalled
+from terradask_stacks.settings import ClusterSettings
 
 from ..package_index import publish, serving
 from .test_package_sync import client
@@ -94,3 +98,35 @@ def test_a_mistake_in_a_name_is_not_advised_to_be_installed_first() -> None:
         lock_environment(PackageSync(["cloudpikle"]), "x86_64", {})
     with pytest.raises(SoftwareNotInstalled, match="to do: pip install 'zzzqqq' here, or leave"):
         lock_software(["zzzqqq"])
+
+
+def test_what_hosts_do_not_get_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """On an embedded AWS no package, and nowhere the modules of here, unless they are asked for."""
+    (tmp_path / "own_steps.py").write_text("")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    monkeypatch.delitem(sys.modules, "own_steps", raising=False)
+    importlib.import_module("own_steps")
+    monkeypatch.setenv(ENDPOINT_VARIABLE, "http://127.0.0.1:5000")
+
+    def said(**given: Any) -> list[str]:
+        lines: list[str] = []
+        check_packages(
+            cast(Any, SimpleNamespace(name="etl")),
+            ClusterSettings(**given).model_dump(mode="json"),
+            None,
+            architecture="x86_64",
+            begin=lambda text: None,
+            say=lines.append,
+            warn=lines.append,
+        )
+        return lines
+
+    modules, packages = said()
+    assert modules.startswith("etl: hosts don't get own_steps, which this process has imported")
+    assert "local_modules=True" in modules
+    assert packages == (
+        "etl: package_sync is off on the embedded AWS, whose hosts run in its own environment"
+    )
+    assert said(local_modules=True) == [packages]
+    assert said(package_sync=False) == [modules]
