@@ -66,7 +66,7 @@ class BaselineFailed(SimulatorError):
 
 
 class LeftRunning(SimulatorError):
-    """A command ended and left instances or deployments behind.
+    """A command ended and left instances or deployments behind, running or stopped.
 
     Parameters
     ----------
@@ -83,11 +83,13 @@ class LeftRunning(SimulatorError):
 
     def __init__(self, left: Sequence[str], *, returncode: int) -> None:
         super().__init__(
-            f"The command ended with code {returncode} and left {len(left)} thing(s) running:\n  "
+            f"The command ended with code {returncode} and left "
+            f"{len(left)} {'group or instance' if len(left) == 1 else 'groups or instances'}:\n  "
             + "\n  ".join(left),
             advice=(
-                "close clusters before the command ends; the embedded AWS was stopped and "
-                "everything on it is gone"
+                "close or destroy clusters before the command ends; the embedded AWS was stopped "
+                "and everything on it is gone. For commands that go on from each other: "
+                "terradask sim start"
             ),
         )
         self.left = list(left)

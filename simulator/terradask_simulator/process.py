@@ -231,7 +231,7 @@ def left_running(info: SimulatorInfo) -> list[str]:
     left = [
         f"group {group['name']}"
         + (f" of cluster {cluster}" if (cluster := group["tags"].get("terradask:cluster")) else "")
-        + f" (desired {group['desired']}, instances: {', '.join(group['instances']) or 'none'})"
+        + f" ({_hosts_of(group['desired'], group['instances'])})"
         for group in groups
     ]
     left += [
@@ -240,6 +240,12 @@ def left_running(info: SimulatorInfo) -> list[str]:
         if instance not in members
     ]
     return left
+
+
+def _hosts_of(desired: int, instances: Sequence[str]) -> str:
+    if not desired and not instances:
+        return "deployed, stopped"
+    return f"desired {desired}, instances: {', '.join(instances) or 'none yet'}"
 
 
 def request_stop(info: SimulatorInfo, process: subprocess.Popen[bytes] | None) -> None:

@@ -50,6 +50,27 @@ def test_a_state_of_another_network_is_neither_used_nor_moved(folder: Folder, pl
     assert [folder.local, folder.objects.get(KEY)].count(theirs) == 1
 
 
+@pytest.mark.parametrize(
+    ("shared", "says"),
+    [(True, "TERRADASK_STATE_DIR, which `terradask sim start` sets"), (False, "make another")],
+)
+def test_two_workspaces_dont_go_on_from_one_local_state(
+    folder: Folder, monkeypatch: pytest.MonkeyPatch, shared: bool, says: str
+):
+    if shared:
+        monkeypatch.setenv("TERRADASK_STATE_DIR", str(folder.root / ".terradask"))
+    else:
+        monkeypatch.delenv("TERRADASK_STATE_DIR", raising=False)
+    folder.local = state_of().replace(
+        b'"id": "vpc-0"', b'"id": "vpc-0", "tags": {"terradask:workspace": "other"}'
+    )
+    with pytest.raises(StateConflict, match="of workspace other, this is default") as refused:
+        folder.settle()
+    assert says in str(refused.value)
+    folder.local = state_of()
+    folder.settle()
+
+
 def test_the_place_of_another_workspace_is_not_where_this_ones_state_was(folder: Folder):
     folder.settings("s3")
     folder.settle()

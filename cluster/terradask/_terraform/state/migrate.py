@@ -8,6 +8,7 @@ It takes the locks that Terraform takes, and writes on condition.
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -21,6 +22,7 @@ from terradask._terraform.state.s3 import S3Backend, StateBackend
 from terradask.errors import StateConflict, StateNotMoved, TerraformError
 from terradask_modules.names import TAG_WORKSPACE
 from terradask_stacks.files import write_whole
+from terradask_stacks.loading import STATE_DIR_VARIABLE
 from terradask_stacks.lock import read_lock
 from terradask_stacks.settings.state import network_state_key
 
@@ -81,7 +83,7 @@ class NetworkState:
                 own_name=self._settings.state.bucket is None,
                 warn=lambda text: self._progress(Warned(text)),
             )
-            self._refuse_foreign(place, place.read())
+        self._refuse_foreign(place, place.read())
         waiting = LockWait(
             folder,
             folder_lock.killed,
@@ -210,9 +212,26 @@ class NetworkState:
                     )
                     for what in wrong
                 ),
-                advice="check workspace.name, workspace.region, state.bucket and the AWS account; "
-                "workspaces that share a bucket need different names",
+                advice=_advice(place),
             )
+
+
+def _advice(place: StateBackend) -> str:
+    if isinstance(place, S3Backend):
+        return (
+            "check workspace.name, workspace.region, state.bucket and the AWS account; workspaces "
+            "that share a bucket need different names"
+        )
+    shared = (
+        f"{STATE_DIR_VARIABLE}, which `terradask sim start` sets too, is the folder of one "
+        "workspace: unset it, or set another for each further one"
+        if os.environ.get(STATE_DIR_VARIABLE)
+        else "a folder of settings is one workspace's: make another for each further one"
+    )
+    return (
+        "check workspace.name, workspace.region and the AWS account: as they were, `terradask "
+        f"destroy network` removes the other network. {shared}"
+    )
 
 
 def lies_here(loaded: LoadedSettings) -> bool:
