@@ -46,10 +46,9 @@ class QuickProvider:
     Parameters
     ----------
     environ
-        Variables for whatever runs Terraform. With them, a folder that is no workspace's has the
-        lock file already.
+        Variables for whatever runs Terraform; with them, its user has the lock file.
     lock_file
-        The lock file; it belongs beside each ``terradask.toml``.
+        The lock file. The ``cdktf`` command needs it beside ``terradask.toml`` besides.
     """
 
     environ: Mapping[str, str]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import subprocess
-from collections.abc import Mapping
 from pathlib import Path
 
 _LIMIT_SECONDS = 30
@@ -25,16 +24,16 @@ _ENVIRON = {
 _OWN_SCOPES = ("local", "worktree")
 
 
-def ask_git(folder: Path, *arguments: str, environ: Mapping[str, str] = os.environ) -> str | None:
+def ask_git(folder: Path, *arguments: str, seconds: float = _LIMIT_SECONDS) -> str | None:
     """Return what git prints in a folder; None if it fails, or isn't there."""
-    return _run(folder, [*_without_filters(folder, environ), *arguments], environ)
+    return _run(folder, [*_without_filters(folder, seconds), *arguments], seconds)
 
 
-def _without_filters(folder: Path, environ: Mapping[str, str]) -> list[str]:
+def _without_filters(folder: Path, seconds: float) -> list[str]:
     """Return options that switch off the filters that the repository itself defines: git compares
     a changed file as its filter gives it. The user's own, such as that of Git LFS, stay.
     """
-    listed = _run(folder, ["config", "--list", "--show-scope", "--name-only", "-z"], environ) or ""
+    listed = _run(folder, ["config", "--list", "--show-scope", "--name-only", "-z"], seconds) or ""
     entries = listed.split("\0")
     own = {
         name.rpartition(".")[0]
@@ -45,17 +44,17 @@ def _without_filters(folder: Path, environ: Mapping[str, str]) -> list[str]:
     return [part for one in sorted(own) for each in off for part in ("-c", f"{one}.{each}")]
 
 
-def _run(folder: Path, arguments: list[str], environ: Mapping[str, str]) -> str | None:
+def _run(folder: Path, arguments: list[str], seconds: float) -> str | None:
     settings = [part for each in _SETTINGS for part in ("-c", each)]
     try:
         done = subprocess.run(
             ["git", *settings, *arguments],
             cwd=folder,
-            env={**environ, **_ENVIRON},
+            env={**os.environ, **_ENVIRON},
             stdin=subprocess.DEVNULL,
             capture_output=True,
             check=True,
-            timeout=_LIMIT_SECONDS,
+            timeout=seconds,
         )
     except (OSError, subprocess.SubprocessError):
         return None

@@ -6,13 +6,14 @@ from pathlib import Path
 
 from terradask._common.git import ask_git
 
-_COMPARED = ("--quiet", "--no-ext-diff", "--no-textconv", "--ignore-submodules=dirty")
+_LIMIT_SECONDS = 5
+_CHANGED = ("status", "--porcelain", "--untracked-files=no", "--ignore-submodules=dirty")
 
 
 def commit_of(folder: Path) -> str | None:
     """Return the commit, with ``-dirty`` for changed tracked files; None without git."""
-    commit = ask_git(folder, "rev-parse", "--verify", "HEAD")
-    if commit is None:
+    commit = ask_git(folder, "rev-parse", "--verify", "HEAD", seconds=_LIMIT_SECONDS)
+    changed = ask_git(folder, *_CHANGED, seconds=_LIMIT_SECONDS) if commit else None
+    if not commit or changed is None:
         return None
-    clean = ask_git(folder, "diff", *_COMPARED, "HEAD", "--") is not None
-    return commit.strip() if clean else f"{commit.strip()}-dirty"
+    return f"{commit.strip()}-dirty" if changed.strip() else commit.strip()
