@@ -102,8 +102,8 @@ class ClusterJobs:
             if those lead elsewhere. Those that the command names by a path below the working
             directory are taken along without that. With `directory`, up to 16 MiB packed.
         directory
-            Folder whose files it finds there too: those that git would take if git manages it,
-            otherwise all but hidden ones. By default none.
+            Folder whose files it finds there too: without what git ignores, and without hidden
+            files, except those that git tracks. By default none.
         exclude
             Patterns of files that are left out, such as ``"*.parquet"`` or ``"data"``.
         environ
