@@ -10,6 +10,7 @@ import datetime
 import hashlib
 import json
 import zipfile
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +28,7 @@ from terradask.errors import PlanChanged, PolicyViolation
 from terradask_simulator import Simulator
 from terradask_stacks.settings import Settings
 
+from ..planned_changes import STATE_STORE, changes
 from ..quick_provider import QuickProvider
 from ..shared_simulator import QuickSimulator
 
@@ -117,34 +119,25 @@ def _apply_all(workspace: Workspace, saved: Path) -> None:
 def _document(**after: Any) -> dict[str, Any]:
     """Return a plan's JSON that makes a role which a foreign account may take."""
     role = {"name": "theirs", "assume_role_policy": TRUST, **after}
+    about = {
+        "address": "aws_iam_role.theirs",
+        "mode": "managed",
+        "type": "aws_iam_role",
+        "name": "theirs",
+    }
+    marks: dict[str, Any] = {"after_unknown": {}, "after_sensitive": {}}
+    change = {"actions": ["create"], "before": None, "after": role, **marks}
     return {
         "format_version": "1.2",
-        "resource_changes": [
-            {
-                "address": "aws_iam_role.theirs",
-                "mode": "managed",
-                "type": "aws_iam_role",
-                "name": "theirs",
-                "change": {"actions": ["create"], "before": None, "after": role},
-            }
-        ],
-        "configuration": {
-            "root_module": {
-                "resources": [
-                    {
-                        "address": "aws_iam_role.theirs",
-                        "mode": "managed",
-                        "type": "aws_iam_role",
-                        "name": "theirs",
-                    }
-                ]
-            }
-        },
+        "planned_values": {"root_module": {"resources": [{**about, "values": role}]}},
+        "resource_changes": [{**about, "change": change}],
+        "configuration": {"root_module": {"resources": [about]}},
     }
 
 
 def _plan(folder: Path, document: dict[str, Any], *, destroy: bool, opened: bool) -> Plan:
-    (folder / CONFIGURATION).write_text('{"resource": {}}')
+    backend = {"local": {"path": "../state/network.tfstate"}}
+    (folder / CONFIGURATION).write_text(json.dumps({"terraform": {"backend": backend}}))
     basis = PlanBasis(
         stack="network",
         destroy=destroy,
@@ -182,6 +175,19 @@ def test_what_a_plan_from_a_file_does_is_judged_and_not_what_is_said_of_it(
     gate.refuse_forbidden(_plan(tmp_path, removal, destroy=True, opened=True))
 
 
+def _write_plan(path: Path, configuration: Mapping[str, bytes], changed: bytes) -> None:
+    with zipfile.ZipFile(path, "w") as archive:
+        state = {"terraform_version": "1", "serial": 0, "lineage": ""}
+        archive.writestr("tfstate", json.dumps(state))
+        archive.writestr("tfplan", changed)
+        archive.writestr("tfconfig/modules.json", "[]")
+        for name, content in configuration.items():
+            archive.writestr(f"tfconfig/{name}", content)
+
+
+OWN_STATE = changes({"path": "../state/network.tfstate", "workspace_dir": None})
+
+
 def test_a_plans_file_brings_no_other_configuration_along(tmp_path: Path) -> None:
     plan = _plan(tmp_path, {}, destroy=False, opened=True)
     written = (tmp_path / CONFIGURATION).read_bytes()
@@ -194,15 +200,36 @@ def test_a_plans_file_brings_no_other_configuration_along(tmp_path: Path) -> Non
         ({"m-theirs/main.tf": b""}, False),
         ({f"m-/{CONFIGURATION}": written + b" "}, False),
     ):
-        files = {f"m-/{CONFIGURATION}": written, **extra}
-        with zipfile.ZipFile(plan.file, "w") as archive:
-            state = {"terraform_version": "1", "serial": 0, "lineage": ""}
-            archive.writestr("tfstate", json.dumps(state))
-            archive.writestr("tfconfig/modules.json", "[]")
-            for name, content in files.items():
-                archive.writestr(f"tfconfig/{name}", content)
+        _write_plan(plan.file, {f"m-/{CONFIGURATION}": written, **extra}, OWN_STATE)
         if fits:
             check_planned_configuration(plan.file, tmp_path)
         else:
             with pytest.raises(PlanChanged, match="another configuration"):
                 check_planned_configuration(plan.file, tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("changed", "what"),
+    [
+        (changes({"path": "theirs.tfstate"}), "another backend"),
+        (changes({"path": "../state/network.tfstate", "workspace_dir": "x"}), "another backend"),
+        (OWN_STATE + changes({"path": "theirs.tfstate"}), "exactly one"),
+        (OWN_STATE + changes({"path": "theirs.tfstate"}, number=STATE_STORE), "exactly one"),
+        (changes({"path": "../state/network.tfstate"}, workspace="theirs"), "another workspace"),
+        (OWN_STATE[:-20], "can't be read"),
+        (OWN_STATE[:1], "can't be read"),
+        (OWN_STATE.replace(b"\x82", b"\x93"), "can't be read"),
+        (b"\xff" * 20, "can't be read"),
+        (b"\x0f", "can't be read"),
+        (b"", "exactly one"),
+    ],
+)
+def test_a_plans_file_keeps_the_state_nowhere_else(
+    tmp_path: Path, changed: bytes, what: str
+) -> None:
+    plan = _plan(tmp_path, {}, destroy=False, opened=True)
+    _write_plan(
+        plan.file, {f"m-/{CONFIGURATION}": (tmp_path / CONFIGURATION).read_bytes()}, changed
+    )
+    with pytest.raises(PlanChanged, match=what):
+        check_planned_configuration(plan.file, tmp_path)

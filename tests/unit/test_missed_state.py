@@ -52,6 +52,7 @@ class MissesTheState:
         }
         with zipfile.ZipFile(out, "w") as archive:
             archive.writestr("tfstate", json.dumps(document))
+            archive.writestr("tfplan", "")
         return PlanFile(out, "")
 
     def apply(self, plan_file: PlanFile) -> None:

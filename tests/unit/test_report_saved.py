@@ -28,8 +28,10 @@ from terradask._terraform.plan_file import PlanFile
 from terradask._terraform.state.model import StateVersion
 from terradask.errors import InvalidInput, PlanChanged
 
+from ..planned_changes import changes
 from .report_data import CONTEXT, of_changes
 
+CONFIGURATION = json.dumps({"terraform": {"backend": {"local": {"path": "x"}}}})
 PLACE = PlanPlace("default", "123456789012", "us-east-1")
 LOCK = 'provider "registry.terraform.io/hashicorp/aws" {\n  version     = "5.100.0"\n}\n'
 
@@ -40,15 +42,15 @@ def _plan(tmp_path: Path, stack: str = "network", **changed: Any) -> Plan:
     """
     folder = tmp_path / "stacks" / stack
     folder.mkdir(parents=True, exist_ok=True)
-    (folder / "cdk.tf.json").write_text("{}")
+    (folder / "cdk.tf.json").write_text(CONFIGURATION)
     (folder / ".terraform.lock.hcl").write_text(LOCK)
     file = tmp_path / f"{stack}.tfplan"
     with zipfile.ZipFile(file, "w") as archive:
         archive.writestr(
             "tfstate", json.dumps({"terraform_version": "1.11.4", "serial": 7, "lineage": "line"})
         )
-        archive.writestr("tfplan", stack)
-        archive.writestr("tfconfig/m-/cdk.tf.json", "{}")
+        archive.writestr("tfplan", changes({"path": "x"}))
+        archive.writestr("tfconfig/m-/cdk.tf.json", CONFIGURATION)
         archive.writestr("tfconfig/modules.json", "[]")
     basis = PlanBasis(
         stack=stack,

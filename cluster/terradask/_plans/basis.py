@@ -14,6 +14,7 @@ from typing import Any
 
 from terradask._common.checksum import sha256_of_file
 from terradask._common.json_text import parse_json
+from terradask._plans.planned_backend import planned_backend
 from terradask._terraform.folder_contents import CONFIGURATION, IMPORTS, LOCK_FILE
 from terradask._terraform.state.model import StateVersion
 from terradask.errors import PlanChanged
@@ -122,6 +123,8 @@ class PlanArchive:
     document: Mapping[str, Any] = field(repr=False)
     #: The configuration that it applies: name of a file -> its content.
     configuration: Mapping[str, bytes] = field(repr=False)
+    #: The changes, as Terraform writes them.
+    changes: bytes = field(repr=False)
 
     @classmethod
     def read(cls, path: Path) -> PlanArchive:
@@ -134,11 +137,13 @@ class PlanArchive:
                     for name in archive.namelist()
                     if name.startswith(_CONFIGURATION) and name != _MODULES
                 }
+                changes = archive.read("tfplan")
             return cls(
                 str(document["terraform_version"]),
                 StateVersion(int(document["serial"]), str(document["lineage"])),
                 document,
                 configuration,
+                changes,
             )
         except (
             OSError,
@@ -149,30 +154,45 @@ class PlanArchive:
             TypeError,
             EOFError,
         ) as error:
-            raise PlanChanged(
-                "the plan's file can't be read: it is incomplete, or isn't a plan",
-                what="file",
-                given=f"{path}: {error}",
-            ) from error
+            raise _unreadable(path, error) from error
 
 
 def check_planned_configuration(path: Path, folder: Path) -> None:
-    """Refuse a plan's file that brings a configuration along other than the stack's: it is what an
-    apply works by. Raises `PlanChanged`.
+    """Refuse a plan's file that brings a configuration or a backend along other than the stack's:
+    an apply works by the one, and keeps the state in the other. Raises `PlanChanged`.
     """
-    planned = dict(PlanArchive.read(path).configuration)
+    archive = PlanArchive.read(path)
+    planned = dict(archive.configuration)
     imports = planned.pop(f"m-/{IMPORTS}", b"{}")
-    written = {f"m-/{CONFIGURATION}": (folder / CONFIGURATION).read_bytes()}
+    configuration = (folder / CONFIGURATION).read_bytes()
     try:
         only_imports = set(parse_json(imports)) <= {"import"}
     except (ValueError, TypeError):
         only_imports = False
-    if planned != written or not only_imports:
+    if planned != {f"m-/{CONFIGURATION}": configuration} or not only_imports:
         raise PlanChanged(
             "the plan's file has another configuration than the stack",
             what="configuration",
             given=str(path),
         )
+    try:
+        backend = planned_backend(archive.changes)
+    except ValueError as error:
+        raise _unreadable(path, error) from error
+    if backend != parse_json(configuration)["terraform"]["backend"]:
+        raise PlanChanged(
+            "the plan's file has another backend than the stack: its state would be kept elsewhere",
+            what="backend",
+            given=f"{path}: {', '.join(backend)}",
+        )
+
+
+def _unreadable(path: Path, error: Exception) -> PlanChanged:
+    return PlanChanged(
+        "the plan's file can't be read: it is incomplete, or isn't a plan",
+        what="file",
+        given=f"{path}: {error}",
+    )
 
 
 def terradask_version() -> str:
