@@ -193,14 +193,33 @@ def served(application):
     return {path.replace("\\", "") or "/" for path in found}
 
 
-async def asked(shared, path, method="GET"):
+async def test_a_second_request_passes_no_door_behind_the_first(written):
+    """It asks for another protocol, which is refused: the scheduler would serve what follows."""
+    wanted = {"host": "127.0.0.1", "port": 0, "cert": written["cert"], "key": written["key"]}
+    async with scheduler_here() as scheduler:
+        jupyter = own_jupyter_site("/nowhere.sock")
+        shared = SharedDashboard(scheduler, wanted, at(scheduler), jupyter)
+        await shared.start()
+        second = f"GET {LINK_PAGE} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n"
+        try:
+            for path in ("/status", "/status/ws", "/info"):
+                for protocol in ("websocket", "x"):
+                    change = f"Connection: keep-alive, upgrade\r\nUpgrade: {protocol}\r\n"
+                    answer = await asked(shared, path, more=change, after=second)
+                    assert answer.startswith(b"HTTP/1.1 ")
+                    assert jupyter.admission.token.encode() not in answer
+        finally:
+            await shared.close()
+
+
+async def asked(shared, path, method="GET", more="", after=""):
     """Return the answer to one who has the link for watching."""
     tls = ssl.create_default_context()
     tls.check_hostname, tls.verify_mode = False, ssl.CERT_NONE
     door = shared._admission
     reader, writer = await asyncio.open_connection("127.0.0.1", shared._proxy.port, ssl=tls)
     cookie = f"Cookie: {door.cookie}={door.token}"
-    writer.write(f"{method} {path} HTTP/1.1\r\nHost: x\r\n{cookie}\r\n\r\n".encode())
+    writer.write(f"{method} {path} HTTP/1.1\r\nHost: x\r\n{cookie}\r\n{more}\r\n{after}".encode())
     answer = await asyncio.wait_for(reader.read(), HANG_SECONDS)
     writer.close()
     return answer

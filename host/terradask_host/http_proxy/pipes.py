@@ -22,6 +22,9 @@ STALLED_SECONDS = 300.0
 #: So long an answer may take whose asker has said all there was to say.
 HALF_CLOSED_SECONDS = 60.0
 
+#: How an answer begins with which another protocol does.
+_SWITCHED = b"HTTP/1.1 101 "
+
 #: So long the last bytes may take on their way out.
 FLUSH_SECONDS = 30.0
 
@@ -47,24 +50,25 @@ async def join(
     near: Streams,
     far: Streams,
     *,
-    lasting: bool,
+    upgrade: bool,
     change_head: Callable[[bytes], bytes] | None = None,
 ) -> None:
     """Carry bytes both ways until the far end has said all, or the near one is gone; closes the far
     one.
 
-    `lasting`: they talk to each other, as over a websocket, and the end of one is the end of both.
-    Else a near end that has asked may already have closed its direction, and still gets its answer.
+    `upgrade`: the near end has asked for another protocol, such as a websocket's. If the far one
+    agrees, they talk to each other, and the end of one is the end of both. If it doesn't, it gets
+    no more: what follows would be another request, which was not judged. Without, a near end
+    that has asked may already have closed its direction, and still gets its answer.
     `change_head` changes the head of the far end's answer.
     """
-    asking = asyncio.create_task(_pump(near[0], far[1]))
-    answering = asyncio.create_task(_answer(far[0], near[1], change_head))
+    agreed = asyncio.Event() if upgrade else None
+    asking = asyncio.create_task(_pump(near[0], far[1], after=agreed))
+    answering = asyncio.create_task(_answer(far, near[1], change_head, agreed))
     try:
         await asyncio.wait({asking, answering}, return_when=asyncio.FIRST_COMPLETED)
-        if not answering.done() and not lasting and not asking.exception():
-            # TLS knows no half-closed connection.
-            if far[1].can_write_eof():
-                far[1].write_eof()
+        if not answering.done() and not upgrade and not asking.exception():
+            _end(far[1])
             await asyncio.wait({answering}, timeout=HALF_CLOSED_SECONDS)
     finally:
         for task in (asking, answering):
@@ -92,21 +96,42 @@ def close_soon(writer: asyncio.StreamWriter) -> None:
         writer.close()
 
 
+def _end(writer: asyncio.StreamWriter) -> None:
+    """Say that no more comes. TLS knows no half-closed connection."""
+    if writer.can_write_eof():
+        writer.write_eof()
+
+
 async def _answer(
-    reader: asyncio.StreamReader,
+    far: Streams,
     writer: asyncio.StreamWriter,
     change_head: Callable[[bytes], bytes] | None,
+    agreed: asyncio.Event | None,
 ) -> None:
-    if change_head is not None:
-        try:
-            writer.write(change_head(await reader.readuntil(END_OF_HEAD)))
-        except (asyncio.IncompleteReadError, asyncio.LimitOverrunError):
-            # An answer without a head that could be changed is none.
-            return
-    await _pump(reader, writer)
+    async with asyncio.timeout(None if agreed is None else HALF_CLOSED_SECONDS) as limit:
+        if change_head is not None or agreed is not None:
+            try:
+                head = await far[0].readuntil(END_OF_HEAD)
+            except (asyncio.IncompleteReadError, asyncio.LimitOverrunError):
+                # An answer without a head that could be changed is none.
+                return
+            writer.write(head if change_head is None else change_head(head))
+            if agreed is not None and head.startswith(_SWITCHED):
+                limit.reschedule(None)
+                agreed.set()
+            elif agreed is not None:
+                _end(far[1])
+        await _pump(far[0], writer)
 
 
-async def _pump(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+async def _pump(
+    reader: asyncio.StreamReader,
+    writer: asyncio.StreamWriter,
+    *,
+    after: asyncio.Event | None = None,
+) -> None:
+    if after is not None:
+        await after.wait()
     while chunk := await reader.read(CHUNK_BYTES):
         writer.write(chunk)
         async with asyncio.timeout(STALLED_SECONDS):

@@ -142,7 +142,7 @@ class ProxyServer:
         except (OSError, TimeoutError):
             return writer.write(refusal(502, site.silent))
         far[1].write(request.forwarded(without_cookie=site.admission.cookie))
-        return await join((reader, writer), far, lasting=request.is_upgrade, change_head=change)
+        return await join((reader, writer), far, upgrade=request.is_upgrade, change_head=change)
 
     def _site_of(self, request: Request) -> Site:
         found = (site for path, site in self._beside.items() if request.path.startswith(path))
