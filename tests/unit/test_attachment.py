@@ -222,7 +222,9 @@ def test_workers_that_boot_meanwhile_cost_nothing():
     )
     assert found.run == RUN
     assert told == [["i-s"]] * 3
-    assert objects.reads == ["scheduler.json", "hosts/i-s.json"] * 3 + ["scheduler.json"]
+    first, *reads = objects.reads
+    assert first == "scheduler.json"
+    assert reads == ["scheduler.json", "hosts/i-s.json"] * 3 + ["scheduler.json"]
 
 
 def test_a_scheduler_is_looked_for_ever_more_rarely():

@@ -19,7 +19,8 @@ from terradask._aws.session import Aws
 from terradask._deployments.record import ClusterRecord
 from terradask._deployments.secret import ClusterSecret
 from terradask._deployments.software import lock_software
-from terradask._deployments.start import RunPlan, Starter, StartOptions, check_bound, claim
+from terradask._deployments.start import RunPlan, Starter, StartOptions, claim
+from terradask._deployments.startable import check_bound
 from terradask._deployments.store import CLOSING, RUN, SCHEDULER
 from terradask.errors import (
     ClusterError,
@@ -85,6 +86,12 @@ class Record(ClusterRecord):
             structure=STRUCTURE,
             secret_id="terradask/default/etl",
         )
+
+    def read_descriptor(self) -> Any:
+        return self.descriptor
+
+    def know(self, descriptor: Any) -> bool:
+        return False
 
     @property
     def secret(self) -> ClusterSecret:
@@ -357,6 +364,8 @@ class Applied(Record):
     """A record whose structure is what was applied."""
 
     descriptor = ClusterRecord.descriptor  # type: ignore[assignment]
+    read_descriptor = ClusterRecord.read_descriptor
+    know = ClusterRecord.know
 
 
 def test_a_start_takes_what_was_applied_since_the_structure_was_read(aws: Aws) -> None:
@@ -370,6 +379,12 @@ def test_a_start_takes_what_was_applied_since_the_structure_was_read(aws: Aws) -
     run = starter_of(record).start(none)
     assert run.structure is not None
     assert run.structure.worker.class_name == "acme.Worker"
+    # What was refused by the structure that was read is asked of the new one.
+    record.objects.delete([RUN])
+    record.objects.write("cluster.json", {**DOCUMENT, "settings": {}, "worker": worker})
+    record.know(record.read_descriptor())
+    record.objects.write("cluster.json", {**DOCUMENT, "settings": settings, "worker": worker})
+    assert starter_of(record).start(none).run_id == record.noted
 
 
 class NoRoom:

@@ -5,9 +5,11 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 from terradask._aws.answers import unless
+from terradask._common.side_by_side import side_by_side
 from terradask._deployments.attachment import Attachment
 from terradask._deployments.documents import Descriptor, read_host_reports, read_run
 from terradask._deployments.key_access import translated_key_errors
@@ -48,15 +50,22 @@ def attach(
     report_seconds
         How often the report of the scheduler's host is read.
     """
-    # Read before the wait, so that a caller without permission gets the error at once.
-    keys = _read_keys_if_written(record, run)
-    hosts = _SchedulerHosts(record, run)
-    scheduler = _wait_for_scheduler(hosts, timeout_seconds, report_seconds, on_wait, cancelled)
+    # Keys are read before the wait, so that a caller without permission gets the error at once.
+    reads: list[Callable[[], Any]] = [
+        partial(_read_keys_if_written, record, run),
+        partial(_ready, record, run),
+        partial(record.objects.read_bytes, RUN),
+    ]
+    keys, scheduler, content = side_by_side(reads, len(reads))
+    if scheduler is None:
+        hosts = _SchedulerHosts(record, run)
+        scheduler = _wait_for_scheduler(hosts, timeout_seconds, report_seconds, on_wait, cancelled)
+        content = record.objects.read_bytes(RUN)
     if keys is None:
         keys = _read_keys_if_written(record, run)
     if keys is None:
         raise _keys_gone(record.descriptor)
-    return Attachment(record.descriptor, _checked_run(record, run, keys), scheduler, keys)
+    return Attachment(record.descriptor, _checked_run(record, run, keys, content), scheduler, keys)
 
 
 @dataclass
@@ -128,10 +137,8 @@ def _wait_for_scheduler(
     while True:
         if cancelled():
             raise InterruptedError(f"the wait for cluster {cluster!r} was cancelled")
-        scheduler = read_scheduler(hosts.record.objects)
-        if scheduler is not None and scheduler.run_id == run.run_id:
-            if scheduler.ended is not None:
-                raise over(cluster, run.run_id, run, scheduler)
+        scheduler = _ready(hosts.record, run)
+        if scheduler is not None:
             return scheduler
         waited_seconds = time.monotonic() - started
         if waited_seconds > timeout_seconds:
@@ -145,6 +152,16 @@ def _wait_for_scheduler(
                 on_wait(status)
             next_report = time.monotonic() + report_seconds
         time.sleep(_pause_seconds(waited_seconds))
+
+
+def _ready(record: ClusterRecord, run: Run) -> SchedulerAddress | None:
+    """Return where the run's scheduler is; None before it is up. Raises `ClusterEnded`."""
+    scheduler = read_scheduler(record.objects)
+    if scheduler is None or scheduler.run_id != run.run_id:
+        return None
+    if scheduler.ended is not None:
+        raise over(record.descriptor.cluster, run.run_id, run, scheduler)
+    return scheduler
 
 
 def _pause_seconds(waited_seconds: float) -> float:
@@ -189,7 +206,7 @@ def _scheduler_missing(
     )
 
 
-def _checked_run(record: ClusterRecord, run: Run, keys: KeySet) -> Run:
+def _checked_run(record: ClusterRecord, run: Run, keys: KeySet, content: bytes | None) -> Run:
     """Return the run as ``run.json`` describes it, if that is the document it was started with.
 
     What others say of the scheduler needs no such check: only a scheduler with this run's
@@ -198,7 +215,7 @@ def _checked_run(record: ClusterRecord, run: Run, keys: KeySet) -> Run:
     if not keys.sha256:
         # An older terradask started it.
         return run
-    cluster, content = record.descriptor.cluster, record.objects.read_bytes(RUN)
+    cluster = record.descriptor.cluster
     current = None if content is None else read_run(parse_object(content, RUN))
     if content is None or current is None or current.run_id != run.run_id:
         raise over(cluster, run.run_id, current, None)

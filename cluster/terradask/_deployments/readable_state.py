@@ -94,6 +94,6 @@ class ReadableState:
         """
         return self._record.why_stopped(run_id)
 
-    def goes_on(self, run: Run) -> bool:
+    def goes_on(self, run: Run, scheduler: SchedulerAddress | None = None) -> bool:
         """Return whether a run was just begun, or has hosts, and has not ended by itself."""
-        return self._record.goes_on(run)
+        return self._record.goes_on(run, scheduler)

@@ -46,25 +46,31 @@ class ClusterRecord:
     def descriptor(self) -> Descriptor:
         """The cluster's structure, read once. Raises `ClusterNotFound`, `ForeignDescriptor`."""
         if self._descriptor is None:
-            document = self.objects.read(DESCRIPTOR)
-            if document is None:
-                raise ClusterNotFound(
-                    f"There is no cluster {self.name!r} in this workspace.",
-                    given=self.name,
-                    allowed="a cluster that is deployed; `terradask list` shows them",
-                    advice=(
-                        f"terradask apply {self.name}, or Cluster(name={self.name!r}) from Python"
-                    ),
-                )
-            descriptor = read_descriptor(document)
-            self.place.check(descriptor)
-            self._descriptor = descriptor
+            self._descriptor = self.read_descriptor()
         return self._descriptor
 
-    def forget(self) -> None:
-        """Forget what was read of the cluster's structure: it may have been applied since."""
-        self._descriptor = None
-        vars(self).pop("groups", None)
+    def read_descriptor(self) -> Descriptor:
+        """Return the cluster's structure as it is now. Raises `ClusterNotFound`,
+        `ForeignDescriptor`.
+        """
+        document = self.objects.read(DESCRIPTOR)
+        if document is None:
+            raise ClusterNotFound(
+                f"There is no cluster {self.name!r} in this workspace.",
+                given=self.name,
+                allowed="a cluster that is deployed; `terradask list` shows them",
+                advice=f"terradask apply {self.name}, or Cluster(name={self.name!r}) from Python",
+            )
+        descriptor = read_descriptor(document)
+        self.place.check(descriptor)
+        return descriptor
+
+    def know(self, descriptor: Descriptor) -> bool:
+        """Go by the cluster's structure as it was just read; return whether that is new."""
+        known, self._descriptor = self._descriptor, descriptor
+        if known != descriptor:
+            vars(self).pop("groups", None)
+        return known is not None and known != descriptor
 
     @cached_property
     def place(self) -> ClusterPlace:
@@ -110,9 +116,12 @@ class ClusterRecord:
         run = self.run()
         return run if run is not None and self.goes_on(run) else None
 
-    def goes_on(self, run: Run) -> bool:
-        """Return whether a run was just begun, or has hosts, and has not ended by itself."""
-        if is_young(run) and ended_by_itself(run, self.scheduler()) is None:
+    def goes_on(self, run: Run, scheduler: SchedulerAddress | None = None) -> bool:
+        """Return whether a run was just begun, or has hosts, and has not ended by itself.
+
+        What was just read of its scheduler can be given.
+        """
+        if is_young(run) and ended_by_itself(run, scheduler or self.scheduler()) is None:
             return True
         return is_raised(self.groups.describe())
 

@@ -9,7 +9,8 @@ from typing import Any, Literal
 
 from terradask._common.side_by_side import side_by_side
 from terradask._deployments.deployment import Deployment
-from terradask_host.documents import Run
+from terradask._deployments.record import read_scheduler
+from terradask_host.documents import Run, SchedulerAddress
 
 #: State of a cluster's name.
 Found = Literal["nothing", "stopped", "running"]
@@ -34,17 +35,20 @@ def take_snapshot(deployment: Deployment, also: Callable[[], object]) -> Snapsho
         with contextlib.suppress(Exception):
             also()
 
+    def scheduler_if_read() -> SchedulerAddress | None:
+        with contextlib.suppress(Exception):
+            return read_scheduler(deployment.objects)
+        return None
+
     reads: list[Callable[[], Any]] = [
         lambda: deployment.marked_closing,
         lambda: deployment.exists,
         deployment.run,
+        scheduler_if_read,
         run_also,
     ]
-    closing, exists, run, _ = side_by_side(reads, 4)
-    return Snapshot(closing, _found(deployment, run, exists=exists), run)
-
-
-def _found(deployment: Deployment, run: Run | None, *, exists: bool) -> Found:
+    closing, exists, run, scheduler, _ = side_by_side(reads, len(reads))
     if not exists:
-        return "nothing"
-    return "running" if run is not None and deployment.goes_on(run) else "stopped"
+        return Snapshot(closing, "nothing", run)
+    goes_on = run is not None and deployment.goes_on(run, scheduler)
+    return Snapshot(closing, "running" if goes_on else "stopped", run)

@@ -7,7 +7,7 @@ import os
 import secrets
 import uuid
 from collections.abc import Callable, Mapping
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import KW_ONLY, dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -19,7 +19,7 @@ from terradask._common.clock import utc_text
 from terradask._deployments.accounts.run_account import open_account
 from terradask._deployments.built_environments import BuiltEnvironments, environment_id
 from terradask._deployments.dask_config import portable_config
-from terradask._deployments.documents import read_descriptor, read_run
+from terradask._deployments.documents import read_run
 from terradask._deployments.key_access import check_may_change
 from terradask._deployments.launch import deployed_launch
 from terradask._deployments.lifetime import lifetime_policy
@@ -36,15 +36,14 @@ from terradask._deployments.problems import problems_at_start
 from terradask._deployments.record import ClusterRecord
 from terradask._deployments.run_end import note_end
 from terradask._deployments.software_lock import SoftwareLock
+from terradask._deployments.startable import check_startable
 from terradask._deployments.store import (
     CLOSING,
-    DESCRIPTOR,
     ENVIRONMENT,
     HOSTS,
     RUN,
     SCHEDULER,
     SOFTWARE,
-    parse_object,
 )
 from terradask._deployments.worker_counts import numbers_at_start, policies_at_start
 from terradask._network.host_packages import check_host_packages
@@ -54,16 +53,14 @@ from terradask._software.software_file import Software, software_of
 from terradask._software.sync import PackageSync
 from terradask._software.wheel_tags import describe_newer
 from terradask.errors import (
-    ClusterError,
     ClusterStopped,
-    DocumentChanged,
     InvalidInput,
     QuotaExceeded,
     TooManyStarts,
 )
 from terradask_host.documents import LifetimePolicy, Run, sha256_of
 from terradask_host.rules.autoscaling_groups import Group
-from terradask_modules.names import SCHEDULER_GROUP, TAG_DESCRIPTOR
+from terradask_modules.names import SCHEDULER_GROUP
 
 if TYPE_CHECKING:
     from terradask._network.baseline import Baseline
@@ -128,14 +125,28 @@ class Starter:
 
     def start(self, options: StartOptions, warn: Callable[[str], None] = lambda text: None) -> Run:
         """Start a run unless one is active. Raises `ClusterPrivate`, `DocumentChanged`."""
-        self.record.forget()
+        with ThreadPoolExecutor(1) as pool:
+            # It may have been applied since it was read.
+            now = pool.submit(self.record.read_descriptor)
+            try:
+                groups, plan = self._planned(options)
+                is_old = self.record.know(now.result())
+            except Exception:
+                is_old = self.record.know(now.result())
+                if not is_old:
+                    raise
+            if is_old:
+                groups, plan = self._planned(options)
+        for problem in problems_at_start(self.record.descriptor, groups):
+            warn(problem)
+        return self.start_planned(plan, warn)
+
+    def _planned(self, options: StartOptions) -> tuple[dict[str, Group], RunPlan]:
         check_may_change(self.record.aws, self.record.descriptor, "start it")
         with ThreadPoolExecutor(1) as pool:
             whole = pool.submit(check_startable, self.record)
             plan = plan_run(self.record, options, self.root)
-            for problem in problems_at_start(self.record.descriptor, whole.result()):
-                warn(problem)
-        return self.start_planned(plan, warn)
+            return whole.result(), plan
 
     def start_planned(self, plan: RunPlan, warn: Callable[[str], None]) -> Run:
         """Start a run unless one is active.
@@ -154,8 +165,17 @@ class Starter:
             if current is not None:
                 return current
         self.started_run_id, self.environment_id = run.run_id, plan.environment_id
+        with ThreadPoolExecutor(2) as pool:
+            # No host needs it.
+            pool.submit(open_account, record, run)
+            unmarked = pool.submit(record.objects.delete, [CLOSING])
+            return self._launch(plan, warn, unmarked)
+
+    def _launch(self, plan: RunPlan, warn: Callable[[str], None], unmarked: Future[None]) -> Run:
+        record, run = self.record, plan.run
         try:
             (self.prepare or prepare_run)(record, plan)
+            unmarked.result()
             if plan.check is not None:
                 plan.check.before_launch(warn)
         except (QuotaExceeded, TooManyStarts):
@@ -289,58 +309,10 @@ def bootable_baseline(record: ClusterRecord) -> Baseline:
     return baseline
 
 
-def check_startable(record: ClusterRecord) -> dict[str, Group]:
-    """Return the cluster's groups; check that they and the secret are its own, and that it is not
-    destroyed in part.
-
-    Raises `ForeignResources`, `ClusterError`, and as `check_bound` does.
-    """
-    with ThreadPoolExecutor(2) as pool:
-        own = pool.submit(record.secret.check_own)
-        marked = pool.submit(lambda: record.marked_closing)
-        groups = record.groups.describe()
-        gone = set(record.descriptor.groups) - set(groups)
-        record.groups.check_own()
-        is_marked = marked.result()
-    if gone:
-        why = "its destruction was not finished" if is_marked else "some of its groups are gone"
-        raise ClusterError(
-            f"Cluster {record.name!r} is destroyed in part: {why}.",
-            cluster=record.name,
-            given=f"without {', '.join(sorted(gone))}",
-            advice=(
-                f"terradask destroy {record.name} finishes it; terradask apply {record.name} "
-                "restores the cluster"
-            ),
-        )
-    own.result()
-    check_bound(record)
-    return groups
-
-
-def check_bound(record: ClusterRecord) -> None:
-    """Check that ``cluster.json`` is what was applied, if the cluster's secret binds it: hosts run
-    what it says, and others may write it.
-
-    Raises `DocumentChanged`.
-    """
-    bound = record.secret.tags.get(TAG_DESCRIPTOR)
-    if bound is None:
-        return
-    content = record.objects.read_bytes(DESCRIPTOR) or b""
-    if sha256_of(content) != bound or (
-        # What was read before, which the start goes by.
-        read_descriptor(parse_object(content, DESCRIPTOR)) != record.descriptor
-    ):
-        advice = f"delete it and run: terradask apply {record.name}"
-        raise DocumentChanged(DESCRIPTOR, cluster=record.name, advice=advice)
-
-
 def claim(record: ClusterRecord, run: Run) -> bool:
     """Write ``run.json`` if no run is active; return whether it was: S3 decides a race."""
     objects = record.objects
     if objects.claim(RUN, run.to_document()):
-        objects.delete([CLOSING])
         return True
     found = objects.read_version(RUN)
     if found is None or record.goes_on(read_run(found[0])):
@@ -377,12 +349,11 @@ def prepare_run(record: ClusterRecord, plan: RunPlan) -> None:
         # boot.sh installs it: hosts may not.
         "terradask:run:python": _python_of_hosts(plan),
     }
-    with ThreadPoolExecutor(4) as pool:
+    with ThreadPoolExecutor(8) as pool:
         waits = [
             pool.submit(record.objects.write_text, SOFTWARE, plan.software.to_requirements()),
             pool.submit(record.objects.put_wheels, plan.software.contents),
             pool.submit(groups.tag, tags),
-            pool.submit(open_account, record, run),
             pool.submit(groups.set_watchdog, min(WATCHDOG_MINUTES, lifetime_seconds / 60)),
         ]
         # Generate the keys while the calls run.
