@@ -1,0 +1,46 @@
+"""How many calls to AWS follow one another when a cluster is started, attached to, and stopped: on
+a line of 100 ms each takes that long. More rounds need a reason.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from terradask import Deployment, Workspace
+from terradask._common.progress import silent
+from terradask._dask.provision import Provisioner
+from terradask._dask.request import Request
+
+from ..rounds import counted_rounds
+
+pytestmark = [pytest.mark.simulator]
+
+
+@pytest.fixture
+def deployment(sim_environ: dict[str, str]) -> Iterator[Deployment]:
+    """A cluster that is deployed, and stopped."""
+    workspace = Workspace.load()
+    yield workspace.apply(workspace.plan_cluster("far", max_workers=3))
+    workspace.destroy_cluster("far")
+
+
+def test_a_start_an_attachment_and_a_stop(
+    deployment: Deployment, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with counted_rounds(monkeypatch) as start:
+        started = Provisioner(Request("far", run={"n_workers": 1}), silent).run()
+    with counted_rounds(monkeypatch) as attach:
+        Provisioner(Request("far"), silent).run()
+    with counted_rounds(monkeypatch) as stop:
+        started.deployment.stop_run(started.attachment.run.run_id)
+    assert deployment.run() is None
+    # One more here than in a bucket that is older than 15 minutes: what isn't there is listed too.
+    assert start.of("SetDesiredCapacity") <= 8
+    assert attach.longest <= 4
+    assert len(attach.calls) <= 10
+    assert stop.of("SetDesiredCapacity") <= 2
+    assert stop.longest <= 5
+    # Two more where the worker's host has reported.
+    assert len(stop.calls) <= 31
