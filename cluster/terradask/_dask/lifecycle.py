@@ -215,7 +215,8 @@ class Lifecycle:
                 await self.threads.call(self._end, self._provisioned)
             elif self._provisioned is not None and self.health.ended is None:
                 self.state_when_left = "left running"
-                progress(Message(await self.threads.call(left_running, self._provisioned)))
+                left = await self.threads.call(left_running, self._provisioned)
+                progress(Message(left, kept=True))
         finally:
             _OPEN.discard(self)
             try:
