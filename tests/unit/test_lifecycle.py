@@ -107,8 +107,12 @@ class Opened:
             self.provisioner,
             self.health,
             self.threads,
-            on_exit=lambda: self.deployed.done.append("quiet"),
+            on_exit=self.leave,
         )
+
+    def leave(self):
+        self.deployed.done.append("leaves")
+        return lambda: self.deployed.done.append("left")
 
     async def attach(self, provisioned):
         self.health.status = Status.running
@@ -349,7 +353,8 @@ def test_an_object_that_left_its_cluster_running_says_that_it_cannot_shut_it_dow
 
 
 @pytest.mark.parametrize(
-    ("run_id", "done"), [("r1", ["at zero", "marked", "quiet"]), ("r2", ["quiet"])]
+    ("run_id", "done"),
+    [("r1", ["leaves", "at zero", "marked", "left"]), ("r2", ["leaves", "left"])],
 )
 def test_at_the_end_of_the_process_a_cluster_that_was_made_here_is_marked_and_quiet(run_id, done):
     async def main():

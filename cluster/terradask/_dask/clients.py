@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import sys
 from collections.abc import Awaitable, Callable
@@ -21,12 +22,20 @@ def is_shutdown_of_client() -> bool:
     return sys._getframe(2).f_code is Client._shutdown.__code__
 
 
-def leave_at_exit(cluster: Any, stop_parts: Callable[[], Awaitable[None]]) -> None:
-    """Stop what a cluster object does, while the process ends, and close its clients, which would
-    look for the cluster when it has ended.
+def leave_at_exit(cluster: Any, stop_parts: Callable[[], Awaitable[None]]) -> Callable[[], None]:
+    """Begin to stop what a cluster object does, while the process ends, and to close its clients,
+    which would look for the cluster when it has ended; return what waits for them.
     """
     cluster.loop.add_callback(stop_parts)
-    for client in list(Client._instances):
-        if client.cluster is cluster and not client.asynchronous:
+    closing = [
+        asyncio.run_coroutine_threadsafe(client._close(fast=True), client.loop.asyncio_loop)
+        for client in list(Client._instances)
+        if client.cluster is cluster and not client.asynchronous
+    ]
+
+    def wait() -> None:
+        for each in closing:
             with contextlib.suppress(Exception):
-                client.close(timeout=_SECONDS)
+                each.result(_SECONDS)
+
+    return wait

@@ -35,11 +35,13 @@ class Lifecycle:
     health: Health
     threads: Threads
     _: KW_ONLY
-    on_exit: Callable[[], None]
+    #: Begins to leave the cluster as the process ends; returns what waits for that.
+    on_exit: Callable[[], Callable[[], None]]
     shutdown_on_close: bool = field(init=False)
     _provisioned: Provisioned | None = field(default=None, init=False)
     _stops: bool = field(default=False, init=False)
     _is_ended: bool = field(default=False, init=False)
+    _left: Callable[[], None] = field(default=lambda: None, init=False)
     #: Whether a ``with`` block closes it.
     is_in_block: bool = field(default=False, init=False)
     #: What the last view of the cluster shows: another client's, or this user's wish, runs on.
@@ -236,12 +238,16 @@ class Lifecycle:
         self._is_ended = True
 
     def zero_at_exit(self) -> bool:
-        """Bring the cluster to zero as the process ends, if it is to end with it; return whether it
-        was.
+        """Begin to leave the cluster as the process ends, and bring it to zero if it is to end too;
+        return whether it was.
         """
         provisioned = self._provisioned
-        is_left = self._is_ended or self.health.status == Status.closed
-        if provisioned is None or is_left or not self.shutdown_on_close:
+        if provisioned is None or self.health.status == Status.closed:
+            return False
+        # Failures no longer matter while the process ends.
+        with contextlib.suppress(Exception):
+            self._left = self.on_exit()
+        if not self.owns:
             return False
         return provisioned.deployment.zero_run(provisioned.attachment.run.run_id)
 
@@ -258,9 +264,7 @@ class Lifecycle:
                 self.health.name,
                 self.health.name,
             )
-        # Failures no longer matter while the process ends.
-        with contextlib.suppress(Exception):
-            self.on_exit()
+        self._left()
         if is_zero and provisioned.origin != "created":
             provisioned.deployment.stop_at_exit()
 
