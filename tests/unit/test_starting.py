@@ -30,7 +30,7 @@ from terradask.errors import (
     SoftwareLockInvalid,
     TooManyStarts,
 )
-from terradask_host.documents import LifetimePolicy, Run, sha256_of
+from terradask_host.documents import Run, sha256_of
 from terradask_host.rules.autoscaling_groups import Group
 from terradask_host.structure import GroupEntry, SchedulerEntry, Structure, WorkerEntry
 
@@ -358,33 +358,6 @@ def test_a_private_clusters_descriptor_is_what_was_applied(aws: Aws) -> None:
         with pytest.raises(DocumentChanged, match=r"cluster\.json of cluster 'etl'") as caught:
             check(first, then)
         assert "terradask apply etl" in str(caught.value)
-
-
-class Applied(Record):
-    """A record whose structure is what was applied."""
-
-    descriptor = ClusterRecord.descriptor  # type: ignore[assignment]
-    read_descriptor = ClusterRecord.read_descriptor
-    know = ClusterRecord.know
-
-
-def test_a_start_takes_what_was_applied_since_the_structure_was_read(aws: Aws) -> None:
-    settings = {"environ": {}, "software": [], "send_dask_config": False, "software_lock": None}
-    record = Applied(aws)
-    record.objects.write("cluster.json", {**DOCUMENT, "settings": settings})
-    assert record.descriptor.structure.worker.class_name == "distributed.Nanny"
-    worker = {"class": "acme.Worker"}
-    record.objects.write("cluster.json", {**DOCUMENT, "settings": settings, "worker": worker})
-    none = StartOptions(n_workers=0, life=LifetimePolicy(), check_quotas=False)
-    run = starter_of(record).start(none)
-    assert run.structure is not None
-    assert run.structure.worker.class_name == "acme.Worker"
-    # What was refused by the structure that was read is asked of the new one.
-    record.objects.delete([RUN])
-    record.objects.write("cluster.json", {**DOCUMENT, "settings": {}, "worker": worker})
-    record.know(record.read_descriptor())
-    record.objects.write("cluster.json", {**DOCUMENT, "settings": settings, "worker": worker})
-    assert starter_of(record).start(none).run_id == record.noted
 
 
 class NoRoom:

@@ -1,0 +1,47 @@
+"""Starting a cluster that was applied again since this process read its structure."""
+
+from __future__ import annotations
+
+import pytest
+
+from terradask._aws.session import Aws
+from terradask._deployments.record import ClusterRecord
+from terradask._deployments.start import StartOptions
+from terradask_host.documents import LifetimePolicy
+
+from .test_starting import DOCUMENT, Record, aws, starter_of
+
+__all__ = ["aws"]
+
+
+class Applied(Record):
+    """A record whose structure is what was applied."""
+
+    descriptor = ClusterRecord.descriptor  # type: ignore[assignment]
+    read_descriptor = ClusterRecord.read_descriptor
+    know = ClusterRecord.know
+
+
+def test_a_start_takes_what_was_applied_since_the_structure_was_read(aws: Aws) -> None:
+    settings = {"environ": {}, "software": [], "send_dask_config": False, "software_lock": None}
+    record = Applied(aws)
+    record.objects.write("cluster.json", {**DOCUMENT, "settings": settings})
+    assert record.descriptor.structure.worker.class_name == "distributed.Nanny"
+    worker = {"class": "acme.Worker"}
+    record.objects.write("cluster.json", {**DOCUMENT, "settings": settings, "worker": worker})
+    none = StartOptions(n_workers=0, life=LifetimePolicy(), check_quotas=False)
+    run = starter_of(record).start(none)
+    assert run.structure is not None
+    assert run.structure.worker.class_name == "acme.Worker"
+
+
+def test_what_only_the_old_structure_refuses_is_started(aws: Aws) -> None:
+    settings = {"environ": {}, "software": [], "send_dask_config": False, "software_lock": None}
+    record = Applied(aws)
+    record.objects.write("cluster.json", DOCUMENT)
+    assert record.descriptor.settings == {}
+    none = StartOptions(n_workers=0, life=LifetimePolicy(), check_quotas=False)
+    with pytest.raises(KeyError):
+        starter_of(record).start(none)
+    record.objects.write("cluster.json", {**DOCUMENT, "settings": settings})
+    assert starter_of(record).start(none).run_id == record.noted
