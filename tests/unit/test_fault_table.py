@@ -19,7 +19,10 @@ ROWS = [
 
 
 def test_every_fault_of_the_matrix_is_there() -> None:
-    assert [row[0].strip("| ") for row in ROWS] == [str(number) for number in range(1, 31)]
+    assert len(ROWS) >= 74
+    assert [row[0].strip("| ") for row in ROWS] == [
+        str(number) for number in range(1, len(ROWS) + 1)
+    ]
 
 
 @pytest.mark.parametrize("row", ROWS, ids=[row[1] for row in ROWS])

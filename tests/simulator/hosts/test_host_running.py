@@ -149,7 +149,7 @@ def test_log_lines_reach_cloudwatch_without_a_secret(cluster: Cluster) -> None:
         assert "vanilla" not in host.log
 
 
-def test_dask_listens_where_tls_guards_it_and_on_loopback(cluster: Cluster) -> None:
+def test_a_host_listens_where_the_documentation_says_and_nowhere_else(cluster: Cluster) -> None:
     worker, scheduler = cluster.hosts[0], cluster.hosts[2]
     with cluster.client() as client:
         assert client.submit(sum, [1, 2], pure=False).result(HANG_SECONDS) == 3
