@@ -231,6 +231,17 @@ def test_a_layer_packed_with_zstd_says_what_to_do(
         pull(registry, tmp_path / "c", digest).run()
 
 
+@pytest.mark.parametrize(
+    "content", [b"no archive" * 100, gzip.compress(b"x" * 999)[:10] + b"\xff" * 99]
+)
+def test_a_layer_that_is_no_archive_is_said_as_what_hosts_cant_have(
+    registry: ContainerRegistry, tmp_path: Path, content: bytes
+) -> None:
+    digest = registry.push("dask", "1", {"amd64": [content]})
+    with pytest.raises(EnvironmentFailed, match="can't be had"):
+        pull(registry, tmp_path / "c", digest).run()
+
+
 def test_a_missing_image_is_said_with_the_registrys_answer(
     registry: ContainerRegistry, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

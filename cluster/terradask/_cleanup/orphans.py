@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 
 from terradask._cleanup.inventory import Deployed, Inventory, Item, Kind
 from terradask._pricing.running import Parts
+from terradask_modules.names import TAG_CLUSTER, group_name, is_group_key, secret_id
 
 #: AWS creates these for an instance, and removes them with it.
 _PARTS_OF_HOSTS = frozenset({"volume", "network-interface"})
@@ -161,7 +162,26 @@ class _Judge:
                     f"it is scheduled for deletion on {item.ends_at:%Y-%m-%d}, and keeps its "
                     "name until then"
                 )
-            yield self._orphan(item, why, since, held)
+            yield self._orphan(item, why, since, held or self._held_by_name(item))
+
+    def _held_by_name(self, item: Item) -> str | None:
+        """Hold what a live deployment has by its name, and whose tag was changed to another
+        cluster's: names of groups and secrets can't be changed.
+        """
+        workspace, group = self.inventory.workspace, item.id if item.kind == "group" else item.group
+        for name, deployed in self.inventory.deployed.items():
+            lives = deployed.is_whole and not deployed.is_closing
+            beginning = group_name(workspace, name, "")
+            is_its_group = group is not None and (
+                group.startswith(beginning) and is_group_key(group.removeprefix(beginning))
+            )
+            is_its_secret = item.kind == "secret" and item.id == secret_id(workspace, name)
+            if lives and name != item.cluster and (is_its_group or is_its_secret):
+                return (
+                    f"by its name it is of {name}, which is deployed: correct its tag "
+                    f"{TAG_CLUSTER}, or terradask destroy {name}"
+                )
+        return None
 
     def _lost_instances(self, items: list[Item], held: str | None) -> Iterator[Stray]:
         """Yield what a live deployment never removes: parts of machines that are gone, and

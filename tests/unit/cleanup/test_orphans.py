@@ -339,3 +339,21 @@ def test_a_script_reads_what_was_found() -> None:
         3600,
         True,
     )
+
+
+def test_a_running_clusters_group_is_no_orphan_because_its_tag_was_changed():
+    group = Item("group", "terradask-w-etl-workers", "w", "ghost", ago(3600))
+    host = Item("instance", "i-1", "w", "ghost", ago(3600), group="terradask-w-etl-workers-spot")
+    secret = Item("secret", "terradask/w/etl", "w", "ghost", ago(3600))
+    other = Item("group", "terradask-w-ghost-workers", "w", "ghost", ago(3600))
+    # Of a cluster whose name begins alike.
+    alike = Item("group", "terradask-w-etl-b-workers", "w", "etl-b", ago(3600))
+    seen = world(group, host, secret, other, alike, etl=LIVE)
+    found = {stray.id: stray for stray in judge(seen, grace=GRACE)}
+    for item in (group, host, secret):
+        assert not found[item.id].may_go(NOW)
+        assert "of etl, which is deployed" in (found[item.id].held or "")
+    assert found[other.id].may_go(NOW)
+    assert found[alike.id].may_go(NOW)
+    # Nothing else protects it: after the cluster's end it is an orphan.
+    assert all(stray.may_go(NOW) for stray in judge(replace(seen, deployed={}), grace=GRACE))

@@ -12,8 +12,10 @@ import hashlib
 import json
 import platform
 import shutil
+import tarfile
 import threading
 import time
+import zlib
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import KW_ONLY, dataclass
@@ -36,6 +38,8 @@ FIRST_PAUSE_SECONDS = 2.0
 #: Layers that are fetched at a time, while an earlier one is unpacked.
 _AT_ONCE = 3
 _CHUNK_BYTES = 2**20
+#: As an artifact in a registry may be that is no image, such as a chart.
+_NO_ARCHIVE = (tarfile.TarError, zlib.error)
 _GZIP, _ZSTANDARD = b"\x1f\x8b", b"\x28\xb5\x2f\xfd"
 #: What of the host is mounted there.
 MOUNTED_FOLDERS = ("proc", "sys", "dev", "run", "tmp", "opt/terradask", "var/lib/terradask")
@@ -158,7 +162,7 @@ class ImagePull:
             size = sum(layer.size for layer in image.layers)
             self.log(f"fetching {self.reference}: {len(image.layers)} layers, {size} bytes")
             self._wait(pool.submit(self._fetch_layers, image, given_up), began)
-        except (RegistryError, OSError, ValueError, EOFError) as error:
+        except (RegistryError, OSError, ValueError, EOFError, *_NO_ARCHIVE) as error:
             raise EnvironmentFailed(
                 f"The container image can't be had: {error}", given=str(self.reference)
             ) from error
