@@ -76,6 +76,14 @@ def test_no_link_brings_a_file_along_from_elsewhere(folder: Path, managed: bool)
     (folder / "notes.txt").unlink()
     (folder / "more").symlink_to(elsewhere)
     assert not [name for name in find_files([], folder) if name.startswith("more")]
+    # Nor does a link bring what stays here by its own name.
+    (folder / ".env").write_text("secret")
+    (folder / "notes.txt").symlink_to(".env")
+    for path, left_out in (("notes.txt", []), ("inside", ["notes.txt", "a.py"])):
+        with pytest.raises(InvalidInput, match="stays here") as caught:
+            find_files([], folder, left_out)
+        assert f"exclude '{path}'" in str(caught.value)
+    (folder / "notes.txt").unlink()
     # What is named is meant.
     (folder / "notes.txt").symlink_to(elsewhere / "credentials")
     assert find_files([folder / "notes.txt"], None)

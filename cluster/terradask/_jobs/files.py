@@ -6,7 +6,7 @@ import fnmatch
 import gzip
 import io
 import tarfile
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from terradask._common.git import ask_git
@@ -100,14 +100,18 @@ def _is_hidden(parts: Iterable[str]) -> bool:
     return any(part.startswith(".") for part in parts)
 
 
-def _refuse_leading_out(folder: Path, names: Iterable[str]) -> None:
-    """Refuse files that a link puts into a folder: what lies outside of it was not named."""
+def _refuse_leading_out(folder: Path, names: Collection[str]) -> None:
+    """Refuse links to what isn't taken along by its own name: files outside of the folder, hidden
+    ones, what git ignores and what is excluded.
+    """
     inside = folder.resolve()
     for name in names:
         there = (folder / name).resolve()
-        if not there.is_relative_to(inside):
+        is_inside = there.is_relative_to(inside)
+        if not is_inside or there.relative_to(inside).as_posix() not in names:
+            where = "to a file of it that stays here" if is_inside else "out of it"
             raise InvalidInput(
-                "A link in the folder of a job leads out of it.",
+                f"A link in the folder of a job leads {where}.",
                 given=f"{folder / name} leads to {there}",
                 allowed="files of the folder, and links to these",
                 advice=f"leave it out (exclude {name!r}), or name the file itself among the files",
