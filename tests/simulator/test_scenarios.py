@@ -41,7 +41,7 @@ FOLDERS = sorted(
 HEADINGS = ["What it makes", "Change before use", "Check", "What to know"]
 
 #: The folder whose cluster is planned as well, on the network that is deployed.
-WITH_CLUSTER = ("gpu", "train")
+WITH_CLUSTER = ("two-teams/trading", "risk")
 
 
 @dataclass

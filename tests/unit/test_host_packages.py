@@ -238,6 +238,7 @@ class Recorded:
             aws=None,
             network=SimpleNamespace(forget=lambda: None),
             message=self.events.append,
+            warn=self.events.append,
         )
         stacks: Any = SimpleNamespace(
             locked=self.locked,
@@ -254,7 +255,12 @@ class Recorded:
 
 def plan_that_creates(*addresses: str) -> Any:
     return SimpleNamespace(
-        stack="network", destroy=False, creates=addresses, check=lambda: None, folder=None
+        stack="network",
+        destroy=False,
+        creates=addresses,
+        removes=(),
+        check=lambda: None,
+        folder=None,
     )
 
 
