@@ -6,9 +6,12 @@ import json
 import os
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
+from botocore.exceptions import ClientError
 
+from terradask._doctor import doctor
 from terradask._doctor.doctor import examine
 from terradask._doctor.provider import check_provider
 from terradask.cli import run
@@ -82,3 +85,20 @@ def test_without_terraform_the_provider_is_not_checked(
     said = capsys.readouterr().out
     assert "-        provider  not checked: it needs terraform" in said
     assert said.count("to do:") == 1
+
+
+def test_what_aws_refuses_in_its_own_words_ends_one_check_alone(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    refused = ClientError({"Error": {"Code": "OptInRequired", "Message": "subscribe"}}, "Describe")
+
+    class Refuses:
+        account_id, caller_arn, region = "123456789012", "arn", "us-east-1"
+
+        def client(self, name: str) -> Any:
+            raise refused
+
+    monkeypatch.setattr(doctor._Examiner, "_aws", Refuses())
+    found = examine(["region", "python"])
+    assert [(one.check, one.ok) for one in found] == [("region", False), ("python", True)]
+    assert "OptInRequired" in found[0].found

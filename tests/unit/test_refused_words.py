@@ -62,7 +62,8 @@ def record() -> Iterator[Any]:
     with moto_account():
         aws = Aws("us-east-1")
         aws.client("secretsmanager").create_secret(Name=SECRET, SecretString="{}")
-        yield SimpleNamespace(aws=aws, descriptor=DESCRIPTOR, objects=None)
+        objects = SimpleNamespace(read_bytes=lambda _: b"{}", read=lambda _: None)
+        yield SimpleNamespace(aws=aws, descriptor=DESCRIPTOR, objects=objects)
 
 
 @pytest.mark.parametrize("days", [0, 7], ids=["gone", "to be deleted"])

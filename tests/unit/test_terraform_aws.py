@@ -4,11 +4,21 @@ from __future__ import annotations
 
 import datetime
 import email.utils
+import json
 import pickle
 from pathlib import Path
 
 import pytest
-from botocore.exceptions import ClientError, EndpointConnectionError, NoCredentialsError
+from botocore.exceptions import (
+    ClientError,
+    ConfigParseError,
+    ConnectionClosedError,
+    EndpointConnectionError,
+    InfiniteLoopConfigError,
+    InvalidConfigError,
+    NoCredentialsError,
+    ReadTimeoutError,
+)
 
 from terradask._aws.endpoints import is_loopback_endpoint
 from terradask._aws.session import Aws
@@ -95,6 +105,13 @@ def _refusal(code: str, message: str = "") -> ClientError:
             EndpointConnectionError(endpoint_url="https://ec2.us-east-1.amazonaws.com"),
             EndpointUnreachable,
         ),
+        (ReadTimeoutError(endpoint_url="https://ec2"), EndpointUnreachable),
+        (ConnectionClosedError(endpoint_url="https://ec2"), EndpointUnreachable),
+        # Of the files in ~/.aws, and of programs that they name.
+        (ConfigParseError(path="~/.aws/config"), NoCredentials),
+        (InvalidConfigError(error_msg="The source_profile b doesn't exist"), NoCredentials),
+        (InfiniteLoopConfigError(source_profile="a", visited_profiles=["a"]), NoCredentials),
+        (json.JSONDecodeError("Expecting value", "", 0), NoCredentials),
     ],
 )
 def test_errors_are_translated(error: Exception, expected: type[Exception]):

@@ -6,6 +6,7 @@ import datetime
 import difflib
 import email.utils
 import functools
+import json
 import os
 import re
 from collections.abc import Iterator, Mapping
@@ -97,7 +98,7 @@ def translated(region: str, service: str = "") -> Iterator[None]:
 
     try:
         yield
-    except (BotoCoreError, ClientError, RuntimeError) as error:
+    except (BotoCoreError, ClientError, RuntimeError, json.JSONDecodeError) as error:
         typed = typed_error(error, region, service)
         if typed is None:
             raise
@@ -108,10 +109,8 @@ def typed_error(error: Exception, region: str, service: str = "") -> AwsError | 
     """Return the typed error for one of boto3's, or None where there is none."""
     from botocore import exceptions as boto
 
-    if isinstance(
-        error, boto.NoCredentialsError | boto.PartialCredentialsError | boto.ProfileNotFound
-    ):
-        return NoCredentials(f"no AWS credentials: {error}", advice=CREDENTIALS_ADVICE)
+    if (unset := _unusable_here(error)) is not None:
+        return unset
     expired = (
         boto.CredentialRetrievalError
         | boto.TokenRetrievalError
@@ -123,14 +122,43 @@ def typed_error(error: Exception, region: str, service: str = "") -> AwsError | 
         isinstance(error, RuntimeError) and "still expired" in str(error)
     ):
         return ExpiredCredentials(f"the AWS login has expired: {error}", advice=CREDENTIALS_ADVICE)
-    if isinstance(
-        error, boto.EndpointConnectionError | boto.ConnectTimeoutError | boto.ConnectionError
-    ):
+    # The others of its kind are about answers that broke off, or didn't come.
+    if isinstance(error, boto.ConnectionError | boto.HTTPClientError):
         return _unreachable(error, region)
     if isinstance(error, boto.InvalidRegionError):
         return unknown_region(region)
     if isinstance(error, boto.ClientError):
         return _refused(error, region, service)
+    return None
+
+
+def _unusable_here(error: Exception) -> NoCredentials | None:
+    """Return the error for what is missing or wrong in this machine's files of AWS's."""
+    from botocore import exceptions as boto
+
+    if isinstance(
+        error, boto.NoCredentialsError | boto.PartialCredentialsError | boto.ProfileNotFound
+    ):
+        return NoCredentials(f"no AWS credentials: {error}", advice=CREDENTIALS_ADVICE)
+    if isinstance(
+        error,
+        boto.ConfigParseError
+        | boto.ConfigNotFound
+        | boto.InvalidConfigError
+        | boto.InfiniteLoopConfigError
+        | boto.UnknownCredentialError,
+    ):
+        return NoCredentials(
+            f"AWS's configuration on this machine can't be used: {error}",
+            advice="correct ~/.aws/config, or the file that AWS_CONFIG_FILE names; or name another "
+            "profile (AWS_PROFILE)",
+        )
+    if isinstance(error, json.JSONDecodeError):
+        return NoCredentials(
+            f"the profile's credential_process prints no JSON: {error}",
+            advice="run the command that ~/.aws/config names by hand; or name another profile "
+            "(AWS_PROFILE)",
+        )
     return None
 
 

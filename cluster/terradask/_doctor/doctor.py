@@ -10,6 +10,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from terradask._aws.service_roles import AUTOSCALING, ServiceRole, find_service_roles
+from terradask._aws.translation import reason_of
 from terradask._doctor.account_plan import check_account_plan
 from terradask._doctor.finding import Finding
 from terradask._doctor.host_packages import check_host_packages
@@ -91,8 +92,13 @@ class _Examiner:
         }
 
     def run(self, name: str) -> Finding:
+        from botocore.exceptions import BotoCoreError, ClientError
+
         try:
             return self._checks[name]()
+        except (BotoCoreError, ClientError) as error:
+            # The other checks say what they have found all the same.
+            return Finding(name, False, reason_of(error), "AWS's word: correct what it names")
         except TerradaskError as error:
             found = error.problem if error.given is None else f"{error.problem}: {error.given}"
             return Finding(name, False, found, error.advice)
