@@ -16,6 +16,7 @@ import click
 import pytest
 from rich.console import Console
 
+import terradask
 from terradask import errors
 from terradask._common.progress import (
     Message,
@@ -217,3 +218,22 @@ def test_no_log_line_has_any(caplog: pytest.LogCaptureFixture) -> None:
     assert not strange(first.getMessage())
     # What needs no change keeps its arguments, for handlers that read them.
     assert second.args == ("ours",)
+    try:
+        raise ValueError(TEXT)
+    except ValueError:
+        logger.warning("failed", exc_info=True)
+    shown = logging.Formatter().format(caplog.records[-1])
+    assert "Traceback" in shown
+    assert MARK in shown
+    assert not strange(shown)
+
+
+def test_all_is_logged_by_the_one_logger_that_takes_them_out() -> None:
+    """A logger below it has no filter of its own, and handlers get what it logs."""
+    folder = Path(terradask.__file__).parent
+    names = {
+        name
+        for file in folder.rglob("*.py")
+        for name in re.findall(r"getLogger\(([^)]*)\)", file.read_text())
+    }
+    assert names == {'"terradask"'}

@@ -22,7 +22,7 @@ from terradask_host.structure import GroupEntry
 from terradask_modules.names import SCHEDULER_GROUP, WORKER_GROUP
 from terradask_stacks.numbers import first_of
 
-logger = logging.getLogger(__name__)
+logger = logging.getLogger("terradask")
 
 
 class Descriptor(ClusterDocument):
