@@ -157,6 +157,7 @@ def test_a_replacement_runs_no_planted_preload_and_joins_once_it_is_gone(
     s3, proof = colleague.client("s3"), tmp_path / "proof"
     genuine = s3.get_object(**vault.key("run.json"))["Body"].read()
     descriptor = s3.get_object(**vault.key("cluster.json"))["Body"].read()
+    lock = s3.get_object(**vault.key("software.lock"))["Body"].read()
     planted = {**json.loads(genuine), "dask_config": planted_config(proof)}
     # AWS lets them: nobody could start a cluster otherwise.
     s3.put_object(**vault.key("run.json"), Body=json.dumps(planted).encode())
@@ -178,6 +179,7 @@ def test_a_replacement_runs_no_planted_preload_and_joins_once_it_is_gone(
 
     assert "run.json is not the document that the cluster was started with" in eventually(told)
     s3.put_object(**vault.key("run.json"), Body=genuine)
+    s3.put_object(**vault.key("software.lock"), Body=lock)
     # The descriptor stays as it was planted: hosts don't read it.
     eventually(lambda: set(vault.cluster.worker_names()) - {first})
     assert not proof.exists()
