@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import hashlib
 import json
 import pickle
 import zipfile
@@ -190,6 +191,20 @@ def test_what_lies_beside_the_plan_is_not_to_be_edited(tmp_path: Path, edit: Any
     edit(document)
     sidecar.write_text(json.dumps(document))
     _refused("sidecar", _open, tmp_path, file)
+
+
+@pytest.mark.parametrize("stack", ["../../elsewhere", "/elsewhere", ".", "A"])
+def test_a_plan_is_of_a_stack_and_names_no_other_folder(tmp_path: Path, stack: str):
+    file = _plan(tmp_path).save(tmp_path / "saved")
+    sidecar = file.with_name("plan.tfplan.json")
+    document = json.loads(sidecar.read_text())
+    document["basis"]["stack"] = stack
+    del document["checksum"]
+    text = json.dumps(document, sort_keys=True)
+    document["checksum"] = hashlib.sha256(text.encode()).hexdigest()
+    sidecar.write_text(json.dumps(document))
+    with pytest.raises(InvalidInput, match="name"):
+        _open(tmp_path, file)
 
 
 def test_the_plan_itself_says_which_state_and_terraform_it_is_of(tmp_path: Path):

@@ -18,7 +18,9 @@ from terradask._plans.basis import PlanArchive, PlanBasis, check_planned_configu
 from terradask._plans.summary import PlanSummary, summarise
 from terradask._terraform.plan_file import PlanFile
 from terradask.errors import InvalidInput, PlanChanged
+from terradask_modules.names import NETWORK_STACK
 from terradask_stacks.files import write_whole
+from terradask_stacks.settings import validate_cluster_name
 
 SIDECAR_FORMAT = 3
 PLAN_NAME = "plan.tfplan"
@@ -217,6 +219,9 @@ def open_plan(
     """Open a saved plan of a stack in `stacks`. Raises `InvalidInput`, `PlanChanged`."""
     path = _file_of(saved)
     entry = _read_sidecar(saved, path)
+    if entry.basis.stack != NETWORK_STACK:
+        # It names folders and objects.
+        validate_cluster_name(entry.basis.stack)
     basis, folder = entry.basis, stacks / entry.basis.stack
     plan = Plan(
         folder=folder,
