@@ -58,6 +58,15 @@ def test_a_folder_that_git_manages_leaves_out_what_git_ignores(folder: Path) -> 
     assert found == [".tracked", "a.py", "data/b.csv", "x/__pycache__/y.pyc"]
 
 
+def test_a_repository_that_git_says_nothing_of_is_refused(folder: Path) -> None:
+    """As one that belongs to somebody else: the files that it ignores would be taken along."""
+    (folder / ".git").write_text("gitdir: /nowhere")
+    with pytest.raises(InvalidInput, match="git doesn't say which files") as caught:
+        find_files([], folder / "data")
+    assert str(folder) in caught.value.given
+    assert list(find_files([folder / "a.py"], None)) == ["a.py"]
+
+
 @pytest.mark.parametrize("managed", [True, False])
 def test_no_link_brings_a_file_along_from_elsewhere(folder: Path, managed: bool) -> None:
     elsewhere = folder.parent / f"{folder.name}-elsewhere"

@@ -76,12 +76,13 @@ def _check_size(files: Mapping[str, Path]) -> None:
 
 
 def _in_folder(folder: Path) -> Iterator[str]:
-    """Yield what git has of a folder, and what it would take but for hidden files; without git,
-    what is neither hidden nor generated.
+    """Yield what git has of a folder, and what it would take but for hidden files; of a folder
+    without git, what is neither hidden nor generated.
     """
     tracked = _git_files(folder, "--cached")
     others = _git_files(folder, "--others", "--exclude-standard")
     if tracked is None or others is None:
+        _refuse_unasked(folder)
         for path in sorted(folder.rglob("*")):
             parts = path.relative_to(folder).parts
             if path.is_file() and not _is_hidden(parts) and not set(parts) & set(_LEFT_OUT):
@@ -94,6 +95,19 @@ def _in_folder(folder: Path) -> Iterator[str]:
 def _git_files(folder: Path, *which: str) -> set[str] | None:
     listed = ask_git(folder, "ls-files", "-z", *which)
     return None if listed is None else set(filter(None, listed.split("\0")))
+
+
+def _refuse_unasked(folder: Path) -> None:
+    """Refuse a repository that git says nothing of: what it ignores would be taken along."""
+    inside = folder.resolve()
+    top = next((each for each in (inside, *inside.parents) if (each / ".git").exists()), None)
+    if top is not None:
+        raise InvalidInput(
+            "git doesn't say which files of a job's folder it ignores.",
+            given=f"{folder}, in the repository {top}",
+            allowed="a folder of a repository that git reads, or one without git",
+            advice=f"git -C {inside} status says why; or name the files instead of the folder",
+        )
 
 
 def _is_hidden(parts: Iterable[str]) -> bool:

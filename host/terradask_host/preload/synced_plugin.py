@@ -88,7 +88,8 @@ def _install(filename: str, content: bytes) -> None:
     with tempfile.TemporaryDirectory(prefix="terradask-") as folder:
         wheel = Path(folder, Path(filename).name)
         wheel.write_bytes(content)
-        command = [sys.executable, "-m", "pip", "--isolated", "install", "--no-deps", "--no-index"]
+        program = [sys.executable, "-P", "-m", "pip", "--isolated"]
+        command = [*program, "install", "--no-deps", "--no-index"]
         options = ["--force-reinstall", "--disable-pip-version-check", "--no-warn-script-location"]
         ended = subprocess.run(
             [*command, *options, str(wheel)],
