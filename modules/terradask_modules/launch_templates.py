@@ -18,6 +18,13 @@ _GP3_IOPS = 3000
 _IOPS_PER_MIBPS = 4
 
 
+def template_key(role: str, group: str | None) -> str:
+    """Return by which key `Templates.by_name` has a template."""
+    if group is None:
+        return role
+    return group if role == "worker" else f"{role}-{group}"
+
+
 @dataclass(frozen=True, kw_only=True)
 class HostTemplate:
     """What is particular to one role's template, or to one group of workers'. Values may be
@@ -49,7 +56,7 @@ class HostTemplate:
     @property
     def key(self) -> str:
         """The same without the role of workers that have a group."""
-        return self.group if self.group is not None and self.role == "worker" else self.name
+        return template_key(self.role, self.group)
 
     @property
     def profile(self) -> Mapping[str, str]:

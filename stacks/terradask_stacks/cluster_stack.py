@@ -50,7 +50,7 @@ from terradask_stacks.own_hosts import Baseline, OwnTemplates
 from terradask_stacks.scheduler_entry import scheduler_entry
 from terradask_stacks.settings import ClusterSettings, WorkspaceSettings
 from terradask_stacks.settings.disks import Disk
-from terradask_stacks.worker_disks import disk_conditions
+from terradask_stacks.worker_disks import disk_conditions, disk_path, locked_disk
 
 CLUSTER_FORMAT = 1
 WORKSPACE_FORMAT = 1
@@ -317,11 +317,9 @@ class ClusterStack(TerraformStack):
         """Return the id and the version of a template of the cluster's own, or of the network's."""
         if made is not None:
             return made.id, Token.as_string(made.latest_version)
-        sizes = self._lock.network_disks_gib or {}
-        size = sizes.get(name_of(group), sizes.get(group.role))
         path = [
             *([GPU] if has_gpu_image(group, self._lock) else []),
-            *(["templates", group.role] if size is None else ["disks", "worker", str(size)]),
+            *disk_path(group.role, locked_disk(self._lock, group.role, name_of(group))),
             self._lock.architecture,
         ]
         return baseline.text(*path, "id"), baseline.text(*path, "version")

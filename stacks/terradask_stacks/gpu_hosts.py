@@ -2,45 +2,31 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from terradask_modules.names import WORKER_GROUP
+from terradask_stacks.worker_disks import disk_group, locked_disk, template_exists
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable
 
     from terradask_stacks.groups import ClusterGroup
     from terradask_stacks.lock import ClusterLock
     from terradask_stacks.settings import WorkspaceSettings
+    from terradask_stacks.settings.disks import Disk
 
 #: What distinguishes their launch templates' names.
 GPU = "gpu"
 
 
-def gpu_size(size_gib: int | None) -> str:
+def gpu_group(disk: Disk) -> str:
     """Return what a template is called beside its role: ``gpu``, ``gpu-250``."""
-    return GPU if size_gib is None else f"{GPU}-{size_gib}"
+    return "-".join(filter(None, [GPU, disk_group(disk)]))
 
 
 def has_gpu_image(group: ClusterGroup, lock: ClusterLock) -> bool:
     """Return whether a group's hosts have the image with drivers."""
     return lock.gpu_image and any(name in lock.gpus for name in group.instance_types)
-
-
-def templates_of_gpu_hosts(
-    templates: Mapping[str, Mapping[str, Any]],
-) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Return those of the network's templates that are for hosts with GPUs: by role, and of
-    workers by size in GiB.
-    """
-    names = {"scheduler": f"scheduler-{GPU}", "worker": GPU}
-    roles = {role: templates[name] for role, name in names.items() if name in templates}
-    sizes = {
-        name.removeprefix(f"{GPU}-"): found
-        for name, found in templates.items()
-        if name.startswith(f"{GPU}-")
-    }
-    return roles, sizes
 
 
 def gpu_conditions(
@@ -50,8 +36,12 @@ def gpu_conditions(
     with_gpus = [group for group in groups if has_gpu_image(group, lock)]
     if not with_gpus:
         return []
-    where, sizes = f'"{lock.architecture}"', lock.network_disks_gib or {}
-    larger = {sizes.get(name_of(group), sizes.get("worker")) for group in with_gpus}
+    where = f'"{lock.architecture}"'
+    disks = {
+        (group.role, disk)
+        for group in with_gpus
+        if (disk := locked_disk(lock, group.role, name_of(group)))
+    }
     return [
         (
             f'${{try(jsondecode(self.body).launch.gpu_image_ids[{where}], "") != ""}}',
@@ -61,12 +51,12 @@ def gpu_conditions(
         ),
         *(
             (
-                f'${{try(jsondecode(self.body).gpu.disks.worker["{size}"][{where}].id, "") != ""}}',
+                template_exists(role, disk, lock.architecture, within="gpu."),
                 f"The network of workspace {workspace.name} has no launch template for hosts with "
-                f"GPUs and disks of {size} GiB. Run: terradask apply network; or ask for another "
+                f"GPUs and disks of {disk}. Run: terradask apply network; or ask for another "
                 "size, on which their image fits.",
             )
-            for size in sorted(size for size in larger if size is not None)
+            for role, disk in sorted(disks, key=str)
         ),
     ]
 

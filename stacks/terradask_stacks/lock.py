@@ -80,7 +80,7 @@ class NetworkLock(_Model):
 class ClusterLock(_Model):
     """What a cluster's stack was made from, in addition to its settings."""
 
-    _unless_empty = frozenset({"gpus", "gpu_image", "container"})
+    _unless_empty = frozenset({"gpus", "gpu_image", "container", "network_disks_mibps"})
 
     account: str = Field(pattern=r"^[0-9]{12}$", description="The AWS account's number.")
     partition: str = Field(
@@ -133,10 +133,13 @@ class ClusterLock(_Model):
     network_disks_gib: dict[str, int | None] | None = Field(
         default=None,
         description=(
-            "Group of workers -> size of the disk that the network's launch template for it has. "
-            "A group's null: the network's usual disk. None: the cluster has launch templates of "
-            "its own, or no disks that differ."
+            "Scheduler, or group of workers -> size of the disk that the network's launch template "
+            "for it has. A group's null: the network's usual disk. None: the cluster has launch "
+            "templates of its own, or no disks that differ."
         ),
+    )
+    network_disks_mibps: dict[str, int | None] = Field(
+        default={}, description="The same for throughput. A group's null: what is free."
     )
     creator: str | None = Field(
         default=None,

@@ -35,12 +35,13 @@ from terradask_modules.policies import (
 from terradask_modules.storage import Storage
 from terradask_modules.user_data import render_user_data
 from terradask_stacks.base import configure, workspace_tags
-from terradask_stacks.gpu_hosts import gpu_size
+from terradask_stacks.gpu_hosts import gpu_group
 from terradask_stacks.ingress import openings
 from terradask_stacks.lock import NetworkLock
 from terradask_stacks.settings import NetworkSettings, Settings
+from terradask_stacks.settings.disks import Disk
 from terradask_stacks.settings.state import network_state_key
-from terradask_stacks.worker_disks import offered_gib
+from terradask_stacks.worker_disks import disk_group, offered_disks
 from terradask_stacks.workspace_document import ForIsolated, Made, workspace_document
 
 #: From ``cdktf.out/stacks/network``, where Terraform runs, to the workspace's root.
@@ -317,28 +318,22 @@ class NetworkStack(TerraformStack):
         return base64.b64encode(text.encode()).decode()
 
     def _launch_templates(self, network: NetworkSettings) -> Templates:
-        usual = {role: getattr(network, f"{role}_disk_size_gib") for role in ROLES}
-        larger = offered_gib(self._settings.workspace, network)
         public = {"scheduler": network.public_schedulers, "worker": network.public_workers}
+        disks = [
+            *((role, Disk()) for role in ROLES),
+            *offered_disks(self._settings.workspace, network),
+        ]
         wanted = [
-            (role, size_group, architecture, image_id, disk)
+            (role, disk_group(disk), disk, architecture, image_id, self._usual_disk(role))
             for architecture, image_id in self._image_ids.items()
-            for role, size_group, disk in (
-                *((role, None, usual[role]) for role in ROLES),
-                *(("worker", str(size), size) for size in larger),
-            )
+            for role, disk in disks
         ]
         wanted += [
-            (role, gpu_size(size), architecture, image_id, disk)
+            (role, gpu_group(disk), disk, architecture, image_id, self._gpu_disk(role))
             for architecture, image_id in self._gpu_image_ids.items()
-            for role, size, disk in (
-                *((role, None, self._gpu_disk(role)) for role in ROLES),
-                *(
-                    ("worker", size, size)
-                    for size in larger
-                    if size >= self._lock.gpu_image_sizes_gib.get(architecture, 0)
-                ),
-            )
+            for role, disk in disks
+            if disk.size_gib is None
+            or disk.size_gib >= self._lock.gpu_image_sizes_gib.get(architecture, 0)
         ]
         hosts = [
             HostTemplate(
@@ -346,13 +341,14 @@ class NetworkStack(TerraformStack):
                 group=group,
                 architecture=architecture,
                 image_id=image_id,
-                disk_size_gib=disk_size_gib,
+                disk_size_gib=disk.size_gib or usual_gib,
+                disk_throughput_mibps=disk.throughput_mibps,
                 profile_arn=self._roles[role].profile_arn,
                 security_group_ids=[self._security_groups[role]],
                 public_address=str(public[role]).lower(),
                 kms_key_arn=network.kms_key_arn,
             )
-            for role, group, architecture, image_id, disk_size_gib in wanted
+            for role, group, disk, architecture, image_id, usual_gib in wanted
         ]
         return Templates(
             self,
@@ -362,10 +358,13 @@ class NetworkStack(TerraformStack):
             tags=self._tags,
         )
 
+    def _usual_disk(self, role: str) -> int:
+        usual: int = getattr(self._settings.network, f"{role}_disk_size_gib")
+        return usual
+
     def _gpu_disk(self, role: str) -> int:
         """Return the size of a role's disk on hosts with GPUs: their image needs more room."""
-        usual: int = getattr(self._settings.network, f"{role}_disk_size_gib")
-        return max(usual, *self._lock.gpu_image_sizes_gib.values(), 0)
+        return max(self._usual_disk(role), *self._lock.gpu_image_sizes_gib.values(), 0)
 
     def _made(self) -> Made:
         return Made(

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import TYPE_CHECKING
+from collections.abc import Collection, Mapping
+from typing import TYPE_CHECKING, Any
 
 from terradask_stacks.errors import Finding, SettingsError
-from terradask_stacks.settings.disks import smallest_fitting
+from terradask_stacks.settings.disks import FREE_MIBPS, Disk, smallest_fitting
 
 if TYPE_CHECKING:
     from terradask_stacks.lock import ClusterLock
@@ -20,32 +20,66 @@ def own_templates(workspace: WorkspaceSettings, network: NetworkSettings) -> boo
     return workspace.isolation == "cluster" or network.cluster_launch_templates
 
 
-def offered_gib(workspace: WorkspaceSettings, network: NetworkSettings) -> list[int]:
-    """Return the sizes of workers' disks for which the network has templates, beside its usual
-    one.
+def offered_disks(workspace: WorkspaceSettings, network: NetworkSettings) -> list[tuple[str, Disk]]:
+    """Return the disks for which the network has templates, beside each role's usual one: role,
+    disk.
     """
-    return [] if own_templates(workspace, network) else network.larger_worker_disks_gib
+    if own_templates(workspace, network):
+        return []
+    larger, throughputs = network.larger_worker_disks_gib, network.faster_worker_disks_mibps
+    return [
+        *(("scheduler", Disk(size)) for size in network.larger_scheduler_disks_gib),
+        *(("worker", Disk(size)) for size in larger),
+        *(("worker", Disk(size, mibps)) for mibps in throughputs for size in (None, *larger)),
+    ]
+
+
+def disk_group(disk: Disk) -> str | None:
+    """Return what a disk's template is called beside its role: ``250``, ``250-500mibps``."""
+    size = "" if disk.size_gib is None else str(disk.size_gib)
+    throughput = "" if disk.throughput_mibps is None else f"{disk.throughput_mibps}mibps"
+    return "-".join(filter(None, [size, throughput])) or None
+
+
+def disk_path(role: str, disk: Disk) -> list[str]:
+    """Return where ``workspace.json`` has the templates of a disk, by architecture."""
+    size = disk.size_gib
+    if disk.throughput_mibps is not None:
+        named = "usual" if size is None else str(size)
+        return ["disks", f"{role}_throughputs", str(disk.throughput_mibps), named]
+    return ["templates", role] if size is None else ["disks", role, str(size)]
 
 
 def network_disks(
     workspace: WorkspaceSettings, network: NetworkSettings, cluster: ClusterSettings
-) -> dict[str, int | None] | None:
-    """Return the disks that a cluster takes from the network's menu: group of workers -> GiB.
+) -> dict[str, Disk] | None:
+    """Return the disks that a cluster takes of those that the network offers, by role and by names
+    of groups of workers: the smallest that are enough.
 
-    A group's None: the network's usual disk. Without a dictionary the cluster has launch templates
-    of its own.
+    Without a size it is the network's usual disk, without a throughput what is free. Without a
+    dictionary the cluster has launch templates of its own.
     """
     if own_templates(workspace, network):
         return None
-    sizes = {
-        name: smallest_fitting(
-            disk.size_gib, [network.worker_disk_size_gib, *network.larger_worker_disks_gib]
-        )
-        for name, disk in cluster.own_disks.items()
-        if name != "scheduler" and disk.size_gib is not None
+    return {name: _smallest(_role(name), disk, network) for name, disk in cluster.own_disks.items()}
+
+
+def locked_disks(disks: Mapping[str, Disk] | None) -> dict[str, Any]:
+    """Return how a lock keeps the disks that a cluster takes of the network's."""
+    mibps = {name: disk.throughput_mibps for name, disk in (disks or {}).items()}
+    return {
+        "network_disks_gib": None
+        if disks is None
+        else {name: disk.size_gib for name, disk in disks.items()},
+        # Versions that don't know it can read the others.
+        "network_disks_mibps": mibps if any(mibps.values()) else {},
     }
-    usual = network.worker_disk_size_gib
-    return {name: None if size == usual else size for name, size in sizes.items()}
+
+
+def locked_disk(lock: ClusterLock, role: str, name: str) -> Disk:
+    """Return which of the network's disks a group has: its own, or its role's."""
+    sizes, mibps = lock.network_disks_gib or {}, lock.network_disks_mibps
+    return Disk(sizes.get(name, sizes.get(role)), mibps.get(name, mibps.get(role)))
 
 
 def check_disks_offered(
@@ -53,15 +87,16 @@ def check_disks_offered(
     network: NetworkSettings,
     cluster: ClusterSettings,
     *,
-    has_menu: bool = True,
+    unknown: Collection[str] = (),
 ) -> None:
     """Refuse disks for which the network has no launch template, if clusters may not have their
     own.
 
     Parameters
     ----------
-    has_menu
-        Whether the network was deployed by a version that makes templates for larger disks.
+    unknown
+        Those of the network's settings of larger and faster disks that the version by which it was
+        deployed doesn't know.
 
     Raises
     ------
@@ -73,7 +108,7 @@ def check_disks_offered(
     findings = [
         finding
         for name, value in cluster.own_disk_settings.items()
-        if (finding := _refused(name, value, network, has_menu=has_menu)) is not None
+        if (finding := _refused(name, value, network, unknown)) is not None
     ]
     if findings:
         raise SettingsError(findings)
@@ -101,50 +136,80 @@ def disk_conditions(
                 "network.cluster_launch_templates = true and run: terradask apply network.",
             )
         ]
+    taken = {
+        (role, disk)
+        for name in {**lock.network_disks_gib, **lock.network_disks_mibps}
+        if (disk := locked_disk(lock, role := _role(name), name))
+    }
     return [
         (
-            f'${{try(jsondecode(self.body).disks.worker["{size}"]["{lock.architecture}"].id, "") '
-            '!= ""}',
-            f"The network of workspace {workspace.name} has no launch template for workers' disks "
-            f"of {size} GiB. If you plan the cluster beside its network, run: terradask apply "
+            template_exists(role, disk, lock.architecture),
+            f"The network of workspace {workspace.name} has no launch template for {role}s' disks "
+            f"of {disk}. If you plan the cluster beside its network, run: terradask apply "
             f"network; else plan it again: terradask plan {name}.",
         )
-        for size in sorted({size for size in lock.network_disks_gib.values() if size is not None})
+        for role, disk in sorted(taken, key=str)
     ]
 
 
-def _refused(name: str, value: int, network: NetworkSettings, *, has_menu: bool) -> Finding | None:
-    if name.endswith("throughput"):
-        return Finding(
-            where=f"cluster.{name}",
-            problem="the network's launch templates have the throughput that is free",
-            given=value,
-            allowed=f"no value, for 125 MiB/s; {_PLATFORM}",
-            advice="leave it out; instance types with local disks have faster scratch space",
-        )
-    offers = _offers(network)[name == "scheduler_disk_size"]
-    if smallest_fitting(value, offers) is not None:
+def template_exists(role: str, disk: Disk, architecture: str, *, within: str = "") -> str:
+    """Return the condition that ``workspace.json`` has a disk's launch template."""
+    menu, kind, *keys = disk_path(role, disk)
+    path = f"{menu}.{kind}" + "".join(f'["{key}"]' for key in [*keys, architecture])
+    return f'${{try(jsondecode(self.body).{within}{path}.id, "") != ""}}'
+
+
+def _role(name: str) -> str:
+    """Return the role of those whose disks are known by a name."""
+    return "scheduler" if name == "scheduler" else "worker"
+
+
+def _refused(
+    name: str, value: int, network: NetworkSettings, unknown: Collection[str]
+) -> Finding | None:
+    what = "throughput" if name.endswith("throughput") else "size"
+    setting = (
+        "scheduler_disk_sizes_gib"
+        if name == "scheduler_disk_size"
+        else {"size": "worker_disk_sizes_gib", "throughput": "worker_disk_throughputs_mibps"}[what]
+    )
+    offered = _offered(network)[setting]
+    if smallest_fitting(value, offered) is not None:
         return None
-    if name != "scheduler_disk_size" and not has_menu:
+    if setting in unknown:
         return Finding(
             where=f"cluster.{name}",
-            problem="the network was deployed by a version without larger disks",
+            problem="the network was deployed by a version without disks of "
+            f"{'other throughputs' if what == 'throughput' else 'larger sizes'}",
             given=value,
-            allowed=f"up to {max(offers)}",
+            allowed=f"up to {max(offered)}",
             advice="run: terradask apply network",
         )
     return Finding(
         where=f"cluster.{name}",
-        problem="no launch template of the network has a disk of this size",
+        problem=f"no launch template of the network has a disk of this {what}",
         given=value,
-        allowed=f"up to {max(offers)}; {_PLATFORM}",
-        advice=f"set {name} = {max(offers)} or less, or leave it out",
+        allowed=f"up to {max(offered)}; {_PLATFORM}",
+        advice=f"set {name} = {max(offered)} or less, or leave it out",
     )
 
 
-def _offers(network: NetworkSettings) -> Mapping[bool, list[int]]:
-    """Return the sizes that there are: whether of schedulers -> GiB."""
+def _smallest(role: str, disk: Disk, network: NetworkSettings) -> Disk:
+    """Return the network's disk that a role's hosts take: of what is usual, nothing is said."""
+    offered = _offered(network)
+    size = smallest_fitting(disk.size_gib or 0, offered[f"{role}_disk_sizes_gib"])
+    mibps = smallest_fitting(disk.throughput_mibps or 0, offered["worker_disk_throughputs_mibps"])
+    usual: int = getattr(network, f"{role}_disk_size_gib")
+    return Disk(None if size == usual else size, None if mibps == FREE_MIBPS else mibps)
+
+
+def _offered(network: NetworkSettings) -> dict[str, list[int]]:
+    """Return what disks may have, the usual included: setting of the network -> values."""
     return {
-        True: [network.scheduler_disk_size_gib],
-        False: [network.worker_disk_size_gib, *network.larger_worker_disks_gib],
+        "scheduler_disk_sizes_gib": [
+            network.scheduler_disk_size_gib,
+            *network.larger_scheduler_disks_gib,
+        ],
+        "worker_disk_sizes_gib": [network.worker_disk_size_gib, *network.larger_worker_disks_gib],
+        "worker_disk_throughputs_mibps": [FREE_MIBPS, *network.faster_worker_disks_mibps],
     }

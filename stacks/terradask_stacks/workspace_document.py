@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import reduce
 from typing import Any
 
 from terradask_modules.aws import Fn
 from terradask_modules.iam import Statement
 from terradask_modules.identity import Role
+from terradask_modules.launch_templates import template_key
 from terradask_modules.names import ROLES, clusters_role_path, log_group_name, secrets_prefix
 from terradask_modules.network import ZoneSubnets
 from terradask_stacks.base import terradask_version
-from terradask_stacks.gpu_hosts import templates_of_gpu_hosts
+from terradask_stacks.gpu_hosts import gpu_group
 from terradask_stacks.hardware.architecture import Architecture
 from terradask_stacks.ingress import ports_for_workers
 from terradask_stacks.settings import NetworkSettings, Settings
+from terradask_stacks.settings.disks import Disk
+from terradask_stacks.worker_disks import disk_group, disk_path, offered_disks
 
 WORKSPACE_FORMAT = 1
 
@@ -38,7 +42,7 @@ class Made:
     vpc_id: str
     vpc_cidr: str
     zones: Mapping[str, ZoneSubnets]
-    #: Role, or size of a larger disk for workers -> architecture -> launch template.
+    #: `template_key` -> architecture -> launch template.
     templates: Mapping[str, Mapping[str, Any]]
     security_groups: Mapping[str, str]
     roles: Mapping[str, Role]
@@ -79,7 +83,7 @@ def given_parts(network: NetworkSettings) -> list[str]:
 def workspace_document(settings: Settings, made: Made) -> dict[str, Any]:
     """Return the document."""
     workspace, network = settings.workspace, settings.network
-    of_gpus, larger_of_gpus = templates_of_gpu_hosts(made.templates)
+    offered = offered_disks(workspace, network)
     return {
         "format": WORKSPACE_FORMAT,
         "terradask_version": terradask_version(),
@@ -90,27 +94,8 @@ def workspace_document(settings: Settings, made: Made) -> dict[str, Any]:
         "vpc_id": made.vpc_id,
         "vpc_cidr": made.vpc_cidr,
         "zones": {zone: _zone(subnets, network) for zone, subnets in made.zones.items()},
-        "templates": {role: _versions(made.templates[role]) for role in ROLES},
-        # By size in GiB, for workers that ask for larger disks than the network's usual.
-        "disks": {
-            "worker": {
-                size: _versions(templates)
-                for size, templates in made.templates.items()
-                if size.isdigit()
-            }
-        },
-        **(
-            {
-                "gpu": {
-                    "templates": {role: _versions(found) for role, found in of_gpus.items()},
-                    "disks": {
-                        "worker": {size: _versions(found) for size, found in larger_of_gpus.items()}
-                    },
-                }
-            }
-            if of_gpus
-            else {}
-        ),
+        **_by_disk(made.templates, offered, disk_group),
+        **({"gpu": _by_disk(made.templates, offered, gpu_group)} if made.gpu_image_ids else {}),
         **(
             {"container_repositories": network.container_repositories}
             if network.container_repositories
@@ -150,6 +135,26 @@ def workspace_document(settings: Settings, made: Made) -> dict[str, Any]:
         if made.isolated is None
         else _isolated(made.isolated, workspace.name, network),
     }
+
+
+def _by_disk(
+    templates: Mapping[str, Mapping[str, Any]],
+    offered: Sequence[tuple[str, Disk]],
+    group: Callable[[Disk], str | None],
+) -> dict[str, Any]:
+    """Return the launch templates of each role and, beside its usual disk, of each other."""
+    found: dict[str, Any] = {
+        "templates": {},
+        "disks": {"scheduler": {}, "worker": {}, "worker_throughputs": {}},
+    }
+    for role, disk in [*((role, Disk()) for role in ROLES), *offered]:
+        made = templates.get(template_key(role, group(disk)))
+        if made is not None:
+            *parents, name = disk_path(role, disk)
+            reduce(lambda part, key: part.setdefault(key, {}), parents, found)[name] = _versions(
+                made
+            )
+    return found
 
 
 def _versions(templates: Mapping[str, Any]) -> dict[str, Any]:

@@ -51,22 +51,41 @@ def test_what_is_asked_becomes_a_plan_that_says_why(
     assert not any("DescribeInstanceType" in call for call in sim.calls())
     with pytest.raises(NoMatchingType, match="worker_cpu="):
         workspace.plan_cluster("asked", worker_cpu=1, worker_memory="32GiB")
-    larger = workspace.plan_cluster("larger", worker_cpu=2, worker_disk_size=200)
+    larger = workspace.plan_cluster(
+        "larger",
+        worker_cpu=2,
+        worker_disk_size=200,
+        worker_disk_throughput=300,
+        scheduler_disk_size=100,
+    )
+    cost = workspace.report(larger).cost
+    assert cost is not None
+    assert cost.unpriced == ()
+    assert {"gp3 volume, 250 GiB", "gp3 throughput, 375 MiB/s more"} <= {
+        item.what for item in cost.items
+    }
     workspace.apply(larger)
-    (group,) = [
-        each
-        for each in sim.client("autoscaling").describe_auto_scaling_groups()["AutoScalingGroups"]
-        if each["AutoScalingGroupName"].endswith("-larger-workers")
-    ]
-    template = group["MixedInstancesPolicy"]["LaunchTemplate"]["LaunchTemplateSpecification"]
-    (version,) = sim.client("ec2").describe_launch_template_versions(
-        LaunchTemplateId=template["LaunchTemplateId"], Versions=[template["Version"]]
-    )["LaunchTemplateVersions"]
-    (disk,) = version["LaunchTemplateData"]["BlockDeviceMappings"]
-    assert disk["Ebs"]["VolumeSize"] == 250
+    workers, scheduler = disk_of(sim, "larger-workers"), disk_of(sim, "larger-scheduler")
+    assert (workers["VolumeSize"], workers["Throughput"]) == (250, 500)
+    assert (scheduler["VolumeSize"], scheduler.get("Throughput")) == (250, None)
     workspace.destroy_cluster("larger")
     with pytest.raises(SettingsError, match="worker_disk_size = 1000 or less"):
         workspace.plan_cluster("asked", worker_disk_size=1001)
     with pytest.raises(SettingsError, match=r"8786-8787 from 203\.0\.113\.0/24"):
         workspace.plan_cluster("asked", ingress=[{"cidr": "203.0.113.0/24"}])
     assert [one for one in sim.requests().get(ASKER, ()) if not one.allowed] == []
+
+
+def disk_of(sim: Simulator, name: str) -> dict[str, Any]:
+    """Return the volume that a group's launch template has."""
+    (group,) = [
+        each
+        for each in sim.client("autoscaling").describe_auto_scaling_groups()["AutoScalingGroups"]
+        if each["AutoScalingGroupName"].endswith(f"-{name}")
+    ]
+    template = group["MixedInstancesPolicy"]["LaunchTemplate"]["LaunchTemplateSpecification"]
+    (version,) = sim.client("ec2").describe_launch_template_versions(
+        LaunchTemplateId=template["LaunchTemplateId"], Versions=[template["Version"]]
+    )["LaunchTemplateVersions"]
+    (disk,) = version["LaunchTemplateData"]["BlockDeviceMappings"]
+    return dict(disk["Ebs"])

@@ -17,13 +17,20 @@ from terradask._pricing.launches import read_launches
 from terradask._pricing.price_cache import PriceCache
 from terradask._pricing.price_list import AwsPriceList
 from terradask._pricing.prices import PriceKey
+from terradask._pricing.volumes import Volumes
 
 pytestmark = pytest.mark.simulator
 
 PLANS = Path(__file__).parents[1] / "unit/data"
 DISK = {
     "DeviceName": "/dev/xvda",
-    "Ebs": {"VolumeType": "gp3", "VolumeSize": 40, "Encrypted": True},
+    "Ebs": {
+        "VolumeType": "gp3",
+        "VolumeSize": 40,
+        "Encrypted": True,
+        "Throughput": 500,
+        "Iops": 4000,
+    },
 }
 
 
@@ -41,7 +48,9 @@ def test_a_cluster_is_priced_from_the_price_list_ec2_and_its_template(
         (PLANS / "cost_cluster.json").read_text().replace("lt-dac4ed09721b65e03", template)
     )
     hosts = read_launches(aws, plan)
-    assert [(launch.volume_gib, launch.public_address) for launch in hosts.values()] == [(40, True)]
+    assert [(launch.volumes, launch.public_address) for launch in hosts.values()] == [
+        (Volumes(40, 375, 1000), True)
+    ]
     cost = estimate(plan, AwsPriceList(aws, cache=PriceCache(tmp_path)), hosts=hosts)
     # The scheduler's template isn't there.
     assert {(item.address, item.what) for item in cost.unpriced} == {
@@ -53,10 +62,13 @@ def test_a_cluster_is_priced_from_the_price_list_ec2_and_its_template(
         for item in cost.items
         if item.address.endswith(".workers") and item.counted
     }
-    # 4 vCPUs at 0.03, 16 GiB at 0.004; 40 GB at 0.1 a month; an address at 0.006: pricing.toml.
+    # 4 vCPUs at 0.03, 16 GiB at 0.004; 40 GB at 0.1, 375 of 1024 MiB/s at 51.2 and 1000 IOPS at
+    # 0.006 a month; an address at 0.006: pricing.toml.
     assert workers == {
         "m6i.xlarge (Linux, on-demand), the dearest of 2 types": 4 * Decimal("0.184"),
         "gp3 volume, 40 GiB": 4 * Decimal("0.0054794521"),
+        "gp3 throughput, 375 MiB/s more": 4 * Decimal("0.0256849315"),
+        "gp3 IOPS, 1000 more": 4 * Decimal("0.0082191781"),
         "public IPv4 address": 4 * Decimal("0.006"),
     }
     (spot,) = [
@@ -74,6 +86,8 @@ def test_every_product_has_one_price_in_every_region(aws: Aws, region: str) -> N
         "public-ipv4",
         "interface-endpoint",
         "gp3-storage",
+        "gp3-throughput",
+        "gp3-iops",
         "secret",
         "custom-metric",
     )
@@ -82,11 +96,13 @@ def test_every_product_has_one_price_in_every_region(aws: Aws, region: str) -> N
     ]
     quotes = AwsPriceList(aws).look_up(keys)
     assert quotes.problems == {}
-    assert [str(quotes.prices[key].usd.normalize()) for key in keys[:6]] == [
+    assert [str(quotes.prices[key].usd.normalize()) for key in keys[:8]] == [
         "0.06",
         "0.006",
         "0.012",
         "0.1",
+        "51.2",
+        "0.006",
         "0.5",
         "0.4",
     ]

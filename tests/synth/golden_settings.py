@@ -197,6 +197,19 @@ CLUSTERS: dict[str, dict[str, Any]] = {
             "scheduler_disk_size": 20,
         }
     },
+    "disks-of-the-network": {
+        "cluster": {
+            "worker_disk_throughput": 500,
+            "scheduler_disk_size": 100,
+            "worker_groups": {"big": {"disk_size": 200}, "gpu": _GPU},
+        },
+        "locked": {
+            **_GPU_IMAGE,
+            "network_disks_gib": {"scheduler": 250, "worker": None, "big": 250},
+            "network_disks_mibps": {"scheduler": None, "worker": 500, "big": 500},
+            "group_instance_types": {"big": ["r6i.4xlarge"], "gpu": _GPU["vm_types"]},
+        },
+    },
     "disks-of-groups": {"cluster": {"worker_groups": {"big": _BIG, "gpu": _GPU}}},
     "placement-group": {
         "cluster": {

@@ -52,6 +52,7 @@ def test_given_images_are_taken(synth: Any) -> None:
         "architectures": ["x86_64", "arm64"],
         "image": "ami-00000001",
         "arm64_image": "ami-00000002",
+        "worker_disk_throughputs_mibps": [],
     }
     found = synth("network", network=network)["resource"]["aws_launch_template"]
     assert {

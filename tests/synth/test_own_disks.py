@@ -143,20 +143,74 @@ def test_a_cluster_takes_larger_disks_from_the_network(synth: Any) -> None:
     )
 
 
-def test_the_network_has_a_template_for_each_larger_disk(synth: Any) -> None:
-    templates = synth("network")["resource"]["aws_launch_template"]
-    sizes = {
-        name: template["block_device_mappings"][0]["ebs"]["volume_size"]
+def test_a_cluster_takes_faster_disks_and_a_schedulers_from_the_network(synth: Any) -> None:
+    stack = synth(
+        "etl",
+        cluster={"worker_disk_throughput": 500, "scheduler_disk_size": 100},
+        locked={
+            "network_disks_gib": {"scheduler": 250, "worker": None},
+            "network_disks_mibps": {"scheduler": None, "worker": 500},
+        },
+    )
+    assert "aws_launch_template" not in stack["resource"]
+    used = {
+        name: group["mixed_instances_policy"]["launch_template"]["launch_template_specification"]
+        for name, group in stack["resource"]["aws_autoscaling_group"].items()
+    }
+    body = "jsondecode(data.aws_s3_object.baseline.body).disks"
+    assert (used["workers"]["launch_template_id"], used["scheduler"]["launch_template_id"]) == (
+        f'${{{body}.worker_throughputs["500"].usual.x86_64.id}}',
+        f'${{{body}.scheduler["250"].x86_64.id}}',
+    )
+    conditions = {
+        one["condition"]: one["error_message"]
+        for one in stack["data"]["aws_s3_object"]["baseline"]["lifecycle"]["postcondition"]
+    }
+    for path, said in (
+        ('worker_throughputs["500"]["usual"]["x86_64"]', "workers' disks of the usual size and"),
+        ('scheduler["250"]["x86_64"]', "schedulers' disks of 250 GiB."),
+    ):
+        condition = f'${{try(jsondecode(self.body).disks.{path}.id, "") != ""}}'
+        assert said in conditions[condition]
+
+
+def test_a_scheduler_with_a_gpu_needs_no_template_for_the_workers_disks(synth: Any) -> None:
+    stack = synth(
+        "etl",
+        cluster={"worker_disk_size": 200},
+        locked={
+            "network_disks_gib": {"worker": 250},
+            "scheduler_instance_types": ["g4dn.xlarge"],
+            "gpus": {"g4dn.xlarge": 1},
+            "gpu_image": True,
+        },
+    )
+    assert "gpu.templates.scheduler" in json.dumps(stack)
+    assert "gpu.disks" not in json.dumps(stack)
+
+
+def test_the_network_has_a_template_for_each_larger_and_faster_disk(synth: Any) -> None:
+    templates = synth("network", network={"worker_disk_throughputs_mibps": [500, 1000]})[
+        "resource"
+    ]["aws_launch_template"]
+    disks = {
+        name.removesuffix("-x86_64"): template["block_device_mappings"][0]["ebs"]
         for name, template in templates.items()
     }
-    assert sizes == {
-        "scheduler-x86_64": 50,
-        "worker-x86_64": 100,
-        "worker-250-x86_64": 250,
-        "worker-500-x86_64": 500,
-        "worker-1000-x86_64": 1000,
+    usual = {"scheduler": 50, "scheduler-250": 250}
+    sizes = {"worker": 100, "worker-250": 250, "worker-500": 500, "worker-1000": 1000}
+    faster = {
+        f"{name}-{mibps}mibps": (size, mibps, max(3000, 4 * mibps))
+        for name, size in sizes.items()
+        for mibps in (500, 1000)
     }
+    assert {
+        name: (disk["volume_size"], disk.get("throughput"), disk.get("iops"))
+        for name, disk in disks.items()
+    } == {name: (size, None, None) for name, size in {**usual, **sizes}.items()} | faster
     assert templates["worker-250-x86_64"]["name"] == "terradask-default-worker-250"
+    fast = templates["worker-250-500mibps-x86_64"]
+    assert fast["name"] == "terradask-default-worker-250-500mibps"
 
 
 def test_workspace_json_says_whether(synth: Any) -> None:

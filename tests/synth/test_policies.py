@@ -67,7 +67,17 @@ def test_public_workers_are_the_one_exception(synth: Callable[..., Document]) ->
     document = synth("network", network={"public_workers": True})
 
     assert hosts_are_hardened(document) == [
-        f"worker-{size}x86_64: no public address" for size in ("1000-", "250-", "500-", "")
+        f"worker-{size}x86_64: no public address"
+        for size in (
+            "1000-500mibps-",
+            "1000-",
+            "250-500mibps-",
+            "250-",
+            "500-500mibps-",
+            "500-",
+            "500mibps-",
+            "",
+        )
     ]
     assert [policy.__name__ for policy in ALL if policy(document)] == ["hosts_are_hardened"]
 

@@ -87,7 +87,16 @@ def test_public_workers_are_told_and_stop_nothing(
 
     assert [(finding.check, finding.severity, finding.address) for finding in told] == [
         ("P3", "warning", f"aws_launch_template.worker-{size}x86_64")
-        for size in ("1000-", "250-", "500-", "")
+        for size in (
+            "1000-500mibps-",
+            "1000-",
+            "250-500mibps-",
+            "250-",
+            "500-500mibps-",
+            "500-",
+            "500mibps-",
+            "",
+        )
     ]
 
 

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import copy
 import json
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -15,15 +16,16 @@ from terradask._pricing.components import components
 from terradask._pricing.groups import HostLaunch, TemplateVersion
 from terradask._pricing.launches import launch_of
 from terradask._pricing.plan_resources import PlannedStack
-from terradask._pricing.prices import Component
+from terradask._pricing.prices import Component, PriceKey
+from terradask._pricing.volumes import Volumes
 from terradask_host.gauges import GAUGES
 
 DATA = Path(__file__).with_name("data")
 SCHEDULER = TemplateVersion("lt-99c4e28c223614a20", "1")
 WORKER = TemplateVersion("lt-dac4ed09721b65e03", "1")
 HOSTS = {
-    SCHEDULER: HostLaunch("m6i.xlarge", 50, True),
-    WORKER: HostLaunch("m6i.xlarge", 100, False),
+    SCHEDULER: HostLaunch("m6i.xlarge", Volumes(50), True),
+    WORKER: HostLaunch("m6i.xlarge", Volumes(100), False),
 }
 
 
@@ -339,22 +341,39 @@ def test_resources_of_modules_count():
 
 
 @pytest.mark.parametrize(
-    ("volume", "gib"),
+    ("volume", "expected"),
     [
-        ({"VolumeType": "gp3", "VolumeSize": 80}, 80),
-        ({"VolumeType": "gp3", "VolumeSize": 80, "Iops": 3000, "Throughput": 125}, 80),
-        ({"VolumeType": "gp3", "VolumeSize": 80, "Iops": 6000}, None),
-        ({"VolumeType": "gp3", "VolumeSize": 80, "Throughput": 250}, None),
+        ({"VolumeType": "gp3", "VolumeSize": 80}, Volumes(80)),
+        ({"VolumeType": "gp3", "VolumeSize": 80, "Iops": 3000, "Throughput": 125}, Volumes(80)),
+        ({"VolumeType": "gp3", "VolumeSize": 80, "Iops": 6000}, Volumes(80, 0, 3000)),
+        ({"VolumeType": "gp3", "VolumeSize": 80, "Throughput": 250}, Volumes(80, 125)),
         ({"VolumeType": "io2", "VolumeSize": 80}, None),
         ({"VolumeType": "gp3"}, None),
     ],
 )
-def test_a_volume_is_known_where_gp3_has_no_extras(volume, gib):
+def test_a_volume_is_known_where_it_is_gp3(volume, expected):
     data = {
         "InstanceType": "m7i.large",
         "BlockDeviceMappings": [{"DeviceName": "/dev/xvda", "Ebs": volume}],
     }
-    assert launch_of(data) == HostLaunch("m7i.large", gib, None)
+    assert launch_of(data) == HostLaunch("m7i.large", expected, None)
+
+
+def test_throughput_and_iops_above_what_is_free_are_parts_of_a_group():
+    launch = HostLaunch("m6i.xlarge", Volumes(250, 875, 1000), False)
+    amounts = {
+        component.what: (component.keys, component.amount)
+        for component in found(document("cluster"), {**HOSTS, WORKER: launch})
+        if component.address.endswith(".workers") and component.what.startswith("gp3")
+    }
+    assert amounts == {
+        "gp3 volume, 250 GiB": ((PriceKey("gp3-storage", "us-east-1"),), 250),
+        "gp3 throughput, 875 MiB/s more": (
+            (PriceKey("gp3-throughput", "us-east-1"),),
+            Decimal(875) / 1024,
+        ),
+        "gp3 IOPS, 1000 more": ((PriceKey("gp3-iops", "us-east-1"),), 1000),
+    }
 
 
 def test_the_template_says_whether_an_instance_gets_a_public_address():

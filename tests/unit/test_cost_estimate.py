@@ -18,11 +18,12 @@ from terradask._pricing.estimate import CostEstimate, CostItem
 from terradask._pricing.groups import HostLaunch, TemplateVersion
 from terradask._pricing.prices import Price, PriceKey, Quotes
 from terradask._pricing.tables import to_text
+from terradask._pricing.volumes import Volumes
 
 DATA = Path(__file__).with_name("data")
 HOSTS = {
-    TemplateVersion("lt-99c4e28c223614a20", "1"): HostLaunch("m6i.xlarge", 50, True),
-    TemplateVersion("lt-dac4ed09721b65e03", "1"): HostLaunch("m6i.xlarge", 100, False),
+    TemplateVersion("lt-99c4e28c223614a20", "1"): HostLaunch("m6i.xlarge", Volumes(50), True),
+    TemplateVersion("lt-dac4ed09721b65e03", "1"): HostLaunch("m6i.xlarge", Volumes(100), False),
 }
 PRICES = {
     "nat-gateway": Price(Decimal("0.05"), "hour", "2026-11-20T08:00:00+00:00"),

@@ -21,6 +21,7 @@ from terradask._deployments.overview import (
 from terradask._deployments.status import DeploymentStatus, hosts_by_state
 from terradask._pricing.prices import Price, Quotes
 from terradask._pricing.running import RunningHost
+from terradask._pricing.volumes import Volumes
 from terradask_host.documents import HostReport
 
 MADE = datetime.datetime(2026, 11, 20, 5, 0, tzinfo=datetime.UTC)
@@ -66,7 +67,9 @@ def group(
 
 
 def machine(workspace: str, cluster: str | None, *, gib: int | None = 0) -> Instance:
-    host = RunningHost("m6i.large", "on-demand", "us-east-1a", False, gib)
+    host = RunningHost(
+        "m6i.large", "on-demand", "us-east-1a", False, None if gib is None else Volumes(gib)
+    )
     return Instance("i-1", workspace, cluster, "worker", "g", MADE, host, is_on=True)
 
 

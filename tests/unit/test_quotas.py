@@ -87,7 +87,7 @@ def test_isolated_clusters_count_with_what_they_make() -> None:
         need.quota.code: need.amount
         for need in needs.together([*network, *needs.own_needs(["etl", "ml"])])
     }
-    assert (amounts["L-FB451C26"], amounts["L-E79EC296"]) == (10 + 4, 2 + 2 + 4)
+    assert (amounts["L-FB451C26"], amounts["L-E79EC296"]) == (20 + 4, 2 + 2 + 4)
     assert len(amounts) == len(network)
 
 
@@ -126,13 +126,13 @@ def test_without_declared_clusters_one_counts() -> None:
     ("network", "expected"),
     [
         ({"nat": "single"}, {"L-0263D0A3": 1, "L-FE5A380F": 1, "L-F678F1CE": 1, "L-E79EC296": 2}),
-        ({"architectures": ["x86_64"]}, {"L-FB451C26": 5}),
-        ({"architectures": ["x86_64"], "worker_disk_sizes_gib": []}, {"L-FB451C26": 2}),
+        ({"architectures": ["x86_64"]}, {"L-FB451C26": 10}),
+        ({"architectures": ["x86_64"], "worker_disk_sizes_gib": []}, {"L-FB451C26": 4}),
         ({"cluster_launch_templates": True}, {"L-FB451C26": 4}),
-        ({"image": "ami-0123456789abcdef0"}, {"L-FB451C26": 5}),
+        ({"image": "ami-0123456789abcdef0"}, {"L-FB451C26": 10}),
         (
             {"image": "ami-0123456789abcdef0", "arm64_image": "ami-0123456789abcdef1"},
-            {"L-FB451C26": 10},
+            {"L-FB451C26": 20},
         ),
         ({"nat": "per_zone"}, {"L-0263D0A3": 3, "L-FE5A380F": 1}),
         (

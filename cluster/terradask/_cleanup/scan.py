@@ -35,7 +35,8 @@ from terradask._cleanup.search import (
 from terradask._deployments.instances import Instance, find_instances
 from terradask._network.clusters import is_cluster_name
 from terradask._plans.basis import PLAN_LIFETIME
-from terradask._pricing.running import parts_of_host, parts_of_secret, parts_of_volume
+from terradask._pricing.running import parts_of_host, parts_of_secret
+from terradask._pricing.volumes import gp3_volume
 from terradask._terraform.state.s3 import S3Backend, StateBackend
 from terradask.errors import AccessDenied, BackendMissing
 from terradask_modules.names import (
@@ -192,7 +193,9 @@ class _Scan:
         return [
             replace(
                 self._part_of_host(volume),
-                parts=parts_of_volume(volume.description["Size"], self._aws.region)
+                parts=gp3_volume(volume.description["Size"], volume.description).parts(
+                    self._aws.region
+                )
                 if volume.description["VolumeType"] == "gp3"
                 else None,
             )

@@ -96,11 +96,12 @@ class ClusterArguments(KindedArguments):
     worker_gpu_type
         Model of the GPUs, such as ``"A10G"``. By default T4.
     worker_disk_size, scheduler_disk_size
-        Size of each instance's volume, in GiB. By default the network's. Workers have the next size
-        up of ``network.worker_disk_sizes_gib``; exact sizes, and more for schedulers, need
-        ``network.cluster_launch_templates``.
+        Size of each instance's volume, in GiB. By default the network's, else the next size up of
+        ``network.worker_disk_sizes_gib`` and ``network.scheduler_disk_sizes_gib``; exact sizes
+        need ``network.cluster_launch_templates``.
     worker_disk_throughput
-        Throughput of a worker's volume, in MiB/s, 125 to 1,000. By default 125; other values need
+        Throughput of a worker's volume, in MiB/s, 125 to 1,000. By default 125, else the next up
+        of ``network.worker_disk_throughputs_mibps``; exact values need
         ``network.cluster_launch_templates``.
     scheduler_gpu
         Whether the scheduler has a GPU. By default it has one if workers have, and if there is such

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import datetime
-from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -12,6 +11,7 @@ from terradask._aws.listing import listed, listed_instances
 from terradask._aws.session import Aws
 from terradask._aws.tags import tag_filters, tags_of
 from terradask._pricing.running import RunningHost
+from terradask._pricing.volumes import Volumes, gp3_volume, sum_of
 from terradask_modules.names import TAG_CLUSTER, TAG_ROLE, TAG_WORKSPACE
 
 #: Auto Scaling's tag on the instances that it launches:
@@ -59,28 +59,29 @@ def find_instances(
     ours = tag_filters(tags)
     left = {"Name": "instance-state-name", "Values": _LEFT}
     found = list(listed_instances(ec2, Filters=[*ours, left]))
-    gib = _volumes(ec2, ours) if with_volumes and found else {}
-    return [_read(instance, gib if with_volumes else None) for instance in found]
+    volumes = _volumes(ec2, ours) if with_volumes and found else {}
+    return [_read(instance, volumes if with_volumes else None) for instance in found]
 
 
-def _volumes(client: Any, filters: list[dict[str, Any]]) -> dict[str, int]:
-    """Return the size of the gp3 volumes of each instance, in GiB."""
-    sizes: Counter[str] = Counter()
+def _volumes(client: Any, filters: list[dict[str, Any]]) -> dict[str, Volumes]:
+    """Return the gp3 volumes of each instance."""
+    found: dict[str, list[Volumes]] = {}
     in_use = {"Name": "status", "Values": ["in-use"]}
     for volume in listed(client, "describe_volumes", "Volumes", Filters=[*filters, in_use]):
         for attachment in volume["Attachments"]:
-            sizes[attachment["InstanceId"]] += volume["Size"]
-    return sizes
+            own = found.setdefault(attachment["InstanceId"], [])
+            own.append(gp3_volume(volume["Size"], volume))
+    return {instance: sum_of(volumes) for instance, volumes in found.items()}
 
 
-def _read(instance: Mapping[str, Any], gib: Mapping[str, int] | None) -> Instance:
+def _read(instance: Mapping[str, Any], volumes: Mapping[str, Volumes] | None) -> Instance:
     tags = tags_of(instance.get("Tags"))
     host = RunningHost(
         instance_type=instance["InstanceType"],
         market="spot" if instance.get("InstanceLifecycle") == "spot" else "on-demand",
         zone=instance.get("Placement", {}).get("AvailabilityZone"),
         has_public_address=bool(instance.get("PublicIpAddress")),
-        volume_gib=None if gib is None else gib.get(instance["InstanceId"], 0),
+        volumes=None if volumes is None else volumes.get(instance["InstanceId"], Volumes()),
     )
     return Instance(
         instance["InstanceId"],

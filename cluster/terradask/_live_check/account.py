@@ -31,6 +31,7 @@ from terradask._pricing.prices import PriceKey, Product
 from terradask._pricing.products import fields_of, query_for
 from terradask._pricing.running import RunningHost, hourly_usd, parts_of_host, parts_of_secret
 from terradask._pricing.sources import pricing_region, unavailable
+from terradask._pricing.volumes import Volumes
 from terradask._workspace.caller_scope import caller_scope
 from terradask.errors import LiveCheckFailed, QuotaTooSmall
 from terradask_stacks.settings import ClusterSettings, Settings
@@ -169,7 +170,9 @@ class Account:
 
         region, name = self._aws.region, self.instance_types[0]
         hosts = [
-            parts_of_host(RunningHost(name, "on-demand", self.zone, True, self.disk_gib), region)
+            parts_of_host(
+                RunningHost(name, "on-demand", self.zone, True, Volumes(self.disk_gib)), region
+            )
         ] * (1 + MOST_WORKERS)
         parts = [*hosts, parts_of_secret(region)]
         # One of each product, whatever the check itself takes.

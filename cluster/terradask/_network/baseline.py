@@ -40,10 +40,14 @@ class Template(_Model):
 
 
 class Disks(_Model):
-    """Templates for larger disks than the usual."""
+    """Templates for larger and faster disks than the usual."""
 
     #: Size in GiB -> architecture -> template.
     worker: dict[int, dict[str, Template]] = {}
+    #: The same. None: the network was deployed by a version that doesn't make them.
+    scheduler: dict[int, dict[str, Template]] | None = None
+    #: MiB/s -> size in GiB, or ``usual`` -> architecture -> template. None: as above.
+    worker_throughputs: dict[int, dict[str, dict[str, Template]]] | None = None
 
 
 class Gpu(_Model):
@@ -144,6 +148,19 @@ class Baseline(_Model):
             )
             for role, arns in shared.items()
         }
+
+    @property
+    def offered_disks(self) -> dict[str, list[int] | None]:
+        """Which disks there are beside the usual: setting of the network -> what it is deployed
+        with, None by a version that doesn't know it.
+        """
+        found = self.disks
+        menus = {
+            "worker_disk_sizes_gib": None if found is None else found.worker,
+            "scheduler_disk_sizes_gib": None if found is None else found.scheduler,
+            "worker_disk_throughputs_mibps": None if found is None else found.worker_throughputs,
+        }
+        return {name: None if menu is None else list(menu) for name, menu in menus.items()}
 
     @property
     def architectures(self) -> frozenset[str]:

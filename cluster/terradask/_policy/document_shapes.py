@@ -94,6 +94,12 @@ def _templates(role: str) -> Allowed:
     )
 
 
+_DISKS: Shape = {
+    "scheduler": may(Keyed("*", _templates("scheduler"), {})),
+    "worker": may(Keyed("*", _templates("worker"), {})),
+    "worker_throughputs": may(Keyed("*", may(Keyed("*", _templates("worker"), {})), {})),
+}
+
 _PROFILE = must("*terradask-{workspace}*", given("*"))
 
 #: ``workspace.json``, which clusters' stacks and hosts read.
@@ -123,11 +129,11 @@ WORKSPACE_DOCUMENT: Shape = {
         )
     ),
     "templates": _by_role(scheduler=_templates("scheduler"), worker=_templates("worker")),
-    "disks": may({"worker": may(Keyed("*", _templates("worker"), {}))}),
+    "disks": may(_DISKS),
     "gpu": may(
         {
             "templates": _by_role(scheduler=_templates("scheduler"), worker=_templates("worker")),
-            "disks": must({"worker": must(Keyed("*", _templates("worker"), {}))}),
+            "disks": must(_DISKS),
         }
     ),
     "security_groups": _by_role(

@@ -247,8 +247,12 @@ _HOSTS: dict[str, Shape] = {
                                     *baseline(
                                         "templates.{role}.*.id",
                                         'disks.{role}["*"].*.id',
+                                        'disks.{role}_throughputs["*"].usual.*.id',
+                                        'disks.{role}_throughputs["*"]["*"].*.id',
                                         "gpu.templates.{role}.*.id",
                                         'gpu.disks.{role}["*"].*.id',
+                                        'gpu.disks.{role}_throughputs["*"].usual.*.id',
+                                        'gpu.disks.{role}_throughputs["*"]["*"].*.id',
                                     ),
                                 ),
                                 "version": must(
@@ -256,8 +260,12 @@ _HOSTS: dict[str, Shape] = {
                                     *baseline(
                                         "templates.{role}.*.version",
                                         'disks.{role}["*"].*.version',
+                                        'disks.{role}_throughputs["*"].usual.*.version',
+                                        'disks.{role}_throughputs["*"]["*"].*.version',
                                         "gpu.templates.{role}.*.version",
                                         'gpu.disks.{role}["*"].*.version',
+                                        'gpu.disks.{role}_throughputs["*"].usual.*.version',
+                                        'gpu.disks.{role}_throughputs["*"]["*"].*.version',
                                     ),
                                 ),
                             }

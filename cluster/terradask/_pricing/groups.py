@@ -10,6 +10,7 @@ from typing import Any
 
 from terradask._pricing.plan_resources import PlannedResource, PlannedStack
 from terradask._pricing.prices import Component, PriceKey
+from terradask._pricing.volumes import Volumes
 from terradask_modules.markets import Market
 from terradask_modules.names import WORKER_GROUP
 from terradask_stacks.numbers import DEFAULT_WORKERS, first_of
@@ -36,8 +37,8 @@ class HostLaunch:
 
     #: The type, where the group names none.
     instance_type: str | None = None
-    #: Size of its gp3 volumes together, in GiB; None if that isn't known.
-    volume_gib: int | None = None
+    #: Its gp3 volumes together; None if they aren't known.
+    volumes: Volumes | None = None
     #: Whether an instance gets a public IPv4 address; None where the subnet decides.
     public_address: bool | None = None
 
@@ -84,7 +85,7 @@ def group_components(
     else:
         problem = "neither the group nor its launch template names its instance types"
         yield part(what="instances", problem=problem)
-    yield _volume(part, region, launch.volume_gib)
+    yield from _volumes(part, region, launch.volumes)
     if launch.public_address is None:
         problem = "whether instances get a public address isn't known"
         yield part(what="public IPv4 address", problem=problem)
@@ -125,18 +126,20 @@ def _instances(
         )
 
 
-def _volume(part: Callable[..., Component], region: str, gib: int | None) -> Component:
-    if gib is not None:
-        keys = (PriceKey("gp3-storage", region),)
-        return part(what=f"gp3 volume, {gib} GiB", keys=keys, amount=Decimal(gib))
-    return part(
-        what="volume",
-        amount=Decimal(0),
-        problem=(
-            "the volumes of the launch template aren't known, or have more throughput than gp3 "
-            "has without charge"
-        ),
-    )
+def _volumes(
+    part: Callable[..., Component], region: str, volumes: Volumes | None
+) -> Iterator[Component]:
+    if volumes is None:
+        problem = "the volumes of the launch template aren't known, or aren't gp3"
+        yield part(what="volume", amount=Decimal(0), problem=problem)
+        return
+    what = {
+        "gp3-storage": f"gp3 volume, {volumes.gib} GiB",
+        "gp3-throughput": f"gp3 throughput, {volumes.mibps} MiB/s more",
+        "gp3-iops": f"gp3 IOPS, {volumes.iops} more",
+    }
+    for key, amount in volumes.parts(region):
+        yield part(what=what[key.product], keys=(key,), amount=amount)
 
 
 def _zones(group: PlannedResource, stack: PlannedStack) -> tuple[str, ...]:

@@ -11,10 +11,8 @@ from botocore.exceptions import BotoCoreError, ClientError
 from terradask._aws.session import Aws
 from terradask._pricing.groups import HostLaunch, TemplateVersion, template_of
 from terradask._pricing.plan_resources import PlannedResource, PlannedStack
+from terradask._pricing.volumes import Volumes, gp3_volume, sum_of
 from terradask.errors import AwsError
-
-#: What gp3 has without a further charge: https://aws.amazon.com/ebs/pricing
-_GP3_IOPS, _GP3_MIBPS = 3000, 125
 
 
 def read_launches(aws: Aws, document: Mapping[str, Any]) -> dict[TemplateVersion, HostLaunch]:
@@ -49,29 +47,20 @@ def launch_of(data: Mapping[str, Any]) -> HostLaunch:
     """Return what one version of a launch template gives."""
     interfaces = data.get("NetworkInterfaces") or [{}]
     public = interfaces[0].get("AssociatePublicIpAddress")
+    mappings = data.get("BlockDeviceMappings") or []
     return HostLaunch(
         instance_type=data.get("InstanceType"),
-        volume_gib=_volume_gib(
-            [
-                mapping["Ebs"]
-                for mapping in data.get("BlockDeviceMappings") or []
-                if mapping.get("Ebs")
-            ]
-        ),
+        volumes=_volumes([mapping["Ebs"] for mapping in mappings if mapping.get("Ebs")]),
         public_address=None if public is None else bool(public),
     )
 
 
-def _volume_gib(volumes: list[Mapping[str, Any]]) -> int | None:
-    """Return the size of all volumes; None without any, or if one isn't a plain gp3."""
-    sizes = [volume.get("VolumeSize") for volume in volumes if _is_plain_gp3(volume)]
-    known = [int(size) for size in sizes if size]
-    return sum(known) if volumes and len(known) == len(volumes) else None
-
-
-def _is_plain_gp3(volume: Mapping[str, Any]) -> bool:
-    iops, throughput = volume.get("Iops") or 0, volume.get("Throughput") or 0
-    return volume.get("VolumeType") == "gp3" and iops <= _GP3_IOPS and throughput <= _GP3_MIBPS
+def _volumes(volumes: list[Mapping[str, Any]]) -> Volumes | None:
+    """Return all volumes together; None without any, or if one isn't a gp3 of a known size."""
+    known = [each for each in volumes if each.get("VolumeType") == "gp3" and each.get("VolumeSize")]
+    if not volumes or len(known) < len(volumes):
+        return None
+    return sum_of(gp3_volume(each["VolumeSize"], each) for each in known)
 
 
 def planned_launch(group: PlannedResource, stack: PlannedStack) -> HostLaunch | None:

@@ -17,10 +17,12 @@ Product = Literal[
     "public-ipv4",
     "interface-endpoint",
     "gp3-storage",
+    "gp3-throughput",
+    "gp3-iops",
     "secret",
     "custom-metric",
 ]
-Unit = Literal["hour", "month", "GB-month"]
+Unit = Literal["hour", "month", "GB-month", "GiBps-month", "IOPS-month"]
 
 #: AWS's own price lists have ten digits behind the point.
 SMALLEST_USD = Decimal("1E-10")
@@ -51,7 +53,7 @@ class Component(CostItem):
     #: What to ask the price of. Several are alternatives, such as a group's instance types: the
     #: dearest counts. None at all: AWS prices it by its use alone.
     keys: tuple[PriceKey, ...] = ()
-    #: How much of it one has: GiB of a volume, otherwise one.
+    #: How much of it one has: of a volume GiB, GiB/s and IOPS, otherwise one.
     amount: Decimal = Decimal(1)
     #: Why it can't be priced at all, if so.
     problem: str | None = None

@@ -1,7 +1,8 @@
 """How AWS's price list is asked for a product, and how its answer is read. Pure.
 
 The fields and usage types are those of AWS's price list: ``BoxUsage``, ``NatGateway-Hours``,
-``EBS:VolumeUsage.gp3`` of ``AmazonEC2``, ``PublicIPv4:InUseAddress``, ``VpcEndpoint-Hours`` of
+``EBS:VolumeUsage.gp3``, ``EBS:VolumeP-Throughput.gp3`` and ``EBS:VolumeP-IOPS.gp3`` of
+``AmazonEC2``, ``PublicIPv4:InUseAddress``, ``VpcEndpoint-Hours`` of
 ``AmazonVPC``, ``AWSSecretsManager-Secrets``, ``CW:MetricMonitorUsage`` of ``AmazonCloudWatch``.
 Before a usage type stands a region's prefix (``USE1-``), in us-east-1 not always: the region is
 asked for by ``regionCode``, and the prefix is skipped here.
@@ -23,6 +24,8 @@ _UNITS: Mapping[str, Unit] = {
     "hrs": "hour",
     "hours": "hour",
     "gb-mo": "GB-month",
+    "gibps-mo": "GiBps-month",
+    "iops-mo": "IOPS-month",
     "secrets": "month",
     "metrics": "month",
 }
@@ -98,6 +101,18 @@ _QUERIES: Mapping[Product, ProductQuery] = {
         {"productFamily": "Storage", "volumeApiName": "gp3"},
         "EBS:VolumeUsage.gp3",
         "GB-month",
+    ),
+    "gp3-throughput": ProductQuery(
+        "AmazonEC2",
+        {"productFamily": "Provisioned Throughput", "volumeApiName": "gp3"},
+        "EBS:VolumeP-Throughput.gp3",
+        "GiBps-month",
+    ),
+    "gp3-iops": ProductQuery(
+        "AmazonEC2",
+        {"productFamily": "System Operation", "volumeApiName": "gp3"},
+        "EBS:VolumeP-IOPS.gp3",
+        "IOPS-month",
     ),
     # Public addresses have no product family.
     "public-ipv4": ProductQuery(

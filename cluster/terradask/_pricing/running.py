@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from decimal import Decimal
 
 from terradask._pricing.prices import PriceKey, Quotes
+from terradask._pricing.volumes import Volumes
 from terradask_modules.markets import Market
 
 #: What something is made of that has a price, and how much of it; None where that isn't known.
@@ -24,27 +25,22 @@ class RunningHost:
     #: Its availability zone: spot has a price in each.
     zone: str | None
     has_public_address: bool
-    #: Size of its gp3 volumes together, in GiB; None where that isn't known.
-    volume_gib: int | None
+    #: Its gp3 volumes together; None where they aren't known.
+    volumes: Volumes | None
 
 
 def parts_of_host(host: RunningHost, region: str, *, is_on: bool = True) -> Parts:
     """Return what a machine is made of; of one that is switched off, its volumes are left."""
-    if host.volume_gib is None:
+    if host.volumes is None:
         return None
     if not is_on:
-        return parts_of_volume(host.volume_gib, region)
+        return host.volumes.parts(region)
     zone = host.zone if host.market == "spot" else None
     return (
         (PriceKey("instance", region, host.instance_type, host.market, zone), _ONE),
-        *parts_of_volume(host.volume_gib, region),
+        *host.volumes.parts(region),
         *([(PriceKey("public-ipv4", region), _ONE)] if host.has_public_address else []),
     )
-
-
-def parts_of_volume(gib: int, region: str) -> tuple[tuple[PriceKey, Decimal], ...]:
-    """Return what a gp3 volume is made of."""
-    return ((PriceKey("gp3-storage", region), Decimal(gib)),) if gib else ()
 
 
 def parts_of_secret(region: str) -> Parts:

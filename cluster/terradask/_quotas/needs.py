@@ -174,9 +174,10 @@ def storage_need(
 
     total, parts = 0, []
     for name, cluster in sorted(clusters.items()):
-        disks: Mapping[str, int | None] | None = network_disks(workspace, network, cluster)
-        if disks is None:
-            disks = {role: disk.size_gib for role, disk in cluster.own_disks.items()}
+        volumes = network_disks(workspace, network, cluster)
+        if volumes is None:
+            volumes = cluster.own_disks
+        disks = {role: disk.size_gib for role, disk in volumes.items()}
         sizes = [(SCHEDULER_GROUP, 1, disks.get("scheduler") or network.scheduler_disk_size_gib)]
         sizes += [
             (
@@ -208,17 +209,19 @@ def network_needs(
     workspace: WorkspaceSettings, network: NetworkSettings, zones: Sequence[str]
 ) -> list[Need]:
     """Return what the network needs."""
-    from terradask_stacks.worker_disks import offered_gib
+    from terradask_stacks.worker_disks import offered_disks
 
-    architectures, larger = network.wanted_architectures, len(offered_gib(workspace, network))
+    architectures, offered = network.wanted_architectures, offered_disks(workspace, network)
+    schedulers = sum(role == "scheduler" for role, _ in offered)
     templates = (
-        f"one for schedulers, {1 + larger} for workers by the size of their disks"
+        f"{1 + schedulers} for schedulers and {1 + len(offered) - schedulers} for workers, by "
+        "their disks"
         f"{'' if len(architectures) == 1 else ', for each architecture'}"
     )
     kinds = 2 if network.gpu_images else 1
     if network.gpu_images:
         templates += ", and the same for hosts with GPUs"
-    found = [Need(LAUNCH_TEMPLATES, (2 + larger) * len(architectures) * kinds, templates)]
+    found = [Need(LAUNCH_TEMPLATES, (2 + len(offered)) * len(architectures) * kinds, templates)]
     if network.security_groups is None:
         groups = 3 if network.interface_endpoints else 2
         opened = openings(network.ingress)

@@ -29,7 +29,7 @@ from terradask_stacks.loading import LoadedSettings
 from terradask_stacks.lock import ClusterLock, NetworkLock, read_lock, write_lock
 from terradask_stacks.settings import ClusterSettings, IngressRule, NetworkSettings, Settings
 from terradask_stacks.settings.hardware import DEFAULT_INSTANCE_TYPES
-from terradask_stacks.worker_disks import check_disks_offered, network_disks
+from terradask_stacks.worker_disks import check_disks_offered, locked_disks, network_disks
 
 if TYPE_CHECKING:
     from terradask._aws.session import Aws
@@ -161,7 +161,10 @@ class ClusterResolver:
         given_profiles = "instance_profiles" in baseline.given
         check_container(network, settings.cluster, given_profiles=given_profiles)
         check_disks_offered(
-            settings.workspace, network, settings.cluster, has_menu=baseline.disks is not None
+            settings.workspace,
+            network,
+            settings.cluster,
+            unknown={name for name, menu in baseline.offered_disks.items() if menu is None},
         )
         check_own_disks(settings.cluster, read_lock(self.loaded.lock_path).network)
         place, earlier = self._place(baseline), self._earlier(name, lock)
@@ -231,7 +234,7 @@ class ClusterResolver:
         disks = network_disks(settings.workspace, network, settings.cluster)
         if not settings.cluster.own_disk_settings:
             disks = None
-        found = {"network_disks_gib": disks, "gpu_image": bool(lock.gpus) and network.gpu_images}
+        found = {**locked_disks(disks), "gpu_image": bool(lock.gpus) and network.gpu_images}
         check_gpu_drivers(settings.cluster, lock, network)
         answers = replace(answers, lock=lock.model_copy(update=found))
         check_gpu_disks(settings, answers.lock, read_lock(self.loaded.lock_path).network)
@@ -274,7 +277,7 @@ def answers_to_destroy(
         lock = lock.model_copy(update={"gpu_image": False})
         if lock.network_disks_gib is not None:
             # The network may have other sizes today.
-            lock = lock.model_copy(update={"network_disks_gib": {}})
+            lock = lock.model_copy(update={"network_disks_gib": {}, "network_disks_mibps": {}})
     except (KeyError, ValueError, TypeError):
         # It was interrupted before its descriptor was written, or another version wrote it.
         cluster = ClusterSettings()
@@ -329,7 +332,7 @@ def _as_deployed(network: NetworkSettings, baseline: Baseline, zone: str | None)
         "ingress": [IngressRule(ports=rule.ports, cidr=rule.cidr) for rule in baseline.ingress],
         "cluster_launch_templates": baseline.cluster_launch_templates,
         "gpu_images": baseline.gpu is not None,
-        "worker_disk_sizes_gib": [] if baseline.disks is None else list(baseline.disks.worker),
+        **{name: menu or [] for name, menu in baseline.offered_disks.items()},
         **{f"{role}_disk_size_gib": size for role, size in baseline.launch.disk_size_gib.items()},
         "vpc_id": baseline.vpc_id if "vpc" in baseline.given else None,
         "public_subnet_prefix_length": ip_network(subnets.public_cidr).prefixlen,

@@ -13,13 +13,14 @@ from pydantic import Field
 from terradask_stacks.settings.base import DiskSize, Section
 
 #: MiB/s of gp3 volumes: https://docs.aws.amazon.com/ebs/latest/userguide/general-purpose.html. Our
-#: version of the provider takes no more.
-Throughput = Annotated[int, Field(ge=125, le=1000)]
+#: version of the provider takes no more. The least is what is free.
+FREE_MIBPS = 125
+Throughput = Annotated[int, Field(ge=FREE_MIBPS, le=1000)]
 
 
 @dataclass(frozen=True)
 class Disk:
-    """A volume that differs from the network's.
+    """A volume that may differ from the network's.
 
     Parameters
     ----------
@@ -36,15 +37,22 @@ class Disk:
         """Whether it differs at all."""
         return (self.size_gib, self.throughput_mibps) != (None, None)
 
+    def __str__(self) -> str:
+        """Return what is said of it: ``250 GiB and 500 MiB/s``."""
+        size = "the usual size" if self.size_gib is None else f"{self.size_gib} GiB"
+        return (
+            size if self.throughput_mibps is None else f"{size} and {self.throughput_mibps} MiB/s"
+        )
 
-def smallest_fitting(size_gib: int, offered_gib: Iterable[int]) -> int | None:
-    """Return the smallest of the offered sizes that has room for a size; None beyond them."""
-    return min((offered for offered in offered_gib if offered >= size_gib), default=None)
+
+def smallest_fitting(wanted: int, offered: Iterable[int]) -> int | None:
+    """Return the smallest of what is offered that is enough; None beyond it."""
+    return min((each for each in offered if each >= wanted), default=None)
 
 
 class DiskSettings(Section):
     """Disks of a cluster's hosts. Where clusters may have launch templates of their own, setting
-    any of them makes one; else workers take the network's template of the next size up.
+    any of them makes one; else hosts take the network's next template up.
     """
 
     worker_disk_size: DiskSize | None = Field(
@@ -57,15 +65,16 @@ class DiskSettings(Section):
     )
     worker_disk_throughput: Throughput | None = Field(
         default=None,
-        description="Throughput of a worker's volume, in MiB/s. Unset: 125, which is free. Above "
-        "750 the volume gets the IOPS "
-        "that this needs. Takes a launch template of the cluster's own.",
+        description="Throughput of a worker's volume, in MiB/s; without a launch template of the "
+        "cluster's own at least this, of network.worker_disk_throughputs_mibps. Unset: 125, which "
+        "is free. Above 750 the volume gets the IOPS that this needs.",
     )
     scheduler_disk_size: DiskSize | None = Field(
         default=None,
         description=(
-            "Size of the scheduler's volume, in GiB. Unset: network.scheduler_disk_size_gib; more "
-            "takes a launch template of the cluster's own."
+            "Size of the scheduler's volume, in GiB; without a launch template of the cluster's "
+            "own at least this, of network.scheduler_disk_sizes_gib. Unset: "
+            "network.scheduler_disk_size_gib."
         ),
     )
 

@@ -8,9 +8,9 @@ from pydantic import AfterValidator, Field, model_validator
 
 from terradask_modules.cidr import MAX_SUBNET_PREFIX_LENGTH, slot_count
 from terradask_stacks.hardware.architecture import Architecture
-from terradask_stacks.settings.base import DiskSize
 from terradask_stacks.settings.given import InstanceProfiles, SecurityGroups, ZoneSubnets
 from terradask_stacks.settings.ingress import Ingress
+from terradask_stacks.settings.network_disks import NetworkDiskSettings
 from terradask_stacks.settings.notices import NoticeSettings
 from terradask_stacks.validators.addresses import check_network_cidr
 from terradask_stacks.validators.refusal import refuse, unique
@@ -39,7 +39,7 @@ IMAGE_SETTINGS: dict[Architecture, str] = {"x86_64": "image", "arm64": "arm64_im
 SubnetPrefixLength = Annotated[int, Field(ge=17, le=MAX_SUBNET_PREFIX_LENGTH)]
 
 
-class NetworkSettings(NoticeSettings):
+class NetworkSettings(NetworkDiskSettings, NoticeSettings):
     """Section ``[network]``: the baseline that the clusters of a workspace share."""
 
     cidr: Annotated[str, AfterValidator(check_network_cidr)] = Field(
@@ -227,19 +227,6 @@ class NetworkSettings(NoticeSettings):
         "own packages, which terradask apply network puts into the workspace's bucket. Unset: pip "
         "downloads them, from the index that it is configured with here.",
     )
-    worker_disk_size_gib: DiskSize = Field(
-        default=100, description="Size of a worker's encrypted gp3 volume, in GiB."
-    )
-    worker_disk_sizes_gib: Annotated[list[DiskSize], AfterValidator(unique)] = Field(
-        default=[250, 500, 1000],
-        max_length=8,
-        description="Larger sizes that clusters may ask for with worker_disk_size, in GiB: for "
-        "each there is a launch template, which costs nothing; a worker's volume has the smallest "
-        "that is large enough. Not used where clusters have launch templates of their own.",
-    )
-    scheduler_disk_size_gib: DiskSize = Field(
-        default=50, description="Size of a scheduler's encrypted gp3 volume, in GiB."
-    )
     cluster_launch_templates: bool = Field(
         default=False,
         description="Clusters may have launch templates of their own, for other disks than these. "
@@ -252,13 +239,6 @@ class NetworkSettings(NoticeSettings):
     def most_default_zones(self) -> int | None:
         """Of how many zones a network is whose zones aren't named; None: of all."""
         return _ZONES_THAT_COST if self.nat == "per_zone" or self.interface_endpoints else None
-
-    @property
-    def larger_worker_disks_gib(self) -> list[int]:
-        """The sizes that have a launch template beside the one of all workers."""
-        return sorted(
-            size for size in self.worker_disk_sizes_gib if size > self.worker_disk_size_gib
-        )
 
     @property
     def wanted_architectures(self) -> list[Architecture]:

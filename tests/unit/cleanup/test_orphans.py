@@ -16,6 +16,7 @@ from terradask._cleanup.inventory import DeadLock, Deployed, Inventory, Item, Ki
 from terradask._cleanup.orphans import Stray, judge
 from terradask._pricing.prices import Price, PriceKey, Quotes
 from terradask._pricing.running import RunningHost, hourly_usd, parts_of_host, price_keys
+from terradask._pricing.volumes import Volumes
 
 NOW = datetime.datetime(2026, 11, 20, 12, 0, tzinfo=datetime.UTC)
 GRACE = datetime.timedelta(seconds=30)
@@ -296,7 +297,7 @@ def test_everything_old_of_a_cluster_without_a_deployment_goes() -> None:
 
 # ---- what it costs -------------------------------------------------------------------------------
 
-HOST = RunningHost("m6i.large", "spot", "us-east-1a", True, 100)
+HOST = RunningHost("m6i.large", "spot", "us-east-1a", True, Volumes(100))
 KEYS = {
     PriceKey("instance", "us-east-1", "m6i.large", "spot", "us-east-1a"): Price(
         Decimal("0.04"), "hour", NOW.isoformat()
@@ -320,7 +321,7 @@ def test_a_machine_costs_with_its_disk_and_address_or_nobody_knows() -> None:
             )
             is None
         )
-    assert parts_of_host(replace(HOST, volume_gib=None), "us-east-1") is None
+    assert parts_of_host(replace(HOST, volumes=None), "us-east-1") is None
     assert hourly_usd([None], Quotes("x", KEYS)) is None
     assert hourly_usd(
         [parts_of_host(HOST, "us-east-1", is_on=False)], Quotes("x", KEYS)
