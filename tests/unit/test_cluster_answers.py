@@ -15,6 +15,7 @@ import pytest
 from terradask._aws.session import Aws
 from terradask._common.progress import silent
 from terradask._instance_types.zones import ZoneEvidence
+from terradask._network.baseline import Baseline
 from terradask._stacks import resolve_hardware
 from terradask._stacks.answers import ClusterResolver, answers_to_destroy, group_types
 from terradask._stacks.gpu_drivers import check_gpu_drivers
@@ -26,6 +27,7 @@ from terradask_stacks.lock import ClusterLock, LockFile, NetworkLock, read_lock,
 from terradask_stacks.settings import ClusterSettings, NetworkSettings
 from terradask_stacks.settings.hardware import DEFAULT_INSTANCE_TYPES
 
+from .baselines import baseline
 from .hardware_facts import catalog, prices
 
 TOML = """
@@ -196,3 +198,48 @@ def test_gpus_that_the_networks_image_has_no_driver_for_are_refused() -> None:
     (finding,) = refused.value.findings
     assert (finding.where, finding.given) == ("cluster.worker_vm_types", "p3.2xlarge")
     check_gpu_drivers(cluster, lock, NetworkSettings(image="ami-0123456789abcdef0"))
+
+
+DISKS = {"worker_disk_throughput": 500, "scheduler_disk_size": 100}
+
+
+@pytest.mark.parametrize("deployed", [False, True])
+def test_throughput_and_a_schedulers_disk_are_taken_from_the_network(
+    loaded: LoadedSettings, monkeypatch: pytest.MonkeyPatch, deployed: bool
+) -> None:
+    resolver, known = _train(loaded, {}, **DISKS)
+    monkeypatch.setattr(Aws, "partition", "aws")
+    template = {"x86_64": {"id": "lt-1", "version": "1"}}
+    found = (
+        resolver.deployed("train", _deployed({"250": template}), None, refresh=False)
+        if deployed
+        else resolver.declared("train", known)
+    )
+    assert found.lock.network_disks_gib == {"scheduler": 250, "worker": None}
+    assert found.lock.network_disks_mibps == {"scheduler": None, "worker": 500}
+
+
+@pytest.mark.parametrize("disks", [None, {"worker": {}}])
+def test_a_network_of_an_earlier_version_offers_them_when_it_is_applied(
+    loaded: LoadedSettings, disks: dict[str, Any] | None
+) -> None:
+    resolver, _ = _train(loaded, {}, **DISKS)
+    with pytest.raises(SettingsError) as refused:
+        resolver.deployed("train", _deployed(None, disks=disks), None, refresh=False)
+    assert {(one.where, one.advice) for one in refused.value.findings} == {
+        (f"cluster.{name}", "run: terradask apply network") for name in DISKS
+    }
+
+
+def _deployed(schedulers: Any, **changes: Any) -> Baseline:
+    """Return a deployed network with these launch templates for schedulers' larger disks."""
+    subnet = dict.fromkeys(("public_subnet_id", "private_subnet_id"), "subnet-1") | dict.fromkeys(
+        ("scheduler_subnet_id", "worker_subnet_id"), "subnet-1"
+    )
+    cidrs = {"public_cidr": "10.64.0.0/24", "private_cidr": "10.64.16.0/20"}
+    fast = {"500": {"usual": {"x86_64": {"id": "lt-1", "version": "1"}}}}
+    return baseline(
+        zones={zone: {**subnet, **cidrs} for zone in ZONES},
+        launch={"disk_size_gib": {"scheduler": 50, "worker": 100}},
+        **{"disks": {"scheduler": schedulers, "worker_throughputs": fast}, **changes},
+    )
