@@ -238,6 +238,8 @@ def test_adding_a_zone_and_changing_hosts_replaces_nothing(workspace: Workspace)
         f"private-{REGION}b",
     }
     assert {address: action for address, action in actions.items() if address not in created} == {
+        "aws_launch_template.worker-500mibps-arm64": "update",
+        "aws_launch_template.worker-500mibps-x86_64": "update",
         "aws_launch_template.worker-arm64": "update",
         "aws_launch_template.worker-x86_64": "update",
         "aws_s3_object.workspace": "update",
@@ -257,13 +259,13 @@ def test_a_topic_changes_rights_and_templates_in_place(workspace: Workspace):
     telling = Workspace.load(workspace.root, network={"notify_topic_arn": topic})
     plan = telling.plan_network()
     actions = {change.address: change.action for change in plan.summary.changes}
-    larger = [address for address in actions if address.startswith("aws_launch_template.worker-")]
+    templates = [address for address in actions if address.startswith("aws_launch_template.")]
+    # Of two architectures.
+    assert len(templates) == 2 * 10
     assert actions == dict.fromkeys(
         [
             "aws_iam_role_policy.scheduler",
-            "aws_launch_template.scheduler-arm64",
-            "aws_launch_template.scheduler-x86_64",
-            *larger,
+            *templates,
             "aws_s3_object.workspace",
         ],
         "update",
