@@ -340,25 +340,6 @@ def test_resources_of_modules_count():
     assert len(found(plan)) == len(found(document("network")))
 
 
-@pytest.mark.parametrize(
-    ("volume", "expected"),
-    [
-        ({"VolumeType": "gp3", "VolumeSize": 80}, Volumes(80)),
-        ({"VolumeType": "gp3", "VolumeSize": 80, "Iops": 3000, "Throughput": 125}, Volumes(80)),
-        ({"VolumeType": "gp3", "VolumeSize": 80, "Iops": 6000}, Volumes(80, 0, 3000)),
-        ({"VolumeType": "gp3", "VolumeSize": 80, "Throughput": 250}, Volumes(80, 125)),
-        ({"VolumeType": "io2", "VolumeSize": 80}, None),
-        ({"VolumeType": "gp3"}, None),
-    ],
-)
-def test_a_volume_is_known_where_it_is_gp3(volume, expected):
-    data = {
-        "InstanceType": "m7i.large",
-        "BlockDeviceMappings": [{"DeviceName": "/dev/xvda", "Ebs": volume}],
-    }
-    assert launch_of(data) == HostLaunch("m7i.large", expected, None)
-
-
 def test_throughput_and_iops_above_what_is_free_are_parts_of_a_group():
     launch = HostLaunch("m6i.xlarge", Volumes(250, 875, 1000), False)
     amounts = {
