@@ -1,6 +1,4 @@
-"""Opening and leaving a cluster: what fails is taken back, what is left is ended as it is to be,
-and the first error is told.
-"""
+"""What fails while a cluster is opened is taken back; what is left is ended as it is to be."""
 
 import asyncio
 import os
@@ -291,9 +289,11 @@ def test_stopping_keeps_the_deployment_of_a_cluster_that_was_made_here():
     asyncio.run(main())
 
 
-async def _opened(**arguments):
+async def _opened(*, in_block=False, **arguments):
     opened = Opened(**arguments)
     await opened.open()
+    if in_block:
+        opened.lifecycle.enter_block()
     return opened
 
 
@@ -317,14 +317,13 @@ def test_a_notebooks_cell_that_is_run_again_ends_what_its_first_run_made():
         ({}, {"attach": True}),
         ({}, {"shutdown_on_close": False}),
         ({"in_block": True}, {}),
+        ({}, {"in_block": True}),
     ],
-    ids=["nobody owns it", "from_name", "it is to run on", "a block closes the first"],
+    ids=["nobody owns it", "from_name", "it is to run on", "first in a block", "second in one"],
 )
 def test_what_only_attaches_leaves_the_cluster_running_and_says_so(own, theirs):
     async def main():
-        in_block = own.pop("in_block", False)
         first = await _opened(**own)
-        first.lifecycle.is_in_block = in_block
         second = await _opened(attached_to=first, **theirs)
         await second.close()
         assert first.deployed.done == []
@@ -333,6 +332,7 @@ def test_what_only_attaches_leaves_the_cluster_running_and_says_so(own, theirs):
         assert "etl runs on" in said.text
         assert "terradask stop etl" in said.text
         await first.close()
+        assert bool(first.deployed.done) == own.get("shutdown_on_close", True)
 
     asyncio.run(main())
 

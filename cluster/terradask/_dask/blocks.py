@@ -15,11 +15,11 @@ class ClosedByBlock:
     _lifecycle: Lifecycle
 
     def __enter__(self) -> Self:
-        self._lifecycle.is_in_block = True
+        self._lifecycle.enter_block()
         SpecCluster.__enter__(self)
         return self
 
     async def __aenter__(self) -> Self:
-        self._lifecycle.is_in_block = True
+        self._lifecycle.enter_block()
         await self  # type: ignore[misc]  # Cluster can be awaited
         return self

@@ -7,6 +7,7 @@ import contextlib
 import logging
 from collections.abc import Awaitable, Callable
 from dataclasses import KW_ONLY, dataclass, field, replace
+from functools import partial
 
 from distributed.core import Status
 
@@ -26,6 +27,10 @@ logger = logging.getLogger("terradask")
 Disconnect = Callable[[], Awaitable[None]]
 
 
+def _nothing() -> None:
+    """Be what is called where there is nothing to do."""
+
+
 @dataclass(eq=False, repr=False)
 class Lifecycle:
     """Opens the cluster of one object, and ends it if it is to end."""
@@ -41,9 +46,11 @@ class Lifecycle:
     _provisioned: Provisioned | None = field(default=None, init=False)
     _stops: bool = field(default=False, init=False)
     _is_ended: bool = field(default=False, init=False)
-    _left: Callable[[], None] = field(default=lambda: None, init=False)
+    _left: Callable[[], None] = field(default_factory=lambda: _nothing, init=False)
     #: Whether a ``with`` block closes it.
     is_in_block: bool = field(default=False, init=False)
+    #: Gives what it took over back.
+    _give_back: Callable[[], None] = field(default_factory=lambda: _nothing, init=False)
     #: What the last view of the cluster shows: another client's, or this user's wish, runs on.
     state_when_left: str = field(default="closed", init=False)
 
@@ -73,7 +80,11 @@ class Lifecycle:
             if self.request.shutdown_on_close is None:
                 self.shutdown_on_close = self._provisioned.origin != "attached"
             await attach(self._provisioned)
-            if self.request.shutdown_on_close is None and not self.request.attach:
+            if (
+                self.request.shutdown_on_close is None
+                and not self.request.attach
+                and not self.is_in_block
+            ):
                 self._take_over(self._provisioned)
         except BaseException as error:
             # If it was closed while it waited for workers, `close` ends the cluster.
@@ -84,6 +95,11 @@ class Lifecycle:
     def register(self) -> None:
         """Register the cluster to be left, or ended, when the process ends or forks."""
         _OPEN.add(self)
+
+    def enter_block(self) -> None:
+        """Note that a ``with`` block closes it: an earlier object here keeps what it owned."""
+        self.is_in_block = True
+        self._give_back()
 
     def _take_over(self, provisioned: Provisioned) -> None:
         """Own the cluster in the place of an earlier object of this process: a notebook's cell that
@@ -102,6 +118,12 @@ class Lifecycle:
                 other.shutdown_on_close = False
                 self._provisioned = replace(provisioned, origin=theirs.origin)
                 self.shutdown_on_close = True
+                self._give_back = partial(self._hand_over, other, provisioned)
+
+    def _hand_over(self, other: Lifecycle, provisioned: Provisioned) -> None:
+        if other.health.is_running:
+            self._provisioned, self.shutdown_on_close = provisioned, False
+            other.shutdown_on_close = True
 
     @property
     def owns(self) -> bool:
