@@ -8,8 +8,8 @@ the difference of the medians. The first host is asked for when the embedded AWS
 groups are at zero when it gets the last of those. A round of calls is one that is sent after the
 answer to a call of the round before; those of a start are counted until it asks for the first host.
 Closing asks for the price of the instance type, which a client otherwise keeps for a week: a new
-connection and two rounds. The network is an hour old: in a bucket younger than 15 minutes, looking
-for what isn't there takes two calls, because S3 may not find an object that it lists.
+connection, beside other calls. The network is an hour old: in a bucket younger than 15 minutes,
+looking for what isn't there takes two calls, because S3 may not find an object that it lists.
 """
 
 from __future__ import annotations

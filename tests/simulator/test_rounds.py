@@ -42,5 +42,7 @@ def test_a_start_an_attachment_and_a_stop(
     assert len(attach.calls) <= 10
     assert stop.of("SetDesiredCapacity") <= 2
     assert stop.longest <= 5
+    # While AWS is asked which hosts there were, not after.
+    assert stop.of("GetProducts") <= 2
     # Two more where the worker's host has reported.
     assert len(stop.calls) <= 31

@@ -5,17 +5,21 @@ from __future__ import annotations
 import datetime
 import logging
 from collections.abc import Callable, Sequence
+from concurrent.futures import Executor, ThreadPoolExecutor
 from functools import partial
 
+from terradask._common.side_by_side import begun
 from terradask._deployments.accounts.account import Account, AccountGroup
 from terradask._deployments.accounts.book import AccountBook
 from terradask._deployments.record import ClusterRecord
 from terradask._deployments.state import SILENT, ended_by_itself
 from terradask._deployments.store import RUN
-from terradask._pricing.prices import PriceList
+from terradask._pricing.asked_ahead import AskedAhead
+from terradask._pricing.prices import PriceKey, PriceList
 from terradask.errors import ClusterNotFound
 from terradask_host.documents import HostReport, Run, SchedulerAddress
 from terradask_host.structure import Structure
+from terradask_modules.names import SCHEDULER_GROUP
 
 logger = logging.getLogger("terradask")
 
@@ -49,12 +53,13 @@ def close_account(
     end are finished by the next look at the workspace's costs.
     """
     try:
-        prices = partial(_prices, record) if with_prices else None
-        book = AccountBook(record.aws, record.bucket, prices)
-        by = None if done is None else f"{done} by {record.aws.caller_arn}"
-        reason = why_over(run, (read_scheduler or record.scheduler)(), by)
-        account = account_of(record, run, read_written_at)
-        book.bring_up_to_date(account, read_reports, is_over=True, reason=reason, when=when)
+        with ThreadPoolExecutor(1) as pool:
+            account = account_of(record, run, read_written_at)
+            prices = _asked_ahead(record, account, pool) if with_prices else None
+            book = AccountBook(record.aws, record.bucket, prices)
+            by = None if done is None else f"{done} by {record.aws.caller_arn}"
+            reason = why_over(run, (read_scheduler or record.scheduler)(), by)
+            book.bring_up_to_date(account, read_reports, is_over=True, reason=reason, when=when)
     except Exception as error:  # noqa: BLE001 - any
         _warn(record.name, run.run_id, error)
 
@@ -113,6 +118,19 @@ def account_of(
         },
         tags=tags,
     )
+
+
+def _asked_ahead(
+    record: ClusterRecord, account: Account, pool: Executor
+) -> Callable[[], PriceList]:
+    """Return what finds prices. One is asked for while AWS is asked which instances the run had:
+    that of the type which AWS launches first for the scheduler.
+    """
+    group = account.groups.get(SCHEDULER_GROUP)
+    if group is None or group.market != "on-demand" or not group.types:
+        return partial(_prices, record)
+    key = PriceKey("instance", record.aws.region, group.types[0], group.market)
+    return begun(pool, lambda: AskedAhead(_prices(record), [key]))
 
 
 def _prices(record: ClusterRecord) -> PriceList:
