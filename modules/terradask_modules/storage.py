@@ -98,6 +98,7 @@ class Storage(Construct):
         )
         at("workspace", self._bucket)
         private = self._keep_private()
+        self._kms_key_arn = kms_key_arn
         settled = self._encrypt_and_version(kms_key_arn)
         policy = S3BucketPolicy(
             self,
@@ -131,6 +132,9 @@ class Storage(Construct):
             key=key,
             # S3 takes ten tags an object: only the one by which terradask finds it.
             tags={TAG_WORKSPACE: self._tags[TAG_WORKSPACE]},
+            # As the bucket would by itself: policies may demand that writes say so.
+            server_side_encryption="AES256" if self._kms_key_arn is None else "aws:kms",
+            kms_key_id=self._kms_key_arn,
             depends_on=self._guards,
             **content,
         )

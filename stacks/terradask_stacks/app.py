@@ -90,4 +90,5 @@ def _add(app: App, name: str, inputs: Inputs) -> None:
             workspace=inputs.settings.workspace,
             cluster=inputs.cluster,
             lock=inputs.lock,
+            kms_key_arn=inputs.settings.network.kms_key_arn,
         )

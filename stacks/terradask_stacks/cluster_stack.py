@@ -101,6 +101,7 @@ class ClusterStack(TerraformStack):
         workspace: WorkspaceSettings,
         cluster: ClusterSettings,
         lock: ClusterLock,
+        kms_key_arn: str | None = None,
     ) -> None:
         super().__init__(scope, name)
         self._name = name
@@ -116,8 +117,9 @@ class ClusterStack(TerraformStack):
             key=cluster_key(name, "terraform.tfstate"),
             region=workspace.region,
             skip_region_validation=True,
-            # No `encrypt`: it would request S3's own key, while the bucket's default may be a
-            # customer's key.
+            # As the bucket would by itself: policies may demand that writes say so.
+            encrypt=True,
+            kms_key_id=kms_key_arn,
         )
         # The framework's backend doesn't support native locking.
         self.add_override("terraform.backend.s3.use_lockfile", True)
@@ -157,6 +159,8 @@ class ClusterStack(TerraformStack):
             content_type="application/json",
             # S3 allows ten tags per object: only those by which terradask finds it.
             tags={TAG_WORKSPACE: workspace.name, TAG_CLUSTER: name},
+            server_side_encryption=baseline.encryption(),
+            kms_key_id=baseline.optional("kms_key_arn"),
             # Last, so that a cluster with a descriptor is complete.
             depends_on=[secret, *(group.resource for group in groups)],
         )

@@ -46,6 +46,11 @@ class Baseline:
         # The framework's own `try` loses a null.
         return f"${{try(jsondecode({BASELINE_BODY}).{name}, null)}}"
 
+    def encryption(self) -> str:
+        """Return how the workspace's bucket encrypts objects, in S3's words."""
+        key = f"try(jsondecode({BASELINE_BODY}).kms_key_arn, null)"
+        return f'${{{key} == null ? "AES256" : "aws:kms"}}'
+
     def list_or_none(self, *path: str) -> Any:
         """Return the list at a path; an empty one if the network's version doesn't have it."""
         return Fn.try_([self.value(*path), []])

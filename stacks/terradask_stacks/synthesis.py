@@ -204,7 +204,11 @@ class _Job:
             "lock": self.lock.model_dump(mode="json"),
         }
         if self.cluster is not None:
-            return {**common, "cluster": self.cluster.model_dump(mode="json")}
+            return {
+                **common,
+                "cluster": self.cluster.model_dump(mode="json"),
+                "kms_key_arn": self.settings.network.kms_key_arn,
+            }
         return {
             **common,
             "network": self.settings.network.model_dump(mode="json"),

@@ -192,16 +192,29 @@ def test_the_state_lies_in_the_bucket_and_is_locked_there(cluster: Document) -> 
         # Terraform's own list of regions is older than AWS's.
         "skip_region_validation": True,
         "use_lockfile": True,
+        "encrypt": True,
     }
 
 
-def test_the_state_is_encrypted_as_the_bucket_says(cluster: Document, network: Document) -> None:
+def test_the_state_is_encrypted_as_the_bucket_says(
+    cluster: Document, network: Document, synth: Any
+) -> None:
     # A backend that asks for encryption names a key, and without one S3's own: the bucket's default
     # would not count.
-    assert not {"encrypt", "kms_key_id"} & cluster["terraform"]["backend"]["s3"].keys()
-    assert network["resource"]["aws_s3_bucket_server_side_encryption_configuration"]["workspace"][
-        "rule"
-    ]
+    key = "arn:aws:kms:us-east-1:123456789012:key/0123abcd-01ab-23cd-45ef-0123456789ab"
+    backend = synth("etl", network={"kms_key_arn": key})["terraform"]["backend"]["s3"]
+    assert (backend["encrypt"], backend["kms_key_id"]) == (True, key)
+    assert "kms_key_id" not in cluster["terraform"]["backend"]["s3"]
+    kinds = network["resource"]["aws_s3_bucket_server_side_encryption_configuration"]
+    (rule,) = kinds["workspace"]["rule"]
+    default = rule["apply_server_side_encryption_by_default"]
+    assert default["sse_algorithm"] == "AES256"
+    for each in network["resource"]["aws_s3_object"].values():
+        assert each["server_side_encryption"] == "AES256"
+        assert "kms_key_id" not in each
+    own = synth("network", network={"kms_key_arn": key})["resource"]["aws_s3_object"]
+    for each in own.values():
+        assert (each["server_side_encryption"], each["kms_key_id"]) == ("aws:kms", key)
 
 
 def test_the_secret_is_empty_and_gives_its_name_back(cluster: Document) -> None:

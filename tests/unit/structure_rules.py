@@ -59,11 +59,12 @@ COMMON = {
     "terradask_simulator": {"terradask_modules.errors", "terradask_modules.errors.TerradaskError"}
 }
 # What stands at both ends, and is the same: the HTTP proxy of the dashboard, the documents in the
-# bucket, whose the bucket is, what is called at most once, container images in registries, conda's
-# channels, the names of log streams and of gauges, which group of workers grows how, what AWS's
-# texts on launches mean, and how Dask connects.
+# bucket, whose the bucket is and how it encrypts, what is called at most once, container images in
+# registries, conda's channels, the names of log streams and of gauges, which group of workers grows
+# how, what AWS's texts on launches mean, and how Dask connects.
 SHARED = {
     "terradask": (
+        "terradask_host.bucket_encryption.",
         "terradask_host.bucket_owner.",
         "terradask_host.channel_credentials.",
         "terradask_host.conda_lines.",

@@ -171,11 +171,13 @@ class _Examiner:
 
     def _baseline(self) -> Finding:
         baseline = self._workspace.baseline()
+        key = baseline.kms_key_arn
         return Finding(
             "network",
             True,
             f"{baseline.vpc_id} in {len(baseline.zones)} zones, by terradask "
-            f"{baseline.terradask_version}",
+            f"{baseline.terradask_version}; writes to its bucket name "
+            + ("AES256" if key is None else f"aws:kms with {key}"),
         )
 
 

@@ -27,6 +27,7 @@ from terradask._policy.network_shapes import FIREWALL, NETWORK
 from terradask._policy.shapes import All, Documents, Shape, TagBlocks, given, literal, number
 
 _BASELINE_KEY = to(f"try({BASELINE}.kms_key_arn, null)")
+_BASELINE_ENCRYPTION = to(f'try({BASELINE}.kms_key_arn, null) == null ? "AES256" : "aws:kms"')
 _BUCKET = must(*to("aws_s3_bucket.workspace.id"))
 _HOSTS_ROLE = "*{role_name}"
 _BASELINE_ROLE = f"${{{BASELINE}.isolated.role_name_prefix}}{{role_name}}"
@@ -140,6 +141,8 @@ _STORAGE: dict[str, Shape] = {
         "source": may("host/terradask_host-*.whl"),
         "source_hash": may("{sha256}"),
         "tags": TAGS,
+        "server_side_encryption": must("AES256", "aws:kms", *_BASELINE_ENCRYPTION),
+        "kms_key_id": may(given(KEY_ARN), *_BASELINE_KEY),
         **META,
     },
     "aws_secretsmanager_secret": {

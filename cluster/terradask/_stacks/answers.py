@@ -120,7 +120,10 @@ def network_lock(loaded: LoadedSettings, aws: Aws, *, refresh: bool, check: bool
 
 
 def on_deployed_network(loaded: LoadedSettings, baseline: Baseline) -> LoadedSettings:
-    """Return settings that isolate clusters as deployed. Raises `SettingsError`."""
+    """Return settings that isolate clusters, and encrypt their states, as deployed. Raises
+    `SettingsError`.
+    """
+    loaded = encrypting(loaded, baseline.kms_key_arn)
     workspace, deployed = loaded.settings.workspace, baseline.isolation
     if workspace.isolation == deployed:
         return loaded
@@ -141,6 +144,12 @@ def on_deployed_network(loaded: LoadedSettings, baseline: Baseline) -> LoadedSet
         update={"workspace": workspace.model_copy(update={"isolation": deployed})}
     )
     return replace(loaded, settings=settings)
+
+
+def encrypting(loaded: LoadedSettings, kms_key_arn: str | None) -> LoadedSettings:
+    """Return settings with the key that encrypts the workspace's bucket."""
+    network = loaded.settings.network.model_copy(update={"kms_key_arn": kms_key_arn})
+    return replace(loaded, settings=loaded.settings.model_copy(update={"network": network}))
 
 
 @dataclass(frozen=True)

@@ -15,6 +15,7 @@ from terradask._stacks.answers import (
     HardwareExplanation,
     answers_to_destroy,
     check_network,
+    encrypting,
     network_lock,
     on_deployed_network,
 )
@@ -64,7 +65,8 @@ class Configuration:
             answers = answers_to_destroy(
                 self._loaded, self._network.baseline(), self._aws, self._descriptor(name)
             )
-        return self._synthesise(name, self._loaded, answers)
+        key = self._network.baseline().kms_key_arn
+        return self._synthesise(name, encrypting(self._loaded, key), answers)
 
     def stack(self, name: str, *, destroy: bool = False) -> Path:
         """Write the configuration of the network or a cluster."""

@@ -6,6 +6,7 @@ import threading
 from typing import TYPE_CHECKING, Any
 
 from terradask_host import __version__
+from terradask_host.bucket_encryption import name_encryption
 from terradask_host.bucket_owner import expect_owner
 from terradask_host.end_once import end_once
 from terradask_host.errors import MetadataUnavailable
@@ -69,8 +70,13 @@ class Aws:
             user_agent_extra=f"terradask-host/{__version__}",
         )
         made = self._own_session().create_client(service, region_name=region, config=config)
-        settle = {"s3": expect_owner, "autoscaling": end_once}.get(service)
+        settle = {"s3": _settle_s3, "autoscaling": end_once}.get(service)
         return made if settle is None else settle(made)
+
+
+def _settle_s3(client: Any) -> Any:
+    # Hosts read it before they write anything.
+    return name_encryption(expect_owner(client), "/run.json")
 
 
 def is_aws_error(error: Exception) -> bool:
