@@ -6,6 +6,7 @@ default is, and name it all the same: https://repost.aws/knowledge-center/s3-buc
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from typing import Any
 
 _BUCKET = re.compile(r"terradask-(?!state-).+-[0-9]{12}-[a-z0-9-]+")
@@ -14,7 +15,18 @@ _READS = frozenset({"GetObject", "HeadObject"})
 _SOURCE = "terradask_encryption_of"
 
 
-def name_encryption(client: Any, told_by: str, *, asked: bool = False) -> Any:
+def of_network(key: str) -> str | None:
+    """Return what tells callers how an object is to be encrypted: the network's document."""
+    return "workspace.json"
+
+
+def of_run(key: str) -> str | None:
+    """Return what tells hosts, who may not read the network's: their cluster's run."""
+    parts = key.split("/")
+    return f"clusters/{parts[1]}/run.json" if parts[0] == "clusters" and len(parts) > 1 else None
+
+
+def name_encryption(client: Any, asks: Callable[[str], str | None]) -> Any:
     """Have a client of S3 name the encryption of what it writes to a workspace's bucket, and return
     the client. The bucket's default applies while that isn't known.
 
@@ -22,41 +34,41 @@ def name_encryption(client: Any, told_by: str, *, asked: bool = False) -> Any:
     ----------
     client
         The client.
-    told_by
-        End of the key of the object whose encryption is the workspace's. Reading it tells.
-    asked
-        Ask for that object before the first write, where it wasn't read; `told_by` is its key.
+    asks
+        Key of an object -> key of the one whose encryption is the workspace's. Reading that tells;
+        where it wasn't read, the first write asks.
     """
-    _Encryption(client, told_by, asked=asked)
+    _Encryption(client, asks)
     return client
 
 
 class _Encryption:
-    def __init__(self, client: Any, told_by: str, *, asked: bool) -> None:
+    def __init__(self, client: Any, asks: Callable[[str], str | None]) -> None:
         self._client = client
-        self._told_by = told_by
-        self._asked = asked
+        self._asks = asks
         #: Bucket -> parameters of a write.
         self._known: dict[str, dict[str, str]] = {}
         client.meta.events.register("before-parameter-build.s3", self._name)
         client.meta.events.register("after-call.s3", self._learn)
 
     def _name(self, params: dict[str, Any], model: Any, context: dict[str, Any], **_: Any) -> None:
-        bucket = str(params.get("Bucket"))
+        bucket, key = str(params.get("Bucket")), str(params.get("Key"))
         if _BUCKET.fullmatch(bucket) is None:
             return
-        if model.name in _READS and str(params.get("Key")).endswith(self._told_by):
+        if model.name in _READS and key == self._asks(key):
             context[_SOURCE] = bucket
         elif model.name in _WRITES and "ServerSideEncryption" not in params:
-            if bucket not in self._known and self._asked:
-                self._ask(bucket)
+            if bucket not in self._known:
+                self._ask(bucket, self._asks(key))
             params.update(self._known.get(bucket, {}))
 
-    def _ask(self, bucket: str) -> None:
+    def _ask(self, bucket: str, key: str | None) -> None:
         from botocore.exceptions import BotoCoreError, ClientError
 
+        if key is None:
+            return
         try:
-            self._client.head_object(Bucket=bucket, Key=self._told_by)
+            self._client.head_object(Bucket=bucket, Key=key)
         except (BotoCoreError, ClientError):
             # There may be no network yet; what is the matter else, the write will say.
             return

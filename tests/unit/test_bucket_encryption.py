@@ -10,7 +10,7 @@ from botocore.session import get_session
 
 from terradask._aws.session import Aws
 from terradask_host.agent.aws import Aws as HostAws
-from terradask_host.bucket_encryption import name_encryption
+from terradask_host.bucket_encryption import name_encryption, of_network
 from terradask_modules.names import bucket_name
 
 ACCOUNT = "123456789012"
@@ -90,13 +90,20 @@ def test_a_host_writes_as_its_run_was_written() -> None:
         s3.client.get_object(Bucket=BUCKET, Key=key)
     for call, parameters in WRITES:
         assert s3.written(call, **parameters) == WITH_KEY
-    assert {name for name, _ in s3.sent if name.startswith("Head")} == set()
+    assert "HeadObject" not in {name for name, _ in s3.sent}
+
+
+def test_a_host_that_writes_first_asks_for_its_run() -> None:
+    s3 = Answering(HostAws("us-east-1").client("s3"), run=WITH_KEY)
+    report = {"Bucket": BUCKET, "Key": "clusters/etl/hosts/i-1.json", "Body": b""}
+    for _ in range(2):
+        s3.client.put_object(**report)
+        assert s3.sent[-1] == ("PutObject", WITH_KEY)
+    assert [name for name, _ in s3.sent].count("HeadObject") == 1
 
 
 def test_other_buckets_and_named_encryption_are_left_as_they_are() -> None:
-    client = name_encryption(
-        get_session().create_client("s3", region_name="us-east-1"), "workspace.json", asked=True
-    )
+    client = name_encryption(get_session().create_client("s3", region_name="us-east-1"), of_network)
     s3 = Answering(client, workspace=WITH_KEY)
     for bucket in ("lake", f"terradask-state-{ACCOUNT}-us-east-1"):
         assert s3.written("put_object", bucket, Body=b"") == {}

@@ -112,6 +112,11 @@ def test_clusters_are_isolated_as_the_deployed_network_says() -> None:
     silent = loaded()
     assert on_deployed_network(silent, shared) is silent
     assert on_deployed_network(silent, walled).settings.workspace.isolation == "cluster"
+    # So a cluster's state is encrypted as the bucket is, whatever these settings know of the key.
+    for here, there in ((KEY, None), (None, KEY)):
+        mine = load_settings(overrides={"network": {"kms_key_arn": here}}, environ={})
+        network = on_deployed_network(mine, baseline(kms_key_arn=there)).settings.network
+        assert network.kms_key_arn == there
     for said, deployed in (("workspace", walled), ("cluster", shared)):
         with pytest.raises(
             SettingsError,

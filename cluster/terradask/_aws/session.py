@@ -20,7 +20,7 @@ from terradask._aws.translation import (
 )
 from terradask._common.forked import left_to_parent
 from terradask.errors import AwsError, InvalidCredentials, NoCredentials, RegionNotEnabled
-from terradask_host.bucket_encryption import name_encryption
+from terradask_host.bucket_encryption import name_encryption, of_network
 from terradask_host.bucket_owner import expect_owner
 from terradask_host.end_once import end_once
 from terradask_modules.partitions import partition_of
@@ -58,7 +58,7 @@ def _utc_time(value: Any) -> datetime.datetime:
 
 def _settle_s3(client: Any) -> Any:
     client.meta.events.register_last("before-call.s3", _send_at_once)
-    return name_encryption(expect_owner(client), "workspace.json", asked=True)
+    return name_encryption(expect_owner(client), of_network)
 
 
 def _send_at_once(params: Mapping[str, Any], **_: Any) -> None:

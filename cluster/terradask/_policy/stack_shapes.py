@@ -142,7 +142,7 @@ _STORAGE: dict[str, Shape] = {
         "source_hash": may("{sha256}"),
         "tags": TAGS,
         "server_side_encryption": must("AES256", "aws:kms", *_BASELINE_ENCRYPTION),
-        "kms_key_id": may(given(KEY_ARN), *_BASELINE_KEY),
+        "kms_key_id": with_key(given(KEY_ARN), *_BASELINE_KEY),
         **META,
     },
     "aws_secretsmanager_secret": {

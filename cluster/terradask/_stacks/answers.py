@@ -148,6 +148,8 @@ def on_deployed_network(loaded: LoadedSettings, baseline: Baseline) -> LoadedSet
 
 def encrypting(loaded: LoadedSettings, kms_key_arn: str | None) -> LoadedSettings:
     """Return settings with the key that encrypts the workspace's bucket."""
+    if loaded.settings.network.kms_key_arn == kms_key_arn:
+        return loaded
     network = loaded.settings.network.model_copy(update={"kms_key_arn": kms_key_arn})
     return replace(loaded, settings=loaded.settings.model_copy(update={"network": network}))
 

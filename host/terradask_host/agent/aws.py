@@ -6,7 +6,7 @@ import threading
 from typing import TYPE_CHECKING, Any
 
 from terradask_host import __version__
-from terradask_host.bucket_encryption import name_encryption
+from terradask_host.bucket_encryption import name_encryption, of_run
 from terradask_host.bucket_owner import expect_owner
 from terradask_host.end_once import end_once
 from terradask_host.errors import MetadataUnavailable
@@ -75,8 +75,7 @@ class Aws:
 
 
 def _settle_s3(client: Any) -> Any:
-    # Hosts read it before they write anything.
-    return name_encryption(expect_owner(client), "/run.json")
+    return name_encryption(expect_owner(client), of_run)
 
 
 def is_aws_error(error: Exception) -> bool:
