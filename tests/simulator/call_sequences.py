@@ -218,6 +218,9 @@ def _shown(value: Any, name: str = "") -> str:
         inner = " ".join(f"{key}={_shown(one, key)}" for key, one in sorted(value.items()))
         return f"{{{inner}}}" if name else inner
     if isinstance(value, list | tuple | set):
+        if name == "AutoScalingGroupNames":
+            # What is asked about by names has no order.
+            value = sorted(value)
         return "[" + ", ".join(_shown(one, name or "-") for one in value) + "]"
     if name in ("Body", "SecretString"):
         return _kind(value)

@@ -39,6 +39,11 @@ SIDE_BY_SIDE = [
         r"clusters/\w+/software\.lock$|:CreateOrUpdateTags |:PutScheduledUpdateGroupAction "
         r"|:PutSecretValue .*scheduler, .*worker\}|IfNoneMatch=\* Key=accounts/"
     ),
+    # What a stop does when the groups are at zero, and before the run's documents go.
+    re.compile(
+        r":BatchDeleteScheduledAction |:UpdateSecretVersionStage "
+        r"|:PutSecretValue .*-without-keys\]|/events(/<run id>)?\.json$|IfMatch=\S+ Key=accounts/"
+    ),
     # Groups are brought to zero in the order in which AWS lists them.
     re.compile(r":SetDesiredCapacity .*DesiredCapacity=0 "),
 ]
