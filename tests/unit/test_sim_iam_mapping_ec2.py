@@ -130,6 +130,8 @@ def test_taking_every_tag_away_names_none():
             {"AssociationId": "rtbassoc-1"},
             ["route-table/rtb-1", "subnet/subnet-1"],
         ),
+        # It went with its NAT gateway: EC2 itself says that it isn't there.
+        ("DisassociateAddress", {"AssociationId": "eipassoc-gone"}, []),
         (
             "AttachInternetGateway",
             {"VpcId": "vpc-1", "InternetGatewayId": "igw-1"},

@@ -70,6 +70,8 @@ def ec2_needs(operation: Operation, world: World) -> Iterator[Need]:
         return
     asked = _requested_tags(parameters)
     needs = [*_created(action, parameters, world, asked), *_existing(action, parameters, world)]
+    if not needs and _is_gone(parameters, world):
+        return
     yield from needs or [Need(action)]
     for kind, tags in asked.items():
         yield Need(
@@ -92,6 +94,15 @@ def ec2_needs(operation: Operation, world: World) -> Iterator[Need]:
             f"arn:{world.partition}:route53:::hostedzone/*",
             "hostedzone",
         )
+
+
+def _is_gone(parameters: Parameters, world: World) -> bool:
+    """Return whether a call names an association that isn't there any more: it stands for nothing
+    that IAM could look at, and EC2 says that it isn't there, which the provider takes for done:
+    https://github.com/hashicorp/terraform/pull/2543.
+    """
+    association = named(parameters, "AssociationId")
+    return bool(association) and not world.related(association)
 
 
 def _has_private_names(parameters: Parameters) -> bool:
