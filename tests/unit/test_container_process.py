@@ -197,10 +197,11 @@ def test_killing_ends_the_shell_and_what_it_started(
 ) -> None:
     events, log = EventQueue(), list[str]()
     child = start(Container(image(), paths, log.append), paths, events, log)
+    (shell,) = eventually(lambda: systemd.shells)
     child.kill()
     _, end = drain(events, child.number)
     assert end.code == -signal.SIGKILL
-    assert systemd.shells[0].wait(HANG_SECONDS) == -signal.SIGKILL
+    assert shell.wait(HANG_SECONDS) == -signal.SIGKILL
     child.send({"do": "leave"})
 
 
