@@ -176,19 +176,27 @@ def recording(sim: Simulator) -> Iterator[Recording]:
 
 
 def told(
-    recorded: Recording, *, side_by_side: Sequence[re.Pattern[str]], by_chance: re.Pattern[str]
+    recorded: Recording,
+    *,
+    side_by_side: Sequence[re.Pattern[str]],
+    unordered: re.Pattern[str],
+    by_chance: re.Pattern[str],
 ) -> str:
     """Return the calls as text: by phase, this process's writes in their order, its reads and
     Terraform's calls as sets.
 
     Writes that the same one of the patterns `side_by_side` matches have no order of their own, and
-    are sorted where they follow one another. Reads that `by_chance` matches are left out.
+    are sorted where they follow one another. Writes that `unordered` matches have no order among
+    all the others, and come last. Reads that `by_chance` matches are left out.
     """
     lines = []
     for name, sent, terraform in recorded.by_phase():
         writes = [str(call) for call in sent if not call.is_read]
         sections = {
-            "writes": _in_order(writes, side_by_side),
+            "writes": _in_order(
+                [text for text in writes if not unordered.search(text)], side_by_side
+            ),
+            "writes in any order": sorted(filter(unordered.search, writes)),
             "reads": sorted(
                 {str(call) for call in sent if call.is_read and not by_chance.search(str(call))}
             ),
