@@ -27,7 +27,7 @@ from terradask_modules.names import group_name, host_name, is_template_of
 from .group_facts import descriptor
 
 RUN = Run("r1", "2026-11-20T05:00:00Z", "arn", "v1", "3.11", {}, 2)
-SCHEDULER = SchedulerAddress("r1", "i-s", 1, "tls://10.0.0.1:8786", None, 8787, "3.11", {})
+SCHEDULER = SchedulerAddress("r1", "i-scheduler", 1, "tls://10.0.0.1:8786", None, 8787, "3.11", {})
 AT = "2026-11-20T05:10:00Z"
 
 
@@ -122,6 +122,23 @@ def test_deleted_documents_are_named_while_hosts_run() -> None:
     assert problem.startswith("scheduler.json is gone")
     # It boots.
     assert told(groups(), report("scheduler", "starting"), scheduler=None) == []
+
+
+def test_a_schedulers_host_that_runs_and_never_reported_is_named_when_the_run_is_not_young() -> (
+    None
+):
+    (problem,) = told(groups(), scheduler=None)
+    assert problem.startswith("the scheduler's host i-scheduler runs and has reported nothing")
+    assert "S3, the key or the network refuses it" in problem
+    assert "terradask logs etl scheduler" in problem
+    now = datetime.datetime.now(datetime.UTC).isoformat()
+    assert told(groups(), scheduler=None, run=dataclasses.replace(RUN, started_at=now)) == []
+    # The next one, in the place of a scheduler that reported.
+    other = dataclasses.replace(SCHEDULER, instance_id="i-before")
+    (problem,) = told(
+        groups(), report("scheduler", "lost", instance_id="i-before"), scheduler=other
+    )
+    assert "i-scheduler runs and has reported nothing" in problem
 
 
 def test_a_group_that_was_given_up_is_said_with_the_last_hosts_reason_until_hosts_come() -> None:

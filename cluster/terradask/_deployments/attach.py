@@ -14,6 +14,7 @@ from terradask._deployments.attachment import Attachment
 from terradask._deployments.documents import Descriptor, read_host_reports, read_run
 from terradask._deployments.key_access import translated_key_errors
 from terradask._deployments.keys import KeySet
+from terradask._deployments.last_words import LastWords
 from terradask._deployments.pending_launches import check_scheduler_launches
 from terradask._deployments.record import ClusterRecord, read_reports, read_scheduler
 from terradask._deployments.state import over
@@ -75,10 +76,14 @@ class _SchedulerHosts:
     record: ClusterRecord
     run: Run
     _seen: dict[str, None] = field(default_factory=dict, init=False)
+    _words: LastWords = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._words = LastWords(self.record, self.run)
 
     def read(self) -> DeploymentStatus:
         """Return the status, with the reports of these hosts; if none exists, check why AWS
-        launches none.
+        launches none, and what hosts that can't report say in their log.
 
         Raises `ClusterStopped` where another client has ended the run.
         """
@@ -94,6 +99,8 @@ class _SchedulerHosts:
             check_scheduler_launches(self.record, self.run)
         elif any(report.run_id != self.run.run_id for report in reports):
             self._check_not_over(is_raised=True)
+        if not any(report.belongs_to(self.run.run_id) for report in reports):
+            self._words.check(self._seen)
         return status_of(self.record, [groups, self.run, None, reports, False])
 
     def read_all(self) -> list[HostReport]:
@@ -106,6 +113,15 @@ class _SchedulerHosts:
         if not reports:
             check_scheduler_launches(self.record, self.run)
         return reports
+
+    def describe(self, reports: Iterable[HostReport]) -> str:
+        """Return how far these hosts have come, by their reports, else by their log. Raises
+        `HostFailed`.
+        """
+        if reported := "; ".join(r.describe() for r in reports):
+            return reported
+        told = self._words.check_now(self._seen)
+        return f"its host has not reported{f'; in its log: {told}' if told else ' yet'}"
 
     def _check_not_over(self, *, is_raised: bool) -> None:
         """Check that no other client has stopped or destroyed the cluster, or started it again.
@@ -144,7 +160,7 @@ def _wait_for_scheduler(
         if waited_seconds > timeout_seconds:
             reports = hosts.read_all()
             _check_not_failed(cluster, reports, sent_config=bool(run.dask_config))
-            raise _scheduler_missing(cluster, reports, timeout_seconds)
+            raise _scheduler_missing(cluster, hosts.describe(reports), timeout_seconds)
         if time.monotonic() > next_report:
             status = hosts.read()
             _check_not_failed(cluster, status.hosts, sent_config=bool(run.dask_config))
@@ -192,10 +208,7 @@ def _check_not_failed(cluster: str, reports: Iterable[HostReport], *, sent_confi
         )
 
 
-def _scheduler_missing(
-    cluster: str, reports: Iterable[HostReport], timeout_seconds: float
-) -> SchedulerMissing:
-    came = "; ".join(r.describe() for r in reports) or "its host has not reported yet"
+def _scheduler_missing(cluster: str, came: str, timeout_seconds: float) -> SchedulerMissing:
     return SchedulerMissing(
         f"The scheduler of cluster {cluster!r} was not up within {timeout_seconds:.0f} s.",
         given=came,

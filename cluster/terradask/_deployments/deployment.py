@@ -324,11 +324,14 @@ class Deployment(ReadableState, ReadableLogs, ReadableReports, ReadableJobs):
         DocumentChanged
             When ``run.json`` isn't the document that the run was started with.
         HostFailed
-            When the scheduler's host reports a failure, with its reason and the tail of its log.
+            When the scheduler's host reports a failure, with its reason and the tail of its log; or
+            has that in its log, where S3 takes no report of it. That is read from CloudWatch with
+            ``logs:DescribeLogStreams`` and ``logs:FilterLogEvents``, if the caller has them.
         NoCapacity
             When AWS launches no host for the scheduler, with AWS's reason.
         SchedulerMissing
-            When the scheduler isn't up in time, with the last report of its host.
+            When the scheduler isn't up in time, with the last report of its host, or the line of
+            its log that says why it can't report.
         """
         run = self.current_run() if run is None else run
         if run is None:

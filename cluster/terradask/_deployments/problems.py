@@ -7,7 +7,8 @@ processes, groups and documents that are gone. https://docs.aws.amazon.com/autos
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+import datetime
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import replace
 
 from terradask._deployments.documents import Descriptor
@@ -15,6 +16,10 @@ from terradask._deployments.shortfall import Shortfall, shortfall_text
 from terradask_host.documents import HostReport, Run, SchedulerAddress
 from terradask_host.rules.autoscaling_groups import Group
 from terradask_host.rules.launch_problem import LaunchProblem
+from terradask_modules.names import SCHEDULER_GROUP
+
+#: A scheduler's host reports long before, if it can.
+_REPORTED_SECONDS = 180.0
 
 #: Processes without which a group doesn't follow its number, or doesn't heal.
 _NEEDED_PROCESSES = {
@@ -44,6 +49,10 @@ def problems_of(
     found = [*group_problems(descriptor, groups, raised=raised)]
     if raised:
         found += _documents(name, run, scheduler, reports)
+        known = {each.instance_id for each in reports}
+        if scheduler is not None:
+            known.add(scheduler.instance_id)
+        found += _unreported(name, groups.get(SCHEDULER_GROUP), run, known)
         found += _given_up(name, reports)
     if (short := _shortfall(descriptor, groups, failures)) is not None:
         found.append(shortfall_text(name, short, descriptor.pools))
@@ -121,6 +130,21 @@ def _documents(
         yield (
             "scheduler.json is gone from the bucket, and the scheduler runs: neither new workers "
             f"nor new clients find it. {again}; find out what deleted it"
+        )
+
+
+def _unreported(name: str, group: Group | None, run: Run | None, known: Set[str]) -> Iterator[str]:
+    """Yield that the scheduler's host runs and has said nothing, when the run isn't young."""
+    active = () if group is None else group.active_ids
+    if run is None or not active or not known.isdisjoint(active):
+        return
+    now = datetime.datetime.now(datetime.UTC)
+    age = now - datetime.datetime.fromisoformat(run.started_at)
+    if age.total_seconds() > _REPORTED_SECONDS:
+        yield (
+            f"the scheduler's host {active[0]} runs and has reported nothing: it boots, or S3, the "
+            f"key or the network refuses it; terradask logs {name} {SCHEDULER_GROUP} shows what "
+            "it prints"
         )
 
 

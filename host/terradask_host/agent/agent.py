@@ -204,10 +204,11 @@ class Agent:
                 return None
             # From here on the host's reports name a run: also if it gets none of its documents.
             reporter.run_id = tag or reporter.run_id
+            found = f"the instance's run is {tag or 'not named by a tag'}"
             content = objects.read(RUN)
             run_id = None if content is None else parse_document(content, RUN).get("run_id")
             there = f"run.json is of {run_id}" if run_id else "no run.json"
-            found = f"the instance's run is {tag or 'not named by a tag'}, {there}"
+            found += f", {there}"
             if content is None or not is_own_run(tag, run_id, waited_seconds, self._timing):
                 return None
             reporter.run_id = run_id

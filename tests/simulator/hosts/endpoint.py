@@ -17,6 +17,13 @@ DENIED = (
     b"</Message></Error></ErrorResponse>"
 )
 
+#: As S3 does: https://docs.aws.amazon.com/AmazonS3/latest/userguide/troubleshoot-403-errors.html
+S3_DENIED = (
+    b"<Error><Code>AccessDenied</Code><Message>User: arn:aws:sts::123456789012:assumed-role/r/i is "
+    b"not authorized to perform: s3:PutObject with an explicit deny in a resource-based policy"
+    b"</Message></Error>"
+)
+
 #: What is between two ends alone.
 _OF_A_HOP = frozenset({"content-length", "transfer-encoding", "connection"})
 
