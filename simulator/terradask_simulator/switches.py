@@ -199,12 +199,8 @@ class Switches:
         return self._switched("cancel_launches", {"reason": reason})
 
     def linger_terminating(self, seconds: float = 120.0) -> Switched:
-        """Let instances shut down for half of this time; groups list them for all of it.
-
-        Parameters
-        ----------
-        seconds
-            How long; 0 ends it, and what was ending.
+        """Let instances shut down for half of this time; groups list them for all of it. 0 ends it,
+        and what was ending.
         """
         return self._switched("linger_terminating", {"seconds": seconds})
 
@@ -262,6 +258,10 @@ class Switches:
         return self._switched(
             "unsettle_buckets", {"share": share, "seconds": seconds, "seed": seed}
         )
+
+    def give_bucket(self, bucket: str, account: str = "210987654321") -> Switched:
+        """Let a bucket be another account's, which lets this one in; an empty one ends it."""
+        return self._switched("give_bucket", {"bucket": bucket, "account": account})
 
     def delay_logs(self, seconds: float = 10.0) -> Switched:
         """Let log events be read so many seconds after their ingestion; 0 ends it."""

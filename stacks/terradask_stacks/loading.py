@@ -25,6 +25,7 @@ from terradask_stacks.findings import findings_of
 from terradask_stacks.layers import Layers, with_underscores
 from terradask_stacks.lock import LOCK_NAME
 from terradask_stacks.settings import Settings
+from terradask_stacks.settings.state import OUTSIDE_OF_FILE
 
 __all__ = ["FILE_NAME", "Finding", "LoadedSettings", "SettingsError", "find_file", "load_settings"]
 
@@ -103,7 +104,7 @@ def load_settings(
     options = read_backend_options(config.pop("backend_options", None), short_names=True)
     layers.add(options, lambda name: f"terradask.backend-options ({name}) in Dask's configuration")
     if found is not None:
-        layers.add(_read_toml(found), lambda name: f"{name} in {found}")
+        _add_file(layers, _read_toml(found), found)
     layers.add(config, lambda name: f"terradask.{name} in Dask's configuration")
     layers.add_environment(environ)
     layers.add(
@@ -164,8 +165,25 @@ def settings_in(text: str, path: Path) -> Settings:
         As `load_settings` does.
     """
     layers = Layers()
-    layers.add(_parsed(text, path), lambda name: f"{name} in {path}")
+    _add_file(layers, _parsed(text, path), path)
     return _validated(layers)
+
+
+def _add_file(layers: Layers, content: dict[str, Any], path: Path) -> None:
+    section, key = OUTSIDE_OF_FILE
+    table = content.get(section)
+    if isinstance(table, dict) and key in table:
+        layers.findings.append(
+            Finding(
+                where=f"{section}.{key} in {path}",
+                problem="this setting guards against the file's author, so it can't be in the file",
+                given=table.pop(key),
+                allowed=f"TERRADASK_{section}__{key}=...".upper()
+                + f", or terradask.{section}.{key} in your own Dask configuration",
+                advice="remove it here; set it there if you know whose account that is",
+            )
+        )
+    layers.add(content, lambda name: f"{name} in {path}")
 
 
 def existing_file(path: Path | None = None) -> Path:

@@ -24,6 +24,7 @@ from terradask_stacks.settings import (
     WorkerGroupSettings,
 )
 from terradask_stacks.settings.given import InstanceProfiles, SecurityGroups, ZoneSubnets
+from terradask_stacks.settings.state import OUTSIDE_OF_FILE
 
 _KEYS = "arn:aws:kms:us-east-1:123456789012:key"
 _NETWORK_KEY = f'"{_KEYS}/0123abcd-01ab-23cd-45ef-0123456789ab"'
@@ -181,6 +182,8 @@ def starter_toml() -> str:
     for section, model in _sections():
         parts.append(f"[{section}]")
         for key, field in model.model_fields.items():
+            if (section, key) == OUTSIDE_OF_FILE:
+                continue
             parts.extend(
                 textwrap.wrap(
                     str(field.description), 110, initial_indent="# ", subsequent_indent="# "

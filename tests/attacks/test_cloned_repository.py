@@ -21,6 +21,7 @@ from terradask._terraform.folder_contents import CONFIGURATION, LOCK_FILE
 from terradask._terraform.init_stamp import init_key
 from terradask._terraform.provider_mirror import PROVIDER_VERSION, this_platform
 from terradask.errors import HostPackagesUnavailable
+from terradask_simulator import Simulator
 
 from ..quick_provider import package_hash, write_lock
 from .cloned import Clone, aws, clone, listener, run_git
@@ -329,3 +330,49 @@ def test_a_locked_image_of_a_strangers_is_planned_by_no_command(clone: Clone) ->
     assert "the locked image" not in clone.run("destroy", "network", "--yes").stderr
     assert clone.run("synth").returncode == 0
     assert clone.run("plan", "network", "--refresh").returncode == 0
+
+
+THEM = "210987654321"
+
+
+def _planted_state() -> bytes:
+    state = {"version": 4, "terraform_version": "1.11.4", "serial": 9, "lineage": "theirs"}
+    return json.dumps({**state, "outputs": {}, "resources": []}).encode()
+
+
+@pytest.mark.parametrize("by", ["settings", "note"])
+def test_no_state_goes_to_a_strangers_bucket_or_comes_from_it(
+    clone: Clone, aws: Simulator, by: str
+) -> None:
+    key, bucket, s3 = "workspaces/default/network.tfstate", f"a-strangers-{by}", aws.client("s3")
+    s3.create_bucket(Bucket=bucket)
+    s3.put_object(Bucket=bucket, Key=key, Body=_planted_state())
+    note = {"account": "123456789012", "region": "us-east-1", "bucket": bucket, "key": key}
+    if by == "note":
+        clone.plant(".terradask/state/network.place.json", json.dumps({**note, "owner": THEM}))
+    else:
+        settings = (clone.folder / "terradask.toml").read_text()
+        clone.plant("terradask.toml", f'{settings}\n[state]\nbackend = "s3"\nbucket = "{bucket}"\n')
+    with aws.give_bucket(bucket, THEM):
+        commands = [("plan", "network"), ("apply", "network", "--yes")]
+        if by == "settings":
+            commands += [("init", "--state", "s3"), ("destroy", "network", "--yes")]
+            commands += [("unlock", "network")]
+        for command in commands:
+            done = clone.run(*command)
+            assert done.returncode != 0, (command, done.stdout)
+            assert bucket in done.stderr
+            if command[0] in ("plan", "init"):
+                assert "TERRADASK_STATE__BUCKET_OWNER" in done.stderr
+        versions = s3.list_object_versions(Bucket=bucket)["Versions"]
+        assert [one["Key"] for one in versions] == [key]
+        assert s3.get_object(Bucket=bucket, Key=key)["Body"].read() == _planted_state()
+        assert not (clone.folder / ".terradask/state/network.tfstate").exists()
+        # In the file that the stranger wrote, nobody says that it is theirs.
+        if by == "settings":
+            text = (clone.folder / "terradask.toml").read_text()
+            clone.plant("terradask.toml", f'{text}bucket_owner = "{THEM}"\n')
+            assert "can't be in the file" in clone.run("plan", "network").stderr
+            clone.plant("terradask.toml", text)
+            clone.environ["TERRADASK_STATE__BUCKET_OWNER"] = THEM
+            assert clone.run("plan", "network").returncode == 0

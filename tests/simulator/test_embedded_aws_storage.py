@@ -92,6 +92,27 @@ def test_calls_about_a_bucket_that_was_just_made_fail_and_the_next_ones_do_not(n
     s3.put_bucket_versioning(**on)
 
 
+def test_a_bucket_of_another_account_is_refused_to_those_who_expect_this_one(network, s3):
+    for bucket in ("given", "own"):
+        s3.create_bucket(Bucket=bucket)
+        s3.put_object(Bucket=bucket, Key="k", Body=b"x")
+    with network.sim.give_bucket("given", "210987654321"):
+        for owner in ({}, {"ExpectedBucketOwner": "210987654321"}):
+            assert s3.get_object(Bucket="given", Key="k", **owner)["Body"].read() == b"x"
+        mine = "123456789012"
+        copied = {"Bucket": "own", "Key": "k", "CopySource": {"Bucket": "given", "Key": "k"}}
+        s3.copy_object(**copied, ExpectedBucketOwner=mine)
+        for call, parameters in (
+            (s3.get_object, {"Bucket": "given", "Key": "k", "ExpectedBucketOwner": mine}),
+            (s3.head_bucket, {"Bucket": "given", "ExpectedBucketOwner": mine}),
+            (s3.copy_object, {**copied, "ExpectedSourceBucketOwner": mine}),
+        ):
+            with pytest.raises(botocore.exceptions.ClientError) as caught:
+                call(**parameters)
+            assert caught.value.response["ResponseMetadata"]["HTTPStatusCode"] == 403
+    assert s3.head_bucket(Bucket="given", ExpectedBucketOwner=mine)
+
+
 def test_conditional_writes_let_one_writer_win(s3):
     s3.create_bucket(Bucket="locks")
     s3.put_object(Bucket="locks", Key="lock", Body=b"first", IfNoneMatch="*")

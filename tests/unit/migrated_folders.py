@@ -41,7 +41,8 @@ class MemoryS3:
         self.versioned = True
         self.region = "us-east-1"
         self.denied: set[str] = set()
-        self.owner = ACCOUNT
+        #: Bucket -> account; others are the caller's.
+        self.owners: dict[str, str] = {}
         self.taken: set[str] = set()
 
     def _begin(
@@ -58,7 +59,8 @@ class MemoryS3:
 
     def head_bucket(self, **request: str) -> dict[str, Any]:
         self._begin("HeadBucket", request["Bucket"], missing="404")
-        if request.get("ExpectedBucketOwner", self.owner) != self.owner:
+        owner = self.owners.get(request["Bucket"], ACCOUNT)
+        if request.get("ExpectedBucketOwner", owner) != owner:
             raise refused("HeadBucket", "403", 403)
         return {"BucketRegion": self.region, "ResponseMetadata": {"HTTPHeaders": {}}}
 
@@ -149,6 +151,7 @@ class Folder:
         self.root = root
         self.s3 = MemoryS3()
         self.told: list[str] = []
+        self.environ: dict[str, str] = {}
         self.stack = root / "cdktf.out/stacks/network"
         self.settings("local")
 
@@ -163,7 +166,7 @@ class Folder:
         aws = Aws("us-east-1")
         aws._clients["s3"] = self.s3
         aws._identity = {"Account": ACCOUNT, "Arn": f"arn:aws:iam::{ACCOUNT}:user/me"}
-        loaded = load_settings(self.root, environ={})
+        loaded = load_settings(self.root, environ=self.environ)
         context = WorkspaceContext(
             SettingsSource(self.root, {}),
             loaded,

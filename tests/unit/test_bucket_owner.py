@@ -9,6 +9,7 @@ import pytest
 from botocore.session import get_session
 
 from terradask._aws.session import Aws
+from terradask._terraform.state.s3 import S3Backend
 from terradask_host.agent.aws import Aws as HostAws
 from terradask_host.bucket_owner import expect_owner
 from terradask_modules.names import bucket_name
@@ -70,3 +71,18 @@ def test_other_buckets_and_calls_are_left_as_they_are() -> None:
         assert expected(client, call, **parameters) == (None, None)
     named = {"Bucket": OWN, "Key": "k", "ExpectedBucketOwner": "2" * 12}
     assert expected(client, "get_object", **named) == ("2" * 12, None)
+
+
+@pytest.mark.usefixtures("environment")
+@pytest.mark.parametrize("bucket", ["states", OWN])
+def test_whose_the_bucket_of_a_state_must_be_is_said_of_every_call(bucket: str) -> None:
+    aws, owner = Aws("us-east-1"), "2" * 12
+    S3Backend(aws, bucket, "k", owner=owner)
+    client = aws.client("s3")
+    for call, parameters in (
+        ("get_object", {"Key": "k"}),
+        ("put_object", {"Key": "k", "Body": b""}),
+        ("delete_object", {"Key": "k"}),
+        ("list_objects_v2", {}),
+    ):
+        assert expected(client, call, Bucket=bucket, **parameters) == (owner, None)

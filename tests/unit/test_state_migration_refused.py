@@ -29,6 +29,8 @@ from terradask_stacks.lock import LockFile, NetworkLock, write_lock
 
 from .migrated_folders import ACCOUNT, BUCKET, KEY, LOCAL, Folder, state_of
 
+THEM = "999999999999"
+
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Folder:
@@ -199,7 +201,7 @@ def test_trouble_with_the_bucket_is_told_before_anything_moves(folder: Folder):
 
 def test_a_bucket_of_somebody_elses_is_not_fallen_for(folder: Folder):
     folder.settings("s3")
-    folder.s3.owner = "999999999999"
+    folder.s3.owners[BUCKET] = THEM
     with pytest.raises(BucketTaken, match=BUCKET):
         folder.settle()
     folder.s3.taken = {"ours"}
@@ -212,3 +214,69 @@ def test_a_bucket_of_somebody_elses_is_not_fallen_for(folder: Folder):
             own_name=False,
             warn=folder.told.append,
         )
+
+
+@pytest.fixture
+def theirs(folder: Folder) -> str:
+    """A bucket of another account, which lets everybody in, with a state in it."""
+    folder.s3.buckets["theirs"] = {KEY: state_of()}
+    folder.s3.owners["theirs"] = THEM
+    return "theirs"
+
+
+def test_a_bucket_that_the_settings_name_is_of_the_callers_account(folder: Folder, theirs: str):
+    folder.local = state_of(9)
+    folder.settings("s3", bucket=theirs)
+    with pytest.raises(BucketTaken, match="TERRADASK_STATE__BUCKET_OWNER") as refused:
+        folder.settle()
+    assert (refused.value.given, refused.value.allowed) == (
+        theirs,
+        f"a bucket of account {ACCOUNT}",
+    )
+    assert folder.s3.calls == ["HeadBucket", "HeadBucket"]
+    with pytest.raises(BucketTaken, match="TERRADASK_STATE__BUCKET_OWNER"):
+        make_state_bucket(
+            folder.state._aws, theirs, tags={}, kms_key_arn=None, own_name=False, warn=print
+        )
+    assert set(folder.s3.calls) == {"HeadBucket"}
+    assert folder.local == state_of(9)
+
+
+def test_whoever_works_here_can_say_that_another_accounts_bucket_is_theirs(
+    folder: Folder, theirs: str
+):
+    folder.environ["TERRADASK_STATE__BUCKET_OWNER"] = THEM
+    folder.settings("s3", bucket=theirs)
+    folder.settle()
+    assert folder.state.place().read() is not None
+    # Back again: it is known whose the former place was.
+    folder.settings("local")
+    folder.settle()
+    assert folder.local == state_of()
+    folder.settings("s3", bucket="nowhere")
+    with pytest.raises(BackendMissing, match=f"with credentials of account {THEM}"):
+        folder.settle()
+    # And in an account where there is no such bucket, this one makes none.
+    with pytest.raises(BackendMissing, match=f"with credentials of account {THEM}"):
+        make_state_bucket(
+            folder.state._aws,
+            "nowhere",
+            tags={},
+            kms_key_arn=None,
+            own_name=False,
+            owner=THEM,
+            warn=print,
+        )
+    assert "CreateBucket" not in folder.s3.calls
+
+
+@pytest.mark.parametrize("owner", [None, ACCOUNT, THEM])
+def test_no_note_leads_to_a_state_of_somebody_elses(folder: Folder, theirs: str, owner: str | None):
+    note = {"account": ACCOUNT, "region": "us-east-1", "bucket": theirs, "key": KEY}
+    path = folder.root / ".terradask/state/network.place.json"
+    path.parent.mkdir(parents=True)
+    path.write_text(json.dumps(note if owner is None else {**note, "owner": owner}))
+    with pytest.raises(BucketTaken, match=r"network\.place\.json"):
+        folder.settle()
+    assert folder.local is None
+    assert set(folder.s3.calls) == {"HeadBucket"}

@@ -12,7 +12,7 @@ import pytest
 from terradask.cli import run
 from terradask.cli._init import keep_state_in_s3, with_s3_state
 from terradask.errors import SettingsError
-from terradask_stacks.loading import load_settings
+from terradask_stacks.loading import load_settings, settings_in
 from terradask_stacks.reference import starter_toml
 from terradask_stacks.settings import StateSettings
 from terradask_stacks.settings.state import network_state_key
@@ -39,6 +39,33 @@ def test_what_can_not_be_used_is_refused(tmp_path: Path, line: str):
     (tmp_path / "terradask.toml").write_text(f"[state]\n{line}\n")
     with pytest.raises(SettingsError, match=line.partition(" ")[0]):
         load_settings(tmp_path, environ={})
+
+
+def test_the_owner_of_the_bucket_is_said_outside_of_the_file(tmp_path: Path):
+    path = tmp_path / "terradask.toml"
+    path.write_text('[state]\nbucket = "ours"\nbucket_owner = "210987654321"\nbackend = "gcs"\n')
+    with pytest.raises(SettingsError, match="TERRADASK_STATE__BUCKET_OWNER") as refused:
+        load_settings(tmp_path, environ={})
+    # With all else that is wrong.
+    assert len(refused.value.findings) == 2
+    with pytest.raises(SettingsError, match="TERRADASK_STATE__BUCKET_OWNER"):
+        settings_in(path.read_text(), path)
+    path.write_text('[state]\nbucket = "ours"\n')
+    variable = {"TERRADASK_STATE__BUCKET_OWNER": "210987654321"}
+    by_user = [
+        load_settings(tmp_path, environ=variable),
+        load_settings(
+            tmp_path, environ={}, dask_config={"state": {"bucket-owner": "210987654321"}}
+        ),
+    ]
+    for loaded in by_user:
+        assert loaded.settings.state.owner_for("123456789012") == "210987654321"
+    assert load_settings(tmp_path, environ={}).settings.state.owner_for("1") == "1"
+    path.write_text("")
+    # The bucket whose name has the caller's account.
+    assert load_settings(tmp_path, environ=variable).settings.state.owner_for("1") == "1"
+    with pytest.raises(SettingsError, match="twelve digits"):
+        load_settings(tmp_path, environ={"TERRADASK_STATE__BUCKET_OWNER": "12345"})
 
 
 @pytest.mark.parametrize(

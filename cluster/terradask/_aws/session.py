@@ -56,11 +56,6 @@ def _utc_time(value: Any) -> datetime.datetime:
     return parsed.astimezone(datetime.UTC)
 
 
-def _settle_s3(client: Any) -> Any:
-    client.meta.events.register_last("before-call.s3", _send_at_once)
-    return name_encryption(expect_owner(client), of_network)
-
-
 def _send_at_once(params: Mapping[str, Any], **_: Any) -> None:
     """Send a small object with its request: botocore waits for S3's word first, a round trip."""
     from botocore.utils import determine_content_length
@@ -84,6 +79,9 @@ class Aws:
         self._session: Session | None = None
         #: Buckets with an object so old that S3 misses no other: noted by `ObjectStore`.
         self.settled_buckets: set[str] = set()
+        #: Bucket -> the account that must have it; S3 refuses calls to another's. What the name of
+        #: a bucket says needs no entry.
+        self.bucket_owners: dict[str, str] = {}
         #: How far this machine's clock is ahead of AWS's, by AWS's latest answer, in whole seconds;
         #: 0 before there is one.
         self.clock_ahead_seconds = 0.0
@@ -154,8 +152,12 @@ class Aws:
             made = make(name, config=config)
         made.meta.events.register("after-call", self._forget_expired)
         made.meta.events.register("after-call", self._compare_clocks)
-        settle = {"s3": _settle_s3, "autoscaling": end_once}.get(name)
+        settle = {"s3": self._settle_s3, "autoscaling": end_once}.get(name)
         return made if settle is None else settle(made)
+
+    def _settle_s3(self, client: Any) -> Any:
+        client.meta.events.register_last("before-call.s3", _send_at_once)
+        return name_encryption(expect_owner(client, self.bucket_owners), of_network)
 
     def _forget_expired(self, parsed: Mapping[str, Any], **_: Any) -> None:
         """Have the next client read the credentials again: boto3 reads them once."""

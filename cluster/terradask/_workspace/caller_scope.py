@@ -72,6 +72,7 @@ def caller_scope(settings: Settings, aws: Aws, *, account: str | None = None) ->
         )
         if remote
         else None,
+        network_state_owner=state.owner_for(account) if remote else None,
         state_key_arn=state.kms_key_arn if remote else None,
     )
 

@@ -100,6 +100,7 @@ def keep_state_in_s3(path: Path) -> tuple[str, bool]:
         bucket,
         tags=settings.workspace.tags,
         kms_key_arn=settings.state.kms_key_arn,
+        owner=settings.state.owner_for(aws.account_id),
         own_name=settings.state.bucket is None,
         warn=say,
     )

@@ -92,7 +92,10 @@ def caller_policies(scope: CallerScope, caller: Caller) -> dict[str, dict[str, A
 
 def caller_statements(scope: CallerScope, caller: Caller) -> list[Statement]:
     """Return everything that a caller may do."""
-    return only_in_account(_statements(scope, caller), scope.bucket, scope.place.account)
+    own = only_in_account(_statements(scope, caller), scope.bucket, scope.place.account)
+    return only_in_account(
+        own, scope.state_bucket, scope.network_state_owner or scope.place.account
+    )
 
 
 def _statements(scope: CallerScope, caller: Caller) -> list[Statement]:

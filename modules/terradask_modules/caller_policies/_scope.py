@@ -59,6 +59,8 @@ class CallerScope:
         Names of the clusters that the settings make private to their creator; ``*``: any.
     network_state
         Where the network's state lies, as ``bucket/key``. None: on a disk.
+    network_state_owner
+        The account that has that bucket. None: the place's.
     state_key_arn
         The customer's key, or an alias of it, for the network's state. None: S3's own.
     """
@@ -81,6 +83,7 @@ class CallerScope:
     own_templates: bool = False
     private_clusters: tuple[str, ...] = ()
     network_state: str | None = None
+    network_state_owner: str | None = None
     state_key_arn: str | None = None
 
     @property
@@ -92,6 +95,11 @@ class CallerScope:
     def bucket(self) -> str:
         """ARN of the workspace's bucket."""
         return self.place.bucket_arn
+
+    @property
+    def state_bucket(self) -> str:
+        """ARN of the bucket of the network's state."""
+        return f"arn:{self.place.partition}:s3:::{str(self.network_state).partition('/')[0]}"
 
     def ec2(self, *kinds: str) -> list[str]:
         """Return the ARN patterns of kinds of EC2 resources, whose ids AWS chooses; or an ARN, of

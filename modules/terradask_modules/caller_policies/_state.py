@@ -24,7 +24,9 @@ def read_network_state(scope: CallerScope) -> list[Statement]:
         ),
         # Without the right to list, S3 answers 403 instead of 404 for a state that is not there
         # yet.
-        allow("FindStateOfNetwork", ["s3:GetBucketVersioning", "s3:ListBucket"], _bucket(scope)),
+        allow(
+            "FindStateOfNetwork", ["s3:GetBucketVersioning", "s3:ListBucket"], scope.state_bucket
+        ),
         *_use_key(scope),
     ]
 
@@ -54,10 +56,10 @@ def keep_network_state(scope: CallerScope) -> list[Statement]:
                 "s3:PutEncryptionConfiguration",
                 "s3:PutLifecycleConfiguration",
             ],
-            _bucket(scope),
+            scope.state_bucket,
         ),
         allow("KeepStateOfNetwork", ["s3:DeleteObject", "s3:GetObject", "s3:PutObject"], folder),
-        record_unlocks("RecordUnlocksOfNetwork", _bucket(scope)),
+        record_unlocks("RecordUnlocksOfNetwork", scope.state_bucket),
         *_use_key(scope),
     ]
 
@@ -67,10 +69,6 @@ def record_unlocks(sid: str, bucket: str) -> Statement:
     down never changes.
     """
     return allow(sid, "s3:PutObject", f"{bucket}/unlocks/*", NEW_OBJECT)
-
-
-def _bucket(scope: CallerScope) -> str:
-    return f"arn:{scope.place.partition}:s3:::{str(scope.network_state).partition('/')[0]}"
 
 
 def _use_key(scope: CallerScope) -> list[Statement]:

@@ -13,6 +13,7 @@ from terradask_simulator.aws.endpoint.signatures import Signatures
 from terradask_simulator.aws.errors import EmbeddedAwsError
 from terradask_simulator.aws.fidelity import clock, spot
 from terradask_simulator.aws.fidelity.account_state import current_state, set_state
+from terradask_simulator.aws.fidelity.bucket_owners import foreign_owners, set_owner
 from terradask_simulator.aws.fidelity.capacity import SHORTAGES, Shortage
 from terradask_simulator.aws.fidelity.delays import Delays, current_delays, set_delays
 from terradask_simulator.aws.fidelity.launch_ends import current_reason, set_reason
@@ -66,6 +67,7 @@ class AwsSwitches:
             "hide_instances": self._hide_instances,
             "hide_objects": self._hide_objects,
             "unsettle_buckets": self._unsettle_buckets,
+            "give_bucket": self._give_bucket,
             "delay_logs": self._delay_logs,
             "drop_answers": self._drop_answers,
             "expire_credentials": self._expire_credentials,
@@ -92,6 +94,7 @@ class AwsSwitches:
             "hide_instances": asdict(current_lag()),
             "hide_objects": asdict(current_youth()),
             "unsettle_buckets": asdict(current_settling()),
+            "give_bucket": foreign_owners(),
             "delay_logs": log_delay(),
             "drop_answers": self._loss(),
             "expire_credentials": sorted(self._signatures.expired),
@@ -178,6 +181,9 @@ class AwsSwitches:
     def _unsettle_buckets(self, share: float, seconds: float, seed: int) -> Undo:
         before = set_settling(Settling(float(share), float(seconds), int(seed)))
         return "unsettle_buckets", asdict(before)
+
+    def _give_bucket(self, bucket: str, account: str) -> Undo:
+        return "give_bucket", {"bucket": bucket, "account": set_owner(bucket, account)}
 
     def _delay_logs(self, seconds: float) -> Undo:
         return "delay_logs", {"seconds": set_log_delay(float(seconds))}

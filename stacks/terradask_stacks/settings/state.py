@@ -11,6 +11,7 @@ from terradask_stacks.settings.base import Section
 from terradask_stacks.validators.refusal import refuse
 
 _BUCKET = re.compile(r"^[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]$")
+_ACCOUNT = re.compile(r"^[0-9]{12}$")
 _KEY_ARN = re.compile(r"^arn:aws[a-z-]*:kms:[a-z0-9-]+:\d{12}:(key|alias)/.+$")
 
 
@@ -21,6 +22,12 @@ def _bucket(name: str | None) -> str | None:
             allowed="3 to 63 lower-case letters, digits, dots and hyphens",
         )
     return name
+
+
+def _account(number: str | None) -> str | None:
+    if number is not None and not _ACCOUNT.match(number):
+        raise refuse(f"{number!r} is no number of an AWS account", allowed="twelve digits, as text")
+    return number
 
 
 def _key_arn(arn: str | None) -> str | None:
@@ -49,6 +56,13 @@ class StateSettings(Section):
         "workspaces may share it. Unset: "
         "terradask-state-<account>-<region>.",
     )
+    bucket_owner: Annotated[str | None, AfterValidator(_account)] = Field(
+        default=None,
+        description="AWS account that has `bucket`. Unset: your own, which the bucket must be of. "
+        "Refused in terradask.toml, whose author could name a bucket of their own: set "
+        "TERRADASK_STATE__BUCKET_OWNER, or terradask.state.bucket-owner in your own Dask "
+        "configuration.",
+    )
     kms_key_arn: Annotated[str | None, AfterValidator(_key_arn)] = Field(
         default=None,
         description="KMS key that encrypts the state with s3. Unset: S3's own keys (SSE-S3).",
@@ -65,6 +79,14 @@ class StateSettings(Section):
     def bucket_for(self, account: str, region: str) -> str:
         """Return the bucket of the network's state, were it to lie in S3."""
         return self.bucket or f"terradask-state-{account}-{region}"
+
+    def owner_for(self, account: str) -> str:
+        """Return the account that must have the bucket, for a caller of an account."""
+        return account if self.bucket is None else self.bucket_owner or account
+
+
+#: What a settings file can't say: it guards against the file's author.
+OUTSIDE_OF_FILE = ("state", "bucket_owner")
 
 
 def network_state_key(workspace: str) -> str:

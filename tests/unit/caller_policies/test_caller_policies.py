@@ -174,6 +174,23 @@ def test_documents_fit_and_lose_nothing(caller: Caller, workspace: str, isolated
     assert all(re.fullmatch(r"[\w+=,.@-]{1,128}", name) for name in found)
 
 
+@EVERY_CALLER
+@pytest.mark.parametrize("owner", [None, "999999999999"], ids=["own", "another"])
+def test_rights_on_the_states_bucket_end_at_the_account_that_has_it(
+    caller: Caller, owner: str | None
+) -> None:
+    given = scope(network_state="states/workspaces/team/network.tfstate", network_state_owner=owner)
+    found = [
+        one
+        for one in caller_statements(given, caller)
+        if any(arn.startswith("arn:aws:s3:::states") for arn in listed(one["Resource"]))
+    ]
+    assert bool(found) == (caller != "user")
+    for one in found:
+        account = one["Condition"]["StringEqualsIfExists"]["aws:ResourceAccount"]
+        assert account == (owner or ACCOUNT)
+
+
 def test_passing_roles_names_exactly_the_hosts_roles() -> None:
     for caller in CALLERS:
         for statement in caller_statements(scope(), caller):

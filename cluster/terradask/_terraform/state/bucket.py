@@ -13,7 +13,7 @@ from botocore.exceptions import ClientError
 from terradask._aws.answers import unless
 from terradask._aws.session import Aws
 from terradask._aws.tags import tags_of
-from terradask._terraform.state.s3 import bucket_errors, missing_bucket
+from terradask._terraform.state.s3 import MAKE_BUCKET, bucket_errors, missing_bucket
 from terradask.errors import AccessDenied, AwsError, BackendMissing, BucketTaken, InvalidInput
 from terradask_modules.iam import POLICY_VERSION, deny_without_tls
 
@@ -41,6 +41,7 @@ def make_state_bucket(
     kms_key_arn: str | None,
     own_name: bool,
     warn: Callable[[str], None],
+    owner: str | None = None,
 ) -> bool:
     """Make the bucket, or see to its settings: private, versioned, encrypted, TLS alone, old
     versions kept for 90 days.
@@ -50,7 +51,8 @@ def make_state_bucket(
 
     S3 may not know a new bucket everywhere at once: each call is repeated for two minutes.
 
-    Raises `BucketTaken`, `AccessDenied`, `AwsError`.
+    Raises `BucketTaken`, `BackendMissing` for a bucket of another account that isn't there,
+    `AccessDenied`, `AwsError`.
 
     Permissions needed: ``s3:CreateBucket``, ``s3:ListBucket``, ``s3:PutBucketPublicAccessBlock``,
     ``s3:PutBucketOwnershipControls``, ``s3:PutBucketVersioning``, ``s3:GetBucketVersioning``,
@@ -58,7 +60,8 @@ def make_state_bucket(
     ``s3:GetLifecycleConfiguration``, ``s3:PutLifecycleConfiguration``, ``s3:GetBucketTagging``,
     ``s3:PutBucketTagging``, all on the bucket.
     """
-    made = _create(aws, bucket)
+    aws.bucket_owners[bucket] = owner or aws.account_id
+    made = aws.bucket_owners[bucket] == aws.account_id and _create(aws, bucket)
     if not made:
         check_state_bucket(aws, bucket, own_name=own_name, warn=warn)
         if not own_name and TAG not in _tags(aws, bucket):
@@ -139,7 +142,8 @@ def _is_aborted(error: ClientError) -> bool:
 def check_state_bucket(
     aws: Aws, bucket: str, *, own_name: bool, warn: Callable[[str], None]
 ) -> None:
-    """See that the bucket is there, ours, in the workspace's region, and versioned.
+    """See that the bucket is there, its owner's, in the workspace's region, and versioned: before
+    Terraform, whose own calls expect no owner, reads the state in it.
 
     Raises `BackendMissing`, `BucketTaken`, `AccessDenied`, `InvalidInput`.
 
@@ -163,20 +167,20 @@ def check_state_bucket(
 
 
 def _region(aws: Aws, bucket: str, *, own_name: bool) -> str | None:
-    owner = {"ExpectedBucketOwner": aws.account_id} if own_name else {}
-    client = aws.client("s3")
+    client, owner = aws.client("s3"), aws.bucket_owners.get(bucket, aws.account_id)
     try:
-        answer = client.head_bucket(Bucket=bucket, **owner)
+        answer = client.head_bucket(Bucket=bucket, ExpectedBucketOwner=owner)
     except AccessDenied as error:
-        if own_name and _exists_for_others(client, bucket):
-            raise _taken(bucket) from error
+        if _exists_for_others(client, bucket):
+            raise (_taken(bucket) if own_name else _not_of(owner, bucket)) from error
         raise AccessDenied(
             "s3:ListBucket", f"bucket {bucket}; it may also belong to another account"
         ) from error
     except ClientError as error:
         status = error.response["ResponseMetadata"]["HTTPStatusCode"]
         if status == 404:
-            raise missing_bucket(bucket) from error
+            with_them = "" if owner == aws.account_id else f", with credentials of account {owner}"
+            raise missing_bucket(bucket, MAKE_BUCKET + with_them) from error
         region = _header(error.response)
         if status == 301 and region:
             return region
@@ -243,6 +247,20 @@ def _taken(bucket: str) -> BucketTaken:
         advice=(
             "choose another name: bucket under [state] in terradask.toml; bucket names are "
             "unique across all of AWS"
+        ),
+    )
+
+
+def _not_of(owner: str, bucket: str) -> BucketTaken:
+    return BucketTaken(
+        "the bucket for the state belongs to another AWS account: its owner would get the state, "
+        "and could plant another",
+        given=bucket,
+        allowed=f"a bucket of account {owner}",
+        advice=(
+            "if you don't know the other account: name another bucket under [state] in "
+            "terradask.toml, or remove .terradask/state/network.place.json if that names it; if it "
+            "is your team's: set TERRADASK_STATE__BUCKET_OWNER to its twelve digits"
         ),
     )
 

@@ -64,9 +64,13 @@ class NetworkState:
         state, workspace = self._settings.state, self._settings.workspace
         if state.backend == "local":
             return self._local
-        bucket = state.bucket or state.bucket_for(account or self._aws.account_id, workspace.region)
+        account = account or self._aws.account_id
         return S3Backend(
-            self._aws, bucket, network_state_key(workspace.name), kms_key_arn=state.kms_key_arn
+            self._aws,
+            state.bucket_for(account, workspace.region),
+            network_state_key(workspace.name),
+            owner=state.owner_for(account),
+            kms_key_arn=state.kms_key_arn,
         )
 
     def settle(self, folder_lock: FolderLock, *, folder: Path) -> None:
@@ -94,6 +98,9 @@ class NetworkState:
         sources = (
             list(self._elsewhere(place, self._aws.account_id)) if self._may_be_elsewhere else []
         )
+        for source in sources:
+            if isinstance(source, S3Backend):
+                check_state_bucket(self._aws, source.bucket, own_name=False, warn=lambda text: None)
         for each in [place, *sources]:
             if isinstance(each, S3Backend) and waiting.killed:
                 # A move that was killed after its work was done, and before it gave its locks back.
@@ -140,17 +147,28 @@ class NetworkState:
             yield self._local
         key = network_state_key(self._settings.workspace.name)
         note = read_object(self._note)
+        bucket = note.get("bucket")
         # The place of another workspace, account or region isn't where this network's state was.
         if (note.get("account"), note.get("region"), note.get("key")) == (
             account,
             self._aws.region,
             key,
-        ) and "bucket" in note:
-            noted = S3Backend(
-                self._aws, note["bucket"], key, kms_key_arn=self._settings.state.kms_key_arn
+        ) and (isinstance(bucket, str) and bucket != getattr(place, "bucket", None)):
+            yield S3Backend(
+                self._aws,
+                bucket,
+                key,
+                owner=self._owner_of(note),
+                kms_key_arn=self._settings.state.kms_key_arn,
             )
-            if noted.name != place.name:
-                yield noted
+
+    def _owner_of(self, note: Mapping[str, Any]) -> str:
+        """Return the account that must have a bucket of which a note says whose it was. A
+        repository can bring such a note along.
+        """
+        mine = self._aws.account_id
+        trusted = self._settings.state.bucket_owner
+        return trusted if trusted is not None and note.get("owner") == trusted else mine
 
     def _remember(self, place: StateBackend, account: Callable[[], str]) -> None:
         if not isinstance(place, S3Backend):
@@ -163,6 +181,7 @@ class NetworkState:
             "account": account(),
             "region": self._aws.region,
             "bucket": place.bucket,
+            "owner": self._settings.state.owner_for(account()),
             "key": place.key,
         }
         if read_object(self._note) == note:

@@ -35,6 +35,15 @@ class S3Backend:
     Permissions needed: ``s3:GetObject``, ``s3:PutObject`` and ``s3:DeleteObject`` on the object,
     the one with ``.tflock`` and the one with ``.migrated`` behind its name, and ``s3:ListBucket``;
     with a KMS key ``kms:GenerateDataKey`` and ``kms:Decrypt``.
+
+    Parameters
+    ----------
+    owner
+        The account that must have the bucket. None: the one in the name of a workspace's bucket.
+    kms_key_arn
+        The key that encrypts the state.
+    made_by
+        The command that makes the bucket.
     """
 
     def __init__(
@@ -43,9 +52,12 @@ class S3Backend:
         bucket: str,
         key: str,
         *,
+        owner: str | None = None,
         kms_key_arn: str | None = None,
         made_by: str = MAKE_BUCKET,
     ) -> None:
+        if owner is not None:
+            aws.bucket_owners[bucket] = owner
         encryption = (
             {"ServerSideEncryption": "aws:kms", "SSEKMSKeyId": kms_key_arn}
             if kms_key_arn
