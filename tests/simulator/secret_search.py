@@ -190,3 +190,13 @@ def search(secrets: Secrets, simulator: Simulator, *folders: Path) -> list[Found
     with clients:
         places = (*in_account(client), *in_processes(), *in_files(*folders))
     return [found for place, content in places for found in secrets.find(place, content)]
+
+
+def keys_in_memory(sim: Simulator) -> dict[Path, tuple[str, tuple[str, int]]]:
+    """Return the role, and the content and mode, of each key in a host's memory, by its path."""
+    files = [
+        (host.role, file.resolve())
+        for host in sim.hosts()
+        for file in (host.log_path.parent / "root/run/terradask").glob("*.key")
+    ]
+    return {file: (role, (file.read_text(), file.stat().st_mode & 0o777)) for role, file in files}

@@ -28,7 +28,7 @@ from ..waiting import HANG_SECONDS, eventually, eventually_async
 from .planted_secrets import index_credentials, plant_everywhere, print_logs
 from .posing import poser, sign
 from .scripts import run_python
-from .secret_search import Secrets, search
+from .secret_search import Secrets, keys_in_memory, search
 
 pytestmark = [pytest.mark.simulator]
 ACCOUNT = "123456789012"
@@ -331,16 +331,6 @@ with Cluster("guarded") as cluster, cluster.get_client() as client:
     )
     assert cluster.events()
     assert Workspace.load().deployment("guarded").status().state == "running"
-
-
-def keys_in_memory(sim):
-    """Return the role, and the content and mode, of each key in a host's memory, by its path."""
-    files = [
-        (host.role, file.resolve())
-        for host in sim.hosts()
-        for file in (host.log_path.parent / "root/run/terradask").glob("*.key")
-    ]
-    return {file: (role, (file.read_text(), file.stat().st_mode & 0o777)) for role, file in files}
 
 
 @pytest.mark.usefixtures("unkept_provider")
