@@ -161,7 +161,7 @@ def test_how_indexes_are_asked_counts_and_how_packages_are_built(tmp_path: Path)
     assert own_settings({"UV_NO_CONFIG": "1"}, replace(machine, home=tmp_path / "none")) == {}
 
 
-def test_variables_of_indexes_pass_and_others_of_uv_dont() -> None:
+def test_variables_of_indexes_pass_and_others_of_uv_dont(tmp_path: Path) -> None:
     kept = {
         "UV_INDEX": "https://team/simple",
         "UV_INDEX_TEAM_PASSWORD": "t0ken",
@@ -169,4 +169,6 @@ def test_variables_of_indexes_pass_and_others_of_uv_dont() -> None:
         "UV_HTTP_TIMEOUT": "9",
         "HTTPS_PROXY": "http://proxy",
     }
-    assert own_variables({**kept, **VARIABLES, "UV_CONFIG_FILE": "x", "UV_NO_CONFIG": "1"}) == kept
+    machine = Machine("linux", tmp_path, tmp_path, tmp_path, tmp_path)
+    every = {**kept, **VARIABLES, "UV_NO_CONFIG": "1"}
+    assert own_variables(every, machine) == kept

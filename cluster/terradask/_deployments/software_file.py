@@ -20,6 +20,7 @@ from terradask._deployments.software import (
     why_not_with_client,
 )
 from terradask._deployments.software_lock import SoftwareLock
+from terradask._software.aws_secrets import refuse_aws_secrets
 from terradask._software.configured import Found, Machine
 from terradask._software.direct_wheels import build_direct
 from terradask._software.folder_archives import folders_here
@@ -49,6 +50,8 @@ def lock_file_packages(path: Path, architecture: str, environ: Mapping[str, str]
     """
     path = path.absolute()
     kind = kind_of(path)
+    if kind != "requirements" and path.is_file():
+        refuse_aws_secrets(path, _read(path))
     if kind == "conda":
         return lock_conda_file(path, architecture, environ)
     python = python_for_hosts()
@@ -80,6 +83,7 @@ def lock_requirements(
     """Lock the hosts' environment to requirements that a settings file has. Raises as
     `lock_file_packages` does.
     """
+    refuse_aws_secrets(settings, "\n".join(requirements))
     python = python_for_hosts()
     machine = replace(Machine.here(environ), folder=settings.parent)
     indexes = read_indexes(environ, machine)

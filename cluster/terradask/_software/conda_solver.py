@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from packaging.utils import canonicalize_name
 
 from terradask._software import conda_query
+from terradask._software.aws_secrets import without_aws_secrets
 from terradask._software.conda_channels import CondaChannel
 from terradask._software.hosts import MACHINES
 from terradask._software.uv import without_users
@@ -178,7 +179,7 @@ class CondaSolver:
                 # Without the working directory's own modules.
                 [sys.executable, "-P", "-m", conda_query.__name__],
                 input=json.dumps({"do": what, "channels": channels, **more}),
-                env=dict(self.environ),
+                env=without_aws_secrets(self.environ),
                 capture_output=True,
                 text=True,
                 errors="replace",

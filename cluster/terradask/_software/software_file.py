@@ -14,6 +14,7 @@ from typing import Any, Literal
 from packaging.utils import canonicalize_name
 
 from terradask._software.archive_hashes import whole_lines
+from terradask._software.aws_secrets import refuse_aws_secrets
 from terradask._software.configured import Found
 from terradask._software.indexes import expanded
 from terradask._software.unnamed_lines import WHEEL, is_unnamed
@@ -179,7 +180,12 @@ def _lines(path: Path, seen: list[Path], environ: Mapping[str, str]) -> Iterator
     except (OSError, ValueError) as error:
         raise unreadable(path, error) from error
     for _, written in whole_lines(text):
+        refuse_aws_secrets(path, written)
         line = expanded(written, environ)
+        limits = _LIMITS.fullmatch(line)
+        if limits is not None and "://" not in limits[2]:
+            # uv reads them, with the values of their variables.
+            list(_lines(path.parent / limits[2].strip(_QUOTES), seen, environ))
         if other := _OTHER_FILE.fullmatch(line):
             yield from _lines(path.parent / other[1].strip(_QUOTES), seen, environ)
         else:

@@ -55,7 +55,7 @@ def ask_uv(
             named.write_text(to_toml(settings), encoding="utf-8")
             done = subprocess.run(
                 [find_uv(environ), *arguments, "--color=never", f"--config-file={named}"],
-                env=own_variables(environ),
+                env=own_variables(environ, machine),
                 input=text or "",
                 capture_output=True,
                 text=True,

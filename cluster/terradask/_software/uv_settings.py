@@ -12,6 +12,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
+from terradask._software.aws_secrets import without_aws_secrets
 from terradask._software.configured import Machine, find_links, is_remote_url, uv_tables
 
 #: Of files, by https://docs.astral.sh/uv/reference/settings.
@@ -42,13 +43,29 @@ _VARIABLES = re.compile(
 )
 
 
-def own_variables(environ: Mapping[str, str]) -> dict[str, str]:
-    """Return the variables without those of uv that don't count."""
-    return {
+def own_variables(environ: Mapping[str, str], machine: Machine) -> dict[str, str]:
+    """Return the variables without those of uv that don't count, and without those that open an AWS
+    account: uv gives any requirements the values of variables. A keyring that the user chose may
+    need them, such as CodeArtifact's.
+    """
+    found = {
         name: value
         for name, value in environ.items()
         if not name.startswith("UV_") or _VARIABLES.fullmatch(name)
     }
+    return found if _uses_own_keyring(environ, machine) else without_aws_secrets(found)
+
+
+def _uses_own_keyring(environ: Mapping[str, str], machine: Machine) -> bool:
+    """Return whether uv asks a keyring, and no project's file has said so."""
+    of_project = {machine.folder, *machine.folder.parents}
+    said = [environ.get("UV_KEYRING_PROVIDER")]
+    said += [
+        table.get("keyring-provider")
+        for path, table, _ in uv_tables(environ, machine)
+        if path.parent not in of_project
+    ]
+    return next(filter(None, said), None) == "subprocess"
 
 
 def own_settings(
