@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -9,6 +10,8 @@ import pytest
 from botocore.session import get_session
 
 from terradask._aws.session import Aws
+from terradask._terraform.state.backend import LockWait
+from terradask._terraform.state.s3 import S3Backend, encrypted_with
 from terradask_host.agent.aws import Aws as HostAws
 from terradask_host.bucket_encryption import name_encryption, of_network
 from terradask_modules.names import bucket_name
@@ -67,6 +70,30 @@ def test_a_client_asks_once_how_the_network_was_written(how: dict[str, str]) -> 
     for call, parameters in WRITES:
         assert s3.written(call, **parameters) == how
     assert [name for name, _ in s3.sent].count("HeadObject") == 1
+
+
+@pytest.mark.parametrize("how", [WITH_KEY, OF_S3], ids=["key", "s3"])
+def test_a_clusters_state_and_its_lock_are_written_as_the_network_was(
+    how: dict[str, str], tmp_path: Path
+) -> None:
+    aws = Aws("us-east-1")
+    s3 = Answering(aws.client("s3"), workspace=how)
+    place = S3Backend(aws, BUCKET, "clusters/etl/terraform.tfstate")
+    with place.held(LockWait(tmp_path, None, 0, print)):
+        place.write(b"{}", over=None)
+    place.write_beside("unlocks/now.json", {})
+    place.set_aside()
+    written = [named for call, named in s3.sent if call in ("PutObject", "CopyObject")]
+    assert written == [how] * 4
+
+
+def test_a_networks_state_is_written_as_its_settings_say() -> None:
+    aws = Aws("us-east-1")
+    s3 = Answering(aws.client("s3"), workspace=WITH_KEY)
+    for bucket in (BUCKET, "states"):
+        S3Backend(aws, bucket, "k", encryption=encrypted_with(None)).write(b"{}", over=None)
+    S3Backend(aws, "states", "k", encryption=encrypted_with(KEY)).write(b"{}", over=None)
+    assert [named for _, named in s3.sent] == [OF_S3, OF_S3, WITH_KEY]
 
 
 def test_what_was_read_last_counts() -> None:

@@ -18,7 +18,7 @@ from terradask._common.progress import Message, Progress, Warned
 from terradask._terraform.state.backend import FoundState, LockWait
 from terradask._terraform.state.bucket import check_state_bucket
 from terradask._terraform.state.local import LocalBackend
-from terradask._terraform.state.s3 import S3Backend, StateBackend
+from terradask._terraform.state.s3 import S3Backend, StateBackend, encrypted_with
 from terradask.errors import StateConflict, StateNotMoved, TerraformError
 from terradask_modules.names import TAG_WORKSPACE
 from terradask_stacks.files import write_whole
@@ -70,7 +70,7 @@ class NetworkState:
             state.bucket_for(account, workspace.region),
             network_state_key(workspace.name),
             owner=state.owner_for(account),
-            kms_key_arn=state.kms_key_arn,
+            encryption=encrypted_with(state.kms_key_arn),
         )
 
     def settle(self, folder_lock: FolderLock, *, folder: Path) -> None:
@@ -159,7 +159,7 @@ class NetworkState:
                 bucket,
                 key,
                 owner=self._owner_of(note),
-                kms_key_arn=self._settings.state.kms_key_arn,
+                encryption=encrypted_with(self._settings.state.kms_key_arn),
             )
 
     def _owner_of(self, note: Mapping[str, Any]) -> str:

@@ -40,8 +40,8 @@ class S3Backend:
     ----------
     owner
         The account that must have the bucket. None: the one in the name of a workspace's bucket.
-    kms_key_arn
-        The key that encrypts the state.
+    encryption
+        What every write names, by `encrypted_with`. None: what the workspace's bucket has.
     made_by
         The command that makes the bucket.
     """
@@ -53,16 +53,11 @@ class S3Backend:
         key: str,
         *,
         owner: str | None = None,
-        kms_key_arn: str | None = None,
+        encryption: Mapping[str, str] | None = None,
         made_by: str = MAKE_BUCKET,
     ) -> None:
         if owner is not None:
             aws.bucket_owners[bucket] = owner
-        encryption = (
-            {"ServerSideEncryption": "aws:kms", "SSEKMSKeyId": kms_key_arn}
-            if kms_key_arn
-            else {"ServerSideEncryption": "AES256"}
-        )
         self._store = ObjectStore(aws, bucket, bucket_required=True, options=encryption)
         self._made_by = made_by
         self.bucket = bucket
@@ -167,6 +162,13 @@ class S3Backend:
 
     def _named(self, action: str) -> AbstractContextManager[None]:
         return bucket_errors(self.bucket, action, made_by=self._made_by)
+
+
+def encrypted_with(kms_key_arn: str | None) -> dict[str, str]:
+    """Return how a write names its encryption: with a key, or with S3's own."""
+    if kms_key_arn is None:
+        return {"ServerSideEncryption": "AES256"}
+    return {"ServerSideEncryption": "aws:kms", "SSEKMSKeyId": kms_key_arn}
 
 
 #: Where a state lies, or may lie.
