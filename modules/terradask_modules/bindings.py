@@ -13,7 +13,6 @@ import contextlib
 import importlib
 import importlib.util
 import os
-import shutil
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -22,6 +21,7 @@ from typing import Any
 
 from terradask_modules.errors import NodeMissing
 from terradask_modules.forked_node import leave_node_to_parent
+from terradask_modules.programs import find_program
 
 PROVIDER_PACKAGE = "cdktf_cdktf_provider_aws"
 
@@ -57,7 +57,9 @@ def use_node() -> None:
     )
     if node is not None:
         os.environ["JSII_NODE"] = str(node)
-    elif shutil.which("node") is None:
+    elif (found := find_program("node", os.environ)) is not None:
+        os.environ["JSII_NODE"] = found
+    else:
         raise NodeMissing(
             "Node.js is missing, which the framework that writes Terraform's JSON runs in",
             allowed=(

@@ -25,6 +25,11 @@ nat = "none"
 public_workers = true
 """
 
+#: What may stand in a user's PATH by accident: an empty folder is the working one, as in
+#: ``PATH=$UNSET:$PATH``.
+WORKING_FOLDERS = ("", ".", "bin")
+PROGRAMS = ("git", "keyring", "node", "session-manager-plugin", "terraform", "uv")
+
 
 @dataclass
 class Listener:

@@ -24,7 +24,7 @@ from terradask.errors import HostPackagesUnavailable
 from terradask_simulator import Simulator
 
 from ..quick_provider import package_hash, write_lock
-from .cloned import Clone, aws, clone, listener, run_git
+from .cloned import PROGRAMS, WORKING_FOLDERS, Clone, aws, clone, listener, run_git
 
 __all__ = ["aws", "clone", "listener"]
 
@@ -292,8 +292,9 @@ def test_the_commands_run_as_users_run_them_run_nothing_of_it(clone: Clone) -> N
     for name in MODULES:
         clone.module(name)
     clone.program("bin/theirs")
-    for name in ("terraform", "git", "uv", "node", "keyring"):
+    for name in PROGRAMS:
         clone.program(name)
+        clone.program(f"bin/{name}")
     clone.plant(".terraformrc", 'plugin_cache_dir = "."')
     clone.plant(".env", f"TF_CLI_CONFIG_FILE={clone.folder}/.terraformrc")
     run_git(clone.folder, "init", "-q")
@@ -301,11 +302,12 @@ def test_the_commands_run_as_users_run_them_run_nothing_of_it(clone: Clone) -> N
     run_git(clone.folder, "commit", "-q", "-m", "x")
     run_git(clone.folder, "config", "core.fsmonitor", str(clone.folder / "bin/theirs"))
     terradask = Path(sys.executable).with_name("terradask")
+    path = os.pathsep.join([*WORKING_FOLDERS, os.environ["PATH"]])
     for command in (("doctor",), ("plan", "network"), ("list",)):
         done = subprocess.run(
             [str(terradask), *command],
             cwd=clone.folder,
-            env={**clone.environ, "PATH": os.environ["PATH"]},
+            env={**clone.environ, "PATH": path},
             capture_output=True,
             text=True,
             check=False,

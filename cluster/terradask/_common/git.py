@@ -6,6 +6,8 @@ import os
 import subprocess
 from pathlib import Path
 
+from terradask_modules.programs import environ_for_programs, find_program
+
 _LIMIT_SECONDS = 30
 
 #: A repository's ``.git/config`` can name programs: the monitor of files, hooks, and what a missing
@@ -46,11 +48,14 @@ def _without_filters(folder: Path, seconds: float) -> list[str]:
 
 def _run(folder: Path, arguments: list[str], seconds: float) -> str | None:
     settings = [part for each in _SETTINGS for part in ("-c", each)]
+    program = find_program("git", os.environ)
+    if program is None:
+        return None
     try:
         done = subprocess.run(
-            ["git", *settings, *arguments],
+            [program, *settings, *arguments],
             cwd=folder,
-            env={**os.environ, **_ENVIRON},
+            env={**environ_for_programs(os.environ), **_ENVIRON},
             stdin=subprocess.DEVNULL,
             capture_output=True,
             check=True,

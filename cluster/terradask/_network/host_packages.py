@@ -5,6 +5,7 @@ hosts need no package index for them. ``boot.lock``, in the wheel, has their che
 from __future__ import annotations
 
 import io
+import os
 import re
 import subprocess
 import sys
@@ -23,6 +24,7 @@ from terradask._common.checksum import sha256_of_file
 from terradask._software.hosts import MACHINES
 from terradask._software.wheel_tags import HOST_GLIBC
 from terradask.errors import AccessDenied, HostPackagesMissing, HostPackagesUnavailable
+from terradask_modules.programs import environ_for_programs
 
 if TYPE_CHECKING:
     from terradask._aws.session import Aws
@@ -149,6 +151,8 @@ def download(lock: BootLock, folder: Path, architecture: str) -> None:
             f"--platform=manylinux2014_{machine}",
             *("--dest", str(folder), "--requirement", str(listed)),
         ],
+        # It may ask a keyring's program.
+        env=environ_for_programs(os.environ),
         capture_output=True,
         text=True,
         check=False,

@@ -9,7 +9,6 @@ import base64
 import json
 import netrc
 import re
-import shutil
 import subprocess
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -18,6 +17,7 @@ from urllib.parse import quote, unquote, urlsplit
 
 from terradask._software.configured import Found, Machine
 from terradask._software.uv import ask_uv
+from terradask_modules.programs import environ_for_programs, find_program
 
 _SECONDS = 20
 
@@ -109,14 +109,14 @@ def _in_store(
 
 def _in_keyring(url: str, host: str, user: str, environ: Mapping[str, str]) -> str | None:
     """Ask the keyring's program, as uv does: for the URL, then for its host."""
-    program = shutil.which("keyring", path=environ.get("PATH"))
+    program = find_program("keyring", environ)
     if program is None:
         return None
     for service in (url, host):
         try:
             done = subprocess.run(
                 [program, "get", service, user],
-                env=dict(environ),
+                env=environ_for_programs(environ),
                 stdin=subprocess.DEVNULL,
                 capture_output=True,
                 text=True,

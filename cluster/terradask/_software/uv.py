@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import os
 import re
-import shutil
 import subprocess
 import sys
 import tempfile
@@ -15,6 +13,7 @@ from pathlib import Path
 from terradask._software.configured import Machine
 from terradask._software.uv_settings import own_settings, own_variables, to_toml
 from terradask.errors import ResolverMissing
+from terradask_modules.programs import environ_for_programs, find_program
 
 #: What stands between a URL's scheme and its host.
 _USER = re.compile(r"(?<=://)[^\s/@]+(?=@)")
@@ -55,7 +54,7 @@ def ask_uv(
             named.write_text(to_toml(settings), encoding="utf-8")
             done = subprocess.run(
                 [find_uv(environ), *arguments, "--color=never", f"--config-file={named}"],
-                env=own_variables(environ, machine),
+                env=own_variables(environ_for_programs(environ), machine),
                 input=text or "",
                 capture_output=True,
                 text=True,
@@ -75,8 +74,7 @@ def ask_uv(
 
 def find_uv(environ: Mapping[str, str]) -> str:
     """Return uv's path: beside this Python, else on ``PATH``. Raises `ResolverMissing`."""
-    folders = [str(Path(sys.executable).parent), environ.get("PATH", os.defpath)]
-    found = shutil.which("uv", path=os.pathsep.join(folders))
+    found = find_program("uv", environ, before=[Path(sys.executable).parent])
     if found is None:
         raise ResolverMissing()
     return found

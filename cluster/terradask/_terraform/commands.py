@@ -25,6 +25,7 @@ from terradask._terraform.provider_mirror import (
 )
 from terradask.errors import AwsError, StateLocked, TerraformCancelled, TerraformError
 from terradask.errors.diagnostic import Diagnostic
+from terradask_modules.programs import environ_for_programs
 
 #: Would change what our command lines mean, or where Terraform keeps things.
 _DROPPED_VARIABLES = ("TF_WORKSPACE", "TF_DATA_DIR", "TF_CLI_ARGS", "TF_VAR_")
@@ -92,7 +93,7 @@ class TerraformCommands:
             kept.pop(CLI_CONFIG_VARIABLE, None)
         if is_loopback_endpoint(kept):
             kept.pop("AWS_CA_BUNDLE", None)
-        return kept
+        return environ_for_programs(kept)
 
     def command_line(self, verb: str, *arguments: str, **options: Any) -> list[str]:
         """Return the command line for a verb, as python-terraform builds it."""

@@ -11,13 +11,13 @@ from __future__ import annotations
 import json
 import os
 import re
-import shutil
 import subprocess
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from terradask.errors import SessionManagerPluginMissing
+from terradask_modules.programs import find_program
 
 NAME = "session-manager-plugin"
 
@@ -63,14 +63,12 @@ class Plugin:
 
 def find_plugin(environ: Mapping[str, str] | None = None) -> Plugin:
     """Return the plugin of this machine. Raises `SessionManagerPluginMissing`."""
-    path = (os.environ if environ is None else environ).get("PATH", "")
-    # An empty folder would be the working one: no program is taken from there by accident.
-    folders = [folder for folder in (*path.split(os.pathsep), *_USUAL_FOLDERS) if folder]
-    found = shutil.which(NAME, path=os.pathsep.join(folders)) if folders else None
+    environ = os.environ if environ is None else environ
+    found = find_program(NAME, environ, after=_USUAL_FOLDERS)
     if found is None:
         raise SessionManagerPluginMissing(
             f"connect='ssm' takes AWS's {NAME}, which isn't on this machine.",
-            given=f"PATH={path}",
+            given=f"PATH={environ.get('PATH', '')}",
             allowed=f"{NAME} newer than {_LAST_WITHOUT_VARIABLE}",
             advice=f"install it: {_PAGE}; or reach the scheduler otherwise: {_ALTERNATIVES}",
         )
