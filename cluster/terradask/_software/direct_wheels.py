@@ -5,7 +5,6 @@ aren't installed here from there.
 from __future__ import annotations
 
 import importlib.metadata
-import sys
 import tempfile
 from collections.abc import Mapping
 from pathlib import Path
@@ -13,7 +12,9 @@ from urllib.parse import unquote, urlsplit
 
 from terradask._software.local_wheels import LocalWheel, build_folder, build_wheel
 from terradask._software.pylock import DirectPackage
+from terradask._software.resolver import python_of_hosts
 from terradask._software.uv import ask_uv
+from terradask._software.wheel_tags import HOST_GLIBC
 from terradask.errors import WheelNotBuilt
 
 _SECONDS = 600
@@ -24,7 +25,7 @@ def build_direct(
     package: DirectPackage, architecture: str, environ: Mapping[str, str]
 ) -> LocalWheel:
     """Return a package's wheel for hosts. uv fetches it with the credentials of git and netrc, and
-    builds it here.
+    builds it here; a wheel for hosts needn't run here.
 
     Raises `WheelNotBuilt`, `ResolverMissing`.
     """
@@ -38,11 +39,13 @@ def build_direct(
         digest = "" if package.sha256 is None else f" --hash=sha256:{package.sha256}"
         wanted.write_text(f"{package.name} @ {package.url}{digest}\n")
         target = Path(made, "target")
-        command = ["pip", "install", "--quiet", "--no-deps", f"--python={sys.executable}"]
+        command = ["pip", "install", "--quiet", "--no-deps", *python_of_hosts(architecture)]
         command += [f"--target={target}", f"--requirements={wanted}"]
         said = ask_uv(command, environ, seconds=_SECONDS)
         installed = list(importlib.metadata.distributions(path=[str(target)]))
         if said.code != 0 or len(installed) != 1:
             lines = "\n".join(said.text.splitlines()[-_LINES_SHOWN:])
-            raise WheelNotBuilt(package.name, f"uv can't install it:\n{lines}")
+            glibc = "{}.{}".format(*HOST_GLIBC)
+            hosts = f"hosts with {architecture} and glibc {glibc}"
+            raise WheelNotBuilt(package.name, f"uv can't install it for {hosts}:\n{lines}")
         return build_wheel(installed[0], architecture, environ)

@@ -216,13 +216,10 @@ class Resolver:
         return select_for_hosts(text, pylock, self.architecture, folder=folder, of_pages=of_pages)
 
     def _compile(self, out: Path, options: Sequence[str], sources: Sequence[str]) -> str:
-        glibc = "{}_{}".format(*HOST_GLIBC)
         said = ask_uv(
             [
                 *("pip", "compile", "--no-progress", "--no-header", "--only-binary=:all:"),
-                f"--python={sys.executable}",
-                f"--python-version={_release()}",
-                f"--python-platform={MACHINES[self.architecture]}-manylinux_{glibc}",
+                *python_of_hosts(self.architecture),
                 f"--output-file={out}",
                 *options,
                 *sources,
@@ -240,6 +237,16 @@ class Resolver:
         if said.code != 0:
             raise SoftwareNotResolved(said.text, unanswered=unanswered)
         return said.text
+
+
+def python_of_hosts(architecture: str) -> list[str]:
+    """Return uv's options for this Python as hosts have it: wheels are for their platform."""
+    glibc = "{}_{}".format(*HOST_GLIBC)
+    return [
+        f"--python={sys.executable}",
+        f"--python-version={_release()}",
+        f"--python-platform={MACHINES[architecture]}-manylinux_{glibc}",
+    ]
 
 
 def name_of(requirement: str) -> str:
