@@ -58,7 +58,6 @@ _EXAMPLES: dict[str, str] = {
     "network.notify_topic_arn": '"arn:aws:sns:us-east-1:123456789012:dask"',
     "state.bucket": '"my-state-bucket"',
     "state.kms_key_arn": _STATE_KEY,
-    "policy.rego_folder": '"policy"',
     "policy.max_hourly_cost_usd": "25",
     "policy.waivers": (
         '[{ check = "P3", address = "aws_launch_template.worker-*", reason = "until '

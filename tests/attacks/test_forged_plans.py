@@ -166,7 +166,7 @@ def test_what_a_plan_from_a_file_does_is_judged_and_not_what_is_said_of_it(
     tmp_path: Path, destroy: bool
 ) -> None:
     aws: Any = None
-    gate = PolicyGate(Settings(), aws, tmp_path, tmp_path / "terradask.lock.json")
+    gate = PolicyGate(Settings(), aws, tmp_path / "terradask.lock.json")
     # The configuration in the folder has no role, and the data beside the plan say: it destroys.
     with pytest.raises(PolicyViolation, match=r"aws_iam_role\.theirs"):
         gate.refuse_forbidden(_plan(tmp_path, _document(), destroy=destroy, opened=True))

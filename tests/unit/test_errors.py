@@ -96,8 +96,6 @@ EXAMPLES: list[TerradaskError] = [
     errors.PolicyViolation(
         [PolicyFinding("P2", "error", "aws_security_group.a", "lets everybody in")], stack="network"
     ),
-    errors.RegoMissing(),
-    errors.RuleError("a", file="main.rego", line=3),
     errors.BaselineError("a"),
     errors.NoBaseline("a"),
     errors.BaselineFormat("a", found=2, known=1, advice="b"),

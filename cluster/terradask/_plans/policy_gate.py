@@ -44,11 +44,10 @@ class Judgement:
 
 @dataclass(frozen=True)
 class PolicyGate:
-    """Checks the plans of one workspace, by its settings; waivers are in `root`."""
+    """Checks the plans of one workspace, by its settings."""
 
     settings: Settings
     aws: Aws
-    root: Path
     lock_path: Path
 
     def judge(self, plan: Plan) -> Judgement:
@@ -86,7 +85,6 @@ class PolicyGate:
             settings=self.settings.policy,
             today=datetime.datetime.now(datetime.UTC).date(),
             stack=stack,
-            root=self.root,
             estimate=estimate,
             role_rules=RoleRules(network.permissions_boundary, network.role_name_prefix),
             open_to_anywhere=network.allow_ingress_from_anywhere,
@@ -98,20 +96,15 @@ class PolicyGate:
 
         The built-in checks need only the configuration that this process has made the plan from,
         unless it takes hosts' properties from elsewhere, as a cluster with its own launch templates
-        does. That case, a plan from a file, a team's own rules and its cost limit need the plan,
-        which Terraform shows first.
+        does. That case, a plan from a file, and a limit of cost need the plan, which Terraform
+        shows first.
 
         Raises `PolicyViolation`.
         """
         if _only_destroys(plan):
             return
         policy = self.settings.policy
-        if (
-            plan.shown
-            or plan.opened
-            or policy.rego_folder is not None
-            or policy.max_hourly_cost_usd is not None
-        ):
+        if plan.shown or plan.opened or policy.max_hourly_cost_usd is not None:
             findings = self._on_plan(plan)
         else:
             try:

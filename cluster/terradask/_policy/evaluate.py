@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from datetime import date
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from terradask._policy.checks import CHECKS
@@ -13,7 +12,6 @@ from terradask._policy.document import RoleRules, read
 from terradask._policy.findings import PolicyFinding
 from terradask._policy.jupyter import jupyter_findings
 from terradask._policy.malformed import UNREADABLE, unreadable_plan
-from terradask._policy.rego import rego_findings
 from terradask._policy.scope import WorkspaceRules
 from terradask._policy.scrubbing import Scrubber
 from terradask._policy.waivers import waive
@@ -31,7 +29,6 @@ def evaluate(
     settings: PolicySettings,
     today: date,
     stack: str = "",
-    root: Path | None = None,
     estimate: CostEstimate | None = None,
     role_rules: RoleRules | None = None,
     open_to_anywhere: bool = False,
@@ -39,7 +36,7 @@ def evaluate(
 ) -> tuple[PolicyFinding, ...]:
     """Check a plan.
 
-    Raises `InvalidInput`, `RegoMissing`, `RuleError`.
+    Raises `InvalidInput`.
     """
     found = _built_in(
         document,
@@ -48,8 +45,6 @@ def evaluate(
         open_to_anywhere=open_to_anywhere,
         rules=workspace_rules,
     )
-    if settings.rego_folder is not None:
-        found += rego_findings(document, (root or Path()) / settings.rego_folder)
     if estimate is not None:
         found += cost_findings(estimate, settings)
     marked = waive(found, settings.waivers, stack=stack, today=today)

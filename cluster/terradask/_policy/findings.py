@@ -23,8 +23,7 @@ class Waived:
 class PolicyFinding:
     """One violation of a rule."""
 
-    #: The rule: ``P1`` to ``P8``, ``jupyter``, ``cost``, ``waiver``, or of Rego, such as
-    #: ``main.deny``.
+    #: The rule: ``P1`` to ``P8``, ``jupyter``, ``cost`` or ``waiver``.
     check: str
     #: How bad it is.
     severity: Severity

@@ -1,4 +1,4 @@
-"""Remove a plan's secrets from texts: a team's rules may put any value into messages."""
+"""Remove a plan's secrets from texts: findings quote what is in it."""
 
 from __future__ import annotations
 
@@ -27,9 +27,6 @@ class Scrubber:
         self._longest_first = sorted(
             (form for form in forms if len(form) >= _SHORT), key=len, reverse=True
         )
-        self._addresses = {
-            str(entry.get("address")) for entry in document.get("resource_changes") or []
-        }
 
     def text(self, text: str) -> str:
         """Return a text with its secrets masked."""
@@ -42,10 +39,6 @@ class Scrubber:
         """Return a finding with its texts masked."""
         return replace(
             finding,
-            # A team's rule may put anything there.
-            address=finding.address
-            if finding.address in self._addresses
-            else self.text(finding.address),
             message=self.text(finding.message),
             advice=None if finding.advice is None else self.text(finding.advice),
         )
@@ -92,7 +85,7 @@ def _by_name(value: Any) -> Iterator[str]:
 
 
 def _inside(text: str) -> Iterator[str]:
-    """Yield the secrets in an encoded text, since a rule may have decoded it."""
+    """Yield the secrets in an encoded text, since a check may have decoded it."""
     try:
         for layer in layers(from_base64(text) or text.encode()):
             yield from secret_parts(layer)

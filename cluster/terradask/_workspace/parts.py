@@ -82,4 +82,4 @@ class WorkspaceParts:
         from terradask._plans.policy_gate import PolicyGate
 
         loaded = self.context.loaded
-        return PolicyGate(self.context.settings, self.context.aws, loaded.root, loaded.lock_path)
+        return PolicyGate(self.context.settings, self.context.aws, loaded.lock_path)

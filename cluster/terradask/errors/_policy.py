@@ -1,12 +1,11 @@
-"""Plans that policy refuses, and policy that can't be read."""
+"""Plans that policy refuses."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import Any, Protocol
 
-from terradask.errors._machine import SetupError
-from terradask_modules.errors import InvalidInput, TerradaskError
+from terradask_modules.errors import TerradaskError
 
 
 class PolicyFinding(Protocol):
@@ -68,45 +67,3 @@ class PolicyViolation(TerradaskError):
     def as_dict(self) -> dict[str, Any]:
         """Return the fields for ``--json`` output."""
         return {**super().as_dict(), "findings": [finding.as_dict() for finding in self.findings]}
-
-
-class RegoMissing(SetupError):
-    """A folder with Rego rules is set, but the package that reads them isn't installed."""
-
-    def __init__(self) -> None:
-        super().__init__(
-            "policy.rego_folder is set, but the package regopy, which reads Rego rules, isn't "
-            "installed",
-            advice="pip install 'terradask[rego]', or leave policy.rego_folder out",
-        )
-
-
-class RuleError(InvalidInput):
-    """The team's Rego rules can't be read or evaluated.
-
-    Parameters
-    ----------
-    problem
-        What is wrong, in one sentence.
-    file
-        The file with the rule, if it is known.
-    line
-        The line in it.
-    """
-
-    def __init__(
-        self,
-        problem: str,
-        *,
-        file: str = "",
-        line: int | None = None,
-        given: Any = None,
-        allowed: str | None = None,
-        advice: str | None = None,
-    ) -> None:
-        where = ", line ".join(str(part) for part in (file, line) if part)
-        super().__init__(
-            f"{where}: {problem}" if where else problem, given=given, allowed=allowed, advice=advice
-        )
-        self.file = file
-        self.line = line

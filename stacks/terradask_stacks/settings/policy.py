@@ -10,15 +10,15 @@ from pydantic import AfterValidator, BeforeValidator, Field
 from terradask_stacks.settings.base import Section
 from terradask_stacks.validators.refusal import refuse
 
-#: What waivers can name; a team's own rules are named PACKAGE.RULE.
+#: What waivers can name.
 BUILT_IN_CHECKS = ("P1", "P2", "P3", "P4", "P5", "P6", "P7", "P8", "jupyter", "cost", "waiver")
 
 
 def _check(name: str) -> str:
-    if name not in BUILT_IN_CHECKS and "." not in name:
+    if name not in BUILT_IN_CHECKS:
         raise refuse(
             "there is no such check",
-            allowed=f"{', '.join(BUILT_IN_CHECKS)}, or a rule of your own, such as main.deny",
+            allowed=", ".join(BUILT_IN_CHECKS),
         )
     return name
 
@@ -43,10 +43,7 @@ class Waiver(Section):
 
     check: Annotated[str, AfterValidator(_check)] = Field(
         min_length=1,
-        description=(
-            "The check, as findings name it: P1 to P8, jupyter, cost, or one of the team's rules "
-            "such as main.deny."
-        ),
+        description="The check, as findings name it: P1 to P8, jupyter or cost.",
     )
     address: str = Field(
         default="*",
@@ -71,14 +68,6 @@ class Waiver(Section):
 class PolicySettings(Section):
     """Section ``[policy]``: what every plan is checked for before it is applied."""
 
-    rego_folder: str | None = Field(
-        default=None,
-        min_length=1,
-        description=(
-            "Folder with the team's own rules (*.rego: deny and warn), relative to "
-            "terradask.toml. Needs terradask[rego]."
-        ),
-    )
     max_hourly_cost_usd: float | None = Field(
         default=None,
         gt=0,
