@@ -13,8 +13,8 @@ from typing import Any
 
 import pytest
 
-from terradask import Cluster, Workspace
-from terradask.errors import AccessDenied, ClusterError
+from terradask import Cluster, Deployment, Workspace
+from terradask.errors import AccessDenied, ClusterError, ClusterNotFound
 from terradask_simulator import Simulator
 from terradask_simulator.checks import invariants
 
@@ -212,6 +212,49 @@ def test_a_cluster_whose_tags_were_taken_off_runs_and_can_be_ended(
     back = {(tag["ResourceId"], tag["Key"]) for tag in tags(autoscaling)}
     assert {(group, key) for group in GROUPS.values() for key in KEYS} <= back
     Workspace.load().deployment(NAME).stop(wait_seconds=60)
+
+
+def test_a_running_cluster_whose_cluster_json_was_deleted_is_said_mended_and_ended(
+    sim: Simulator, cluster: Cluster, autoscaling: Any
+) -> None:
+    def lose() -> Deployment:
+        with contextlib.closing(sim.client("s3")) as s3:
+            s3.delete_object(Bucket=Workspace.load().bucket, Key=f"clusters/{NAME}/cluster.json")
+        return Workspace.load().deployment(NAME)
+
+    started = Workspace.load().deployment(NAME).start(n_workers=0)
+    deployment, before = lose(), desired(autoscaling)
+    # Nobody takes the name for a new one's: closing such a Cluster would destroy this one.
+    for refused in (
+        deployment.status,
+        deployment.start,
+        lambda: Cluster(NAME),
+        lambda: Cluster.from_name(NAME),
+    ):
+        with pytest.raises(ClusterNotFound, match="is gone from the bucket, and the cluster runs"):
+            refused()
+    shown = in_this_process("status", NAME).stderr
+    assert f"terradask apply {NAME} writes it again" in shown
+    assert f"terradask stop {NAME} ends the hosts without it" in shown
+    assert f"{NAME}: it runs, and its cluster.json is gone" in in_this_process("list").stderr
+    (stray,) = Workspace.load().strays(grace_seconds=0).strays
+    assert "its hosts run, and its cluster.json is gone" in str(stray.held)
+    assert desired(autoscaling) == before
+    assert before[GROUPS["scheduler"]] == 1
+    # It is written again while it runs, and nothing else changes.
+    workspace, hosts = Workspace.load(), sim.running_instances()
+    workspace.apply(workspace.plan_cluster(NAME))
+    status = Workspace.load().deployment(NAME).status()
+    assert (status.run_id, sim.running_instances()) == (started.run_id, hosts)
+    assert status.state in ("starting", "running")
+    # It can be ended without it too.
+    lose()
+    stopped = in_this_process("stop", NAME)
+    assert f"its cluster.json is gone from the bucket; terradask apply {NAME}" in stopped.stderr
+    assert set(desired(autoscaling).values()) == {0}
+    eventually(lambda: sim.running_instances() == [])
+    workspace.apply(workspace.plan_cluster(NAME))
+    assert Workspace.load().deployment(NAME).status().state == "stopped"
 
 
 def test_three_who_stop_it_at_once_leave_it_stopped(cluster: Cluster, autoscaling: Any) -> None:

@@ -57,6 +57,7 @@ def test_a_group_that_was_raised_meanwhile_goes_to_zero(
     )
     record: Any = SimpleNamespace(
         groups=groups,
+        find_groups=lambda: groups,
         limiter=SimpleNamespace(slot=contextlib.nullcontext),
         secret=nothing,
         objects=nothing,

@@ -123,7 +123,7 @@ class _Judge:
             )
         elif deployed.has_resources:
             yield self._deployment(
-                deployed,
+                replace(deployed, held=deployed.held or self._held_by_hosts(deployed, items)),
                 items,
                 "it was deployed or destroyed in part",
                 self._youngest(items, deployed.touched_at),
@@ -133,6 +133,22 @@ class _Judge:
             ripe, why = self._ripe(since), "objects without a deployment"
             yield Stray("objects", found_at, name, deployed.touched_at, why, ripe, deployed.held)
             yield from self._orphans(items, since, deployed.held)
+
+    def _held_by_hosts(self, deployed: Deployed, items: list[Item]) -> str | None:
+        """Hold a cluster that was started, and so was whole, and whose groups have hosts: its
+        ``cluster.json`` was deleted.
+        """
+        groups = self.inventory.groups
+        runs = deployed.started_at is not None and any(
+            item.kind == "instance" and (groups is None or item.group in groups) for item in items
+        )
+        if not runs:
+            return None
+        name = deployed.name
+        return (
+            f"its hosts run, and its cluster.json is gone: terradask apply {name} writes it again, "
+            f"terradask stop {name} ends them"
+        )
 
     def _deployment(
         self, deployed: Deployed, items: list[Item], reason: str, since: datetime.datetime

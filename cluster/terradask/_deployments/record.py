@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import logging
+from collections.abc import Mapping
 from functools import cached_property
 
 from terradask._aws.autoscaling import Groups
@@ -20,6 +22,10 @@ from terradask._deployments.state import ended_by_itself, is_raised, is_young, o
 from terradask._deployments.store import CLOSING, DESCRIPTOR, RUN, SCHEDULER, ClusterObjects
 from terradask.errors import ClusterNotFound, ClusterStopped
 from terradask_host.documents import HostReport, Run, SchedulerAddress
+from terradask_host.rules.autoscaling_groups import Group
+from terradask_modules.names import cluster_key
+
+logger = logging.getLogger("terradask")
 
 
 class ClusterRecord:
@@ -37,10 +43,9 @@ class ClusterRecord:
     @property
     def exists(self) -> bool:
         """Whether Terraform has deployed the cluster completely."""
-        try:
-            return self.descriptor is not None
-        except ClusterNotFound:
-            return False
+        if self._descriptor is None:
+            self._descriptor = self._find_descriptor()
+        return self._descriptor is not None
 
     @property
     def descriptor(self) -> Descriptor:
@@ -53,17 +58,75 @@ class ClusterRecord:
         """Return the cluster's structure as it is now. Raises `ClusterNotFound`,
         `ForeignDescriptor`.
         """
+        descriptor = self._find_descriptor()
+        if descriptor is None:
+            raise self._not_found(self._raised_groups())
+        return descriptor
+
+    def _find_descriptor(self) -> Descriptor | None:
         document = self.objects.read(DESCRIPTOR)
         if document is None:
-            raise ClusterNotFound(
-                f"There is no cluster {self.name!r} in this workspace.",
-                given=self.name,
-                allowed="a cluster that is deployed; `terradask list` shows them",
-                advice=f"terradask apply {self.name}, or Cluster(name={self.name!r}) from Python",
-            )
+            return None
         descriptor = read_descriptor(document)
         self.place.check(descriptor)
         return descriptor
+
+    def check_not_lost(self) -> None:
+        """Check that a cluster without ``cluster.json`` doesn't run: its name is no new one's.
+        Raises `ClusterNotFound`.
+        """
+        if not self.exists and (raised := self._raised_groups()):
+            raise self._not_found(raised)
+
+    def find_groups(self) -> Groups:
+        """Return the cluster's groups, also where ``cluster.json`` is gone. Raises
+        `ClusterNotFound` where they are gone too.
+        """
+        if not self.exists:
+            groups, state = self._groups_at_aws()
+            if not state:
+                raise self._not_found({})
+            vars(self)["groups"] = groups
+        return self.groups
+
+    def _groups_at_aws(self) -> tuple[Groups, dict[str, Group]]:
+        """Find the groups by their tags and names, whatever the documents say."""
+        place = self.place
+        return Groups.found(self.aws, workspace=place.workspace, cluster=place.cluster)
+
+    def _raised_groups(self) -> dict[str, Group]:
+        try:
+            _, found = self._groups_at_aws()
+        except Exception:
+            # The caller's policy may not allow it.
+            logger.debug("can't look for groups of %s", self.name, exc_info=True)
+            return {}
+        return {name: group for name, group in found.items() if group.desired}
+
+    def _not_found(self, raised: Mapping[str, Group]) -> ClusterNotFound:
+        """Return the error for a cluster without ``cluster.json``; `raised` are those of its groups
+        that are to have hosts all the same. A start needs the document, so it was there.
+        """
+        name = self.name
+        if not raised:
+            return ClusterNotFound(
+                f"There is no cluster {name!r} in this workspace.",
+                given=name,
+                allowed="a cluster that is deployed; `terradask list` shows them",
+                advice=f"terradask apply {name}, or Cluster(name={name!r}) from Python",
+            )
+        where = f"s3://{self.bucket}/{cluster_key(name, DESCRIPTOR)}"
+        numbers = ", ".join(f"{key} {group.desired}" for key, group in sorted(raised.items()))
+        return ClusterNotFound(
+            f"cluster.json of cluster {name!r} is gone from the bucket, and the cluster runs.",
+            cluster=name,
+            given=f"nothing at {where}; instances that its groups are to have: {numbers}",
+            advice=(
+                f"terradask apply {name} writes it again, and what runs goes on; terradask stop "
+                f"{name} ends the hosts without it. Find out what deleted it: a lifecycle rule of "
+                "the bucket, or by hand"
+            ),
+        )
 
     def know(self, descriptor: Descriptor) -> bool:
         """Go by the cluster's structure as it was just read; return whether that is new."""
@@ -98,8 +161,7 @@ class ClusterRecord:
         """
         if not self.objects.exists(CLOSING):
             return False
-        place = self.place
-        _, groups = Groups.found(self.aws, workspace=place.workspace, cluster=place.cluster)
+        _, groups = self._groups_at_aws()
         return not is_raised(groups)
 
     def run(self) -> Run | None:

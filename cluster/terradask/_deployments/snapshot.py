@@ -29,7 +29,9 @@ class Snapshot:
 
 
 def take_snapshot(deployment: Deployment, also: Callable[[], object]) -> Snapshot:
-    """Read a cluster's documents, and run `also` at the same time."""
+    """Read a cluster's documents, and run `also` at the same time. Raises `ClusterNotFound` for one
+    that runs and has lost its ``cluster.json``: whoever made it anew would also end it.
+    """
 
     def run_also() -> None:
         with contextlib.suppress(Exception):
@@ -49,6 +51,8 @@ def take_snapshot(deployment: Deployment, also: Callable[[], object]) -> Snapsho
     ]
     closing, exists, run, scheduler, _ = side_by_side(reads, len(reads))
     if not exists:
+        if run is not None and not closing:
+            deployment.check_not_lost()
         return Snapshot(closing, "nothing", run)
     goes_on = run is not None and deployment.goes_on(run, scheduler)
     return Snapshot(closing, "running" if goes_on else "stopped", run)

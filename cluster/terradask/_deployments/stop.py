@@ -74,7 +74,7 @@ def zero_groups(record: ClusterRecord, run_id: str | None = None) -> bool:
     that was asked for.
     """
     if run_id is None:
-        record.groups.zero()
+        record.find_groups().zero()
         return True
     reads: list[Callable[[], Any]] = [partial(_is_replaced, record, run_id), record.groups.describe]
     is_replaced, described = side_by_side(reads, len(reads))
@@ -112,7 +112,7 @@ def _remove_keys(record: ClusterRecord) -> bool:
     try:
         return record.secret.empty()
     except AccessDenied:
-        if not record.descriptor.settings.get("private_to_creator"):
+        if not (record.exists and record.descriptor.settings.get("private_to_creator")):
             raise
         return False
 

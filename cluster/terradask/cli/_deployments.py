@@ -32,6 +32,12 @@ _NEXT_STEPS = {
     "unowned": "orphaned resources of it are left; terradask sweep removes them",
 }
 
+#: What a list says of an unfinished one that was started and has hosts.
+_LOST = (
+    "it runs, and its cluster.json is gone from the bucket; terradask apply {name} writes it "
+    "again, terradask stop {name} ends its hosts"
+)
+
 
 @click.command("list", short_help="List the clusters, with what they cost")
 @click.option(
@@ -53,7 +59,9 @@ def list_deployments(all_workspaces: bool, as_json: bool) -> None:
     mine = {one.name for one in found if one.workspace == workspace.settings.workspace.name}
     declared = sorted(workspace.settings.clusters.keys() - mine)
     for one in found:
-        if one.state in _NEXT_STEPS:
+        if one.state == "unfinished" and one.hosts and one.started_at:
+            say(f"{one.name}: {_LOST.format(name=one.name)}")
+        elif one.state in _NEXT_STEPS:
             say(f"{one.name}: {_NEXT_STEPS[one.state].format(name=one.name)}")
     for one in found:
         if one.status is not None and one.status.why_ended is not None:
@@ -296,12 +304,17 @@ def stop(name: str, no_wait: bool, as_json: bool) -> None:
     deployment = load_workspace().deployment(name)
     with interruption(f"terradask stop {name} finishes it"):
         keyless = deployment.stop(wait_seconds=0 if no_wait else _STOP_SECONDS)
+    is_whole = deployment.exists
     if as_json:
-        result_json(deployment.status().as_dict())
+        result_json(
+            deployment.status().as_dict() if is_whole else {"name": name, "state": "unfinished"}
+        )
     else:
         say(f"{name}: stopped")
+    if not is_whole:
+        say(f"{name}: its cluster.json is gone from the bucket; terradask apply {name} writes it")
     if not keyless:
-        private = deployment.descriptor.settings.get("private_to_creator")
+        private = is_whole and deployment.descriptor.settings.get("private_to_creator")
         say(
             f"{name}: its keys stay in its secret, "
             + (

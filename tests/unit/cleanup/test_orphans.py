@@ -50,6 +50,7 @@ def verdicts(seen: Inventory, **earlier) -> list[tuple[str, bool]]:
 
 
 LIVE = deployed(is_whole=True)
+LOST = deployed(has_resources=True, started_at=ago(600))
 CLOSING = deployed(is_whole=True, closing_at=ago(60), started_at=ago(600))
 
 
@@ -101,6 +102,12 @@ CLOSING = deployed(is_whole=True, closing_at=ago(60), started_at=ago(600))
         (world(etl=deployed(has_resources=True, touched=5)), [("deployment", False)]),
         (world(thing("group", age=5), etl=deployed(has_resources=True)), [("deployment", False)]),
         (world(etl=deployed(has_resources=True, held="ana")), [("deployment", False)]),
+        # One that was started, and whose cluster.json was deleted, while its hosts run; and when
+        # they have ended.
+        (world(thing(group="g"), etl=LOST, groups=frozenset({"g"})), [("deployment", False)]),
+        (world(thing(group="g"), etl=LOST, groups=None), [("deployment", False)]),
+        (world(thing(group="g"), etl=LOST, groups=frozenset()), [("deployment", True)]),
+        (world(thing("group"), etl=LOST, groups=frozenset({"g"})), [("deployment", True)]),
         # Words of a host that outlived its cluster.
         (world(etl=deployed()), [("objects", True)]),
         (world(thing("group"), etl=deployed()), [("objects", True), ("group", True)]),
