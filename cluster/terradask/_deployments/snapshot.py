@@ -30,7 +30,7 @@ class Snapshot:
 
 def take_snapshot(deployment: Deployment, also: Callable[[], object]) -> Snapshot:
     """Read a cluster's documents, and run `also` at the same time. Raises `ClusterNotFound` for one
-    that runs and has lost its ``cluster.json``: whoever made it anew would also end it.
+    that runs and has lost its ``cluster.json``: a client that made it anew would end it, too.
     """
 
     def run_also() -> None:
