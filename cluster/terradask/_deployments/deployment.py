@@ -92,12 +92,6 @@ class Deployment(ReadableState, ReadableLogs, ReadableReports, ReadableJobs):
         """Whether Terraform has deployed the cluster completely."""
         return self._record.exists
 
-    def check_not_lost(self) -> None:
-        """Check that a cluster whose ``cluster.json`` isn't there doesn't run. Raises
-        `ClusterNotFound`.
-        """
-        self._record.check_not_lost()
-
     @property
     def descriptor(self) -> Descriptor:
         """The cluster's structure.

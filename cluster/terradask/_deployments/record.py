@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import logging
-from collections.abc import Mapping
 from functools import cached_property
 
 from terradask._aws.autoscaling import Groups
@@ -16,16 +14,13 @@ from terradask._deployments.documents import (
     read_host_reports,
     read_run,
 )
+from terradask._deployments.lost import groups_at_aws, not_found, raised_groups
 from terradask._deployments.place import ClusterPlace
 from terradask._deployments.secret import ClusterSecret
 from terradask._deployments.state import ended_by_itself, is_raised, is_young, over
 from terradask._deployments.store import CLOSING, DESCRIPTOR, RUN, SCHEDULER, ClusterObjects
-from terradask.errors import ClusterNotFound, ClusterStopped
+from terradask.errors import ClusterStopped
 from terradask_host.documents import HostReport, Run, SchedulerAddress
-from terradask_host.rules.autoscaling_groups import Group
-from terradask_modules.names import cluster_key
-
-logger = logging.getLogger("terradask")
 
 
 class ClusterRecord:
@@ -60,7 +55,7 @@ class ClusterRecord:
         """
         descriptor = self._find_descriptor()
         if descriptor is None:
-            raise self._not_found(self._raised_groups())
+            raise not_found(self.place, raised_groups(self.aws, self.place))
         return descriptor
 
     def _find_descriptor(self) -> Descriptor | None:
@@ -71,62 +66,16 @@ class ClusterRecord:
         self.place.check(descriptor)
         return descriptor
 
-    def check_not_lost(self) -> None:
-        """Check that a cluster without ``cluster.json`` doesn't run: its name is no new one's.
-        Raises `ClusterNotFound`.
-        """
-        if not self.exists and (raised := self._raised_groups()):
-            raise self._not_found(raised)
-
     def find_groups(self) -> Groups:
         """Return the cluster's groups, also where ``cluster.json`` is gone. Raises
         `ClusterNotFound` where they are gone too.
         """
         if not self.exists:
-            groups, state = self._groups_at_aws()
+            groups, state = groups_at_aws(self.aws, self.place)
             if not state:
-                raise self._not_found({})
+                raise not_found(self.place, {})
             vars(self)["groups"] = groups
         return self.groups
-
-    def _groups_at_aws(self) -> tuple[Groups, dict[str, Group]]:
-        """Find the groups by their tags and names, whatever the documents say."""
-        place = self.place
-        return Groups.found(self.aws, workspace=place.workspace, cluster=place.cluster)
-
-    def _raised_groups(self) -> dict[str, Group]:
-        try:
-            _, found = self._groups_at_aws()
-        except Exception:
-            # The caller's policy may not allow it.
-            logger.debug("can't look for groups of %s", self.name, exc_info=True)
-            return {}
-        return {name: group for name, group in found.items() if group.desired}
-
-    def _not_found(self, raised: Mapping[str, Group]) -> ClusterNotFound:
-        """Return the error for a cluster without ``cluster.json``; `raised` are those of its groups
-        that are to have hosts all the same. A start needs the document, so it was there.
-        """
-        name = self.name
-        if not raised:
-            return ClusterNotFound(
-                f"There is no cluster {name!r} in this workspace.",
-                given=name,
-                allowed="a cluster that is deployed; `terradask list` shows them",
-                advice=f"terradask apply {name}, or Cluster(name={name!r}) from Python",
-            )
-        where = f"s3://{self.bucket}/{cluster_key(name, DESCRIPTOR)}"
-        numbers = ", ".join(f"{key} {group.desired}" for key, group in sorted(raised.items()))
-        return ClusterNotFound(
-            f"cluster.json of cluster {name!r} is gone from the bucket, and the cluster runs.",
-            cluster=name,
-            given=f"nothing at {where}; instances that its groups are to have: {numbers}",
-            advice=(
-                f"terradask apply {name} writes it again, and what runs goes on; terradask stop "
-                f"{name} ends the hosts without it. Find out what deleted it: a lifecycle rule of "
-                "the bucket, or by hand"
-            ),
-        )
 
     def know(self, descriptor: Descriptor) -> bool:
         """Go by the cluster's structure as it was just read; return whether that is new."""
@@ -161,7 +110,7 @@ class ClusterRecord:
         """
         if not self.objects.exists(CLOSING):
             return False
-        _, groups = self._groups_at_aws()
+        _, groups = groups_at_aws(self.aws, self.place)
         return not is_raised(groups)
 
     def run(self) -> Run | None:

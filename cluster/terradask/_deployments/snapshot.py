@@ -9,6 +9,8 @@ from typing import Any, Literal
 
 from terradask._common.side_by_side import side_by_side
 from terradask._deployments.deployment import Deployment
+from terradask._deployments.lost import not_found, raised_groups
+from terradask._deployments.place import ClusterPlace
 from terradask._deployments.record import read_scheduler
 from terradask_host.documents import Run, SchedulerAddress
 
@@ -52,7 +54,9 @@ def take_snapshot(deployment: Deployment, also: Callable[[], object]) -> Snapsho
     closing, exists, run, scheduler, _ = side_by_side(reads, len(reads))
     if not exists:
         if run is not None and not closing:
-            deployment.check_not_lost()
+            place = ClusterPlace.of(deployment.bucket, deployment.aws.region, deployment.name)
+            if raised := raised_groups(deployment.aws, place):
+                raise not_found(place, raised)
         return Snapshot(closing, "nothing", run)
     goes_on = run is not None and deployment.goes_on(run, scheduler)
     return Snapshot(closing, "running" if goes_on else "stopped", run)
