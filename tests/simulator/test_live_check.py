@@ -106,6 +106,27 @@ def test_aws_own_simulator_finds_rights_that_lack_before_anything_is_made(sim: S
     assert failed.error["given"] == "ec2:CreateVpc (explicitDeny); iam:CreatePolicy (explicitDeny)"
 
 
+def _encrypting(condition: dict[str, Any]) -> dict[str, Any]:
+    deny = {"Effect": "Deny", "Action": "s3:PutObject", "Resource": "*", "Condition": condition}
+    return {"Version": "2012-10-17", "Statement": [EVERYTHING, deny]}
+
+
+@pytest.mark.usefixtures("kept_catalog")
+def test_aws_own_simulator_knows_which_encryption_writes_name(sim: Simulator) -> None:
+    header = "s3:x-amz-server-side-encryption"
+    with sim.acting_as("encrypting", _encrypting({"Null": {header: "true"}})):
+        assert _failure_of(LiveCheck(Workspace.load(), Runner())) == ("", "", "")
+    with sim.acting_as("keyed", _encrypting({"StringNotEquals": {header: "aws:kms"}})):
+        check = LiveCheck(Workspace.load(), Runner())
+        assert _failure_of(check)[:2] == ("rights", "LiveCheckFailed")
+    failed = check.runner.failed
+    assert failed is not None
+    assert failed.error is not None
+    assert failed.error["given"] == (
+        "s3:PutObject (explicitDeny, of objects encrypted with AES256)"
+    )
+
+
 @pytest.mark.usefixtures("kept_catalog")
 def test_aws_own_simulator_finds_that_an_administrator_lacks_nothing(sim: Simulator) -> None:
     with sim.acting_as("administrator", {"Version": "2012-10-17", "Statement": [EVERYTHING]}):

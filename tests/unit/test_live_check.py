@@ -283,7 +283,7 @@ def test_the_policy_simulator_is_asked_with_what_calls_would_carry() -> None:
         allow("All", "s3:*", "*"),
         {"Effect": "Deny", "Action": "ec2:DeleteVpc", "Resource": "*"},
     ]
-    first, second = questions(statements, "eu-west-1")
+    first, second = questions(statements, "eu-west-1", {})
     assert (len(first.actions), len(second.actions)) == (50, 10)
     assert first.resources == ("arn:1", "arn:2")
     assert first.context == {
@@ -291,3 +291,20 @@ def test_the_policy_simulator_is_asked_with_what_calls_would_carry() -> None:
         "aws:RequestTag/a": ("string", "b"),
         "aws:TagKeys": ("stringList", "any"),
     }
+
+
+@pytest.mark.parametrize("key", [None, "arn:aws:kms:eu-west-1:123456789012:key/k"])
+def test_the_policy_simulator_is_asked_about_writes_with_their_encryption(key: str | None) -> None:
+    statements = [
+        allow("Keep", ["s3:GetObject", "s3:PutObject"], ["arn:b/x", "arn:b/y"]),
+        allow("Make", ["s3:PutObject"], "arn:other/x"),
+    ]
+    read, write, elsewhere = questions(statements, "eu-west-1", {"arn:b": key})
+    region = {"aws:RequestedRegion": ("string", "eu-west-1")}
+    named = {"s3:x-amz-server-side-encryption": ("string", "AES256" if key is None else "aws:kms")}
+    if key is not None:
+        named["s3:x-amz-server-side-encryption-aws-kms-key-id"] = ("string", key)
+    assert (read.actions, read.context) == (("s3:GetObject",), region)
+    assert (write.actions, write.context) == (("s3:PutObject",), {**region, **named})
+    assert write.resources == ("arn:b/x", "arn:b/y")
+    assert elsewhere.context == region

@@ -20,6 +20,11 @@ _AT_ONCE = 50
 #: Operators whose values are known -> the type of such keys.
 _OPERATORS = {"StringEquals": "string", "ArnLike": "string", "Bool": "boolean"}
 _ALLOWED = "allowed"
+#: What a call says of an object's encryption; policies may demand it:
+#: https://docs.aws.amazon.com/AmazonS3/latest/userguide/UsingKMSEncryption.html
+_WRITE = "s3:PutObject"
+_ENCRYPTION = "s3:x-amz-server-side-encryption"
+_KEY = "s3:x-amz-server-side-encryption-aws-kms-key-id"
 #: Of a right that the simulator can't judge.
 NOT_KNOWN = "not known"
 #: What the role of the check needs, in addition to the network's rights.
@@ -47,20 +52,44 @@ class Question:
     statement: Statement
 
 
-def questions(statements: Iterable[Statement], region: str) -> Iterator[Question]:
-    """Yield what to ask, so that exactly such statements would be enough."""
+def questions(
+    statements: Iterable[Statement], region: str, keys: Mapping[str, str | None]
+) -> Iterator[Question]:
+    """Yield what to ask, so that exactly such statements would be enough.
+
+    Parameters
+    ----------
+    statements, region
+        What callers are allowed, and where.
+    keys
+        ARN of a bucket -> the key by which writes to it are encrypted; None: S3's own.
+    """
     for one in statements:
         if one["Effect"] != "Allow":
             continue
         context = dict(_context(one.get("Condition", {})))
+        resources = tuple(listed(one["Resource"]))
         actions = [action for action in listed(one["Action"]) if "*" not in action]
-        for start in range(0, len(actions), _AT_ONCE):
-            yield Question(
-                tuple(actions[start : start + _AT_ONCE]),
-                tuple(listed(one["Resource"])),
-                {"aws:RequestedRegion": ("string", region), **context},
-                one,
-            )
+        writes = [action for action in actions if action == _WRITE]
+        others = [action for action in actions if action != _WRITE]
+        for some, more in ((others, {}), (writes, _encryption(resources[0], keys))):
+            for start in range(0, len(some), _AT_ONCE):
+                yield Question(
+                    tuple(some[start : start + _AT_ONCE]),
+                    resources,
+                    {"aws:RequestedRegion": ("string", region), **context, **more},
+                    one,
+                )
+
+
+def _encryption(resource: str, keys: Mapping[str, str | None]) -> dict[str, tuple[str, str]]:
+    bucket = resource.partition("/")[0]
+    if bucket not in keys:
+        return {}
+    key = keys[bucket]
+    if key is None:
+        return {_ENCRYPTION: ("string", "AES256")}
+    return {_ENCRYPTION: ("string", "aws:kms"), _KEY: ("string", key)}
 
 
 def _context(condition: Mapping[str, Mapping[str, Any]]) -> Iterator[tuple[str, tuple[str, str]]]:
@@ -150,16 +179,21 @@ def check_rights(aws: Aws, scope: CallerScope, notes: Notes) -> str | None:
             source = _entity(aws.caller_arn, client)
             if source is None:
                 return "AWS's policy simulator knows users and roles only"
+            keys = {scope.state_bucket: scope.state_key_arn, scope.bucket: scope.place.kms_key_arn}
             found = [
                 (question, _verdicts(client, source, question))
-                for question in questions(statements, aws.region)
+                for question in questions(statements, aws.region, keys)
             ]
     except AccessDenied as error:
         return f"this caller lacks {error.action}"
     if found is None:
         return "AWS's policy simulator doesn't know this caller"
     notes.facts["actions"] = len({action for question, _ in found for action in question.actions})
-    said = [one for _, verdict in found for one in verdict.items()]
+    said = [
+        (action, why if why == NOT_KNOWN else f"{why}{_carrying(question)}")
+        for question, verdict in found
+        for action, why in verdict.items()
+    ]
     notes.facts["not_known"] = sorted({action for action, why in said if why == NOT_KNOWN})
     missing = dict(sorted((action, why) for action, why in said if why != NOT_KNOWN))
     if missing:
@@ -170,6 +204,11 @@ def check_rights(aws: Aws, scope: CallerScope, notes: Notes) -> str | None:
             advice="use an administrator's credentials for the check",
         )
     return None
+
+
+def _carrying(question: Question) -> str:
+    named = question.context.get(_ENCRYPTION)
+    return "" if named is None else f", of objects encrypted with {named[1]}"
 
 
 def _verdicts(client: Any, source: str, question: Question) -> dict[str, str]:
