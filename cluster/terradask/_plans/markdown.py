@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import accumulate
 
 from terradask_host.documents import plain_text
 
@@ -41,43 +43,27 @@ class Section:
 
 def fitted(sections: Sequence[Section], room: int) -> str:
     """Return sections in their order, the least important cut to fit a number of characters."""
-    order = sorted(range(len(sections)), key=lambda index: sections[index].rank)
-    # A line for every section, in case it is left out.
-    notes = {
-        index: _missing(sections[index], len(sections[index].blocks), whole=True)
-        for index in order
-        if sections[index].blocks
-    }
-    left = room - sum(map(len, notes.values()))
-    texts: dict[int, str] = {}
-    for index, note in ((index, notes[index]) for index in order if index in notes):
-        text = _cut(sections[index], left + len(note))
-        texts[index] = text or note
-        left += len(note) - len(texts[index])
-    page = "".join(texts[index] for index in range(len(sections)) if index in texts)
+    sections = [section for section in sections if section.blocks]
+    # First a line for every section, in case it is left out.
+    texts = [_missing(section, len(section.blocks), whole=True) for section in sections]
+    left = room - sum(map(len, texts))
+    for at in sorted(range(len(sections)), key=lambda at: sections[at].rank):
+        note = texts[at]
+        texts[at] = _cut(sections[at], left + len(note)) or note
+        left += len(note) - len(texts[at])
+    page = "".join(texts)
     return page if len(page) <= room else ""
 
 
 def _cut(section: Section, room: int) -> str:
     """Return a section with as many blocks as fit; empty if none fits."""
-    whole = section.head + "".join(section.blocks) + section.tail
-    if len(whole) <= room:
-        return whole
-    used = len(section.head) + len(section.tail) + len(_missing(section, len(section.blocks)))
-    kept = 0
-    for block in section.blocks:
-        if used + len(block) > room:
-            break
-        used += len(block)
-        kept += 1
-    if not kept:
-        return ""
-    return (
-        section.head
-        + "".join(section.blocks[:kept])
-        + section.tail
-        + _missing(section, len(section.blocks) - kept)
-    )
+    around = len(section.head) + len(section.tail)
+    ends = list(accumulate(map(len, section.blocks)))
+    kept, note = len(ends), ""
+    if around + ends[-1] > room:
+        kept = bisect_right(ends, room - around - len(_missing(section, len(ends))))
+        note = _missing(section, len(ends) - kept)
+    return section.head + "".join(section.blocks[:kept]) + section.tail + note if kept else ""
 
 
 def _missing(section: Section, number: int, *, whole: bool = False) -> str:
@@ -88,9 +74,20 @@ def _missing(section: Section, number: int, *, whole: bool = False) -> str:
     )
 
 
+def table(heads: Sequence[str], rows: Sequence[str] = ()) -> str:
+    """Return a table, or the start of one, from rows and column names that are Markdown already."""
+    named = row(heads).replace("  ", " ")
+    return f"{named}|{'---|' * len(heads)}\n{''.join(rows)}"
+
+
 def row(cells: Sequence[str]) -> str:
     """Return a row of a table, from cells that are Markdown already."""
     return f"| {' | '.join(cells)} |\n"
+
+
+def small(text: str) -> str:
+    """Return Markdown in small letters."""
+    return f"<sub>{text}</sub>"
 
 
 def escaped(text: str) -> str:

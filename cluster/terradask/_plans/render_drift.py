@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from terradask._common.naming import counted
-from terradask._plans.render_values import assignment
-from terradask._plans.summary import Change, PlanSummary
+from terradask._plans.render_values import assignment, gone
+from terradask._plans.summary import PlanSummary
 
 #: A job finds its own message by this line and updates it in place.
 MARKER = "<!-- terradask drift -->"
@@ -19,7 +19,7 @@ def drift_text(summary: PlanSummary) -> str:
     ]
     for change in summary.drift:
         lines.append(
-            f"  {'-' if change.action == 'delete' else '~'} {change.address}{_gone(change)}"
+            f"  {'-' if change.action == 'delete' else '~'} {change.address}{gone(change)}"
         )
         lines.extend(f"      {assignment(attribute)}" for attribute in change.attributes)
     return "\n".join(lines)
@@ -34,17 +34,9 @@ def drift_markdown(summaries: Sequence[PlanSummary]) -> str:
     for summary in drifted:
         parts += [f"### `{summary.stack}`: {counted(len(summary.drift), 'resource')}", ""]
         for change in summary.drift:
-            parts.append(f"- `{change.address}`{_gone(change)}")
+            parts.append(f"- `{change.address}`{gone(change)}")
             if change.attributes:
                 # Four backticks: a value may contain three.
-                lines = [
-                    f"  {line}"
-                    for a in change.attributes
-                    for line in (assignment(a).replace("````", "` ` ` `"),)
-                ]
+                lines = [f"  {assignment(a).replace('````', '` ` ` `')}" for a in change.attributes]
                 parts += ["", "  ````", *lines, "  ````", ""]
     return "\n".join(parts).rstrip() + "\n"
-
-
-def _gone(change: Change) -> str:
-    return " is gone" if change.action == "delete" else ""

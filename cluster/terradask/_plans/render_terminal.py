@@ -3,21 +3,28 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
+from itertools import chain
 from typing import TYPE_CHECKING, TypeAlias
 
 from rich.console import Console, Group, RenderableType
 from rich.text import Text
 
-from terradask._plans.render_values import SIGNS, VERDICTS, assignment, origin, price
+from terradask._plans.render_values import (
+    SIGNS,
+    VERDICTS,
+    assignment,
+    cost_origin,
+    origin,
+    price,
+    software,
+)
 from terradask._plans.summary import Change, PlanSummary
 from terradask._policy.values import top_level
 from terradask._pricing.estimate import HOURS_PER_MONTH, CostEstimate
 from terradask_host.documents import plain_text
 
 if TYPE_CHECKING:
-    from decimal import Decimal
-
     from terradask._plans.dangers import Danger
     from terradask._plans.report import PlanReport, WorkspaceReport
     from terradask._policy.findings import PolicyFinding
@@ -43,9 +50,6 @@ def to_json(shown: Shown) -> str:
     return json.dumps(shown.as_dict(), indent=2, sort_keys=False, ensure_ascii=False) + "\n"
 
 
-# ---- terminal ------------------------------------------------------------------------------------
-
-
 def to_terminal(shown: Shown, *, details: bool = True) -> RenderableType:
     """Return a plan's summary, or a report on plans with policy and cost, for rich to print. A
     plan has values of the state, which others may have written: no control character is left.
@@ -55,42 +59,6 @@ def to_terminal(shown: Shown, *, details: bool = True) -> RenderableType:
         # One letter for each, so that the styles stay where they are.
         line.plain = plain_text(line.plain)
     return Group(*lines)
-
-
-def _lines(shown: Shown, *, details: bool) -> Iterable[Text]:
-    from terradask._plans.report import PlanReport
-
-    if isinstance(shown, PlanSummary):
-        head = [Text(shown.headline, style="bold"), *_dangers(shown.dangers)]
-        foot = [Text(), Text(origin(shown), style="dim")]
-        return [*head, *_body(shown, details=details), *foot]
-    if isinstance(shown, PlanReport):
-        return _plan_lines(shown, details=details)
-    return _workspace(shown, details=details)
-
-
-def _workspace(report: WorkspaceReport, *, details: bool) -> list[Text]:
-    parts: list[Text] = []
-    for plan in report.plans:
-        parts += [*_plan_lines(plan, details=details), Text()]
-    if report.cost is not None:
-        missing = (
-            f" (without {len(report.cost.unpriced)} that have no price)"
-            if report.cost.unpriced
-            else ""
-        )
-        parts += [
-            Text(f"cost of these stacks together: {_totals(report.cost)}{missing}", style="bold"),
-            Text(),
-        ]
-    for stack, reason in report.failed.items():
-        parts.append(Text(f"{stack}: could not be planned: {reason}", style="bold red"))
-    parts += [Text(f"{stack}: unchanged since it was applied") for stack in report.unchanged]
-    parts += [
-        Text(f"{stack}: waits for the network: terradask apply network") for stack in report.waiting
-    ]
-    verdict = Text(f"{VERDICTS[report.verdict]}", style="bold")
-    return [*parts, *([verdict] if len(report.plans) != 1 or report.failed else [])]
 
 
 def to_text(shown: Shown, *, details: bool = True, width: int = 120) -> str:
@@ -103,137 +71,111 @@ def to_text(shown: Shown, *, details: bool = True, width: int = 120) -> str:
     return captured.get()
 
 
-def _plan_lines(report: PlanReport, *, details: bool) -> Iterator[Text]:
-    yield Text(report.summary.headline, style="bold")
-    if report.blocked:
+def _lines(shown: Shown, *, details: bool) -> Iterator[Text]:
+    from terradask._plans.report import WorkspaceReport
+
+    if isinstance(shown, WorkspaceReport):
+        yield from _workspace(shown, details=details)
+        return
+    report, summary = (None, shown) if isinstance(shown, PlanSummary) else (shown, shown.summary)
+    yield Text(summary.headline, style="bold")
+    if report is not None and report.blocked:
         yield Text("blocked by policy: terradask apply refuses this plan", style="bold red")
-    yield from _dangers(report.dangers)
-    yield from _findings(report.findings)
-    yield from _body(report.summary, details=details)
-    yield from _hardware(report.hardware)
-    if report.container is not None:
-        yield from (Text(), Text(f"container: {report.container}", style="bold"))
-    if report.environment is not None:
-        yield from (Text(), Text(f"environment: {report.environment}", style="bold"))
-    if report.cost is not None:
-        yield from _cost(report.cost)
-    yield Text()
-    expiry = f", to be applied until {report.expires_at}" if report.expires_at else ""
-    yield Text(f"{origin(report.summary)}{expiry}", style="dim")
+    yield from _block(map(_danger, shown.dangers))
+    if report is not None:
+        yield from _block(chain.from_iterable(map(_finding, report.findings)), title="policy:")
+    changes = (_change(change, details=details) for change in summary.changes)
+    yield from _block(chain.from_iterable(changes))
+    outputs = (Text(f"  {assignment(output)}") for output in summary.outputs)
+    yield from _block(outputs, title="outputs:")
+    drift = (_change(change, details=True) for change in summary.drift)
+    title = "changed outside Terraform since its last run:"
+    yield from _block(chain.from_iterable(drift), title=title)
+    expiry = ""
+    if report is not None:
+        hardware = (Text(f"  {group}: {reason}") for group, reason in report.hardware.items())
+        yield from _block(hardware, title="hardware:")
+        for what, value in software(report):
+            yield from (Text(), Text(f"{what}: {value}", style="bold"))
+        if report.cost is not None:
+            yield from _block(_cost(report.cost))
+        expiry = f", to be applied until {report.expires_at}" if report.expires_at else ""
+    yield from _block([Text(f"{origin(summary)}{expiry}", style="dim")])
 
 
-def _dangers(dangers: tuple[Danger, ...]) -> Iterator[Text]:
-    if dangers:
-        yield Text()
-    for danger in dangers:
-        line = Text("! ", style="bold red")
-        line.append(danger.address, style="bold")
-        line.append(f" {danger.text}")
-        yield line
+def _workspace(report: WorkspaceReport, *, details: bool) -> Iterator[Text]:
+    for plan in report.plans:
+        yield from (*_lines(plan, details=details), Text())
+    cost = report.cost
+    if cost is not None:
+        missing = f" (without {len(cost.unpriced)} that have no price)" if cost.unpriced else ""
+        totals = f"cost of these stacks together: {_totals(cost)}{missing}"
+        yield from (Text(totals, style="bold"), Text())
+    for stack, reason in report.failed.items():
+        yield Text(f"{stack}: could not be planned: {reason}", style="bold red")
+    for stack in report.unchanged:
+        yield Text(f"{stack}: unchanged since it was applied")
+    for stack in report.waiting:
+        yield Text(f"{stack}: waits for the network: terradask apply network")
+    if len(report.plans) != 1 or report.failed:
+        yield Text(VERDICTS[report.verdict], style="bold")
 
 
-def _findings(findings: tuple[PolicyFinding, ...]) -> Iterator[Text]:
-    if findings:
-        yield Text()
-        yield Text("policy:", style="bold")
-    for finding in findings:
-        waived = (
-            f"waived until {finding.waived.expires}: {finding.waived.reason}"
-            if finding.waived
-            else ""
-        )
-        line = Text("  ")
-        line.append(
-            finding.severity if not waived else "waived",
-            style="dim" if waived else _SEVERITY_STYLES[finding.severity],
-        )
-        line.append(" ".join(filter(None, (f" {finding.check}", finding.address, finding.message))))
-        yield line
-        if waived or finding.advice:
-            yield Text(f"      {waived or finding.advice}", style="dim")
+def _block(lines: Iterable[Text], *, title: str | None = None) -> Iterator[Text]:
+    """Yield an empty line, the title and the lines, if there are lines."""
+    found = list(lines)
+    if found:
+        yield from (Text(), *([] if title is None else [Text(title, style="bold")]), *found)
 
 
-def _hardware(reasons: Mapping[str, str]) -> Iterator[Text]:
-    if reasons:
-        yield Text()
-        yield Text("hardware:", style="bold")
-    for group, reason in reasons.items():
-        yield Text(f"  {group}: {reason}")
+def _danger(danger: Danger) -> Text:
+    return Text.assemble("! ", (danger.address, "bold"), f" {danger.text}", style="bold red")
+
+
+def _finding(finding: PolicyFinding) -> Iterator[Text]:
+    waived = finding.waived
+    advice, style = finding.advice, _SEVERITY_STYLES[finding.severity]
+    if waived:
+        advice, style = f"waived until {waived.expires}: {waived.reason}", "dim"
+    facts = " ".join(filter(None, (f" {finding.check}", finding.address, finding.message)))
+    yield Text.assemble("  ", ("waived" if waived else finding.severity, style), facts)
+    if advice:
+        yield Text(f"      {advice}", style="dim")
+
+
+def _change(change: Change, *, details: bool) -> Iterator[Text]:
+    style = _STYLES.get(change.action, "")
+    reason = (f"  ({change.reason})", "dim") if change.reason else ""
+    sign = (SIGNS.get(change.action, "?"), f"bold {style}")
+    yield Text.assemble("  ", sign, (f" {change.address}", style), reason)
+    if not details and change.action == "create":
+        return
+    for attribute in change.values_beside_documents:
+        yield Text(f"      {assignment(attribute)}")
+    forcing = {top_level(path) for path in change.replaced_because_of}
+    for document in change.documents:
+        forces = "  # forces replacement" if document.path in forcing else ""
+        yield Text(f"      {document.path}, decoded:{forces}")
+        for part in document.lines:
+            yield Text(f"        {part}", style=_DIFF_STYLES.get(part[:1], ""))
 
 
 def _cost(cost: CostEstimate) -> Iterator[Text]:
-    yield Text()
     if cost.has_no_price:
         yield Text(f"cost: no prices: {cost.problem}", style="bold")
         return
     yield Text(f"cost: {_totals(cost)}", style="bold")
     for item in cost.unpriced:
-        why = f": {item.note}" if item.note else ""
-        yield Text(
-            f"  without a price, and not in the totals: {item.address}: {item.what}{why}",
-            style="yellow",
-        )
-    yield Text(
-        f"  {', '.join(filter(None, (cost.source, cost.region, cost.priced_at)))}", style="dim"
-    )
+        about = ": ".join(filter(None, (item.address, item.what, item.note)))
+        yield Text(f"  without a price, and not in the totals: {about}", style="yellow")
+    yield Text(f"  {cost_origin(cost)}", style="dim")
 
 
 def _totals(cost: CostEstimate) -> str:
-    stopped = cost.stopped_hourly_usd
-    desired = cost.desired_hourly_usd
-    most = cost.maximum_hourly_usd
-    while_stopped = (
-        f"{_by_hour_and_month(stopped)} while stopped; when started " if stopped != desired else ""
+    stopped, desired, most = (
+        f"{price(hourly, digits=4)} an hour, {price(hourly * HOURS_PER_MONTH)} a month"
+        for hourly in (cost.stopped_hourly_usd, cost.desired_hourly_usd, cost.maximum_hourly_usd)
     )
-    return (
-        f"{while_stopped}{_by_hour_and_month(desired)}; at the largest size "
-        f"{_by_hour_and_month(most)}"
-    )
-
-
-def _by_hour_and_month(hourly: Decimal) -> str:
-    return f"{price(hourly, digits=4)} an hour, {price(hourly * HOURS_PER_MONTH)} a month"
-
-
-def _body(summary: PlanSummary, *, details: bool) -> Iterator[Text]:
-    if summary.changes:
-        yield Text()
-    for change in summary.changes:
-        yield from _terminal_change(change, details=details)
-    if summary.outputs:
-        yield Text()
-        yield Text("outputs:", style="bold")
-    for output in summary.outputs:
-        yield Text(f"  {assignment(output)}")
-    if summary.drift:
-        yield Text()
-        yield Text("changed outside Terraform since its last run:", style="bold")
-    for change in summary.drift:
-        yield from _terminal_change(change, details=True)
-
-
-def _terminal_change(change: Change, *, details: bool) -> list[Text]:
-    style = _STYLES.get(change.action, "")
-    line = Text("  ")
-    line.append(SIGNS.get(change.action, "?"), style=f"bold {style}")
-    line.append(f" {change.address}", style=style)
-    if change.reason:
-        line.append(f"  ({change.reason})", style="dim")
-    lines = [line]
-    if details or change.action != "create":
-        lines.extend(
-            Text(f"      {assignment(attribute)}") for attribute in change.values_beside_documents
-        )
-        forcing = {top_level(path) for path in change.replaced_because_of}
-        for document in change.documents:
-            lines.append(
-                Text(
-                    f"      {document.path}, "
-                    f"decoded:{'  # forces replacement' if document.path in forcing else ''}"
-                )
-            )
-            lines.extend(
-                Text(f"        {part}", style=_DIFF_STYLES.get(part[:1], ""))
-                for part in document.lines
-            )
-    return lines
+    has_stop = cost.stopped_hourly_usd != cost.desired_hourly_usd
+    while_stopped = f"{stopped} while stopped; when started " if has_stop else ""
+    return f"{while_stopped}{desired}; at the largest size {most}"

@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import json
 from decimal import Decimal
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from terradask._plans.summary import PlanSummary
+from terradask._plans.summary import Change, PlanSummary
 from terradask._policy.values import UNKNOWN, AttributeChange
+
+if TYPE_CHECKING:
+    from terradask._plans.report import PlanReport
+    from terradask._pricing.estimate import CostEstimate
 
 SIGNS = {
     "create": "+",
@@ -51,13 +55,31 @@ def assignment(attribute: AttributeChange) -> str:
     return f"{attribute.path} = {value}{note}"
 
 
+def gone(change: Change) -> str:
+    """Return what to say behind the address of a resource that something else has deleted."""
+    return " is gone" if change.action == "delete" else ""
+
+
+def made_with(summary: PlanSummary) -> str:
+    """Return the versions that made a plan."""
+    versions = {"Terraform": summary.terraform_version, **dict(sorted(summary.providers.items()))}
+    return ", ".join(f"{name} {version}" for name, version in versions.items())
+
+
 def origin(summary: PlanSummary) -> str:
     """Return the plan's hash, its date, and the versions that made it."""
-    made_with = [
-        f"Terraform {summary.terraform_version}",
-        *(f"{n} {v}" for n, v in sorted(summary.providers.items())),
-    ]
-    return f"plan {summary.plan_hash[:12]} of {summary.created_at}, {', '.join(made_with)}"
+    return f"plan {summary.plan_hash[:12]} of {summary.created_at}, {made_with(summary)}"
+
+
+def software(report: PlanReport) -> list[tuple[str, str]]:
+    """Return what hosts run instead of packages that they install themselves, and its name."""
+    found = {"container": report.container, "environment": report.environment}
+    return [(what, name) for what, name in found.items() if name is not None]
+
+
+def cost_origin(cost: CostEstimate) -> str:
+    """Return where an estimate's prices come from."""
+    return ", ".join(filter(None, (cost.source, cost.region, cost.priced_at)))
 
 
 def price(amount: Decimal | None, *, digits: int = 2) -> str:
