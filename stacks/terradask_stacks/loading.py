@@ -64,6 +64,10 @@ class LoadedSettings:
     lock_path: Path
     origins: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
 
+    def is_of_file(self, name: str) -> bool:
+        """Return whether the value of ``section.key`` is the file's."""
+        return self.origins.get(name) == _in_file(name, self.path)
+
 
 def load_settings(
     path: Path | None = None,
@@ -175,7 +179,7 @@ def _add_file(layers: Layers, content: dict[str, Any], path: Path) -> None:
     if isinstance(table, dict) and key in table:
         layers.findings.append(
             Finding(
-                where=f"{section}.{key} in {path}",
+                where=_in_file(f"{section}.{key}", path),
                 problem="this setting guards against the file's author, so it can't be in the file",
                 given=table.pop(key),
                 allowed=f"TERRADASK_{section}__{key}=...".upper()
@@ -183,7 +187,11 @@ def _add_file(layers: Layers, content: dict[str, Any], path: Path) -> None:
                 advice="remove it here; set it there if you know whose account that is",
             )
         )
-    layers.add(content, lambda name: f"{name} in {path}")
+    layers.add(content, lambda name: _in_file(name, path))
+
+
+def _in_file(name: str, path: Path | None) -> str:
+    return f"{name} in {path}"
 
 
 def existing_file(path: Path | None = None) -> Path:

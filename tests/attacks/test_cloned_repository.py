@@ -378,3 +378,15 @@ def test_no_state_goes_to_a_strangers_bucket_or_comes_from_it(
             clone.plant("terradask.toml", text)
             clone.environ["TERRADASK_STATE__BUCKET_OWNER"] = THEM
             assert clone.run("plan", "network").returncode == 0
+
+
+def test_no_state_is_encrypted_with_a_strangers_key(clone: Clone, aws: Simulator) -> None:
+    settings = (clone.folder / "terradask.toml").read_text()
+    key = f"arn:aws:kms:us-east-1:{THEM}:key/0123abcd-01ab-23cd-45ef-0123456789ab"
+    clone.plant("terradask.toml", f'{settings}\n[state]\nbackend = "s3"\nkms_key_arn = "{key}"\n')
+    for command in (("init", "--state", "s3"), ("plan", "network")):
+        done = clone.run(*command)
+        assert done.returncode == 2, done.stdout + done.stderr
+        assert "TERRADASK_STATE__KMS_KEY_ARN" in done.stderr
+    buckets = [one["Name"] for one in aws.client("s3").list_buckets()["Buckets"]]
+    assert not [name for name in buckets if name.startswith("terradask-state-")]

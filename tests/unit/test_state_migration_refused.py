@@ -280,3 +280,24 @@ def test_no_note_leads_to_a_state_of_somebody_elses(folder: Folder, theirs: str,
         folder.settle()
     assert folder.local is None
     assert set(folder.s3.calls) == {"HeadBucket"}
+
+
+@pytest.mark.parametrize("trusted", ["BUCKET_OWNER", "KMS_KEY_ARN"])
+def test_no_strangers_key_that_the_settings_file_names_encrypts_the_state(
+    folder: Folder, trusted: str
+):
+    key = f"arn:aws:kms:us-east-1:{THEM}:key/k"
+    folder.local = state_of()
+    folder.settings("s3", bucket="ours", kms_key_arn=key)
+    folder.s3.buckets["ours"] = {}
+    with pytest.raises(InvalidInput, match="TERRADASK_STATE__KMS_KEY_ARN") as refused:
+        folder.settle()
+    assert (key in str(refused.value.given), folder.s3.calls) == (True, [])
+    folder.settings("s3", bucket="ours", kms_key_arn=key.replace(THEM, ACCOUNT))
+    folder.settle()
+    folder.settings("s3", bucket="ours", kms_key_arn=key)
+    said = {"BUCKET_OWNER": THEM, "KMS_KEY_ARN": key}[trusted]
+    if trusted == "BUCKET_OWNER":
+        folder.s3.owners["ours"] = THEM
+    folder.environ[f"TERRADASK_STATE__{trusted}"] = said
+    folder.settle()

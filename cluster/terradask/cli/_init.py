@@ -87,13 +87,16 @@ def keep_state_in_s3(path: Path) -> tuple[str, bool]:
     """Make the bucket, then name it in the file, which so never names what isn't there."""
     from terradask._aws.session import Aws
     from terradask._terraform.state.bucket import make_state_bucket
+    from terradask._terraform.state.key_owner import check_state_key
     from terradask_stacks.files import write_whole
     from terradask_stacks.loading import load_settings
 
-    settings: Settings = load_settings(path).settings
+    loaded = load_settings(path)
+    settings: Settings = loaded.settings
     text = path.read_bytes().decode()
     changed = with_s3_state(text, path)
     aws = Aws(settings.workspace.region)
+    check_state_key(loaded, aws.account_id)
     bucket = settings.state.bucket_for(aws.account_id, aws.region)
     made = make_state_bucket(
         aws,

@@ -17,6 +17,7 @@ from terradask._common.json_text import read_object
 from terradask._common.progress import Message, Progress, Warned
 from terradask._terraform.state.backend import FoundState, LockWait
 from terradask._terraform.state.bucket import check_state_bucket
+from terradask._terraform.state.key_owner import check_state_key
 from terradask._terraform.state.local import LocalBackend
 from terradask._terraform.state.s3 import S3Backend, StateBackend, encrypted_with
 from terradask.errors import StateConflict, StateNotMoved, TerraformError
@@ -81,6 +82,7 @@ class NetworkState:
         """
         place = self.place()
         if isinstance(place, S3Backend):
+            check_state_key(self._loaded, self._aws.account_id)
             check_state_bucket(
                 self._aws,
                 place.bucket,
