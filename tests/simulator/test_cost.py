@@ -12,9 +12,9 @@ import botocore.exceptions
 import pytest
 
 from terradask._aws.session import Aws
+from terradask._common.disk_cache import DiskCache
 from terradask._pricing.calculation import estimate
 from terradask._pricing.launches import read_launches
-from terradask._pricing.price_cache import PriceCache
 from terradask._pricing.price_list import AwsPriceList
 from terradask._pricing.prices import PriceKey
 from terradask._pricing.volumes import Volumes
@@ -51,7 +51,7 @@ def test_a_cluster_is_priced_from_the_price_list_ec2_and_its_template(
     assert [(launch.volumes, launch.public_address) for launch in hosts.values()] == [
         (Volumes(40, 375, 1000), True)
     ]
-    cost = estimate(plan, AwsPriceList(aws, cache=PriceCache(tmp_path)), hosts=hosts)
+    cost = estimate(plan, AwsPriceList(aws, cache=DiskCache("prices", tmp_path)), hosts=hosts)
     # The scheduler's template isn't there.
     assert {(item.address, item.what) for item in cost.unpriced} == {
         ("aws_autoscaling_group.scheduler", "volume"),

@@ -8,7 +8,7 @@ import botocore.exceptions
 import pytest
 
 from terradask._aws.session import Aws
-from terradask._pricing.region_prices import RegionPrices
+from terradask._pricing.price_list import AwsPriceList
 
 pytestmark = pytest.mark.simulator
 
@@ -37,7 +37,7 @@ def test_types_zones_and_prices_come_page_by_page(network: Any) -> None:
         ):
             ec2.describe_instance_types(**question)
     with network.sim.applied():
-        sheet = RegionPrices(Aws("us-east-1")).look_up("on-demand")
+        sheet = AwsPriceList(Aws("us-east-1")).of_region("on-demand")
     assert str(sheet.usd["us-east-1"]["m6i.xlarge"].normalize()) == "0.184"
     assert len(sheet.usd["us-east-1"]) > 1000
     assert "made-up" in sheet.source

@@ -207,7 +207,12 @@ SPOT = {
     "Timestamp": 5,
     "AvailabilityZone": "a",
 }
-SHEET = {"format": 1, "market": "spot", "as_of": AT, "usd": {"us-east-1a": {"m6i.xlarge": "0.06"}}}
+SHEET = {
+    "format": 2,
+    "key": "instance spot us-east-1",
+    "as_of": AT,
+    "usd": {"us-east-1a": {"m6i.xlarge": "0.06"}},
+}
 STACK = {
     "terraform": {},
     "resource": {

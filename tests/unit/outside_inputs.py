@@ -35,8 +35,9 @@ from terradask._network.baseline import BASELINE_FORMAT, parse_baseline
 from terradask._plans.basis import PlanArchive
 from terradask._plans.history import HistoryEntry
 from terradask._plans.summary import summarise
-from terradask._pricing.price_cache import read_sheet
-from terradask._pricing.products import query_for_instances, read_instance_prices, read_price
+from terradask._pricing.price_list import read_sheet
+from terradask._pricing.prices import PriceKey
+from terradask._pricing.products import query_for, read_price, read_prices
 from terradask._pricing.spot_prices import read_spot_price
 from terradask._software.archive_hashes import read_lock_file
 from terradask._terraform.events import parse_event
@@ -206,6 +207,8 @@ JOB = JobSpec(
     inputs=("a", "b"),
     environ={"WORD": "given"},
 )
+_TYPES = PriceKey("instance", "us-east-1")
+_SPOT = PriceKey("instance", "us-east-1", market="spot")
 _OUTPUT = {"format": 1, "missed": 3, "pieces": [[1, "b3V0Cg=="], [2, "G1sySg=="]]}
 _ACCOUNT = {
     **ACCOUNT.to_document(),
@@ -281,12 +284,12 @@ INPUTS: dict[str, Input] = {
     "kept instance types": Input(VALUES, lambda document: read_catalog(document, "us-east-1"), ()),
     "a price": Input(
         st.lists(texts_of(PRICE), max_size=2),
-        lambda entries: read_price(query_for_instances("us-east-1"), entries),
+        lambda entries: read_price(query_for(_TYPES), entries),
         (),
     ),
     "prices": Input(
         st.lists(texts_of(PRICE), max_size=2),
-        lambda entries: read_instance_prices("us-east-1", entries),
+        lambda entries: read_prices(_TYPES, entries),
         (),
     ),
     "spot prices": Input(
@@ -294,7 +297,7 @@ INPUTS: dict[str, Input] = {
         lambda entries: read_spot_price("m6i.xlarge", entries),
         (),
     ),
-    "kept prices": Input(damaged(SHEET), lambda document: read_sheet(document, "spot", "x"), ()),
+    "kept prices": Input(damaged(SHEET), lambda document: read_sheet(document, _SPOT, "x"), ()),
     "why a launch failed": Input(TEXTS, read_problem, ()),
     "cores": Input(VALUES, lambda value: parse_cores("n_cores", value)),
     "memory": Input(VALUES, lambda value: parse_memory("memory", value)),

@@ -30,7 +30,7 @@ def aws(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> dict[str, Any]:
         def __init__(self, _aws: object) -> None:
             pass
 
-        def look_up(self, market: str, *, refresh: bool) -> PriceSheet:
+        def of_region(self, market: str, *, refresh: bool) -> PriceSheet:
             asked[market] = refresh
             if market == "spot":
                 return PriceSheet(
@@ -49,7 +49,7 @@ def aws(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> dict[str, Any]:
         return Catalog(session.region, TYPES, ZONES, now - datetime.timedelta(hours=3))
 
     monkeypatch.setattr(listing, "load_catalog", load_catalog)
-    monkeypatch.setattr(listing, "RegionPrices", Prices)
+    monkeypatch.setattr(listing, "AwsPriceList", Prices)
     monkeypatch.delenv("TERRADASK_WORKSPACE__REGION", raising=False)
     monkeypatch.chdir(tmp_path)
     return asked

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime
 import json
+from collections.abc import Callable
 from decimal import Decimal
 from pathlib import Path
 from types import SimpleNamespace
@@ -12,10 +13,9 @@ from typing import Any, cast
 import pytest
 
 from terradask._aws.session import Aws
-from terradask._pricing.price_cache import PriceCache
-from terradask._pricing.price_list import AwsPriceList
+from terradask._common.disk_cache import DiskCache
+from terradask._pricing.price_list import AwsPriceList, pricing_region
 from terradask._pricing.prices import Price, PriceKey
-from terradask._pricing.sources import pricing_region
 from terradask.errors import AccessDenied, NoCredentials
 
 NAT = PriceKey("nat-gateway", "us-east-1")
@@ -37,6 +37,7 @@ class FakeAws:
 
     def __init__(self, endpoint: str = AWS) -> None:
         self.region = "us-east-1"
+        self.account_id = "123456789012"
         self.endpoint = endpoint
         self.price = "0.05"
         self.error: Exception | None = None
@@ -57,7 +58,7 @@ class FakeAws:
         if self.error is not None:
             raise self.error
         if "InstanceTypes" in question:
-            zone = question["AvailabilityZone"]
+            zone = question.get("AvailabilityZone", "us-east-1a")
             found = {
                 "ProductDescription": "Linux/UNIX",
                 "SpotPrice": self.price,
@@ -106,14 +107,23 @@ def aws() -> FakeAws:
 
 
 @pytest.fixture
-def prices(aws: FakeAws, clock: Clock, tmp_path: Path) -> AwsPriceList:
-    session = cast(Aws, aws)
-    return AwsPriceList(session, pricing=session, cache=PriceCache(tmp_path), now=clock)
+def made(aws: FakeAws, clock: Clock, tmp_path: Path) -> Callable[[], AwsPriceList]:
+    """What makes a list of prices; all have one cache."""
+    session, cache = cast(Aws, aws), DiskCache("prices", tmp_path)
+    return lambda: AwsPriceList(session, pricing=session, cache=cache, now=clock)
 
 
-def test_aws_is_asked_once_a_week_and_for_spot_once_an_hour(prices, aws, clock):
-    for _ in range(2):
-        quotes = prices.look_up([NAT, SPOT, NAT])
+@pytest.fixture
+def prices(made: Callable[[], AwsPriceList]) -> AwsPriceList:
+    return made()
+
+
+@pytest.mark.parametrize("one_list", [True, False])
+def test_aws_is_asked_once_a_week_and_for_spot_once_an_hour(made, aws, clock, one_list):
+    prices = made()
+    quotes = prices.look_up([NAT, SPOT, NAT])
+    prices = prices if one_list else made()
+    assert prices.look_up([NAT, SPOT, NAT]) == quotes
     assert quotes.prices[NAT] == Price(Decimal("0.05"), "hour", "2026-11-01T12:00:00+00:00")
     assert quotes.source == "AWS Price List API, EC2 for spot"
     assert prices.look_up([NAT]).source == "AWS Price List API"
@@ -149,22 +159,23 @@ def test_a_price_from_the_future_is_asked_for_again(prices, aws, clock):
         "{",
         "[]",
         "null",
-        '{"format": 2}',
-        '{"usd": "NaN"}',
-        '{"usd": "-1"}',
+        '{"format": 1}',
+        '{"usd": {"us-east-1": {"nat-gateway": "NaN"}}}',
+        '{"usd": {"us-east-1": {"nat-gateway": "-1"}}}',
         '{"as_of": "yesterday"}',
         '{"key": "other"}',
-        '{"per": "GB"}',
+        '{"usd": {}}',
+        '{"usd": {"us-east-1": {"secret": "0.05"}}}',
     ],
 )
-def test_a_corrupt_cache_is_no_cache(prices, aws, tmp_path, content):
-    prices.look_up([NAT])
+def test_a_corrupt_cache_is_no_cache(made, aws, tmp_path, content):
+    made().look_up([NAT])
     (file,) = tmp_path.rglob("*.json")
     whole = json.loads(file.read_text())
     file.write_text(
         json.dumps({**whole, **json.loads(content)}) if content.startswith('{"') else content
     )
-    assert prices.look_up([NAT]).prices[NAT].usd == Decimal("0.05")
+    assert made().look_up([NAT]).prices[NAT].usd == Decimal("0.05")
     assert len(aws.asked) == 2
     assert json.loads(file.read_text()) == whole
     assert [path.name for path in file.parent.iterdir()] == [file.name]
@@ -188,12 +199,11 @@ def test_who_refuses_once_is_not_asked_again(prices, aws):
     assert aws.asked == ["AmazonEC2"]
 
 
-def test_without_credentials_the_cache_answers_and_nothing_is_raised(
-    prices, aws, clock, monkeypatch
-):
+def test_without_credentials_the_cache_answers_and_nothing_is_raised(made, aws, clock, monkeypatch):
     monkeypatch.delenv("AWS_ENDPOINT_URL", raising=False)
-    prices.look_up([NAT])
+    made().look_up([NAT])
     aws.without_credentials = True
+    prices = made()
     assert prices.look_up([NAT]).notes == ()
     clock.pass_by(days=8)
     quotes = prices.look_up([NAT, SECRET])
@@ -208,25 +218,44 @@ def test_what_botocore_raises_is_a_reason_too(prices, aws):
     assert "timeout" in prices.look_up([NAT]).problems[NAT].lower()
 
 
-def test_prices_of_an_endpoint_on_this_machine_are_never_kept(aws, tmp_path, prices):
+def test_prices_of_an_endpoint_on_this_machine_are_never_kept_on_disk(aws, tmp_path, prices):
     aws.endpoint = "http://127.0.0.1:4566"
     quotes = prices.look_up([NAT])
     assert "made-up" in quotes.source
     assert list(tmp_path.rglob("*")) == []
+    # What was asked ahead of time isn't asked again.
+    assert prices.look_up([NAT, SPOT]).prices[NAT] == quotes.prices[NAT]
+    assert aws.asked == ["AmazonEC2", "spot"]
 
 
-def test_prices_of_endpoints_do_not_mix(aws, prices):
+def test_prices_of_endpoints_do_not_mix(aws, made):
     aws.endpoint = "http://aws.example.com:4566"
     aws.price = "99"
-    assert "not AWS's" in prices.look_up([NAT]).source
+    assert "not AWS's" in made().look_up([NAT]).source
     aws.endpoint, aws.price = AWS, "0.05"
-    assert prices.look_up([NAT]).prices[NAT].usd == Decimal("0.05")
+    assert made().look_up([NAT]).prices[NAT].usd == Decimal("0.05")
+
+
+def test_spot_prices_of_accounts_do_not_mix(aws, made):
+    """An account's us-east-1a may be another's us-east-1b."""
+    made().look_up([NAT, SPOT])
+    aws.account_id, aws.price = "210987654321", "99"
+    quotes = made().look_up([NAT, SPOT])
+    assert [quotes.prices[key].usd for key in (NAT, SPOT)] == [Decimal("0.05"), Decimal(99)]
+
+
+def test_a_spot_price_of_no_zone_is_none(prices, aws):
+    key = PriceKey("instance", "us-east-1", "m6i.xlarge", "spot")
+    assert prices.look_up([key]).problems == {key: "there is no spot price in this zone"}
+    assert aws.asked == ["spot"]
 
 
 def test_a_cache_that_cannot_be_written_is_left_out(aws, clock, tmp_path):
     (tmp_path / "file").write_text("")
     session = cast(Aws, aws)
-    prices = AwsPriceList(session, pricing=session, cache=PriceCache(tmp_path / "file"), now=clock)
+    prices = AwsPriceList(
+        session, pricing=session, cache=DiskCache("prices", tmp_path / "file"), now=clock
+    )
     assert prices.look_up([NAT]).prices[NAT].usd == Decimal("0.05")
 
 

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import datetime
 import json
+from collections.abc import Callable
 from decimal import Decimal
 from pathlib import Path
 from types import SimpleNamespace
@@ -14,9 +15,10 @@ from typing import Any, cast
 import pytest
 
 from terradask._aws.session import Aws
-from terradask._pricing.price_cache import PriceCache
-from terradask._pricing.products import query_for_instances, read_instance_prices
-from terradask._pricing.region_prices import RegionPrices
+from terradask._common.disk_cache import DiskCache
+from terradask._pricing.price_list import AwsPriceList
+from terradask._pricing.prices import PriceKey
+from terradask._pricing.products import query_for, read_prices
 from terradask.errors import AccessDenied, NoCredentials
 
 START = datetime.datetime(2026, 11, 1, 12, tzinfo=datetime.UTC)
@@ -94,30 +96,36 @@ def clock() -> Any:
 
 
 @pytest.fixture
-def prices(aws: FakeAws, clock: Any, tmp_path: Path) -> RegionPrices:
-    session = cast(Aws, aws)
-    return RegionPrices(session, pricing=session, cache=PriceCache(tmp_path), now=lambda: clock.now)
+def made(aws: FakeAws, clock: Any, tmp_path: Path) -> Callable[[], AwsPriceList]:
+    """What makes a list of prices; all have one cache."""
+    session, cache = cast(Aws, aws), DiskCache("prices", tmp_path)
+    return lambda: AwsPriceList(session, pricing=session, cache=cache, now=lambda: clock.now)
 
 
-def test_prices_on_demand_come_in_one_question_and_are_kept_for_a_week(prices, aws, clock):
-    for _ in range(2):
-        sheet = prices.look_up("on-demand")
+@pytest.fixture
+def prices(made: Callable[[], AwsPriceList]) -> AwsPriceList:
+    return made()
+
+
+def test_prices_on_demand_come_in_one_question_and_are_kept_for_a_week(made, aws, clock):
+    for prices in (made(), made()):
+        sheet = prices.of_region("on-demand")
     assert sheet.usd == {
         "us-east-1": {"m6i.xlarge": Decimal("0.192"), "c7g.large": Decimal("0.0725")}
     }
     assert (sheet.source, sheet.as_of, sheet.problem) == ("AWS Price List API", START, None)
     assert len(aws.asked) == 1
     asked = {one["Field"]: one["Value"] for one in aws.asked[0]["Filters"]}
-    assert asked == dict(query_for_instances("us-east-1").filters)
+    assert asked == dict(query_for(PriceKey("instance", "us-east-1")).filters)
     assert "instanceType" not in asked
     clock.now += datetime.timedelta(days=7)
-    prices.look_up("on-demand")
+    prices.of_region("on-demand")
     assert len(aws.asked) == 2
 
 
-def test_spot_prices_are_those_of_each_zone_and_kept_for_an_hour(prices, aws, clock):
-    for _ in range(2):
-        sheet = prices.look_up("spot")
+def test_spot_prices_are_those_of_each_zone_and_kept_for_an_hour(made, aws, clock):
+    for prices in (made(), made()):
+        sheet = prices.of_region("spot")
     assert sheet.usd == {
         "us-east-1a": {"m6i.xlarge": Decimal("0.08")},
         "us-east-1b": {"m6i.xlarge": Decimal("0.07")},
@@ -126,7 +134,7 @@ def test_spot_prices_are_those_of_each_zone_and_kept_for_an_hour(prices, aws, cl
     assert len(aws.asked) == 1
     assert aws.asked[0]["StartTime"] == aws.asked[0]["EndTime"] == START
     clock.now += datetime.timedelta(hours=1)
-    prices.look_up("spot")
+    prices.of_region("spot")
     assert len(aws.asked) == 2
 
 
@@ -138,14 +146,14 @@ def test_the_newest_spot_price_counts_and_none_where_two_are(prices, aws):
         spot("c7g.large", "us-east-1a", "0.03"),
         spot("c7g.large", "us-east-1a", "0.04", product="Linux/UNIX (Amazon VPC)"),
     ]
-    assert prices.look_up("spot").usd == {"us-east-1a": {"m6i.xlarge": Decimal("0.09")}}
+    assert prices.of_region("spot").usd == {"us-east-1a": {"m6i.xlarge": Decimal("0.09")}}
 
 
 def test_refresh_asks_anew(prices, aws):
-    prices.look_up("on-demand")
+    prices.of_region("on-demand")
     aws.products = [product("m6i.xlarge", "0.2")]
-    assert prices.look_up("on-demand").usd["us-east-1"]["m6i.xlarge"] == Decimal("0.192")
-    assert prices.look_up("on-demand", refresh=True).usd == {
+    assert prices.of_region("on-demand").usd["us-east-1"]["m6i.xlarge"] == Decimal("0.192")
+    assert prices.of_region("on-demand", refresh=True).usd == {
         "us-east-1": {"m6i.xlarge": Decimal("0.2")}
     }
 
@@ -156,13 +164,13 @@ def test_refresh_asks_anew(prices, aws):
 )
 def test_without_an_answer_old_prices_are_used_and_said_to_be(prices, aws, clock, error):
     aws.error = error
-    none = prices.look_up("on-demand")
+    none = prices.of_region("on-demand")
     assert (none.usd, none.as_of, none.problem) == ({}, None, "AWS refuses pricing:GetProducts")
     aws.error = None
-    prices.look_up("on-demand")
+    prices.of_region("on-demand")
     clock.now += datetime.timedelta(days=30)
     aws.error = error
-    old = prices.look_up("on-demand")
+    old = prices.of_region("on-demand")
     assert old.usd["us-east-1"]["m6i.xlarge"] == Decimal("0.192")
     assert (old.as_of, old.problem) == (START, "AWS refuses pricing:GetProducts")
 
@@ -172,7 +180,7 @@ def test_without_an_answer_old_prices_are_used_and_said_to_be(prices, aws, clock
 )
 def test_an_answer_without_prices_is_not_kept(prices, aws, tmp_path, products):
     aws.products = products
-    sheet = prices.look_up("on-demand")
+    sheet = prices.of_region("on-demand")
     assert sheet.as_of is None
     assert sheet.problem
     assert list(tmp_path.rglob("*")) == []
@@ -185,7 +193,7 @@ def test_an_answer_without_prices_is_not_kept(prices, aws, tmp_path, products):
         "[]",
         "null",
         '{"format": 9}',
-        '{"market": "spot"}',
+        '{"key": "instance spot us-east-1"}',
         '{"as_of": null}',
         '{"as_of": "2026-11-01"}',
         '{"usd": []}',
@@ -194,21 +202,21 @@ def test_an_answer_without_prices_is_not_kept(prices, aws, tmp_path, products):
         '{"usd": {"us-east-1": {"m6i.xlarge": "x"}}}',
     ],
 )
-def test_a_damaged_file_is_no_file(prices, aws, tmp_path, damage):
-    first = prices.look_up("on-demand")
+def test_a_damaged_file_is_no_file(made, aws, tmp_path, damage):
+    first = made().of_region("on-demand")
     (file,) = tmp_path.rglob("*.json")
     whole = json.loads(file.read_text())
     file.write_text(
         json.dumps({**whole, **json.loads(damage)}) if damage.startswith('{"') else damage
     )
-    assert prices.look_up("on-demand") == first
+    assert made().of_region("on-demand") == first
     assert len(aws.asked) == 2
 
 
 def test_prices_of_an_endpoint_on_this_machine_are_never_kept(prices, aws, tmp_path):
     aws.endpoint = "http://127.0.0.1:4566"
     for market in ("on-demand", "spot"):
-        assert "made-up" in prices.look_up(market).source
+        assert "made-up" in prices.of_region(market).source
     assert list(tmp_path.rglob("*")) == []
 
 
@@ -219,14 +227,15 @@ def test_prices_of_an_endpoint_on_this_machine_are_never_kept(prices, aws, tmp_p
 def test_partitions_without_prices_are_not_asked(tmp_path, region, market, says):
     aws = FakeAws(region)
     session = cast(Aws, aws)
-    sheet = RegionPrices(session, pricing=session, cache=PriceCache(tmp_path)).look_up(market)
+    cache = DiskCache("prices", tmp_path)
+    sheet = AwsPriceList(session, pricing=session, cache=cache).of_region(market)
     assert says in str(sheet.problem)
     assert aws.asked == []
 
 
 def test_a_types_own_price_is_told_from_others() -> None:
-    readings = read_instance_prices(
-        "us-east-1",
+    readings = read_prices(
+        PriceKey("instance", "us-east-1"),
         [
             product("m6i.xlarge", "0.192"),
             product("m6i.xlarge", "0.192", usage="EUW1-BoxUsage:m6i.xlarge"),

@@ -88,7 +88,7 @@ def test_two_pages_are_read_and_prices_of_what_is_on_spot(monkeypatch: pytest.Mo
         asked.append(types)
         return {A: {"m5.large": Reading(Decimal("0.03")), "m6i.large": Reading(problem="none")}}
 
-    monkeypatch.setattr(zone_lookup, "fetch_region_spot_prices", spot)
+    monkeypatch.setattr(zone_lookup, "fetch_spot_prices", spot)
     found = read_zone_evidence(
         _aws(monkeypatch, client), "default", ["m6i.large", "m5.large", "m5.large"]
     )
@@ -108,7 +108,7 @@ def test_what_the_caller_may_not_see_is_left_out_and_said(monkeypatch: pytest.Mo
     def refused(*_: Any) -> Any:
         raise AccessDenied("ec2:DescribeSpotPriceHistory", "no")
 
-    monkeypatch.setattr(zone_lookup, "fetch_region_spot_prices", refused)
+    monkeypatch.setattr(zone_lookup, "fetch_spot_prices", refused)
     found = read_zone_evidence(
         _aws(monkeypatch, _Autoscaling(refuses=True)), "default", ["m5.large"]
     )

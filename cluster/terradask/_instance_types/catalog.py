@@ -22,7 +22,7 @@ from terradask._aws.session import Aws
 from terradask._common.clock import is_younger
 from terradask._common.disk_cache import DiskCache
 from terradask._instance_types.model import Catalog, Gpus, InstanceType, read_types
-from terradask._pricing.region_prices import RegionPrices
+from terradask._pricing.price_list import AwsPriceList
 
 FORMAT = 2
 
@@ -84,7 +84,7 @@ def named_catalog(aws: Aws, names: Iterable[str]) -> Catalog:
 def priced_catalog(aws: Aws) -> tuple[Catalog, Mapping[str, Decimal]]:
     """Return the region's catalog, and the price of an hour of each type on demand."""
     with ThreadPoolExecutor(1) as pool:
-        sheet = pool.submit(RegionPrices(aws).look_up, "on-demand")
+        sheet = pool.submit(AwsPriceList(aws).of_region, "on-demand")
         catalog = load_catalog(aws)
         return catalog, sheet.result().usd.get(aws.region, {})
 

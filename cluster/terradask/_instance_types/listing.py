@@ -12,12 +12,13 @@ from terradask._instance_types.catalog import load_catalog
 from terradask._instance_types.constraints import known_gpu
 from terradask._instance_types.model import Catalog, InstanceType
 from terradask._instance_types.supply import Supply
-from terradask._pricing.region_prices import RegionPrices
+from terradask._pricing.price_list import AwsPriceList
 
 if TYPE_CHECKING:
     from terradask._aws.session import Aws
     from terradask._instance_types.filters import TypeFilter
     from terradask._pricing.prices import PriceSheet
+    from terradask_modules.markets import Market
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,10 +75,9 @@ def find_types(
     supply = Supply.of(catalog, zones=[zone] if zone else None)
     if wanted.gpu_model is not None:
         known_gpu("gpu_type", wanted.gpu_model, catalog)
-    known = RegionPrices(aws)
-    sheets = [known.look_up("on-demand", refresh=refresh)]
-    if spot:
-        sheets.append(known.look_up("spot", refresh=refresh))
+    prices = AwsPriceList(aws)
+    markets: tuple[Market, ...] = ("on-demand", "spot") if spot else ("on-demand",)
+    sheets = [prices.of_region(market, refresh=refresh) for market in markets]
     found = (one for one in catalog.types.values() if supply.has(one.name) and wanted.matches(one))
     return Listing(tuple(price_types(found, catalog, sheets, zone=zone)), catalog, tuple(sheets))
 

@@ -3,115 +3,291 @@
 from __future__ import annotations
 
 import datetime
-from collections.abc import Iterable
+import os
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
+from decimal import Decimal
+from functools import cached_property
+from typing import Any
 
 from botocore.exceptions import BotoCoreError, ClientError
+from pydantic import TypeAdapter
 
-from terradask._aws.endpoints import cache_name
+from terradask._aws.endpoints import ENDPOINT_VARIABLE, cache_name, is_aws, is_loopback_endpoint
 from terradask._aws.listing import listed
 from terradask._aws.session import Aws
 from terradask._aws.translation import reason_of
-from terradask._pricing.price_cache import is_fresh
-from terradask._pricing.prices import Price, PriceKey, Quotes
-from terradask._pricing.products import Reading, fields_of, query_for, read_price
-from terradask._pricing.sources import PriceSource, describe_source, endpoint_of, unavailable
-from terradask._pricing.spot_prices import fetch_spot_prices
+from terradask._common.clock import is_younger
+from terradask._common.disk_cache import DiskCache
+from terradask._pricing.prices import Price, PriceKey, PriceSheet, Quotes
+from terradask._pricing.products import (
+    Readings,
+    fields_of,
+    prices_in,
+    query_for,
+    read_prices,
+    unit_of,
+)
+from terradask._pricing.spot_prices import fetch_spot_prices, read_spot_price
 from terradask.errors import AwsError
+from terradask_modules.markets import Market
+
+FORMAT = 2
+
+_SHEET = TypeAdapter(PriceSheet)
+
+#: A price list changes now and then, a spot price several times a day.
+MAX_AGE = datetime.timedelta(days=7)
+MAX_SPOT_AGE = datetime.timedelta(hours=1)
+
+#: Where the Price List Query API answers, for all regions:
+#: https://docs.aws.amazon.com/awsaccountbilling/latest/aboutv2/using-pelong.html
+_NEAREST = {
+    "eu": "eu-central-1",
+    "af": "eu-central-1",
+    "il": "eu-central-1",
+    "me": "ap-south-1",
+    "ap": "ap-south-1",
+}
+
+_NO_PRICE_LIST = "terradask knows no Price List API for this partition of AWS"
+#: Regions whose prices can't be had, by the beginning of their names.
+_UNAVAILABLE = {
+    "cn-": (
+        "AWS in China lists its prices in yuan, by a Price List API of its own; terradask "
+        "counts in US dollars"
+    ),
+    "us-gov-": "AWS GovCloud (US) has no Price List API",
+    "us-iso": _NO_PRICE_LIST,
+    "eu-iso": _NO_PRICE_LIST,
+    "eusc-": _NO_PRICE_LIST,
+}
 
 
-class AwsPriceList(PriceSource):
+class AwsPriceList:
     """The prices of AWS, or of the endpoint that stands for it.
 
-    A price from the cache is used for a week, a spot price for an hour. Where AWS doesn't answer,
+    A price that was found is used for a week, a spot price for an hour. Where AWS doesn't answer,
     older ones are used, and said to be. Prices of an endpoint on this machine, such as the embedded
-    AWS, are never kept.
+    AWS, are never kept on disk.
 
     Permissions needed: ``pricing:GetProducts``, ``ec2:DescribeSpotPriceHistory``.
     """
 
+    def __init__(
+        self,
+        aws: Aws,
+        *,
+        pricing: Aws | None = None,
+        cache: DiskCache | None = None,
+        now: Callable[[], datetime.datetime] | None = None,
+    ) -> None:
+        self._aws = aws
+        self._pricing = pricing or Aws(pricing_region(aws.region), attempts=2)
+        self._cache = cache or DiskCache("prices")
+        self._now = now or (lambda: datetime.datetime.now(datetime.UTC))
+        #: What this object has found.
+        self._found: dict[PriceKey, PriceSheet] = {}
+
     def look_up(self, keys: Iterable[PriceKey]) -> Quotes:
         """Return a price, or why there is none, for every key."""
-        wanted = list(dict.fromkeys(keys))
-        now = self._now().astimezone(datetime.UTC)
-        endpoint = endpoint_of(self._pricing, "pricing")
-        place = cache_name(endpoint)
-        problems = {
-            key: reason for key in wanted if (reason := unavailable(key.region, key.market))
-        }
-        kept = {
-            key: price
-            for key in wanted
-            if key not in problems and (price := self._cache.price(place, key))
-        }
+        sheets = self._sheets(keys)
         prices = {
-            key: price
-            for key, price in kept.items()
-            if is_fresh(price.time, now, spot=key.market == "spot")
+            key: Price(sheet.usd[key.where][key.what], unit_of(key), sheet.as_of.isoformat())
+            for key, sheet in sheets.items()
+            if sheet.as_of is not None
         }
-        answers, refusals = self._request(
-            [key for key in wanted if key not in prices and key not in problems], now
+        problems = {
+            key: sheet.problem or "there is no price"
+            for key, sheet in sheets.items()
+            if key not in prices
+        }
+        stale: dict[str, list[str]] = {}
+        for key, price in prices.items():
+            if (reason := sheets[key].problem) is not None:
+                stale.setdefault(reason, []).append(price.as_of[:10])
+        notes = tuple(
+            f"AWS wasn't asked anew, prices of {min(days)} are used: {reason}"
+            for reason, days in stale.items()
         )
-        for key, reading in answers.items():
-            if reading.usd is None:
-                problems[key] = reading.problem or "there is no price"
-                continue
-            per = "hour" if key.market == "spot" else query_for(key).per
-            prices[key] = Price(reading.usd, per, now.replace(microsecond=0).isoformat())
-            self._cache.keep_price(place, key, prices[key])
-        stale = {key: kept[key] for key in refusals if key in kept}
-        problems.update({key: reason for key, reason in refusals.items() if key not in stale})
-        found = {**prices, **stale}
-        spot = any(key.market == "spot" for key in found)
-        source = describe_source(endpoint, f"AWS Price List API{', EC2 for spot' if spot else ''}")
-        return Quotes(source, found, problems, _stale_notes(stale, refusals))
+        also = ", EC2 for spot" if any(key.market == "spot" for key in prices) else ""
+        source = _in_words(_endpoint_of(self._pricing, "pricing"), f"AWS Price List API{also}")
+        return Quotes(source, prices, problems, notes)
 
-    def _request(
-        self, keys: list[PriceKey], now: datetime.datetime
-    ) -> tuple[dict[PriceKey, Reading], dict[PriceKey, str]]:
-        """Return what AWS answers, and for every key that it refuses to answer for, why."""
-        answers: dict[PriceKey, Reading] = {}
-        refusals: dict[PriceKey, str] = {}
+    def of_region(self, market: Market, *, refresh: bool = False) -> PriceSheet:
+        """Return the prices of all instance types. Never raises for want of a price."""
+        key = PriceKey("instance", self._aws.region, market=market)
+        return self._sheets([key], refresh=refresh)[key]
+
+    def _sheets(
+        self, keys: Iterable[PriceKey], *, refresh: bool = False
+    ) -> dict[PriceKey, PriceSheet]:
+        """Return for each key its prices: young ones, or what AWS answers, or why it doesn't,
+        beside old ones.
+        """
+        now = self._now().astimezone(datetime.UTC).replace(microsecond=0)
+        sheets = {key: self._found.get(key) or self._kept(key) for key in dict.fromkeys(keys)}
         refused: dict[Aws, str] = {}
-        for aws, batch in self._batches(keys):
+        for batch in _batches(
+            key
+            for key, sheet in sheets.items()
+            if sheet.problem is None and (refresh or not _is_fresh(sheet, now))
+        ):
+            asked = self._aws if batch[0].market == "spot" else self._pricing
             # What refuses once does so again, after the same wait.
-            if aws not in refused:
+            if asked not in refused:
                 try:
-                    answers.update(self._answers(batch, now))
-                    continue
+                    answer = self._answer(batch, now)
                 except (AwsError, BotoCoreError, ClientError) as error:
-                    refused[aws] = reason_of(error)
-            refusals.update(dict.fromkeys(batch, refused[aws]))
-        return answers, refusals
+                    refused[asked] = reason_of(error)
+                except (ValueError, KeyError, TypeError) as error:
+                    refused[asked] = (
+                        f"the answer isn't as AWS documents it: {type(error).__name__}: {error}"
+                    )
+                else:
+                    for key in batch:
+                        sheets[key] = _sheet(key, answer, sheets[key].source, now)
+                        self._keep(key, sheets[key])
+                    continue
+            for key in batch:
+                sheets[key] = replace(sheets[key], problem=refused[asked])
+        self._found |= {key: one for key, one in sheets.items() if one.problem is None}
+        return sheets
 
-    def _batches(self, keys: list[PriceKey]) -> list[tuple[Aws, list[PriceKey]]]:
-        """Group keys by the query that answers them: one each, but spot prices by zone."""
-        zones: dict[str | None, list[PriceKey]] = {}
-        for key in keys:
-            if key.market == "spot":
-                zones.setdefault(key.zone, []).append(key)
-        return [
-            *((self._pricing, [key]) for key in keys if key.market != "spot"),
-            *((self._aws, batch) for batch in zones.values()),
-        ]
-
-    def _answers(self, batch: list[PriceKey], now: datetime.datetime) -> dict[PriceKey, Reading]:
+    def _answer(self, batch: list[PriceKey], now: datetime.datetime) -> Mapping[str, Readings]:
+        """Ask AWS, and return what it answers: where -> what -> price."""
         first = batch[0]
         if first.market == "spot":
-            spot = fetch_spot_prices(
-                self._aws, str(first.zone), [str(key.instance_type) for key in batch], now
+            types = None if first.is_of_all_types else [key.what for key in batch]
+            answer = fetch_spot_prices(self._aws, now, types, first.zone)
+        else:
+            question = fields_of(query_for(first))
+            entries = listed(
+                self._pricing.client("pricing"), "get_products", "PriceList", **question
             )
-            return {key: spot[str(key.instance_type)] for key in batch}
-        query = query_for(first)
-        pricing = self._pricing.client("pricing")
-        entries = listed(pricing, "get_products", "PriceList", **fields_of(query))
-        return {first: read_price(query, list(entries))}
+            answer = {first.region: read_prices(first, entries)}
+        if first.is_of_all_types and not any(prices_in(answer).values()):
+            raise AwsError("AWS names no prices")
+        return answer
+
+    # ---- on disk ---------------------------------------------------------------------------------
+
+    def _kept(self, key: PriceKey) -> PriceSheet:
+        """Return the prices of any age that are kept; a sheet without prices where there are none,
+        with a reason where AWS can't be asked.
+        """
+        endpoint = self._endpoint(key)
+        source = _in_words(endpoint, "EC2" if key.market == "spot" else "AWS Price List API")
+        problem = unavailable(key.region, key.market)
+        nothing = PriceSheet(key.market, {}, source, problem=problem)
+        names = None if problem else self._names(key)
+        return (names and read_sheet(self._cache.read(*names), key, source)) or nothing
+
+    def _keep(self, key: PriceKey, sheet: PriceSheet) -> None:
+        names = self._names(key)
+        if names is not None and sheet.problem is None:
+            kept = _SHEET.dump_python(sheet, mode="json", include={"as_of", "usd"})
+            self._cache.write({"format": FORMAT, "key": str(key), **kept}, *names)
+
+    def _names(self, key: PriceKey) -> tuple[str, ...] | None:
+        """Return what prices are kept under: by endpoint, and on spot by account, as accounts name
+        zones differently. None where they aren't kept.
+        """
+        place = cache_name(self._endpoint(key))
+        if place is None:
+            return None
+        if key.market != "spot":
+            return place, str(key)
+        return None if self._account is None else (place, self._account, str(key))
+
+    @cached_property
+    def _account(self) -> str | None:
+        """The caller's account; None where AWS can't be asked for it."""
+        try:
+            return self._aws.account_id
+        except AwsError:
+            return None
+
+    def _endpoint(self, key: PriceKey) -> str | None:
+        spot = key.market == "spot"
+        return _endpoint_of(*((self._aws, "ec2") if spot else (self._pricing, "pricing")))
 
 
-def _stale_notes(stale: dict[PriceKey, Price], refusals: dict[PriceKey, str]) -> tuple[str, ...]:
-    days: dict[str, list[str]] = {}
-    for key, price in stale.items():
-        days.setdefault(refusals[key], []).append(price.as_of[:10])
-    return tuple(
-        f"AWS wasn't asked anew, prices of {min(found)} are used: {reason}"
-        for reason, found in days.items()
-    )
+def read_sheet(document: Any, key: PriceKey, source: str) -> PriceSheet | None:
+    """Read the prices that a key is for; None for anything that wasn't kept of it."""
+    try:
+        if (document["format"], document["key"]) != (FORMAT, str(key)):
+            return None
+        sheet = _SHEET.validate_python({**document, "market": key.market, "source": source})
+    except (ValueError, KeyError, TypeError):
+        return None
+    sound = sheet.as_of is not None and sheet.as_of.tzinfo is not None
+    whole = key.is_of_all_types or key.what in sheet.usd.get(key.where, {})
+    prices = (usd for found in sheet.usd.values() for usd in found.values())
+    return sheet if sound and whole and all(map(_is_price, prices)) else None
+
+
+def _is_price(usd: Decimal) -> bool:
+    return usd.is_finite() and usd >= 0
+
+
+def _is_fresh(sheet: PriceSheet, now: datetime.datetime) -> bool:
+    max_age = MAX_SPOT_AGE if sheet.market == "spot" else MAX_AGE
+    return sheet.as_of is not None and is_younger(sheet.as_of, max_age, now)
+
+
+def _batches(keys: Iterable[PriceKey]) -> list[list[PriceKey]]:
+    """Group keys by the query that answers them: one each, but spot prices by zone."""
+    found: dict[Any, list[PriceKey]] = {}
+    for key in keys:
+        found.setdefault(key.zone if key.market == "spot" else key, []).append(key)
+    return list(found.values())
+
+
+def _sheet(
+    key: PriceKey, answer: Mapping[str, Readings], source: str, now: datetime.datetime
+) -> PriceSheet:
+    """Return a key's prices out of an answer, or why there is none."""
+    if key.is_of_all_types:
+        return PriceSheet(key.market, prices_in(answer), source, now)
+    found = answer.get(key.where, {}).get(key.what) or read_spot_price(key.what, ())
+    if found.usd is None:
+        return PriceSheet(key.market, {}, source, problem=found.problem)
+    return PriceSheet(key.market, {key.where: {key.what: found.usd}}, source, now)
+
+
+# ---- whose prices --------------------------------------------------------------------------------
+
+
+def pricing_region(region: str) -> str:
+    """Return the region whose Price List API is asked: the nearest of the three."""
+    return _NEAREST.get(region.partition("-")[0], "us-east-1")
+
+
+def unavailable(region: str, market: Market | None) -> str | None:
+    """Return why AWS can't be asked for a region's prices, or None where it can."""
+    for prefix, reason in _UNAVAILABLE.items():
+        # EC2 lists spot prices in every partition: outside of China, in US dollars.
+        if region.startswith(prefix) and (market != "spot" or prefix == "cn-"):
+            return reason
+    return None
+
+
+def _endpoint_of(aws: Aws, service: str) -> str | None:
+    """Return the URL that answers for a service; None for AWS's own, where it can't be asked."""
+    try:
+        url: str = aws.client(service).meta.endpoint_url
+    except AwsError:
+        return os.environ.get(f"{ENDPOINT_VARIABLE}_{service.upper()}") or os.environ.get(
+            ENDPOINT_VARIABLE
+        )
+    return url
+
+
+def _in_words(endpoint: str | None, name: str) -> str:
+    """Return where a price is from."""
+    if endpoint is None or is_aws(endpoint):
+        return name
+    if is_loopback_endpoint({ENDPOINT_VARIABLE: endpoint}):
+        return f"the embedded AWS at {endpoint}: made-up prices, not Amazon's"
+    return f"the endpoint {endpoint}, which is not AWS's"

@@ -35,14 +35,29 @@ class PriceKey:
     #: The kind of thing; instances run Linux, on shared hardware.
     product: Product
     region: str
-    #: Such as ``m6i.xlarge``, for instances.
+    #: Such as ``m6i.xlarge``, for instances; None for those of all types of the region.
     instance_type: str | None = None
     market: Market | None = None
     #: Availability zone, for instances on spot: each zone has its price.
     zone: str | None = None
 
+    @property
+    def where(self) -> str:
+        """Where that price holds: in a zone, or in all of the region."""
+        return self.zone or self.region
+
+    @property
+    def what(self) -> str:
+        """What it is the price of: a type of instance, or a product."""
+        return self.instance_type or self.product
+
+    @property
+    def is_of_all_types(self) -> bool:
+        """Whether the prices of all instance types are asked for."""
+        return self.what == "instance"
+
     def __str__(self) -> str:
-        parts = (self.product, self.instance_type, self.market, self.zone or self.region)
+        parts = (self.product, self.instance_type, self.market, self.where)
         return " ".join(part for part in parts if part)
 
 
@@ -69,11 +84,6 @@ class Price:
     #: When AWS said so, UTC, in ISO 8601.
     as_of: str
 
-    @property
-    def time(self) -> datetime:
-        """When AWS said so."""
-        return datetime.fromisoformat(self.as_of)
-
     def hourly_usd(self, amount: Decimal = Decimal(1)) -> Decimal:
         """Return the price by the hour, to ten digits behind the point; a month has 730 hours."""
         usd = self.usd * amount
@@ -95,11 +105,13 @@ class Quotes:
 
 @dataclass(frozen=True)
 class PriceSheet:
-    """What all instance types of a region cost by the hour: Linux, on shared hardware."""
+    """What AWS has answered for a key: its price, or those of all instance types of a region, by
+    the hour.
+    """
 
-    market: Market
-    #: Where -> type -> price in US dollars. The one place on demand is the region; spot has a price
-    #: for each zone. What AWS names no price for, or several, is missing.
+    market: Market | None
+    #: Where -> type or product -> price in US dollars. Spot has a price for each zone, all else the
+    #: region's. What AWS names no price for, or several, is missing.
     usd: Mapping[str, Mapping[str, Decimal]]
     #: Whose prices these are, such as ``AWS Price List API``.
     source: str

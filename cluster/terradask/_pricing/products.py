@@ -13,6 +13,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from decimal import Decimal, InvalidOperation
 from typing import Any
@@ -56,43 +57,28 @@ class Reading:
     problem: str | None = None
 
 
-# Without the last two, reservations and capacity blocks answer as well.
-_LINUX = {
-    "operatingSystem": "Linux",
-    "preInstalledSw": "NA",
-    "tenancy": "Shared",
-    "capacitystatus": "Used",
-    "marketoption": "OnDemand",
-}
+#: What AWS answers for one place: type or product -> price.
+Readings = Mapping[str, Reading]
 
 #: What reading an answer of another shape raises.
 _MALFORMED = (ValueError, KeyError, TypeError, AttributeError, InvalidOperation)
 
 
-def query_for_instances(region: str) -> ProductQuery:
-    """Return the question for the prices of all of a region's instance types."""
-    return ProductQuery("AmazonEC2", {"regionCode": region, **_LINUX}, "BoxUsage", "hour")
-
-
-def _query_for_instance(region: str, name: str) -> ProductQuery:
-    return ProductQuery(
-        "AmazonEC2",
-        {"regionCode": region, "instanceType": name, **_LINUX},
-        f"BoxUsage:{name}",
-        "hour",
-    )
-
-
-def query_for(key: PriceKey) -> ProductQuery:
-    """Return the question for a price that isn't a spot price."""
-    if key.product == "instance":
-        return _query_for_instance(key.region, str(key.instance_type))
-    query = _QUERIES[key.product]
-    return replace(query, filters={"regionCode": key.region, **query.filters})
-
-
 #: Product -> its question, without the region.
 _QUERIES: Mapping[Product, ProductQuery] = {
+    # Without the last two filters, reservations and capacity blocks answer as well.
+    "instance": ProductQuery(
+        "AmazonEC2",
+        {
+            "operatingSystem": "Linux",
+            "preInstalledSw": "NA",
+            "tenancy": "Shared",
+            "capacitystatus": "Used",
+            "marketoption": "OnDemand",
+        },
+        "BoxUsage",
+        "hour",
+    ),
     "nat-gateway": ProductQuery(
         "AmazonEC2", {"productFamily": "NAT Gateway"}, "NatGateway-Hours", "hour"
     ),
@@ -134,6 +120,25 @@ _QUERIES: Mapping[Product, ProductQuery] = {
 }
 
 
+def query_for(key: PriceKey) -> ProductQuery:
+    """Return the question for prices that aren't spot prices."""
+    query, name = _QUERIES[key.product], key.instance_type
+    return replace(
+        query,
+        filters={
+            "regionCode": key.region,
+            **({"instanceType": name} if name else {}),
+            **query.filters,
+        },
+        usage_type=f"{query.usage_type}:{name}" if name else query.usage_type,
+    )
+
+
+def unit_of(key: PriceKey) -> Unit:
+    """Return the unit that a price is in; spot prices are by the hour too."""
+    return _QUERIES[key.product].per
+
+
 def fields_of(query: ProductQuery) -> dict[str, Any]:
     """Return a question as ``GetProducts`` takes it."""
     filters = [
@@ -143,45 +148,39 @@ def fields_of(query: ProductQuery) -> dict[str, Any]:
     return {"ServiceCode": query.service, "Filters": filters}
 
 
+def read_prices(key: PriceKey, entries: Iterable[str]) -> dict[str, Reading]:
+    """Read what a key is for out of the answer to `query_for`: type or product -> price on demand.
+
+    An entry whose instance type can't be read is left out: that type then has no price.
+    """
+    if not key.is_of_all_types:
+        return {key.what: read_price(query_for(key), entries)}
+    own: dict[str, list[str]] = {}
+    for entry in entries:
+        with suppress(*_MALFORMED):
+            name = str(json.loads(entry)["product"]["attributes"]["instanceType"])
+            own.setdefault(name, []).append(entry)
+    return {
+        name: read_price(query_for(replace(key, instance_type=name)), found)
+        for name, found in own.items()
+    }
+
+
+def prices_in(answer: Mapping[str, Readings]) -> dict[str, dict[str, Decimal]]:
+    """Return the prices of an answer by where and what, without what has none."""
+    return {
+        where: {what: one.usd for what, one in found.items() if one.usd is not None}
+        for where, found in answer.items()
+    }
+
+
 def read_price(query: ProductQuery, entries: Iterable[str]) -> Reading:
     """Read the price on demand out of the answer's entries."""
     try:
-        return _reading(
-            query, {offer for entry in entries for offer in _offers(query, json.loads(entry))}
-        )
+        found = {offer for entry in entries for offer in _offers(query, json.loads(entry))}
     except _MALFORMED as error:
-        return _malformed(error)
-
-
-def read_instance_prices(region: str, entries: Iterable[str]) -> dict[str, Reading]:
-    """Read the price on demand of each instance type out of the answer to `query_for_instances`."""
-    offers: dict[str, set[tuple[Decimal | None, str]]] = {}
-    readings: dict[str, Reading] = {}
-    for text in entries:
-        try:
-            entry = json.loads(text)
-            name = str(entry["product"]["attributes"]["instanceType"])
-        except _MALFORMED:
-            # Of which type isn't known: that one then has no price.
-            continue
-        try:
-            offers.setdefault(name, set()).update(_offers(_query_for_instance(region, name), entry))
-        except _MALFORMED as error:
-            readings[name] = _malformed(error)
-    return {
-        name: _reading(_query_for_instance(region, name), found) for name, found in offers.items()
-    } | readings
-
-
-def _malformed(error: Exception) -> Reading:
-    return Reading(
-        problem=(
-            f"the price list's answer isn't as AWS documents it: {type(error).__name__}: {error}"
-        )
-    )
-
-
-def _reading(query: ProductQuery, found: set[tuple[Decimal | None, str]]) -> Reading:
+        problem = "the price list's answer isn't as AWS documents it"
+        return Reading(problem=f"{problem}: {type(error).__name__}: {error}")
     if not found:
         return Reading(problem="the price list has no such product")
     if len(found) > 1:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import datetime
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from decimal import Decimal, InvalidOperation
 from typing import Any
 
@@ -16,45 +16,36 @@ LINUX = ("Linux/UNIX", "Linux/UNIX (Amazon VPC)")
 
 
 def fetch_spot_prices(
-    aws: Aws, zone: str, instance_types: Iterable[str], now: datetime.datetime
-) -> dict[str, Reading]:
-    """Ask for what instances cost on spot now.
-
-    Permission needed: ``ec2:DescribeSpotPriceHistory``.
-    """
-    types = sorted(instance_types)
-    history = _history(aws, InstanceTypes=types, AvailabilityZone=zone, StartTime=now)
-    entries = [entry for entry in history if entry["AvailabilityZone"] == zone]
-    return {name: read_spot_price(name, entries) for name in types}
-
-
-def fetch_region_spot_prices(
-    aws: Aws, now: datetime.datetime, instance_types: Iterable[str] | None = None
+    aws: Aws,
+    now: datetime.datetime,
+    instance_types: Iterable[str] | None = None,
+    zone: str | None = None,
 ) -> dict[str, dict[str, Reading]]:
-    """Ask for what instance types cost on spot now, and return that by zone and type.
+    """Ask for what instance types, or all, cost on spot now, and return that by zone and type.
 
     Permission needed: ``ec2:DescribeSpotPriceHistory``. AWS answers with a thousand prices at a
     time: some ten calls for all types, one for those of a group.
     """
-    types = {} if instance_types is None else {"InstanceTypes": sorted(instance_types)}
+    question = {
+        **({} if instance_types is None else {"InstanceTypes": sorted(instance_types)}),
+        **({} if zone is None else {"AvailabilityZone": zone}),
+    }
     entries: dict[str, dict[str, list[Mapping[str, Any]]]] = {}
-    for entry in _history(aws, StartTime=now, EndTime=now, **types):
+    for entry in listed(
+        aws.client("ec2"),
+        "describe_spot_price_history",
+        "SpotPriceHistory",
+        ProductDescriptions=list(LINUX),
+        StartTime=now,
+        EndTime=now,
+        **question,
+    ):
         of_zone = entries.setdefault(entry["AvailabilityZone"], {})
         of_zone.setdefault(entry["InstanceType"], []).append(entry)
     return {
         zone: {name: read_spot_price(name, own) for name, own in types.items()}
         for zone, types in entries.items()
     }
-
-
-def _history(aws: Aws, **question: Any) -> Iterator[Mapping[str, Any]]:
-    return listed(
-        aws.client("ec2"),
-        "describe_spot_price_history",
-        "SpotPriceHistory",
-        ProductDescriptions=list(LINUX),
-        **question,
-    )
 
 
 def read_spot_price(instance_type: str, entries: Iterable[Mapping[str, Any]]) -> Reading:

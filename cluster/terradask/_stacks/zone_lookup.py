@@ -13,7 +13,8 @@ from botocore.exceptions import BotoCoreError, ClientError
 from terradask._aws.activities import zone_of
 from terradask._aws.session import Aws
 from terradask._instance_types.zones import ZoneEvidence, ZoneFailure
-from terradask._pricing.spot_prices import fetch_region_spot_prices
+from terradask._pricing.products import prices_in
+from terradask._pricing.spot_prices import fetch_spot_prices
 from terradask.errors import AwsError
 from terradask_host.rules.launch_problem import launch_failure, read_problem
 from terradask_modules.names import resource_name
@@ -88,13 +89,7 @@ def _failures(aws: Aws, workspace: str, since: datetime.datetime) -> Iterator[Zo
 
 
 def _prices(aws: Aws, types: list[str], now: datetime.datetime) -> dict[str, dict[str, Decimal]]:
-    if not types:
-        return {}
-    found = fetch_region_spot_prices(aws, now, types)
-    return {
-        zone: {name: one.usd for name, one in prices.items() if one.usd is not None}
-        for zone, prices in found.items()
-    }
+    return prices_in(fetch_spot_prices(aws, now, types)) if types else {}
 
 
 def _tried(call: Callable[[], T], nothing: T) -> tuple[T, str | None]:

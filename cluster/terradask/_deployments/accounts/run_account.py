@@ -14,7 +14,6 @@ from terradask._deployments.accounts.book import AccountBook
 from terradask._deployments.record import ClusterRecord
 from terradask._deployments.state import SILENT, ended_by_itself
 from terradask._deployments.store import RUN
-from terradask._pricing.asked_ahead import AskedAhead
 from terradask._pricing.prices import PriceKey, PriceList
 from terradask.errors import ClusterNotFound
 from terradask_host.documents import HostReport, Run, SchedulerAddress
@@ -130,7 +129,13 @@ def _asked_ahead(
     if group is None or group.market != "on-demand" or not group.types:
         return partial(_prices, record)
     key = PriceKey("instance", record.aws.region, group.types[0], group.market)
-    return begun(pool, lambda: AskedAhead(_prices(record), [key]))
+
+    def ask() -> PriceList:
+        prices = _prices(record)
+        prices.look_up([key])
+        return prices
+
+    return begun(pool, ask)
 
 
 def _prices(record: ClusterRecord) -> PriceList:
