@@ -10,6 +10,9 @@ from collections.abc import Collection, Iterable
 from pathlib import Path
 
 from terradask._deployments.package_sync import lock_for_hosts
+from terradask._software.environment import read_installed
+from terradask._software.hosts import host_markers
+from terradask._software.needs import with_needs
 from terradask._software.sync import PackageSync
 
 from ..package_index import list_archive
@@ -23,11 +26,23 @@ _LEFT_OUT = {"..", "__pycache__", "tests"}
 DASHBOARD = {"bokeh", "contourpy", "narwhals", "numpy", "pillow", "xyzservices"}
 
 
+def architecture_here() -> str:
+    """Return this processor's architecture, as AWS names it."""
+    return {"aarch64": "arm64"}.get(platform.machine(), platform.machine())
+
+
 def versions_for_hosts() -> dict[str, str]:
     """Return what every host needs, as it is installed here."""
-    architecture = {"aarch64": "arm64"}.get(platform.machine(), platform.machine())
+    architecture = architecture_here()
     lock = lock_for_hosts([], PackageSync(False), architecture=architecture, lock_file=None)
     return dict(lock.packages)
+
+
+def names_with_needs(requirement: str) -> frozenset[str]:
+    """Return the installed packages that a requirement asks for, with what they need."""
+    architecture = architecture_here()
+    installed = read_installed(importlib.metadata.distributions(), architecture)
+    return with_needs(installed, [requirement], host_markers(architecture))
 
 
 def list_installed(
@@ -56,5 +71,15 @@ def _packed(name: str, folder: Path, *, whole: bool) -> Path:
             if _LEFT_OUT.isdisjoint(path.parts) and (path.name in _KEPT if about_it else whole):
                 top = f"{stem}.dist-info" if about_it else path.parts[0]
                 archive.write(path.locate(), "/".join([top, *path.parts[1:]]))
+            elif whole and _is_program(path):
+                archive.write(path.locate(), f"{stem}.data/scripts/{path.name}")
         archive.writestr(f"{stem}.dist-info/RECORD", "")
     return wheel
+
+
+def _is_program(path: importlib.metadata.PackagePath) -> bool:
+    """Return whether an installed file is a program, such as uv, and no script for this Python."""
+    if path.parts[-2:-1] != ("bin",) or ".." not in path.parts:
+        return False
+    with Path(str(path.locate())).open("rb") as file:
+        return file.read(2) != b"#!"
