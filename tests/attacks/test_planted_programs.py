@@ -14,15 +14,23 @@ from pathlib import Path
 import pytest
 
 from terradask._aws.ssm.plugin import find_plugin
+from terradask._network import host_packages
+from terradask._network.host_packages import BootLock, download
 from terradask._plans.commit import commit_of
 from terradask._software.configured import Found, Machine
 from terradask._software.direct_wheels import build_direct
 from terradask._software.index_credentials import credentials_for
 from terradask._software.pylock import DirectPackage
 from terradask._terraform.binary import find_terraform
-from terradask.errors import NodeMissing, SessionManagerPluginMissing, WheelNotBuilt
+from terradask.errors import (
+    HostPackagesUnavailable,
+    NodeMissing,
+    SessionManagerPluginMissing,
+    WheelNotBuilt,
+)
 from terradask_modules.bindings import use_node
 
+from ..package_index import serving
 from .cloned import PROGRAMS, WORKING_FOLDERS, Clone, run_git
 
 ROOT = Path(__file__).parents[2]
@@ -55,6 +63,24 @@ def test_no_program_of_the_working_directory_is_taken_from_a_path_that_names_it(
         use_node()
         assert Path(os.environ["JSII_NODE"]).is_absolute()
     assert clone.untouched, clone.marker.read_text()
+
+
+def test_pip_starts_no_keyring_of_the_working_directory(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clone = _with_programs(tmp_path, monkeypatch, "")
+    lock = BootLock(b"jmespath==1.0.1 --hash=sha256:" + b"0" * 64)
+    monkeypatch.setenv("PIP_KEYRING_PROVIDER", "subprocess")
+    with serving(tmp_path, user="me:secret") as url:
+        monkeypatch.setenv("PIP_INDEX_URL", url.replace("://", "://me@"))
+        with pytest.raises(HostPackagesUnavailable):
+            download(lock, tmp_path / "packages", "x86_64")
+        assert clone.untouched, clone.marker.read_text()
+        # It would be asked for.
+        monkeypatch.setattr(host_packages, "environ_for_programs", dict)
+        with pytest.raises(HostPackagesUnavailable):
+            download(lock, tmp_path / "packages", "x86_64")
+        assert not clone.untouched
 
 
 def _with_programs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, folder: str) -> Clone:
