@@ -2,12 +2,16 @@
 prices, and what `Workspace.costs` returns.
 """
 
+from __future__ import annotations
+
+from decimal import Decimal
+
+from terradask._common.text_table import columns
 from terradask._deployments.accounts.totals import CostRow, RunCosts
 from terradask._pricing.calculation import estimate
-from terradask._pricing.estimate import CostEstimate
+from terradask._pricing.estimate import CostEstimate, CostItem, monthly_usd
 from terradask._pricing.launches import read_launches
 from terradask._pricing.price_list import AwsPriceList
-from terradask._pricing.tables import to_text
 
 __all__ = [
     "AwsPriceList",
@@ -18,3 +22,77 @@ __all__ = [
     "read_launches",
     "to_text",
 ]
+
+_HEADER = (
+    "resource",
+    "what",
+    "desired",
+    "maximum",
+    "USD/hour",
+    "USD/month",
+    "USD/month at maximum",
+)
+
+
+def to_text(estimate: CostEstimate) -> str:
+    """Return the estimate as lines of text, in columns."""
+    rows = [_HEADER, *(_row(item) for item in estimate.items), *_totals(estimate)]
+    return "\n".join([*columns(rows, numbers_from=2), "", *_remarks(estimate)])
+
+
+def _row(item: CostItem) -> tuple[str, ...]:
+    desired, maximum = item.desired_hourly_usd, item.maximum_hourly_usd
+    missing = "no price" if item.counted or item.market else "by use"
+    return (
+        item.address,
+        item.what if item.counted else f"({item.what})",
+        str(item.desired),
+        str(item.maximum),
+        *(
+            (_usd(desired), _monthly(desired), _monthly(maximum))
+            if desired is not None and maximum is not None
+            else (missing, "", "")
+        ),
+    )
+
+
+def _totals(estimate: CostEstimate) -> list[tuple[str, ...]]:
+    desired = estimate.desired_hourly_usd
+    maximum = estimate.maximum_hourly_usd
+    stopped = estimate.stopped_hourly_usd
+    name = "total" if not estimate.unpriced else "total of what has a price"
+    rows: list[tuple[str, ...]] = [
+        (name, "", "", "", _usd(desired), _monthly(desired), _monthly(maximum))
+    ]
+    if stopped != desired:
+        rows.append(
+            ("while stopped", "", "", "", _usd(stopped), _monthly(stopped), _monthly(stopped))
+        )
+    return rows
+
+
+def _remarks(estimate: CostEstimate) -> list[str]:
+    day = f", {estimate.priced_at}" if estimate.priced_at else ""
+    remarks = [
+        (
+            f"Prices: {estimate.source}{day}; {estimate.region}, USD, months of 730 hours. In "
+            "brackets: not in the totals."
+        )
+    ]
+    remarks += [f"No price: {item.address}, {item.what}: {item.note}" for item in estimate.unpriced]
+    noted = [item for item in estimate.items if item.note and item not in estimate.unpriced]
+    # The brackets already say what is there to compare.
+    notes = dict.fromkeys(
+        f"{item.what}: {item.note}"
+        for item in noted
+        if item.counted or item.unit_hourly_usd is None
+    )
+    return [*remarks, *estimate.notes, *notes]
+
+
+def _usd(price: Decimal) -> str:
+    return f"{price:.4f}"
+
+
+def _monthly(price: Decimal) -> str:
+    return f"{monthly_usd(price):,.2f}"

@@ -17,7 +17,7 @@ from terradask._pricing.calculation import estimate
 from terradask._pricing.launches import read_launches
 from terradask._pricing.price_list import AwsPriceList
 from terradask._pricing.prices import PriceKey
-from terradask._pricing.volumes import Volumes
+from terradask._pricing.running import Volumes
 
 pytestmark = pytest.mark.simulator
 

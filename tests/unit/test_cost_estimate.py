@@ -17,8 +17,8 @@ from terradask._pricing.calculation import estimate
 from terradask._pricing.estimate import CostEstimate, CostItem
 from terradask._pricing.groups import HostLaunch, TemplateVersion
 from terradask._pricing.prices import Price, PriceKey, Quotes
-from terradask._pricing.tables import to_text
-from terradask._pricing.volumes import Volumes
+from terradask._pricing.running import Volumes
+from terradask.cost import to_text
 
 DATA = Path(__file__).with_name("data")
 HOSTS = {

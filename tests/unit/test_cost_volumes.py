@@ -8,7 +8,7 @@ import pytest
 
 from terradask._pricing.groups import HostLaunch
 from terradask._pricing.launches import launch_of
-from terradask._pricing.volumes import Volumes
+from terradask._pricing.running import Volumes
 
 
 @pytest.mark.parametrize(

@@ -20,8 +20,7 @@ from terradask._deployments.overview import (
 )
 from terradask._deployments.status import DeploymentStatus, hosts_by_state
 from terradask._pricing.prices import Price, Quotes
-from terradask._pricing.running import RunningHost
-from terradask._pricing.volumes import Volumes
+from terradask._pricing.running import RunningHost, Volumes
 from terradask_host.documents import HostReport
 
 MADE = datetime.datetime(2026, 11, 20, 5, 0, tzinfo=datetime.UTC)

@@ -35,8 +35,7 @@ from terradask._cleanup.search import (
 from terradask._deployments.instances import Instance, find_instances
 from terradask._network.clusters import is_cluster_name
 from terradask._plans.basis import PLAN_LIFETIME
-from terradask._pricing.running import parts_of_host, parts_of_secret
-from terradask._pricing.volumes import gp3_volume
+from terradask._pricing.running import gp3_volume, parts_of_host, parts_of_secret
 from terradask._terraform.state.s3 import S3Backend, StateBackend
 from terradask.errors import AccessDenied, BackendMissing
 from terradask_modules.names import (

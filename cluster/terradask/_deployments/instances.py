@@ -10,8 +10,7 @@ from typing import Any
 from terradask._aws.listing import listed, listed_instances
 from terradask._aws.session import Aws
 from terradask._aws.tags import tag_filters, tags_of
-from terradask._pricing.running import RunningHost
-from terradask._pricing.volumes import Volumes, gp3_volume, sum_of
+from terradask._pricing.running import RunningHost, Volumes, gp3_volume
 from terradask_modules.names import TAG_CLUSTER, TAG_ROLE, TAG_WORKSPACE
 
 #: Auto Scaling's tag on the instances that it launches:
@@ -65,13 +64,13 @@ def find_instances(
 
 def _volumes(client: Any, filters: list[dict[str, Any]]) -> dict[str, Volumes]:
     """Return the gp3 volumes of each instance."""
-    found: dict[str, list[Volumes]] = {}
+    found: dict[str, Volumes] = {}
     in_use = {"Name": "status", "Values": ["in-use"]}
     for volume in listed(client, "describe_volumes", "Volumes", Filters=[*filters, in_use]):
         for attachment in volume["Attachments"]:
-            own = found.setdefault(attachment["InstanceId"], [])
-            own.append(gp3_volume(volume["Size"], volume))
-    return {instance: sum_of(volumes) for instance, volumes in found.items()}
+            instance = attachment["InstanceId"]
+            found[instance] = found.get(instance, Volumes()) + gp3_volume(volume["Size"], volume)
+    return found
 
 
 def _read(instance: Mapping[str, Any], volumes: Mapping[str, Volumes] | None) -> Instance:

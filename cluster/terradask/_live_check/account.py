@@ -30,8 +30,13 @@ from terradask._live_check.steps import Notes, Step
 from terradask._pricing.price_list import pricing_region, unavailable
 from terradask._pricing.prices import PriceKey, Product
 from terradask._pricing.products import fields_of, query_for
-from terradask._pricing.running import RunningHost, hourly_usd, parts_of_host, parts_of_secret
-from terradask._pricing.volumes import Volumes
+from terradask._pricing.running import (
+    RunningHost,
+    Volumes,
+    hourly_usd,
+    parts_of_host,
+    parts_of_secret,
+)
 from terradask._workspace.caller_scope import caller_scope
 from terradask.errors import LiveCheckFailed, QuotaTooSmall
 from terradask_stacks.settings import ClusterSettings, Settings

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from decimal import Decimal
 from typing import Any
@@ -102,20 +102,17 @@ class CostEstimate:
     @property
     def stopped_hourly_usd(self) -> Decimal:
         """What is paid by the hour while no cluster runs: all of a network, a cluster's secret."""
-        return sum(
-            (item.desired_hourly_usd or Decimal() for item in self._counted if item.while_stopped),
-            Decimal(),
-        )
+        return _sum(item.desired_hourly_usd for item in self._counted if item.while_stopped)
 
     @property
     def desired_hourly_usd(self) -> Decimal:
         """All priced items by the hour, at the desired sizes."""
-        return sum((item.desired_hourly_usd or Decimal() for item in self._counted), Decimal())
+        return _sum(item.desired_hourly_usd for item in self._counted)
 
     @property
     def maximum_hourly_usd(self) -> Decimal:
         """All priced items by the hour, at the largest sizes."""
-        return sum((item.maximum_hourly_usd or Decimal() for item in self._counted), Decimal())
+        return _sum(item.maximum_hourly_usd for item in self._counted)
 
     def by_resource(self) -> dict[str, CostEstimate]:
         """Return each resource's part of the estimate, by address; the totals add up."""
@@ -188,6 +185,10 @@ def monthly_usd(hourly_usd: Decimal) -> Decimal:
 def price_text(usd: Decimal | None) -> str | None:
     """Return a price as text, exactly; None where there is none."""
     return None if usd is None else format(usd.normalize(), "f")
+
+
+def _sum(prices: Iterable[Decimal | None]) -> Decimal:
+    return sum((usd for usd in prices if usd is not None), Decimal())
 
 
 def _monthly_text(hourly_usd: Decimal | None) -> str | None:

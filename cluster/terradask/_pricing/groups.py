@@ -10,7 +10,7 @@ from typing import Any
 
 from terradask._pricing.plan_resources import PlannedResource, PlannedStack
 from terradask._pricing.prices import Component, PriceKey
-from terradask._pricing.volumes import Volumes
+from terradask._pricing.running import Volumes
 from terradask_modules.markets import Market
 from terradask_modules.names import WORKER_GROUP
 from terradask_stacks.numbers import DEFAULT_WORKERS, first_of
@@ -77,7 +77,8 @@ def group_components(
         maximum=sizes.maximum,
         while_stopped=False,
     )
-    types, zones = _types(group, launch), _zones(group, stack)
+    types = _types(group, launch)
+    zones = tuple(_entry(group, stack).get("zones") or filter(None, [stack.descriptor.get("zone")]))
     if types:
         yield from _instances(
             part, _by_market(group, sizes), sizes, types, region=region, zones=zones
@@ -142,18 +143,11 @@ def _volumes(
         yield part(what=what[key.product], keys=(key,), amount=amount)
 
 
-def _zones(group: PlannedResource, stack: PlannedStack) -> tuple[str, ...]:
-    """Return where a group's hosts may be, as the cluster's descriptor says."""
-    groups = (stack.descriptor.get("groups") or {}).values()
-    own = next(
-        (
-            entry.get("zones")
-            for entry in groups
-            if entry.get("autoscaling_group") == group.values.get("name")
-        ),
-        None,
-    )
-    return tuple(own or filter(None, [stack.descriptor.get("zone")]))
+def _entry(group: PlannedResource, stack: PlannedStack) -> Mapping[str, Any]:
+    """Return what the cluster's descriptor says of a group."""
+    entries = (stack.descriptor.get("groups") or {}).values()
+    name = group.values.get("name")
+    return next((entry for entry in entries if entry.get("autoscaling_group") == name), {})
 
 
 def _types(group: PlannedResource, launch: HostLaunch) -> tuple[str, ...]:
@@ -167,32 +161,32 @@ def _types(group: PlannedResource, launch: HostLaunch) -> tuple[str, ...]:
 def _sizes(group: PlannedResource, stack: PlannedStack) -> _Sizes:
     """Return the number of instances of a started cluster's group, and the most it may have."""
     maximum = int(group.values.get("max_size") or 0)
-    groups = stack.descriptor.get("groups") or {}
-    entries = {entry.get("autoscaling_group"): entry for entry in groups.values()}
-    name = group.values.get("name")
-    role = entries.get(name, {}).get("role")
-    if role == "scheduler":
+    entry = _entry(group, stack)
+    if entry.get("role") == "scheduler":
         desired = 1
-    elif role == "worker":
-        # All workers of a group start on the market that is asked first: spot before on demand.
-        mine = entries[name].get("worker_group", WORKER_GROUP)
-        workers = [
-            listed
-            for listed, entry in entries.items()
-            if entry.get("role") == "worker" and entry.get("worker_group", WORKER_GROUP) == mine
-        ]
-        first = min(workers, key=lambda listed: entries[listed].get("market") != "spot")
-        settings = stack.descriptor.get("settings") or {}
-        if mine == WORKER_GROUP:
-            n_workers, default = settings.get("n_workers"), DEFAULT_WORKERS
-        else:
-            n_workers = (settings.get("worker_groups") or {}).get(mine, {}).get("n_workers")
-            default = 0
-        at_start = first_of(n_workers)
-        desired = 0 if name != first else default if at_start is None else at_start
+    elif entry.get("role") == "worker":
+        desired = _workers_at_start(entry, stack)
     else:
         desired = int(group.values.get("desired_capacity") or group.values.get("min_size") or 0)
     return _Sizes(min(desired, maximum), maximum)
+
+
+def _workers_at_start(entry: Mapping[str, Any], stack: PlannedStack) -> int:
+    """Return how many workers start in one of their groups."""
+    mine = entry.get("worker_group", WORKER_GROUP)
+    workers = [
+        other
+        for other in stack.descriptor["groups"].values()
+        if other.get("role") == "worker" and other.get("worker_group", WORKER_GROUP) == mine
+    ]
+    # All start on the market that is asked first: spot before on demand.
+    if entry is not min(workers, key=lambda other: other.get("market") != "spot"):
+        return 0
+    settings, default = stack.descriptor.get("settings") or {}, DEFAULT_WORKERS
+    if mine != WORKER_GROUP:
+        settings, default = (settings.get("worker_groups") or {}).get(mine, {}), 0
+    at_start = first_of(settings.get("n_workers"))
+    return default if at_start is None else at_start
 
 
 def _by_market(group: PlannedResource, sizes: _Sizes) -> dict[Market, _Sizes]:

@@ -11,7 +11,7 @@ from botocore.exceptions import BotoCoreError, ClientError
 from terradask._aws.session import Aws
 from terradask._pricing.groups import HostLaunch, TemplateVersion, template_of
 from terradask._pricing.plan_resources import PlannedResource, PlannedStack
-from terradask._pricing.volumes import Volumes, gp3_volume, sum_of
+from terradask._pricing.running import Volumes, gp3_volume
 from terradask.errors import AwsError
 
 
@@ -60,7 +60,7 @@ def _volumes(volumes: list[Mapping[str, Any]]) -> Volumes | None:
     known = [each for each in volumes if each.get("VolumeType") == "gp3" and each.get("VolumeSize")]
     if not volumes or len(known) < len(volumes):
         return None
-    return sum_of(gp3_volume(each["VolumeSize"], each) for each in known)
+    return sum((gp3_volume(each["VolumeSize"], each) for each in known), Volumes())
 
 
 def planned_launch(group: PlannedResource, stack: PlannedStack) -> HostLaunch | None:

@@ -1,19 +1,57 @@
-"""What there is now, by the hour: machines, volumes, addresses, secrets. Pure."""
+"""What machines, volumes, addresses and secrets are made of that has a price, by the hour. Pure."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from decimal import Decimal
+from typing import Any
 
-from terradask._pricing.prices import PriceKey, Quotes
-from terradask._pricing.volumes import Volumes
+from terradask._pricing.prices import PriceKey, Product, Quotes
 from terradask_modules.markets import Market
 
 #: What something is made of that has a price, and how much of it; None where that isn't known.
 Parts = tuple[tuple[PriceKey, Decimal], ...] | None
 
 _ONE = Decimal(1)
+
+#: What gp3 has without a further charge: https://aws.amazon.com/ebs/pricing
+_FREE_IOPS, _FREE_MIBPS = 3000, 125
+_MIBPS_OF_A_GIBPS = 1024
+
+
+@dataclass(frozen=True)
+class Volumes:
+    """gp3 volumes, together."""
+
+    gib: int = 0
+    #: Throughput above what is free.
+    mibps: int = 0
+    #: IOPS above what is free.
+    iops: int = 0
+
+    def __add__(self, other: Volumes) -> Volumes:
+        return Volumes(self.gib + other.gib, self.mibps + other.mibps, self.iops + other.iops)
+
+    def parts(self, region: str) -> tuple[tuple[PriceKey, Decimal], ...]:
+        """Return what they are made of."""
+        amounts: dict[Product, Decimal] = {
+            "gp3-storage": Decimal(self.gib),
+            "gp3-throughput": Decimal(self.mibps) / _MIBPS_OF_A_GIBPS,
+            "gp3-iops": Decimal(self.iops),
+        }
+        return tuple(
+            (PriceKey(product, region), amount) for product, amount in amounts.items() if amount
+        )
+
+
+def gp3_volume(gib: int, described: Mapping[str, Any]) -> Volumes:
+    """Return one volume, as EC2 describes its throughput and IOPS or leaves them out."""
+    return Volumes(
+        int(gib),
+        max((described.get("Throughput") or 0) - _FREE_MIBPS, 0),
+        max((described.get("Iops") or 0) - _FREE_IOPS, 0),
+    )
 
 
 @dataclass(frozen=True)

@@ -15,8 +15,7 @@ from terradask._cleanup.findings import Sweep
 from terradask._cleanup.inventory import DeadLock, Deployed, Inventory, Item, Kind, OldPlan
 from terradask._cleanup.orphans import Stray, judge
 from terradask._pricing.prices import Price, PriceKey, Quotes
-from terradask._pricing.running import RunningHost, hourly_usd, parts_of_host, price_keys
-from terradask._pricing.volumes import Volumes
+from terradask._pricing.running import RunningHost, Volumes, hourly_usd, parts_of_host, price_keys
 
 NOW = datetime.datetime(2026, 11, 20, 12, 0, tzinfo=datetime.UTC)
 GRACE = datetime.timedelta(seconds=30)
