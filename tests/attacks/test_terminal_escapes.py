@@ -195,7 +195,7 @@ def test_only_these_places_print() -> None:
         "_plan.py",  # what `to_terminal` and `to_text` return
         "_run.py",  # JSON in ASCII
         "_story.py",
-        "_watch.py",  # what `coloured` returns
+        "_watch.py",  # a `Drawing`
     }
 
 

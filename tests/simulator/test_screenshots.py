@@ -118,7 +118,7 @@ def test_a_notebook_shows_a_cluster_while_it_is_made_and_until_it_is_closed(
     expect(cells.nth(1)).to_contain_text("3 running", timeout=PATIENCE_MS)
     expect(cells.nth(1)).to_contain_text("Total threads", timeout=PATIENCE_MS)
     run(cells.nth(2), page)
-    expect(view).to_have_text("etl: closed", timeout=PATIENCE_MS)
+    expect(view).to_have_text("cluster    etl: closed", timeout=PATIENCE_MS)
     expect(view.locator("a")).to_have_count(0)
 
 

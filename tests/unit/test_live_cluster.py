@@ -98,7 +98,7 @@ def test_a_notebook_draws_what_changes_below_its_cell(monkeypatch: pytest.Monkey
 
     class Publisher(DisplayPublisher):
         def publish(self, data: Any, metadata: Any = None, **more: Any) -> None:
-            assert more.get("update") is None or "<strong>etl</strong>" in data["text/html"]
+            assert more.get("update") is None or "etl: making" in data["text/html"]
             published.append((data["text/plain"], bool(more.get("update"))))
 
     shell = InteractiveShell.instance()
@@ -111,8 +111,8 @@ def test_a_notebook_draws_what_changes_below_its_cell(monkeypatch: pytest.Monkey
         InteractiveShell.clear_instance()
     assert published == [
         ("terradask", False),
-        ("a note\ncluster    etl: making\n\nplanning", True),
-        ("a note\ncluster    etl: making\n\napplying [/x]", True),
+        ("a note\n\ncluster    etl: making\n\nplanning", True),
+        ("a note\n\ncluster    etl: making\n\napplying [/x]", True),
     ]
 
 

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import datetime
+import html
+import io
+import re
 from dataclasses import replace
 from decimal import Decimal
 
 import pytest
+from rich.console import Console
 
-from terradask._deployments.live_html import view_html
-from terradask._deployments.live_text import coloured, view_text
+from terradask._deployments.live_drawing import Drawing
 from terradask._deployments.live_view import JoinedWorker, LiveView, live_view
 from terradask._deployments.shortfall import Pool
 from terradask._deployments.status import DeploymentStatus
@@ -46,9 +49,23 @@ def status(desired: int, instances: int, *hosts: HostReport) -> DeploymentStatus
     )
 
 
-def shown(seen: DeploymentStatus, most_hosts: int = 20) -> str:
-    view = live_view(seen, POOLS, hourly_usd=Decimal("1.5"), now=NOW)
-    return view_text(view.with_hosts(most_hosts))
+def drawn(view: LiveView, *, columns: int = 200, lines: int = 40, color: bool = False) -> str:
+    """Return what a terminal gets, without the spaces at the ends of lines."""
+    system = "truecolor" if color else None
+    console = Console(
+        file=io.StringIO(), force_terminal=True, color_system=system, width=columns, height=lines
+    )
+    with console.capture() as captured:
+        console.print(Drawing(view))
+    return "\n".join(line.rstrip() for line in captured.get().splitlines())
+
+
+def shown(seen: DeploymentStatus) -> str:
+    return drawn(live_view(seen, POOLS, hourly_usd=Decimal("1.5"), now=NOW))
+
+
+def page_of(view: LiveView) -> str:
+    return Drawing(view).as_mimebundle()["text/html"]
 
 
 def test_a_cluster_that_grows_says_what_is_waited_for() -> None:
@@ -84,7 +101,7 @@ def test_a_cluster_that_grows_says_what_is_waited_for() -> None:
 def test_it_fits_a_terminal_whatever_the_number_of_hosts(hosts: int) -> None:
     states = ["running"] * (hosts - 1) + ["failed"]
     seen = status(hosts, hosts, *(report(n, state) for n, state in enumerate(states)))
-    lines = shown(seen, most_hosts=10).splitlines()
+    lines = drawn(live_view(seen, POOLS, now=NOW), columns=80, lines=30).splitlines()
     assert len(lines) <= 28
     # What went wrong is never among those that are left out.
     assert any("failed" in line and "i-" in line for line in lines)
@@ -93,12 +110,13 @@ def test_it_fits_a_terminal_whatever_the_number_of_hosts(hosts: int) -> None:
 
 
 def test_what_hosts_wrote_is_no_markup_and_lines_are_cut() -> None:
-    text = shown(status(1, 1, report(1, "failed", "[bold]x[/bold] " + "y" * 200)))
-    drawn = coloured(text, 80)
-    assert "[bold]x[/bold]" in drawn.plain
-    assert max(map(len, drawn.plain.splitlines())) == 80
-    failed = drawn.plain.index("failed")
-    assert any(span.start <= failed < span.end and "red" in str(span.style) for span in drawn.spans)
+    reason = "[bold]x[/bold] \x1b[2J" + "y" * 200
+    view = live_view(status(1, 1, report(1, "failed", reason)), POOLS, now=NOW)
+    text = drawn(view, columns=80)
+    assert "[bold]x[/bold] \N{REPLACEMENT CHARACTER}[2Jyyy" in text
+    assert max(map(len, text.splitlines())) == 80
+    assert text.count("y…") == 1
+    assert "\x1b[1;31mfailed" in drawn(view, columns=80, color=True)
 
 
 def test_a_cluster_that_ended_says_why() -> None:
@@ -132,15 +150,15 @@ def test_an_attached_client_sees_threads_and_memory_and_what_the_run_is() -> Non
         # The worker beside the scheduler is on no host of the workers'.
         JoinedWorker("", 1, gib),
     )
-    text = view_text(view)
+    text = drawn(view)
     assert "dask       4 workers, 9 threads, 24 GiB" in text
     assert "software   Python 3.11, 2 packages, by hash" in text
     limits = "2,000 workers; ends after 20 min idle, or 2 min without a client, or 30 d in all"
     assert f"limits     {limits}" in text
     rows = {line.split()[0]: line.split()[1:] for line in text.splitlines() if line[:2] == "i-"}
-    assert rows["i-0001"] == ["workers-spot", "running", "42", "s", "4", "8", "GiB", "-"]
+    assert rows["i-0001"] == ["workers-spot", "running", "42", "s", "4", "8", "GiB"]
     # Since when isn't known of hosts that were there before.
-    assert rows["i-0003"] == ["workers-spot", "running", "-", "-", "-", "-"]
+    assert rows["i-0003"] == ["workers-spot", "running", "-", "-", "-"]
     assert "\nplanning\n" in text
 
 
@@ -164,20 +182,38 @@ def test_views_that_differ_in_ages_alone_are_the_same() -> None:
 @pytest.mark.parametrize("hosts", [1, 20, 1_000])
 def test_a_notebook_gets_the_same_as_html_in_which_nothing_of_a_host_is_markup(hosts: int) -> None:
     reports = [report(n, "running") for n in range(hosts - 1)]
-    seen = status(hosts, hosts, *reports, report(hosts, "failed", "<script>alert(1)</script>"))
-    page = view_html(live_view(seen, POOLS, now=NOW, notes=["<b>a note</b>"]))
-    assert "&lt;script&gt;" in page
+    evil = "<script>alert(1)</script> [link=http://evil]here[/link] \x1b[2J" + "y" * 200
+    seen = status(hosts, hosts, *reports, report(hosts, "failed", evil))
+    view = live_view(seen, POOLS, now=NOW, notes=["<b>a note</b>"], dashboard_link='http://x/"<i>')
+    shown = Drawing(view).as_mimebundle()
+    page = shown["text/html"]
+    assert "&lt;script&gt;alert(1)&lt;/script&gt;" in page
     assert "&lt;b&gt;a note" in page
-    assert "<script" not in page
-    assert page.count("<code>i-") == min(hosts + 1, 12)
+    tags = {"div", "pre", "span", "a"}
+    assert set(re.findall(r"<[/]?([^ >]*)", page)) == tags
+    assert re.findall("<a [^>]*>", page) == ['<a target="_blank" href="http://x/&quot;&lt;i&gt;">']
+    assert "\x1b" not in page + shown["text/plain"]
+    # Nothing is cut: an output has several lines instead.
+    assert page.count("y") >= 200
+    hosts_shown = re.findall(r"^i-", html.unescape(re.sub("<[^>]*>", "", page)), re.MULTILINE)
+    assert len(hosts_shown) == min(hosts + 1, 12)
     if hosts == 1_000:
-        assert "and 989 more: 989 running" in page
+        assert "and 989 more: " in page
+        assert "and 989 more: 989 running" in shown["text/plain"]
+
+
+def test_colours_of_a_notebook_are_its_own_but_for_states() -> None:
+    """A page may be light or dark."""
+    seen = status(2, 2, report(1, "running"), report(2, "failed", "no disk"))
+    page = page_of(live_view(seen, POOLS, now=NOW))
+    assert set(re.findall("color: (#[0-9a-f]+)", page)) == {"#2e8b57", "#c0392b"}
+    assert "background" not in page
 
 
 def test_a_cluster_that_is_made_shows_its_step() -> None:
     view = LiveView("etl", "making", step="etl: planning")
-    assert view_text(view) == "cluster    etl: making\n\netl: planning"
-    assert "<div>etl: planning</div>" in view_html(view)
+    assert drawn(view) == "cluster    etl: making\n\netl: planning"
+    assert "\netl: planning" in page_of(view)
 
 
 def test_hosts_that_are_gone_are_told_by_events_alone_and_problems_stay_in_sight() -> None:
@@ -189,11 +225,10 @@ def test_hosts_that_are_gone_are_told_by_events_alone_and_problems_stay_in_sight
     view = live_view(seen, POOLS, now=NOW)
     assert {host.instance_id for host in view.hosts} == {"i-5c", "i-0003"}
     assert view.problems == (told,)
-    lines = view_text(view).splitlines()
-    (first,) = (line for line in lines if line.startswith("problem: workers: Launch is suspended"))
-    assert len(first) <= 80
-    assert lines[lines.index(first) + 1].startswith("  ")
-    assert told in view_html(view)
+    lines = drawn(view, columns=80).splitlines()
+    (first,) = (at for at, line in enumerate(lines) if line.startswith("problem    workers: La"))
+    assert " ".join(line.strip() for line in lines[first : first + 2]) == f"problem    {told}"
+    assert told in page_of(view)
 
 
 def test_a_scheduler_that_replaced_another_shows_its_number() -> None:

@@ -23,7 +23,6 @@ from terradask._dask.request import Request
 from terradask._dask.rollback import Origin
 from terradask._dask.tables import EventTable, HardwareTable
 from terradask._dask.threads import Threads
-from terradask._deployments.live_html import body_html
 from terradask._deployments.logs.readable import ReadableLogs
 from terradask._deployments.run_reports.readable import ReadableReports
 from terradask._deployments.run_reports.report import RunReport
@@ -276,10 +275,13 @@ class ClusterFacts:
         name = self._request.name
         if self._attached is None or self.status != Status.running:
             return closed_page(name, self.status.name)
+        from terradask._deployments.live_drawing import Drawing
+
+        drawing = Drawing(self._live.view(), whole=False).as_mimebundle()
         return cluster_page(
             type(self).__name__,
             name,
             self._joined.scheduler_info,
             dashboard_link=self.dashboard_link,
-            status_row=cluster_status or view_row(body_html(self._live.view())),
+            status_row=cluster_status or view_row(drawing["text/html"]),
         )

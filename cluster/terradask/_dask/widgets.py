@@ -7,8 +7,6 @@ import time
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Protocol
 
-from terradask._deployments.live_html import view_html
-from terradask._deployments.live_text import coloured, most_hosts, view_text
 from terradask._deployments.live_view import LiveView
 from terradask_host.documents import plain_text
 
@@ -44,6 +42,8 @@ class TerminalWidget:
         from rich.console import Group
         from rich.text import Text
 
+        from terradask._deployments.live_drawing import Drawing
+
         # Hosts wrote some of it: nothing in it is markup.
         for note in view.notes[self._noted :]:
             self._console.print(Text(plain_text(note)))
@@ -52,9 +52,8 @@ class TerminalWidget:
         if not view.groups:
             self._live.update(self._spinner)
             return
-        shown = replace(view.with_hosts(most_hosts(self._console.height)), step=None)
-        text = coloured(view_text(shown) + "\n", self._console.width)
-        self._live.update(Group(text, self._spinner))
+        drawing = Drawing(replace(view, step=None, notes=()))
+        self._live.update(Group(drawing, Text(), self._spinner))
 
     def close(self) -> None:
         """Take the view away."""
@@ -77,14 +76,13 @@ class NotebookWidget:
 
     def update(self, view: LiveView) -> None:
         """Draw a view, if it differs from the one that is shown."""
+        from terradask._deployments.live_drawing import Drawing
+
         is_old = time.monotonic() > self._drawn_at + _AGES_SECONDS
         if not is_old and self._drawn == view.without_ages:
             return
         self._drawn, self._drawn_at = view.without_ages, time.monotonic()
-        text = "\n".join([*view.notes, view_text(view.with_hosts(most_hosts(0)))])
-        self._display.update(
-            {"text/plain": plain_text(text), "text/html": view_html(view)}, raw=True
-        )
+        self._display.update(Drawing(view).as_mimebundle(), raw=True)
 
     def close(self) -> None:
         """Leave what is shown."""

@@ -7,7 +7,6 @@ from datetime import UTC, datetime
 from decimal import Decimal
 from typing import TYPE_CHECKING
 
-from terradask._deployments.live_text import coloured, most_hosts, view_text
 from terradask._deployments.live_view import live_view
 from terradask._deployments.overview import cluster_hourly_usd
 from terradask.cli._output import result, say
@@ -42,6 +41,8 @@ def watch(workspace: Workspace, name: str) -> None:
 def _draw(console: Console, workspace: Workspace, deployment: Deployment) -> None:
     from rich.live import Live
 
+    from terradask._deployments.live_drawing import Drawing
+
     watched, pools = deployment.watch(), deployment.descriptor.pools
     price: Decimal | None = None
     priced_at = -_PRICE_SECONDS
@@ -59,8 +60,7 @@ def _draw(console: Console, workspace: Workspace, deployment: Deployment) -> Non
             view = live_view(
                 status, pools, run=watched.run, hourly_usd=price, now=datetime.now(UTC)
             )
-            text = view_text(view.with_hosts(most_hosts(console.height)))
-            live.update(coloured(text, console.width), refresh=True)
+            live.update(Drawing(view), refresh=True)
             time.sleep(_SECONDS)
 
 
