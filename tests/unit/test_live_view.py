@@ -138,7 +138,8 @@ RUN = Run(
 
 def attached(*joined: JoinedWorker) -> LiveView:
     hosts = [report(n, "running") for n in (1, 2)] + [replace(report(3, "running"), at="")]
-    return live_view(status(3, 3, *hosts), POOLS, run=RUN, workers=joined, now=NOW, step="planning")
+    view = live_view(status(3, 3, *hosts), POOLS, run=RUN, workers=joined, now=NOW)
+    return replace(view, step="planning")
 
 
 def test_an_attached_client_sees_threads_and_memory_and_what_the_run_is() -> None:
@@ -184,8 +185,8 @@ def test_a_notebook_gets_the_same_as_html_in_which_nothing_of_a_host_is_markup(h
     reports = [report(n, "running") for n in range(hosts - 1)]
     evil = "<script>alert(1)</script> [link=http://evil]here[/link] \x1b[2J" + "y" * 200
     seen = status(hosts, hosts, *reports, report(hosts, "failed", evil))
-    view = live_view(seen, POOLS, now=NOW, notes=["<b>a note</b>"], dashboard_link='http://x/"<i>')
-    shown = Drawing(view).as_mimebundle()
+    view = live_view(seen, POOLS, now=NOW, dashboard_link='http://x/"<i>')
+    shown = Drawing(replace(view, notes=("<b>a note</b>",))).as_mimebundle()
     page = shown["text/html"]
     assert "&lt;script&gt;alert(1)&lt;/script&gt;" in page
     assert "&lt;b&gt;a note" in page

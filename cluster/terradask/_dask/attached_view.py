@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from datetime import datetime
 from decimal import Decimal
@@ -22,8 +22,6 @@ def attached_view(
     *,
     now: datetime,
     hourly_usd: Decimal | None,
-    step: str | None,
-    notes: Sequence[str],
 ) -> LiveView:
     """Return what to show; `since` has when the workers of each host were first seen."""
     deployment, run = attached.deployment, attached.connection.attachment.run
@@ -37,9 +35,7 @@ def attached_view(
         hourly_usd=hourly_usd,
         workers=list(_workers(joined)),
         waits=short,
-        step=step,
         dashboard_link=attached.dashboard.link,
-        notes=notes,
     )
 
 

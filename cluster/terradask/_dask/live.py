@@ -167,27 +167,23 @@ class LiveCluster:
 
     def view(self) -> LiveView:
         """Return what is known now; it makes no call."""
-        step, now = self._step, datetime.now(UTC)
+        return replace(self._known_view(), step=self._step, notes=tuple(self._notes))
+
+    def _known_view(self) -> LiveView:
+        now = datetime.now(UTC)
         if self._attached is not None:
             # Without a widget, nothing has looked meanwhile.
             now_text = utc_text() if self._widget is not None else ""
             for host in self._joined.hosts - self._since.keys():
                 self._since[host] = now_text
             view = attached_view(
-                self._attached,
-                self._joined,
-                self._since,
-                now=now,
-                hourly_usd=self._hourly_usd,
-                step=step,
-                notes=self._notes,
+                self._attached, self._joined, self._since, now=now, hourly_usd=self._hourly_usd
             )
             return replace(view, state=self._state_of(view))
         if self._seen is not None:
             deployment, status = self._seen
-            pools = deployment.descriptor.pools
-            return live_view(status, pools, now=now, step=step, notes=self._notes)
-        return LiveView(self._name, self._state, step=step, notes=tuple(self._notes))
+            return live_view(status, deployment.descriptor.pools, now=now)
+        return LiveView(self._name, self._state)
 
     def _state_of(self, view: LiveView) -> str:
         if self._health.ended is not None:

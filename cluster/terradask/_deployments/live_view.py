@@ -146,8 +146,6 @@ def live_view(
     hourly_usd: Decimal | None = None,
     workers: Sequence[JoinedWorker] = (),
     waits: Sequence[str] = (),
-    notes: Sequence[str] = (),
-    step: str | None = None,
     dashboard_link: str | None = None,
 ) -> LiveView:
     """Return what to show of a status, of its run, and of the workers that the scheduler has."""
@@ -182,9 +180,7 @@ def live_view(
             for host in hosts
             if host.state not in OVER
         ),
-        notes=tuple(notes),
         problems=status.problems,
-        step=step,
     )
 
 
