@@ -14,11 +14,11 @@ from distributed.deploy.spec import SpecCluster
 from distributed.objects import SchedulerInfo
 
 from terradask import Cluster
-from terradask._dask import connection
+from terradask._dask import connection, dial
 from terradask._dask.connection import SchedulerConnection
 from terradask._dask.health import Health
 from terradask._dask.host_workers import JoinedWorkers
-from terradask.errors import ClusterStopped, SchedulerReplaced, SchedulerUnreachable
+from terradask.errors import ClusterEnded, ClusterStopped, SchedulerReplaced, SchedulerUnreachable
 
 from ..waiting import HANG_SECONDS, eventually_async
 
@@ -29,6 +29,8 @@ class Relay:
     def __init__(self):
         self.target = None
         self.is_cut = False
+        self.flows = asyncio.Event()
+        self.flows.set()
         self._writers = set()
 
     async def __aenter__(self):
@@ -61,6 +63,7 @@ class Relay:
     async def _pump(self, reader, writer):
         with contextlib.suppress(OSError):
             while data := await reader.read(1 << 16):
+                await self.flows.wait()
                 writer.write(data)
                 await writer.drain()
         writer.close()
@@ -88,6 +91,22 @@ class CutDialer:
                 "it doesn't answer", cluster="etl", address=self._relay.address
             )
         return self.found, await connect(self._relay.address)
+
+    async def unanswered(self, attachment, address, since):
+        host = frozenset({attachment.scheduler.instance_id})
+        return dial.unanswered(attachment, address, since=since, host=host)
+
+
+class GoingRun:
+    """The run in the bucket, until the test says that it is over."""
+
+    def __init__(self, health):
+        self._health = health
+        self.over = None
+
+    async def note_if_over(self):
+        if self.over is not None:
+            self._health.lose(self.over)
 
 
 async def follow(watched, joined, replacements):
@@ -122,7 +141,8 @@ async def watching():
         )
         health.status = Status.running
         async with rpc(relay.address) as comm:
-            parts = {"health": health, "joined": joined, "run": None, "pause_seconds": 0.05}
+            run = GoingRun(health)
+            parts = {"health": health, "joined": joined, "run": run, "pause_seconds": 0.05}
             watched = SchedulerConnection(dialer, attached(boot=1), comm, **parts)
             replacements = []
             following = asyncio.create_task(follow(watched, joined, replacements))
@@ -179,6 +199,54 @@ def test_an_object_that_is_left_open_is_silent_after_the_end(caplog, monkeypatch
     assert [each.message for each in caplog.records if each.exc_info] == []
     # Dask's own would go on, and log a traceback.
     assert Cluster._sync_cluster_info is not SpecCluster._sync_cluster_info
+
+
+def test_a_scheduler_that_hangs_while_it_is_connected_is_told_until_it_answers_again(
+    caplog, monkeypatch
+):
+    monkeypatch.setattr(connection, "_PUBLISH_SECONDS", 0.01)
+
+    async def main():
+        async with watching() as on:
+            on.watched.silent_seconds = 0.3
+            telling = asyncio.create_task(on.watched.publish(lambda: {"name": "etl"}))
+            await eventually_async(lambda: "cluster-manager-info" in on.scheduler.task_metadata)
+            on.health.check()
+            # As a host that hangs: its kernel keeps the connections, and nothing is answered.
+            on.relay.flows.clear()
+            await eventually_async(lambda: on.health.unreachable is not None)
+            with pytest.raises(SchedulerUnreachable, match="hasn't answered since") as caught:
+                on.health.check()
+            assert "on instance i-1, which runs, as AWS sees it" in str(caught.value)
+            assert "terradask stop etl, then terradask start etl" in str(caught.value)
+            await asyncio.sleep(1.0)
+            on.relay.flows.set()
+            await eventually_async(lambda: on.health.unreachable is None)
+            on.health.status = Status.closing
+            await asyncio.wait_for(telling, HANG_SECONDS)
+
+    asyncio.run(main())
+    assert len([each for each in caplog.records if "hasn't answered" in each.message]) == 1
+
+
+def test_a_cluster_that_aws_ends_while_its_scheduler_hangs_is_told_as_ended(monkeypatch):
+    monkeypatch.setattr(connection, "_PUBLISH_SECONDS", 0.01)
+
+    async def main():
+        async with watching() as on:
+            on.watched.silent_seconds = 0.1
+            telling = asyncio.create_task(on.watched.publish(lambda: {"name": "etl"}))
+            await eventually_async(lambda: "cluster-manager-info" in on.scheduler.task_metadata)
+            on.relay.flows.clear()
+            await eventually_async(lambda: on.health.unreachable is not None)
+            on.watched.run.over = ClusterEnded("at zero", cluster="etl", reason="by the watchdog")
+            # Its connection is still there.
+            await asyncio.wait_for(telling, HANG_SECONDS)
+            with pytest.raises(ClusterEnded):
+                on.health.check()
+            on.relay.flows.set()
+
+    asyncio.run(main())
 
 
 def test_a_scheduler_that_was_replaced_is_told_as_such():

@@ -4,6 +4,7 @@ to look at.
 
 import asyncio
 import dataclasses
+import datetime
 import pickle
 import socket
 from types import SimpleNamespace
@@ -18,6 +19,7 @@ from terradask._deployments.documents import Descriptor
 from terradask._deployments.endpoint import AddressEndpoint
 from terradask.errors import ClusterStopped, SchedulerUnreachable
 from terradask_host.documents import Run, SchedulerAddress
+from terradask_host.rules.autoscaling_groups import Group, Member
 
 
 def scheduler_at(port, boot=1, run_id="r1"):
@@ -123,3 +125,30 @@ def test_a_replacement_is_dialled(silent_port, monkeypatch):
             return found
 
     assert asyncio.run(main()).scheduler.boot == 2
+
+
+@pytest.mark.parametrize(
+    ("members", "said"),
+    [
+        (["i-1"], "on instance i-1, which runs, as AWS sees it"),
+        (["i-2"], "on instance i-1, which ends"),
+        (None, "on instance i-1\n"),
+    ],
+)
+def test_a_scheduler_that_answers_no_more_is_told_with_what_aws_sees(silent_port, members, said):
+    class Groups:
+        """Auto Scaling's word on the scheduler's host, where it may be asked."""
+
+        def describe(self):
+            group = Group("scheduler", 1, 1, tuple(Member(one, "InService") for one in members))
+            return {"scheduler": group}
+
+    deployment = Deployment()
+    deployment.groups, deployment.name = Groups(), "etl"
+    since = datetime.datetime(2026, 11, 20, 5, 15, 7, tzinfo=datetime.UTC)
+    error = asyncio.run(
+        dialer(deployment).unanswered(attachment(silent_port), "tls://10.0.0.1:8786", since)
+    )
+    assert "hasn't answered since 05:15:07 UTC" in str(error)
+    assert said in str(error)
+    assert "ingress" not in str(error)

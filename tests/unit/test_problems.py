@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from terradask._aws.group_limits import WATCHDOG_MINUTES, WATCHDOG_MOVED_MINUTES
 from terradask._deployments.documents import Descriptor
 from terradask._deployments.overview import ClusterOverview
 from terradask._deployments.problems import problems_of
@@ -17,11 +18,14 @@ from terradask._deployments.status import (
     lacking_groups,
     recent_failures,
     scheduler_text,
+    watchdog_of,
 )
 from terradask.cli._deployments import _story
-from terradask_host.documents import HostReport, Run, SchedulerAddress
+from terradask.errors import AccessDenied
+from terradask_host.documents import HostReport, LifetimePolicy, Run, SchedulerAddress
 from terradask_host.rules.autoscaling_groups import Group, Member
 from terradask_host.rules.launch_problem import LaunchProblem
+from terradask_host.timing import Timing
 from terradask_modules.names import group_name, host_name, is_template_of
 
 from .group_facts import descriptor
@@ -139,6 +143,88 @@ def test_a_schedulers_host_that_runs_and_never_reported_is_named_when_the_run_is
         groups(), report("scheduler", "lost", instance_id="i-before"), scheduler=other
     )
     assert "i-scheduler runs and has reported nothing" in problem
+
+
+HOST_TIMES = Timing()
+
+
+@pytest.mark.parametrize(
+    ("silent_minutes", "life", "is_told"),
+    [
+        (0, None, False),
+        # As long as it takes until it is put off again, and until a second try.
+        (11, None, False),
+        (13, None, True),
+        (29, None, True),
+        # It is never put off beyond the end of the cluster's lifetime.
+        (13, LifetimePolicy(max_lifetime_seconds=47 * 60), False),
+        (13, LifetimePolicy(max_lifetime_seconds=60 * 60), True),
+    ],
+)
+def test_a_schedulers_host_that_hangs_is_told_by_the_watchdog_schedule(
+    silent_minutes: float, life: LifetimePolicy | None, *, is_told: bool
+) -> None:
+    now = datetime.datetime.now(datetime.UTC)
+    began = (now - datetime.timedelta(minutes=30)).isoformat(timespec="seconds")
+    heard = now - datetime.timedelta(minutes=silent_minutes)
+    fires = heard + datetime.timedelta(seconds=HOST_TIMES.watchdog_ahead_seconds)
+    found = problems_of(
+        descriptor(),
+        groups(),
+        run=dataclasses.replace(RUN, started_at=began, life=life),
+        scheduler=dataclasses.replace(SCHEDULER, started_at=began),
+        reports=[],
+        failures={},
+        fires_at=fires,
+    )
+    assert len(found) == is_told
+    if is_told:
+        assert "the scheduler's host i-scheduler runs, as AWS sees it" in found[0]
+        assert f"last sign of life at {heard:%H:%M} UTC" in found[0]
+        assert f"AWS sets all groups to 0 at {fires:%H:%M} UTC" in found[0]
+        assert "terradask stop etl, then terradask start etl" in found[0]
+
+
+def test_clients_know_how_hosts_put_the_watchdog_schedule_off() -> None:
+    assert HOST_TIMES.watchdog_ahead_seconds == 60 * WATCHDOG_MINUTES
+    assert HOST_TIMES.watchdog_move_seconds == 60 * WATCHDOG_MOVED_MINUTES
+
+
+class Schedules:
+    """Auto Scaling as it tells when a group's watchdog schedule fires, or refuses to."""
+
+    def __init__(self, at: datetime.datetime | None) -> None:
+        self.at = at
+
+    def client(self, service: str) -> Schedules:
+        return self
+
+    def can_paginate(self, method: str) -> bool:
+        return False
+
+    def describe_scheduled_actions(self, **asked: str) -> dict[str, Any]:
+        if self.at is None:
+            raise AccessDenied("autoscaling:DescribeScheduledActions", "no")
+        name = f"{asked['AutoScalingGroupName']}-dead-man"
+        return {
+            "ScheduledUpdateGroupActions": [{"ScheduledActionName": name, "StartTime": self.at}]
+        }
+
+
+def test_the_schedule_is_read_of_schedulers_that_are_old_enough_and_by_this_machines_clock() -> (
+    None
+):
+    def read(at: datetime.datetime | None, age_minutes: float) -> datetime.datetime | None:
+        began = datetime.datetime.now(datetime.UTC) - datetime.timedelta(minutes=age_minutes)
+        scheduler = dataclasses.replace(SCHEDULER, started_at=began.isoformat())
+        aws = SimpleNamespace(client=Schedules(at).client, clock_ahead_seconds=600.0)
+        record: Any = SimpleNamespace(aws=aws, descriptor=descriptor())
+        return watchdog_of(record, [groups(), RUN, scheduler])
+
+    at = datetime.datetime(2026, 11, 20, 5, tzinfo=datetime.UTC)
+    assert read(at, 30) == at + datetime.timedelta(minutes=10)
+    assert read(at, 5) is None
+    assert read(None, 30) is None
 
 
 def test_a_group_that_was_given_up_is_said_with_the_last_hosts_reason_until_hosts_come() -> None:

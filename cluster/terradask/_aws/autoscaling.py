@@ -19,7 +19,14 @@ from terradask._aws.group_facts import (
     tagged_groups,
     tags_missing,
 )
-from terradask._aws.group_limits import despite_minimum, scheduled_actions, set_desired, unschedule
+from terradask._aws.group_limits import (
+    WATCHDOG_MINUTES,
+    despite_minimum,
+    scheduled_actions,
+    set_desired,
+    unschedule,
+    watchdog_action,
+)
 from terradask._aws.groups import PROTECTION_BATCH, ProtectAndLower, Removal
 from terradask._aws.tags import tags_of
 from terradask._aws.translation import is_transient
@@ -47,9 +54,6 @@ logger = logging.getLogger("terradask")
 _OF_EVERY_CLUSTER = dict.fromkeys(
     (SCHEDULER_GROUP, WORKER_GROUP, market_group(WORKER_GROUP, "spot"))
 )
-
-#: How far ahead a start sets the watchdog schedule; the scheduler's host then moves it on.
-WATCHDOG_MINUTES = 30
 
 #: How long AWS may take to come after a smaller number before its survivors are left to its choice.
 LOWERED_SECONDS = 60.0
@@ -273,7 +277,7 @@ class Groups:
         self._each(
             lambda name: self._client.put_scheduled_update_group_action(
                 AutoScalingGroupName=name,
-                ScheduledActionName=_watchdog_action(name),
+                ScheduledActionName=watchdog_action(name),
                 StartTime=start,
                 # Whatever the minimum is by then.
                 MinSize=0,
@@ -283,13 +287,13 @@ class Groups:
 
     def remove_watchdog(self) -> None:
         """Take the watchdog schedule away, so that it can't hit a later run."""
-        self._each(lambda name: unschedule(self._client, name, [_watchdog_action(name)]))
+        self._each(lambda name: unschedule(self._client, name, [watchdog_action(name)]))
 
     def clear_schedules(self) -> None:
         """Remove what others have scheduled for the groups, and what that has raised."""
 
         def clear(name: str) -> bool:
-            foreign = {*scheduled_actions(self._client, name)} - {_watchdog_action(name)}
+            foreign = {*scheduled_actions(self._client, name)} - {watchdog_action(name)}
             unschedule(self._client, name, sorted(foreign))
             return bool(foreign)
 
@@ -393,8 +397,3 @@ class Groups:
             for group in self.describe().values()
             for member in group.members
         )
-
-
-def _watchdog_action(autoscaling_group: str) -> str:
-    # The scheduler's host moves an action of this name.
-    return f"{autoscaling_group}-dead-man"

@@ -8,6 +8,7 @@ again.
 
 from __future__ import annotations
 
+import datetime
 from collections.abc import Callable, Collection
 from typing import TYPE_CHECKING, Any
 
@@ -16,6 +17,10 @@ from terradask.errors import ClusterError
 
 if TYPE_CHECKING:
     from botocore.exceptions import ClientError
+
+#: How far ahead a start sets the watchdog schedule; the scheduler's host then moves it on, as far
+#: ahead, and so often.
+WATCHDOG_MINUTES, WATCHDOG_MOVED_MINUTES = 30, 10
 
 #: Most names that one BatchDeleteScheduledAction takes.
 #: https://docs.aws.amazon.com/autoscaling/ec2/APIReference/API_BatchDeleteScheduledAction.html
@@ -70,8 +75,8 @@ def despite_minimum(client: Any, autoscaling_group: str, lower: Callable[[], obj
         lower()
 
 
-def scheduled_actions(client: Any, autoscaling_group: str) -> list[str]:
-    """Return the names of what is scheduled for a group.
+def scheduled_actions(client: Any, autoscaling_group: str) -> dict[str, datetime.datetime | None]:
+    """Return what is scheduled for a group: name -> when; None for what only recurs.
 
     Permission needed: ``autoscaling:DescribeScheduledActions``.
     """
@@ -81,7 +86,12 @@ def scheduled_actions(client: Any, autoscaling_group: str) -> list[str]:
         "ScheduledUpdateGroupActions",
         AutoScalingGroupName=autoscaling_group,
     )
-    return [action["ScheduledActionName"] for action in actions]
+    return {action["ScheduledActionName"]: action.get("StartTime") for action in actions}
+
+
+def watchdog_action(autoscaling_group: str) -> str:
+    """Return the name of a group's watchdog schedule: its scheduler's host moves that."""
+    return f"{autoscaling_group}-dead-man"
 
 
 def unschedule(client: Any, autoscaling_group: str, names: Collection[str]) -> None:

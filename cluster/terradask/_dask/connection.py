@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import datetime
 import logging
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
 from contextlib import asynccontextmanager
 from dataclasses import KW_ONLY, dataclass
 from typing import Any
@@ -32,6 +33,9 @@ logger = logging.getLogger("terradask")
 #: After this time without an answer, using the cluster raises; the client keeps trying.
 LOST_SECONDS = 30.0
 
+#: A scheduler may be busy with one call, such as a large graph, and answer no other meanwhile.
+SILENT_SECONDS = 120.0
+
 _STATUS_POLL_SECONDS = 0.2
 
 #: As Dask's own.
@@ -50,6 +54,7 @@ class SchedulerConnection:
     joined: JoinedWorkers
     run: RunCheck
     pause_seconds: float = 5.0
+    silent_seconds: float = SILENT_SECONDS
 
     # ---- watching --------------------------------------------------------------------------------
 
@@ -137,11 +142,38 @@ class SchedulerConnection:
         """
         while self.health.is_running and self.health.ended is None:
             try:
-                await self.scheduler.set_metadata(keys=["cluster-manager-info"], value=facts())
+                told = self.scheduler.set_metadata(keys=["cluster-manager-info"], value=facts())
+                await self._answered(told)
             except Exception as error:  # noqa: BLE001  the other connection's end says what it means
                 logger.debug("cluster %s: can't be told of: %s", self.health.name, error)
                 await asyncio.sleep(self.pause_seconds)
             await asyncio.sleep(_PUBLISH_SECONDS)
+
+    async def _answered(self, call: Coroutine[Any, Any, Any]) -> None:
+        """Await an answer. While a scheduler that is connected gives none for too long, as one on a
+        host that hangs, using the cluster raises.
+        """
+        asked, since = asyncio.ensure_future(call), datetime.datetime.now(datetime.UTC)
+        try:
+            while not (await asyncio.wait({asked}, timeout=self.silent_seconds))[0]:
+                try:
+                    await self.run.note_if_over()
+                except Exception:
+                    logger.debug("cluster %s: can't read its run", self.health.name, exc_info=True)
+                if self.health.ended is not None:
+                    return
+                if self.health.unreachable is None:
+                    error = await self.dialer.unanswered(
+                        self.attachment, self.scheduler.address, since
+                    )
+                    logger.warning("cluster %s: %s", self.health.name, error)
+                    self.health.unreachable = error
+            await asked
+        finally:
+            asked.cancel()
+        if self.health.unreachable is not None:
+            logger.info("cluster %s: its scheduler answers again", self.health.name)
+            self.health.unreachable = None
 
     def _is_same(self, scheduler: SchedulerAddress) -> bool:
         ours = self.attachment.scheduler

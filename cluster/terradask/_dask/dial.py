@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import datetime
+import logging
 from collections.abc import Callable, Sequence
 from dataclasses import KW_ONLY, dataclass, replace
 from typing import Any
@@ -12,6 +13,7 @@ from distributed.comm import Comm, connect
 from distributed.core import rpc
 from distributed.security import Security
 
+from terradask._aws.group_limits import WATCHDOG_MINUTES
 from terradask._aws.translation import CLOCK_ADVICE
 from terradask._dask.threads import Call
 from terradask._dask.tls_refusal import tls_error, why_refused
@@ -21,6 +23,9 @@ from terradask._deployments.endpoint import Endpoint, Route
 from terradask._deployments.record import read_scheduler
 from terradask.errors import SchedulerUnreachable, SessionFailed
 from terradask_host.preload.closed_streams import expect_closed_streams
+from terradask_modules.names import SCHEDULER_GROUP
+
+logger = logging.getLogger("terradask")
 
 #: A scheduler that doesn't answer for this time is unreachable, or gone with its host.
 REACH_SECONDS = 60.0
@@ -89,6 +94,21 @@ class Dialer:
         """Return the error for a lost scheduler; raises ``ClusterStopped`` if the run is over."""
         await self.call(newest, attachment, self.deployment)
         return await self._unreachable(attachment, address)
+
+    async def unanswered(
+        self, attachment: Attachment, address: str, since: datetime.datetime
+    ) -> SchedulerUnreachable:
+        """Return the error for a scheduler that is connected and answers no more."""
+        return unanswered(attachment, address, since=since, host=await self.call(self._host_seen))
+
+    def _host_seen(self) -> frozenset[str] | None:
+        """Return the scheduler's instances, as AWS sees them; None where that can't be asked."""
+        try:
+            group = self.deployment.groups.describe().get(SCHEDULER_GROUP)
+        except Exception:
+            logger.debug("can't read the groups of %s", self.deployment.name, exc_info=True)
+            return None
+        return frozenset(() if group is None else group.active_ids)
 
     async def scheduler_of(self, attachment: Attachment) -> rpc:
         """Return a new connection to the scheduler of an attachment."""
@@ -164,6 +184,33 @@ def unreachable(
         address=address,
         given=f"{address}, published by instance {host}",
         advice=f"{advice} To see whether its host runs: terradask status {cluster}",
+    )
+
+
+def unanswered(
+    attachment: Attachment,
+    address: str,
+    *,
+    since: datetime.datetime,
+    host: frozenset[str] | None,
+) -> SchedulerUnreachable:
+    """Return the error for a scheduler that is connected and answers no more; `host` are the
+    instances that AWS sees run as its host, if that is known.
+    """
+    cluster, own = attachment.descriptor.cluster, attachment.scheduler.instance_id
+    seen = "" if host is None else ", which runs, as AWS sees it" if own in host else ", which ends"
+    return SchedulerUnreachable(
+        f"The scheduler of cluster {cluster!r} hasn't answered since {since:%H:%M:%S} UTC, though "
+        "it is connected.",
+        cluster=cluster,
+        address=address,
+        given=f"{address} on instance {own}{seen}",
+        advice=(
+            "its process or its host hangs, or has no memory left, or one call keeps it from "
+            "all others; it goes on if that passes. If it doesn't, AWS ends all hosts within "
+            f"{WATCHDOG_MINUTES} minutes of its host's last sign of life, which terradask status "
+            f"{cluster} shows. Sooner: terradask stop {cluster}, then terradask start {cluster}"
+        ),
     )
 
 

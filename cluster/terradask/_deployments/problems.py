@@ -13,6 +13,7 @@ from dataclasses import replace
 
 from terradask._deployments.documents import Descriptor
 from terradask._deployments.shortfall import Shortfall, shortfall_text
+from terradask._deployments.silence import silence
 from terradask_host.documents import HostReport, Run, SchedulerAddress
 from terradask_host.rules.autoscaling_groups import Group
 from terradask_host.rules.launch_problem import LaunchProblem
@@ -39,10 +40,12 @@ def problems_of(
     scheduler: SchedulerAddress | None,
     reports: Sequence[HostReport],
     failures: Mapping[str, tuple[LaunchProblem, ...]],
+    fires_at: datetime.datetime | None = None,
 ) -> tuple[str, ...]:
     """Return what is wrong with a cluster; nothing if it is as it should be.
 
-    `failures`: group of workers that lacks instances -> why launches failed lately.
+    `failures`: group of workers that lacks instances -> why launches failed lately. `fires_at`:
+    when the watchdog schedule sets groups to zero, where that was read.
     """
     name = descriptor.cluster
     raised = any(group.desired for group in groups.values())
@@ -53,6 +56,9 @@ def problems_of(
         if scheduler is not None:
             known.add(scheduler.instance_id)
         found += _unreported(name, groups.get(SCHEDULER_GROUP), run, known)
+        if run is not None and scheduler is not None and fires_at is not None:
+            silent = silence(name, groups.get(SCHEDULER_GROUP), run, scheduler, fires_at)
+            found += [] if silent is None else [silent]
         found += _given_up(name, reports)
     if (short := _shortfall(descriptor, groups, failures)) is not None:
         found.append(shortfall_text(name, short, descriptor.pools))

@@ -12,8 +12,8 @@ from dataclasses import KW_ONLY, dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from terradask._aws.autoscaling import WATCHDOG_MINUTES
 from terradask._aws.endpoints import is_loopback_endpoint
+from terradask._aws.group_limits import WATCHDOG_MINUTES
 from terradask._aws.s3 import as_json
 from terradask._common.clock import utc_text
 from terradask._deployments.accounts.run_account import open_account

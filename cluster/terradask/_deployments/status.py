@@ -10,10 +10,12 @@ from dataclasses import asdict, dataclass, field
 from functools import partial
 from typing import Any
 
+from terradask._aws.group_limits import scheduled_actions, watchdog_action
 from terradask._common.side_by_side import side_by_side
 from terradask._deployments.endpoint import route_of
 from terradask._deployments.problems import problems_of
 from terradask._deployments.record import ClusterRecord
+from terradask._deployments.silence import may_be_silent
 from terradask._deployments.state import SILENT, State, derive_state, ended_by_itself, of_run
 from terradask_host.documents import Ended, HostReport, Run, SchedulerAddress
 from terradask_host.rules.autoscaling_groups import Group
@@ -25,7 +27,7 @@ from terradask_modules.names import SCHEDULER_GROUP
 logger = logging.getLogger("terradask")
 
 #: Where in what `reads_of` reads the groups and the run are.
-GROUPS_AT, RUN_AT = 0, 1
+GROUPS_AT, RUN_AT, SCHEDULER_AT = 0, 1, 2
 
 #: AWS tries a launch again after a minute, and later less often; failures that are older may have
 #: passed. So many different ones of a group are shown.
@@ -122,13 +124,34 @@ def dial_address(scheduler: SchedulerAddress | None, *, public: bool) -> str | N
 
 def read_status(record: ClusterRecord) -> DeploymentStatus:
     """Return the status of a cluster, by five reads in parallel, and one more for each group that
-    lacks instances.
+    lacks instances, and for the watchdog schedule.
     """
     found = side_by_side(reads_of(record, record.reports), 5)
     lacking = lacking_groups(found)
-    reads = [partial(recent_failures, record, name, found[RUN_AT]) for name in lacking]
-    failures = dict(zip(lacking, side_by_side(reads, 5), strict=True)) if reads else {}
-    return status_of(record, found, failures)
+    reads: list[Callable[[], Any]] = [
+        partial(watchdog_of, record, found),
+        *(partial(recent_failures, record, name, found[RUN_AT]) for name in lacking),
+    ]
+    fires_at, *failures = side_by_side(reads, 5)
+    return status_of(record, found, dict(zip(lacking, failures, strict=True)), fires_at)
+
+
+def watchdog_of(record: ClusterRecord, found: Sequence[Any]) -> datetime.datetime | None:
+    """Return when the watchdog schedule sets the scheduler's group to zero, by AWS's clock; None
+    where that can tell nothing yet, or the caller may not read it.
+    """
+    groups, scheduler = found[GROUPS_AT], of_run(found[SCHEDULER_AT], found[RUN_AT])
+    if SCHEDULER_GROUP not in groups or not may_be_silent(scheduler):
+        return None
+    name = record.descriptor.groups[SCHEDULER_GROUP].autoscaling_group
+    try:
+        client = record.aws.client("autoscaling")
+        at = scheduled_actions(client, name).get(watchdog_action(name))
+    except Exception:
+        logger.debug("can't read the watchdog schedule of %s", name, exc_info=True)
+        return None
+    ahead = datetime.timedelta(seconds=record.aws.clock_ahead_seconds)
+    return None if at is None else at + ahead
 
 
 def lacking_groups(found: Sequence[Any]) -> list[str]:
@@ -173,9 +196,10 @@ def status_of(
     record: ClusterRecord,
     found: Sequence[Any],
     failures: Mapping[str, tuple[LaunchProblem, ...]] | None = None,
+    fires_at: datetime.datetime | None = None,
 ) -> DeploymentStatus:
-    """Return the status that follows from what `reads_of` has read, and from `recent_failures` of
-    groups.
+    """Return the status that follows from what `reads_of` has read, from `recent_failures` of
+    groups, and `watchdog_of` the cluster.
     """
     groups: Mapping[str, Group]
     run: Run | None
@@ -216,6 +240,7 @@ def status_of(
             scheduler=scheduler,
             reports=hosts,
             failures=failures or {},
+            fires_at=fires_at,
         ),
     )
 

@@ -14,6 +14,7 @@ from terradask._deployments.status import (
     reads_of,
     recent_failures,
     status_of,
+    watchdog_of,
 )
 from terradask._deployments.store import HOSTS
 from terradask_host.documents import HostReport, Run
@@ -44,7 +45,9 @@ class StatusWatch:
         for name in lacking_groups(found):
             with self.record.limiter.slot():
                 failures[name] = recent_failures(self.record, name, found[RUN_AT])
-        return status_of(self.record, found, failures)
+        with self.record.limiter.slot():
+            fires_at = watchdog_of(self.record, found)
+        return status_of(self.record, found, failures, fires_at)
 
     def _read_reports(self) -> list[HostReport]:
         objects, before = self.record.objects, self._versions

@@ -12,6 +12,7 @@ from typing import Any, TypeVar
 from terradask_host.agent.host import Host
 from terradask_host.agent.objects import wait_for
 from terradask_host.documents import UNREADABLE, Ended, SchedulerAddress, now_text
+from terradask_host.errors import ConfigInvalid
 from terradask_host.metadata import Identity
 from terradask_host.rules import policy
 from terradask_host.scaling_policy import ScalingPolicy
@@ -140,7 +141,7 @@ class Announcement:
     def _own_etag(self) -> str | None:
         """Return the ETag of what is there, if this host wrote it."""
         objects = self._host.objects
-        etag, document = objects.etag(NAME), objects.read_document(NAME) or {}
+        etag, document = objects.etag(NAME), self._document() or {}
         own = (document.get("run_id"), document.get("instance_id")) == (
             self._host.run_id,
             self._host.identity.instance_id,
@@ -168,7 +169,7 @@ class Announcement:
         objects = self._host.objects
 
         def read(_: float) -> dict[str, Any] | None:
-            document = objects.read_document(NAME)
+            document = self._document()
             # S3 may miss an object of a young bucket; clients and workers know boots by number.
             return document if document or objects.etag(NAME) else {}
 
@@ -179,6 +180,14 @@ class Announcement:
             # It is written anew as soon as the scheduler listens.
             self._host.log.info(f"{NAME} can't be read: {type(error).__name__}: {error}")
             return None
+
+    def _document(self) -> dict[str, Any] | None:
+        """Return what is there; nothing is in a document that isn't as terradask writes it."""
+        try:
+            return self._host.objects.read_document(NAME)
+        except ConfigInvalid as error:
+            self._host.log.info(str(error))
+            return {}
 
     def _patiently(self, ask: Callable[[float], T | None], what: str) -> T:
         return wait_for(

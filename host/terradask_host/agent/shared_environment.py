@@ -139,7 +139,7 @@ class SharedEnvironment:
         """Wait for what the scheduler's host says of it, for as long as there is hope; return it,
         or None with the reason.
         """
-        began = time.monotonic()
+        began, unreadable = time.monotonic(), ""
         for pause in backoff(0.2, factor=1.5, ceiling_seconds=_LOOK_SECONDS):
             waited = time.monotonic() - began
             try:
@@ -151,6 +151,11 @@ class SharedEnvironment:
                 patience = self.timing.environment_share_seconds
                 if found is None and waited > patience and self._scheduler_is_up():
                     return None, f"no word of the scheduler's host for {patience:.0f} s"
+            except ConfigInvalid as error:
+                # The scheduler's host writes it anew; its address isn't needed here.
+                if str(error) != unreadable:
+                    self.environment.log(str(error))
+                unreadable = str(error)
             except Exception as error:
                 if not is_aws_error(error):
                     raise

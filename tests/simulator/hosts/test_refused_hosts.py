@@ -12,7 +12,7 @@ from terradask._deployments.last_words import LastWords
 from terradask.errors import HostFailed
 
 from ...waiting import eventually
-from .account import LOG_GROUP, Account
+from .account import BUCKET, LOG_GROUP, Account
 from .authority import RUN_ID
 from .cluster import Cluster
 from .endpoint import S3_DENIED, Endpoint
@@ -41,14 +41,27 @@ def test_a_host_that_finds_no_run_reports_that_as_its_runs(
     lonely: Callable[..., Cluster],
 ) -> None:
     cluster = lonely(workers=1)
-    cluster.account.s3.delete_object(
-        Bucket="terradask-hosts-123456789012-us-east-1", Key=f"clusters/{cluster.name}/run.json"
-    )
+    cluster.account.s3.delete_object(Bucket=BUCKET, Key=f"clusters/{cluster.name}/run.json")
     host = cluster.worker(0, timing=QUICK)
     assert host.wait_exit() == 1
     report = host.report()
     assert (report["state"], report["run_id"]) == ("failed", RUN_ID)
     assert "no run.json" in report["reason"]
+
+
+def test_a_schedulers_host_writes_an_address_anew_that_can_not_be_read(
+    lonely: Callable[..., Cluster], account: Account
+) -> None:
+    cluster = lonely(workers=1)
+    account.s3.put_object(
+        Bucket=BUCKET, Key=f"clusters/{cluster.name}/scheduler.json", Body=b"no JSON"
+    )
+    host = cluster.scheduler()
+    host.wait_state("running")
+    assert "scheduler.json is no JSON" in host.log
+    address = cluster.get("scheduler.json")
+    assert address is not None
+    assert (address["run_id"], address["instance_id"]) == (RUN_ID, host.instance_id)
 
 
 def test_a_schedulers_host_that_s3_refuses_says_so_in_its_log_and_clients_find_it(
