@@ -2,98 +2,22 @@
 
 from __future__ import annotations
 
-import datetime
 import json
 from collections.abc import Callable
 from decimal import Decimal
 from pathlib import Path
-from types import SimpleNamespace
-from typing import Any, cast
 
 import pytest
 
-from terradask._aws.session import Aws
-from terradask._common.disk_cache import DiskCache
 from terradask._pricing.price_list import AwsPriceList, pricing_region
 from terradask._pricing.prices import Price, PriceKey
-from terradask.errors import AccessDenied, NoCredentials
+from terradask.errors import AccessDenied
+
+from .price_facts import AWS, Clock, FakeAws, price_list
 
 NAT = PriceKey("nat-gateway", "us-east-1")
 SECRET = PriceKey("secret", "us-east-1")
 SPOT = PriceKey("instance", "us-east-1", "m6i.xlarge", "spot", "us-east-1a")
-START = datetime.datetime(2026, 11, 1, 12, tzinfo=datetime.UTC)
-AWS = "https://api.pricing.us-east-1.amazonaws.com"
-
-USAGE = {
-    "NAT Gateway": ("NatGateway-Hours", "Hrs"),
-    "Secret": ("USE1-AWSSecretsManager-Secrets", "Secrets"),
-}
-
-
-class FakeAws:
-    """A session whose services answer with one price, or not at all, and count what
-    they are asked.
-    """
-
-    def __init__(self, endpoint: str = AWS) -> None:
-        self.region = "us-east-1"
-        self.account_id = "123456789012"
-        self.endpoint = endpoint
-        self.price = "0.05"
-        self.error: Exception | None = None
-        self.without_credentials = False
-        self.asked: list[str] = []
-
-    def client(self, name: str) -> Any:
-        if self.without_credentials:
-            raise NoCredentials("there are no AWS credentials")
-        return SimpleNamespace(
-            meta=SimpleNamespace(endpoint_url=self.endpoint),
-            can_paginate=bool,
-            get_paginator=lambda _name: self,
-        )
-
-    def paginate(self, **question: Any) -> list[dict[str, Any]]:
-        self.asked.append(question.get("ServiceCode", "spot"))
-        if self.error is not None:
-            raise self.error
-        if "InstanceTypes" in question:
-            zone = question.get("AvailabilityZone", "us-east-1a")
-            found = {
-                "ProductDescription": "Linux/UNIX",
-                "SpotPrice": self.price,
-                "AvailabilityZone": zone,
-                "Timestamp": START,
-            }
-            return [
-                {
-                    "SpotPriceHistory": [
-                        {**found, "InstanceType": name} for name in question["InstanceTypes"]
-                    ]
-                }
-            ]
-        family = next(
-            one["Value"] for one in question["Filters"] if one["Field"] == "productFamily"
-        )
-        usage, unit = USAGE[family]
-        rate = {"unit": unit, "pricePerUnit": {"USD": self.price}}
-        product = {
-            "product": {"attributes": {"usagetype": usage}},
-            "terms": {"OnDemand": {"x": {"priceDimensions": {"y": rate}}}},
-        }
-        # An empty page first: AWS's pages may be.
-        return [{"PriceList": []}, {"PriceList": [json.dumps(product)]}]
-
-
-class Clock:
-    def __init__(self) -> None:
-        self.now = START
-
-    def __call__(self) -> datetime.datetime:
-        return self.now
-
-    def pass_by(self, **time: float) -> None:
-        self.now += datetime.timedelta(**time)
 
 
 @pytest.fixture
@@ -109,8 +33,7 @@ def aws() -> FakeAws:
 @pytest.fixture
 def made(aws: FakeAws, clock: Clock, tmp_path: Path) -> Callable[[], AwsPriceList]:
     """What makes a list of prices; all have one cache."""
-    session, cache = cast(Aws, aws), DiskCache("prices", tmp_path)
-    return lambda: AwsPriceList(session, pricing=session, cache=cache, now=clock)
+    return lambda: price_list(aws, tmp_path, clock)
 
 
 @pytest.fixture
@@ -252,10 +175,7 @@ def test_a_spot_price_of_no_zone_is_none(prices, aws):
 
 def test_a_cache_that_cannot_be_written_is_left_out(aws, clock, tmp_path):
     (tmp_path / "file").write_text("")
-    session = cast(Aws, aws)
-    prices = AwsPriceList(
-        session, pricing=session, cache=DiskCache("prices", tmp_path / "file"), now=clock
-    )
+    prices = price_list(aws, tmp_path / "file", clock)
     assert prices.look_up([NAT]).prices[NAT].usd == Decimal("0.05")
 
 

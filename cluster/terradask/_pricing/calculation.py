@@ -90,10 +90,9 @@ def estimate(
     if where is None:
         return CostEstimate("", "", "", problem="the plan doesn't say in which region it is")
     listed = components(stack, where, hosts)
-    keys = dict.fromkeys(
+    quotes = prices.look_up(
         key for component in listed if not component.problem for key in component.keys
     )
-    quotes = prices.look_up(keys)
     items = tuple(item for component in listed for item in _items(component, quotes))
     days = [item.priced_at[:10] for item in items if item.counted and item.priced_at]
     return CostEstimate(
@@ -226,14 +225,9 @@ def _why(missing: list[PriceKey], quotes: Quotes) -> str | None:
 
 def _problem(listed: Iterable[Component], quotes: Quotes) -> str | None:
     counted = [component for component in listed if component.counted]
-    missing = [
-        key
-        for component in counted
-        if not component.problem
-        for key in component.keys
-        if key not in quotes.prices
-    ]
+    keys = dict.fromkeys(key for each in counted if not each.problem for key in each.keys)
+    missing = [key for key in keys if key not in quotes.prices]
     reasons = dict.fromkeys(
         component.problem or (None if component.keys else component.note) for component in counted
     )
-    return "; ".join(filter(None, (_why(list(dict.fromkeys(missing)), quotes), *reasons))) or None
+    return "; ".join(filter(None, (_why(missing, quotes), *reasons))) or None
