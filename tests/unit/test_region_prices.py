@@ -83,6 +83,11 @@ def test_the_newest_spot_price_counts_and_none_where_two_are(prices, aws):
     assert prices.of_region("spot").usd == {"us-east-1a": {"m6i.xlarge": Decimal("0.09")}}
 
 
+def test_an_answer_of_another_shape_has_no_prices(prices, aws):
+    aws.history = [{}]
+    assert "isn't as AWS documents it" in str(prices.of_region("spot").problem)
+
+
 def test_refresh_asks_anew(prices, aws):
     prices.of_region("on-demand")
     aws.products = [instance("m6i.xlarge", "0.2")]

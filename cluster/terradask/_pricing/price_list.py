@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import datetime
 import os
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from decimal import Decimal
 from functools import cached_property
@@ -21,7 +21,7 @@ from terradask._common.clock import is_younger
 from terradask._common.disk_cache import DiskCache
 from terradask._pricing.prices import Price, PriceKey, PriceSheet, Quotes
 from terradask._pricing.products import (
-    Readings,
+    Answer,
     fields_of,
     prices_in,
     query_for,
@@ -127,47 +127,41 @@ class AwsPriceList:
         """
         now = self._now().astimezone(datetime.UTC).replace(microsecond=0)
         sheets = {key: self._found.get(key) or self._kept(key) for key in dict.fromkeys(keys)}
-        refused: dict[Aws, str] = {}
-        for batch in _batches(
+        old = [
             key
             for key, sheet in sheets.items()
             if sheet.problem is None and (refresh or not _is_fresh(sheet, now))
-        ):
+        ]
+        refused: dict[Aws, str] = {}
+        for batch in _batches(old):
             asked = self._aws if batch[0].market == "spot" else self._pricing
             # What refuses once does so again, after the same wait.
-            if asked not in refused:
-                try:
-                    answer = self._answer(batch, now)
-                except (AwsError, BotoCoreError, ClientError) as error:
-                    refused[asked] = reason_of(error)
-                except (ValueError, KeyError, TypeError) as error:
-                    refused[asked] = (
-                        f"the answer isn't as AWS documents it: {type(error).__name__}: {error}"
-                    )
-                else:
-                    for key in batch:
-                        sheets[key] = _sheet(key, answer, sheets[key].source, now)
-                        self._keep(key, sheets[key])
-                    continue
+            answer = refused.get(asked) or self._answer(batch, now)
+            if isinstance(answer, str):
+                refused[asked] = answer
             for key in batch:
-                sheets[key] = replace(sheets[key], problem=refused[asked])
+                sheets[key] = _sheet(key, answer, sheets[key], now)
+                self._keep(key, sheets[key])
         self._found |= {key: one for key, one in sheets.items() if one.problem is None}
         return sheets
 
-    def _answer(self, batch: list[PriceKey], now: datetime.datetime) -> Mapping[str, Readings]:
-        """Ask AWS, and return what it answers: where -> what -> price."""
+    def _answer(self, batch: list[PriceKey], now: datetime.datetime) -> Answer | str:
+        """Return what AWS answers, or why it doesn't."""
         first = batch[0]
-        if first.market == "spot":
-            types = None if first.is_of_all_types else [key.what for key in batch]
-            answer = fetch_spot_prices(self._aws, now, types, first.zone)
-        else:
-            question = fields_of(query_for(first))
-            entries = listed(
-                self._pricing.client("pricing"), "get_products", "PriceList", **question
-            )
-            answer = {first.region: read_prices(first, entries)}
+        try:
+            if first.market == "spot":
+                types = None if first.is_of_all_types else [key.what for key in batch]
+                answer = fetch_spot_prices(self._aws, now, types, first.zone)
+            else:
+                client, question = self._pricing.client("pricing"), fields_of(query_for(first))
+                entries = listed(client, "get_products", "PriceList", **question)
+                answer = {first.region: read_prices(first, entries)}
+        except (AwsError, BotoCoreError, ClientError) as error:
+            return reason_of(error)
+        except (ValueError, KeyError, TypeError) as error:
+            return f"the answer isn't as AWS documents it: {type(error).__name__}: {error}"
         if first.is_of_all_types and not any(prices_in(answer).values()):
-            raise AwsError("AWS names no prices")
+            return "AWS names no prices"
         return answer
 
     # ---- on disk ---------------------------------------------------------------------------------
@@ -245,15 +239,17 @@ def _batches(keys: Iterable[PriceKey]) -> list[list[PriceKey]]:
 
 
 def _sheet(
-    key: PriceKey, answer: Mapping[str, Readings], source: str, now: datetime.datetime
+    key: PriceKey, answer: Answer | str, kept: PriceSheet, now: datetime.datetime
 ) -> PriceSheet:
-    """Return a key's prices out of an answer, or why there is none."""
+    """Return a key's prices out of an answer, or why there are none that are newer."""
+    if isinstance(answer, str):
+        return replace(kept, problem=answer)
     if key.is_of_all_types:
-        return PriceSheet(key.market, prices_in(answer), source, now)
+        return replace(kept, usd=prices_in(answer), as_of=now)
     found = answer.get(key.where, {}).get(key.what) or read_spot_price(key.what, ())
     if found.usd is None:
-        return PriceSheet(key.market, {}, source, problem=found.problem)
-    return PriceSheet(key.market, {key.where: {key.what: found.usd}}, source, now)
+        return replace(kept, usd={}, as_of=None, problem=found.problem)
+    return replace(kept, usd={key.where: {key.what: found.usd}}, as_of=now)
 
 
 # ---- whose prices --------------------------------------------------------------------------------

@@ -57,8 +57,8 @@ class Reading:
     problem: str | None = None
 
 
-#: What AWS answers for one place: type or product -> price.
-Readings = Mapping[str, Reading]
+#: What AWS answers: where -> type or product -> price.
+Answer = Mapping[str, Mapping[str, Reading]]
 
 #: What reading an answer of another shape raises.
 _MALFORMED = (ValueError, KeyError, TypeError, AttributeError, InvalidOperation)
@@ -166,7 +166,7 @@ def read_prices(key: PriceKey, entries: Iterable[str]) -> dict[str, Reading]:
     }
 
 
-def prices_in(answer: Mapping[str, Readings]) -> dict[str, dict[str, Decimal]]:
+def prices_in(answer: Answer) -> dict[str, dict[str, Decimal]]:
     """Return the prices of an answer by where and what, without what has none."""
     return {
         where: {what: one.usd for what, one in found.items() if one.usd is not None}

@@ -9,7 +9,7 @@ from typing import Any
 
 from terradask._aws.listing import listed
 from terradask._aws.session import Aws
-from terradask._pricing.products import Reading
+from terradask._pricing.products import Answer, Reading
 
 #: Both of EC2's names for Linux.
 LINUX = ("Linux/UNIX", "Linux/UNIX (Amazon VPC)")
@@ -20,8 +20,8 @@ def fetch_spot_prices(
     now: datetime.datetime,
     instance_types: Iterable[str] | None = None,
     zone: str | None = None,
-) -> dict[str, dict[str, Reading]]:
-    """Ask for what instance types, or all, cost on spot now, and return that by zone and type.
+) -> Answer:
+    """Ask for what instance types, or all, cost on spot now.
 
     Permission needed: ``ec2:DescribeSpotPriceHistory``. AWS answers with a thousand prices at a
     time: some ten calls for all types, one for those of a group.
